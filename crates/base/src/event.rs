@@ -1,0 +1,382 @@
+//! The event queue: a bucketed calendar with FIFO ties.
+//!
+//! An entry is one `u128`: time (60 bits, 36 years of nanoseconds) | sequence (36 bits) | event
+//! (32 bits), so comparing two entries compares time first and order of insertion second. The
+//! sequence is renumbered when it would wrap, which keeps ties in order for ever.
+//!
+//! Storage is a ring of buckets of 256 ns. Entries beyond the ring's horizon wait in a heap and
+//! move into the ring when it reaches them. A bucket is sorted only when it is entered; pushes
+//! into the entered bucket insert in order. An occupancy bitmap finds the next bucket.
+
+use crate::rng::splitmix64;
+use crate::time::Time;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What an event is about. Each component owns some kinds and ignores the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A job wants to run (start, timed arrival, end of think time). Index: job thread.
+    AppWake,
+    /// A stretch of work on a core ends. Index: core.
+    CoreDone,
+    /// An interrupt arrives at a core. Index: completion queue.
+    Interrupt,
+    /// A host timer (plug flush, scheduler, write thread). Index: host-defined.
+    HostTimer,
+    /// A doorbell write reaches the controller, or the controller may fetch again. Index: unused.
+    Fetch,
+    /// The controller's firmware is ready with a command. Index: command.
+    Firmware,
+    /// A host-to-device data transfer ends. Index: command.
+    DataIn,
+    /// A device-to-host data transfer ends. Index: command.
+    DataOut,
+    /// A completion entry becomes visible to the host. Index: command.
+    Posted,
+    /// A device timer (cache write-back, interrupt coalescing). Index: device-defined.
+    DeviceTimer,
+    /// A LUN's array operation (tR, tPROG, tBERS) ends. Index: LUN.
+    NandArray,
+    /// A channel transfer ends. Index: LUN.
+    NandBus,
+    /// An FTL timer (write thread, garbage collector). Index: FTL-defined.
+    FtlTimer,
+    /// The FTL may act again once its processor is free. Index: FTL-defined.
+    FtlStep,
+    /// A statistics sample is due (bandwidth and IOPS logs). Index: unused.
+    Sample,
+    /// The run reaches its end or a limit. Index: unused.
+    Limit,
+}
+
+impl Kind {
+    const ALL: [Kind; 16] = [
+        Kind::AppWake,
+        Kind::CoreDone,
+        Kind::Interrupt,
+        Kind::HostTimer,
+        Kind::Fetch,
+        Kind::Firmware,
+        Kind::DataIn,
+        Kind::DataOut,
+        Kind::Posted,
+        Kind::DeviceTimer,
+        Kind::NandArray,
+        Kind::NandBus,
+        Kind::FtlTimer,
+        Kind::FtlStep,
+        Kind::Sample,
+        Kind::Limit,
+    ];
+}
+
+/// A kind and the index of what it is about, in 5 + 27 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Event(u32);
+
+impl Event {
+    pub const INDEX_BITS: u32 = 27;
+
+    pub fn new(kind: Kind, index: u32) -> Event {
+        debug_assert!(index < 1 << Event::INDEX_BITS, "event index {index} does not fit 27 bits");
+        Event((kind as u32) << Event::INDEX_BITS | index)
+    }
+    pub fn kind(self) -> Kind {
+        Kind::ALL[(self.0 >> Event::INDEX_BITS) as usize]
+    }
+    pub fn index(self) -> u32 {
+        self.0 & ((1 << Event::INDEX_BITS) - 1)
+    }
+}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}({})", self.kind(), self.index())
+    }
+}
+
+const SEQ_BITS: u32 = 36;
+const SEQ_SHIFT: u32 = 32;
+const TIME_SHIFT: u32 = SEQ_SHIFT + SEQ_BITS;
+const BUCKET_SHIFT: u32 = 8;
+const BUCKETS: usize = 4096;
+const WORDS: usize = BUCKETS / 64;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u128);
+
+impl Entry {
+    fn new(at: Time, seq: u64, event: Event) -> Entry {
+        Entry((at.0 as u128) << TIME_SHIFT | (seq as u128) << SEQ_SHIFT | event.0 as u128)
+    }
+    fn time(self) -> Time {
+        Time((self.0 >> TIME_SHIFT) as u64)
+    }
+    fn event(self) -> Event {
+        Event(self.0 as u32)
+    }
+    fn bucket(self) -> u64 {
+        self.time().0 >> BUCKET_SHIFT
+    }
+}
+
+/// Pending events in order of time, then of insertion.
+pub struct EventQueue {
+    buckets: Vec<Vec<Entry>>,
+    occupied: [u64; WORDS],
+    /// The bucket being drained, descending, so that the earliest entry is last.
+    current: Vec<Entry>,
+    current_bucket: u64,
+    /// Entries at or beyond `current_bucket + BUCKETS`.
+    far: BinaryHeap<Reverse<Entry>>,
+    seq: u64,
+    len: usize,
+    popped: u64,
+    now: Time,
+    shuffle: Option<u64>,
+}
+
+impl Default for EventQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl EventQueue {
+    pub fn new() -> EventQueue {
+        EventQueue {
+            buckets: vec![Vec::new(); BUCKETS],
+            occupied: [0; WORDS],
+            current: Vec::with_capacity(64),
+            current_bucket: 0,
+            far: BinaryHeap::new(),
+            seq: 0,
+            len: 0,
+            popped: 0,
+            now: Time::ZERO,
+            shuffle: None,
+        }
+    }
+
+    /// A test mode: events at the same instant come out in an order drawn from `seed`. Results may
+    /// move; invariants may not.
+    pub fn shuffle_ties(&mut self, seed: u64) {
+        assert_eq!(self.len, 0, "ties can be shuffled only from the start");
+        self.shuffle = Some(seed);
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Events delivered so far.
+    pub fn popped(&self) -> u64 {
+        self.popped
+    }
+    /// The time of the last event delivered.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    pub fn push(&mut self, at: Time, event: Event) {
+        assert!(at >= self.now, "event {event:?} at {} is before now, {}", at.0, self.now.0);
+        assert!(at < Time::NEVER, "event {event:?} is beyond the end of time");
+        if self.seq == 1 << SEQ_BITS {
+            self.renumber();
+        }
+        let seq = match self.shuffle {
+            // The low bits keep entries distinct, the high bits are the drawn order.
+            Some(seed) => {
+                (splitmix64(seed ^ self.seq) >> 44 << 16 | self.seq & 0xFFFF)
+                    & ((1 << SEQ_BITS) - 1)
+            }
+            None => self.seq,
+        };
+        self.seq += 1;
+        self.len += 1;
+        self.place(Entry::new(at, seq, event));
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let bucket = entry.bucket();
+        if bucket <= self.current_bucket {
+            let at = self.current.partition_point(|&e| e > entry);
+            self.current.insert(at, entry);
+        } else if bucket - self.current_bucket < BUCKETS as u64 {
+            let slot = bucket as usize % BUCKETS;
+            self.buckets[slot].push(entry);
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        } else {
+            self.far.push(Reverse(entry));
+        }
+    }
+
+    /// The time of the earliest event.
+    pub fn next_time(&mut self) -> Option<Time> {
+        if self.current.is_empty() && !self.advance() {
+            return None;
+        }
+        self.current.last().map(|e| e.time())
+    }
+
+    pub fn pop(&mut self) -> Option<(Time, Event)> {
+        if self.current.is_empty() && !self.advance() {
+            return None;
+        }
+        let entry = self.current.pop()?;
+        self.len -= 1;
+        self.popped += 1;
+        self.now = entry.time();
+        Some((self.now, entry.event()))
+    }
+
+    /// Moves the earliest occupied bucket into `current`. False when nothing is pending.
+    fn advance(&mut self) -> bool {
+        let near = self.next_occupied();
+        let far = self.far.peek().map(|Reverse(e)| e.bucket());
+        let target = match (near, far) {
+            (None, None) => return false,
+            (Some(n), None) => n,
+            (None, Some(f)) => f,
+            (Some(n), Some(f)) => n.min(f),
+        };
+        self.current_bucket = target;
+        let slot = target as usize % BUCKETS;
+        std::mem::swap(&mut self.current, &mut self.buckets[slot]);
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        let horizon = target + BUCKETS as u64;
+        while let Some(Reverse(entry)) = self.far.peek().copied() {
+            if entry.bucket() >= horizon {
+                break;
+            }
+            self.far.pop();
+            if entry.bucket() == target {
+                self.current.push(entry);
+            } else {
+                self.place(entry);
+            }
+        }
+        self.current.sort_unstable_by(|a, b| b.cmp(a));
+        true
+    }
+
+    /// The first occupied bucket after the current one, as an absolute bucket number.
+    fn next_occupied(&self) -> Option<u64> {
+        let start = (self.current_bucket as usize + 1) % BUCKETS;
+        let (word, bit) = (start / 64, start % 64);
+        let found = |slot: usize| {
+            let distance = (slot + BUCKETS - start) % BUCKETS;
+            self.current_bucket + 1 + distance as u64
+        };
+        let head = self.occupied[word] & (!0 << bit);
+        if head != 0 {
+            return Some(found(word * 64 + head.trailing_zeros() as usize));
+        }
+        for step in 1..=WORDS {
+            let w = (word + step) % WORDS;
+            if self.occupied[w] != 0 {
+                return Some(found(w * 64 + self.occupied[w].trailing_zeros() as usize));
+            }
+        }
+        None
+    }
+
+    /// Gives the pending entries the sequence numbers 0, 1, 2, … in their order.
+    fn renumber(&mut self) {
+        let mut all: Vec<Entry> = std::mem::take(&mut self.current);
+        for bucket in &mut self.buckets {
+            all.append(bucket);
+        }
+        all.extend(std::mem::take(&mut self.far).into_iter().map(|Reverse(e)| e));
+        self.occupied = [0; WORDS];
+        all.sort_unstable();
+        self.seq = all.len() as u64;
+        for (seq, entry) in all.into_iter().enumerate() {
+            self.place(Entry::new(entry.time(), seq as u64, entry.event()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// The obvious model: a heap of (time, insertion order).
+    #[derive(Default)]
+    struct Model {
+        heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
+        seq: u64,
+    }
+
+    fn step_against_model(seed: u64, start_seq: u64) {
+        let mut rng = Rng::from_seed(seed);
+        let mut queue = EventQueue::new();
+        queue.seq = start_seq;
+        let mut model = Model::default();
+        let mut now = Time::ZERO;
+        for round in 0..20_000u32 {
+            if rng.below(100) < 52 {
+                let delta = match rng.below(6) {
+                    0 => 0,
+                    1 => rng.below(256),
+                    2 => rng.below(5_000),
+                    3 => rng.below(1 << 20),
+                    4 => (1 << 20) + rng.below(1 << 14),
+                    _ => rng.below(4_000_000_000),
+                };
+                let at = Time(now.0 + delta);
+                queue.push(at, Event::new(Kind::AppWake, round));
+                model.heap.push(Reverse((at, model.seq, round)));
+                model.seq += 1;
+            } else {
+                let expected = model.heap.pop().map(|Reverse((t, _, i))| (t, i));
+                assert_eq!(queue.next_time(), expected.map(|e| e.0), "seed {seed}");
+                let got = queue.pop().map(|(t, e)| (t, e.index()));
+                assert_eq!(got, expected, "seed {seed} round {round}");
+                now = got.map_or(now, |g| g.0);
+            }
+            assert_eq!(queue.len(), model.heap.len());
+        }
+    }
+
+    #[test]
+    fn matches_a_plain_heap() {
+        for seed in 0..40 {
+            step_against_model(seed, 0);
+        }
+    }
+
+    #[test]
+    fn ties_stay_in_order_across_the_wrap_of_the_sequence() {
+        for seed in 0..10 {
+            step_against_model(seed, (1 << SEQ_BITS) - 5_000);
+        }
+    }
+
+    #[test]
+    fn shuffled_ties_keep_time_order_and_lose_nothing() {
+        let mut queue = EventQueue::new();
+        queue.shuffle_ties(7);
+        for i in 0..1_000 {
+            queue.push(Time(u64::from(i / 10)), Event::new(Kind::AppWake, i));
+        }
+        let mut seen = vec![false; 1_000];
+        let (mut last, mut in_order) = (Time::ZERO, true);
+        let mut previous = 0;
+        while let Some((t, e)) = queue.pop() {
+            assert!(t >= last);
+            assert_eq!(u64::from(e.index() / 10), t.0);
+            in_order &= e.index() >= previous;
+            previous = e.index();
+            last = t;
+            seen[e.index() as usize] = true;
+        }
+        assert!(seen.iter().all(|&s| s));
+        assert!(!in_order, "the order of ties did not change");
+    }
+}

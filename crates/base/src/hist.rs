@@ -1,0 +1,189 @@
+//! fio's latency histogram: 64 linear buckets in each of 29 groups, bucket width doubling from the
+//! third group on, so a value is known to within 1/128. Merging is exact.
+
+pub const GROUP_BITS: u32 = 6;
+pub const GROUPS: usize = 29;
+pub const BUCKETS: usize = GROUPS << GROUP_BITS;
+
+/// Counts of nanosecond values, with exact count, sum, minimum, maximum and sum of squares.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    n: u64,
+    sum: u128,
+    sum_squares: f64,
+    min: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram::new()
+    }
+}
+
+/// The bucket of a value.
+pub fn bucket_of(value: u64) -> usize {
+    let msb = 63 - (value | 1).leading_zeros();
+    if msb <= GROUP_BITS {
+        return value as usize;
+    }
+    let error_bits = msb - GROUP_BITS;
+    let base = ((error_bits + 1) as usize) << GROUP_BITS;
+    let offset = (value >> error_bits) as usize & ((1 << GROUP_BITS) - 1);
+    (base + offset).min(BUCKETS - 1)
+}
+
+/// The value fio reports for a bucket: its midpoint.
+pub fn midpoint(bucket: usize) -> u64 {
+    if bucket < 1 << (GROUP_BITS + 1) {
+        return bucket as u64;
+    }
+    let error_bits = (bucket >> GROUP_BITS) as u32 - 1;
+    let k = (bucket & ((1 << GROUP_BITS) - 1)) as u64;
+    (1u64 << (error_bits + GROUP_BITS)) + (k << error_bits) + (1u64 << error_bits >> 1)
+}
+
+impl Histogram {
+    pub fn new() -> Histogram {
+        Histogram {
+            counts: vec![0; BUCKETS],
+            n: 0,
+            sum: 0,
+            sum_squares: 0.0,
+            min: u64::MAX,
+            max: 0,
+        }
+    }
+
+    pub fn add(&mut self, value: u64) {
+        self.counts[bucket_of(value)] += 1;
+        self.n += 1;
+        self.sum += u128::from(value);
+        self.sum_squares += value as f64 * value as f64;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    pub fn merge(&mut self, other: &Histogram) {
+        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
+            *a += b;
+        }
+        self.n += other.n;
+        self.sum += other.sum;
+        self.sum_squares += other.sum_squares;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    pub fn len(&self) -> u64 {
+        self.n
+    }
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+    pub fn min(&self) -> u64 {
+        if self.n == 0 { 0 } else { self.min }
+    }
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+    pub fn mean(&self) -> f64 {
+        if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }
+    }
+    /// Sample standard deviation (n - 1), as fio reports it.
+    pub fn stddev(&self) -> f64 {
+        if self.n < 2 {
+            return 0.0;
+        }
+        let n = self.n as f64;
+        let mean = self.mean();
+        ((self.sum_squares - n * mean * mean).max(0.0) / (n - 1.0)).sqrt()
+    }
+
+    /// The buckets that hold something: (bucket, count), ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.counts.iter().copied().enumerate().filter(|&(_, c)| c > 0)
+    }
+
+    /// The bucket of the `percent`-th percentile, by fio's rule: the first bucket whose cumulative
+    /// count reaches percent/100 of all.
+    pub fn percentile_bucket(&self, percent: f64) -> Option<usize> {
+        if self.n == 0 {
+            return None;
+        }
+        let wanted = percent / 100.0 * self.n as f64;
+        let mut seen = 0;
+        let mut last = 0;
+        for (bucket, count) in self.buckets() {
+            seen += count;
+            last = bucket;
+            if seen as f64 >= wanted {
+                return Some(bucket);
+            }
+        }
+        Some(last)
+    }
+
+    /// The midpoint of the percentile's bucket; 0 when empty.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        self.percentile_bucket(percent).map_or(0, midpoint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_midpoints_lie_inside() {
+        let mut last = 0;
+        for value in
+            (0..1 << 14).chain((14..34).flat_map(|s| [(1u64 << s) - 1, 1 << s, 3 << (s - 1)]))
+        {
+            let b = bucket_of(value);
+            assert!(b >= last || value < 1 << 14, "{value}");
+            last = b;
+            assert_eq!(bucket_of(midpoint(b)), b, "value {value} bucket {b}");
+            let error = midpoint(b).abs_diff(value) as f64;
+            assert!(error <= value as f64 / 128.0 + 0.5, "value {value} midpoint {}", midpoint(b));
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert_eq!(BUCKETS, 1856);
+    }
+
+    #[test]
+    fn merge_equals_adding_all() {
+        let (mut a, mut b, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
+        for v in 0..1_000u64 {
+            let v = v * v * 7;
+            if v % 2 == 0 {
+                a.add(v)
+            } else {
+                b.add(v)
+            }
+            both.add(v);
+        }
+        a.merge(&b);
+        assert_eq!(
+            (a.len(), a.sum(), a.min(), a.max()),
+            (both.len(), both.sum(), both.min(), both.max())
+        );
+        assert_eq!(a.counts, both.counts);
+        assert!((a.stddev() - both.stddev()).abs() < 1e-6 * both.stddev());
+    }
+
+    #[test]
+    fn percentiles_of_a_known_set() {
+        let mut h = Histogram::new();
+        (1..=100).for_each(|v| h.add(v));
+        assert_eq!(h.percentile(1.0), 1);
+        assert_eq!(h.percentile(50.0), 50);
+        assert_eq!(h.percentile(99.0), 99);
+        assert_eq!(h.percentile(100.0), 100);
+        assert_eq!(Histogram::new().percentile(99.0), 0);
+    }
+}

@@ -1,0 +1,29 @@
+//! What every part of the machine shares: time, the event queue, timelines, random streams, latency
+//! histograms, compact storage, and the life of an I/O. Nothing here knows about flash.
+#![forbid(unsafe_code)]
+
+pub mod bitmap;
+pub mod chunked;
+pub mod ctx;
+pub mod event;
+pub mod hist;
+pub mod id;
+pub mod life;
+pub mod rng;
+pub mod slab;
+pub mod time;
+pub mod timeline;
+pub mod track;
+
+pub use bitmap::BitMap;
+pub use chunked::Chunked;
+pub use ctx::Ctx;
+pub use event::{Event, EventQueue, Kind};
+pub use hist::Histogram;
+pub use id::{Ddir, IdVec, IoId, Lpn, SECTOR, SECTOR_SHIFT};
+pub use life::{Layer, Life, Lives, Step, Why};
+pub use rng::{Rng, Seed};
+pub use slab::Slab;
+pub use time::{Span, Time};
+pub use timeline::Timeline;
+pub use track::Tracks;

@@ -1,0 +1,303 @@
+//! The life of an I/O: where each of its nanoseconds went.
+//!
+//! A life is a list of steps that abut: each ends where the next begins, the first begins at the
+//! application's call and the last ends at its return. The steps therefore sum to the latency by
+//! construction. Where an I/O splits into parallel parts, the life follows the part that finished
+//! last, because that is the one the application waited for.
+
+use crate::id::{Ddir, IoId};
+use crate::slab::Slab;
+use crate::time::{Span, Time};
+
+/// Where time is spent, from the application down to the array and back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Layer {
+    /// The application's own processor time, and waiting for its core.
+    Application,
+    /// System call, VFS, direct-I/O set-up.
+    Syscall,
+    /// bio, plug, merge, scheduler, waiting for a tag, software and hardware queues.
+    Block,
+    /// NVMe driver: PRPs, command copy, doorbell.
+    Driver,
+    /// In a submission queue until the controller fetches the command.
+    QueueWait,
+    /// PCIe: command fetch, data, completion entry.
+    Link,
+    /// Device DRAM: cache look-up, copy, waiting for a cache line.
+    Cache,
+    /// Firmware or host FTL: its processor time, and waiting for write-buffer space.
+    Ftl,
+    /// Waiting for the LUN.
+    LunWait,
+    /// The array itself: tR, tPROG, tBERS.
+    Nand,
+    /// Channel: waiting for it, command cycles and data.
+    Transfer,
+    /// Completion entry to the application: interrupt, handler, wake-up, return.
+    Completion,
+}
+
+pub const LAYERS: usize = 12;
+
+impl Layer {
+    pub const ALL: [Layer; LAYERS] = [
+        Layer::Application,
+        Layer::Syscall,
+        Layer::Block,
+        Layer::Driver,
+        Layer::QueueWait,
+        Layer::Link,
+        Layer::Cache,
+        Layer::Ftl,
+        Layer::LunWait,
+        Layer::Nand,
+        Layer::Transfer,
+        Layer::Completion,
+    ];
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::Application => "application",
+            Layer::Syscall => "system call",
+            Layer::Block => "block layer",
+            Layer::Driver => "driver",
+            Layer::QueueWait => "queue wait",
+            Layer::Link => "link",
+            Layer::Cache => "cache",
+            Layer::Ftl => "ftl",
+            Layer::LunWait => "LUN wait",
+            Layer::Nand => "nand",
+            Layer::Transfer => "transfer",
+            Layer::Completion => "completion",
+        }
+    }
+}
+
+/// What exactly a step was, beyond its layer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Why {
+    Work,
+    /// Waiting for a processor core.
+    CoreBusy,
+    /// Waiting for a blk-mq tag.
+    Tag,
+    /// Held in the plug or the scheduler.
+    Plugged,
+    /// A full submission queue.
+    QueueFull,
+    /// Waiting for another command's use of the firmware core.
+    FirmwareBusy,
+    /// Waiting for the link or a bandwidth cap.
+    LinkBusy,
+    /// The device's own throughput limit.
+    DeviceCap,
+    /// Write buffer or rate limiter.
+    WriteBuffer,
+    /// A cache line being written back.
+    WriteBack,
+    /// Waiting for a flush to reach the medium.
+    Flush,
+    BehindRead,
+    BehindGcRead,
+    BehindUserProgram,
+    BehindGcProgram,
+    BehindMetaProgram,
+    BehindErase,
+    /// Waiting for a transfer of another LUN on the channel.
+    ChannelBusy,
+    /// Command and address cycles.
+    Command,
+    Data,
+    Read,
+    Program,
+    Erase,
+    Interrupt,
+    WakeUp,
+    CacheHit,
+    /// Waiting for a read-ahead already under way.
+    ReadAhead,
+    /// Waiting for an earlier request that overlaps.
+    Overlap,
+    Doorbell,
+}
+
+impl Why {
+    pub fn name(self) -> &'static str {
+        match self {
+            Why::Work => "work",
+            Why::CoreBusy => "core busy",
+            Why::Tag => "waiting for a tag",
+            Why::Plugged => "plugged or scheduled",
+            Why::QueueFull => "submission queue full",
+            Why::FirmwareBusy => "firmware busy",
+            Why::LinkBusy => "link busy",
+            Why::DeviceCap => "device limit",
+            Why::WriteBuffer => "write buffer",
+            Why::WriteBack => "write-back",
+            Why::Flush => "flush",
+            Why::BehindRead => "behind a read",
+            Why::BehindGcRead => "behind a GC read",
+            Why::BehindUserProgram => "behind a user program",
+            Why::BehindGcProgram => "behind a GC program",
+            Why::BehindMetaProgram => "behind a metadata program",
+            Why::BehindErase => "behind an erase",
+            Why::ChannelBusy => "channel busy",
+            Why::Command => "command cycles",
+            Why::Data => "data",
+            Why::Read => "array read",
+            Why::Program => "array program",
+            Why::Erase => "array erase",
+            Why::Interrupt => "interrupt",
+            Why::WakeUp => "wake-up",
+            Why::CacheHit => "cache hit",
+            Why::ReadAhead => "read-ahead under way",
+            Why::Overlap => "overlapping request",
+            Why::Doorbell => "doorbell",
+        }
+    }
+}
+
+/// One stretch of an I/O's life. It begins where the previous one ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    pub end: Time,
+    pub layer: Layer,
+    pub why: Why,
+    /// Which core, queue, LUN or channel: the layer says which.
+    pub place: u32,
+}
+
+/// Steps kept one by one; what comes after is counted as dropped and kept only in the sums by
+/// layer.
+pub const MAX_STEPS: usize = 30;
+
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub ddir: Ddir,
+    pub begin: Time,
+    pub end: Time,
+    pub offset: u64,
+    pub len: u32,
+    pub job: u32,
+    steps: [Step; MAX_STEPS],
+    n: u8,
+    /// Steps that found the list full.
+    pub dropped: u16,
+    spent: [u64; LAYERS],
+}
+
+impl Life {
+    fn new(job: u32, ddir: Ddir, offset: u64, len: u32, begin: Time) -> Life {
+        let blank = Step { end: begin, layer: Layer::Application, why: Why::Work, place: 0 };
+        Life {
+            ddir,
+            begin,
+            end: begin,
+            offset,
+            len,
+            job,
+            steps: [blank; MAX_STEPS],
+            n: 0,
+            dropped: 0,
+            spent: [0; LAYERS],
+        }
+    }
+    pub fn steps(&self) -> &[Step] {
+        &self.steps[..usize::from(self.n)]
+    }
+    /// Nanoseconds by layer; they sum to `end - begin`.
+    pub fn spent(&self) -> &[u64; LAYERS] {
+        &self.spent
+    }
+    pub fn latency(&self) -> Span {
+        self.end.since(self.begin)
+    }
+
+    /// Charges the time from the last mark to `until` to a layer. A mark in the past is a no-op.
+    #[inline]
+    pub fn mark(&mut self, layer: Layer, why: Why, place: u32, until: Time) {
+        if until <= self.end {
+            return;
+        }
+        self.spent[layer as usize] += until.0 - self.end.0;
+        self.end = until;
+        let n = usize::from(self.n);
+        if n > 0 && self.dropped == 0 {
+            let last = &mut self.steps[n - 1];
+            if last.layer == layer && last.why == why && last.place == place {
+                last.end = until;
+                return;
+            }
+        }
+        if n < MAX_STEPS {
+            self.steps[n] = Step { end: until, layer, why, place };
+            self.n += 1;
+        } else {
+            self.dropped += 1;
+        }
+    }
+}
+
+/// All I/Os in flight.
+#[derive(Clone, Debug, Default)]
+pub struct Lives {
+    lives: Slab<Life>,
+}
+
+impl Lives {
+    pub fn begin(&mut self, job: u32, ddir: Ddir, offset: u64, len: u32, now: Time) -> IoId {
+        IoId(self.lives.insert(Life::new(job, ddir, offset, len, now)))
+    }
+    /// Charges the time since the last mark to a layer; work without an I/O is not recorded.
+    #[inline]
+    pub fn mark(&mut self, io: IoId, layer: Layer, why: Why, place: u32, until: Time) {
+        if io != IoId::NONE {
+            self.lives[io.0].mark(layer, why, place, until);
+        }
+    }
+    pub fn get(&self, io: IoId) -> &Life {
+        &self.lives[io.0]
+    }
+    pub fn end(&mut self, io: IoId) -> Life {
+        self.lives.remove(io.0)
+    }
+    pub fn in_flight(&self) -> usize {
+        self.lives.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_sum_to_the_latency() {
+        let mut lives = Lives::default();
+        let io = lives.begin(0, Ddir::Read, 0, 4096, Time(100));
+        lives.mark(io, Layer::Syscall, Why::Work, 0, Time(150));
+        lives.mark(io, Layer::LunWait, Why::BehindErase, 3, Time(400));
+        lives.mark(io, Layer::LunWait, Why::BehindErase, 3, Time(450));
+        lives.mark(io, Layer::Nand, Why::Read, 3, Time(450));
+        lives.mark(io, Layer::Nand, Why::Read, 3, Time(500));
+        let life = lives.end(io);
+        assert_eq!(life.steps().len(), 3);
+        assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+        assert_eq!(lives.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_long_life_keeps_its_sums() {
+        let mut lives = Lives::default();
+        let io = lives.begin(0, Ddir::Write, 0, 4096, Time(0));
+        for i in 1..=100u64 {
+            let layer = if i % 2 == 0 { Layer::Nand } else { Layer::Transfer };
+            lives.mark(io, layer, Why::Work, 0, Time(i * 10));
+        }
+        let life = lives.end(io);
+        assert_eq!(life.steps().len(), MAX_STEPS);
+        assert_eq!(life.dropped, 70);
+        assert_eq!(life.spent().iter().sum::<u64>(), 1_000);
+    }
+}

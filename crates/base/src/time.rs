@@ -1,0 +1,215 @@
+//! Simulated time: integer nanoseconds, as an instant ([`Time`]) and a length ([`Span`]).
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+
+/// An instant, in nanoseconds since the machine was switched on.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Time(pub u64);
+
+/// A length of time in nanoseconds. In configuration files: `"65us"`, `"3.4ms"`, `"250ns"`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Span(pub u64);
+
+impl Time {
+    pub const ZERO: Time = Time(0);
+    /// Later than anything that happens; 60 bits, the width of an event's time field.
+    pub const NEVER: Time = Time((1 << 60) - 1);
+
+    /// The span from `earlier` to `self`; zero if `earlier` is later.
+    pub fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    pub const ZERO: Span = Span(0);
+
+    pub const fn from_us(us: u64) -> Span {
+        Span(us * 1_000)
+    }
+    pub const fn from_ms(ms: u64) -> Span {
+        Span(ms * 1_000_000)
+    }
+    pub const fn from_secs(s: u64) -> Span {
+        Span(s * 1_000_000_000)
+    }
+    pub fn as_us_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// How long `bytes` take at `bytes_per_s`, rounded up to a whole nanosecond.
+    pub fn of_bytes(bytes: u64, bytes_per_s: u64) -> Span {
+        if bytes_per_s == 0 {
+            return Span::ZERO;
+        }
+        Span(((bytes as u128 * 1_000_000_000).div_ceil(bytes_per_s as u128)) as u64)
+    }
+    pub fn saturating_sub(self, other: Span) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+
+    /// Parses `65us`, `3.4 ms`, `250ns`, `1s`, or a bare number of nanoseconds.
+    pub fn parse(text: &str) -> Result<Span, String> {
+        let text = text.trim();
+        let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, unit) = (text[..split].trim(), text[split..].trim());
+        let scale: u64 = match unit {
+            "" | "ns" => 1,
+            "us" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            _ => return Err(format!("unknown time unit '{unit}': use ns, us, ms or s")),
+        };
+        let bad = || format!("'{text}' is not a time: write for example 65us or 3.4ms");
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty()
+            || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit())
+        {
+            return Err(bad());
+        }
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| bad())? };
+        let mut ns = whole.checked_mul(scale).ok_or_else(bad)?;
+        let mut digit_scale = scale;
+        for digit in fraction.bytes() {
+            digit_scale /= 10;
+            ns = ns.checked_add(u64::from(digit - b'0') * digit_scale).ok_or_else(bad)?;
+        }
+        if ns >= Time::NEVER.0 {
+            return Err(bad());
+        }
+        Ok(Span(ns))
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, s: Span) -> Time {
+        Time(self.0 + s.0)
+    }
+}
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, s: Span) {
+        self.0 += s.0;
+    }
+}
+impl Add for Span {
+    type Output = Span;
+    fn add(self, s: Span) -> Span {
+        Span(self.0 + s.0)
+    }
+}
+impl AddAssign for Span {
+    fn add_assign(&mut self, s: Span) {
+        self.0 += s.0;
+    }
+}
+impl Sub for Span {
+    type Output = Span;
+    fn sub(self, s: Span) -> Span {
+        Span(self.0 - s.0)
+    }
+}
+impl SubAssign for Span {
+    fn sub_assign(&mut self, s: Span) {
+        self.0 -= s.0;
+    }
+}
+impl Mul<u64> for Span {
+    type Output = Span;
+    fn mul(self, n: u64) -> Span {
+        Span(self.0 * n)
+    }
+}
+impl Div<u64> for Span {
+    type Output = Span;
+    fn div(self, n: u64) -> Span {
+        Span(self.0 / n)
+    }
+}
+impl Sum for Span {
+    fn sum<I: Iterator<Item = Span>>(iter: I) -> Span {
+        Span(iter.map(|s| s.0).sum())
+    }
+}
+
+/// The largest unit that keeps the value exact to a nanosecond: `65us`, `3.4ms`, `1s`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0;
+        let (scale, unit) = match ns {
+            0..1_000 => (1, "ns"),
+            1_000..1_000_000 => (1_000, "us"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        };
+        let (whole, rest) = (ns / scale, ns % scale);
+        if rest == 0 {
+            return f.pad(&format!("{whole}{unit}"));
+        }
+        let width = scale.ilog10() as usize;
+        let digits = format!("{rest:0width$}");
+        f.pad(&format!("{whole}.{}{unit}", digits.trim_end_matches('0')))
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Span, D::Error> {
+        struct V;
+        impl de::Visitor<'_> for V {
+            type Value = Span;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a time such as \"65us\", or a whole number of nanoseconds")
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<Span, E> {
+                Span::parse(v).map_err(E::custom)
+            }
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<Span, E> {
+                if v >= Time::NEVER.0 {
+                    return Err(E::custom(format!("{v} ns is more than 36 years")));
+                }
+                Ok(Span(v))
+            }
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<Span, E> {
+                let v = u64::try_from(v)
+                    .map_err(|_| E::custom(format!("a time cannot be negative: {v}")))?;
+                self.visit_u64(v)
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_parse_and_print_back() {
+        for text in ["0ns", "1ns", "65us", "3.4ms", "1.000001ms", "1s", "12.6us", "234.057us"] {
+            assert_eq!(Span::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Span::parse("3.4 ms").unwrap(), Span(3_400_000));
+        assert_eq!(Span::parse(".5us").unwrap(), Span(500));
+        for bad in ["", "us", "1x", "-1us", "1..2us", "99999999999s", "1e3us", "1µs"] {
+            assert!(Span::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn transfer_times_round_up() {
+        assert_eq!(Span::of_bytes(65536, 280_000_000), Span(234_058));
+        assert_eq!(Span::of_bytes(1, 1_000_000_000), Span(1));
+        assert_eq!(Span::of_bytes(4096, 0), Span::ZERO);
+    }
+}
