@@ -4,6 +4,7 @@
 use crate::event::{Event, EventQueue, Kind};
 use crate::id::IoId;
 use crate::life::{Layer, Lives, Why};
+use crate::stamps::Stamps;
 use crate::time::Time;
 use crate::track::{Slice, Track, Tracks};
 
@@ -12,6 +13,7 @@ pub struct Ctx {
     pub now: Time,
     pub queue: EventQueue,
     pub lives: Lives,
+    pub stamps: Stamps,
     pub tracks: Option<Box<Tracks>>,
 }
 

@@ -257,6 +257,14 @@ impl Lives {
             self.lives[io.0].mark(layer, why, place, until);
         }
     }
+    /// Appends the steps of `part`, the last of an I/O's parallel parts to finish, and ends `part`.
+    pub fn absorb(&mut self, io: IoId, part: IoId) {
+        let part = self.lives.remove(part.0);
+        let life = &mut self.lives[io.0];
+        for step in part.steps() {
+            life.mark(step.layer, step.why, step.place, step.end);
+        }
+    }
     pub fn get(&self, io: IoId) -> &Life {
         &self.lives[io.0]
     }

@@ -1,1 +1,10 @@
+//! NAND flash: geometry, timing, and the state machines of LUNs and channels.
 #![forbid(unsafe_code)]
+
+pub mod config;
+pub mod geometry;
+pub mod machine;
+
+pub use config::{Cell, NandConfig, PerPage};
+pub use geometry::{Geometry, Ppa, UnitId};
+pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, Record};

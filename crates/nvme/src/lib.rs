@@ -1,1 +1,184 @@
+//! What crosses the NVMe queues: commands, completions, and their 64- and 16-byte wire forms.
+//! No state, no time.
 #![forbid(unsafe_code)]
+
+use wordline_base::IoId;
+
+/// I/O command set opcodes (NVMe base specification 1.4, figure 346) and the vendor opcodes of
+/// open-channel drives (Open-Channel SSD specification 2.0, section 4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Opcode {
+    Flush = 0x00,
+    Write = 0x01,
+    Read = 0x02,
+    /// Dataset management with the deallocate attribute: trim.
+    Deallocate = 0x09,
+    VectorReset = 0x90,
+    VectorWrite = 0x91,
+    VectorRead = 0x92,
+}
+
+impl Opcode {
+    pub fn from_byte(byte: u8) -> Option<Opcode> {
+        use Opcode::*;
+        [Flush, Write, Read, Deallocate, VectorReset, VectorWrite, VectorRead]
+            .into_iter()
+            .find(|&o| o as u8 == byte)
+    }
+    /// Data flow from host to device.
+    pub fn is_data_in(self) -> bool {
+        matches!(self, Opcode::Write | Opcode::VectorWrite)
+    }
+    /// Data flow from device to host.
+    pub fn is_data_out(self) -> bool {
+        matches!(self, Opcode::Read | Opcode::VectorRead)
+    }
+    pub fn is_vector(self) -> bool {
+        matches!(self, Opcode::VectorReset | Opcode::VectorWrite | Opcode::VectorRead)
+    }
+}
+
+/// Priority class of a submission queue (Create I/O Submission Queue, QPRIO).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum QueuePriority {
+    Urgent = 0,
+    High = 1,
+    /// Linux creates its queues as medium.
+    #[default]
+    Medium = 2,
+    Low = 3,
+}
+
+/// A submission queue entry, decoded.
+///
+/// A vector command here addresses one run of sectors inside one write unit (or one block), so a
+/// scattered request is several commands where an open-channel drive takes one with an address
+/// list; the host charges its cost once a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sqe {
+    pub opcode: Opcode,
+    /// Unique among the commands of its queue.
+    pub cid: u16,
+    /// Byte offset on the namespace; a physical sector number for vector commands.
+    pub address: u64,
+    /// Bytes; for vector commands sectors x 4096.
+    pub bytes: u32,
+    pub fua: bool,
+    /// Vector commands: `wordline_nand::Class` of the work, for accounting only (not on the wire).
+    pub class: u8,
+    /// The I/O served (not on the wire).
+    pub io: IoId,
+}
+
+/// Generic and media status codes (NVMe base specification 1.4, section 4.6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+pub enum Status {
+    Success = 0x000,
+    InvalidField = 0x002,
+    LbaOutOfRange = 0x080,
+    WriteFault = 0x280,
+    UnrecoveredRead = 0x281,
+}
+
+/// A completion queue entry, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cqe {
+    pub sq: u16,
+    pub cid: u16,
+    /// Submission queue head after the command was fetched.
+    pub sq_head: u16,
+    pub status: Status,
+    pub phase: bool,
+}
+
+/// Bytes of a logical block on the wire.
+pub const LBA_SHIFT: u32 = 9;
+
+impl Sqe {
+    /// The 64 bytes of the command: namespace 1, 512-byte logical blocks, addresses little-endian.
+    pub fn encode(&self) -> [u8; 64] {
+        let mut b = [0u8; 64];
+        b[0] = self.opcode as u8;
+        b[2..4].copy_from_slice(&self.cid.to_le_bytes());
+        b[4] = 1;
+        let (start, blocks) = if self.opcode.is_vector() {
+            (self.address, self.bytes >> 12)
+        } else {
+            (self.address >> LBA_SHIFT, self.bytes >> LBA_SHIFT)
+        };
+        b[40..48].copy_from_slice(&start.to_le_bytes());
+        // NLB is 0-based, 16 bits; bit 30 of dword 12 is FUA.
+        let dword12 = blocks.saturating_sub(1) & 0xFFFF | u32::from(self.fua) << 30;
+        b[48..52].copy_from_slice(&dword12.to_le_bytes());
+        b
+    }
+
+    /// Reads a command back; `None` for an opcode that is not served here.
+    pub fn decode(b: &[u8; 64]) -> Option<Sqe> {
+        let opcode = Opcode::from_byte(b[0])?;
+        let start = u64::from_le_bytes(b[40..48].try_into().ok()?);
+        let dword12 = u32::from_le_bytes(b[48..52].try_into().ok()?);
+        let blocks = (dword12 & 0xFFFF) + 1;
+        let shift = if opcode.is_vector() { 12 } else { LBA_SHIFT };
+        Some(Sqe {
+            opcode,
+            cid: u16::from_le_bytes([b[2], b[3]]),
+            address: if opcode.is_vector() { start } else { start << shift },
+            bytes: if opcode == Opcode::Flush { 0 } else { blocks << shift },
+            fua: dword12 >> 30 & 1 == 1,
+            class: 0,
+            io: IoId::NONE,
+        })
+    }
+}
+
+impl Cqe {
+    pub fn encode(&self) -> [u8; 16] {
+        let mut b = [0u8; 16];
+        b[8..10].copy_from_slice(&self.sq_head.to_le_bytes());
+        b[10..12].copy_from_slice(&self.sq.to_le_bytes());
+        b[12..14].copy_from_slice(&self.cid.to_le_bytes());
+        let status = (self.status as u16) << 1 | u16::from(self.phase);
+        b[14..16].copy_from_slice(&status.to_le_bytes());
+        b
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_survive_the_wire() {
+        for (opcode, address, bytes) in [
+            (Opcode::Read, 4096 * 12345, 4096),
+            (Opcode::Write, 512 * 7, 512),
+            (Opcode::Flush, 0, 0),
+            (Opcode::VectorRead, 77, 16 * 4096),
+        ] {
+            let sqe = Sqe {
+                opcode,
+                cid: 9,
+                address,
+                bytes,
+                fua: opcode == Opcode::Write,
+                class: 0,
+                io: IoId::NONE,
+            };
+            assert_eq!(Sqe::decode(&sqe.encode()), Some(sqe));
+        }
+        assert_eq!(Sqe::decode(&[0xFF; 64]), None);
+    }
+
+    #[test]
+    fn completions_carry_phase_and_status() {
+        let cqe =
+            Cqe { sq: 3, cid: 8, sq_head: 5, status: Status::UnrecoveredRead, phase: true };
+        let b = cqe.encode();
+        assert_eq!(u16::from_le_bytes([b[14], b[15]]), 0x281 << 1 | 1);
+        assert_eq!(u16::from_le_bytes([b[12], b[13]]), 8);
+    }
+}

@@ -1,0 +1,109 @@
+//! Version stamps: what a sector holds, in place of data.
+//!
+//! A sector's stamp goes up by one at the moment a write becomes visible (its first insertion in a
+//! cache or write buffer), so at every look-up exactly one answer is right: the newest stamp. The
+//! check is exact for the mapping, the buffers and garbage collection, which all carry stamps.
+
+use crate::chunked::Chunked;
+use crate::id::Lpn;
+
+/// A sector that was trimmed: the count of writes before, and this bit.
+const TRIMMED: u32 = 1 << 31;
+
+/// The stamp of a sector never written, and what an unmapped sector reads as.
+pub const BLANK: u32 = 0;
+
+#[derive(Clone, Debug)]
+pub struct Stamps {
+    newest: Option<Chunked<u32>>,
+    checked: u64,
+    /// Look-ups that returned something else than the newest stamp: (sector, got, expected).
+    wrong: Vec<(u32, u32, u32)>,
+    wrong_count: u64,
+}
+
+impl Default for Stamps {
+    fn default() -> Self {
+        Stamps::off()
+    }
+}
+
+impl Stamps {
+    pub fn new(sectors: u64) -> Stamps {
+        Stamps { newest: Some(Chunked::new(sectors, BLANK)), ..Stamps::off() }
+    }
+    /// No check, no memory: every stamp is blank.
+    pub fn off() -> Stamps {
+        Stamps { newest: None, checked: 0, wrong: Vec::new(), wrong_count: 0 }
+    }
+    pub fn is_on(&self) -> bool {
+        self.newest.is_some()
+    }
+    /// A write to the sector becomes visible: its new stamp.
+    #[inline]
+    pub fn bump(&mut self, lpn: Lpn) -> u32 {
+        match &mut self.newest {
+            Some(newest) => {
+                let slot = newest.slot(u64::from(lpn.0));
+                *slot = (*slot & !TRIMMED) + 1;
+                *slot
+            }
+            None => BLANK,
+        }
+    }
+    /// The sector is trimmed: it reads as blank from now on.
+    pub fn trim(&mut self, lpn: Lpn) {
+        if let Some(newest) = &mut self.newest {
+            let slot = newest.slot(u64::from(lpn.0));
+            *slot |= TRIMMED;
+        }
+    }
+    /// What a read of the sector must return now.
+    #[inline]
+    pub fn newest(&self, lpn: Lpn) -> u32 {
+        match &self.newest {
+            Some(newest) => {
+                let stamp = newest.get(u64::from(lpn.0));
+                if stamp & TRIMMED != 0 { BLANK } else { stamp }
+            }
+            None => BLANK,
+        }
+    }
+    /// Counts a look-up and compares what it returned.
+    #[inline]
+    pub fn check(&mut self, lpn: Lpn, got: u32, expected: u32) {
+        self.checked += u64::from(self.newest.is_some());
+        if got != expected {
+            self.wrong_count += 1;
+            if self.wrong.len() < 16 {
+                self.wrong.push((lpn.0, got, expected));
+            }
+        }
+    }
+    pub fn checked(&self) -> u64 {
+        self.checked
+    }
+    pub fn wrong(&self) -> (u64, &[(u32, u32, u32)]) {
+        (self.wrong_count, &self.wrong)
+    }
+    pub fn memory(&self) -> u64 {
+        self.newest.as_ref().map_or(0, Chunked::memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trimmed_sector_reads_blank_and_then_newer_than_before() {
+        let mut s = Stamps::new(10);
+        assert_eq!(s.newest(Lpn(3)), BLANK);
+        assert_eq!(s.bump(Lpn(3)), 1);
+        s.trim(Lpn(3));
+        assert_eq!(s.newest(Lpn(3)), BLANK);
+        assert_eq!(s.bump(Lpn(3)), 2);
+        s.check(Lpn(3), 1, s.newest(Lpn(3)));
+        assert_eq!(s.wrong(), (1, &[(3, 1, 2)][..]));
+    }
+}

@@ -1,0 +1,118 @@
+//! The `[nand]` section of a device profile.
+
+use serde::{Deserialize, Serialize};
+use wordline_base::Span;
+
+/// Bits stored in a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cell {
+    Slc,
+    Mlc,
+    Tlc,
+    Qlc,
+}
+
+impl Cell {
+    pub fn bits(self) -> usize {
+        match self {
+            Cell::Slc => 1,
+            Cell::Mlc => 2,
+            Cell::Tlc => 3,
+            Cell::Qlc => 4,
+        }
+    }
+}
+
+/// A time for each page type of the cell (lower, upper, …), or one for all. Page `p` of a block has
+/// type `p mod bits`: paired pages follow each other, as in a shared word line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PerPage {
+    One(Span),
+    Each(Vec<Span>),
+}
+
+impl PerPage {
+    pub fn get(&self, page_type: usize) -> Span {
+        match self {
+            PerPage::One(span) => *span,
+            PerPage::Each(spans) => spans[page_type],
+        }
+    }
+    /// Mean over the page types.
+    pub fn mean(&self) -> Span {
+        match self {
+            PerPage::One(span) => *span,
+            PerPage::Each(spans) => spans.iter().copied().sum::<Span>() / spans.len() as u64,
+        }
+    }
+    pub fn max(&self) -> Span {
+        match self {
+            PerPage::One(span) => *span,
+            PerPage::Each(spans) => spans.iter().copied().max().unwrap_or(Span::ZERO),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandConfig {
+    pub cell: Cell,
+    /// Channels on the board.
+    pub channels: u32,
+    /// Channels operated in lock step as one (Z-SSD: a super-channel is a pair that splits each
+    /// 4 KiB sector). `channels` is a multiple of it; a LUN here is then one die on each of them.
+    #[serde(default = "one")]
+    pub gang: u32,
+    pub luns_per_channel: u32,
+    /// Planes programmed and erased together.
+    pub planes: u32,
+    /// Blocks of a plane: the number of lines.
+    pub blocks: u32,
+    pub pages_per_block: u32,
+    /// Bytes of a page of one plane, without spare area.
+    pub page_bytes: u32,
+    /// Array to page register, one page of each plane addressed.
+    pub t_read: PerPage,
+    /// Page registers to array, all planes together.
+    pub t_program: PerPage,
+    pub t_erase: Span,
+    /// Bytes a second of one channel.
+    pub channel_rate: u64,
+    /// Command and address cycles of an operation, on the channel.
+    #[serde(default)]
+    pub t_command: Span,
+    /// Rated program/erase cycles: wear is reported against it.
+    pub endurance: u32,
+    #[serde(default)]
+    pub power: NandPower,
+    #[serde(default)]
+    pub faults: Faults,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Power drawn by one LUN (a gang counts once) while it works, and by a channel while it transfers.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NandPower {
+    pub read_mw: u32,
+    pub program_mw: u32,
+    pub erase_mw: u32,
+    pub transfer_mw: u32,
+}
+
+/// Faults drawn from the seed, in events per 10^9 operations; 0 is never.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Faults {
+    /// Blocks (of a LUN) bad from the factory, per 10^9 blocks.
+    pub bad_blocks_ppb: u64,
+    pub program_fail_ppb: u64,
+    pub erase_fail_ppb: u64,
+    /// Reads that fail for good, per 10^9 reads.
+    pub read_fail_ppb: u64,
+}

@@ -1,0 +1,222 @@
+//! Addresses. A *LUN* is one die (or a gang of dies in lock step); LUN `i` sits on channel
+//! `i mod channels`. A *unit* is what one program writes: the same page of every plane of a LUN. A
+//! *stripe* is the same page of all LUNs, a *line* the same block of all LUNs.
+//!
+//! A physical page address counts 4 KiB sectors in the order a line is written: sector in unit, then
+//! LUN, then page, then line. Writing a line is therefore counting up, and every component of an
+//! address is a division by a constant.
+
+use crate::config::NandConfig;
+use wordline_base::{SECTOR, SECTOR_SHIFT};
+
+/// A physical sector.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ppa(pub u32);
+
+/// A write unit: `Ppa / sectors_per_unit`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct UnitId(pub u32);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Channels that work independently (board channels / gang).
+    pub channels: u32,
+    pub luns: u32,
+    pub lines: u32,
+    /// Pages of a block: stripes of a line.
+    pub pages: u32,
+    pub sectors_per_unit: u32,
+    pub sectors_per_stripe: u32,
+    pub sectors_per_line: u32,
+    /// Planes of a LUN, counting each die of a gang.
+    pub planes: u32,
+}
+
+impl Geometry {
+    /// Checks what the addresses need; the message names the key and the remedy.
+    pub fn new(c: &NandConfig) -> Result<Geometry, (&'static str, String)> {
+        let positive = [
+            ("channels", c.channels),
+            ("gang", c.gang),
+            ("luns_per_channel", c.luns_per_channel),
+            ("planes", c.planes),
+            ("blocks", c.blocks),
+            ("pages_per_block", c.pages_per_block),
+            ("page_bytes", c.page_bytes),
+            ("endurance", c.endurance),
+        ];
+        for (key, value) in positive {
+            if value == 0 {
+                return Err((key, "must be at least 1".into()));
+            }
+        }
+        if !c.channels.is_multiple_of(c.gang) {
+            return Err(("gang", format!("must divide the number of channels, {}", c.channels)));
+        }
+        if c.channel_rate == 0 {
+            return Err(("channel_rate", "must be above 0 bytes a second".into()));
+        }
+        let unit_bytes = u64::from(c.page_bytes) * u64::from(c.planes) * u64::from(c.gang);
+        if !unit_bytes.is_multiple_of(SECTOR) {
+            return Err((
+                "page_bytes",
+                format!(
+                    "a write unit (page_bytes x planes x gang = {unit_bytes} bytes) must be a \
+                     multiple of the 4096-byte sector"
+                ),
+            ));
+        }
+        for (key, per_page) in [("t_read", &c.t_read), ("t_program", &c.t_program)] {
+            if let crate::PerPage::Each(spans) = per_page
+                && spans.len() != c.cell.bits()
+            {
+                return Err((
+                    key,
+                    format!(
+                        "has {} times, but a cell of {} bits has {} page types: give one time or \
+                         {} of them",
+                        spans.len(),
+                        c.cell.bits(),
+                        c.cell.bits(),
+                        c.cell.bits()
+                    ),
+                ));
+            }
+        }
+        let channels = c.channels / c.gang;
+        let luns = u64::from(channels) * u64::from(c.luns_per_channel);
+        let unit = unit_bytes >> SECTOR_SHIFT;
+        let stripe = luns * unit;
+        let line = stripe * u64::from(c.pages_per_block);
+        let all = line.saturating_mul(u64::from(c.blocks));
+        // The topmost 2^28 values of a 32-bit mapping entry name write-buffer entries.
+        if all > 0xF000_0000 {
+            return Err((
+                "blocks",
+                format!("{all} sectors of 4 KiB are more than a 32-bit map addresses (15 TiB)"),
+            ));
+        }
+        if luns > 1 << 16 || line > 1 << 31 {
+            return Err(("luns_per_channel", "more than 65536 LUNs or 8 TiB a line".into()));
+        }
+        Ok(Geometry {
+            channels,
+            luns: luns as u32,
+            lines: c.blocks,
+            pages: c.pages_per_block,
+            sectors_per_unit: unit as u32,
+            sectors_per_stripe: stripe as u32,
+            sectors_per_line: line as u32,
+            planes: c.planes * c.gang,
+        })
+    }
+
+    pub fn sectors(&self) -> u64 {
+        u64::from(self.sectors_per_line) * u64::from(self.lines)
+    }
+    pub fn bytes(&self) -> u64 {
+        self.sectors() << SECTOR_SHIFT
+    }
+    pub fn unit_bytes(&self) -> u64 {
+        u64::from(self.sectors_per_unit) << SECTOR_SHIFT
+    }
+    pub fn units_per_line(&self) -> u32 {
+        self.luns * self.pages
+    }
+    pub fn channel_of(&self, lun: u32) -> u32 {
+        lun % self.channels
+    }
+    #[inline]
+    pub fn line_of(&self, ppa: Ppa) -> u32 {
+        ppa.0 / self.sectors_per_line
+    }
+    #[inline]
+    pub fn unit_of(&self, ppa: Ppa) -> UnitId {
+        UnitId(ppa.0 / self.sectors_per_unit)
+    }
+    #[inline]
+    pub fn lun_of(&self, ppa: Ppa) -> u32 {
+        ppa.0 / self.sectors_per_unit % self.luns
+    }
+    /// The page within its block, which is the stripe within its line.
+    #[inline]
+    pub fn page_of(&self, ppa: Ppa) -> u32 {
+        ppa.0 % self.sectors_per_line / self.sectors_per_stripe
+    }
+    pub fn first_of_line(&self, line: u32) -> Ppa {
+        Ppa(line * self.sectors_per_line)
+    }
+    pub fn first_of_unit(&self, unit: UnitId) -> Ppa {
+        Ppa(unit.0 * self.sectors_per_unit)
+    }
+    /// The unit of `lun` in stripe `page` of `line`.
+    pub fn unit_at(&self, line: u32, page: u32, lun: u32) -> UnitId {
+        UnitId((line * self.pages + page) * self.luns + lun)
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn small() -> NandConfig {
+    use crate::config::{Cell, PerPage};
+    use wordline_base::Span;
+    NandConfig {
+        cell: Cell::Mlc,
+        channels: 4,
+        gang: 1,
+        luns_per_channel: 2,
+        planes: 2,
+        blocks: 8,
+        pages_per_block: 16,
+        page_bytes: 16384,
+        t_read: PerPage::One(Span::from_us(50)),
+        t_program: PerPage::Each(vec![Span::from_us(400), Span::from_us(900)]),
+        t_erase: Span::from_ms(3),
+        channel_rate: 400_000_000,
+        t_command: Span(200),
+        endurance: 3000,
+        power: Default::default(),
+        faults: Default::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_round_trip() {
+        let g = Geometry::new(&small()).unwrap();
+        assert_eq!((g.luns, g.sectors_per_unit, g.sectors_per_line), (8, 8, 8 * 8 * 16));
+        for line in 0..g.lines {
+            for page in 0..g.pages {
+                for lun in 0..g.luns {
+                    let unit = g.unit_at(line, page, lun);
+                    for s in 0..g.sectors_per_unit {
+                        let ppa = Ppa(g.first_of_unit(unit).0 + s);
+                        assert_eq!(g.unit_of(ppa), unit);
+                        assert_eq!(
+                            (g.line_of(ppa), g.page_of(ppa), g.lun_of(ppa)),
+                            (line, page, lun)
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_geometries_are_named() {
+        let mut c = small();
+        c.page_bytes = 1000;
+        assert_eq!(Geometry::new(&c).unwrap_err().0, "page_bytes");
+        let mut c = small();
+        c.gang = 3;
+        assert_eq!(Geometry::new(&c).unwrap_err().0, "gang");
+        let mut c = small();
+        c.t_program = crate::PerPage::Each(vec![]);
+        assert_eq!(Geometry::new(&c).unwrap_err().0, "t_program");
+        let mut c = small();
+        c.blocks = u32::MAX;
+        assert_eq!(Geometry::new(&c).unwrap_err().0, "blocks");
+    }
+}

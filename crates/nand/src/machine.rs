@@ -1,0 +1,681 @@
+//! LUNs and channels in time. A LUN serves one operation at a time, in order of arrival; a channel
+//! carries one transfer at a time.
+//!
+//! - read: command cycles on the channel, tR in the array, data out on the channel; the LUN is
+//!   occupied until the data have left its page register;
+//! - program: command cycles and data in on the channel, tPROG;
+//! - erase: command cycles, tBERS.
+//!
+//! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
+//! each class of work, and an operation takes the difference between its arrival and its start.
+//! Not modelled: cache reads and programs (the register is not double-buffered), and read retry.
+
+use crate::config::NandConfig;
+use crate::geometry::{Geometry, Ppa};
+use serde::Serialize;
+use std::collections::VecDeque;
+use wordline_base::{Ctx, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline, Why};
+
+/// What an operation is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Class {
+    UserRead,
+    GcRead,
+    MetaRead,
+    UserProgram,
+    GcProgram,
+    /// Metadata and units made of padding alone.
+    MetaProgram,
+    Erase,
+}
+
+pub const CLASSES: usize = 7;
+
+impl Class {
+    pub const ALL: [Class; CLASSES] = [
+        Class::UserRead,
+        Class::GcRead,
+        Class::MetaRead,
+        Class::UserProgram,
+        Class::GcProgram,
+        Class::MetaProgram,
+        Class::Erase,
+    ];
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::UserRead => "user_read",
+            Class::GcRead => "gc_read",
+            Class::MetaRead => "meta_read",
+            Class::UserProgram => "user_program",
+            Class::GcProgram => "gc_program",
+            Class::MetaProgram => "meta_program",
+            Class::Erase => "erase",
+        }
+    }
+    fn behind(self) -> Why {
+        match self {
+            Class::UserRead => Why::BehindRead,
+            Class::GcRead | Class::MetaRead => Why::BehindGcRead,
+            Class::UserProgram => Why::BehindUserProgram,
+            Class::GcProgram => Why::BehindGcProgram,
+            Class::MetaProgram => Why::BehindMetaProgram,
+            Class::Erase => Why::BehindErase,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpKind {
+    Read,
+    Program,
+    Erase,
+}
+
+/// An operation on one LUN.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    pub kind: OpKind,
+    pub class: Class,
+    /// First sector: anywhere in a unit for a read, the unit's first for a program, any sector of
+    /// the block for an erase (its LUN and line count).
+    pub ppa: Ppa,
+    /// Sectors read; a program always writes the whole unit.
+    pub sectors: u32,
+    /// Returned with the record: the submitter's own number.
+    pub owner: u32,
+    /// The I/O served, for drawing.
+    pub io: IoId,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Ok,
+    Failed,
+}
+
+/// A finished operation: when it was where.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    pub op: Op,
+    pub outcome: Outcome,
+    pub lun: u32,
+    pub channel: u32,
+    /// Arrival at the LUN.
+    pub submitted: Time,
+    /// The LUN took it up.
+    pub started: Time,
+    /// Granted the channel for command (and, for a program, data in).
+    pub bus_start: Time,
+    pub bus_end: Time,
+    pub array_end: Time,
+    /// Read only: granted the channel for data out.
+    pub out_start: Time,
+    pub end: Time,
+    /// Nanoseconds between `submitted` and `started` by the class of work that held the LUN.
+    pub waited: [u64; CLASSES],
+}
+
+impl Record {
+    /// Charges the operation's stages to an I/O.
+    pub fn mark(&self, lives: &mut Lives, io: IoId) {
+        if io == IoId::NONE {
+            return;
+        }
+        let mut at = self.submitted;
+        for class in Class::ALL {
+            let waited = self.waited[class as usize];
+            if waited > 0 {
+                at += Span(waited);
+                lives.mark(io, Layer::LunWait, class.behind(), self.lun, at);
+            }
+        }
+        lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.bus_start);
+        match self.op.kind {
+            OpKind::Read => {
+                lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.bus_end);
+                lives.mark(io, Layer::Nand, Why::Read, self.lun, self.array_end);
+                lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.out_start);
+                lives.mark(io, Layer::Transfer, Why::Data, self.channel, self.end);
+            }
+            OpKind::Program => {
+                lives.mark(io, Layer::Transfer, Why::Data, self.channel, self.bus_end);
+                lives.mark(io, Layer::Nand, Why::Program, self.lun, self.end);
+            }
+            OpKind::Erase => {
+                lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.bus_end);
+                lives.mark(io, Layer::Nand, Why::Erase, self.lun, self.end);
+            }
+        }
+    }
+}
+
+/// What happened so far, by class of work.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counters {
+    /// Operations finished.
+    pub ops: [u64; CLASSES],
+    /// Sectors read or programmed; blocks erased.
+    pub sectors: [u64; CLASSES],
+    /// LUN time, summed over LUNs.
+    pub busy_ns: [u64; CLASSES],
+    /// Array time alone, without channel transfers.
+    pub array_ns: [u64; CLASSES],
+    pub transfer_ns: u64,
+    pub failed: [u64; CLASSES],
+    /// User reads that had to wait for their LUN, by the class of work they waited for longest.
+    pub reads_blocked_by: [u64; CLASSES],
+    /// User reads that waited for the channel.
+    pub reads_blocked_by_transfer: u64,
+}
+
+#[derive(Debug)]
+struct Lun {
+    queue: VecDeque<u32>,
+    /// The operation that holds the LUN.
+    current: Option<u32>,
+    started: Time,
+    class: Class,
+    /// Time held so far by each class, the current operation excluded.
+    held: [u64; CLASSES],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Waiting,
+    Array,
+    Out,
+}
+
+#[derive(Debug)]
+struct State {
+    record: Record,
+    stage: Stage,
+    /// `Lun::held` as it was on arrival, the part of the operation under way included.
+    held_at_arrival: [u64; CLASSES],
+}
+
+/// One block of one LUN.
+#[derive(Clone, Copy, Default, Debug)]
+struct Block {
+    /// Pages programmed since the last erase.
+    programmed: u16,
+    erases: u32,
+}
+
+/// All LUNs and channels.
+pub struct Nand {
+    pub geometry: Geometry,
+    config: NandConfig,
+    luns: Vec<Lun>,
+    channels: Vec<Timeline>,
+    /// By `line * luns + lun`.
+    blocks: Vec<Block>,
+    states: Slab<State>,
+    counters: Counters,
+    faults: Rng,
+    bad_block_seed: u64,
+    rate: u64,
+    t_read: Vec<Span>,
+    t_program: Vec<Span>,
+    t_unit_transfer: Span,
+    /// Time of one sector on the channel: most reads move one.
+    t_sector_transfer: Span,
+}
+
+impl Nand {
+    pub fn new(config: &NandConfig, seed: Seed) -> Result<Nand, (&'static str, String)> {
+        let geometry = Geometry::new(config)?;
+        if config.pages_per_block > u32::from(u16::MAX) {
+            return Err(("pages_per_block", "must be at most 65535".into()));
+        }
+        let lun = || Lun {
+            queue: VecDeque::with_capacity(8),
+            current: None,
+            started: Time::ZERO,
+            class: Class::UserRead,
+            held: [0; CLASSES],
+        };
+        let rate = config.channel_rate * u64::from(config.gang);
+        let bits = config.cell.bits();
+        Ok(Nand {
+            geometry,
+            luns: (0..geometry.luns).map(|_| lun()).collect(),
+            channels: vec![Timeline::default(); geometry.channels as usize],
+            blocks: vec![Block::default(); geometry.luns as usize * geometry.lines as usize],
+            states: Slab::with_capacity(1024),
+            counters: Counters::default(),
+            faults: seed.stream("nand/fault"),
+            bad_block_seed: seed.stream("nand/bad-block").next_u64(),
+            rate,
+            t_read: (0..bits).map(|t| config.t_read.get(t)).collect(),
+            t_program: (0..bits).map(|t| config.t_program.get(t)).collect(),
+            t_unit_transfer: Span::of_bytes(geometry.unit_bytes(), rate),
+            t_sector_transfer: Span::of_bytes(wordline_base::SECTOR, rate),
+            config: config.clone(),
+        })
+    }
+
+    /// Whether the block was bad from the factory.
+    pub fn is_factory_bad(&self, lun: u32, line: u32) -> bool {
+        let block = u64::from(line) * u64::from(self.geometry.luns) + u64::from(lun);
+        Rng::from_seed(self.bad_block_seed ^ block).chance(self.config.faults.bad_blocks_ppb)
+    }
+
+    /// Sets a block's state after untimed ageing.
+    pub fn set_block(&mut self, lun: u32, line: u32, programmed: u32, erases: u32) {
+        let index = self.block_index(lun, line);
+        self.blocks[index] = Block { programmed: programmed as u16, erases };
+    }
+
+    pub fn config(&self) -> &NandConfig {
+        &self.config
+    }
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    pub fn in_flight(&self) -> usize {
+        self.states.len()
+    }
+    pub fn erases(&self, lun: u32, line: u32) -> u32 {
+        self.blocks[self.block_index(lun, line)].erases
+    }
+    /// Time LUN `lun` was occupied by each class until `now`.
+    pub fn lun_busy(&self, lun: u32, now: Time) -> [u64; CLASSES] {
+        self.held_now(lun, now)
+    }
+    /// Time the channel was in use until `now`.
+    pub fn channel_busy(&self, channel: u32, now: Time) -> Span {
+        self.channels[channel as usize].busy_until(now)
+    }
+    /// Energy in nanojoules: LUN array time and channel time, each times its power.
+    pub fn energy_nj(&self) -> [(&'static str, u64); 4] {
+        let power = &self.config.power;
+        let c = &self.counters;
+        let sum = |classes: &[Class]| classes.iter().map(|&k| c.array_ns[k as usize]).sum::<u64>();
+        // 1 mW for 1 ns is 1 pJ.
+        let nj = |mw: u32, ns: u64| (u128::from(mw) * u128::from(ns) / 1000) as u64;
+        let reads = sum(&[Class::UserRead, Class::GcRead, Class::MetaRead]);
+        let programs = sum(&[Class::UserProgram, Class::GcProgram, Class::MetaProgram]);
+        [
+            ("read", nj(power.read_mw, reads)),
+            ("program", nj(power.program_mw, programs)),
+            ("erase", nj(power.erase_mw, sum(&[Class::Erase]))),
+            ("transfer", nj(power.transfer_mw, c.transfer_ns)),
+        ]
+    }
+
+    fn block_index(&self, lun: u32, line: u32) -> usize {
+        line as usize * self.geometry.luns as usize + lun as usize
+    }
+
+    fn held_now(&self, lun: u32, now: Time) -> [u64; CLASSES] {
+        let l = &self.luns[lun as usize];
+        let mut held = l.held;
+        if l.current.is_some() {
+            held[l.class as usize] += now.since(l.started).0;
+        }
+        held
+    }
+
+    /// Queues an operation at its LUN, in order of arrival.
+    pub fn submit(&mut self, ctx: &mut Ctx, op: Op) {
+        let lun = self.geometry.lun_of(op.ppa);
+        debug_assert!(
+            op.kind != OpKind::Read
+                || op.sectors >= 1
+                    && op.ppa.0 % self.geometry.sectors_per_unit + op.sectors
+                        <= self.geometry.sectors_per_unit,
+            "a read of {} sectors at {:?} leaves its unit",
+            op.sectors,
+            op.ppa
+        );
+        let record = Record {
+            op,
+            outcome: Outcome::Ok,
+            lun,
+            channel: self.geometry.channel_of(lun),
+            submitted: ctx.now,
+            started: ctx.now,
+            bus_start: ctx.now,
+            bus_end: ctx.now,
+            array_end: ctx.now,
+            out_start: ctx.now,
+            end: ctx.now,
+            waited: [0; CLASSES],
+        };
+        let busy = self.luns[lun as usize].current.is_some();
+        let held_at_arrival = if busy { self.held_now(lun, ctx.now) } else { [0; CLASSES] };
+        let key = self.states.insert(State { record, stage: Stage::Waiting, held_at_arrival });
+        if busy {
+            self.luns[lun as usize].queue.push_back(key);
+        } else {
+            self.start(ctx, lun, key);
+        }
+    }
+
+    /// The LUN takes up an operation: channel for command and data in, then the array.
+    fn start(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        let now = ctx.now;
+        let state = &mut self.states[key];
+        let record = &mut state.record;
+        let (op, geometry) = (record.op, &self.geometry);
+        let held = self.luns[lun as usize].held;
+        if now > record.submitted {
+            for (waited, (now, then)) in
+                record.waited.iter_mut().zip(held.iter().zip(&state.held_at_arrival))
+            {
+                *waited = now - then;
+            }
+            debug_assert_eq!(
+                record.waited.iter().sum::<u64>(),
+                now.since(record.submitted).0,
+                "a wait is accounted to the nanosecond"
+            );
+        }
+        record.started = now;
+        state.stage = Stage::Array;
+        let page = geometry.page_of(op.ppa);
+        let line = geometry.line_of(op.ppa);
+        let block = &mut self.blocks[line as usize * geometry.luns as usize + lun as usize];
+        let page_type = page as usize % self.t_read.len();
+        let (bus, array) = match op.kind {
+            OpKind::Read => {
+                assert!(
+                    page < u32::from(block.programmed),
+                    "read of page {page} of LUN {lun} line {line}, where only {} are programmed",
+                    block.programmed
+                );
+                (self.config.t_command, self.t_read[page_type])
+            }
+            OpKind::Program => {
+                assert_eq!(
+                    page,
+                    u32::from(block.programmed),
+                    "pages of a block are programmed in order, once between erases: LUN {lun} line {line}"
+                );
+                block.programmed += 1;
+                (self.config.t_command + self.t_unit_transfer, self.t_program[page_type])
+            }
+            OpKind::Erase => {
+                block.programmed = 0;
+                block.erases += 1;
+                (self.config.t_command, self.config.t_erase)
+            }
+        };
+        let channel = record.channel as usize;
+        let (bus_start, bus_end) =
+            if bus == Span::ZERO { (now, now) } else { self.channels[channel].reserve(now, bus) };
+        self.counters.transfer_ns += bus.0;
+        record.bus_start = bus_start;
+        record.bus_end = bus_end;
+        record.array_end = bus_end + array;
+        self.counters.array_ns[op.class as usize] += array.0;
+        ctx.at(record.array_end, Kind::NandArray, lun);
+        let l = &mut self.luns[lun as usize];
+        l.current = Some(key);
+        l.started = now;
+        l.class = op.class;
+    }
+
+    /// A stage of the LUN's operation ended. Returns the operation if that was its last.
+    pub fn on_event(&mut self, ctx: &mut Ctx, lun: u32) -> Option<Record> {
+        let key = self.luns[lun as usize].current.expect("an event belongs to an operation");
+        let state = &mut self.states[key];
+        let record = &mut state.record;
+        if state.stage == Stage::Array && record.op.kind == OpKind::Read {
+            let span = if record.op.sectors == 1 {
+                self.t_sector_transfer
+            } else {
+                Span::of_bytes(
+                    u64::from(record.op.sectors) << wordline_base::SECTOR_SHIFT,
+                    self.rate,
+                )
+            };
+            let (start, end) = self.channels[record.channel as usize].reserve(ctx.now, span);
+            self.counters.transfer_ns += span.0;
+            record.out_start = start;
+            state.stage = Stage::Out;
+            ctx.at(end, Kind::NandBus, lun);
+            return None;
+        }
+        Some(self.finish(ctx, lun, key))
+    }
+
+    fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) -> Record {
+        let State { mut record, .. } = self.states.remove(key);
+        record.end = ctx.now;
+        let class = record.op.class as usize;
+        let ppb = match record.op.kind {
+            OpKind::Read => self.config.faults.read_fail_ppb,
+            OpKind::Program => self.config.faults.program_fail_ppb,
+            OpKind::Erase => self.config.faults.erase_fail_ppb,
+        };
+        if ppb > 0 && self.faults.chance(ppb) {
+            record.outcome = Outcome::Failed;
+            self.counters.failed[class] += 1;
+        }
+        let counters = &mut self.counters;
+        counters.ops[class] += 1;
+        counters.sectors[class] += match record.op.kind {
+            OpKind::Read => u64::from(record.op.sectors),
+            OpKind::Program => u64::from(self.geometry.sectors_per_unit),
+            OpKind::Erase => 1,
+        };
+        let held = record.end.since(record.started).0;
+        counters.busy_ns[class] += held;
+        if record.op.class == Class::UserRead {
+            if record.started > record.submitted {
+                let longest = (0..CLASSES).rev().max_by_key(|&k| record.waited[k]).unwrap_or(0);
+                counters.reads_blocked_by[longest] += 1;
+            }
+            if record.bus_start > record.started || record.out_start > record.array_end {
+                counters.reads_blocked_by_transfer += 1;
+            }
+        }
+        if ctx.tracks.is_some() {
+            use wordline_base::track::Track;
+            let io = record.op.io;
+            ctx.slice(Track::Lun(lun), record.op.class.name(), record.started, record.end, io);
+            let channel = Track::Channel(record.channel);
+            if record.bus_end > record.bus_start {
+                ctx.slice(channel, "command, data in", record.bus_start, record.bus_end, io);
+            }
+            if record.op.kind == OpKind::Read {
+                ctx.slice(channel, "data out", record.out_start, record.end, io);
+            }
+        }
+        let l = &mut self.luns[lun as usize];
+        l.held[class] += held;
+        l.current = None;
+        if let Some(next) = l.queue.pop_front() {
+            self.start(ctx, lun, next);
+        }
+        record
+    }
+
+    /// Operations waiting at a LUN, the one under way excluded.
+    pub fn queued(&self, lun: u32) -> usize {
+        self.luns[lun as usize].queue.len()
+    }
+    /// The class of the operation that holds the LUN.
+    pub fn busy_with(&self, lun: u32) -> Option<Class> {
+        let l = &self.luns[lun as usize];
+        l.current.map(|_| l.class)
+    }
+    /// Draws taken from the fault stream, for comparing runs.
+    pub fn draws(&self) -> u64 {
+        self.faults.draws()
+    }
+    pub fn wear(&self) -> Wear {
+        let erases = || self.blocks.iter().map(|b| b.erases);
+        Wear {
+            min: erases().min().unwrap_or(0),
+            max: erases().max().unwrap_or(0),
+            mean: erases().map(f64::from).sum::<f64>() / self.blocks.len() as f64,
+            rated: self.config.endurance,
+        }
+    }
+}
+
+/// Erase counts of all blocks against the rating.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Wear {
+    pub min: u32,
+    pub max: u32,
+    pub mean: f64,
+    pub rated: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::small;
+
+    struct Bench {
+        ctx: Ctx,
+        nand: Nand,
+        done: Vec<Record>,
+    }
+
+    impl Bench {
+        fn new(config: &NandConfig) -> Bench {
+            Bench { ctx: Ctx::new(), nand: Nand::new(config, Seed(1)).unwrap(), done: Vec::new() }
+        }
+        fn submit(&mut self, kind: OpKind, class: Class, line: u32, page: u32, lun: u32) {
+            let g = self.nand.geometry;
+            let ppa = g.first_of_unit(g.unit_at(line, page, lun));
+            let owner = 0;
+            self.nand
+                .submit(&mut self.ctx, Op { kind, class, ppa, sectors: 1, owner, io: IoId::NONE });
+        }
+        fn run(&mut self) {
+            while let Some((now, event)) = self.ctx.queue.pop() {
+                self.ctx.now = now;
+                if let Some(record) = self.nand.on_event(&mut self.ctx, event.index()) {
+                    self.done.push(record);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_lun_takes_exactly_the_sum_of_its_stages() {
+        let c = small();
+        let mut b = Bench::new(&c);
+        b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+        b.run();
+        // 200 ns command, 32 KiB at 400 MB/s, lower page 400 us.
+        let data = Span::of_bytes(32768, 400_000_000);
+        assert_eq!(b.done[0].end, Time(200) + data + Span::from_us(400));
+        let t0 = b.ctx.now;
+        b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+        b.run();
+        let out = Span::of_bytes(4096, 400_000_000);
+        assert_eq!(b.done[1].end.since(t0), Span(200) + Span::from_us(50) + out);
+        assert_eq!(b.done[1].waited, [0; CLASSES]);
+        let t0 = b.ctx.now;
+        b.submit(OpKind::Erase, Class::Erase, 0, 0, 0);
+        b.run();
+        assert_eq!(b.done[2].end.since(t0), Span(200) + Span::from_ms(3));
+        assert_eq!(b.nand.erases(0, 0), 1);
+    }
+
+    #[test]
+    fn a_read_behind_a_program_knows_what_it_waited_for() {
+        let c = small();
+        let mut b = Bench::new(&c);
+        b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+        b.run();
+        b.submit(OpKind::Program, Class::GcProgram, 0, 1, 0);
+        b.submit(OpKind::Erase, Class::Erase, 1, 0, 0);
+        b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+        let t0 = b.ctx.now;
+        b.run();
+        let read = b.done.iter().find(|r| r.op.class == Class::UserRead).unwrap();
+        let program = Span(200) + Span::of_bytes(32768, 400_000_000) + Span::from_us(900);
+        let erase = Span(200) + Span::from_ms(3);
+        assert_eq!(read.started.since(t0), program + erase);
+        assert_eq!(read.waited[Class::GcProgram as usize], program.0);
+        assert_eq!(read.waited[Class::Erase as usize], erase.0);
+        assert_eq!(b.nand.counters().reads_blocked_by[Class::Erase as usize], 1);
+        // An I/O marked with the record is charged to the nanosecond.
+        let io = b.ctx.lives.begin(0, wordline_base::Ddir::Read, 0, 4096, t0);
+        read.mark(&mut b.ctx.lives, io);
+        let life = b.ctx.lives.end(io);
+        assert_eq!(life.latency(), read.end.since(t0));
+        assert_eq!(life.spent()[Layer::Nand as usize], Span::from_us(50).0);
+    }
+
+    #[test]
+    fn luns_of_one_channel_share_it_and_others_do_not() {
+        let c = small();
+        let mut b = Bench::new(&c);
+        for lun in 0..8 {
+            b.submit(OpKind::Program, Class::UserProgram, 0, 0, lun);
+        }
+        b.run();
+        let (data, t0) = (Span::of_bytes(32768, 400_000_000) + Span(200), Span::from_us(400));
+        for r in &b.done {
+            // LUNs 0..3 have channels of their own, 4..7 follow on the same ones.
+            let expected = if r.lun < 4 { data + t0 } else { data + data + t0 };
+            assert_eq!(r.end, Time::ZERO + expected, "LUN {}", r.lun);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "in order, once between erases")]
+    fn pages_out_of_order_are_refused() {
+        let mut b = Bench::new(&small());
+        b.submit(OpKind::Program, Class::UserProgram, 0, 1, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "only 0 are programmed")]
+    fn reads_of_erased_pages_are_refused() {
+        let mut b = Bench::new(&small());
+        b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+    }
+
+    #[test]
+    fn busy_time_is_conserved() {
+        let mut b = Bench::new(&small());
+        for page in 0..16 {
+            for lun in 0..8 {
+                b.submit(OpKind::Program, Class::UserProgram, 2, page, lun);
+            }
+        }
+        b.run();
+        let now = b.ctx.now;
+        let by_lun: u64 = (0..8).map(|l| b.nand.lun_busy(l, now).iter().sum::<u64>()).sum();
+        assert_eq!(by_lun, b.nand.counters().busy_ns.iter().sum::<u64>());
+        let by_channel: u64 = (0..4).map(|c| b.nand.channel_busy(c, now).0).sum();
+        assert_eq!(by_channel, b.nand.counters().transfer_ns);
+        assert_eq!(b.nand.counters().sectors[Class::UserProgram as usize], 16 * 8 * 8);
+        assert!(
+            b.done.iter().all(|r| r.waited.iter().sum::<u64>() == r.started.since(r.submitted).0)
+        );
+    }
+
+    #[test]
+    fn faults_come_at_their_rate() {
+        let mut c = small();
+        c.faults.program_fail_ppb = 200_000_000;
+        c.faults.bad_blocks_ppb = 100_000_000;
+        c.blocks = 64;
+        let mut b = Bench::new(&c);
+        for line in 0..64 {
+            for page in 0..16 {
+                for lun in 0..8 {
+                    b.submit(OpKind::Program, Class::UserProgram, line, page, lun);
+                }
+            }
+        }
+        b.run();
+        let failed = b.nand.counters().failed[Class::UserProgram as usize] as f64 / (64. * 128.);
+        assert!((0.18..0.22).contains(&failed), "{failed}");
+        let bad = (0..64).flat_map(|l| (0..8).map(move |u| (u, l)));
+        let bad = bad.filter(|&(u, l)| b.nand.is_factory_bad(u, l)).count();
+        assert!((25..80).contains(&bad), "{bad} of 512");
+    }
+}

@@ -1,0 +1,273 @@
+//! What a run produced. Reports read this and nothing else.
+
+use serde::Serialize;
+use wordline_base::{Ddir, Histogram, Life, Span, Time, Tracks};
+
+/// How a run came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// Every job reached its own end.
+    Complete,
+    /// Stopped by the user; in-flight I/O was drained.
+    Interrupted,
+    /// A job failed and asked the rest to stop, or an I/O error ended a job.
+    Failed,
+}
+
+/// What was run. The same five things give the same bytes of output.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Provenance {
+    pub version: String,
+    pub device: String,
+    pub ftl: String,
+    pub stack: String,
+    pub testbed: String,
+    pub workload: String,
+    pub precondition: String,
+    pub seed: u64,
+    pub overrides: Vec<String>,
+}
+
+pub struct RunResult {
+    pub provenance: Provenance,
+    pub ended: Ended,
+    /// fio's global options, as written.
+    pub global_options: Vec<(String, String)>,
+    /// One a thread (a job and its `numjobs` clones), in order of start.
+    pub threads: Vec<ThreadResult>,
+    pub machine: Machine,
+    /// The slowest I/Os, slowest first.
+    pub slowest: Vec<Life>,
+    /// Slices for drawing, if asked for.
+    pub tracks: Option<Box<Tracks>>,
+    /// Remarks for the user: options without meaning, dropped trace lines, and the like.
+    pub notes: Vec<String>,
+}
+
+/// Minimum, maximum, mean and deviation of samples (bandwidth in KiB/s, or IOPS) as fio keeps them.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct SampleStats {
+    pub n: u64,
+    pub min: f64,
+    pub max: f64,
+    pub mean: f64,
+    /// Sum of squared differences from the mean (Welford).
+    pub m2: f64,
+}
+
+impl SampleStats {
+    pub fn add(&mut self, value: f64) {
+        if self.n == 0 {
+            (self.min, self.max) = (value, value);
+        }
+        self.n += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        let delta = value - self.mean;
+        self.mean += delta / self.n as f64;
+        self.m2 += delta * (value - self.mean);
+    }
+    pub fn stddev(&self) -> f64 {
+        if self.n < 2 { 0.0 } else { (self.m2 / (self.n - 1) as f64).sqrt() }
+    }
+}
+
+/// One data direction of one thread.
+#[derive(Clone, Default)]
+pub struct DirResult {
+    pub io_bytes: u64,
+    pub total_ios: u64,
+    pub short_ios: u64,
+    pub drop_ios: u64,
+    /// From the thread's start (after ramp) to its last completion of this direction.
+    pub runtime: Span,
+    /// Submission, completion and total latency in nanoseconds.
+    pub slat: Histogram,
+    pub clat: Histogram,
+    pub lat: Histogram,
+    pub bw_kib: SampleStats,
+    pub iops: SampleStats,
+}
+
+/// One line of fio's `write_lat_log` and friends: time is milliseconds when printed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LogLine {
+    pub at: Time,
+    /// Nanoseconds, KiB/s or I/Os per second by the log's kind.
+    pub value: u64,
+    pub ddir: Ddir,
+    pub bs: u32,
+    pub offset: u64,
+    pub prio: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogKind {
+    Lat,
+    Slat,
+    Clat,
+    Bw,
+    Iops,
+}
+
+/// A log file to be written: fio names it `{prefix}_{kind}.{thread number}.log`.
+pub struct Log {
+    pub prefix: String,
+    pub kind: LogKind,
+    /// From 1.
+    pub number: u32,
+    /// Write the offset column (fio's log_offset).
+    pub with_offset: bool,
+    pub lines: Vec<LogLine>,
+}
+
+pub struct ThreadResult {
+    pub name: String,
+    pub description: Option<String>,
+    /// fio's groupid.
+    pub group: u32,
+    pub group_reporting: bool,
+    pub unified_rw_reporting: bool,
+    /// fio's thread number, from 1.
+    pub number: u32,
+    pub ioengine: String,
+    pub iodepth: u32,
+    /// Options of the job's section as written.
+    pub options: Vec<(String, String)>,
+    /// The first error met, as a Unix error number; 0 is none.
+    pub error: i32,
+    pub total_errors: u64,
+    pub started: Time,
+    pub finished: Time,
+    /// By `Ddir::Read`, `Write`, `Trim`.
+    pub dirs: [DirResult; 3],
+    /// Latency of fsync and fdatasync.
+    pub sync: Histogram,
+    pub user: Span,
+    pub system: Span,
+    pub context_switches: u64,
+    /// fio's depth distributions, counts: 1, 2, 4, 8, 16, 32, >=64.
+    pub depth_level: [u64; 7],
+    /// 0, 4, 8, 16, 32, 64, >=64 (fio's buckets).
+    pub depth_submit: [u64; 7],
+    pub depth_complete: [u64; 7],
+    pub clat_percentiles: bool,
+    pub lat_percentiles: bool,
+    pub slat_percentiles: bool,
+    /// Percentages to report.
+    pub percentile_list: Vec<f64>,
+    pub logs: Vec<Log>,
+    /// I/Os the workload generated, and I/Os that came back. Equal unless the run was interrupted.
+    pub generated: u64,
+    pub served: u64,
+}
+
+/// What the machine did meanwhile: the `wordline` object of the JSON output.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Machine {
+    pub simulated_ns: u64,
+    pub events: u64,
+    pub generated: u64,
+    pub served: u64,
+    pub write_amplification: WriteAmplification,
+    /// Reads of users that waited, by what they waited for longest.
+    pub reads_blocked: Vec<(String, u64)>,
+    pub user_flash_reads: u64,
+    /// Read, write, trim: where the time went.
+    pub layers: Vec<LayerTable>,
+    pub channels: Vec<f64>,
+    pub luns: Vec<f64>,
+    pub link: LinkUse,
+    pub firmware: Vec<f64>,
+    pub cores: Vec<CoreUse>,
+    pub cache: Option<CacheUse>,
+    pub integrity: Integrity,
+    pub wear: WearSummary,
+    /// Joules by part, and mean watts in `total_w`.
+    pub energy_j: Vec<(String, f64)>,
+    pub total_w: f64,
+    pub interrupts: u64,
+    pub merges: u64,
+    /// Further counters of the FTL, device and host, by name.
+    pub counters: Vec<(String, u64)>,
+    /// Memory of the mapping and of the integrity check.
+    pub mapping_bytes: u64,
+    pub mapping_bytes_per_sector: f64,
+    pub stamp_bytes: u64,
+}
+
+/// Sectors of 4 KiB written to flash by cause, and their ratio to what users wrote.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WriteAmplification {
+    pub user_sectors: u64,
+    pub gc_sectors: u64,
+    pub padding_sectors: u64,
+    pub metadata_sectors: u64,
+    /// (user + gc + padding + metadata) / user; 0 when nothing was written.
+    pub factor: f64,
+    /// The same over time: end of the interval in ns, and the four counts within it.
+    pub over_time: Vec<(u64, [u64; 4])>,
+    /// While ageing: write amplification window by window.
+    pub ageing: Vec<f64>,
+}
+
+/// Latency by layer for one direction. Every row sums to the latency it splits.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerTable {
+    pub ddir: String,
+    pub count: u64,
+    /// Mean latency, and its split over `Layer::ALL` in ns.
+    pub mean_ns: f64,
+    pub mean_by_layer_ns: Vec<f64>,
+    /// At a percentile: the latency, and the mean split of the I/Os in that histogram bucket.
+    pub at: Vec<LayerRow>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerRow {
+    pub percentile: f64,
+    pub latency_ns: u64,
+    pub by_layer_ns: Vec<f64>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LinkUse {
+    pub to_device: f64,
+    pub to_host: f64,
+}
+
+/// Shares of the elapsed time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CoreUse {
+    pub user: f64,
+    pub system: f64,
+    pub interrupt: f64,
+    pub idle: f64,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CacheUse {
+    pub read_hits: u64,
+    pub read_misses: u64,
+    pub read_ahead: u64,
+    pub read_ahead_used: u64,
+    pub evictions: u64,
+    pub write_backs: u64,
+}
+
+/// Reads compared with the newest write.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Integrity {
+    pub on: bool,
+    pub checked: u64,
+    pub wrong: u64,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WearSummary {
+    pub erases_min: u32,
+    pub erases_max: u32,
+    pub erases_mean: f64,
+    pub rated: u32,
+}
