@@ -6,7 +6,6 @@
 //! last, because that is the one the application waited for.
 
 use crate::id::{Ddir, IoId};
-use crate::slab::Slab;
 use crate::time::{Span, Time};
 
 /// Where time is spent, from the application down to the array and back.
@@ -240,39 +239,55 @@ impl Life {
     }
 }
 
-/// All I/Os in flight.
+/// All I/Os in flight. Slots are reused without clearing their steps: a life is large.
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
-    lives: Slab<Life>,
+    lives: Vec<Life>,
+    free: Vec<u32>,
 }
 
 impl Lives {
     pub fn begin(&mut self, job: u32, ddir: Ddir, offset: u64, len: u32, now: Time) -> IoId {
-        IoId(self.lives.insert(Life::new(job, ddir, offset, len, now)))
+        let Some(slot) = self.free.pop() else {
+            self.lives.push(Life::new(job, ddir, offset, len, now));
+            return IoId((self.lives.len() - 1) as u32);
+        };
+        let life = &mut self.lives[slot as usize];
+        (life.job, life.ddir, life.offset, life.len) = (job, ddir, offset, len);
+        (life.begin, life.end, life.n, life.dropped) = (now, now, 0, 0);
+        life.spent = [0; LAYERS];
+        IoId(slot)
     }
     /// Charges the time since the last mark to a layer; work without an I/O is not recorded.
     #[inline]
     pub fn mark(&mut self, io: IoId, layer: Layer, why: Why, place: u32, until: Time) {
         if io != IoId::NONE {
-            self.lives[io.0].mark(layer, why, place, until);
+            self.lives[io.0 as usize].mark(layer, why, place, until);
         }
     }
     /// Appends the steps of `part`, the last of an I/O's parallel parts to finish, and ends `part`.
     pub fn absorb(&mut self, io: IoId, part: IoId) {
-        let part = self.lives.remove(part.0);
-        let life = &mut self.lives[io.0];
+        let part = self.end(part);
+        let life = &mut self.lives[io.0 as usize];
         for step in part.steps() {
             life.mark(step.layer, step.why, step.place, step.end);
         }
     }
     pub fn get(&self, io: IoId) -> &Life {
-        &self.lives[io.0]
+        &self.lives[io.0 as usize]
     }
+    /// The I/O is over and its slot free; its life may be read until the next `begin`.
+    pub fn release(&mut self, io: IoId) {
+        debug_assert!(!self.free.contains(&io.0), "{io:?} ended twice");
+        self.free.push(io.0);
+    }
+    /// [`Lives::release`], with a copy of the life.
     pub fn end(&mut self, io: IoId) -> Life {
-        self.lives.remove(io.0)
+        self.release(io);
+        self.lives[io.0 as usize].clone()
     }
     pub fn in_flight(&self) -> usize {
-        self.lives.len()
+        self.lives.len() - self.free.len()
     }
 }
 

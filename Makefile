@@ -1,0 +1,34 @@
+# make demo: build, run one job on an aged drive.   make test: everything that is checked.
+# Both install what they need: a Rust toolchain is expected, Debian packages are added by name.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: demo test bench build lint setup-test setup-bench clean
+
+WORDLINE := target/release/wordline
+
+build:
+	@cargo build --release --quiet -p wordline-cli
+
+demo: build
+	$(WORDLINE) run examples/mixed.fio --device cnex-small --ftl pblk --stack linux-libaio \
+	    --precondition steady --seed 1 --slowest 3
+
+test: setup-test lint
+	cargo test --workspace --no-fail-fast
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+bench: setup-bench
+	cargo build --profile bench -p wordline-bench
+	benches/run
+
+setup-test:
+	@scripts/need fio fio zstd zstd
+
+setup-bench:
+	@scripts/need valgrind valgrind
+
+clean:
+	cargo clean

@@ -1,0 +1,106 @@
+//! The shape of the workspace: who depends on whom, and that the deterministic ring is fenced.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const RING: [&str; 10] =
+    ["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace", "sim", "report"];
+
+/// Crate -> workspace crates it may use, directly.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("nvme", &["base"]),
+    ("nand", &["base"]),
+    ("ftl", &["base", "nand"]),
+    ("device", &["base", "nvme", "nand", "ftl"]),
+    ("host", &["base", "nvme", "nand", "ftl"]),
+    ("fio", &["base"]),
+    ("trace", &["base"]),
+    ("sim", &["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace"]),
+    ("report", &["base", "sim"]),
+    ("profile", &["base", "nand", "ftl", "device", "host"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn metadata() -> serde_json::Value {
+    let out = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("cargo metadata is JSON")
+}
+
+#[test]
+fn crates_depend_only_downwards() {
+    let metadata = metadata();
+    let mut used: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap().trim_start_matches("wordline-").to_string();
+        let ours = package["dependencies"].as_array().unwrap().iter().filter_map(|d| {
+            let dependency = d["name"].as_str()?.strip_prefix("wordline-")?;
+            (d["kind"].is_null()).then(|| dependency.to_string())
+        });
+        used.insert(name, ours.collect());
+    }
+    for (name, allowed) in MAY_USE {
+        for dependency in &used[*name] {
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not use {dependency}");
+        }
+    }
+    // Outside crates of the ring: no clock, thread pool, socket or random source among them.
+    let outside = ["serde", "serde_json", "thiserror", "flate2", "ruzstd", "crc32c"];
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap().trim_start_matches("wordline-");
+        for d in package["dependencies"].as_array().unwrap() {
+            let dependency = d["name"].as_str().unwrap();
+            if RING.contains(&name) && d["kind"].is_null() && !dependency.starts_with("wordline-") {
+                assert!(outside.contains(&dependency), "{name} brings {dependency} into the ring");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_ring_is_fenced() {
+    let fence = std::fs::read_to_string(root().join("crates/base/clippy.toml")).unwrap();
+    for banned in ["Instant::now", "SystemTime", "thread::spawn", "HashMap", "std::env::var", "fs::File"] {
+        assert!(fence.contains(banned), "the fence does not name {banned}");
+    }
+    for name in RING {
+        let dir = root().join("crates").join(name);
+        let own = std::fs::read_to_string(dir.join("clippy.toml")).unwrap();
+        assert_eq!(own, fence, "{name} has another fence");
+        let lib = std::fs::read_to_string(dir.join("src/lib.rs")).unwrap();
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} allows unsafe code");
+        // The fence holds for what is shipped: no part of the sources may open it.
+        for file in sources(&dir.join("src")) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let shipped = text.split("#[cfg(test)]").next().unwrap();
+            assert!(
+                !shipped.contains("allow(clippy::disallowed"),
+                "{} opens the fence",
+                file.display()
+            );
+        }
+    }
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,227 @@
+//! Statistics gathered as I/Os finish: fio's own, and where the time went.
+
+use crate::result::{DirResult, LayerRow, LayerTable, LogLine};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use wordline_base::hist::{self, BUCKETS};
+use wordline_base::life::LAYERS;
+use wordline_base::{Ddir, Histogram, Life, Span, Time};
+
+/// Latency by layer for one direction: the sums of every layer, kept apart by latency bucket, so
+/// that the I/Os at a percentile can be split and not only the mean one.
+pub struct LayerSums {
+    latency: Histogram,
+    sums: Vec<[u64; LAYERS]>,
+}
+
+impl Default for LayerSums {
+    fn default() -> Self {
+        LayerSums { latency: Histogram::new(), sums: vec![[0; LAYERS]; BUCKETS] }
+    }
+}
+
+/// Percentiles at which latency is split by layer.
+pub const SPLIT_AT: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
+
+impl LayerSums {
+    pub fn add(&mut self, life: &Life) {
+        let latency = life.latency().0;
+        self.latency.add(latency);
+        let row = &mut self.sums[hist::bucket_of(latency)];
+        for (sum, spent) in row.iter_mut().zip(life.spent()) {
+            *sum += spent;
+        }
+    }
+
+    pub fn table(&self, ddir: Ddir) -> Option<LayerTable> {
+        let count = self.latency.len();
+        if count == 0 {
+            return None;
+        }
+        let counts: Vec<(usize, u64)> = self.latency.buckets().collect();
+        let mut total = [0u64; LAYERS];
+        for &(bucket, _) in &counts {
+            for (t, s) in total.iter_mut().zip(&self.sums[bucket]) {
+                *t += s;
+            }
+        }
+        let row = |percentile: f64| {
+            let bucket = self.latency.percentile_bucket(percentile)?;
+            let n = counts.iter().find(|c| c.0 == bucket)?.1 as f64;
+            let by_layer: Vec<f64> = self.sums[bucket].iter().map(|&s| s as f64 / n).collect();
+            // The mean latency of the bucket, so that the row sums to it.
+            let latency_ns = (self.sums[bucket].iter().sum::<u64>() as f64 / n).round() as u64;
+            Some(LayerRow { percentile, latency_ns, by_layer_ns: by_layer })
+        };
+        Some(LayerTable {
+            ddir: ddir.name().into(),
+            count,
+            mean_ns: self.latency.mean(),
+            mean_by_layer_ns: total.iter().map(|&t| t as f64 / count as f64).collect(),
+            at: SPLIT_AT.iter().filter_map(|&p| row(p)).collect(),
+        })
+    }
+}
+
+/// The N slowest I/Os. Ties keep the earlier one.
+pub struct Slowest {
+    limit: usize,
+    heap: BinaryHeap<Reverse<(u64, Reverse<u64>, usize)>>,
+    lives: Vec<Life>,
+    seen: u64,
+}
+
+impl Slowest {
+    pub fn new(limit: usize) -> Slowest {
+        Slowest { limit, heap: BinaryHeap::new(), lives: Vec::new(), seen: 0 }
+    }
+    pub fn offer(&mut self, life: &Life) {
+        if self.limit == 0 {
+            return;
+        }
+        self.seen += 1;
+        let latency = life.latency().0;
+        if self.lives.len() < self.limit {
+            self.heap.push(Reverse((latency, Reverse(self.seen), self.lives.len())));
+            self.lives.push(life.clone());
+        } else if self.heap.peek().is_some_and(|Reverse(least)| latency > least.0) {
+            let Some(Reverse((_, _, slot))) = self.heap.pop() else { return };
+            self.lives[slot] = life.clone();
+            self.heap.push(Reverse((latency, Reverse(self.seen), slot)));
+        }
+    }
+    /// Slowest first.
+    pub fn take(self) -> Vec<Life> {
+        let mut order: Vec<_> = self.heap.into_iter().map(|Reverse(e)| e).collect();
+        order.sort_by_key(|&(latency, Reverse(seen), _)| (Reverse(latency), seen));
+        order.into_iter().map(|(_, _, slot)| self.lives[slot].clone()).collect()
+    }
+}
+
+/// fio's bandwidth and IOPS sampling: a sample when at least `interval` has passed since the last
+/// one, taken as an I/O of that direction completes; and one line of the log likewise.
+#[derive(Clone, Default)]
+pub struct Sampler {
+    last: Time,
+    bytes: u64,
+    ios: u64,
+}
+
+impl Sampler {
+    pub fn start(&mut self, at: Time) {
+        *self = Sampler { last: at, bytes: 0, ios: 0 };
+    }
+    /// Counts a completion. When an interval is over: (KiB/s, I/Os a second) over it.
+    pub fn add(&mut self, now: Time, bytes: u64, interval: Span) -> Option<(u64, u64)> {
+        self.bytes += bytes;
+        self.ios += 1;
+        let passed = now.since(self.last).0;
+        if passed < interval.0 || passed == 0 {
+            return None;
+        }
+        let rate = |n: u64| (u128::from(n) * 1_000_000_000 / u128::from(passed)) as u64;
+        let sample = (rate(self.bytes) / 1024, rate(self.ios));
+        (self.last, self.bytes, self.ios) = (now, 0, 0);
+        Some(sample)
+    }
+}
+
+/// One of fio's latency logs: every I/O, or with `log_avg_msec` the mean (or maximum) of each
+/// interval.
+pub struct LatLog {
+    pub lines: Vec<LogLine>,
+    average: Span,
+    maximum: bool,
+    window: [Window; 3],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Window {
+    start: Time,
+    sum: u128,
+    max: u64,
+    n: u64,
+}
+
+impl LatLog {
+    pub fn new(average: Span, maximum: bool) -> LatLog {
+        LatLog { lines: Vec::new(), average, maximum, window: Default::default() }
+    }
+    pub fn add(&mut self, line: LogLine) {
+        if self.average == Span::ZERO {
+            self.lines.push(line);
+            return;
+        }
+        let w = &mut self.window[(line.ddir as usize).min(2)];
+        w.sum += u128::from(line.value);
+        w.max = w.max.max(line.value);
+        w.n += 1;
+        if line.at.since(w.start) >= self.average {
+            let value = if self.maximum { w.max } else { (w.sum / u128::from(w.n)) as u64 };
+            *w = Window { start: line.at, ..Window::default() };
+            self.lines.push(LogLine { value, offset: 0, bs: 0, ..line });
+        }
+    }
+}
+
+impl DirResult {
+    /// Counts a finished I/O: latencies in nanoseconds.
+    pub fn add(&mut self, bytes: u64, slat: u64, clat: u64) {
+        self.io_bytes += bytes;
+        self.total_ios += 1;
+        self.slat.add(slat);
+        self.clat.add(clat);
+        self.lat.add(slat + clat);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_base::{IoId, Layer, Lives, Why};
+
+    fn life(lives: &mut Lives, begin: u64, nand: u64, wait: u64) -> Life {
+        let io: IoId = lives.begin(0, Ddir::Read, 0, 4096, Time(begin));
+        lives.mark(io, Layer::LunWait, Why::BehindErase, 0, Time(begin + wait));
+        lives.mark(io, Layer::Nand, Why::Read, 0, Time(begin + wait + nand));
+        lives.end(io)
+    }
+
+    #[test]
+    fn every_row_of_the_split_sums_to_its_latency() {
+        let (mut sums, mut lives) = (LayerSums::default(), Lives::default());
+        for i in 0..10_000u64 {
+            let wait = if i % 100 == 0 { 5_000_000 } else { i % 977 };
+            sums.add(&life(&mut lives, i, 65_000 + i % 13, wait));
+        }
+        let table = sums.table(Ddir::Read).unwrap();
+        assert!((table.mean_by_layer_ns.iter().sum::<f64>() - table.mean_ns).abs() < 1e-3);
+        for row in &table.at {
+            assert!((row.by_layer_ns.iter().sum::<f64>() - row.latency_ns as f64).abs() <= 0.5);
+        }
+        let p9999 = table.at.last().unwrap();
+        assert_eq!(p9999.by_layer_ns[Layer::LunWait as usize].round() as u64, 5_000_000);
+    }
+
+    #[test]
+    fn the_slowest_are_kept_in_order() {
+        let (mut slowest, mut lives) = (Slowest::new(3), Lives::default());
+        for nand in [5, 1, 9, 9, 3, 7, 2] {
+            slowest.offer(&life(&mut lives, 0, nand, 0));
+        }
+        let latencies: Vec<u64> = slowest.take().iter().map(|l| l.latency().0).collect();
+        assert_eq!(latencies, [9, 9, 7]);
+    }
+
+    #[test]
+    fn samples_are_rates_over_the_interval() {
+        let mut s = Sampler::default();
+        s.start(Time::ZERO);
+        let ms = |n: u64| Time(n * 1_000_000);
+        for i in 1..500 {
+            assert_eq!(s.add(ms(i), 4096, Span::from_ms(500)), None);
+        }
+        assert_eq!(s.add(ms(500), 4096, Span::from_ms(500)), Some((4000, 1000)));
+        assert_eq!(s.add(ms(501), 4096, Span::from_ms(500)), None);
+    }
+}
