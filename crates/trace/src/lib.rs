@@ -1,1 +1,37 @@
+//! Streaming readers of block traces, and what a replay needs beside them: a clock, a fit to the
+//! size of the drive, and a writer of fio logs.
+//!
+//! A trace is read from any [`std::io::Read`], plain or compressed (gzip, zstd), and never held
+//! whole. Every line is accounted for: it gives a request, is counted under a [`Reason`], or is an
+//! error with its place. A trace that gives no request at all is an error.
+//!
+//! Trace content (data, FIU's digests) is not carried: the simulator's sectors hold versions.
 #![forbid(unsafe_code)]
+
+mod alibaba;
+mod blkparse;
+mod blktrace;
+mod error;
+mod fiu;
+mod format;
+mod input;
+pub mod iolog;
+mod k5;
+mod mqsim;
+mod msr;
+mod reader;
+mod replay;
+mod spc;
+mod summary;
+mod systor17;
+mod tencent;
+mod text;
+
+pub use error::{Place, TraceError};
+pub use format::Format;
+pub use iolog::IologWriter;
+pub use reader::{
+    Action, IologWait, OpenOptions, Reader, Request, TimeBase, TimeUnit, open, open_merged,
+};
+pub use replay::{Arrival, Clock, Fit, Wrap};
+pub use summary::{Reason, Summary, Tally};

@@ -1,0 +1,123 @@
+//! What a replay decides about a request: when it arrives, and where it lands on the drive.
+
+use crate::error::TraceError;
+use crate::reader::{Reader, Request};
+use wordline_base::Time;
+
+const BILLION: u64 = 1_000_000_000;
+
+/// When a request of a trace is issued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    At(Time),
+    /// As soon as the depth of the closed loop allows.
+    WhenFree,
+}
+
+/// How the times of a trace become arrivals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    Timestamps,
+    /// Times multiplied by parts per billion: 500,000,000 halves them, so that requests arrive
+    /// twice as fast. (fio's replay_time_scale is the inverse, in percent of speed.)
+    Scaled {
+        ppb: u64,
+    },
+    ClosedLoop,
+}
+
+impl Clock {
+    /// From `--time-scale`: a decimal factor such as `0.5`, with up to nine decimals.
+    pub fn scaled(factor: &str) -> Result<Clock, String> {
+        let bad = || format!("time scale '{factor}' is not a factor: write for example 0.5 or 2");
+        let (whole, decimals) = factor.split_once('.').unwrap_or((factor, ""));
+        if whole.is_empty() && decimals.is_empty()
+            || decimals.len() > 9
+            || !whole.bytes().chain(decimals.bytes()).all(|b| b.is_ascii_digit())
+        {
+            return Err(bad());
+        }
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| bad())? };
+        let decimals: u64 = format!("{decimals:0<9}").parse().map_err(|_| bad())?;
+        let ppb = whole.checked_mul(BILLION).and_then(|w| w.checked_add(decimals));
+        match ppb.ok_or_else(bad)? {
+            0 => Err("a time scale of 0 leaves no time between requests: replay in a closed loop \
+                      instead"
+                .into()),
+            BILLION => Ok(Clock::Timestamps),
+            ppb => Ok(Clock::Scaled { ppb }),
+        }
+    }
+
+    /// When a request that stands at `at` in the trace arrives. Integer arithmetic, so that equal
+    /// inputs give equal times everywhere; what is below a nanosecond is cut off.
+    pub fn arrival(self, at: Time) -> Result<Arrival, String> {
+        let at = match self {
+            Clock::ClosedLoop => return Ok(Arrival::WhenFree),
+            Clock::Timestamps => at,
+            Clock::Scaled { ppb } => {
+                let scaled = u128::from(at.0) * u128::from(ppb) / u128::from(BILLION);
+                Time(u64::try_from(scaled).unwrap_or(u64::MAX))
+            }
+        };
+        if at >= Time::NEVER {
+            return Err("the scaled time is beyond 36 years: use a smaller time scale".into());
+        }
+        Ok(Arrival::At(at))
+    }
+}
+
+/// What to do with a request beyond the end of the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wrap {
+    #[default]
+    Error,
+    Wrap,
+}
+
+/// Fits addresses to a drive.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    wrap: Wrap,
+    drive_bytes: u64,
+    /// Requests moved.
+    pub wrapped: u64,
+}
+
+impl Fit {
+    pub fn new(wrap: Wrap, drive_bytes: u64) -> Fit {
+        Fit { wrap, drive_bytes, wrapped: 0 }
+    }
+
+    /// The request as it goes to the drive; `reader` is what just delivered it. An address beyond
+    /// the end is taken modulo the drive's size; a request that then crosses the end is moved
+    /// to end there, whole.
+    pub fn place(&mut self, mut request: Request, reader: &Reader) -> Result<Request, TraceError> {
+        let (len, drive) = (u64::from(request.len), self.drive_bytes);
+        if request.offset <= drive && len <= drive - request.offset {
+            return Ok(request);
+        }
+        let what = || {
+            format!(
+                "{} of {len} bytes at offset {} (volume {})",
+                request.op.name(),
+                request.offset,
+                reader.volume_name(request.volume)
+            )
+        };
+        if len > drive || drive == 0 {
+            let message = format!("{} is larger than the drive of {drive} bytes", what());
+            return Err(reader.error_here(message));
+        }
+        if self.wrap == Wrap::Error {
+            let message = format!(
+                "{} is beyond the end of the drive of {drive} bytes: use --wrap, or a larger drive",
+                what()
+            );
+            return Err(reader.error_here(message));
+        }
+        request.offset = (request.offset % drive).min(drive - len);
+        self.wrapped += 1;
+        Ok(request)
+    }
+}

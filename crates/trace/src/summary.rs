@@ -1,0 +1,131 @@
+//! What became of the lines of a trace.
+
+use crate::Format;
+use std::fmt;
+
+macro_rules! reasons {
+    ($($name:ident: $text:literal,)*) => {
+        /// Why a line gave no request, or gave one with a remark.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Reason { $(#[doc = $text] $name,)* }
+        impl Reason {
+            pub(crate) const ALL: &[Reason] = &[$(Reason::$name,)*];
+            /// A few words for people.
+            pub fn text(self) -> &'static str {
+                match self { $(Reason::$name => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    // Lines and records that give no request.
+    Blank: "blank line",
+    Header: "header line",
+    SummaryText: "statistics printed by blkparse",
+    OtherVolume: "other volume",
+    ZeroLength: "zero length",
+    TooLong: "length of 4 GiB or more",
+    BeyondEnd: "address beyond 2^64 bytes",
+    NoType: "blank type (no reply was seen)",
+    FileAction: "file add, open or close",
+    Wait: "wait line",
+    WaitIgnored: "wait line in a version 3 log (fio ignores it too)",
+    SyncFileRange: "sync_file_range (no drive command)",
+    Notify: "notify record (process name, message or clock)",
+    Queued: "queued (Q) record",
+    Issued: "issued (D) record",
+    Completed: "completed (C) record",
+    Merged: "merge (M, F) record",
+    GotRequest: "request allocation (G, S) record",
+    Requeued: "requeue (R) record",
+    Inserted: "insertion (I) record",
+    Plugged: "plug or unplug (P, U, T) record",
+    Split: "split (X) record",
+    Bounced: "bounce (B) record",
+    Remapped: "remap (A) record",
+    Message: "message (m) line",
+    Aborted: "abort record",
+    DriverData: "driver data record",
+    UnknownAction: "record with an action unknown to blktrace version 8",
+    Passthrough: "passthrough command",
+    NoData: "neither data nor flush",
+    ExtendedCommand: "zoned or other command that is not read, write, discard or flush",
+    // Remarks on requests that were delivered.
+    Late: "earlier than the reorder window reaches: delivered at the current time",
+    FuaAsWrite: "force-unit-access write, replayed as an ordinary write",
+    BarrierAsWrite: "barrier write of an old kernel, replayed as an ordinary write",
+    SecureErase: "secure erase, replayed as a trim",
+    FlushAndData: "flush and data in one record, replayed as a sync and then the data",
+    Failed: "completed with an error in the trace, replayed all the same",
+    Untimed: "version 2 log without a time: shares that of the last wait (closed loop fits better)",
+    CrowdedSecond: "second with more than 262,144 requests, spread over shrinking halves of it",
+    NoNewline: "last line without a line feed: the trace may be cut short",
+}
+
+/// How often something happened, and on which line or record first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tally {
+    pub reason: Reason,
+    pub count: u64,
+    pub first_line: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tallies {
+    slots: Vec<(u64, u64)>,
+}
+
+impl Tallies {
+    pub fn new() -> Tallies {
+        Tallies { slots: vec![(0, 0); Reason::ALL.len()] }
+    }
+    #[inline]
+    pub fn add(&mut self, reason: Reason, line: u64) {
+        let slot = &mut self.slots[reason as usize];
+        if slot.0 == 0 {
+            slot.1 = line;
+        }
+        slot.0 += 1;
+    }
+    pub fn list(&self) -> Vec<Tally> {
+        let all = Reason::ALL.iter().zip(&self.slots);
+        all.filter(|(_, s)| s.0 > 0)
+            .map(|(&reason, &(count, first_line))| Tally { reason, count, first_line })
+            .collect()
+    }
+}
+
+/// What became of the lines (records, for binary traces) read so far. The reader looks ahead, so
+/// while a trace is being read this runs in front of the requests delivered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    pub format: Format,
+    pub lines: u64,
+    /// Requests delivered.
+    pub requests: u64,
+    /// Lines that gave no request.
+    pub dropped: Vec<Tally>,
+    /// Remarks on requests that were delivered.
+    pub noted: Vec<Tally>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = if self.format == Format::Blktrace { "record" } else { "line" };
+        write!(f, "{} {unit}s ({}), {} requests", self.lines, self.format.name(), self.requests)?;
+        for (what, tallies) in [("dropped", &self.dropped), ("noted", &self.noted)] {
+            for t in tallies {
+                write!(
+                    f,
+                    "\n{what} {}: {}, first at {unit} {}",
+                    t.count,
+                    t.reason.text(),
+                    t.first_line
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
