@@ -1,1 +1,44 @@
+//! fio's job language and I/O generator: job files and command lines in fio's grammar to typed
+//! jobs, and from each job thread the same sequence of I/Os that fio 3.33 issues.
+//!
+//! ```
+//! use wordline_fio::{Generator, NoEnv, ParseOptions, parse_file};
+//!
+//! let text = "[a]\nrw=randread\nbs=4k\nsize=1m\n";
+//! let plan = parse_file("job.fio", text, &ParseOptions::default(), &mut NoEnv).unwrap();
+//! let threads = plan.threads();
+//! let mut generator = Generator::new(&plan.jobs[0], &threads[0], 1 << 30, 0).unwrap();
+//! assert_eq!(generator.next().map(|io| io.len), Some(4096));
+//! ```
+//!
+//! Part of the deterministic ring: no clock, no file, no environment. `include` and `${NAME}` go
+//! through [`Env`], times are arguments.
 #![forbid(unsafe_code)]
+
+mod apply;
+pub mod axmap;
+mod choice;
+pub mod dist;
+mod env;
+mod error;
+mod generator;
+mod grammar;
+mod hash;
+pub mod job;
+mod latency;
+pub mod options;
+mod pacer;
+mod plan;
+pub mod rand;
+mod suggest;
+pub mod units;
+
+pub use dist::ZetanCache;
+pub use env::{Env, NoEnv};
+pub use error::{GeneratorError, ParseError, Place};
+pub use generator::{Generator, Io, Step};
+pub use job::{Job, Prio, Rw};
+pub use latency::{LatencyTarget, Verdict};
+pub use pacer::{Gate, Pacer, RateTooLow, Think};
+pub use plan::{Note, ParseOptions, Plan, Thread, parse_args, parse_file};
+pub use units::Size;

@@ -1,1 +1,419 @@
+//! The flash translation layer: pblk's write buffer, lines, metadata, garbage collection and rate
+//! limiter, as a machine without clock or I/O. It runs inside a drive or on the host above an
+//! open-channel drive; what its work costs there is charged by whoever drives it.
+//!
+//! Inputs are [`Ftl::read`], [`Ftl::write`], [`Ftl::flush`], [`Ftl::trim`], [`Ftl::on_done`] and
+//! [`Ftl::on_timer`]; after each, [`Ftl::poll`] is drained. A sector's way:
+//!
+//! ```text
+//! write -> waiting (no room, or no budget) -> ring -> unit of the open line -> flash
+//!                                              ^                                |
+//!                                              +---- garbage collector <--------+
+//! ```
+//!
+//! Modules: `ring` the write buffer, `user` the commands, `write` the write thread, `line` the lines
+//! and their layout, `map` L2P and its inverse, `gc` the collector, `rate` the limiter, `age` the same
+//! without time, `state` saving and loading, `recover` the map rebuilt from what flash holds.
+//!
+//! Left out of pblk: its L2P snapshot, multiple targets on one drive, read retries. Left out of
+//! drives at large: cached mapping tables, read-disturb and retention scrubbing.
 #![forbid(unsafe_code)]
+
+mod age;
+mod check;
+pub mod config;
+pub mod counters;
+mod gc;
+mod line;
+mod map;
+mod rate;
+//mod recover;
+mod ring;
+//mod state;
+mod user;
+mod write;
+
+pub use age::{Steady, WindowLimits};
+pub use config::{FtlConfig, Placement, VictimPolicy};
+pub use counters::Counters;
+pub use line::{Group, LineState, Stream};
+pub use map::LOST;
+//pub use recover::{LineMedia, Media, SmetaRecord};
+
+use gc::Gc;
+use line::Lines;
+use map::Map;
+use rate::Rate;
+use ring::Ring;
+use std::collections::VecDeque;
+use user::Waiting;
+use wordline_base::{Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
+use wordline_nand::{Class, Geometry, Outcome, Ppa};
+use write::Writer;
+
+/// A part of a read: a run of consecutive logical sectors served from one place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    pub lpn: Lpn,
+    pub sectors: u32,
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Never written or trimmed: reads as zeroes, touches no flash.
+    Unmapped,
+    /// In the write buffer. The stamps have been checked already.
+    Buffer,
+    /// A run inside one write unit. `expected` is the digest of the sectors' newest stamps, to be
+    /// compared with [`Ftl::digest`] when the flash read is done; then call [`Ftl::read_done`].
+    Flash { ppa: Ppa, expected: u64 },
+}
+
+/// What the FTL wants done. Every operation with an `op` is answered by [`Ftl::on_done`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Read a run of sectors inside one unit for the FTL's own use.
+    Read { op: u32, ppa: Ppa, sectors: u32, class: Class },
+    /// Program one whole unit.
+    Program { op: u32, ppa: Ppa, class: Class },
+    /// Erase the block of this LUN and line; `ppa` is its first sector.
+    Erase { op: u32, ppa: Ppa },
+    /// A command is complete: a write is in the buffer (or durable if FUA), a flush is durable.
+    Complete { tag: u32, ok: bool },
+}
+
+/// Whose stamps a write carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source<'a> {
+    /// From the application: the sector's stamp is bumped when it enters the buffer.
+    Host,
+    /// Written back by a cache in front, which bumped the stamps itself.
+    Cache(&'a [u32]),
+}
+
+/// Memory of the mapping, as a drive of this state would need it, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// L2P, OOB and bitmaps.
+    pub mapping: u64,
+    /// The integrity check's stamps.
+    pub stamps: u64,
+    /// Physical sectors.
+    pub sectors: u64,
+}
+
+/// Erase counts of the good blocks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wear {
+    pub min: u32,
+    pub mean: f64,
+    pub max: u32,
+}
+
+/// What is in a block: for setting a NAND machine to the state after ageing or loading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockState {
+    pub line: u32,
+    pub lun: u32,
+    pub bad: bool,
+    /// Pages programmed since the last erase; they are the first ones.
+    pub programmed: u32,
+    pub erases: u32,
+}
+
+/// An operation on its way.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// A unit of `n` entries from ring position `pos`, and padding.
+    Data { unit: u32, pos: u64, n: u32 },
+    Smeta { line: u32, unit: u32 },
+    Emeta { line: u32, unit: u32 },
+    Erase { line: u32, lun: u32 },
+    EmetaRead { line: u32 },
+    /// Sectors `first..first + n` of a collector's request.
+    GcRead { request: u32, first: u32, n: u32 },
+}
+
+const TIMER_WRITE: u32 = 0;
+const TIMER_USER: u32 = 1;
+
+/// The mapping, buffer and lines of one drive.
+pub struct Ftl {
+    g: Geometry,
+    config: FtlConfig,
+    sectors: u64,
+    seed: Seed,
+    rng: Rng,
+    map: Map,
+    lines: Lines,
+    ring: Ring,
+    rate: Rate,
+    writer: Writer,
+    gc: Gc,
+    ops: Slab<Op>,
+    actions: VecDeque<Action>,
+    waiting: VecDeque<Waiting>,
+    /// Stamps of the waiting cache writes, in order.
+    waiting_stamps: VecDeque<u32>,
+    /// Flushes and FUA writes: the ring position that must be durable, and the tag.
+    flushes: VecDeque<(u64, u32)>,
+    /// Reads in flight.
+    pins: u64,
+    write_timer: bool,
+    user_timer: bool,
+    last_insert: Time,
+    last_user_insert: Time,
+    /// No space can be made any more: writes fail.
+    read_only: bool,
+    /// The integrity check does not know the stamps in flash yet.
+    stamps_unknown: bool,
+    /// Sectors the collector may move before users go on (ageing).
+    age_credit: i64,
+    counters: Counters,
+}
+
+impl Ftl {
+    /// `bad(lun, line)` tells factory bad blocks. An error names the configuration key.
+    pub fn new(
+        geometry: &Geometry,
+        config: &FtlConfig,
+        bad: &mut dyn FnMut(u32, u32) -> bool,
+        seed: Seed,
+    ) -> Result<Ftl, (&'static str, String)> {
+        let g = *geometry;
+        let lines = Lines::new(&g, config, bad)?;
+        let plan = config::Plan::new(&g, config, &lines)?;
+        let unit = g.sectors_per_unit;
+        Ok(Ftl {
+            g,
+            config: config.clone(),
+            sectors: plan.sectors,
+            seed,
+            rng: seed.stream("ftl/victim"),
+            map: Map::new(&g, plan.sectors),
+            ring: Ring::new(plan.buffer, plan.back),
+            rate: Rate::new(plan.high, plan.reserve, plan.buffer - plan.back, unit),
+            writer: Writer::new(&g, config),
+            gc: Gc::new(config, g.lines),
+            lines,
+            ops: Slab::with_capacity(2 * g.luns as usize + 256),
+            actions: VecDeque::with_capacity(1024),
+            waiting: VecDeque::with_capacity(256),
+            waiting_stamps: VecDeque::new(),
+            flushes: VecDeque::with_capacity(256),
+            pins: 0,
+            write_timer: false,
+            user_timer: false,
+            last_insert: Time::ZERO,
+            last_user_insert: Time::ZERO,
+            read_only: false,
+            stamps_unknown: false,
+            age_credit: 0,
+            counters: Counters::default(),
+        })
+    }
+    /// User capacity in 4 KiB sectors.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+    /// Sectors of data that all lines in use can hold, metadata taken off.
+    pub fn data_sectors(&self) -> u64 {
+        config::data_sectors(&self.lines)
+    }
+    /// Readies the machine for timed inputs.
+    pub fn start(&mut self, ctx: &mut Ctx) {
+        if ctx.stamps.is_on() {
+            self.adopt_stamps(&mut ctx.stamps);
+        }
+        self.rate_update();
+        self.gc.kick = true;
+        self.work(ctx);
+    }
+    /// The next thing to do. Drain it after every input.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    pub fn geometry(&self) -> &Geometry {
+        &self.g
+    }
+    pub fn memory(&self) -> Memory {
+        self.map.memory()
+    }
+    /// Free lines, and the numbers of them at which users wait and collecting starts.
+    pub fn free_lines(&self) -> (u32, f64, f64) {
+        let luns = f64::from(self.g.luns);
+        let (reserve, high) = (f64::from(self.rate.reserve), f64::from(self.rate.high));
+        (self.lines.free.len() as u32, reserve / luns, high / luns)
+    }
+    /// Lines by group, in the order of [`Group`].
+    pub fn groups(&self) -> [u32; 7] {
+        let mut groups = [0; 7];
+        for line in 0..self.g.lines {
+            groups[self.lines.group(line, self.map.valid_in(line)) as usize] += 1;
+        }
+        groups
+    }
+    pub fn line_state(&self, line: u32) -> (LineState, Stream, u32) {
+        let l = &self.lines.lines[line as usize];
+        (l.state, l.stream, self.map.valid_in(line))
+    }
+    pub fn wear(&self) -> Wear {
+        let (mut min, mut max, mut sum, mut n) = (u32::MAX, 0, 0u64, 0u64);
+        for b in self.media_state().filter(|b| !b.bad) {
+            min = min.min(b.erases);
+            max = max.max(b.erases);
+            sum += u64::from(b.erases);
+            n += 1;
+        }
+        Wear { min: min.min(max), mean: if n == 0 { 0.0 } else { sum as f64 / n as f64 }, max }
+    }
+    /// Every block, line by line.
+    pub fn media_state(&self) -> impl Iterator<Item = BlockState> + '_ {
+        let luns = self.g.luns;
+        (0..self.g.lines * luns).map(move |i| {
+            let (line, lun) = (i / luns, i % luns);
+            let mut programmed = self.lines.programmed[i as usize];
+            let l = &self.lines.lines[line as usize];
+            // A unit that ageing left half full is padded before anything else is written.
+            if l.state == LineState::Open && l.fill > 0 {
+                let unit = self.lines.peek_unit(line);
+                if self.lines.lun(unit) == lun {
+                    programmed = unit / luns + 1;
+                }
+            }
+            let bad = self.lines.is_bad(line, lun);
+            BlockState { line, lun, bad, programmed, erases: self.lines.erases[i as usize] }
+        })
+    }
+    /// Nothing is waiting, unwritten or in flight.
+    pub fn is_quiet(&self) -> bool {
+        self.ops.is_empty()
+            && self.waiting.is_empty()
+            && self.actions.is_empty()
+            && self.ring.mem == self.ring.sync
+            && self.gc.victims.is_empty()
+            && self.pins == 0
+            && !self.writer.is_busy()
+    }
+
+    /// An operation is done.
+    pub fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
+        let ok = outcome == Outcome::Ok;
+        match self.ops.remove(op) {
+            Op::Data { unit, pos, n } => self.data_done(unit, pos, n, ok),
+            Op::Smeta { line, unit } => self.smeta_done(line, unit, ok),
+            Op::Emeta { line, unit } => self.emeta_done(line, unit, ok),
+            Op::Erase { line, lun } => self.erase_done(line, lun, ok),
+            Op::EmetaRead { line } => self.emeta_read_done(line, ok),
+            Op::GcRead { request, first, n } => self.gc_read_done(request, first, n, ok),
+        }
+        self.work(ctx);
+    }
+    pub fn on_timer(&mut self, ctx: &mut Ctx, index: u32) {
+        match index {
+            TIMER_WRITE => {
+                self.write_timer = false;
+                self.gc.kick = true;
+                let idle = ctx.now.since(self.last_insert) >= self.config.write_timer;
+                if self.config.pad_idle && idle {
+                    self.ring.flush_point = self.ring.mem;
+                }
+            }
+            _ => {
+                self.user_timer = false;
+                let until = self.last_user_insert + self.config.user_idle;
+                if self.waiting.is_empty() && ctx.now >= until {
+                    self.rate.user_active = false;
+                } else {
+                    self.user_timer = true;
+                    let at = if until > ctx.now { until } else { ctx.now + self.config.user_idle };
+                    ctx.at(at, Kind::FtlTimer, TIMER_USER);
+                }
+            }
+        }
+        self.work(ctx);
+    }
+
+    /// Does everything that can be done now.
+    fn work(&mut self, ctx: &mut Ctx) {
+        loop {
+            let admitted = self.admit(ctx);
+            let moved = self.gc_insert(ctx);
+            let written = self.write_thread();
+            let collected = self.collect();
+            if !(admitted || moved || written || collected) && !self.unstick() {
+                break;
+            }
+        }
+        let busy = self.ring.mem > self.ring.sync || !self.gc.victims.is_empty();
+        if busy && !self.write_timer && self.config.write_timer.0 > 0 {
+            self.write_timer = true;
+            ctx.at(ctx.now + self.config.write_timer, Kind::FtlTimer, TIMER_WRITE);
+        }
+    }
+    /// Users wait and nothing is in flight that could help them: pad out what the collector has in
+    /// the buffer, so that its victims can be freed; failing that there is no space to be made.
+    fn unstick(&mut self) -> bool {
+        if self.waiting.is_empty()
+            || !self.ops.is_empty()
+            || !self.actions.is_empty()
+            || self.pins > 0
+        {
+            return false;
+        }
+        if self.ring.flush_point < self.ring.mem && self.ring.ready() > 0 {
+            self.ring.flush_point = self.ring.mem;
+            self.counters.drains += 1;
+            return true;
+        }
+        if self.read_only {
+            return false;
+        }
+        self.read_only = true;
+        true
+    }
+    fn rate_update(&mut self) {
+        self.rate.update(self.lines.free_blocks, self.lines.write_errors > 0);
+        self.counters.lines_retired = u64::from(self.lines.retired);
+        self.gc.kick = true;
+    }
+    fn issue(&mut self, op: Op, make: impl FnOnce(u32) -> Action) {
+        let op = self.ops.insert(op);
+        self.actions.push_back(make(op));
+    }
+    /// The sector in flash is stale.
+    #[inline]
+    fn invalidate(&mut self, ppa: u32) {
+        let (line, left) = self.map.invalidate(ppa);
+        if left == 0 && self.lines.lines[line as usize].state == LineState::Closed {
+            self.gc.full.push(line);
+            self.gc.kick = true;
+        }
+    }
+    /// The oldest slot of the ring is to be reused: its mapping turns to flash, or is stale.
+    fn switch_one(&mut self) {
+        let pos = self.ring.l2p_update;
+        debug_assert!(pos < self.ring.sync);
+        let slot = self.ring.slot(pos);
+        let e = *self.ring.at(pos);
+        if self.map.get(e.lpn) == map::Where::Buffer(slot) {
+            self.map.set_flash(e.lpn, e.ppa);
+        } else {
+            self.invalidate(e.ppa);
+        }
+        let line = self.map.line_of(e.ppa);
+        self.lines.lines[line as usize].refs -= 1;
+        self.ring.l2p_update += 1;
+    }
+    /// Turns the mapping to flash for everything durable.
+    fn switch_all(&mut self) {
+        while self.ring.l2p_update < self.ring.sync {
+            self.switch_one();
+        }
+    }
+}

@@ -1,1 +1,28 @@
+//! The host: application threads, system calls, block layer, NVMe driver, interrupts, cores.
+//!
+//! [`Host`] is a machine without clock or I/O: inputs are events, completion entries and a stop;
+//! outputs are commands, doorbells and finished I/Os. It runs jobs as fio does (pvsync2, libaio)
+//! through the block layer and NVMe driver of Linux 4.14 on cores that each do one thing at a time,
+//! and attributes every nanosecond of every I/O.
 #![forbid(unsafe_code)]
+
+mod blkmq;
+pub mod config;
+mod core;
+mod direct;
+mod driver;
+mod host;
+mod pblk;
+pub mod sched;
+pub mod source;
+pub mod stats;
+mod thread;
+
+pub use config::{Engine, Scheduler, StackConfig};
+pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
+pub use pblk::Translate;
+pub use source::{Next, Source, ThreadSpec};
+pub use stats::HostStats;
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,22 @@
+//! Profiles: device, FTL, stack and testbed files in TOML, the presets among them, and one
+//! [`Config`] assembled from four such sources and overrides from the command line.
+//!
+//! Nothing here opens a file: callers hand in text and the name to report errors under.
 #![forbid(unsafe_code)]
+
+mod check;
+mod config;
+mod de;
+mod derive;
+mod error;
+mod explain;
+mod preset;
+mod suggest;
+mod tree;
+
+pub use config::{Config, Places, Source, Sources, assemble, assemble_with_places};
+pub use config::{PathKind, paths, resolved_device, resolved_stack, resolved_toml, value_at};
+pub use derive::{Bound, Capacity, Derived, Peak, Stage, derive, fifo_write_amplification};
+pub use error::{ConfigError, Problem};
+pub use explain::explain;
+pub use preset::{Kind, Preset, list, presets, show};

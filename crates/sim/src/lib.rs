@@ -2,6 +2,18 @@
 #![forbid(unsafe_code)]
 
 pub mod collect;
+pub mod drive;
+pub mod job;
+pub mod replay;
 pub mod result;
+pub mod setup;
+pub mod thread;
+pub mod world;
 
+pub use drive::{Drive, Problem, SystemConfig};
+pub use job::JobSource;
+pub use replay::TraceSource;
 pub use result::*;
+pub use setup::WriteSampler;
+pub use thread::ThreadPlan;
+pub use world::{AnySource, ExitRule, Options, Start, ThreadSetup, World};

@@ -1,0 +1,291 @@
+//! Work nobody asked for by a command: the FTL's flash operations, the cache's write-backs and
+//! read-ahead. It costs firmware time like any other work and then goes on in the order it came, so
+//! that the FTL's operations reach each LUN in the order of their issue.
+//!
+//! The program rate limit holds programs back here. Operations of a LUN that has a program held back
+//! wait behind it; those of other LUNs pass.
+
+use crate::cache::{LineId, Wait, runs};
+use crate::controller::{BACKGROUND, Controller, HELD_BACK, Stage};
+use crate::execute::{OWNER_FTL, WRITE_BACK};
+use std::collections::VecDeque;
+use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
+use wordline_ftl::{Action, Ftl, Source};
+use wordline_nand::{Class, Op, OpKind};
+use wordline_nvme::Status;
+
+/// Write-backs under way at a time, from the background and from flushes: enough to keep the FTL's
+/// buffer fed, few enough not to fill its queue. Chosen.
+const WRITE_BACKS: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Job {
+    /// In the FTL's order.
+    Flash(Op),
+    /// A read ahead of its stream.
+    ReadAhead(Op),
+    WriteBack(u32),
+}
+
+pub(crate) struct Background {
+    jobs: VecDeque<Job>,
+    /// The last job is through the firmware then.
+    end: Time,
+    /// Operations the program rate holds back, with their release.
+    held: VecDeque<(Time, Op)>,
+    /// Of those, by LUN.
+    held_of: Vec<u32>,
+}
+
+impl Background {
+    pub fn new(luns: u32) -> Background {
+        Background {
+            jobs: VecDeque::new(),
+            end: Time::ZERO,
+            held: VecDeque::new(),
+            held_of: vec![0; luns as usize],
+        }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.held.is_empty()
+    }
+}
+
+/// A line on its way to the FTL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteBack {
+    line: LineId,
+    /// What it retires.
+    position: u64,
+    /// Runs the FTL has not accepted yet.
+    runs: u32,
+    lost: bool,
+}
+
+impl Controller {
+    /// Carries out what became possible at this instant, until nothing more does.
+    #[inline]
+    pub(crate) fn settle(&mut self, ctx: &mut Ctx) {
+        let Some(ftl) = &mut self.ftl else { return };
+        if self.cache.is_none() {
+            while let Some(action) = self.ftl.as_mut().and_then(Ftl::poll) {
+                self.act(ctx, action);
+            }
+            return;
+        }
+        let mut action = ftl.poll();
+        loop {
+            if let Some(a) = action {
+                self.act(ctx, a);
+            } else if let Some(woken) = self.woken.pop_front() {
+                self.retry(ctx, woken);
+            } else if let Some(cmd) = self.flushable.pop() {
+                self.written_back(ctx, cmd);
+            } else {
+                return;
+            }
+            action = self.ftl.as_mut().and_then(Ftl::poll);
+        }
+    }
+
+    fn act(&mut self, ctx: &mut Ctx, action: Action) {
+        let c = &self.cost;
+        let (cost, kind, class, op, ppa, sectors) = match action {
+            Action::Complete { tag, ok } if tag & WRITE_BACK != 0 => {
+                return self.write_back_accepted(ctx, tag & !WRITE_BACK, ok);
+            }
+            Action::Complete { tag, ok } => return self.ftl_done(ctx, tag, ok),
+            Action::Read { op, ppa, sectors, class } => {
+                let moved = if class == Class::GcRead { sectors } else { 0 };
+                let cost = c.background_command + c.gc_sector * u64::from(moved);
+                (cost, OpKind::Read, class, op, ppa, sectors)
+            }
+            Action::Program { op, ppa, class } => {
+                (c.program_unit, OpKind::Program, class, op, ppa, self.geometry.sectors_per_unit)
+            }
+            Action::Erase { op, ppa } => {
+                (c.background_command, OpKind::Erase, Class::Erase, op, ppa, 0)
+            }
+        };
+        debug_assert!(
+            op < 1 << 30,
+            "operation {op} of the FTL leaves no room for the owner's kind"
+        );
+        let owner = OWNER_FTL | op;
+        let op = Op { kind, class, ppa, sectors, owner, io: IoId::NONE };
+        self.enqueue_job(ctx, cost, Job::Flash(op));
+    }
+
+    /// Charges a job to a core; it goes on when the core is done with it.
+    pub(crate) fn enqueue_job(&mut self, ctx: &mut Ctx, cost: Span, job: Job) {
+        let mut end = ctx.now;
+        if cost > Span::ZERO {
+            end = self.firmware.reserve(ctx.now, cost).end;
+        } else if self.background.jobs.is_empty() {
+            return self.run_job(ctx, job);
+        }
+        // With several cores a later job may be through first: order is kept.
+        end = end.max(self.background.end);
+        self.background.end = end;
+        self.background.jobs.push_back(job);
+        ctx.at(end, Kind::Firmware, BACKGROUND);
+    }
+
+    pub(crate) fn background_ready(&mut self, ctx: &mut Ctx) {
+        let job = self.background.jobs.pop_front().expect("an event for each job");
+        self.run_job(ctx, job);
+    }
+
+    fn run_job(&mut self, ctx: &mut Ctx, job: Job) {
+        match job {
+            Job::Flash(op) => {
+                self.submit_in_order(ctx, op);
+            }
+            Job::ReadAhead(op) => self.nand.submit(ctx, op),
+            Job::WriteBack(key) => self.hand_over(ctx, key),
+        }
+    }
+
+    /// Submits an operation, after those of its LUN that the program rate holds back. Answers when
+    /// it reaches the flash.
+    pub(crate) fn submit_in_order(&mut self, ctx: &mut Ctx, op: Op) -> Time {
+        if self.program_rate.is_off() {
+            self.nand.submit(ctx, op);
+            return ctx.now;
+        }
+        let lun = self.geometry.lun_of(op.ppa) as usize;
+        let mut at = ctx.now;
+        if op.kind == OpKind::Program {
+            at = self.program_rate.admit(ctx.now, self.geometry.unit_bytes() as u32);
+        }
+        if at == ctx.now && self.background.held_of[lun] == 0 {
+            self.nand.submit(ctx, op);
+            return at;
+        }
+        if let Some((last, _)) = self.background.held.back() {
+            at = at.max(*last);
+        }
+        self.background.held_of[lun] += 1;
+        self.background.held.push_back((at, op));
+        ctx.at(at, Kind::DeviceTimer, HELD_BACK);
+        at
+    }
+
+    pub(crate) fn release_held_back(&mut self, ctx: &mut Ctx) {
+        let (_, op) = self.background.held.pop_front().expect("an event for each operation");
+        self.background.held_of[self.geometry.lun_of(op.ppa) as usize] -= 1;
+        self.nand.submit(ctx, op);
+    }
+
+    /// Starts writing a line back, or sees to it that it is written back once more after the
+    /// write-back under way.
+    pub(crate) fn write_back(&mut self, ctx: &mut Ctx, id: LineId) {
+        let cache = self.cache.as_mut().expect("a line belongs to a cache");
+        if cache.line(id).writing_back {
+            return cache.defer(id);
+        }
+        let position = cache.begin_write_back(id);
+        let sectors = cache.line(id).writing.count_ones();
+        let cost = self.cost.write_command + self.cost.write_sector * u64::from(sectors);
+        let write_back = WriteBack { line: id, position, runs: 0, lost: false };
+        let key = self.write_backs.insert(write_back);
+        self.enqueue_job(ctx, cost, Job::WriteBack(key));
+    }
+
+    /// The FTL gets the line's sectors, with their stamps.
+    fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
+        let WriteBack { line: id, .. } = self.write_backs[key];
+        let cache = self.cache.as_mut().expect("a line belongs to a cache");
+        let ftl = self.ftl.as_mut().expect("a cache stands before an FTL");
+        let line = cache.line_mut(id);
+        let (mask, fua) = (line.writing, std::mem::take(&mut line.fua));
+        line.handed = true;
+        if mask == 0 {
+            return self.end_write_back(ctx, key);
+        }
+        self.write_backs[key].runs = runs(mask).count() as u32;
+        let base = cache.first_sector(id);
+        for (first, n) in runs(mask) {
+            let stamps = cache.stamps(id, first, n);
+            ftl.write(ctx, WRITE_BACK | key, Lpn(base + first), n, fua, Source::Cache(stamps));
+        }
+        cache.stats.written_back += u64::from(mask.count_ones());
+    }
+
+    fn write_back_accepted(&mut self, ctx: &mut Ctx, key: u32, ok: bool) {
+        let write_back = &mut self.write_backs[key];
+        write_back.runs -= 1;
+        write_back.lost |= !ok;
+        if write_back.runs == 0 {
+            self.end_write_back(ctx, key);
+        }
+    }
+
+    fn end_write_back(&mut self, ctx: &mut Ctx, key: u32) {
+        let WriteBack { line: id, position, lost, .. } = self.write_backs.remove(key);
+        let cache = self.cache.as_mut().expect("a line belongs to a cache");
+        let again = cache.end_write_back(id);
+        if lost {
+            self.counts.lost_write_backs += 1;
+            for cmd in cache.flushes_behind(position) {
+                self.commands[cmd].status = Status::WriteFault;
+            }
+        }
+        cache.retire(position, &mut self.flushable);
+        let before = self.woken.len();
+        cache.wake(id, position, &mut self.woken);
+        if lost {
+            for woken in self.woken.range(before..) {
+                if woken.wait != Wait::Change {
+                    self.commands[woken.cmd].status = Status::WriteFault;
+                }
+            }
+        }
+        if again {
+            self.write_back(ctx, id);
+        }
+        self.write_back_more(ctx);
+    }
+
+    /// Starts write-backs while too much is dirty or a flush waits for some.
+    pub(crate) fn write_back_more(&mut self, ctx: &mut Ctx) {
+        while self.write_backs.len() < WRITE_BACKS {
+            let cache = self.cache.as_ref().expect("a line belongs to a cache");
+            let Some((id, position)) = cache.oldest_dirty() else { return };
+            if position >= cache.flush_to() && cache.dirty_lines <= cache.dirty_max {
+                return;
+            }
+            self.write_back(ctx, id);
+        }
+    }
+
+    /// A flush: first what is dirty in the cache, then what the FTL has buffered.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, cmd: u32) {
+        if self.has_capacitor() || self.ftl.is_none() {
+            return self.finish(ctx, cmd);
+        }
+        match &mut self.cache {
+            Some(cache) if cache.open_positions() > 0 => {
+                self.commands[cmd].stage = Stage::WriteBack;
+                cache.add_barrier(cmd);
+                self.write_back_more(ctx);
+            }
+            _ => self.written_back(ctx, cmd),
+        }
+    }
+
+    /// Everything a flush waited for in the cache is with the FTL.
+    fn written_back(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let command = &mut self.commands[cmd];
+        ctx.mark(command.sqe.io, Layer::Cache, Why::WriteBack, 0, ctx.now);
+        if command.status != Status::Success {
+            return self.finish(ctx, cmd);
+        }
+        command.stage = Stage::Ftl;
+        self.ftl.as_mut().expect("only an FTL is flushed").flush(ctx, cmd);
+    }
+
+    pub(crate) fn has_capacitor(&self) -> bool {
+        self.config.cache.as_ref().is_some_and(|c| c.capacitor)
+    }
+}

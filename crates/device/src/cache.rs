@@ -1,0 +1,669 @@
+//! The DRAM cache: set-associative, least recently used, with state for each 4 KiB sector of a line.
+//! This module is the bookkeeping; what it costs and when it happens is the controller's business.
+//!
+//! A sector of a line is
+//! - *valid*: the line has its newest data;
+//! - *dirty*: newer than what the FTL has;
+//! - *writing*: on its way to the FTL, and readable here until the FTL has accepted it. A newer write
+//!   makes it dirty again, so it is written back once more afterwards;
+//! - *filling*: being read from flash. A write or a trim clears the mark, and the fill then leaves
+//!   the sector alone; that is how a slow read cannot bury a newer write;
+//! - *ahead*: brought by read-ahead and not asked for yet.
+//!
+//! A line with anything dirty, writing or filling is not replaced. Lines with dirty sectors are in a
+//! list, oldest first, each with a *position*, a number that only grows; a flush waits until every
+//! position handed out before it has been *retired*, that is, its data are with the FTL or trimmed.
+//!
+//! Memory is taken by groups of sets when first touched.
+
+use crate::config::CacheConfig;
+use serde::Serialize;
+use std::collections::VecDeque;
+use wordline_base::{Lpn, SECTOR, Slab, Stamps};
+
+/// A line's place: `set << WAY_BITS | way`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LineId(u32);
+
+const WAY_BITS: u32 = 5;
+const GROUP_BITS: u32 = 6;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub valid: u64,
+    pub dirty: u64,
+    pub writing: u64,
+    pub filling: u64,
+    pub ahead: u64,
+    used: u64,
+    /// Position of the oldest data not yet with the FTL; 0 when none.
+    pub position: u64,
+    waiters: u32,
+    newer: u32,
+    older: u32,
+    /// Flash reads under way for it.
+    pub fills: u16,
+    listed: bool,
+    /// A write-back is under way.
+    pub writing_back: bool,
+    /// The FTL has the write in its hands; before that, a trim may still take sectors out of it.
+    pub handed: bool,
+    /// To be written back again when the write-back under way is done.
+    pub again: bool,
+    /// The next write-back must be durable.
+    pub fua: bool,
+}
+
+const BLANK_LINE: Line = Line {
+    valid: 0,
+    dirty: 0,
+    writing: 0,
+    filling: 0,
+    ahead: 0,
+    used: 0,
+    position: 0,
+    waiters: NONE,
+    newer: NONE,
+    older: NONE,
+    fills: 0,
+    listed: false,
+    writing_back: false,
+    handed: false,
+    again: false,
+    fua: false,
+};
+
+impl Line {
+    pub fn is_busy(&self) -> bool {
+        self.writing_back || self.filling != 0 || self.fills > 0
+    }
+}
+
+/// Sets that take memory together.
+struct Group {
+    /// Line number + 1; 0 is empty.
+    tags: Box<[u32]>,
+    lines: Box<[Line]>,
+    stamps: Box<[u32]>,
+}
+
+/// What a command waits for at a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// The line to be no longer busy, or its fill to end: then try again.
+    Change,
+    /// This position of the line to be retired.
+    Retired(u64),
+}
+
+/// A command whose wait is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Woken {
+    pub cmd: u32,
+    pub wait: Wait,
+    /// The line it waited for.
+    pub number: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    cmd: u32,
+    wait: Wait,
+    next: u32,
+}
+
+/// Counts, in sectors unless said otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CacheStats {
+    pub read_hits: u64,
+    /// Not there yet, but already being read.
+    pub read_joins: u64,
+    pub read_misses: u64,
+    pub writes: u64,
+    /// Writes to a sector that was still dirty: flash writes saved.
+    pub overwrites: u64,
+    /// Lines replaced.
+    pub evictions: u64,
+    /// Sectors handed to the FTL.
+    pub written_back: u64,
+    /// Times a write waited because every line of its set was dirty or busy.
+    pub write_stalls: u64,
+    pub ahead: u64,
+    pub ahead_useful: u64,
+    /// Replaced, overwritten or trimmed before anybody asked.
+    pub ahead_useless: u64,
+}
+
+/// A flush under way: positions before `before` are still to be retired.
+#[derive(Clone, Copy, Debug)]
+struct Barrier {
+    cmd: u32,
+    before: u64,
+    left: u64,
+}
+
+pub(crate) struct Cache {
+    sets: u32,
+    ways: u32,
+    pub line_sectors: u32,
+    groups: Vec<Option<Box<Group>>>,
+    tick: u64,
+    /// Lines with dirty sectors.
+    pub dirty_lines: u32,
+    /// The number of them above which lines are written back in the background.
+    pub dirty_max: u32,
+    oldest: u32,
+    newest: u32,
+    next_position: u64,
+    /// Positions handed out and not retired.
+    open_positions: u64,
+    barriers: Vec<Barrier>,
+    nodes: Slab<Node>,
+    pub stats: CacheStats,
+}
+
+/// `n` bits from `first`.
+pub(crate) fn bits(first: u32, n: u32) -> u64 {
+    debug_assert!(n >= 1 && first + n <= 64);
+    (!0 >> (64 - n)) << first
+}
+
+/// The runs of set bits: (first, length).
+pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
+    std::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let first = mask.trailing_zeros();
+        let n = (mask >> first).trailing_ones();
+        mask &= !bits(first, n);
+        Some((first, n))
+    })
+}
+
+impl Cache {
+    pub fn new(config: &CacheConfig) -> Result<Cache, (&'static str, String)> {
+        let line = u64::from(config.line_bytes);
+        if line == 0 || !line.is_multiple_of(SECTOR) || line / SECTOR > 64 {
+            let message = format!("is {line}: must be a multiple of 4096 up to 262144");
+            return Err(("cache.line_bytes", message));
+        }
+        if config.ways == 0 || config.ways > 1 << WAY_BITS {
+            return Err(("cache.ways", format!("is {}: must be 1 to 32", config.ways)));
+        }
+        let sets = config.bytes / line / u64::from(config.ways);
+        if sets == 0 {
+            let message =
+                format!("holds less than one set of {} lines of {line} bytes", config.ways);
+            return Err(("cache.bytes", message));
+        }
+        if sets >= 1 << (32 - WAY_BITS) {
+            return Err(("cache.bytes", "has more than 2^27 sets: use longer lines".into()));
+        }
+        if config.dirty_high > 100 {
+            let message = format!("is {}: must be 0 to 100 percent", config.dirty_high);
+            return Err(("cache.dirty_high", message));
+        }
+        let lines = sets * u64::from(config.ways);
+        Ok(Cache {
+            sets: sets as u32,
+            ways: config.ways,
+            line_sectors: (line / SECTOR) as u32,
+            groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
+            tick: 0,
+            dirty_lines: 0,
+            dirty_max: (lines * u64::from(config.dirty_high) / 100) as u32,
+            oldest: NONE,
+            newest: NONE,
+            next_position: 1,
+            open_positions: 0,
+            barriers: Vec::with_capacity(16),
+            nodes: Slab::with_capacity(64),
+            stats: CacheStats::default(),
+        })
+    }
+
+    pub fn lines(&self) -> u64 {
+        u64::from(self.sets) * u64::from(self.ways)
+    }
+
+    #[inline]
+    fn at(&self, id: LineId) -> (usize, usize) {
+        let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
+        let within = (set & ((1 << GROUP_BITS) - 1)) * self.ways + way;
+        ((set >> GROUP_BITS) as usize, within as usize)
+    }
+    fn group(&self, g: usize) -> &Group {
+        self.groups[g].as_ref().expect("a line that is in use has memory")
+    }
+    fn group_mut(&mut self, g: usize) -> &mut Group {
+        self.groups[g].as_mut().expect("a line that is in use has memory")
+    }
+    #[inline]
+    pub fn line(&self, id: LineId) -> &Line {
+        let (g, i) = self.at(id);
+        &self.group(g).lines[i]
+    }
+    #[inline]
+    pub fn line_mut(&mut self, id: LineId) -> &mut Line {
+        let (g, i) = self.at(id);
+        &mut self.group_mut(g).lines[i]
+    }
+    /// The first sector of the line.
+    pub fn first_sector(&self, id: LineId) -> u32 {
+        let (g, i) = self.at(id);
+        (self.group(g).tags[i] - 1) * self.line_sectors
+    }
+    /// The stamps of a run of a line's sectors.
+    pub fn stamps(&self, id: LineId, first: u32, n: u32) -> &[u32] {
+        let (g, i) = self.at(id);
+        let at = i * self.line_sectors as usize + first as usize;
+        &self.group(g).stamps[at..at + n as usize]
+    }
+    pub fn set_stamp(&mut self, id: LineId, sector: u32, stamp: u32) {
+        let (g, i) = self.at(id);
+        let at = i * self.line_sectors as usize + sector as usize;
+        self.group_mut(g).stamps[at] = stamp;
+    }
+
+    #[inline]
+    pub fn find(&self, number: u32) -> Option<LineId> {
+        let set = number % self.sets;
+        let group = self.groups[(set >> GROUP_BITS) as usize].as_ref()?;
+        let base = ((set & ((1 << GROUP_BITS) - 1)) * self.ways) as usize;
+        let tags = &group.tags[base..base + self.ways as usize];
+        let way = tags.iter().position(|&tag| tag == number + 1)?;
+        Some(LineId(set << WAY_BITS | way as u32))
+    }
+
+    /// Every sector of the range is valid.
+    pub fn holds(&self, lpn: u32, sectors: u32) -> bool {
+        self.all(lpn, sectors, |line| line.valid)
+    }
+    /// Every sector of the range is valid or on its way.
+    pub fn holds_or_fills(&self, lpn: u32, sectors: u32) -> bool {
+        self.all(lpn, sectors, |line| line.valid | line.filling)
+    }
+    fn all(&self, lpn: u32, sectors: u32, of: impl Fn(&Line) -> u64) -> bool {
+        self.spans(lpn, sectors).all(|(number, first, n)| {
+            let mask = bits(first, n);
+            self.find(number).is_some_and(|id| of(self.line(id)) & mask == mask)
+        })
+    }
+
+    /// The range cut into lines: (line number, first sector in it, sectors).
+    pub fn spans(&self, lpn: u32, sectors: u32) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
+        let (line_sectors, end) = (self.line_sectors, lpn + sectors);
+        let mut at = lpn;
+        std::iter::from_fn(move || {
+            if at == end {
+                return None;
+            }
+            let (number, first) = (at / line_sectors, at % line_sectors);
+            let n = (end - at).min(line_sectors - first);
+            at += n;
+            Some((number, first, n))
+        })
+    }
+
+    #[inline]
+    pub fn touch(&mut self, id: LineId) {
+        self.tick += 1;
+        let tick = self.tick;
+        self.line_mut(id).used = tick;
+    }
+
+    /// Makes room for a line: an empty way, or else the least recently used line that is clean and
+    /// idle. When there is none, the line to wait for: the oldest dirty one, or else a busy one.
+    pub fn allocate(&mut self, number: u32) -> Result<LineId, LineId> {
+        let set = number % self.sets;
+        let g = (set >> GROUP_BITS) as usize;
+        let base = ((set & ((1 << GROUP_BITS) - 1)) * self.ways) as usize;
+        if self.groups[g].is_none() {
+            let sets = (self.sets - (g as u32) * (1 << GROUP_BITS)).min(1 << GROUP_BITS);
+            let n = (sets * self.ways) as usize;
+            self.groups[g] = Some(Box::new(Group {
+                tags: vec![0; n].into_boxed_slice(),
+                lines: vec![BLANK_LINE; n].into_boxed_slice(),
+                stamps: vec![0; n * self.line_sectors as usize].into_boxed_slice(),
+            }));
+        }
+        let group = self.group(g);
+        // (rank, last use, way): empty, then clean, then dirty, then busy.
+        let (rank, _, way) = (0..self.ways as usize)
+            .map(|way| {
+                let line = &group.lines[base + way];
+                let rank = match () {
+                    () if group.tags[base + way] == 0 => 0,
+                    () if line.is_busy() => 3,
+                    () if line.dirty != 0 => 2,
+                    () => 1,
+                };
+                (rank, line.used, way)
+            })
+            .min()
+            .expect("a set has at least one way");
+        let id = LineId(set << WAY_BITS | way as u32);
+        if rank >= 2 {
+            return Err(id);
+        }
+        if rank == 1 {
+            self.stats.evictions += 1;
+            self.stats.ahead_useless += u64::from(self.line(id).ahead.count_ones());
+        }
+        debug_assert_eq!(self.line(id).waiters, NONE, "nobody waits for a line that is replaced");
+        debug_assert_eq!(self.line(id).position, 0);
+        let group = self.group_mut(g);
+        group.tags[base + way] = number + 1;
+        group.lines[base + way] = BLANK_LINE;
+        self.touch(id);
+        Ok(id)
+    }
+
+    /// New data for a run of a line's sectors: from here on they are what a read returns.
+    pub fn write(&mut self, stamps: &mut Stamps, id: LineId, first: u32, n: u32) {
+        let base = self.first_sector(id);
+        if stamps.is_on() {
+            for sector in first..first + n {
+                let stamp = stamps.bump(Lpn(base + sector));
+                self.set_stamp(id, sector, stamp);
+            }
+        }
+        let mask = bits(first, n);
+        let line = self.line_mut(id);
+        let (was_dirty, useless) = (line.dirty, line.ahead & mask);
+        line.valid |= mask;
+        line.dirty |= mask;
+        line.filling &= !mask;
+        line.ahead &= !mask;
+        self.stats.writes += u64::from(n);
+        self.stats.overwrites += u64::from((was_dirty & mask).count_ones());
+        self.stats.ahead_useless += u64::from(useless.count_ones());
+        self.dirty_lines += u32::from(was_dirty == 0);
+        if self.line(id).position == 0 {
+            let position = self.next_position;
+            self.next_position += 1;
+            self.open_positions += 1;
+            self.line_mut(id).position = position;
+            self.list(id);
+        }
+        self.touch(id);
+    }
+
+    /// Trims a run of a line's sectors. The line's position, if that left nothing dirty.
+    pub fn drop_sectors(&mut self, id: LineId, first: u32, n: u32) -> Option<u64> {
+        let mask = bits(first, n);
+        let line = self.line_mut(id);
+        debug_assert!(!line.handed || line.writing & mask == 0);
+        let (was_dirty, useless) = (line.dirty, line.ahead & mask);
+        line.valid &= !mask;
+        line.dirty &= !mask;
+        line.writing &= !mask;
+        line.filling &= !mask;
+        line.ahead &= !mask;
+        self.stats.ahead_useless += u64::from(useless.count_ones());
+        let line = self.line_mut(id);
+        if was_dirty == 0 || line.dirty != 0 {
+            return None;
+        }
+        line.again = false;
+        let position = std::mem::take(&mut line.position);
+        self.dirty_lines -= 1;
+        self.unlist(id);
+        Some(position)
+    }
+
+    /// Takes the dirty sectors of a line for a write-back; answers the position they will retire.
+    pub fn begin_write_back(&mut self, id: LineId) -> u64 {
+        self.unlist(id);
+        self.dirty_lines -= 1;
+        let line = self.line_mut(id);
+        debug_assert!(!line.writing_back && line.dirty != 0 && line.position != 0);
+        line.writing_back = true;
+        line.writing = line.dirty;
+        line.dirty = 0;
+        let position = line.position;
+        line.position = 0;
+        position
+    }
+
+    /// The line waiting longest for its write-back, with its position.
+    pub fn oldest_dirty(&self) -> Option<(LineId, u64)> {
+        let id = LineId(self.oldest);
+        (self.oldest != NONE).then(|| (id, self.line(id).position))
+    }
+
+    /// Takes a line out of the list because it will be written back again after the write-back
+    /// under way.
+    pub fn defer(&mut self, id: LineId) {
+        self.unlist(id);
+        self.line_mut(id).again = true;
+    }
+
+    fn list(&mut self, id: LineId) {
+        let newest = self.newest;
+        let line = self.line_mut(id);
+        line.listed = true;
+        line.older = newest;
+        line.newer = NONE;
+        match newest {
+            NONE => self.oldest = id.0,
+            _ => self.line_mut(LineId(newest)).newer = id.0,
+        }
+        self.newest = id.0;
+    }
+
+    fn unlist(&mut self, id: LineId) {
+        let line = self.line_mut(id);
+        if !line.listed {
+            return;
+        }
+        line.listed = false;
+        let (older, newer) = (line.older, line.newer);
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.line_mut(LineId(older)).newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            _ => self.line_mut(LineId(newer)).older = older,
+        }
+    }
+
+    /// Positions handed out and not retired.
+    pub fn open_positions(&self) -> u64 {
+        self.open_positions
+    }
+    /// A flush waits for everything that is dirty or under way now.
+    pub fn add_barrier(&mut self, cmd: u32) {
+        let (before, left) = (self.next_position, self.open_positions);
+        self.barriers.push(Barrier { cmd, before, left });
+    }
+    /// The newest position some flush waits for, exclusive.
+    pub fn flush_to(&self) -> u64 {
+        self.barriers.last().map_or(0, |b| b.before)
+    }
+    /// Counts a retired position; flushes that waited for it alone go to `ready`.
+    pub fn retire(&mut self, position: u64, ready: &mut Vec<u32>) {
+        self.open_positions -= 1;
+        self.barriers.retain_mut(|b| {
+            b.left -= u64::from(position < b.before);
+            if b.left == 0 {
+                ready.push(b.cmd);
+            }
+            b.left > 0
+        });
+    }
+
+    /// The write-back of a line is over. True if it has to be written back again.
+    pub fn end_write_back(&mut self, id: LineId) -> bool {
+        let line = self.line_mut(id);
+        line.writing = 0;
+        line.writing_back = false;
+        line.handed = false;
+        std::mem::take(&mut line.again)
+    }
+    /// The flushes that wait for this position.
+    pub fn flushes_behind(&self, position: u64) -> impl Iterator<Item = u32> + '_ {
+        self.barriers.iter().filter(move |b| position < b.before).map(|b| b.cmd)
+    }
+
+    /// Puts a command on a line's list of waiters, at its end.
+    pub fn wait(&mut self, id: LineId, cmd: u32, wait: Wait) {
+        let node = self.nodes.insert(Node { cmd, wait, next: NONE });
+        let head = self.line(id).waiters;
+        if head == NONE {
+            self.line_mut(id).waiters = node;
+            return;
+        }
+        let mut at = head;
+        while self.nodes[at].next != NONE {
+            at = self.nodes[at].next;
+        }
+        self.nodes[at].next = node;
+    }
+
+    /// Takes the waiters that a change of the line concerns, in order: those for any change, and
+    /// those for positions up to `retired`.
+    pub fn wake(&mut self, id: LineId, retired: u64, woken: &mut VecDeque<Woken>) {
+        let mut at = self.line(id).waiters;
+        if at == NONE {
+            return;
+        }
+        let number = self.first_sector(id) / self.line_sectors;
+        let (mut kept_first, mut kept_last) = (NONE, NONE);
+        while at != NONE {
+            let node = self.nodes[at];
+            let stays = matches!(node.wait, Wait::Retired(position) if position > retired);
+            if stays {
+                self.nodes[at].next = NONE;
+                match kept_last {
+                    NONE => kept_first = at,
+                    last => self.nodes[last].next = at,
+                }
+                kept_last = at;
+            } else {
+                woken.push_back(Woken { cmd: node.cmd, wait: node.wait, number });
+                self.nodes.remove(at);
+            }
+            at = node.next;
+        }
+        self.line_mut(id).waiters = kept_first;
+    }
+
+    /// Lines that hold something, for a trim that is longer than the cache.
+    pub fn resident(&self) -> impl Iterator<Item = LineId> + '_ {
+        self.groups.iter().enumerate().filter_map(|(g, group)| Some((g, group.as_ref()?))).flat_map(
+            move |(g, group)| {
+                let of = move |i: usize| {
+                    let set = (g as u32) << GROUP_BITS | (i as u32 / self.ways);
+                    LineId(set << WAY_BITS | (i as u32 % self.ways))
+                };
+                group.tags.iter().enumerate().filter(|(_, tag)| **tag != 0).map(move |(i, _)| of(i))
+            },
+        )
+    }
+
+    /// Checks what must hold between any two events.
+    #[cfg(test)]
+    pub fn assert_consistent(&self) {
+        let (mut dirty, mut open, mut waiters) = (0, 0, 0);
+        for id in self.resident() {
+            let line = self.line(id);
+            assert_eq!(line.dirty & !line.valid, 0, "dirty data are there");
+            assert_eq!(line.writing & !line.valid, 0, "data being written back are readable");
+            assert_eq!(line.filling & line.valid, 0);
+            assert!(line.filling == 0 || line.fills > 0, "a fill is under way");
+            assert_eq!(line.dirty != 0, line.position != 0);
+            assert_eq!(line.dirty != 0, line.listed || line.again);
+            dirty += u32::from(line.dirty != 0);
+            open += u64::from(line.dirty != 0);
+            let mut at = line.waiters;
+            while at != NONE {
+                assert!(line.is_busy(), "a waiter has something to wait for");
+                waiters += 1;
+                at = self.nodes[at].next;
+            }
+        }
+        assert_eq!(dirty, self.dirty_lines);
+        assert!(open <= self.open_positions);
+        assert_eq!(waiters, self.nodes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(lines: u64, ways: u32, line_sectors: u32) -> Cache {
+        Cache::new(&CacheConfig {
+            bytes: lines * u64::from(line_sectors) * SECTOR,
+            ways,
+            line_bytes: line_sectors * SECTOR as u32,
+            write_back: true,
+            rate: 0,
+            t_lookup: Default::default(),
+            dirty_high: 100,
+            read_allocate: true,
+            capacitor: false,
+            read_ahead: None,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn runs_of_bits() {
+        assert_eq!(runs(0b1101_1100).collect::<Vec<_>>(), [(2, 3), (6, 2)]);
+        assert_eq!(runs(!0).collect::<Vec<_>>(), [(0, 64)]);
+        assert_eq!(bits(3, 2), 0b11000);
+    }
+
+    #[test]
+    fn the_least_recently_used_clean_line_goes_first() {
+        let mut c = cache(4, 4, 1);
+        let ids: Vec<LineId> = (0..4).map(|n| c.allocate(n).unwrap()).collect();
+        c.touch(ids[0]);
+        c.write(&mut Stamps::off(), ids[1], 0, 1);
+        // 1 is dirty and 0 was touched: 2, then 3, then 0 go; then the set is full of dirty lines.
+        for (number, gone) in [(10, 2), (11, 3), (12, 0)] {
+            let id = c.allocate(number).unwrap();
+            c.write(&mut Stamps::off(), id, 0, 1);
+            assert_eq!(c.find(gone), None);
+        }
+        assert_eq!(c.allocate(13), Err(ids[1]), "the oldest dirty line is to be written back");
+        assert_eq!(c.dirty_lines, 4);
+        c.assert_consistent();
+    }
+
+    #[test]
+    fn positions_are_retired_once_and_barriers_count_them() {
+        let mut c = cache(8, 2, 4);
+        let (a, b) = (c.allocate(0).unwrap(), c.allocate(1).unwrap());
+        c.write(&mut Stamps::off(), a, 0, 2);
+        c.write(&mut Stamps::off(), b, 1, 1);
+        c.add_barrier(7);
+        c.write(&mut Stamps::off(), a, 3, 1);
+        let mut ready = Vec::new();
+        let first = c.begin_write_back(a);
+        c.write(&mut Stamps::off(), a, 0, 1);
+        assert_eq!(c.line(a).dirty, 1, "a write during write-back keeps the sector dirty");
+        assert!(c.line(a).position > first);
+        assert!(!c.end_write_back(a));
+        c.retire(first, &mut ready);
+        assert!(ready.is_empty());
+        let position = c.drop_sectors(b, 0, 4).unwrap();
+        c.retire(position, &mut ready);
+        assert_eq!(ready, [7], "the newer write of line a is not waited for");
+        assert_eq!(c.oldest_dirty().unwrap().0, a);
+        c.assert_consistent();
+    }
+
+    #[test]
+    fn memory_is_taken_only_where_touched() {
+        let mut c = cache(393_216, 8, 1);
+        assert_eq!(c.lines(), 393_216);
+        c.allocate(5).unwrap();
+        assert_eq!(c.groups.iter().flatten().count(), 1);
+    }
+}

@@ -1,0 +1,152 @@
+//! The device sections of a profile: `[device]`, `[link]`, `[queues]`, `[firmware]`, `[cache]`,
+//! `[limits]`.
+
+use serde::{Deserialize, Serialize};
+use wordline_base::Span;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceConfig {
+    pub link: LinkConfig,
+    pub queues: QueueConfig,
+    pub firmware: FirmwareConfig,
+    /// Absent: no DRAM cache.
+    #[serde(default)]
+    pub cache: Option<CacheConfig>,
+    #[serde(default)]
+    pub limits: Limits,
+    #[serde(default)]
+    pub interrupt: InterruptConfig,
+    #[serde(default)]
+    pub power: PowerConfig,
+}
+
+/// PCIe. Rate of one direction = lanes x per-lane rate of the generation x `efficiency`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkConfig {
+    /// 1 to 5.
+    pub generation: u32,
+    pub lanes: u32,
+    /// Share of the raw rate left for payload after packet headers, in percent.
+    pub efficiency: f64,
+    /// A posted write (doorbell, data, completion entry, MSI) to the other side.
+    pub t_post: Span,
+    /// A read from the device's side answered by host memory (command fetch, write data).
+    pub t_round_trip: Span,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arbitration {
+    RoundRobin,
+    /// NVMe weighted round robin with an urgent class.
+    WeightedUrgent,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueConfig {
+    /// Submission queues the controller supports.
+    pub count: u32,
+    /// Entries of a queue the controller supports (MQES + 1); one slot always stays empty.
+    pub depth: u32,
+    pub arbitration: Arbitration,
+    /// Commands taken from a queue in one turn (2^n in NVMe's arbitration feature).
+    pub burst: u32,
+    /// Commands a round for the high, medium and low classes (weighted-urgent).
+    #[serde(default = "weights")]
+    pub weights: [u32; 3],
+    /// Commands the controller works on at a time, from fetch to completion.
+    pub in_flight: u32,
+}
+
+fn weights() -> [u32; 3] {
+    [4, 2, 1]
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirmwareConfig {
+    /// Cores (or hardware pipelines) that process commands, each one at a time.
+    pub cores: u32,
+    pub t_read: Span,
+    pub t_write: Span,
+    /// Flush, deallocate and vector commands.
+    pub t_other: Span,
+    /// Added for each 4 KiB sector of a command beyond the first.
+    pub t_sector: Span,
+    /// Building and posting a completion entry.
+    pub t_complete: Span,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    pub bytes: u64,
+    pub ways: u32,
+    /// Bytes of a cache line, a multiple of 4096.
+    pub line_bytes: u32,
+    /// Writes complete once in the cache; dirty lines go to flash by eviction, by the background
+    /// write-back, or by a flush. Off: writes go through to the FTL's buffer.
+    pub write_back: bool,
+    /// DRAM bytes a second, for copies in and out.
+    pub rate: u64,
+    pub t_lookup: Span,
+    /// Dirty share of the cache, in percent, above which lines are written back in the background.
+    pub dirty_high: u32,
+    /// Keep what reads brought in.
+    pub read_allocate: bool,
+    /// Power-loss capacitors: a flush completes at once.
+    #[serde(default)]
+    pub capacitor: bool,
+    #[serde(default)]
+    pub read_ahead: Option<ReadAheadConfig>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadAheadConfig {
+    /// Sequential commands in a row that start it.
+    pub trigger: u32,
+    /// Streams followed at a time.
+    pub streams: u32,
+    /// Bytes kept ahead of a stream.
+    pub bytes: u64,
+}
+
+/// Limits of the whole device, from a datasheet; 0 is none.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Host-visible bytes read a second.
+    pub read_rate: u64,
+    /// Bytes written to flash a second, garbage collection and metadata included.
+    pub program_rate: u64,
+    /// Host-visible bytes written a second.
+    pub write_rate: u64,
+    pub read_iops: u64,
+    pub write_iops: u64,
+}
+
+/// Interrupt coalescing (NVMe feature 08h); absent when `threshold` is 0.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InterruptConfig {
+    /// Completions gathered before an interrupt.
+    pub threshold: u32,
+    /// The longest a completion waits for others.
+    pub time: Span,
+}
+
+/// Power of the drive beside its flash.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PowerConfig {
+    /// Controller and DRAM, always.
+    pub idle_mw: u32,
+    /// Added per busy firmware core.
+    pub firmware_mw: u32,
+    /// Added while the link transfers.
+    pub link_mw: u32,
+}

@@ -1,0 +1,688 @@
+//! The controller: from a doorbell to a completion entry.
+//!
+//! A command passes these stages; those in brackets exist only where configured or needed.
+//!
+//! 1. doorbell: a posted write, seen by the controller `t_post` later;
+//! 2. submission queue: until arbitration picks it and the limit of commands in flight has room;
+//! 3. fetch: 64 bytes over the link, and a round trip of latency;
+//! 4. firmware: a core decodes and translates it \[cache look-up\];
+//! 5. execution: module `execute`;
+//! 6. \[the device's limits\], data and completion entry over the link, a core builds the entry,
+//!    and it becomes visible to the host `t_post` later.
+//!
+//! Events of its own: `Fetch`, `Firmware`, `Posted`, and `DataIn` for commands with data to the
+//! device. Everything else happens inside those or in the flash's events. Simplifications that buy
+//! this: the core that builds the completion entry is booked when the data begin to leave, not when
+//! they have left, and the entry's 16 bytes travel with the data.
+//!
+//! Left out: the admin queue, PRP lists and metadata, completion queues shared by several submission
+//! queues, and command aborts.
+
+use crate::arbiter::Arbiter;
+use crate::background::{Background, WriteBack};
+use crate::cache::{Cache, LineId, Woken};
+use crate::config::DeviceConfig;
+use crate::execute::Flight;
+use crate::firmware::{Firmware, Grant};
+use crate::limits::{Cap, Rate};
+use crate::link::{Link, Transfer};
+use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
+use crate::readahead::ReadAhead;
+use crate::stats::{Counts, DeviceStats, Energy, slot};
+use std::collections::VecDeque;
+use wordline_base::track::Track;
+use wordline_base::{
+    Ctx, Event, IoId, Kind, Layer, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline, Why,
+};
+use wordline_ftl::config::FtlCost;
+use wordline_ftl::{Ftl, Piece};
+use wordline_nand::{Geometry, Nand, Record};
+use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
+
+/// Index of a `Firmware` event that is about background work instead of a command.
+pub(crate) const BACKGROUND: u32 = (1 << Event::INDEX_BITS) - 1;
+/// Index of a `DeviceTimer` event for flash operations held back by the program rate; smaller ones
+/// name a completion queue.
+pub(crate) const HELD_BACK: u32 = BACKGROUND;
+/// No command.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Places of the link layer in lives and drawings.
+const TO_DEVICE: u32 = 0;
+const TO_HOST: u32 = 1;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Fetch and firmware.
+    Decode,
+    /// Firmware translates a read that the cache does not hold.
+    Translate,
+    /// Write data are on their way.
+    DataIn,
+    /// A read's data come from the flash, or from reads that others began.
+    Flash,
+    /// The rest of partly written sectors is being read.
+    Merge,
+    /// A write enters the cache, sector by sector.
+    Insert,
+    /// A write, flush or trim is with the FTL.
+    Ftl,
+    /// A flush waits for the cache's write-backs.
+    WriteBack,
+    /// A trim waits for a write-back of its sectors.
+    Trim,
+    /// Data are being copied out of the cache's memory.
+    Copy,
+    /// A read waits for the device's limits.
+    Limit,
+    /// The completion entry is on its way.
+    Posting,
+}
+
+pub(crate) struct Command {
+    pub sqe: Sqe,
+    pub sq: u16,
+    pub stage: Stage,
+    pub status: Status,
+    /// The sectors touched, partly touched ones included.
+    pub lpn: u32,
+    pub sectors: u32,
+    /// A write: the next sector to enter the cache.
+    pub cursor: u32,
+    /// Parts under way.
+    pub pending: u32,
+    /// What the last part waited for was called.
+    pub waited_for: Why,
+    /// A copy into the cache's memory ends then.
+    pub copied: Time,
+}
+
+struct Doorbell {
+    arrives: Time,
+    sq: u16,
+    tail: u32,
+}
+
+pub struct Controller {
+    pub(crate) config: DeviceConfig,
+    pub(crate) cost: FtlCost,
+    pub(crate) geometry: Geometry,
+    pub(crate) nand: Nand,
+    pub(crate) ftl: Option<Ftl>,
+    /// By id; so are the completion queues.
+    queues: Vec<Option<SubmissionQueue>>,
+    completions: Vec<Option<CompletionQueue>>,
+    created: u32,
+    doorbells: VecDeque<Doorbell>,
+    arbiter: Arbiter,
+    pub(crate) link: Link,
+    pub(crate) firmware: Firmware,
+    read_cap: Cap,
+    write_cap: Cap,
+    pub(crate) program_rate: Rate,
+    pub(crate) commands: Slab<Command>,
+    /// What the flash did for vector commands, by command.
+    pub(crate) records: Vec<Option<Record>>,
+    pub(crate) flights: Slab<Flight>,
+    pub(crate) background: Background,
+    pub(crate) write_backs: Slab<WriteBack>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) read_ahead: Option<ReadAhead>,
+    /// The cache's memory bus.
+    pub(crate) dram: Timeline,
+    /// Commands whose wait at a cache line is over.
+    pub(crate) woken: VecDeque<Woken>,
+    /// Flushes whose write-backs are over.
+    pub(crate) flushable: Vec<u32>,
+    /// Scratch space, kept for its memory.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) misses: Vec<(u32, u32, bool)>,
+    pub(crate) touched: Vec<(LineId, u32, u32)>,
+    out: VecDeque<Posted>,
+    /// Completion queues whose interrupt comes alone.
+    late_interrupts: VecDeque<u16>,
+    pub(crate) counts: Counts,
+}
+
+impl Controller {
+    /// Err names the configuration key and the remedy.
+    pub fn new(
+        device: &DeviceConfig,
+        nand: Nand,
+        ftl: Option<Ftl>,
+    ) -> Result<Controller, (&'static str, String)> {
+        let positive = [
+            ("queues.count", device.queues.count),
+            ("queues.burst", device.queues.burst),
+            ("queues.weights", device.queues.weights.into_iter().min().unwrap_or(0)),
+            ("queues.in_flight", device.queues.in_flight),
+            ("firmware.cores", device.firmware.cores),
+        ];
+        for (key, value) in positive {
+            if value == 0 {
+                return Err((key, "must be at least 1".into()));
+            }
+        }
+        if device.queues.count > 65_535 {
+            return Err(("queues.count", "must be at most 65535".into()));
+        }
+        if !(2..=65_536).contains(&device.queues.depth) {
+            let message = "must be 2 to 65536: one slot always stays empty";
+            return Err(("queues.depth", message.into()));
+        }
+        if device.queues.in_flight > 1 << 20 {
+            return Err(("queues.in_flight", "must be at most 1048576".into()));
+        }
+        let sectors = ftl.as_ref().map_or(0, Ftl::sectors);
+        let (mut cache, mut read_ahead) = (None, None);
+        if let Some(c) = &device.cache {
+            if ftl.is_none() {
+                let message = "needs the FTL in the drive: with placement = \"host\", remove it";
+                return Err(("cache", message.into()));
+            }
+            cache = Some(Cache::new(c)?);
+            read_ahead = c.read_ahead.as_ref().map(|r| ReadAhead::new(r, sectors)).transpose()?;
+        }
+        let limits = &device.limits;
+        Ok(Controller {
+            cost: FtlCost::default(),
+            geometry: nand.geometry,
+            background: Background::new(nand.geometry.luns),
+            nand,
+            ftl,
+            queues: Vec::new(),
+            completions: Vec::new(),
+            created: 0,
+            doorbells: VecDeque::with_capacity(64),
+            arbiter: Arbiter::new(&device.queues),
+            link: Link::new(&device.link)?,
+            firmware: Firmware::new(device.firmware.cores),
+            read_cap: Cap::new(limits.read_rate, limits.read_iops),
+            write_cap: Cap::new(limits.write_rate, limits.write_iops),
+            program_rate: Rate::new(limits.program_rate),
+            commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
+            records: Vec::new(),
+            flights: Slab::with_capacity(256),
+            write_backs: Slab::default(),
+            cache,
+            read_ahead,
+            dram: Timeline::default(),
+            woken: VecDeque::new(),
+            flushable: Vec::new(),
+            pieces: Vec::with_capacity(64),
+            misses: Vec::with_capacity(64),
+            touched: Vec::new(),
+            out: VecDeque::with_capacity(64),
+            late_interrupts: VecDeque::new(),
+            counts: Counts::default(),
+            config: device.clone(),
+        })
+    }
+
+    /// Processor time of the FTL's work, paid by the firmware cores; none until set.
+    pub fn set_ftl_cost(&mut self, cost: &FtlCost) {
+        self.cost = cost.clone();
+    }
+
+    /// Switches the drive on: call once, before anything else.
+    pub fn start(&mut self, ctx: &mut Ctx) {
+        if let Some(ftl) = &mut self.ftl {
+            ftl.start(ctx);
+        }
+        self.settle(ctx);
+    }
+
+    /// Creates a submission queue and its completion queue, each with `depth` entries.
+    pub fn create_queue(
+        &mut self,
+        sq: u16,
+        cq: u16,
+        depth: u32,
+        priority: QueuePriority,
+    ) -> Result<(), (&'static str, String)> {
+        let limits = &self.config.queues;
+        if self.created == limits.count {
+            return Err(("queues.count", format!("the drive has {} queues", limits.count)));
+        }
+        if !(2..=limits.depth).contains(&depth) {
+            let message = format!("a queue of {depth} entries: must be 2 to {}", limits.depth);
+            return Err(("queues.depth", message));
+        }
+        let (s, c) = (usize::from(sq), usize::from(cq));
+        if self.queues.get(s).is_some_and(Option::is_some) {
+            return Err(("queues.count", format!("submission queue {sq} exists")));
+        }
+        if self.completions.get(c).is_some_and(Option::is_some) {
+            return Err(("queues.count", format!("completion queue {cq} exists")));
+        }
+        let place = self.arbiter.add(sq, priority);
+        self.queues.resize_with(self.queues.len().max(s + 1), || None);
+        self.completions.resize_with(self.completions.len().max(c + 1), || None);
+        self.queues[s] = Some(SubmissionQueue::new(depth, cq, place));
+        self.completions[c] = Some(CompletionQueue::new(depth));
+        self.created += 1;
+        Ok(())
+    }
+
+    /// Whether completions of a queue raise interrupts (NVMe 1.4 section 5.3, IEN): off for polled
+    /// queues.
+    pub fn set_interrupts(&mut self, cq: u16, on: bool) {
+        self.cq(cq).interrupts = on;
+    }
+
+    fn sq(&mut self, sq: u16) -> &mut SubmissionQueue {
+        self.queues[usize::from(sq)].as_mut().expect("the submission queue was created")
+    }
+    fn cq(&mut self, cq: u16) -> &mut CompletionQueue {
+        self.completions[usize::from(cq)].as_mut().expect("the completion queue was created")
+    }
+
+    /// The driver writes a command into the queue's memory.
+    #[inline]
+    pub fn enqueue(&mut self, sq: u16, sqe: Sqe) -> Result<(), QueueFull> {
+        self.sq(sq).push(sqe)
+    }
+
+    /// The host writes the tail doorbell now.
+    #[inline]
+    pub fn doorbell(&mut self, ctx: &mut Ctx, sq: u16) {
+        let arrives = ctx.now + self.link.t_post;
+        let tail = self.sq(sq).tail();
+        self.doorbells.push_back(Doorbell { arrives, sq, tail });
+        ctx.at(arrives, Kind::Fetch, u32::from(sq));
+    }
+
+    pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
+        let index = event.index();
+        match event.kind() {
+            Kind::Fetch => self.on_doorbell(ctx),
+            Kind::Firmware if index == BACKGROUND => self.background_ready(ctx),
+            Kind::Firmware => self.execute(ctx, index),
+            Kind::DataIn => self.data_arrived(ctx, index),
+            Kind::DataOut if self.commands[index].stage == Stage::Copy => self.respond(ctx, index),
+            Kind::DataOut => self.finish(ctx, index),
+            Kind::Posted => self.post(ctx, index),
+            Kind::DeviceTimer if index == HELD_BACK => self.release_held_back(ctx),
+            Kind::DeviceTimer => return self.aggregation_over(ctx, index as u16),
+            Kind::NandArray | Kind::NandBus => match self.nand.on_event(ctx, index) {
+                Some(record) => self.flash_done(ctx, &record),
+                None => return,
+            },
+            Kind::FtlTimer => {
+                if let Some(ftl) = &mut self.ftl {
+                    ftl.on_timer(ctx, index);
+                }
+            }
+            _ => return,
+        }
+        self.settle(ctx);
+    }
+
+    /// The next completion that became visible to the host; call until `None` after each input.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Posted> {
+        let posted = self.out.pop_front()?;
+        self.sq(posted.cqe.sq).learn_head(posted.cqe.sq_head);
+        Some(posted)
+    }
+
+    fn on_doorbell(&mut self, ctx: &mut Ctx) {
+        while let Some(bell) = self.doorbells.front()
+            && bell.arrives <= ctx.now
+        {
+            let (sq, tail) = (bell.sq, bell.tail);
+            self.doorbells.pop_front();
+            let queue = self.sq(sq);
+            queue.ring_up(tail, ctx.now);
+            let (place, ready) = (queue.place, queue.has_work());
+            self.arbiter.set_ready(place, ready);
+        }
+        self.fetch(ctx);
+    }
+
+    /// Fetches commands while there are any and the limit in flight has room.
+    fn fetch(&mut self, ctx: &mut Ctx) {
+        while self.commands.len() < self.config.queues.in_flight as usize {
+            let Some(sq) = self.arbiter.pick() else { return };
+            let queue = self.queues[usize::from(sq)].as_mut().expect("a queue in arbitration");
+            let (sqe, arrived) = queue.pop();
+            if !queue.has_work() {
+                let place = queue.place;
+                self.arbiter.set_ready(place, false);
+            }
+            let (lpn, sectors) = sectors_of(&sqe);
+            let fetch = self.link.fetch(ctx.now);
+            let work = self.firmware_work(&sqe, sectors);
+            let grant = if work == Span::ZERO {
+                Grant { core: 0, start: fetch.arrival, end: fetch.arrival }
+            } else {
+                self.firmware.book(fetch.arrival, work)
+            };
+            let ready = match &self.config.cache {
+                Some(c) if matches!(sqe.opcode, Opcode::Read | Opcode::Write) => {
+                    grant.end + c.t_lookup
+                }
+                _ => grant.end,
+            };
+            self.counts.commands_in[slot(sqe.opcode)] += 1;
+            let waits = &mut self.counts.waits;
+            waits.queue += ctx.now.since(arrived).0;
+            waits.link += fetch.start.since(ctx.now).0;
+            waits.firmware += grant.start.since(fetch.arrival).0;
+            self.mark_fetch(ctx, sqe.io, sq, arrived, fetch, grant, ready);
+            let cmd = self.commands.insert(Command {
+                sqe,
+                sq,
+                stage: Stage::Decode,
+                status: Status::Success,
+                lpn,
+                sectors,
+                cursor: lpn,
+                pending: 0,
+                waited_for: Why::Work,
+                copied: Time::ZERO,
+            });
+            ctx.at(ready, Kind::Firmware, cmd);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn mark_fetch(
+        &self,
+        ctx: &mut Ctx,
+        io: IoId,
+        sq: u16,
+        arrived: Time,
+        fetch: Transfer,
+        grant: Grant,
+        ready: Time,
+    ) {
+        let queue = u32::from(sq);
+        if io != IoId::NONE {
+            ctx.mark(io, Layer::Link, Why::Doorbell, TO_DEVICE, arrived);
+            ctx.mark(io, Layer::QueueWait, Why::DeviceCap, queue, ctx.now);
+            ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, fetch.start);
+            ctx.mark(io, Layer::Link, Why::Command, TO_DEVICE, fetch.arrival);
+            ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
+            ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
+            ctx.mark(io, Layer::Cache, Why::Work, 0, ready);
+        }
+        if ctx.tracks.is_some() {
+            if ctx.now > arrived {
+                ctx.slice(Track::Queue(queue), "waiting", arrived, ctx.now, io);
+            }
+            ctx.slice(Track::Link(TO_DEVICE), "command", fetch.start, fetch.end, io);
+            if grant.end > grant.start {
+                ctx.slice(Track::Firmware(grant.core), "command", grant.start, grant.end, io);
+            }
+        }
+    }
+
+    /// Core time of a command before it is executed. The translation of a read is in it unless a
+    /// cache is asked first; a write pays the FTL here unless it goes to the cache.
+    fn firmware_work(&self, sqe: &Sqe, sectors: u32) -> Span {
+        let (f, c) = (&self.config.firmware, &self.cost);
+        let n = u64::from(sectors);
+        let further = |base: Span| base + f.t_sector * n.saturating_sub(1);
+        match sqe.opcode {
+            Opcode::Read if self.cache.is_some() => further(f.t_read),
+            Opcode::Read => further(f.t_read) + c.read_command + c.read_sector * n,
+            Opcode::Write => {
+                let mut work = further(f.t_write);
+                if self.cache.is_none() {
+                    work += c.write_command + c.write_sector * n;
+                }
+                let partial = partial_sectors(sqe).count() as u64;
+                work + (c.read_command + c.read_sector) * partial
+            }
+            Opcode::VectorRead | Opcode::VectorWrite => further(f.t_other),
+            Opcode::Flush | Opcode::Deallocate | Opcode::VectorReset => f.t_other,
+        }
+    }
+
+    /// Asks for a write's data. The device's write limits hold it back here: its data stay in the
+    /// transfer buffer until they may go on.
+    pub(crate) fn ask_for_data(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let command = &mut self.commands[cmd];
+        command.stage = Stage::DataIn;
+        let (io, bytes) = (command.sqe.io, command.sqe.bytes);
+        let transfer = self.link.data_in(ctx.now, bytes);
+        let admitted = self.write_cap.admit(ctx.now, bytes).max(transfer.arrival);
+        self.counts.bytes_written += u64::from(bytes);
+        self.counts.waits.link += transfer.start.since(ctx.now).0;
+        self.counts.waits.limits += admitted.since(transfer.arrival).0;
+        if io != IoId::NONE {
+            ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, transfer.start);
+            ctx.mark(io, Layer::Link, Why::Data, TO_DEVICE, transfer.arrival);
+            ctx.mark(io, Layer::Link, Why::DeviceCap, TO_DEVICE, admitted);
+        }
+        ctx.slice(Track::Link(TO_DEVICE), "data in", transfer.start, transfer.end, io);
+        ctx.at(admitted, Kind::DataIn, cmd);
+    }
+
+    /// A read's data are in the device: on to the host once the limits let them.
+    pub(crate) fn respond(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let command = &mut self.commands[cmd];
+        if command.status == Status::Success {
+            let admitted = self.read_cap.admit(ctx.now, command.sqe.bytes);
+            if admitted > ctx.now {
+                command.stage = Stage::Limit;
+                self.counts.waits.limits += admitted.since(ctx.now).0;
+                ctx.mark(command.sqe.io, Layer::Link, Why::DeviceCap, TO_HOST, admitted);
+                return ctx.at(admitted, Kind::DataOut, cmd);
+            }
+        }
+        self.finish(ctx, cmd);
+    }
+
+    pub(crate) fn fail(&mut self, ctx: &mut Ctx, cmd: u32, status: Status) {
+        self.commands[cmd].status = status;
+        self.finish(ctx, cmd);
+    }
+
+    /// The command is executed: data, if it has any for the host, and the completion entry.
+    pub(crate) fn finish(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let command = &mut self.commands[cmd];
+        debug_assert_ne!(command.stage, Stage::Posting, "a command finishes once");
+        command.stage = Stage::Posting;
+        let (io, copied) = (command.sqe.io, command.copied);
+        let bytes = match command.status {
+            Status::Success if command.sqe.opcode.is_data_out() => command.sqe.bytes,
+            _ => 0,
+        };
+        let t_complete = self.config.firmware.t_complete;
+        let transfer = self.link.data_out(ctx.now, bytes);
+        let sent = transfer.end.max(copied);
+        let core = match t_complete {
+            Span::ZERO => Grant { core: 0, start: ctx.now, end: ctx.now },
+            _ => self.firmware.reserve(ctx.now, t_complete),
+        };
+        let start = core.start.max(sent);
+        let visible = start + t_complete + self.link.t_post;
+        self.counts.bytes_read += u64::from(bytes);
+        self.counts.waits.link += transfer.start.since(ctx.now).0;
+        self.counts.waits.firmware += start.since(sent).0;
+        if io != IoId::NONE {
+            let data = if bytes > 0 { Why::Data } else { Why::Work };
+            ctx.mark(io, Layer::Cache, Why::Work, 0, copied);
+            ctx.mark(io, Layer::Link, Why::LinkBusy, TO_HOST, transfer.start);
+            ctx.mark(io, Layer::Link, data, TO_HOST, transfer.end);
+            ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, core.core, start);
+            ctx.mark(io, Layer::Ftl, Why::Work, core.core, start + t_complete);
+            ctx.mark(io, Layer::Link, Why::Work, TO_HOST, visible);
+        }
+        if ctx.tracks.is_some() {
+            let name = if bytes > 0 { "data out" } else { "completion" };
+            ctx.slice(Track::Link(TO_HOST), name, transfer.start, transfer.end, io);
+            if core.end > core.start {
+                ctx.slice(Track::Firmware(core.core), "completion", core.start, core.end, io);
+            }
+        }
+        ctx.at(visible, Kind::Posted, cmd);
+    }
+
+    /// A completion entry becomes visible to the host, and its command's slot is free.
+    fn post(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let Command { sqe, sq, status, .. } = self.commands.remove(cmd);
+        let queue = self.queues[usize::from(sq)].as_ref().expect("the queue of a command");
+        let (cq, sq_head) = (queue.cq, queue.head() as u16);
+        let phase = self.cq(cq).post();
+        let interrupt = self.signal(ctx, cq);
+        self.counts.commands_out[slot(sqe.opcode)] += 1;
+        self.counts.failed += u64::from(status != Status::Success);
+        let record = match sqe.opcode.is_vector() {
+            true => self.records.get_mut(cmd as usize).and_then(Option::take),
+            false => None,
+        };
+        let cqe = Cqe { sq, cid: sqe.cid, sq_head, status, phase };
+        self.out.push_back(Posted { cq, cqe, io: sqe.io, record, interrupt });
+        self.fetch(ctx);
+    }
+
+    /// Whether an interrupt goes with the entry just posted (NVMe 1.4 section 5.21.1.8). A
+    /// threshold of one, or a time of zero, means no coalescing.
+    fn signal(&mut self, ctx: &mut Ctx, cq: u16) -> bool {
+        let (threshold, time) = (self.config.interrupt.threshold, self.config.interrupt.time);
+        let queue = self.completions[usize::from(cq)].as_mut().expect("the queue of a command");
+        if !queue.interrupts {
+            return false;
+        }
+        if threshold > 1 && time > Span::ZERO {
+            if queue.unsignalled == 0 {
+                queue.since = ctx.now;
+            }
+            queue.unsignalled += 1;
+            if queue.unsignalled < threshold {
+                if !queue.timer_armed {
+                    queue.timer_armed = true;
+                    ctx.at(ctx.now + time, Kind::DeviceTimer, u32::from(cq));
+                }
+                return false;
+            }
+            queue.unsignalled = 0;
+        }
+        self.counts.interrupts += 1;
+        true
+    }
+}
+
+impl Controller {
+    /// The aggregation time of a completion queue is over: an interrupt for what has gathered.
+    fn aggregation_over(&mut self, ctx: &mut Ctx, cq: u16) {
+        let time = self.config.interrupt.time;
+        let queue = self.cq(cq);
+        queue.timer_armed = false;
+        if queue.unsignalled == 0 {
+            return;
+        }
+        let due = queue.since + time;
+        if due > ctx.now {
+            // The completions the timer was set for left with an earlier interrupt.
+            queue.timer_armed = true;
+            return ctx.at(due, Kind::DeviceTimer, u32::from(cq));
+        }
+        queue.unsignalled = 0;
+        self.counts.interrupts += 1;
+        self.late_interrupts.push_back(cq);
+    }
+
+    /// Interrupts that come without a completion, because the aggregation time is over: the
+    /// completion queues they are for. Call until `None` after each input if coalescing is
+    /// configured.
+    pub fn poll_interrupt(&mut self) -> Option<u16> {
+        self.late_interrupts.pop_front()
+    }
+
+    /// Nothing is in flight, queued or being written back.
+    pub fn idle(&self) -> bool {
+        self.commands.is_empty()
+            && self.doorbells.is_empty()
+            && self.queues.iter().flatten().all(SubmissionQueue::is_empty)
+            && self.flights.is_empty()
+            && self.write_backs.is_empty()
+            && self.background.is_empty()
+            && self.nand.in_flight() == 0
+            && self.out.is_empty()
+    }
+    /// Commands between fetch and completion.
+    pub fn in_flight(&self) -> usize {
+        self.commands.len()
+    }
+    pub fn config(&self) -> &DeviceConfig {
+        &self.config
+    }
+    pub fn nand(&self) -> &Nand {
+        &self.nand
+    }
+    pub fn nand_mut(&mut self) -> &mut Nand {
+        &mut self.nand
+    }
+    pub fn ftl(&self) -> Option<&Ftl> {
+        self.ftl.as_ref()
+    }
+    pub fn ftl_mut(&mut self) -> Option<&mut Ftl> {
+        self.ftl.as_mut()
+    }
+
+    pub fn stats(&self, now: Time) -> DeviceStats {
+        let c = &self.counts;
+        let firmware_busy = self.firmware.busy(now);
+        let (to_device, to_host) = (self.link.to_device_busy(now), self.link.to_host_busy(now));
+        let power = &self.config.power;
+        // 1 mW for 1 ns is 1 pJ.
+        let joules = |mw: u32, busy: u64| f64::from(mw) * busy as f64 * 1e-12;
+        let [nand_read, nand_program, nand_erase, nand_transfer] =
+            self.nand.energy_nj().map(|(_, nj)| nj as f64 * 1e-9);
+        let luns = 0..self.geometry.luns;
+        let queues = self.queues.iter().enumerate();
+        DeviceStats {
+            commands_in: c.commands_in,
+            commands_out: c.commands_out,
+            failed: c.failed,
+            bytes_read: c.bytes_read,
+            bytes_written: c.bytes_written,
+            interrupts: c.interrupts,
+            lost_write_backs: c.lost_write_backs,
+            fetched: queues.filter_map(|(id, q)| Some((id as u16, q.as_ref()?.fetched))).collect(),
+            waits: c.waits,
+            link_rate: self.link.rate(),
+            link_to_device_busy_ns: to_device.0,
+            link_to_host_busy_ns: to_host.0,
+            firmware_busy_ns: firmware_busy.0,
+            channel_busy_ns: (0..self.geometry.channels)
+                .map(|channel| self.nand.channel_busy(channel, now).0)
+                .collect(),
+            lun_busy_ns: luns.map(|lun| self.nand.lun_busy(lun, now).iter().sum()).collect(),
+            cache: self.cache.as_ref().map(|cache| cache.stats),
+            dirty_lines: self.cache.as_ref().map_or(0, |cache| cache.dirty_lines),
+            energy: Energy {
+                idle: joules(power.idle_mw, now.0),
+                firmware: joules(power.firmware_mw, firmware_busy.0),
+                link: joules(power.link_mw, to_device.0 + to_host.0),
+                nand_read,
+                nand_program,
+                nand_erase,
+                nand_transfer,
+            },
+        }
+    }
+}
+
+/// The sectors a command touches: (first, count). Bytes for block commands, sectors for vector ones.
+fn sectors_of(sqe: &Sqe) -> (u32, u32) {
+    if sqe.opcode.is_vector() {
+        return (sqe.address as u32, sqe.bytes >> SECTOR_SHIFT);
+    }
+    let end = sqe.address.saturating_add(u64::from(sqe.bytes)).div_ceil(SECTOR);
+    let first = sqe.address >> SECTOR_SHIFT;
+    (first as u32, (end - first) as u32)
+}
+
+/// The sectors a write covers only in part.
+pub(crate) fn partial_sectors(sqe: &Sqe) -> impl Iterator<Item = u32> + use<> {
+    let end = sqe.address.saturating_add(u64::from(sqe.bytes));
+    let head = (!sqe.address.is_multiple_of(SECTOR)).then_some(sqe.address >> SECTOR_SHIFT);
+    let tail = (!end.is_multiple_of(SECTOR)).then_some(end >> SECTOR_SHIFT);
+    let tail = tail.filter(|&t| head != Some(t));
+    head.into_iter().chain(tail).map(|sector| sector as u32)
+}

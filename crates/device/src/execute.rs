@@ -1,0 +1,650 @@
+//! What each command does once the firmware has decoded it.
+//!
+//! - Read: what the cache has, then what others are reading into it already, then flash; each run of
+//!   sectors in one write unit is one flash read. The command goes on when its last part is there.
+//! - Write: data in; the rest of partly written sectors is read first; then into the cache, or into
+//!   the FTL's buffer. With write-through or FUA the lines are written back at once and the command
+//!   waits until the FTL has accepted (FUA: stored) them. Behind a cache with a capacitor data
+//!   are durable once in the cache.
+//! - Flush, deallocate: module `background`, and below.
+//! - Vector commands: one flash operation each, at the physical address given.
+//!
+//! Commands in flight are not ordered among each other (NVMe 1.4 section 6.2): a read returns what
+//! was newest when it was looked up.
+
+use crate::background::Job;
+use crate::cache::{Cache, LineId, Wait, Woken, bits};
+use crate::controller::{Controller, NONE, Stage, partial_sectors};
+use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
+use wordline_ftl::{Place, Source};
+use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
+use wordline_nvme::{Opcode, Status};
+
+/// Owners of flash operations: the kind in the two highest bits, and a number.
+const OWNER_READ: u32 = 0;
+const OWNER_VECTOR: u32 = 1 << 30;
+pub(crate) const OWNER_FTL: u32 = 2 << 30;
+const OWNER_KIND: u32 = 3 << 30;
+
+/// A tag of the FTL that is a write-back and not a command.
+pub(crate) const WRITE_BACK: u32 = 1 << 31;
+
+/// A flash read for a command, or ahead of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    /// `NONE`: read-ahead.
+    cmd: u32,
+    lpn: u32,
+    sectors: u32,
+    /// Digest of what it must find.
+    expected: u64,
+    /// The cache has lines waiting for it.
+    fill: bool,
+}
+
+impl Controller {
+    /// Firmware is done with a command.
+    pub(crate) fn execute(&mut self, ctx: &mut Ctx, cmd: u32) {
+        if self.commands[cmd].stage == Stage::Translate {
+            return self.look_up_all(ctx, cmd);
+        }
+        if let Err(status) = self.check(cmd) {
+            return self.fail(ctx, cmd, status);
+        }
+        match self.commands[cmd].sqe.opcode {
+            Opcode::Read => self.read(ctx, cmd),
+            Opcode::Write | Opcode::VectorWrite => self.ask_for_data(ctx, cmd),
+            Opcode::Flush => self.flush(ctx, cmd),
+            Opcode::Deallocate => self.trim(ctx, cmd),
+            Opcode::VectorRead => self.vector(ctx, cmd, OpKind::Read),
+            Opcode::VectorReset => self.vector(ctx, cmd, OpKind::Erase),
+        }
+    }
+
+    /// Whether the drive can serve the command (NVMe 1.4 section 4.6.1).
+    fn check(&self, cmd: u32) -> Result<(), Status> {
+        let sqe = &self.commands[cmd].sqe;
+        match sqe.opcode {
+            Opcode::Flush => Ok(()),
+            Opcode::Read | Opcode::Write | Opcode::Deallocate => {
+                let Some(ftl) = &self.ftl else { return Err(Status::InvalidField) };
+                let unaligned = (sqe.address | u64::from(sqe.bytes)) & 511 != 0;
+                if sqe.bytes == 0 || unaligned {
+                    return Err(Status::InvalidField);
+                }
+                let end = sqe.address.checked_add(u64::from(sqe.bytes));
+                match end {
+                    Some(end) if end <= ftl.sectors() << SECTOR_SHIFT => Ok(()),
+                    _ => Err(Status::LbaOutOfRange),
+                }
+            }
+            Opcode::VectorRead | Opcode::VectorWrite | Opcode::VectorReset => {
+                self.check_vector(cmd)
+            }
+        }
+    }
+
+    fn check_vector(&self, cmd: u32) -> Result<(), Status> {
+        let sqe = &self.commands[cmd].sqe;
+        let g = &self.geometry;
+        if self.ftl.is_some() {
+            // Flash behind an FTL is not addressed from outside.
+            return Err(Status::InvalidField);
+        }
+        if sqe.address >= g.sectors() {
+            return Err(Status::LbaOutOfRange);
+        }
+        let class = Class::ALL.get(usize::from(sqe.class)).copied();
+        let (sectors, in_unit) =
+            (sqe.bytes >> SECTOR_SHIFT, sqe.address as u32 % g.sectors_per_unit);
+        let whole = u64::from(sqe.bytes).is_multiple_of(SECTOR);
+        let fits = match (sqe.opcode, class) {
+            // A reset is of one block, wherever in it the address is.
+            (Opcode::VectorReset, Some(Class::Erase)) => true,
+            (Opcode::VectorRead, Some(Class::UserRead | Class::GcRead | Class::MetaRead)) => {
+                whole && sectors > 0 && sectors <= g.sectors_per_unit - in_unit
+            }
+            (
+                Opcode::VectorWrite,
+                Some(Class::UserProgram | Class::GcProgram | Class::MetaProgram),
+            ) => whole && in_unit == 0 && sectors == g.sectors_per_unit,
+            _ => false,
+        };
+        if fits { Ok(()) } else { Err(Status::InvalidField) }
+    }
+
+    fn vector(&mut self, ctx: &mut Ctx, cmd: u32, kind: OpKind) {
+        let sqe = self.commands[cmd].sqe;
+        self.commands[cmd].stage = Stage::Flash;
+        let op = Op {
+            kind,
+            class: Class::ALL[usize::from(sqe.class)],
+            ppa: Ppa(sqe.address as u32),
+            sectors: sqe.bytes >> SECTOR_SHIFT,
+            owner: OWNER_VECTOR | cmd,
+            io: sqe.io,
+        };
+        if kind == OpKind::Read {
+            return self.nand.submit(ctx, op);
+        }
+        let at = self.submit_in_order(ctx, op);
+        self.counts.waits.limits += at.since(ctx.now).0;
+        ctx.mark(sqe.io, Layer::Ftl, Why::DeviceCap, 0, at);
+    }
+
+    /// A flash operation ended.
+    pub(crate) fn flash_done(&mut self, ctx: &mut Ctx, record: &Record) {
+        let number = record.op.owner & !OWNER_KIND;
+        match record.op.owner & OWNER_KIND {
+            OWNER_READ => self.piece_read(ctx, number, record),
+            OWNER_VECTOR => self.vector_done(ctx, number, record),
+            _ => {
+                let ftl = self.ftl.as_mut().expect("the FTL asked for it");
+                ftl.on_done(ctx, number, record.outcome);
+            }
+        }
+    }
+
+    fn vector_done(&mut self, ctx: &mut Ctx, cmd: u32, record: &Record) {
+        let command = &mut self.commands[cmd];
+        let read = command.sqe.opcode == Opcode::VectorRead;
+        if record.outcome == Outcome::Failed {
+            command.status = if read { Status::UnrecoveredRead } else { Status::WriteFault };
+        }
+        record.mark(&mut ctx.lives, command.sqe.io);
+        if self.records.len() <= cmd as usize {
+            self.records.resize(cmd as usize + 1, None);
+        }
+        self.records[cmd as usize] = Some(*record);
+        if read {
+            self.respond(ctx, cmd);
+        } else {
+            self.finish(ctx, cmd);
+        }
+    }
+
+    fn read(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let command = &mut self.commands[cmd];
+        let (lpn, sectors) = (command.lpn, command.sectors);
+        let Some(cache) = &self.cache else {
+            command.stage = Stage::Flash;
+            command.pending = 1;
+            self.read_flash(ctx, cmd, lpn, sectors, false);
+            return self.part_done(ctx, cmd, None);
+        };
+        let ahead = self.read_ahead.as_mut().and_then(|r| r.on_read(lpn, sectors));
+        let cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
+        if cost > Span::ZERO && !cache.holds_or_fills(lpn, sectors) {
+            let grant = self.firmware.reserve(ctx.now, cost);
+            self.counts.waits.firmware += grant.start.since(ctx.now).0;
+            let io = command.sqe.io;
+            ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
+            ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
+            command.stage = Stage::Translate;
+            ctx.at(grant.end, Kind::Firmware, cmd);
+        } else {
+            self.look_up_all(ctx, cmd);
+        }
+        if let Some((from, sectors)) = ahead {
+            self.fetch_ahead(ctx, from, sectors);
+        }
+    }
+
+    fn look_up_all(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let command = &mut self.commands[cmd];
+        command.stage = Stage::Flash;
+        command.pending = 1;
+        let (lpn, sectors) = (command.lpn, command.sectors);
+        self.look_up(ctx, cmd, lpn, sectors, true);
+        self.part_done(ctx, cmd, None);
+    }
+
+    /// Looks a read's sectors up in the cache and asks for the others. Each flash read and each line
+    /// waited for is one part more that is pending.
+    fn look_up(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, first_time: bool) {
+        let cache = self.cache.as_mut().expect("only a cache is looked up");
+        let allocate = self.config.cache.as_ref().is_some_and(|c| c.read_allocate);
+        self.misses.clear();
+        for (number, first, n) in cache.spans(lpn, sectors) {
+            let mask = bits(first, n);
+            let base = number * cache.line_sectors;
+            let Some(id) = cache.find(number) else {
+                let id = if allocate { cache.allocate(number).ok() } else { None };
+                if let Some(id) = id {
+                    begin_fill(ctx, cache, id, mask, false);
+                }
+                add_miss(&mut self.misses, base + first, n, id.is_some());
+                cache.stats.read_misses += u64::from(n);
+                continue;
+            };
+            cache.touch(id);
+            let line = cache.line_mut(id);
+            let (hit, join) = (line.valid & mask, line.filling & mask);
+            let useful = line.ahead & mask;
+            line.ahead &= !mask;
+            let miss = mask & !hit & !join;
+            if first_time {
+                let s = &mut cache.stats;
+                s.read_hits += u64::from(hit.count_ones());
+                s.read_joins += u64::from(join.count_ones());
+                s.ahead_useful += u64::from(useful.count_ones());
+            }
+            cache.stats.read_misses += u64::from(miss.count_ones());
+            if hit != 0 && ctx.stamps.is_on() {
+                for sector in (first..first + n).filter(|&s| hit >> s & 1 == 1) {
+                    let got = cache.stamps(id, sector, 1)[0];
+                    let expected = ctx.stamps.newest(Lpn(base + sector));
+                    ctx.stamps.check(Lpn(base + sector), got, expected);
+                }
+            }
+            if join != 0 {
+                let command = &mut self.commands[cmd];
+                command.pending += 1;
+                if first_time {
+                    let ahead = useful & join != 0;
+                    command.waited_for = if ahead { Why::ReadAhead } else { Why::Overlap };
+                }
+                cache.wait(id, cmd, Wait::Change);
+            }
+            for (run, length) in crate::cache::runs(miss) {
+                if allocate {
+                    begin_fill(ctx, cache, id, bits(run, length), false);
+                }
+                add_miss(&mut self.misses, base + run, length, allocate);
+            }
+        }
+        for i in 0..self.misses.len() {
+            let (lpn, sectors, fill) = self.misses[i];
+            self.read_flash(ctx, cmd, lpn, sectors, fill);
+        }
+    }
+
+    /// Reads sectors through the FTL for a command.
+    fn read_flash(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, fill: bool) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+        ftl.read(ctx, Lpn(lpn), sectors, &mut pieces);
+        let io = self.commands[cmd].sqe.io;
+        for piece in &pieces {
+            let (lpn, sectors) = (piece.lpn.0, piece.sectors);
+            let Place::Flash { ppa, expected } = piece.place else {
+                if fill {
+                    self.filled(lpn, sectors, true);
+                }
+                continue;
+            };
+            if fill {
+                self.count_fill(lpn, sectors);
+            }
+            let key = self.flights.insert(Flight { cmd, lpn, sectors, expected, fill });
+            self.commands[cmd].pending += 1;
+            let (kind, class) = (OpKind::Read, Class::UserRead);
+            self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner: OWNER_READ | key, io });
+        }
+        self.pieces = pieces;
+    }
+
+    /// Brings sectors into the cache before they are asked for. Class `UserRead`: to those who wait
+    /// behind it, it is a read on behalf of the host.
+    fn fetch_ahead(&mut self, ctx: &mut Ctx, lpn: u32, sectors: u32) {
+        let cache = self.cache.as_mut().expect("read-ahead goes into a cache");
+        self.misses.clear();
+        for (number, first, n) in cache.spans(lpn, sectors) {
+            let mask = bits(first, n);
+            // A set without a clean idle line is left alone.
+            let Some(id) = cache.find(number).or_else(|| cache.allocate(number).ok()) else {
+                continue;
+            };
+            let line = cache.line(id);
+            for (run, length) in crate::cache::runs(mask & !line.valid & !line.filling) {
+                begin_fill(ctx, cache, id, bits(run, length), true);
+                cache.stats.ahead += u64::from(length);
+                add_miss(&mut self.misses, number * cache.line_sectors + run, length, true);
+            }
+        }
+        for i in 0..self.misses.len() {
+            let (lpn, sectors, _) = self.misses[i];
+            let mut pieces = std::mem::take(&mut self.pieces);
+            pieces.clear();
+            self.ftl.as_mut().expect("a cache stands before an FTL").read(
+                ctx,
+                Lpn(lpn),
+                sectors,
+                &mut pieces,
+            );
+            let mut cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
+            for piece in &pieces {
+                let (lpn, sectors) = (piece.lpn.0, piece.sectors);
+                let Place::Flash { ppa, expected } = piece.place else {
+                    self.filled(lpn, sectors, true);
+                    continue;
+                };
+                self.count_fill(lpn, sectors);
+                let flight = Flight { cmd: NONE, lpn, sectors, expected, fill: true };
+                let owner = OWNER_READ | self.flights.insert(flight);
+                let (kind, class, io) = (OpKind::Read, Class::UserRead, IoId::NONE);
+                let op = Op { kind, class, ppa, sectors, owner, io };
+                self.enqueue_job(ctx, std::mem::take(&mut cost), Job::ReadAhead(op));
+            }
+            self.pieces = pieces;
+        }
+    }
+
+    /// A flash read is under way for these sectors' lines.
+    fn count_fill(&mut self, lpn: u32, sectors: u32) {
+        let cache = self.cache.as_mut().expect("a fill belongs to a cache");
+        for (number, ..) in cache.spans(lpn, sectors) {
+            let id = cache.find(number).expect("a line being filled is not replaced");
+            cache.line_mut(id).fills += 1;
+        }
+    }
+
+    /// Data for sectors being filled are there; those written or trimmed meanwhile are left alone.
+    fn filled(&mut self, lpn: u32, sectors: u32, ok: bool) {
+        let cache = self.cache.as_mut().expect("a fill belongs to a cache");
+        for (number, first, n) in cache.spans(lpn, sectors) {
+            let id = cache.find(number).expect("a line being filled is not replaced");
+            let line = cache.line_mut(id);
+            let arrived = line.filling & bits(first, n);
+            line.filling &= !arrived;
+            if ok {
+                line.valid |= arrived;
+            } else {
+                line.ahead &= !arrived;
+            }
+            cache.wake(id, 0, &mut self.woken);
+        }
+    }
+
+    /// A flash read of a piece ended.
+    fn piece_read(&mut self, ctx: &mut Ctx, key: u32, record: &Record) {
+        let Flight { cmd, lpn, sectors, expected, fill } = self.flights.remove(key);
+        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+        let ok = record.outcome == Outcome::Ok;
+        if ok && ctx.stamps.is_on() {
+            let got = ftl.digest(record.op.ppa, Lpn(lpn), sectors);
+            check_digest(ctx, Lpn(lpn), got, expected);
+        }
+        ftl.read_done(ctx, record.op.ppa);
+        if fill {
+            let cache = self.cache.as_mut().expect("a fill belongs to a cache");
+            for (number, ..) in cache.spans(lpn, sectors) {
+                let id = cache.find(number).expect("a line being filled is not replaced");
+                cache.line_mut(id).fills -= 1;
+            }
+            self.filled(lpn, sectors, ok);
+        }
+        if cmd == NONE {
+            return;
+        }
+        if !ok {
+            self.commands[cmd].status = Status::UnrecoveredRead;
+        }
+        self.part_done(ctx, cmd, Some(record));
+    }
+
+    /// One part of a command is over. After the last the command goes on, and its life is charged
+    /// with the part that was last.
+    fn part_done(&mut self, ctx: &mut Ctx, cmd: u32, record: Option<&Record>) {
+        let command = &mut self.commands[cmd];
+        command.pending -= 1;
+        if command.pending > 0 {
+            return;
+        }
+        if let Some(record) = record {
+            record.mark(&mut ctx.lives, command.sqe.io);
+        }
+        match command.stage {
+            Stage::Flash => self.read_ready(ctx, cmd),
+            Stage::Merge => self.merged(ctx, cmd),
+            Stage::Insert => self.finish(ctx, cmd),
+            stage => unreachable!("a command in stage {stage:?} has no parts"),
+        }
+    }
+
+    /// All data of a read are in the device.
+    fn read_ready(&mut self, ctx: &mut Ctx, cmd: u32) {
+        if let Some(config) = &self.config.cache {
+            let command = &mut self.commands[cmd];
+            let (io, bytes) = (command.sqe.io, u64::from(command.sqe.bytes));
+            let (start, end) = self.dram.reserve(ctx.now, Span::of_bytes(bytes, config.rate));
+            if end > ctx.now {
+                self.counts.waits.cache_copy += start.since(ctx.now).0;
+                ctx.mark(io, Layer::Cache, Why::LinkBusy, 0, start);
+                ctx.mark(io, Layer::Cache, Why::CacheHit, 0, end);
+                command.stage = Stage::Copy;
+                return ctx.at(end, Kind::DataOut, cmd);
+            }
+        }
+        self.respond(ctx, cmd);
+    }
+
+    /// A write's data are in the device.
+    pub(crate) fn data_arrived(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let sqe = self.commands[cmd].sqe;
+        if sqe.opcode == Opcode::VectorWrite {
+            return self.vector(ctx, cmd, OpKind::Program);
+        }
+        if (sqe.address | u64::from(sqe.bytes)).is_multiple_of(SECTOR) {
+            return self.merged(ctx, cmd);
+        }
+        // Read-modify-write: the rest of partly written sectors, unless the cache has them.
+        self.commands[cmd].stage = Stage::Merge;
+        self.commands[cmd].pending = 1;
+        for lpn in partial_sectors(&sqe) {
+            if !self.cache.as_ref().is_some_and(|cache| cache.holds(lpn, 1)) {
+                self.read_flash(ctx, cmd, lpn, 1, false);
+            }
+        }
+        self.part_done(ctx, cmd, None);
+    }
+
+    /// A write is whole sectors now.
+    fn merged(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let command = &mut self.commands[cmd];
+        if command.status != Status::Success {
+            return self.finish(ctx, cmd);
+        }
+        let (lpn, sectors) = (Lpn(command.lpn), command.sectors);
+        let Some(config) = &self.config.cache else {
+            command.stage = Stage::Ftl;
+            let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+            return ftl.write(ctx, cmd, lpn, sectors, command.sqe.fua, Source::Host);
+        };
+        let copy = Span::of_bytes(u64::from(command.sqe.bytes), config.rate);
+        let (start, end) = self.dram.reserve(ctx.now, copy);
+        self.counts.waits.cache_copy += start.since(ctx.now).0;
+        command.copied = end;
+        command.stage = Stage::Insert;
+        command.pending = 1;
+        self.insert(ctx, cmd);
+    }
+
+    /// Puts a write's sectors into the cache, from where it stopped before.
+    fn insert(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let config = self.config.cache.as_ref().expect("a write is inserted into a cache");
+        let (capacitor, write_back) = (config.capacitor, config.write_back);
+        let command = &mut self.commands[cmd];
+        let fua = command.sqe.fua && !capacitor;
+        let end = command.lpn + command.sectors;
+        let cache = self.cache.as_mut().expect("a write is inserted into a cache");
+        for (number, first, n) in cache.spans(command.cursor, end - command.cursor) {
+            let cache = self.cache.as_mut().expect("a write is inserted into a cache");
+            let found = cache.find(number).map_or_else(|| cache.allocate(number), Ok);
+            let id = match found {
+                Ok(id) => id,
+                Err(blocking) => return self.wait_for_room(ctx, cmd, blocking),
+            };
+            cache.write(&mut ctx.stamps, id, first, n);
+            if fua || !write_back {
+                let line = cache.line_mut(id);
+                line.fua |= fua;
+                let position = line.position;
+                cache.wait(id, cmd, Wait::Retired(position));
+                self.commands[cmd].pending += 1;
+                self.write_back(ctx, id);
+            }
+            self.commands[cmd].cursor += n;
+        }
+        self.write_back_more(ctx);
+        self.part_done(ctx, cmd, None);
+    }
+
+    /// Every line of a set is dirty or busy.
+    fn wait_for_room(&mut self, ctx: &mut Ctx, cmd: u32, blocking: LineId) {
+        let cache = self.cache.as_mut().expect("a write is inserted into a cache");
+        cache.stats.write_stalls += 1;
+        cache.wait(blocking, cmd, Wait::Change);
+        if !cache.line(blocking).is_busy() {
+            self.write_back(ctx, blocking);
+        }
+    }
+
+    /// A command's wait at a cache line is over.
+    pub(crate) fn retry(&mut self, ctx: &mut Ctx, woken: Woken) {
+        let Woken { cmd, wait, number } = woken;
+        let command = &mut self.commands[cmd];
+        let (io, now) = (command.sqe.io, ctx.now);
+        match (command.stage, wait) {
+            (Stage::Insert, Wait::Change) => {
+                ctx.mark(io, Layer::Cache, Why::WriteBack, 0, now);
+                self.insert(ctx, cmd);
+            }
+            (Stage::Insert, Wait::Retired(_)) => {
+                if command.pending == 1 {
+                    let why = if command.sqe.fua { Why::Flush } else { Why::WriteBuffer };
+                    ctx.mark(io, Layer::Ftl, why, 0, now);
+                }
+                self.part_done(ctx, cmd, None);
+            }
+            (Stage::Trim, _) => {
+                ctx.mark(io, Layer::Cache, Why::WriteBack, 0, now);
+                self.trim(ctx, cmd);
+            }
+            (Stage::Flash, _) => {
+                let cache = self.cache.as_ref().expect("a command waited for a cache line");
+                let from = command.lpn.max(number * cache.line_sectors);
+                let end = command.lpn + command.sectors;
+                let to = end.min((number + 1) * cache.line_sectors);
+                let (pending, why) = (command.pending, command.waited_for);
+                self.look_up(ctx, cmd, from, to - from, false);
+                // The wait counts if nothing else is pending, or if it leads to further parts.
+                let after = self.commands[cmd].pending;
+                if after == 1 || after > pending {
+                    ctx.mark(io, Layer::Cache, why, 0, now);
+                }
+                self.part_done(ctx, cmd, None);
+            }
+            (stage, _) => unreachable!("a command in stage {stage:?} waits for no cache line"),
+        }
+    }
+
+    /// Deallocate: whole sectors of the range read as zeroes from now on.
+    fn trim(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let sqe = self.commands[cmd].sqe;
+        let first = sqe.address.div_ceil(SECTOR) as u32;
+        let end = ((sqe.address + u64::from(sqe.bytes)) >> SECTOR_SHIFT) as u32;
+        if first >= end {
+            return self.finish(ctx, cmd);
+        }
+        if self.cache.is_some() && !self.trim_cache(cmd, first, end - first) {
+            self.commands[cmd].stage = Stage::Trim;
+            return;
+        }
+        self.commands[cmd].stage = Stage::Ftl;
+        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+        ftl.trim(ctx, cmd, Lpn(first), end - first);
+    }
+
+    /// Drops a range from the cache. False: the FTL is still taking some of it in, and a write
+    /// must not come after the trim that follows it, so the command waits.
+    fn trim_cache(&mut self, cmd: u32, lpn: u32, sectors: u32) -> bool {
+        let cache = self.cache.as_mut().expect("a range is dropped from a cache");
+        let end = lpn + sectors;
+        // The lines touched: by address, or all that are there if that is less work.
+        let touched = &mut self.touched;
+        touched.clear();
+        if u64::from(sectors) / u64::from(cache.line_sectors) < cache.lines() {
+            let spans = cache.spans(lpn, sectors);
+            touched.extend(
+                spans.filter_map(|(number, first, n)| Some((cache.find(number)?, first, n))),
+            );
+        } else {
+            touched.extend(cache.resident().filter_map(|id| {
+                let base = cache.first_sector(id);
+                let (from, to) = (lpn.max(base), end.min(base + cache.line_sectors));
+                (from < to).then(|| (id, from - base, to - from))
+            }));
+        }
+        for &(id, first, n) in touched.iter() {
+            let line = cache.line(id);
+            if line.handed && line.writing & bits(first, n) != 0 {
+                cache.wait(id, cmd, Wait::Change);
+                return false;
+            }
+        }
+        for &(id, first, n) in touched.iter() {
+            if let Some(position) = cache.drop_sectors(id, first, n) {
+                cache.retire(position, &mut self.flushable);
+                cache.wake(id, position, &mut self.woken);
+            }
+        }
+        true
+    }
+
+    /// The FTL completed a command.
+    pub(crate) fn ftl_done(&mut self, ctx: &mut Ctx, cmd: u32, ok: bool) {
+        let command = &mut self.commands[cmd];
+        if !ok {
+            command.status = Status::WriteFault;
+        }
+        let why = match command.sqe.opcode {
+            Opcode::Flush => Why::Flush,
+            Opcode::Write if command.sqe.fua => Why::Flush,
+            Opcode::Write => Why::WriteBuffer,
+            _ => Why::Work,
+        };
+        ctx.mark(command.sqe.io, Layer::Ftl, why, 0, ctx.now);
+        self.finish(ctx, cmd);
+    }
+}
+
+/// Marks a run of a line's sectors as being read. Their stamps are known already: a sector that is
+/// not in the cache has its newest data with the FTL.
+fn begin_fill(ctx: &Ctx, cache: &mut Cache, id: LineId, mask: u64, ahead: bool) {
+    if ctx.stamps.is_on() {
+        let base = cache.first_sector(id);
+        for sector in (0..64).filter(|&s| mask >> s & 1 == 1) {
+            cache.set_stamp(id, sector, ctx.stamps.newest(Lpn(base + sector)));
+        }
+    }
+    let line = cache.line_mut(id);
+    line.filling |= mask;
+    if ahead {
+        line.ahead |= mask;
+    }
+}
+
+/// Adds a run to a list of runs, as part of the last if it continues that.
+fn add_miss(misses: &mut Vec<(u32, u32, bool)>, lpn: u32, sectors: u32, fill: bool) {
+    if let Some((first, n, same)) = misses.last_mut()
+        && *first + *n == lpn
+        && *same == fill
+    {
+        *n += sectors;
+    } else {
+        misses.push((lpn, sectors, fill));
+    }
+}
+
+/// Counts a look-up; the counter of wrong ones keeps 32-bit values.
+fn check_digest(ctx: &mut Ctx, lpn: Lpn, got: u64, expected: u64) {
+    let fold = |digest: u64| (digest ^ digest >> 32) as u32;
+    let got_32 = fold(got);
+    let expected_32 = match fold(expected) {
+        same if same == got_32 && got != expected => !same,
+        other => other,
+    };
+    ctx.stamps.check(lpn, got_32, expected_32);
+}

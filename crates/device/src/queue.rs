@@ -1,0 +1,227 @@
+//! Submission and completion queues: rings in host memory, as both sides know them.
+//!
+//! NVMe 1.4 section 4.1: a queue of N entries holds at most N - 1 commands, and the host learns how
+//! far the controller has fetched only from the head pointer in completion entries. Hosts take
+//! completions out at once, so the completion queue is never full and has no head doorbell here.
+
+use wordline_base::{IoId, Time};
+use wordline_nand::Record;
+use wordline_nvme::{Cqe, Opcode, Sqe};
+
+/// The submission queue has no free slot as far as the host knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueFull;
+
+impl std::fmt::Display for QueueFull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("submission queue full")
+    }
+}
+
+impl std::error::Error for QueueFull {}
+
+/// A completion entry that just became visible to the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Posted {
+    pub cq: u16,
+    pub cqe: Cqe,
+    pub io: IoId,
+    /// What the flash did for a vector command, so that a host FTL can charge it to the I/Os it
+    /// served.
+    pub record: Option<Record>,
+    /// An interrupt message follows the entry now.
+    pub interrupt: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    sqe: Sqe,
+    /// When the doorbell that announced it reached the controller.
+    arrived: Time,
+}
+
+const EMPTY: Slot = Slot {
+    sqe: Sqe {
+        opcode: Opcode::Flush,
+        cid: 0,
+        address: 0,
+        bytes: 0,
+        fua: false,
+        class: 0,
+        io: IoId::NONE,
+    },
+    arrived: Time::ZERO,
+};
+
+/// Where the arbiter keeps a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub class: u8,
+    pub index: u16,
+}
+
+pub(crate) struct SubmissionQueue {
+    ring: Box<[Slot]>,
+    pub cq: u16,
+    pub place: Place,
+    /// The next slot the host writes.
+    tail: u32,
+    /// The head as the host knows it.
+    host_head: u32,
+    /// The tail as the controller knows it.
+    seen: u32,
+    /// The next slot the controller fetches.
+    head: u32,
+    pub fetched: u64,
+}
+
+impl SubmissionQueue {
+    pub fn new(depth: u32, cq: u16, place: Place) -> SubmissionQueue {
+        SubmissionQueue {
+            ring: vec![EMPTY; depth as usize].into_boxed_slice(),
+            cq,
+            place,
+            tail: 0,
+            host_head: 0,
+            seen: 0,
+            head: 0,
+            fetched: 0,
+        }
+    }
+    fn next(&self, slot: u32) -> u32 {
+        if slot + 1 == self.ring.len() as u32 { 0 } else { slot + 1 }
+    }
+    /// The host writes an entry.
+    pub fn push(&mut self, sqe: Sqe) -> Result<(), QueueFull> {
+        let next = self.next(self.tail);
+        if next == self.host_head {
+            return Err(QueueFull);
+        }
+        self.ring[self.tail as usize] = Slot { sqe, arrived: Time::ZERO };
+        self.tail = next;
+        Ok(())
+    }
+    pub fn tail(&self) -> u32 {
+        self.tail
+    }
+    /// A doorbell with this tail reaches the controller.
+    pub fn ring_up(&mut self, tail: u32, now: Time) {
+        while self.seen != tail {
+            self.ring[self.seen as usize].arrived = now;
+            self.seen = self.next(self.seen);
+        }
+    }
+    pub fn has_work(&self) -> bool {
+        self.head != self.seen
+    }
+    /// Every entry the host wrote was fetched.
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+    /// The controller takes the entry at the head.
+    pub fn pop(&mut self) -> (Sqe, Time) {
+        debug_assert!(self.has_work());
+        let slot = self.ring[self.head as usize];
+        self.head = self.next(self.head);
+        self.fetched += 1;
+        (slot.sqe, slot.arrived)
+    }
+    pub fn head(&self) -> u32 {
+        self.head
+    }
+    /// The host read a completion entry with this head.
+    pub fn learn_head(&mut self, head: u16) {
+        self.host_head = u32::from(head);
+    }
+}
+
+pub(crate) struct CompletionQueue {
+    depth: u32,
+    tail: u32,
+    phase: bool,
+    /// Created with interrupts (Create I/O Completion Queue, IEN).
+    pub interrupts: bool,
+    /// Entries posted since the last interrupt, while coalescing.
+    pub unsignalled: u32,
+    /// When the first of those was posted.
+    pub since: Time,
+    pub timer_armed: bool,
+}
+
+impl CompletionQueue {
+    pub fn new(depth: u32) -> CompletionQueue {
+        CompletionQueue {
+            depth,
+            tail: 0,
+            // NVMe 1.4 section 4.6: memory starts zeroed, so the first pass posts phase 1.
+            phase: true,
+            interrupts: true,
+            unsignalled: 0,
+            since: Time::ZERO,
+            timer_armed: false,
+        }
+    }
+    /// Takes the next slot and answers its phase tag.
+    pub fn post(&mut self) -> bool {
+        let phase = self.phase;
+        self.tail += 1;
+        if self.tail == self.depth {
+            self.tail = 0;
+            self.phase = !self.phase;
+        }
+        phase
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sq(depth: u32) -> SubmissionQueue {
+        SubmissionQueue::new(depth, 0, Place { class: 0, index: 0 })
+    }
+
+    #[test]
+    fn one_slot_stays_empty_and_only_completions_free_slots() {
+        let mut q = sq(4);
+        for _ in 0..3 {
+            q.push(EMPTY.sqe).unwrap();
+        }
+        assert_eq!(q.push(EMPTY.sqe), Err(QueueFull));
+        q.ring_up(q.tail(), Time(5));
+        let (_, arrived) = q.pop();
+        assert_eq!(arrived, Time(5));
+        assert_eq!(q.push(EMPTY.sqe), Err(QueueFull), "the host has not heard of the fetch");
+        q.learn_head(q.head() as u16);
+        assert_eq!(q.push(EMPTY.sqe), Ok(()));
+    }
+
+    #[test]
+    fn entries_come_out_in_order_across_the_wrap() {
+        let mut q = sq(5);
+        let (mut pushed, mut popped) = (0u16, 0u16);
+        for round in 0..1000u32 {
+            for _ in 0..round % 4 {
+                if q.push(Sqe { cid: pushed, ..EMPTY.sqe }).is_ok() {
+                    pushed = pushed.wrapping_add(1);
+                }
+            }
+            q.ring_up(q.tail(), Time(0));
+            for _ in 0..round % 3 {
+                if q.has_work() {
+                    assert_eq!(q.pop().0.cid, popped);
+                    popped = popped.wrapping_add(1);
+                    q.learn_head(q.head() as u16);
+                }
+            }
+        }
+        assert!(popped > 500);
+    }
+
+    #[test]
+    fn the_phase_flips_at_every_wrap() {
+        let mut cq = CompletionQueue::new(3);
+        let phases: Vec<bool> = (0..9).map(|_| cq.post()).collect();
+        assert_eq!(phases, [true, true, true, false, false, false, true, true, true]);
+    }
+}

@@ -1,0 +1,113 @@
+//! What the drive did: counts, busy times, waits and energy, as of an instant.
+
+use crate::cache::CacheStats;
+use serde::Serialize;
+use wordline_nvme::Opcode;
+
+/// All opcodes, in the order of the counters.
+pub const OPCODES: [Opcode; 7] = [
+    Opcode::Flush,
+    Opcode::Write,
+    Opcode::Read,
+    Opcode::Deallocate,
+    Opcode::VectorReset,
+    Opcode::VectorWrite,
+    Opcode::VectorRead,
+];
+
+#[inline]
+pub(crate) fn slot(opcode: Opcode) -> usize {
+    match opcode {
+        Opcode::Flush => 0,
+        Opcode::Write => 1,
+        Opcode::Read => 2,
+        Opcode::Deallocate => 3,
+        Opcode::VectorReset => 4,
+        Opcode::VectorWrite => 5,
+        Opcode::VectorRead => 6,
+    }
+}
+
+/// Nanoseconds commands waited, summed over commands. Waits of parallel commands add up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Waits {
+    /// In a submission queue, from the doorbell's arrival to the fetch.
+    pub queue: u64,
+    /// For either direction of the link.
+    pub link: u64,
+    /// For a firmware core.
+    pub firmware: u64,
+    /// For the device's limits.
+    pub limits: u64,
+    /// For cache memory's bandwidth.
+    pub cache_copy: u64,
+}
+
+/// Joules by part.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Energy {
+    /// Controller and DRAM, whether they work or not.
+    pub idle: f64,
+    pub firmware: f64,
+    /// Both directions of the link.
+    pub link: f64,
+    pub nand_read: f64,
+    pub nand_program: f64,
+    pub nand_erase: f64,
+    pub nand_transfer: f64,
+}
+
+impl Energy {
+    pub fn total(&self) -> f64 {
+        self.idle
+            + self.firmware
+            + self.link
+            + self.nand_read
+            + self.nand_program
+            + self.nand_erase
+            + self.nand_transfer
+    }
+}
+
+/// Counts that grow as commands pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub commands_in: [u64; 7],
+    pub commands_out: [u64; 7],
+    pub failed: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub interrupts: u64,
+    pub lost_write_backs: u64,
+    pub waits: Waits,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DeviceStats {
+    /// Commands fetched and completed, by opcode, in the order of [`OPCODES`].
+    pub commands_in: [u64; 7],
+    pub commands_out: [u64; 7],
+    /// Completions with another status than success.
+    pub failed: u64,
+    /// Bytes sent to and received from the host.
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub interrupts: u64,
+    /// Write-backs the FTL refused: acknowledged data are gone.
+    pub lost_write_backs: u64,
+    /// Commands fetched from each submission queue.
+    pub fetched: Vec<(u16, u64)>,
+    pub waits: Waits,
+    /// Bytes a second of one direction of the link.
+    pub link_rate: u64,
+    pub link_to_device_busy_ns: u64,
+    pub link_to_host_busy_ns: u64,
+    /// Summed over the cores.
+    pub firmware_busy_ns: u64,
+    pub channel_busy_ns: Vec<u64>,
+    pub lun_busy_ns: Vec<u64>,
+    /// Absent without a cache.
+    pub cache: Option<CacheStats>,
+    pub dirty_lines: u32,
+    pub energy: Energy,
+}

@@ -1,0 +1,245 @@
+//! The cache against the stamps: whatever happens in whatever order, a read returns the newest data.
+
+use super::*;
+use proptest::prelude::*;
+use wordline_base::Rng;
+
+fn host(cache: Option<CacheConfig>, ftl: &FtlConfig) -> Host {
+    let mut d = device_config();
+    d.cache = cache;
+    let mut h = Host::with_ftl(&nand_config(), &d, ftl);
+    h.queue(0, 256, QueuePriority::Medium);
+    h
+}
+
+/// Random commands of all kinds, many in flight, on a small range so that they meet.
+fn random_commands(h: &mut Host, seed: u64, commands: u32) {
+    let mut rng = Rng::from_seed(seed);
+    let range = 400u64;
+    let mut stream = 0;
+    for i in 0..commands {
+        let pick = rng.below(100);
+        let at = |rng: &mut Rng, unit: u64| rng.below(range * SECTOR / unit) * unit;
+        match pick {
+            0..35 => {
+                h.submit(0, Opcode::Read, at(&mut rng, 512), 512 * (1 + rng.below(64)) as u32);
+            }
+            35..50 => {
+                h.submit(0, Opcode::Read, stream * SECTOR, 8192);
+                stream = (stream + 2) % range;
+            }
+            50..65 => {
+                h.submit(0, Opcode::Write, at(&mut rng, 4096), 4096 * (1 + rng.below(9)) as u32);
+            }
+            65..82 => {
+                h.submit(0, Opcode::Write, at(&mut rng, 512), 512 * (1 + rng.below(40)) as u32);
+            }
+            82..86 => {
+                h.submit_fua(0, at(&mut rng, 512), 512 * (1 + rng.below(20)) as u32);
+            }
+            86..94 => {
+                h.submit(
+                    0,
+                    Opcode::Deallocate,
+                    at(&mut rng, 512),
+                    512 * (1 + rng.below(90)) as u32,
+                );
+            }
+            94..95 => {
+                h.submit(0, Opcode::Deallocate, 0, (range * SECTOR) as u32);
+            }
+            _ => {
+                h.submit(0, Opcode::Flush, 0, 0);
+            }
+        }
+        if rng.below(3) > 0 {
+            for _ in 0..rng.below(12) {
+                h.step();
+            }
+        }
+        if i % 100 == 99 || rng.below(50) == 0 {
+            h.settle();
+        }
+        if let Some(cache) = &h.drive.cache {
+            cache.assert_consistent();
+        }
+    }
+    h.settle();
+    for done in &h.done {
+        assert_eq!(done.posted.cqe.status, Status::Success, "seed {seed}");
+    }
+    h.done.clear();
+    // The whole range once more, after everything.
+    for sector in 0..range {
+        h.submit(0, Opcode::Read, sector * SECTOR, 4096);
+        if sector % 100 == 99 {
+            h.settle();
+        }
+    }
+    h.settle();
+    h.assert_no_wrong(&format!("seed {seed}"));
+    assert!(h.ctx.stamps.checked() > u64::from(commands) / 2);
+    let s = h.drive.stats(h.ctx.now);
+    assert_eq!(s.commands_in, s.commands_out, "seed {seed}");
+    assert!(h.drive.idle());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn reads_return_the_newest_data(
+        seed in any::<u64>(),
+        lines in prop::sample::select(vec![4u64, 16, 64, 1024]),
+        ways in prop::sample::select(vec![1u32, 2, 4]),
+        line_sectors in prop::sample::select(vec![1u32, 2, 4, 5]),
+        write_back in any::<bool>(),
+        read_allocate in any::<bool>(),
+        capacitor in any::<bool>(),
+        ahead in any::<bool>(),
+        costs in any::<bool>(),
+        shuffle in any::<bool>(),
+        dirty_high in prop::sample::select(vec![0u32, 30, 100]),
+    ) {
+        let read_ahead = ahead.then_some(ReadAheadConfig { trigger: 2, streams: 2, bytes: 32 << 10 });
+        let cache = CacheConfig {
+            write_back, read_allocate, capacitor, dirty_high, read_ahead,
+            ..cache_config(lines, ways, line_sectors)
+        };
+        let mut f = ftl_config();
+        if costs {
+            f.cost.read_command = Span(400);
+            f.cost.write_sector = Span(700);
+            f.cost.program_unit = Span(2000);
+            f.cost.background_command = Span(900);
+        }
+        let mut d = device_config();
+        d.cache = Some(cache);
+        let mut h = Host::with_ftl(&nand_config(), &d, &f);
+        if shuffle && h.ctx.queue.is_empty() { h.ctx.queue.shuffle_ties(seed); }
+        h.queue(0, 256, QueuePriority::Medium);
+        random_commands(&mut h, seed, 600);
+    }
+
+    #[test]
+    fn reads_return_the_newest_data_without_a_cache(seed in any::<u64>()) {
+        random_commands(&mut host(None, &ftl_config()), seed, 400);
+    }
+}
+
+#[test]
+fn a_flush_leaves_nothing_dirty_of_before() {
+    let cache = CacheConfig { dirty_high: 100, ..cache_config(512, 8, 1) };
+    let mut h = host(Some(cache), &ftl_config());
+    for i in 0..200u64 {
+        h.submit(0, Opcode::Write, i * 3 * SECTOR, 4096);
+        if i % 100 == 99 {
+            h.settle();
+        }
+    }
+    assert_eq!(h.drive.stats(h.ctx.now).dirty_lines, 200);
+    let flush = h.submit(0, Opcode::Flush, 0, 0);
+    // Writes that come after the flush may stay dirty, and do not hold it up.
+    let mut late = 0;
+    while !h.done.iter().any(|d| d.posted.cqe.cid == flush) {
+        if late < 50 && h.ctx.now > Time(50_000) {
+            h.submit(0, Opcode::Write, (1500 + late) * SECTOR, 4096);
+            late += 1;
+        }
+        assert!(h.step());
+    }
+    let cache = h.drive.cache.as_ref().unwrap();
+    for i in 0..200 {
+        let id = cache.find(i * 3).expect("nothing was replaced");
+        assert_eq!((cache.line(id).dirty, cache.line(id).writing), (0, 0), "sector {}", i * 3);
+    }
+    assert!(cache.stats.written_back >= 200);
+    h.settle();
+    assert!(h.drive.stats(h.ctx.now).dirty_lines > 0);
+}
+
+#[test]
+fn a_capacitor_makes_flush_and_fua_complete_at_once() {
+    let latencies = |capacitor| {
+        let cache = CacheConfig { capacitor, dirty_high: 100, ..cache_config(512, 8, 1) };
+        let mut h = host(Some(cache), &ftl_config());
+        for i in 0..20u64 {
+            h.one(Opcode::Write, i * SECTOR, 4096);
+        }
+        let (flush, _) = h.one(Opcode::Flush, 0, 0);
+        let begin = h.ctx.now;
+        h.submit_fua(0, 100 * SECTOR, 4096);
+        let n = h.done.len();
+        while h.done.len() == n {
+            h.step();
+        }
+        (flush, h.ctx.now.since(begin))
+    };
+    let (flush, fua) = latencies(true);
+    assert!(flush < Span::from_us(5) && fua < Span::from_us(8), "{flush} {fua}");
+    let (flush, fua) = latencies(false);
+    assert!(flush > Span::from_us(200) && fua > Span::from_us(200), "{flush} {fua}");
+}
+
+#[test]
+fn write_back_writes_less_than_write_through() {
+    let written = |write_back| {
+        let cache = CacheConfig { write_back, ..cache_config(512, 8, 1) };
+        let mut h = host(Some(cache), &ftl_config());
+        for i in 0..2000u64 {
+            h.one(Opcode::Write, (i * 7 % 50) * SECTOR, 4096);
+        }
+        let s = h.drive.stats(h.ctx.now).cache.unwrap();
+        assert_eq!(s.writes, 2000);
+        s.written_back
+    };
+    assert_eq!(written(false), 2000);
+    assert!(written(true) < 100);
+}
+
+#[test]
+fn background_write_back_keeps_the_dirty_share() {
+    let cache = CacheConfig { dirty_high: 25, ..cache_config(256, 8, 1) };
+    let mut h = host(Some(cache), &ftl_config());
+    for i in 0..1000u64 {
+        h.submit(0, Opcode::Write, (i * 5 % 2000) * SECTOR, 4096);
+        if i % 16 == 15 {
+            h.settle();
+            assert!(h.drive.stats(h.ctx.now).dirty_lines <= 64);
+        }
+    }
+    assert_eq!(h.drive.stats(h.ctx.now).cache.unwrap().write_stalls, 0);
+    h.assert_no_wrong("background");
+}
+
+#[test]
+fn read_ahead_turns_a_stream_into_hits_and_leaves_random_reads_alone() {
+    let run = |ahead: bool, sequential: bool| {
+        let read_ahead =
+            ahead.then_some(ReadAheadConfig { trigger: 3, streams: 4, bytes: 128 << 10 });
+        let mut h =
+            host(Some(CacheConfig { read_ahead, ..cache_config(1024, 8, 1) }), &ftl_config());
+        for i in 0..2000u64 {
+            h.submit(0, Opcode::Write, i * SECTOR, 4096);
+            if i % 64 == 63 {
+                h.settle();
+            }
+        }
+        h.one(Opcode::Flush, 0, 0);
+        h.settle();
+        let begin = h.ctx.now;
+        for i in 0..800u64 {
+            let sector = if sequential { i } else { i * 997 % 900 };
+            h.one(Opcode::Read, sector * SECTOR, 4096);
+        }
+        h.assert_no_wrong("read-ahead");
+        (h.ctx.now.since(begin), h.drive.stats(h.ctx.now).cache.unwrap())
+    };
+    let (slow, s) = run(false, true);
+    assert_eq!(s.ahead, 0);
+    let (fast, s) = run(true, true);
+    assert!(fast.0 * 2 < slow.0, "{fast} with read-ahead, {slow} without");
+    assert!(s.ahead_useful >= 790 && s.ahead_useless == 0, "{s:?}");
+    let (with, s) = run(true, false);
+    assert_eq!(s.ahead, 0, "no stream, no read-ahead");
+    assert_eq!(with, run(false, false).0);
+}

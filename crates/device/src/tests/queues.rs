@@ -1,0 +1,325 @@
+//! Queues, arbitration, interrupts, statuses.
+
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn a_queue_is_served_in_order_and_wraps() {
+    let (n, d) = (nand_config(), device_config());
+    for depth in [2, 3, 7, 64] {
+        let mut h = Host::bare(&n, &d);
+        h.queue(0, depth, QueuePriority::Medium);
+        h.fill_flash(32);
+        let mut sent = 0;
+        let mut phases = Vec::new();
+        while sent < 500 {
+            // As many as the queue takes, all with one doorbell.
+            let before = sent;
+            while sent < 500 && h.put(0, Opcode::VectorRead, 0, 4096).is_ok() {
+                sent += 1;
+            }
+            assert!(sent - before < depth, "one slot stays empty");
+            h.drive.doorbell(&mut h.ctx, 0);
+            h.settle();
+        }
+        // One LUN serves in order, so completions come in the order of submission.
+        for (i, done) in h.done.iter().enumerate() {
+            assert_eq!(usize::from(done.posted.cqe.cid), i, "depth {depth}");
+            phases.push(done.posted.cqe.phase);
+        }
+        for (i, phase) in phases.iter().enumerate() {
+            assert_eq!(*phase, i as u32 / depth % 2 == 0, "phase of entry {i}, depth {depth}");
+        }
+        let s = h.drive.stats(h.ctx.now);
+        assert_eq!((s.commands_in, s.commands_out), (s.commands_out, [0, 0, 0, 0, 0, 0, 500]));
+    }
+}
+
+#[test]
+fn a_command_without_a_doorbell_is_not_seen() {
+    let mut h = Host::bare(&nand_config(), &device_config());
+    h.queue(0, 8, QueuePriority::Medium);
+    h.fill_flash(1);
+    h.put(0, Opcode::VectorRead, 0, 4096).unwrap();
+    h.drive.doorbell(&mut h.ctx, 0);
+    h.put(0, Opcode::VectorRead, 0, 4096).unwrap();
+    h.advance(Time(1_000_000));
+    assert_eq!(h.done.len(), 1);
+    assert!(!h.drive.idle());
+    h.drive.doorbell(&mut h.ctx, 0);
+    h.settle();
+    assert_eq!(h.done.len(), 2);
+}
+
+/// Commands fetched from each queue after `total`, all queues kept backlogged.
+fn fetched(d: &DeviceConfig, priorities: &[QueuePriority], total: u64) -> Vec<u64> {
+    let mut h = Host::bare(&nand_config(), d);
+    h.fill_flash(32);
+    for (id, &priority) in priorities.iter().enumerate() {
+        h.queue(id as u16, 1024, priority);
+        for i in 0..1000u64 {
+            h.put(id as u16, Opcode::VectorRead, i % 32, 4096).unwrap();
+        }
+    }
+    // All doorbells at one instant: the first event finds all of them there.
+    for id in 0..priorities.len() as u16 {
+        h.drive.doorbell(&mut h.ctx, id);
+    }
+    let sum = |h: &Host| h.drive.stats(h.ctx.now).fetched.iter().map(|f| f.1).sum::<u64>();
+    while sum(&h) < total {
+        h.step();
+    }
+    h.drive.stats(h.ctx.now).fetched.iter().map(|f| f.1).collect()
+}
+
+#[test]
+fn backlogged_queues_get_their_shares() {
+    use QueuePriority::{High, Low, Medium, Urgent};
+    let mut d = device_config();
+    d.queues.in_flight = 16;
+    for burst in [1, 4, 8] {
+        d.queues.burst = burst;
+        let n = fetched(&d, &[Medium, Urgent, Low, High], 1200);
+        let (min, max) = (n.iter().min().unwrap(), n.iter().max().unwrap());
+        assert!(max - min <= u64::from(burst), "round robin, burst {burst}: {n:?}");
+    }
+    d.queues.arbitration = Arbitration::WeightedUrgent;
+    d.queues.weights = [4, 2, 1];
+    for burst in [1, 2, 4] {
+        d.queues.burst = burst;
+        let n = fetched(&d, &[High, Medium, Low, High, Medium, Low], 1400);
+        for (class, share) in [(0, 800), (1, 400), (2, 200)] {
+            let got = n[class] + n[class + 3];
+            assert!(got.abs_diff(share) <= 4, "burst {burst}: {n:?}");
+            assert!(n[class].abs_diff(n[class + 3]) <= u64::from(burst), "burst {burst}: {n:?}");
+        }
+    }
+    d.queues.burst = 1;
+    // The first doorbell event alone may fetch others: the urgent queue's is the first here.
+    let n = fetched(&d, &[Urgent, High, Low], 900);
+    assert_eq!(n, [900, 0, 0], "urgent is strict");
+}
+
+#[test]
+fn the_limit_in_flight_holds() {
+    let mut d = device_config();
+    d.queues.in_flight = 5;
+    let mut h = Host::bare(&nand_config(), &d);
+    h.queue(0, 64, QueuePriority::Medium);
+    h.fill_flash(32);
+    for i in 0..60 {
+        h.submit(0, Opcode::VectorRead, i, 4096);
+    }
+    let mut most = 0;
+    while !h.drive.idle() {
+        h.step();
+        most = most.max(h.drive.in_flight());
+    }
+    assert_eq!((most, h.done.len()), (5, 60));
+}
+
+#[test]
+fn wrong_commands_end_with_their_status() {
+    let g = Nand::new(&nand_config(), Seed(1)).unwrap().geometry;
+    let mut h = Host::bare(&nand_config(), &device_config());
+    h.queue(0, 64, QueuePriority::Medium);
+    let (unit, sectors) = (g.unit_bytes() as u32, g.sectors());
+    for (opcode, address, bytes, expected) in [
+        (Opcode::Read, 0, 4096, Status::InvalidField),
+        (Opcode::VectorRead, sectors, 4096, Status::LbaOutOfRange),
+        (Opcode::VectorRead, 0, 0, Status::InvalidField),
+        (Opcode::VectorRead, 0, 5000, Status::InvalidField),
+        (Opcode::VectorRead, 3, 8192, Status::InvalidField),
+        (Opcode::VectorWrite, 1, unit, Status::InvalidField),
+        (Opcode::VectorWrite, 0, 4096, Status::InvalidField),
+        (Opcode::VectorReset, u64::MAX, 0, Status::LbaOutOfRange),
+        (Opcode::Flush, 0, 0, Status::Success),
+    ] {
+        assert_eq!(h.one(opcode, address, bytes).1, expected, "{opcode:?} {address} {bytes}");
+    }
+    let mut h = Host::with_ftl(&nand_config(), &device_config(), &ftl_config());
+    h.queue(0, 64, QueuePriority::Medium);
+    let end = h.drive.ftl().unwrap().sectors() * SECTOR;
+    for (opcode, address, bytes, expected) in [
+        (Opcode::VectorRead, 0, 4096, Status::InvalidField),
+        (Opcode::Read, 0, 0, Status::InvalidField),
+        (Opcode::Read, 100, 512, Status::InvalidField),
+        (Opcode::Write, 512, 1000, Status::InvalidField),
+        (Opcode::Read, end - 4096, 8192, Status::LbaOutOfRange),
+        (Opcode::Write, u64::MAX - 511, 512, Status::LbaOutOfRange),
+        (Opcode::Read, end - 4096, 4096, Status::Success),
+        (Opcode::Deallocate, 512, 1024, Status::Success),
+    ] {
+        assert_eq!(h.one(opcode, address, bytes).1, expected, "{opcode:?} {address} {bytes}");
+    }
+    assert_eq!(h.drive.stats(h.ctx.now).failed, 6);
+}
+
+#[test]
+fn media_faults_are_statuses() {
+    let mut n = nand_config();
+    (n.faults.read_fail_ppb, n.faults.program_fail_ppb) = (1_000_000_000, 1_000_000_000);
+    let mut h = Host::bare(&n, &device_config());
+    h.queue(0, 64, QueuePriority::Medium);
+    let unit = h.drive.nand().geometry.unit_bytes() as u32;
+    assert_eq!(h.one(Opcode::VectorWrite, 0, unit).1, Status::WriteFault);
+    assert_eq!(h.one(Opcode::VectorRead, 0, 4096).1, Status::UnrecoveredRead);
+    let record = h.done[1].posted.record.expect("a vector command tells what the flash did");
+    assert_eq!(record.op.ppa, Ppa(0));
+}
+
+#[test]
+fn nothing_completes_before_the_flash() {
+    let (n, d) = (nand_config(), device_config());
+    let mut h = Host::bare(&n, &d);
+    h.queue(0, 1024, QueuePriority::Medium);
+    h.fill_flash(32);
+    for i in 0..500u64 {
+        h.submit(0, Opcode::VectorRead, i % 1000, 4096);
+    }
+    h.settle();
+    for done in &h.done {
+        let record = done.posted.record.unwrap();
+        assert!(done.at > record.end && record.end > record.array_end);
+    }
+}
+
+#[test]
+fn interrupts_coalesce() {
+    let run = |threshold: u32, time: Span, polled: bool| {
+        let mut d = device_config();
+        d.interrupt = InterruptConfig { threshold, time };
+        let mut h = Host::bare(&nand_config(), &d);
+        h.queue(0, 1024, QueuePriority::Medium);
+        h.drive.set_interrupts(0, !polled);
+        h.fill_flash(32);
+        for i in 0..100u64 {
+            h.submit(0, Opcode::VectorRead, i * 4, 4096);
+        }
+        let (mut late, mut unsignalled, mut oldest) = (0, 0, Time::ZERO);
+        while h.step() {
+            for done in h.done.drain(..) {
+                if unsignalled == 0 {
+                    oldest = done.at;
+                }
+                unsignalled = if done.posted.interrupt { 0 } else { unsignalled + 1 };
+                assert!(polled || unsignalled == 0 || unsignalled < threshold);
+            }
+            while let Some(cq) = h.drive.poll_interrupt() {
+                assert_eq!((cq, h.ctx.now.since(oldest)), (0, time));
+                unsignalled = 0;
+                late += 1;
+            }
+            assert!(polled || unsignalled == 0 || h.ctx.now.since(oldest) <= time);
+        }
+        assert!(polled || unsignalled == 0, "no completion is left without an interrupt");
+        (h.drive.stats(h.ctx.now).interrupts, late, h.ctx.queue.popped())
+    };
+    let off = run(0, Span::ZERO, false);
+    assert_eq!((off.0, off.1), (100, 0));
+    assert_eq!(run(1, Span::from_us(100), false), off, "a threshold of one is no coalescing");
+    assert_eq!(run(8, Span::ZERO, false), off, "a time of zero is no coalescing");
+    let (interrupts, late, _) = run(8, Span::from_ms(10), false);
+    assert_eq!((interrupts, late), (13, 1), "twelve eights, and the timer for the last four");
+    assert!(run(64, Span::from_us(20), false).1 > 1);
+    let (interrupts, _, events) = run(8, Span::from_us(100), true);
+    assert_eq!(
+        (interrupts, events),
+        (0, off.2),
+        "a polled queue has neither interrupts nor timers"
+    );
+}
+
+#[test]
+fn mechanisms_that_are_off_leave_no_trace() {
+    let trace = |d: &DeviceConfig, drawn: bool| {
+        let mut h = Host::with_ftl(&nand_config(), d, &ftl_config());
+        h.queue(0, 1024, QueuePriority::Medium);
+        if drawn {
+            h.ctx.tracks = Some(Box::new(wordline_base::Tracks::new(1 << 20)));
+        }
+        closed_loop(&mut h, 8, 2_000, |i, _| match i % 3 {
+            0 => (Opcode::Write, (i as u64 * 37 % 1000) * 4096, 8192),
+            _ => (Opcode::Read, (i as u64 * 11 % 1000) * 4096, 4096),
+        });
+        (h.ctx.queue.popped(), h.ctx.now)
+    };
+    let base = trace(&device_config(), false);
+    assert_eq!(trace(&device_config(), true), base, "drawing");
+    let mut d = device_config();
+    d.power = PowerConfig::default();
+    d.interrupt = InterruptConfig { threshold: 1, time: Span::from_us(100) };
+    d.limits.read_iops = u64::MAX;
+    d.limits.program_rate = u64::MAX;
+    d.queues.arbitration = Arbitration::WeightedUrgent;
+    assert_eq!(trace(&d, false), base, "limits out of reach");
+    let mut cached = device_config();
+    cached.cache = Some(cache_config(256, 8, 1));
+    let base = trace(&cached, false);
+    let unreachable = ReadAheadConfig { trigger: u32::MAX, streams: 4, bytes: 1 << 20 };
+    cached.cache.as_mut().unwrap().read_ahead = Some(unreachable);
+    assert_eq!(trace(&cached, false), base, "read-ahead out of reach");
+}
+
+#[test]
+fn wrong_configurations_are_named() {
+    let try_ = |change: &dyn Fn(&mut DeviceConfig)| {
+        let mut d = device_config();
+        change(&mut d);
+        let nand = Nand::new(&nand_config(), Seed(1)).unwrap();
+        Controller::new(&d, nand, None).err().map(|e| e.0)
+    };
+    assert_eq!(try_(&|_| ()), None);
+    assert_eq!(try_(&|d| d.queues.burst = 0), Some("queues.burst"));
+    assert_eq!(try_(&|d| d.queues.weights[1] = 0), Some("queues.weights"));
+    assert_eq!(try_(&|d| d.queues.depth = 1), Some("queues.depth"));
+    assert_eq!(try_(&|d| d.firmware.cores = 0), Some("firmware.cores"));
+    assert_eq!(try_(&|d| d.cache = Some(cache_config(8, 8, 1))), Some("cache"));
+    let mut h = Host::bare(&nand_config(), &device_config());
+    h.queue(3, 16, QueuePriority::Medium);
+    assert!(h.drive.create_queue(3, 4, 16, QueuePriority::Medium).is_err());
+    assert!(h.drive.create_queue(4, 3, 16, QueuePriority::Medium).is_err());
+    assert!(h.drive.create_queue(4, 4, 2048, QueuePriority::Medium).is_err());
+    assert!(h.drive.create_queue(4, 4, 1, QueuePriority::Medium).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn commands_in_are_completions_out(seed in any::<u64>(), queues in 1u16..6, in_flight in 1u32..20, wrr in any::<bool>(), shuffle in any::<bool>()) {
+        let mut d = device_config();
+        d.queues.in_flight = in_flight;
+        if wrr { d.queues.arbitration = Arbitration::WeightedUrgent; }
+        let mut rng = Seed(seed).stream("test");
+        let mut h = Host::bare(&nand_config(), &d);
+        if shuffle { h.ctx.queue.shuffle_ties(seed); }
+        h.fill_flash(32);
+        let classes = [QueuePriority::Urgent, QueuePriority::High, QueuePriority::Medium, QueuePriority::Low];
+        for id in 0..queues { h.queue(id, 2 + rng.below(30) as u32, classes[rng.below(4) as usize]); }
+        let mut open = std::collections::BTreeSet::new();
+        let mut sent = 0u64;
+        for _ in 0..400 {
+            let id = rng.below(u64::from(queues)) as u16;
+            for _ in 0..rng.below(6) {
+                if let Ok(cid) = h.put(id, Opcode::VectorRead, rng.below(1024), 4096) {
+                    prop_assert!(open.insert((id, cid)), "seed {}", seed);
+                    sent += 1;
+                }
+            }
+            h.drive.doorbell(&mut h.ctx, id);
+            for _ in 0..rng.below(40) { h.step(); }
+            for done in h.done.drain(..) {
+                prop_assert!(open.remove(&(done.posted.cqe.sq, done.posted.cqe.cid)), "seed {}", seed);
+            }
+        }
+        for id in 0..queues { h.drive.doorbell(&mut h.ctx, id); }
+        h.settle();
+        for done in h.done.drain(..) {
+            prop_assert!(open.remove(&(done.posted.cqe.sq, done.posted.cqe.cid)), "seed {}", seed);
+        }
+        prop_assert!(open.is_empty(), "seed {}", seed);
+        let s = h.drive.stats(h.ctx.now);
+        prop_assert_eq!(s.commands_in, s.commands_out);
+        prop_assert_eq!(s.commands_out[6], sent);
+    }
+}

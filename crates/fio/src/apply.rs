@@ -1,0 +1,856 @@
+//! Sets one option on a job, and completes a job once all its options are known.
+
+use crate::choice::Choice;
+use crate::dist::ZoneSlice;
+use crate::job::{
+    BsSplit, Distribution, Engine, FileServiceKind, Job, Prio, PrioSplit, Rw, SteadyCriterion,
+    SteadyState, SyncMode, WriteHint, ZoneMode, words,
+};
+use crate::options::{choice, flag, floats, integer, ranges};
+use crate::suggest;
+use crate::units::{self, Size, Unit};
+use wordline_base::Span;
+
+/// fio's limit on the entries of one split list.
+const SPLIT_MAX: usize = 64;
+/// fio's defaults of the skewed distributions.
+const ZIPF_THETA: f64 = 1.1;
+const PARETO_H: f64 = 0.2;
+
+/// Values that take part in a job only together, until the section ends.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Draft {
+    pub zonemode: Option<ZoneMode>,
+    pub steady: Option<(SteadyCriterion, f64, bool)>,
+    pub steady_duration: Span,
+    pub steady_ramp: Span,
+    pub gtod_reduce: bool,
+}
+
+/// A checked value and how to read it.
+struct Input<'a> {
+    text: &'a str,
+    kb_base: u64,
+}
+
+impl<'a> Input<'a> {
+    fn kilo(&self) -> Unit {
+        Unit::Kilo(self.kb_base)
+    }
+    fn text(&self) -> String {
+        self.text.trim().to_string()
+    }
+    /// A bare flag is on.
+    fn flag(&self) -> Result<bool, String> {
+        if self.text.is_empty() { Ok(true) } else { flag(self.text) }
+    }
+    fn each(&self) -> Result<[Option<u64>; 3], String> {
+        units::by_direction(self.text, |t| integer(t, self.kilo(), 0, i64::MAX))
+    }
+    fn each_time(&self, unit: Unit) -> Result<[Option<Span>; 3], String> {
+        // i64::MAX / 1000 microseconds was checked: the product fits.
+        units::by_direction(self.text, |t| integer(t, unit, 0, i64::MAX / 1_000).map(Span::from_us))
+    }
+    fn first(&self) -> Result<u64, String> {
+        Ok(self.each()?.into_iter().flatten().next().unwrap_or(0))
+    }
+    fn first_u32(&self) -> Result<u32, String> {
+        let value = self.first()?;
+        u32::try_from(value).map_err(|_| format!("'{}' is too large", self.text))
+    }
+    fn time(&self, unit: Unit) -> Result<Span, String> {
+        Ok(self.each_time(unit)?.into_iter().flatten().next().unwrap_or(Span::ZERO))
+    }
+    fn size(&self) -> Result<Size, String> {
+        units::size(self.text, self.kb_base)
+    }
+    /// Zero reads as "not given".
+    fn extent(&self) -> Result<Option<Size>, String> {
+        Ok(Some(self.size()?).filter(|s| !matches!(s, Size::Bytes(0) | Size::Percent(0))))
+    }
+    fn choice<T: Choice>(&self) -> Result<T, String> {
+        T::parse(self.text.trim())
+    }
+}
+
+fn merge<T: Copy>(into: &mut [T; 3], from: [Option<T>; 3]) {
+    for (slot, value) in into.iter_mut().zip(from) {
+        if let Some(value) = value {
+            *slot = value;
+        }
+    }
+}
+
+fn narrow(from: [Option<u64>; 3]) -> [Option<u32>; 3] {
+    from.map(|v| v.map(|v| u32::try_from(v).unwrap_or(u32::MAX)))
+}
+
+/// Sets option `name` (its canonical name) whose class is not a note or a refusal. `value` has
+/// passed [`crate::options::OptionDef::check`].
+pub fn apply(
+    job: &mut Job,
+    draft: &mut Draft,
+    name: &str,
+    value: Option<&str>,
+) -> Result<(), String> {
+    let v = Input { text: value.unwrap_or(""), kb_base: u64::from(job.kb_base) };
+    match name {
+        "description" => job.description = Some(v.text()),
+        "name" => job.name = v.text(),
+        "wait_for" => job.wait_for = Some(v.text()),
+        "filename" => job.filenames = split_names(v.text),
+        "directory" => job.directory = Some(v.text()),
+        "filename_format" => job.filename_format = v.text(),
+        "rw" => set_rw(job, &v)?,
+        "bs" => merge(&mut job.bs, v.each()?),
+        "ba" => merge(&mut job.ba, v.each()?),
+        "bsrange" => {
+            let ranges = ranges(v.text, v.kb_base)?;
+            merge(&mut job.min_bs, ranges.map(|r| r.map(|(low, _)| low)));
+            merge(&mut job.max_bs, ranges.map(|r| r.map(|(_, high)| high)));
+        }
+        "bssplit" => set_bssplit(job, &v)?,
+        "bs_unaligned" => job.bs_unaligned = v.flag()?,
+        "bs_is_seq_rand" => job.bs_is_seq_rand = v.flag()?,
+        "randrepeat" => job.randrepeat = v.flag()?,
+        "randseed" => {
+            job.randseed = v.first()?;
+            job.randseed_given = true;
+        }
+        "norandommap" => job.norandommap = v.flag()?,
+        "softrandommap" => job.softrandommap = v.flag()?,
+        "rw_sequencer" => job.rw_sequencer = v.choice()?,
+        "ioengine" => job.ioengine = engine(v.text.trim())?,
+        "iodepth" => job.iodepth = v.first_u32()?,
+        "iodepth_batch" => job.iodepth_batch = v.first_u32()?,
+        "iodepth_batch_complete_min" => job.iodepth_batch_complete_min = v.first_u32()?,
+        "iodepth_batch_complete_max" => job.iodepth_batch_complete_max = v.first_u32()?,
+        "iodepth_low" => job.iodepth_low = v.first_u32()?,
+        "serialize_overlap" => job.serialize_overlap = v.flag()?,
+        "io_submit_mode" => job.io_submit_mode = v.choice()?,
+        "size" => job.size = v.extent()?,
+        "io_size" => {
+            job.io_size = v.extent()?;
+            if matches!(job.io_size, Some(Size::Percent(101..))) {
+                return Err(
+                    "io_size is at most 100%: use loops= to go over the data again".to_string()
+                );
+            }
+        }
+        "fill_device" => job.fill_device = v.flag()?,
+        "filesize" => {
+            let [low, high, _] = v.each()?;
+            let low = low.or(high).unwrap_or(0);
+            job.filesize = (low > 0).then(|| (low, high.unwrap_or(low).max(low)));
+        }
+        "offset" => job.offset = v.size()?,
+        "offset_increment" => job.offset_increment = v.size()?,
+        "offset_align" => job.offset_align = Some(v.first()?).filter(|&a| a > 0),
+        "number_ios" => job.number_ios = v.first()?,
+        "random_generator" => job.random_generator = v.choice()?,
+        "random_distribution" => job.distribution = distribution(&v)?,
+        "percentage_random" => merge(&mut job.percentage_random, narrow(v.each()?)),
+        "allrandrepeat" => job.allrandrepeat = v.flag()?,
+        "nrfiles" => job.nrfiles = v.first_u32()?,
+        "file_service_type" => set_file_service(job, &v)?,
+        "openfiles" => job.openfiles = v.first_u32()?,
+        "fsync" => job.fsync = v.first_u32()?,
+        "fdatasync" => job.fdatasync = v.first_u32()?,
+        "sync_file_range" => job.sync_file_range = sync_file_range(v.text)?,
+        "direct" => job.direct = v.flag()?,
+        "buffered" => job.direct = !v.flag()?,
+        "loops" => job.loops = v.first_u32()?,
+        "numjobs" => job.numjobs = v.first_u32()?,
+        "startdelay" => {
+            let [low, high, _] = v.each_time(Unit::Seconds)?;
+            let low = low.or(high).unwrap_or(Span::ZERO);
+            job.startdelay = (low, high.unwrap_or(low));
+        }
+        "runtime" => job.runtime = v.time(Unit::Seconds)?,
+        "time_based" => job.time_based = v.flag()?,
+        "ramp_time" => job.ramp_time = v.time(Unit::Seconds)?,
+        "write_iolog" => job.write_iolog = Some(v.text()),
+        "read_iolog" => job.read_iolog = Some(v.text()),
+        "replay_no_stall" => job.replay_no_stall = v.flag()?,
+        "replay_scale" => job.replay_scale = v.first_u32()?,
+        "replay_align" => job.replay_align = v.first()?,
+        "replay_time_scale" => job.replay_time_scale = v.first_u32()?,
+        "replay_skip" => job.replay_skip = replay_skip(v.text)?,
+        "ioscheduler" => job.ioscheduler = Some(v.text()),
+        "zonemode" => draft.zonemode = Some(v.choice()?),
+        "zonesize" => job.zonesize = v.first()?,
+        "zonerange" => job.zonerange = v.first()?,
+        "zoneskip" => job.zoneskip = v.first()?,
+        "rwmixread" => {
+            let read = v.first_u32()?;
+            job.rwmix = [read, 100 - read.min(100)];
+        }
+        "rwmixwrite" => {
+            let write = v.first_u32()?;
+            job.rwmix = [100 - write.min(100), write];
+        }
+        "prio" => job.prio.level = v.first()? as u8,
+        "prioclass" => job.prio.class = v.first()? as u8,
+        "thinktime" => job.thinktime = v.time(Unit::Micros)?,
+        "thinktime_spin" => job.thinktime_spin = v.time(Unit::Micros)?,
+        "thinktime_blocks" => {
+            job.thinktime_blocks = v.first_u32()?;
+            job.thinktime_blocks_given = true;
+        }
+        "thinktime_blocks_type" => job.thinktime_blocks_type = v.choice()?,
+        "thinktime_iotime" => job.thinktime_iotime = v.time(Unit::Micros)?,
+        "rate" => merge(&mut job.rate, v.each()?),
+        "rate_min" => merge(&mut job.rate_min, v.each()?),
+        "rate_iops" => merge(&mut job.rate_iops, v.each()?),
+        "rate_iops_min" => merge(&mut job.rate_iops_min, v.each()?),
+        "rate_process" => job.rate_process = v.choice()?,
+        "rate_cycle" => job.rate_cycle = millis(&v)?,
+        "rate_ignore_thinktime" => job.rate_ignore_thinktime = v.flag()?,
+        "max_latency" => merge(&mut job.max_latency, v.each_time(Unit::Micros)?),
+        "latency_target" => job.latency_target = v.time(Unit::Micros)?,
+        "latency_window" => job.latency_window = v.time(Unit::Micros)?,
+        "latency_percentile" => {
+            job.latency_percentile = floats(v.text, 0.0, 100.0)?.first().copied().unwrap_or(100.0);
+        }
+        "latency_run" => job.latency_run = v.flag()?,
+        "invalidate" => job.invalidate = v.flag()?,
+        "sync" => job.sync = v.choice::<SyncMode>()?,
+        "write_hint" => job.write_hint = v.choice::<WriteHint>()?,
+        "create_only" => job.create_only = v.flag()?,
+        "cpumask" => {
+            let mask = v.first()?;
+            job.cpus_allowed = (0..32).filter(|cpu| mask >> cpu & 1 == 1).collect();
+        }
+        "cpus_allowed" => job.cpus_allowed = cpus(v.text)?,
+        "cpus_allowed_policy" => job.cpus_policy = v.choice()?,
+        "end_fsync" => job.end_fsync = v.flag()?,
+        "fsync_on_close" => job.fsync_on_close = v.flag()?,
+        "exitall" => job.exitall = v.flag()?,
+        "exit_what" => job.exit_what = v.choice()?,
+        "exitall_on_error" => job.exitall_on_error = v.flag()?,
+        "stonewall" => job.stonewall = v.flag()?,
+        "new_group" => job.new_group = v.flag()?,
+        "per_job_logs" => job.logs.per_job = v.flag()?,
+        "write_bw_log" => job.logs.bw = Some(v.text()),
+        "write_lat_log" => job.logs.lat = Some(v.text()),
+        "write_iops_log" => job.logs.iops = Some(v.text()),
+        "write_hist_log" => job.logs.hist = Some(v.text()),
+        "bwavgtime" => job.logs.bw_avg = Some(millis(&v)?),
+        "iopsavgtime" => job.logs.iops_avg = Some(millis(&v)?),
+        "log_avg_msec" => job.logs.avg = millis(&v)?,
+        "log_hist_msec" => job.logs.hist_interval = millis(&v)?,
+        "log_hist_coarseness" => job.logs.hist_coarseness = v.first_u32()?,
+        "log_max_value" => job.logs.max_value = v.flag()?,
+        "log_offset" => job.logs.offset = v.flag()?,
+        "log_prio" => job.logs.prio = v.flag()?,
+        "group_reporting" => job.group_reporting = v.flag()?,
+        "stats" => job.stats = v.flag()?,
+        "clat_percentiles" => job.clat_percentiles = v.flag()?,
+        "lat_percentiles" => job.lat_percentiles = v.flag()?,
+        "slat_percentiles" => job.slat_percentiles = v.flag()?,
+        "percentile_list" => job.percentile_list = floats(v.text, 0.0, 100.0)?,
+        "significant_figures" => job.significant_figures = v.first_u32()?,
+        "gtod_reduce" => draft.gtod_reduce = v.flag()?,
+        "disable_lat" => job.disable_lat = v.flag()?,
+        "disable_clat" => job.disable_clat = v.flag()?,
+        "disable_slat" => job.disable_slat = v.flag()?,
+        "disable_bw_measurement" => job.disable_bw = v.flag()?,
+        "unified_rw_reporting" => job.unified_rw_reporting = v.choice()?,
+        "continue_on_error" => job.continue_on_error = v.choice()?,
+        "kb_base" => job.kb_base = v.first_u32()?,
+        "unit_base" => job.unit_base = v.first_u32()?,
+        "steadystate" => draft.steady = Some(steady(v.text, v.kb_base)?),
+        "steadystate_duration" => draft.steady_duration = v.time(Unit::Seconds)?,
+        "steadystate_ramp_time" => draft.steady_ramp = v.time(Unit::Seconds)?,
+        "hipri" => job.hipri = v.flag()?,
+        "hipri_percentage" => job.hipri_percentage = v.first_u32()?,
+        "cmdprio_percentage" => merge(&mut job.cmdprio_percentage, narrow(v.each()?)),
+        "cmdprio_class" => {
+            for (prio, class) in job.cmdprio.iter_mut().zip(v.each()?) {
+                prio.class = class.map_or(prio.class, |c| c as u8);
+            }
+        }
+        "cmdprio" => {
+            for (prio, level) in job.cmdprio.iter_mut().zip(v.each()?) {
+                prio.level = level.map_or(prio.level, |l| l as u8);
+            }
+        }
+        "cmdprio_bssplit" => set_cmdprio_bssplit(job, &v)?,
+        "sqthread_poll" => job.sqthread_poll = v.flag()?,
+        other => {
+            return Err(format!("option '{other}' has a class but no meaning: a bug in the table"));
+        }
+    }
+    Ok(())
+}
+
+fn millis(v: &Input) -> Result<Span, String> {
+    Ok(Span::from_ms(u64::from(v.first_u32()?)))
+}
+
+/// Splits at `:`; `\:` is a colon in a name.
+fn split_names(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut chars = text.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if chars.peek() == Some(&':') => {
+                chars.next();
+                names.last_mut().expect("never empty").push(':');
+            }
+            ':' => names.push(String::new()),
+            c => names.last_mut().expect("never empty").push(c),
+        }
+    }
+    names.retain(|n| !n.is_empty());
+    names
+}
+
+fn set_rw(job: &mut Job, v: &Input) -> Result<(), String> {
+    let (rw, postfix) = choice::<Rw>(v.text)?;
+    (job.rw, job.seq_nr, job.seq_add) = (rw, 1, 0);
+    if let Some(text) = postfix {
+        if rw.is_random() {
+            job.seq_nr = integer(text, v.kilo(), 1, i64::from(u32::MAX))? as u32;
+        } else {
+            job.seq_add = units::number(text, v.kilo())?;
+        }
+    }
+    Ok(())
+}
+
+fn engine(word: &str) -> Result<Engine, String> {
+    if let Ok(engine) = Engine::parse(word) {
+        return Ok(engine);
+    }
+    let list: Vec<&str> = words::<Engine>().collect();
+    let hint = match suggest::closest(word, words::<Engine>()) {
+        Some(near) => format!(", did you mean '{near}'?"),
+        None if word.starts_with("io_uring") => ", use io_uring".to_string(),
+        None => String::new(),
+    };
+    Err(format!("engine '{word}' has no model here, those that have: {}{hint}", list.join(", ")))
+}
+
+/// Applies `parse` to the lists of `read,write,trim`; a missing list repeats the one before it.
+fn split_directions<T: Clone>(
+    text: &str,
+    parse: impl Fn(&str) -> Result<Vec<T>, String>,
+) -> Result<[Vec<T>; 3], String> {
+    let parts: Vec<&str> = text.trim().split(',').collect();
+    if parts.len() > 3 {
+        return Err(format!("'{text}' has more than three lists: read,write,trim"));
+    }
+    let mut lists: [Vec<T>; 3] = Default::default();
+    for (i, list) in lists.iter_mut().enumerate() {
+        *list = parse(parts[i.min(parts.len() - 1)])?;
+    }
+    Ok(lists)
+}
+
+/// Items between colons; an empty one ends the list, as in fio.
+fn items(list: &str) -> Result<Vec<&str>, String> {
+    let items: Vec<&str> = list.split(':').take_while(|i| !i.is_empty()).collect();
+    if items.len() > SPLIT_MAX {
+        return Err(format!("more than {SPLIT_MAX} entries"));
+    }
+    Ok(items)
+}
+
+/// A share in percent: none, zero and an empty one are to be filled in.
+fn share(text: Option<&str>) -> Result<Option<u32>, String> {
+    match text.map(str::trim) {
+        None | Some("") => Ok(None),
+        Some(text) => {
+            let percent: u32 = text.parse().map_err(|_| format!("'{text}' is not a percentage"))?;
+            Ok(Some(percent.min(100)).filter(|&p| p > 0))
+        }
+    }
+}
+
+/// Divides what is left of 100 between the entries without a share.
+fn fill_shares(shares: &mut [Option<u32>]) -> Result<(), String> {
+    let given: u32 = shares.iter().flatten().sum();
+    let missing = shares.iter().filter(|s| s.is_none()).count() as u32;
+    if missing == 0 {
+        return Ok(());
+    }
+    if given > 100 {
+        return Err("percentages add up to more than 100".to_string());
+    }
+    // fio leaves a single entry without a share at zero: the fall-through of its draw takes it.
+    let rest = if missing == 1 && shares.len() == 1 { 0 } else { (100 - given) / missing };
+    shares.iter_mut().filter(|s| s.is_none()).for_each(|s| *s = Some(rest));
+    Ok(())
+}
+
+fn set_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
+    let lists = split_directions(v.text, |list| {
+        let mut sizes = Vec::new();
+        let mut shares = Vec::new();
+        for item in items(list)? {
+            let (bs, percent) = match item.split_once('/') {
+                Some((bs, percent)) => (bs, Some(percent)),
+                None => (item, None),
+            };
+            sizes.push(integer(bs, v.kilo(), 1, i64::MAX)?);
+            shares.push(share(percent)?);
+        }
+        fill_shares(&mut shares)?;
+        let mut splits: Vec<BsSplit> = sizes
+            .into_iter()
+            .zip(shares)
+            .map(|(bs, percent)| BsSplit { bs, percent: percent.unwrap_or(0) })
+            .collect();
+        splits.sort_by_key(|s| s.percent);
+        Ok(splits)
+    })?;
+    for (i, list) in lists.into_iter().enumerate() {
+        if let Some(least) = list.iter().map(|s| s.bs).min() {
+            job.min_bs[i] = least;
+            job.max_bs[i] = list.iter().map(|s| s.bs).max().unwrap_or(least);
+            job.bssplit[i] = list;
+        }
+    }
+    Ok(())
+}
+
+fn set_cmdprio_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
+    let lists = split_directions(v.text, |list| {
+        let mut splits = Vec::new();
+        for item in items(list)? {
+            let fields: Vec<&str> = item.split('/').collect();
+            let number = |text: &str, high: i64| integer(text, v.kilo(), 0, high);
+            let prio = match fields.len() {
+                1 | 2 => None,
+                4 => Some(Prio {
+                    class: number(fields[2], 3)? as u8,
+                    level: number(fields[3], 7)? as u8,
+                }),
+                _ => {
+                    return Err(format!(
+                        "'{item}' is not an entry: write bs/percent or bs/percent/class/level"
+                    ));
+                }
+            };
+            let percent = share(fields.get(1).copied())?.unwrap_or(0);
+            if percent > 0 {
+                splits.push(PrioSplit { bs: number(fields[0], i64::MAX)?, percent, prio });
+            }
+        }
+        splits.sort_by_key(|s| s.bs);
+        Ok(splits)
+    })?;
+    job.cmdprio_bssplit = lists;
+    job.cmdprio_bssplit[2].clear();
+    Ok(())
+}
+
+/// `parameter[:center]`.
+fn skew(text: Option<&str>, default: f64) -> Result<(f64, Option<f64>), String> {
+    let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok((default, None)) };
+    let (value, center) = match text.split_once(':') {
+        Some((value, center)) => (value, Some(center)),
+        None => (text, None),
+    };
+    let float = |t: &str| {
+        t.trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|x| x.is_finite())
+            .ok_or_else(|| format!("'{t}' is not a number"))
+    };
+    let center = center.map(float).transpose()?;
+    if center.is_some_and(|c| !(0.0..=1.0).contains(&c)) {
+        return Err("the center of a distribution lies between 0 and 1".to_string());
+    }
+    Ok((float(value)?, center))
+}
+
+fn zipf(text: Option<&str>) -> Result<(f64, Option<f64>), String> {
+    let (theta, center) = skew(text, ZIPF_THETA)?;
+    if theta == 1.0 {
+        return Err("zipf theta must differ from 1".to_string());
+    }
+    Ok((theta, center))
+}
+
+fn pareto(text: Option<&str>) -> Result<(f64, Option<f64>), String> {
+    let (h, center) = skew(text, PARETO_H)?;
+    if h <= 0.0 || h >= 1.0 {
+        return Err("pareto h lies between 0 and 1, both excluded".to_string());
+    }
+    Ok((h, center))
+}
+
+fn normal(text: Option<&str>) -> Result<(f64, Option<f64>), String> {
+    let (percent, center) = skew(text, 0.0)?;
+    if !(0.0..100.0).contains(&percent) {
+        return Err("the deviation is a percentage from 0 up to 100, excluded".to_string());
+    }
+    Ok((percent, center))
+}
+
+fn distribution(v: &Input) -> Result<Distribution, String> {
+    let text = v.text.trim();
+    let (kind, rest) = match text.split_once(':') {
+        Some((kind, rest)) => (kind, Some(rest)),
+        None => (text, None),
+    };
+    Ok(match kind {
+        "random" => Distribution::Random,
+        "zipf" => {
+            let (theta, center) = zipf(rest)?;
+            Distribution::Zipf { theta, center }
+        }
+        "pareto" => {
+            let (h, center) = pareto(rest)?;
+            Distribution::Pareto { h, center }
+        }
+        "normal" | "gauss" => {
+            let (percent, center) = normal(rest)?;
+            Distribution::Normal { percent, center }
+        }
+        "zoned" => Distribution::Zoned(zones(v, rest, false)?),
+        _ => Distribution::ZonedAbs(zones(v, rest, true)?),
+    })
+}
+
+fn zones(v: &Input, text: Option<&str>, absolute: bool) -> Result<[Vec<ZoneSlice>; 3], String> {
+    let text = text.ok_or("zones are missing: write for example zoned:60/10:30/20:10/70")?;
+    split_directions(text, |list| {
+        let mut accesses = Vec::new();
+        let mut sizes = Vec::new();
+        let mut bytes = Vec::new();
+        for item in items(list)? {
+            let (access, size) = match item.split_once('/') {
+                Some((access, size)) => (access, Some(size)),
+                None => (item, None),
+            };
+            accesses.push(integer(access, v.kilo(), 0, 100)? as u8);
+            if absolute {
+                bytes.push(size.map_or(Ok(0), |s| integer(s, v.kilo(), 0, i64::MAX))?);
+            } else {
+                sizes.push(share(size)?);
+            }
+        }
+        let total: u32 = accesses.iter().map(|&a| u32::from(a)).sum();
+        if total != 100 {
+            return Err(format!("access percentages add up to {total}, not to 100"));
+        }
+        fill_shares(&mut sizes)?;
+        if sizes.iter().flatten().sum::<u32>() > 100 {
+            return Err("zone sizes add up to more than 100 percent".to_string());
+        }
+        Ok(accesses
+            .into_iter()
+            .enumerate()
+            .map(|(i, access_percent)| ZoneSlice {
+                access_percent,
+                size_percent: sizes.get(i).copied().flatten().unwrap_or(0) as u8,
+                bytes: bytes.get(i).copied().unwrap_or(0),
+            })
+            .collect())
+    })
+}
+
+fn set_file_service(job: &mut Job, v: &Input) -> Result<(), String> {
+    let (kind, rest) = choice::<FileServiceKind>(v.text)?;
+    let service = &mut job.file_service;
+    (service.kind, service.burst) = (kind, 1);
+    (service.parameter, service.center) = match kind {
+        FileServiceKind::RoundRobin | FileServiceKind::Random | FileServiceKind::Sequential => {
+            if let Some(text) = rest {
+                service.burst = integer(text, v.kilo(), 1, i64::from(u32::MAX))? as u32;
+            }
+            (0.0, None)
+        }
+        FileServiceKind::Zipf => zipf(rest)?,
+        FileServiceKind::Pareto => pareto(rest)?,
+        FileServiceKind::Normal => normal(rest)?,
+    };
+    Ok(())
+}
+
+/// `wait_before,write:8`: the number after any word counts.
+fn sync_file_range(text: &str) -> Result<u32, String> {
+    let mut every = 1;
+    for part in text.split(',') {
+        let (word, count) = match part.split_once(':') {
+            Some((word, count)) => (word.trim(), Some(count)),
+            None => (part.trim(), None),
+        };
+        if !["wait_before", "write", "wait_after"].contains(&word) {
+            return Err(format!("'{word}' is not one of wait_before, write, wait_after"));
+        }
+        if let Some(count) = count {
+            every = integer(count, Unit::Kilo(1024), 0, i64::from(u32::MAX))? as u32;
+        }
+    }
+    Ok(every)
+}
+
+fn replay_skip(text: &str) -> Result<[bool; 4], String> {
+    const WORDS: [&str; 4] = ["read", "write", "trim", "sync"];
+    let mut skip = [false; 4];
+    for part in text.split(',') {
+        let word = part.trim();
+        match WORDS.iter().position(|w| *w == word) {
+            Some(i) => skip[i] = true,
+            None => return Err(format!("'{word}' is not one of {}", WORDS.join(", "))),
+        }
+    }
+    Ok(skip)
+}
+
+/// `0-3,5`, ascending and without repeats.
+fn cpus(text: &str) -> Result<Vec<u32>, String> {
+    // fio's FIO_MAX_CPUS on Linux.
+    const CPUS_MAX: u32 = 4096;
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let cpu = |t: &str| {
+            t.trim().parse::<u32>().ok().filter(|&c| c < CPUS_MAX).ok_or_else(|| {
+                format!("'{part}' is not a processor or a range of them, such as 0-3")
+            })
+        };
+        cpus.extend(cpu(first)?..=cpu(last)?);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+fn steady(text: &str, kb_base: u64) -> Result<(SteadyCriterion, f64, bool), String> {
+    let (criterion, limit) = choice::<SteadyCriterion>(text)?;
+    let limit = limit.ok_or("a limit is missing: write for example iops:10%")?;
+    let float = |t: &str| {
+        t.trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|x| x.is_finite() && *x >= 0.0)
+            .ok_or_else(|| format!("'{t}' is not a limit"))
+    };
+    if let Some(share) = limit.strip_suffix('%') {
+        return Ok((criterion, float(share)?, true));
+    }
+    let limit = match criterion {
+        SteadyCriterion::Iops | SteadyCriterion::IopsSlope => float(limit)?,
+        SteadyCriterion::Bw | SteadyCriterion::BwSlope => {
+            integer(limit, Unit::Kilo(kb_base), 0, i64::MAX)? as f64
+        }
+    };
+    Ok((criterion, limit, false))
+}
+
+/// What fio settles once a section is complete. Returns notes: (option, text).
+pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, String)>, String> {
+    let mut notes = Vec::new();
+    if job.numjobs == 0 {
+        return Err("numjobs=0 runs nothing: at least 1".to_string());
+    }
+    job.loops = job.loops.max(1);
+    for i in 0..3 {
+        if job.min_bs[i] == 0 {
+            job.min_bs[i] = job.bs[i];
+        }
+        if job.max_bs[i] == 0 {
+            job.max_bs[i] = job.bs[i];
+        }
+        if job.ba[i] == 0 || !job.rw.is_random() {
+            job.ba[i] = job.min_bs[i];
+        }
+        if job.max_bs[i] > 1 << 40 {
+            return Err(format!("a block of {} bytes is too large: at most 1t", job.max_bs[i]));
+        }
+    }
+    if job.ba != job.min_bs && !job.norandommap {
+        job.norandommap = true;
+        notes.push(("ba", "blockalign turns off the random map".to_string()));
+    }
+    if job.distribution != Distribution::Random {
+        job.norandommap = true;
+    }
+    complete_zones(job, draft)?;
+    complete_depth(job);
+    complete_rates(job)?;
+    if job.time_based && job.runtime == Span::ZERO {
+        job.time_based = false;
+        notes.push(("time_based", "time_based needs runtime=, the job runs once".to_string()));
+    }
+    if let (Some(Size::Bytes(size)), false) = (job.size, job.fill_device)
+        && size < job.smallest_bs()
+    {
+        return Err(format!("size={size} is less than one block of {} bytes", job.smallest_bs()));
+    }
+    if job.write_iolog.is_some() && job.read_iolog.is_some() {
+        job.write_iolog = None;
+        notes.push(("write_iolog", "read_iolog overrides write_iolog".to_string()));
+    }
+    job.thinktime_spin = job.thinktime_spin.min(job.thinktime);
+    if draft.gtod_reduce {
+        (job.disable_clat, job.disable_slat, job.disable_bw, job.disable_lat) =
+            (true, true, true, true);
+    }
+    job.lat_percentiles &= !job.disable_lat;
+    job.clat_percentiles &= !job.disable_clat;
+    job.slat_percentiles &= !job.disable_slat;
+    // Zero fields default to the real-time class, as in fio.
+    for i in 0..3 {
+        let used = job.cmdprio_percentage[i] > 0 || !job.cmdprio_bssplit[i].is_empty();
+        if used && job.cmdprio[i].class == 0 {
+            job.cmdprio[i].class = Prio::REAL_TIME;
+        }
+    }
+    if job.cmdprio_percentage[..2].iter().any(|&p| p > 0)
+        && job.cmdprio_bssplit.iter().any(|l| !l.is_empty())
+    {
+        return Err("cmdprio_percentage and cmdprio_bssplit exclude each other".to_string());
+    }
+    let duration = draft.steady_duration;
+    job.steadystate = match draft.steady {
+        Some((criterion, limit, percent)) if duration > Span::ZERO => {
+            Some(SteadyState { criterion, limit, percent, duration, ramp: draft.steady_ramp })
+        }
+        Some(_) => {
+            notes.push(("steadystate", "steadystate is off without ss_dur=".to_string()));
+            None
+        }
+        None if duration > Span::ZERO => Some(SteadyState {
+            criterion: SteadyCriterion::IopsSlope,
+            limit: 0.01,
+            percent: true,
+            duration,
+            ramp: draft.steady_ramp,
+        }),
+        None => None,
+    };
+    Ok(notes)
+}
+
+fn complete_zones(job: &mut Job, draft: &Draft) -> Result<(), String> {
+    job.zonemode = match draft.zonemode {
+        Some(ZoneMode::Zbd) => {
+            return Err("zonemode=zbd is not modelled: use zonemode=strided".to_string());
+        }
+        None | Some(ZoneMode::None) if job.zonesize > 0 => {
+            return Err("zonesize has no effect without zones: add zonemode=strided".to_string());
+        }
+        Some(ZoneMode::Strided) if job.zonesize == 0 => {
+            return Err("zonemode=strided needs zonesize=".to_string());
+        }
+        Some(mode) => mode,
+        None => ZoneMode::None,
+    };
+    let files = job.file_count();
+    let open = if job.openfiles == 0 { files } else { job.openfiles.min(files) };
+    if job.zonemode == ZoneMode::Strided {
+        if open > 1 {
+            job.zonemode = ZoneMode::None;
+        }
+        if job.zonerange == 0 {
+            job.zonerange = job.zonesize;
+        }
+    }
+    Ok(())
+}
+
+fn complete_depth(job: &mut Job) {
+    if job.iodepth_low > job.iodepth || job.iodepth_low == 0 {
+        job.iodepth_low = job.iodepth;
+    }
+    if job.iodepth_batch > job.iodepth || job.iodepth_batch == 0 {
+        job.iodepth_batch = job.iodepth;
+    }
+    job.iodepth_batch_complete_max =
+        job.iodepth_batch_complete_max.max(job.iodepth_batch_complete_min);
+    if !(job.rw.writes() || job.rw.trims()) || job.iodepth == 1 {
+        job.serialize_overlap = false;
+    }
+}
+
+fn complete_rates(job: &mut Job) -> Result<(), String> {
+    let any = |r: &[u64; 3]| r.iter().any(|&x| x > 0);
+    if any(&job.rate) && any(&job.rate_iops) || any(&job.rate_min) && any(&job.rate_iops_min) {
+        return Err("rate and rate_iops exclude each other".to_string());
+    }
+    for i in 0..3 {
+        if (job.rate[i] > 0 && job.rate[i] < job.rate_min[i])
+            || (job.rate_iops[i] > 0 && job.rate_iops[i] < job.rate_iops_min[i])
+        {
+            return Err("the minimum rate exceeds the rate".to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Whether an option that stands first in the table of fio's priorities: what `k` means must be
+/// known before the sizes of the same section are read.
+pub fn comes_first(name: &str) -> bool {
+    matches!(name, "kb_base" | "unit_base")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Place;
+    use crate::options::{Class, OPTIONS, Value, find};
+
+    /// A value every option of this form accepts: for tests of the table.
+    fn sample(name: &str, value: Value) -> Option<String> {
+        Some(
+            match (name, value) {
+                ("ioengine", _) => "libaio",
+                ("bssplit", _) => "4k/60:8k",
+                ("cmdprio_bssplit", _) => "4k/60/2/3",
+                ("random_distribution", _) => "zipf:1.2",
+                ("sync_file_range", _) => "write:8",
+                ("cpus_allowed", _) => "0-3,7",
+                ("steadystate", _) => "iops:10%",
+                ("replay_skip", _) => "sync",
+                ("zonemode", _) => "strided",
+                (_, Value::Words(words)) => words[words.len() - 1],
+                (_, Value::Text) => "text",
+                (_, Value::Optional) => "prefix",
+                (_, Value::Flag | Value::Bool) => "1",
+                (_, Value::Int(low, high)) => return Some(((low + 5).min(high)).to_string()),
+                (_, Value::Size) => "64k",
+                (_, Value::Time(_)) => "7",
+                (_, Value::Range) => "1k-4k",
+                (_, Value::Floats(..)) => "0.5",
+            }
+            .to_string(),
+        )
+    }
+
+    #[test]
+    fn every_option_that_shapes_or_is_kept_reaches_a_field() {
+        for option in OPTIONS {
+            let value = sample(option.name, option.value).expect("a sample");
+            option.check(Some(&value), 1024).unwrap_or_else(|e| panic!("{}: {e}", option.name));
+            if !matches!(option.class, Class::Shapes | Class::Kept) {
+                continue;
+            }
+            let start = (Job::new("job", Place::default()), Draft::default());
+            let changed = ["0", &value].iter().any(|value| {
+                let (mut job, mut draft) = start.clone();
+                let applied = option
+                    .check(Some(value), 1024)
+                    .and_then(|()| apply(&mut job, &mut draft, option.name, Some(value)));
+                assert!(applied.is_ok() || *value == "0", "{}={value}: {applied:?}", option.name);
+                (job, draft) != start
+            });
+            assert!(changed, "{} changes nothing", option.name);
+            assert!(find(option.name).is_some());
+        }
+    }
+
+    #[test]
+    fn names_and_processors_split() {
+        assert_eq!(split_names(r"/dev/a:/dev/b\:1:"), ["/dev/a", "/dev/b:1"]);
+        assert_eq!(cpus("2,0-1,1"), Ok(vec![0, 1, 2]));
+        assert!(cpus("0-99999").is_err());
+        assert!(cpus("x").is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! Options that take one of a few words, as enums.
+
+use crate::suggest;
+
+/// An enum whose values have fio's spelling.
+pub trait Choice: Copy + Sized + 'static {
+    /// Every accepted word with its value; the first of a value is its name.
+    const WORDS: &'static [(&'static str, Self)];
+
+    fn parse(word: &str) -> Result<Self, String> {
+        match Self::WORDS.iter().find(|(w, _)| *w == word) {
+            Some(&(_, value)) => Ok(value),
+            None => Err(unknown(word, Self::WORDS.iter().map(|(w, _)| *w))),
+        }
+    }
+}
+
+/// `'seqwrite' is not one of read, write, ..., did you mean ...?`
+pub fn unknown(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> String {
+    let list: Vec<&str> = known.clone().collect();
+    let hint = match suggest::closest(word, known) {
+        Some(near) => format!(", did you mean '{near}'?"),
+        None => String::new(),
+    };
+    format!("'{word}' is not one of {}{hint}", list.join(", "))
+}
+
+/// Declares a [`Choice`]; the first variant is the default.
+macro_rules! choices {
+    ($(#[$meta:meta])* $name:ident { $first:ident = $first_word:literal $(| $first_alias:literal)*
+        $(, $(#[$vmeta:meta])* $variant:ident = $word:literal $(| $alias:literal)*)* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub enum $name { #[default] $first, $($(#[$vmeta])* $variant,)* }
+
+        impl $crate::choice::Choice for $name {
+            const WORDS: &'static [(&'static str, Self)] = &[
+                ($first_word, $name::$first), $(($first_alias, $name::$first),)*
+                $(($word, $name::$variant), $(($alias, $name::$variant),)*)*
+            ];
+        }
+
+        impl $name {
+            /// fio's spelling.
+            pub fn name(self) -> &'static str {
+                match self { $name::$first => $first_word, $($name::$variant => $word,)* }
+            }
+        }
+    };
+}
+pub(crate) use choices;

@@ -1,0 +1,31 @@
+//! What a job file may ask of the world around it. The parser reads no file and no environment of
+//! its own: the caller gives it these.
+
+/// Files for `include` and for job files named on a command line, values for `${NAME}`, and the
+/// machine's numbers behind `$pagesize`, `$mb_memory` and `$ncpus`.
+pub trait Env {
+    /// The text of a file. The error is a message without the path.
+    fn read_file(&mut self, path: &str) -> Result<String, String>;
+
+    /// An environment variable; None reads as the empty string, as in fio.
+    fn var(&self, name: &str) -> Option<String>;
+
+    /// The value of `pagesize` (bytes), `mb_memory` (MiB) or `ncpus`. A job that uses one without a
+    /// value is an error.
+    fn keyword(&self, name: &str) -> Option<u64> {
+        (name == "pagesize").then_some(4096)
+    }
+}
+
+/// No files, no variables.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEnv;
+
+impl Env for NoEnv {
+    fn read_file(&mut self, _path: &str) -> Result<String, String> {
+        Err("files cannot be read here".to_string())
+    }
+    fn var(&self, _name: &str) -> Option<String> {
+        None
+    }
+}

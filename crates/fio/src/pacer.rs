@@ -1,0 +1,499 @@
+//! When the next I/O may be issued: rates and think time, in fio's microseconds.
+//!
+//! Sans-IO: every call says what time it is. A thread's loop is
+//!
+//! 1. [`Pacer::think`]: pause if a pause is due;
+//! 2. [`crate::Generator::next_paced`]: which asks the pacer whether the rate allows the I/O;
+//! 3. issue it, [`Pacer::issued`]; on completions [`Pacer::completed`].
+//!
+//! fio looks at think time only after an I/O, and lets all I/Os in flight finish before it sleeps
+//! for either reason.
+
+use crate::generator::Io;
+use crate::job::{Job, RateProcess, ThinktimeBlocks};
+use crate::rand::{SeedUse, Seeds, Taus};
+use wordline_base::{Ddir, Span, Time};
+
+/// No least rate is enforced in the first two seconds.
+const SETTLE: Span = Span(2_000_000_000);
+const POISSON_SEEDS: [SeedUse; 3] =
+    [SeedUse::PoissonRead, SeedUse::PoissonWrite, SeedUse::PoissonTrim];
+
+/// `us` microseconds after `now`, at most the end of time.
+fn after(now: Time, us: u64) -> Time {
+    Time(now.0.saturating_add(us.saturating_mul(1_000)).min(Time::NEVER.0))
+}
+
+/// Whether an I/O may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gate {
+    /// Now, in this direction.
+    Pass(Ddir),
+    /// Once nothing is in flight.
+    Drain,
+    /// At this time.
+    Until(Time),
+}
+
+/// What to do before the next I/O.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Think {
+    /// Nothing.
+    Go,
+    /// Wait until no I/O is in flight, then ask again.
+    Drain,
+    /// Pause until `until`; up to `spin_until` the thread burns its processor.
+    Pause { spin_until: Time, until: Time },
+}
+
+/// A direction fell below its least rate: fio ends the job with an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateTooLow {
+    pub ddir: Ddir,
+    /// Bytes per second or I/Os per second, as the job gives them.
+    pub wanted: u64,
+    pub measured: u64,
+}
+
+/// The pace of one thread.
+pub struct Pacer {
+    rate_bps: [u64; 3],
+    /// Rates by I/O count with mixed lengths go by the count.
+    by_count: [bool; 3],
+    min_bs: [u64; 3],
+    process: RateProcess,
+    poisson: [Taus; 3],
+    poisson_seeds: [u64; 3],
+    rated: bool,
+    /// When the next I/O of each direction is due, microseconds from the epoch.
+    next_us: [u64; 3],
+    last_us: [u64; 3],
+    issued_bytes: [u64; 3],
+    epoch: Time,
+    runtime_us: u64,
+    held: Option<Held>,
+
+    thinktime_us: u64,
+    spin_us: u64,
+    think_blocks: u64,
+    think_by_blocks: bool,
+    think_iotime_us: u64,
+    think_counts: ThinktimeBlocks,
+    ignore_thinktime: bool,
+    issued: u64,
+    completed: u64,
+    thought_at_blocks: u64,
+    thought_at: Time,
+    /// Direction of the I/O after which think time was not looked at yet.
+    unchecked: Option<Ddir>,
+
+    min_bytes: [u64; 3],
+    min_ios: [u64; 3],
+    cycle: Span,
+    done_bytes: [u64; 3],
+    done_ios: [u64; 3],
+    checked: [Option<(Time, u64, u64)>; 3],
+}
+
+/// An I/O that waits for its rate.
+#[derive(Clone, Copy)]
+struct Held {
+    ddir: Ddir,
+    /// How long to sleep once nothing is in flight.
+    sleep_us: u64,
+    /// When the sleep ends, once it began.
+    until: Option<Time>,
+}
+
+impl Pacer {
+    /// The pace of a thread that starts at `now`, with the seeds of its generator.
+    pub fn new(job: &Job, seeds: &Seeds, now: Time) -> Pacer {
+        let poisson_seeds = POISSON_SEEDS.map(|s| seeds.get(s));
+        let rate_bps = std::array::from_fn(|i| match job.rate[i] {
+            0 => job.rate_iops[i].saturating_mul(job.min_bs[i]),
+            rate => rate,
+        });
+        Pacer {
+            rate_bps,
+            by_count: std::array::from_fn(|i| job.rate[i] == 0 && !job.bssplit[i].is_empty()),
+            min_bs: job.min_bs,
+            process: job.rate_process,
+            poisson: poisson_seeds.map(|s| Taus::new(s, false)),
+            poisson_seeds,
+            rated: job.is_rated(),
+            next_us: [0; 3],
+            last_us: [0; 3],
+            issued_bytes: [0; 3],
+            epoch: now,
+            runtime_us: job.runtime.0 / 1_000,
+            held: None,
+            thinktime_us: job.thinktime.0 / 1_000,
+            spin_us: job.thinktime_spin.0 / 1_000,
+            think_blocks: u64::from(job.thinktime_blocks),
+            // The default of one I/O would drown thinktime_iotime.
+            think_by_blocks: job.thinktime_iotime == Span::ZERO || job.thinktime_blocks_given,
+            think_iotime_us: job.thinktime_iotime.0 / 1_000,
+            think_counts: job.thinktime_blocks_type,
+            ignore_thinktime: job.rate_ignore_thinktime,
+            issued: 0,
+            completed: 0,
+            thought_at_blocks: 0,
+            thought_at: now,
+            unchecked: None,
+            min_bytes: job.rate_min,
+            min_ios: job.rate_iops_min,
+            cycle: job.rate_cycle,
+            done_bytes: [0; 3],
+            done_ios: [0; 3],
+            checked: [None; 3],
+        }
+    }
+
+    /// The ramp is over: rates start afresh, as if the job began at `now`.
+    pub fn ramp_over(&mut self, now: Time) {
+        self.epoch = now;
+        self.next_us = [0; 3];
+        self.last_us = [0; 3];
+        self.issued_bytes = [0; 3];
+        self.thought_at = now;
+        let counted = self.counted();
+        self.thought_at_blocks = self.thought_at_blocks.wrapping_sub(counted);
+        (self.issued, self.completed) = (0, 0);
+        (self.done_bytes, self.done_ios) = ([0; 3], [0; 3]);
+        self.checked = [None; 3];
+    }
+
+    /// A new pass reseeds the thread's streams.
+    pub(crate) fn reseed(&mut self) {
+        self.poisson = self.poisson_seeds.map(|s| Taus::new(s, false));
+    }
+
+    fn us(&self, now: Time) -> u64 {
+        now.since(self.epoch).0 / 1_000
+    }
+
+    /// Whether the rate lets an I/O go that the generator would issue as `ddir`. `mixed` holds the
+    /// shares of reads and writes of a mixed job: it may swap.
+    pub(crate) fn gate(
+        &mut self,
+        now: Time,
+        in_flight: u32,
+        ddir: Ddir,
+        mixed: Option<[u32; 2]>,
+    ) -> Gate {
+        if !self.rated {
+            return Gate::Pass(ddir);
+        }
+        let us = self.us(now);
+        let due = self.next_us[ddir as usize];
+        if due <= us {
+            return Gate::Pass(ddir);
+        }
+        let mut held = Held { ddir, sleep_us: due - us, until: None };
+        let other = if ddir == Ddir::Read { Ddir::Write } else { Ddir::Read };
+        if mixed.is_some_and(|shares| shares[other as usize] > 0) {
+            let other_due = self.next_us[other as usize];
+            if other_due <= us {
+                return Gate::Pass(other);
+            }
+            if other_due < due {
+                held = Held { ddir: other, sleep_us: other_due - us, until: None };
+            }
+        }
+        self.held = Some(held);
+        match self.held(now, in_flight) {
+            // Just held: it cannot be due already.
+            Gate::Pass(_) => Gate::Until(Time(now.0 + 1_000)),
+            wait => wait,
+        }
+    }
+
+    /// As [`Pacer::gate`], for the I/O held back before.
+    pub(crate) fn held(&mut self, now: Time, in_flight: u32) -> Gate {
+        let Some(mut held) = self.held else { return Gate::Until(now) };
+        let until = match held.until {
+            Some(until) => until,
+            None if in_flight > 0 => return Gate::Drain,
+            None => {
+                // The sleep starts when the queue is empty, however long that took.
+                let until = after(now, held.sleep_us);
+                held.until = Some(until);
+                self.held = Some(held);
+                until
+            }
+        };
+        if now < until {
+            return Gate::Until(until);
+        }
+        self.held = None;
+        Gate::Pass(held.ddir)
+    }
+
+    /// An I/O was issued: settles when the next of its direction is due.
+    pub fn issued(&mut self, io: &Io) {
+        if io.ddir.is_sync() {
+            return;
+        }
+        let d = io.ddir as usize;
+        self.issued += 1;
+        self.unchecked = Some(io.ddir);
+        self.issued_bytes[d] += io.len;
+        if self.rated {
+            self.next_us[d] = self.due(d);
+        }
+    }
+
+    /// An I/O completed.
+    pub fn completed(&mut self, io: &Io) {
+        if io.ddir.is_sync() {
+            return;
+        }
+        self.completed += 1;
+        self.done_bytes[io.ddir as usize] += io.len;
+        self.done_ios[io.ddir as usize] += 1;
+    }
+
+    fn due(&mut self, d: usize) -> u64 {
+        let bps = self.rate_bps[d];
+        if bps == 0 {
+            return 0;
+        }
+        let iops = (bps / self.min_bs[d]).max(1);
+        match self.process {
+            RateProcess::Poisson => {
+                // Single precision, and a mean in whole microseconds, as in fio.
+                let u = self.poisson[d].fraction_above_zero() as f32;
+                let wait = ((1_000_000 / iops) as f32 * -u.ln()) as u64;
+                self.last_us[d] = self.last_us[d].saturating_add(wait);
+                self.last_us[d]
+            }
+            RateProcess::Linear if self.by_count[d] => {
+                self.last_us[d] = self.last_us[d].saturating_add(1_000_000 / iops);
+                self.last_us[d]
+            }
+            RateProcess::Linear => {
+                let bytes = self.issued_bytes[d];
+                let part = u128::from(bytes % bps) * 1_000_000 / u128::from(bps);
+                (bytes / bps).saturating_mul(1_000_000).saturating_add(part as u64)
+            }
+        }
+    }
+
+    fn counted(&self) -> u64 {
+        match self.think_counts {
+            ThinktimeBlocks::Complete => self.completed,
+            ThinktimeBlocks::Issue => self.issued,
+        }
+    }
+
+    /// Whether a pause is due after the last I/O. Call it after each issue, and after the
+    /// completions that a full queue waited for.
+    pub fn think(&mut self, now: Time, in_flight: u32) -> Think {
+        if self.thinktime_us == 0 {
+            return Think::Go;
+        }
+        let Some(ddir) = self.unchecked else { return Think::Go };
+        let by_time = self.think_iotime_us > 0
+            && now.since(self.thought_at).0 / 1_000 >= self.think_iotime_us;
+        let blocks = self.counted();
+        let by_blocks = self.think_by_blocks
+            && blocks >= self.thought_at_blocks.wrapping_add(self.think_blocks);
+        if !by_time && !by_blocks {
+            self.unchecked = None;
+            return Think::Go;
+        }
+        if in_flight > 0 {
+            return Think::Drain;
+        }
+        self.unchecked = None;
+        // fio remembers the count from before the queue drained.
+        self.thought_at_blocks = blocks;
+        let left = match self.runtime_us {
+            0 => u64::MAX,
+            runtime => runtime.saturating_sub(self.us(now)),
+        };
+        let spin = self.spin_us.min(left);
+        let sleep = self.thinktime_us.saturating_sub(spin).min(left - spin);
+        let total = spin.saturating_add(sleep);
+        let until = after(now, total);
+        self.thought_at = until;
+        if self.ignore_thinktime {
+            self.catch_up(ddir as usize, total);
+        }
+        Think::Pause { spin_until: after(now, spin), until }
+    }
+
+    /// Under `rate_ignore_thinktime` the pause counts as if I/O had gone on.
+    fn catch_up(&mut self, d: usize, paused_us: u64) {
+        let bps = self.rate_bps[d];
+        if bps == 0 || paused_us == 0 {
+            return;
+        }
+        let missed = (u128::from(bps) * u128::from(paused_us) / 1_000_000) as u64;
+        let us_per_io = u128::from(self.min_bs[d]) * 1_000_000 / u128::from(bps);
+        // One block less, so that an I/O is due right after the pause. Shorter pauses add what
+        // they missed: fio's correction rounds to zero there.
+        let over = if us_per_io <= u128::from(paused_us) { self.min_bs[d] } else { 0 };
+        self.issued_bytes[d] = self.issued_bytes[d].wrapping_add(missed.wrapping_sub(over));
+        self.last_us[d] = self.last_us[d].saturating_add(paused_us);
+    }
+
+    /// Checks the least rates over the last cycle.
+    pub fn check_min_rate(&mut self, now: Time) -> Result<(), RateTooLow> {
+        if now.since(self.epoch) < SETTLE {
+            return Ok(());
+        }
+        for ddir in Ddir::RW {
+            let d = ddir as usize;
+            let (least_bytes, least_ios) = (self.min_bytes[d], self.min_ios[d]);
+            if least_bytes == 0 && least_ios == 0 || self.done_bytes[d] == 0 {
+                continue;
+            }
+            let (bytes, ios) = (self.done_bytes[d], self.done_ios[d]);
+            if let Some((since, bytes_then, ios_then)) = self.checked[d] {
+                let spent_ms = now.since(since).0 / 1_000_000;
+                if spent_ms == 0 || Span::from_ms(spent_ms) < self.cycle {
+                    continue;
+                }
+                let (done, wanted) = if least_bytes > 0 {
+                    (bytes - bytes_then, least_bytes)
+                } else {
+                    (ios - ios_then, least_ios)
+                };
+                let measured = (u128::from(done) * 1_000 / u128::from(spent_ms)) as u64;
+                if measured < wanted {
+                    return Err(RateTooLow { ddir, wanted, measured });
+                }
+            }
+            self.checked[d] = Some((now, bytes, ios));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Generator, NoEnv, ParseOptions, Step, parse_args};
+
+    fn job(text: &str) -> (crate::Plan, Generator) {
+        let args: Vec<String> = text.split(' ').map(String::from).collect();
+        let plan = parse_args(&args, &ParseOptions::default(), &mut NoEnv).expect("a plan");
+        let generator = Generator::new(&plan.jobs[0], &plan.threads()[0], 1 << 30, 0);
+        (plan, generator.expect("a generator"))
+    }
+
+    /// Runs a thread whose I/Os take no time; returns when each was issued, and its direction.
+    fn run(text: &str, most: usize) -> Vec<(Time, Ddir)> {
+        let (plan, mut generator) = job(text);
+        let mut now = Time(5_000);
+        let mut pacer = Pacer::new(&plan.jobs[0], generator.seeds(), now);
+        let mut out = Vec::new();
+        while out.len() < most {
+            match pacer.think(now, 0) {
+                Think::Go => {}
+                Think::Drain => panic!("nothing flies"),
+                Think::Pause { until, spin_until } => {
+                    assert!(spin_until <= until);
+                    now = until;
+                }
+            }
+            match generator.next_paced(now, 0, &mut pacer) {
+                Step::Io(io) => {
+                    pacer.issued(&io);
+                    pacer.completed(&io);
+                    out.push((now, io.ddir));
+                }
+                Step::Wait(until) => {
+                    assert!(until > now);
+                    now = until;
+                }
+                Step::Drain => panic!("nothing flies"),
+                Step::Done => break,
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn linear_rates_are_even() {
+        let times = run("--name=a --rw=randread --bs=4k --rate_iops=1000", 1_001);
+        assert_eq!(times[1_000].0.since(times[0].0), Span::from_ms(1_000));
+        assert_eq!(times[1].0.since(times[0].0), Span::from_ms(1));
+        let bytes = run("--name=a --rw=read --bs=64k --rate=1m", 17);
+        assert_eq!(bytes[16].0.since(bytes[0].0), Span::from_secs(1));
+    }
+
+    #[test]
+    fn poisson_rates_have_the_mean_and_the_spread() {
+        let times =
+            run("--name=a --rw=randread --bs=4k --rate_iops=1000 --rate_process=poisson", 20_001);
+        let gaps: Vec<f64> = times.windows(2).map(|w| w[1].0.since(w[0].0).as_us_f64()).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let var = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((980.0..1_020.0).contains(&mean), "{mean}");
+        assert!((0.95..1.05).contains(&(var.sqrt() / mean)), "{}", var.sqrt());
+    }
+
+    #[test]
+    fn a_mix_swaps_towards_the_direction_that_is_behind() {
+        let ios = run("--name=a --rw=randrw --bs=4k --rate_iops=1000,100", 1_100);
+        let writes = ios.iter().filter(|(_, d)| *d == Ddir::Write).count();
+        let span = ios[ios.len() - 1].0.since(ios[0].0).as_secs_f64();
+        assert!((0.9..1.1).contains(&span), "{span}");
+        assert!((95..=105).contains(&writes), "{writes}");
+    }
+
+    #[test]
+    fn think_time_pauses_after_blocks_and_after_time() {
+        let times = run("--name=a --rw=read --bs=4k --thinktime=500 --thinktime_blocks=4", 9);
+        let starts: Vec<u64> = times.iter().map(|(t, _)| t.since(times[0].0).0 / 1_000).collect();
+        assert_eq!(starts, [0, 0, 0, 0, 500, 500, 500, 500, 1_000]);
+        let both = run(
+            "--name=a --rw=read --bs=4k --rate_iops=1000 --thinktime=7ms --thinktime_iotime=10ms",
+            14,
+        );
+        let gap = both.windows(2).map(|w| w[1].0.since(w[0].0)).max();
+        assert!(gap >= Some(Span::from_ms(7)), "{gap:?}");
+    }
+
+    #[test]
+    fn waits_for_the_queue_before_it_sleeps() {
+        let (plan, mut generator) = job("--name=a --rw=read --bs=4k --rate_iops=1000");
+        let mut pacer = Pacer::new(&plan.jobs[0], generator.seeds(), Time::ZERO);
+        let Step::Io(io) = generator.next_paced(Time::ZERO, 0, &mut pacer) else { panic!() };
+        pacer.issued(&io);
+        let later = Time(100_000);
+        assert_eq!(generator.next_paced(later, 1, &mut pacer), Step::Drain);
+        // 900 us were left when it was held, and count from when the queue is empty.
+        let drained = Time(300_000);
+        assert_eq!(generator.next_paced(drained, 0, &mut pacer), Step::Wait(Time(1_200_000)));
+        assert!(matches!(generator.next_paced(Time(1_200_000), 0, &mut pacer), Step::Io(_)));
+    }
+
+    #[test]
+    fn a_rate_below_the_minimum_is_reported() {
+        let (plan, generator) = job("--name=a --rw=read --bs=4k --rate_iops_min=100");
+        let mut pacer = Pacer::new(&plan.jobs[0], generator.seeds(), Time::ZERO);
+        let io = Io {
+            ddir: Ddir::Read,
+            offset: 0,
+            len: 4096,
+            file: 0,
+            prio: Default::default(),
+            range_only: false,
+        };
+        let mut failed = None;
+        for ms in 0..5_000u64 {
+            if ms < 3_000 || ms % 100 == 0 {
+                pacer.completed(&io);
+            }
+            if let Err(low) = pacer.check_min_rate(Time(ms * 1_000_000)) {
+                failed = Some((ms, low));
+                break;
+            }
+        }
+        let (ms, low) = failed.expect("ten I/Os a second are too few");
+        assert!(ms >= 3_000 && low.wanted == 100 && low.measured < 100, "{ms} {low:?}");
+    }
+}

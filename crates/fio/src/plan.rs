@@ -1,0 +1,483 @@
+//! A parsed run: its jobs, and the threads that `numjobs` makes of them.
+
+use crate::apply::{self, Draft};
+use crate::env::Env;
+use crate::error::{ParseError, Place};
+use crate::grammar::{self, RawOption, Section, fail};
+use crate::job::{Distribution, Job};
+use crate::options::{Class, find, unknown_option};
+use crate::rand::{SeedUse, Seeds, Taus};
+use wordline_base::Span;
+
+/// fio's REAL_MAX_JOBS.
+const THREADS_MAX: u64 = 4096;
+
+/// How strictly to read, and what to leave out.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ParseOptions {
+    /// An option that has no meaning in simulation is an error instead of a note.
+    pub strict: bool,
+    /// Sections of job files to take; empty takes all.
+    pub sections: Vec<String>,
+}
+
+/// Something the user should know: an option that was accepted but does not do here what it does
+/// in fio. Each option is noted once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// Canonical name of the option.
+    pub option: String,
+    /// Where it first stands.
+    pub place: Place,
+    /// `option 'mem' has no meaning here: ...`
+    pub text: String,
+}
+
+/// What a job file or a command line asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// One a section, in order, before `numjobs` clones them. Never empty.
+    pub jobs: Vec<Job>,
+    pub notes: Vec<Note>,
+    /// Options of all `[global]` sections in order, canonical names: "global options" of fio's
+    /// JSON. A flag without a value has an empty one; fio leaves those out of its JSON.
+    pub globals: Vec<(String, String)>,
+}
+
+/// One of the threads a job runs as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thread {
+    /// Index of the job in [`Plan::jobs`].
+    pub job: u32,
+    /// 0 for the job itself, then 1, 2, ... for its clones, in the order they start.
+    pub clone: u32,
+    /// fio's own number of the clone, which `offset_increment` and `$jobnum` use: 0 for the job
+    /// itself; fio numbers the clones downwards from `numjobs - 1`.
+    pub subjob: u32,
+    /// Over all jobs, from 1: seeds and log files are named by it.
+    pub thread_number: u32,
+    /// Reporting group.
+    pub group: u32,
+}
+
+impl Thread {
+    /// The delay before this thread starts: drawn if the job gives a range.
+    pub fn start_delay(&self, job: &Job, entropy: u64) -> Span {
+        let (low, high) = job.startdelay;
+        if high <= low {
+            return low;
+        }
+        let wide = job.random_generator == crate::job::RandomGenerator::Tausworthe64;
+        let seeds = Seeds::new(job, self.thread_number, entropy);
+        let mut taus = Taus::new(seeds.get(SeedUse::StartDelay), wide);
+        Span::from_us(taus.between(low.0 / 1_000, high.0 / 1_000))
+    }
+}
+
+impl Plan {
+    /// The threads of all jobs, in fio's order.
+    pub fn threads(&self) -> Vec<Thread> {
+        let mut threads: Vec<Thread> = Vec::new();
+        let (mut group, mut in_group) = (0, 0);
+        for (index, job) in self.jobs.iter().enumerate() {
+            if (job.stonewall || job.new_group) && in_group > 0 {
+                group += 1;
+                in_group = 0;
+            }
+            for clone in 0..job.numjobs {
+                in_group += 1;
+                threads.push(Thread {
+                    job: index as u32,
+                    clone,
+                    subjob: if clone == 0 { 0 } else { job.numjobs - clone },
+                    thread_number: threads.len() as u32 + 1,
+                    group,
+                });
+            }
+        }
+        threads
+    }
+}
+
+/// Parses the text of a job file. `name` is the file's, for messages and for `include`.
+pub fn parse_file(
+    name: &str,
+    text: &str,
+    options: &ParseOptions,
+    env: &mut dyn Env,
+) -> Result<Plan, ParseError> {
+    let sections = grammar::file_sections(name, text, &options.sections, false, env)?;
+    let mut builder = Builder::new(options.strict);
+    builder.add(sections)?;
+    builder.finish(&Place::new(name, 0), &options.sections)
+}
+
+/// Parses fio's command-line form, without the program's name: job options, `--section` and job
+/// files, which are read through `env`.
+pub fn parse_args(
+    args: &[String],
+    options: &ParseOptions,
+    env: &mut dyn Env,
+) -> Result<Plan, ParseError> {
+    let line = grammar::command_line(args)?;
+    let only: Vec<String> = options.sections.iter().chain(&line.only).cloned().collect();
+    let mut builder = Builder::new(options.strict);
+    let place = Place::new(grammar::COMMAND_LINE, 0);
+    builder.add(line.sections)?;
+    for (i, file) in line.files.iter().enumerate() {
+        let text = match env.read_file(file) {
+            Ok(text) => text,
+            Err(message) => return fail(&place, format!("cannot read '{file}': {message}")),
+        };
+        builder.add(grammar::file_sections(file, &text, &only, i > 0, env)?)?;
+    }
+    builder.finish(&place, &only)
+}
+
+struct Builder {
+    strict: bool,
+    global: (Job, Draft),
+    plan: Plan,
+}
+
+impl Builder {
+    fn new(strict: bool) -> Builder {
+        Builder {
+            strict,
+            global: (Job::new("", Place::default()), Draft::default()),
+            plan: Plan { jobs: Vec::new(), notes: Vec::new(), globals: Vec::new() },
+        }
+    }
+
+    fn add(&mut self, sections: Vec<Section>) -> Result<(), ParseError> {
+        for section in sections {
+            let (mut job, mut draft) = self.global.clone();
+            job.name.clone_from(&section.name);
+            job.place.clone_from(&section.place);
+            job.options = Vec::new();
+            job.stonewall |= section.stonewall;
+            self.set_all(&section, &mut job, &mut draft)?;
+            if section.global {
+                self.plan.globals.append(&mut job.options);
+                self.global = (job, draft);
+                continue;
+            }
+            match apply::complete(&mut job, &draft) {
+                Ok(notes) => {
+                    for (option, text) in notes {
+                        self.note(option, &section.place, text);
+                    }
+                }
+                Err(message) => {
+                    return fail(&section.place, format!("job '{}': {message}", job.name));
+                }
+            }
+            self.plan.jobs.push(job);
+        }
+        Ok(())
+    }
+
+    fn set_all(
+        &mut self,
+        section: &Section,
+        job: &mut Job,
+        draft: &mut Draft,
+    ) -> Result<(), ParseError> {
+        let first = |o: &&RawOption| section.sorted && apply::comes_first(&o.name);
+        for option in section.options.iter().filter(first) {
+            self.set(option, job, draft)?;
+        }
+        for option in section.options.iter().filter(|o| !first(o)) {
+            self.set(option, job, draft)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, raw: &RawOption, job: &mut Job, draft: &mut Draft) -> Result<(), ParseError> {
+        let Some(option) = find(&raw.name) else {
+            return fail(&raw.place, unknown_option(&raw.name));
+        };
+        let name = option.name;
+        let value = raw.value.as_deref();
+        let checked =
+            option.check(value, u64::from(job.kb_base)).and_then(|()| match option.class {
+                Class::Shapes | Class::Kept => apply::apply(job, draft, name, value),
+                Class::NoMeaning(_) => Ok(()),
+                Class::Refused(reason) => Err(reason.to_string()),
+            });
+        if let Err(message) = checked {
+            return fail(&raw.place, format!("option '{}': {message}", raw.name));
+        }
+        if let Class::NoMeaning(reason) = option.class {
+            let text = format!("option '{name}' has no meaning here: {reason}");
+            if self.strict {
+                return fail(&raw.place, text);
+            }
+            self.note(name, &raw.place, text);
+        }
+        job.options.push((name.to_string(), value.unwrap_or("").to_string()));
+        Ok(())
+    }
+
+    fn note(&mut self, option: &str, place: &Place, text: String) {
+        if !self.plan.notes.iter().any(|n| n.option == option) {
+            self.plan.notes.push(Note { option: option.to_string(), place: place.clone(), text });
+        }
+    }
+
+    fn finish(mut self, place: &Place, only: &[String]) -> Result<Plan, ParseError> {
+        for section in only {
+            if !self.plan.jobs.iter().any(|j| j.name == *section) {
+                return fail(place, format!("no job section is named '{section}'"));
+            }
+        }
+        if self.plan.jobs.is_empty() {
+            return fail(place, "no job is defined: add a [section] or --name=");
+        }
+        let threads: u64 = self.plan.jobs.iter().map(|j| u64::from(j.numjobs)).sum();
+        if threads > THREADS_MAX {
+            return fail(
+                place,
+                format!("{threads} threads are more than {THREADS_MAX}: lower numjobs"),
+            );
+        }
+        for (i, job) in self.plan.jobs.iter().enumerate() {
+            if let Some(waitee) = &job.wait_for {
+                let found = self.plan.jobs[..i].iter().filter(|j| j.name == *waitee).count();
+                if found != 1 {
+                    return fail(
+                        &job.place,
+                        format!(
+                            "job '{}' waits for '{waitee}': {found} earlier jobs have that name",
+                            job.name
+                        ),
+                    );
+                }
+            }
+        }
+        self.note_what_never_happens();
+        Ok(self.plan)
+    }
+
+    /// Options that are valid but idle in this plan.
+    fn note_what_never_happens(&mut self) {
+        let mut idle = Vec::new();
+        for job in &self.plan.jobs {
+            let random = job.rw.is_random();
+            let mut add = |option: &'static str, when: bool, why: &str| {
+                if when {
+                    idle.push((
+                        option,
+                        job.place.clone(),
+                        format!("{option} does nothing in job '{}': {why}", job.name),
+                    ));
+                }
+            };
+            add(
+                "random_distribution",
+                !random && job.distribution != Distribution::Random,
+                "its rw is sequential",
+            );
+            let syncs = job.fsync > 0 || job.fdatasync > 0 || job.sync_file_range > 0;
+            add("fsync", syncs && !job.rw.writes(), "it writes nothing");
+            add("fsync", syncs && job.rw.is_trimwrite(), "fio 3.33 drops syncs in a trimwrite job");
+            add(
+                "iodepth",
+                job.iodepth > 1 && job.is_sync(),
+                "its ioengine is synchronous, one I/O at a time",
+            );
+        }
+        for (option, place, text) in idle {
+            self.note(option, &place, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Engine, Prio, ZoneMode};
+    use crate::units::Size;
+    use std::collections::BTreeMap;
+
+    #[derive(Default)]
+    struct TestEnv {
+        files: BTreeMap<&'static str, &'static str>,
+    }
+
+    impl Env for TestEnv {
+        fn read_file(&mut self, path: &str) -> Result<String, String> {
+            self.files.get(path).map(|t| t.to_string()).ok_or_else(|| "no such file".to_string())
+        }
+        fn var(&self, name: &str) -> Option<String> {
+            (name == "BS").then(|| "8k".to_string())
+        }
+        fn keyword(&self, name: &str) -> Option<u64> {
+            match name {
+                "pagesize" => Some(4096),
+                "ncpus" => Some(8),
+                _ => None,
+            }
+        }
+    }
+
+    fn file(text: &str) -> Result<Plan, String> {
+        let mut env = TestEnv::default();
+        env.files.insert("dir/more.inc", "iodepth=32 ; deep\nioengine=libaio\n");
+        env.files.insert("loop.inc", "include loop.inc\n");
+        parse_file("dir/job.fio", text, &ParseOptions::default(), &mut env)
+            .map_err(|e| e.to_string())
+    }
+
+    fn args(text: &str) -> Result<Plan, String> {
+        let mut env = TestEnv::default();
+        env.files.insert("one.fio", "[one]\nsize=1m\n[skipped]\nsize=2m\n");
+        env.files.insert("two.fio", "[two]\nrw=write\n");
+        let args: Vec<String> = text.split_whitespace().map(String::from).collect();
+        parse_args(&args, &ParseOptions::default(), &mut env).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn globals_add_up_downwards() {
+        let plan = file(
+            "; head\n[global]\nbs=4k\nrw = randread # mode\n\n[a]\n[global]\nsize=1g\n[b]\nstonewall\nbs=${BS}\n",
+        )
+        .expect("a plan");
+        let [a, b] = &plan.jobs[..] else { panic!("{plan:?}") };
+        assert_eq!(
+            (a.name.as_str(), a.rw, a.size, a.min_bs[0]),
+            ("a", crate::Rw::RandRead, None, 4096)
+        );
+        assert_eq!((b.size, b.min_bs, b.stonewall), (Some(Size::Bytes(1 << 30)), [8192; 3], true));
+        assert_eq!(b.place.to_string(), "dir/job.fio:9");
+        assert_eq!(b.options, [("stonewall".into(), String::new()), ("bs".into(), "8k".into())]);
+        let globals: Vec<&str> = plan.globals.iter().map(|(n, _)| n.as_str()).collect();
+        assert_eq!(globals, ["bs", "rw", "size"]);
+    }
+
+    #[test]
+    fn includes_keywords_and_kb_base() {
+        let plan =
+            file("[a]\ninclude more.inc\nnumjobs=$ncpus/2\nbs=$pagesize\nsize=1m\nkb_base=1000\n");
+        let job = &plan.expect("a plan").jobs[0];
+        assert_eq!((job.iodepth, job.ioengine, job.numjobs), (32, Engine::Libaio, 4));
+        // kb_base counts for the whole section.
+        assert_eq!(job.size, Some(Size::Bytes(1_000_000)));
+        assert!(file("[a]\ninclude loop.inc\n").unwrap_err().contains("nest deeper"));
+        assert!(
+            file("[a]\ninclude none.inc\n")
+                .unwrap_err()
+                .starts_with("dir/job.fio:2: cannot include")
+        );
+        assert!(file("[a]\nsize=$mb_memory\n").unwrap_err().contains("$mb_memory has no value"));
+    }
+
+    #[test]
+    fn errors_name_the_place_and_the_remedy() {
+        for (text, message) in [
+            (
+                "[a]\nbs=4k\niodpeth=3\n",
+                "dir/job.fio:3: unknown option 'iodpeth', did you mean 'iodepth'?",
+            ),
+            ("bs=4k\n", "dir/job.fio:1: option 'bs=4k' stands before the first [section]"),
+            ("[a\n", "dir/job.fio:1: section '[a' does not end with ']'"),
+            ("", "dir/job.fio: no job is defined: add a [section] or --name="),
+            ("[global]\nbs=4k\n", "dir/job.fio: no job is defined: add a [section] or --name="),
+            (
+                "[a]\nsize=1k\n",
+                "dir/job.fio:1: job 'a': size=1024 is less than one block of 4096 bytes",
+            ),
+            ("[a]\nioengine=libaoi\n", "did you mean 'libaio'?"),
+            ("[a]\nrw=randraed\n", "did you mean 'randread'?"),
+            ("[a]\nbs\n", "dir/job.fio:2: option 'bs': a value is missing"),
+            ("[a]\nflow=5\n", "not modelled: use rate_iops"),
+            ("[a]\nzonemode=zbd\n", "use zonemode=strided"),
+            ("[a]\nnumjobs=5000\n", "more than 4096"),
+            ("[a]\nwait_for=b\n", "waits for 'b'"),
+            ("[a]\nrandom_distribution=zipf:1\n", "must differ from 1"),
+            ("[a]\nrandom_distribution=zoned:50/10:40/20\n", "add up to 90"),
+            ("[a]\nrate=1m\nrate_iops=5\n", "exclude each other"),
+        ] {
+            let error = file(text).unwrap_err();
+            assert!(error.contains(message), "{text:?}\n got  {error}\n want {message}");
+        }
+    }
+
+    #[test]
+    fn notes_come_once_and_are_errors_when_strict() {
+        let text = "[global]\nverify=crc32c\n[a]\nverify=md5\nmem=malloc\n";
+        let plan = file(text).expect("a plan");
+        let noted: Vec<&str> = plan.notes.iter().map(|n| n.option.as_str()).collect();
+        assert_eq!(noted, ["verify", "mem"]);
+        assert_eq!(plan.notes[0].place.line, 2);
+        let strict = ParseOptions { strict: true, ..ParseOptions::default() };
+        let error = parse_file("j", text, &strict, &mut TestEnv::default()).unwrap_err();
+        assert_eq!(error.place.line, 2);
+    }
+
+    #[test]
+    fn command_lines_have_globals_jobs_and_files() {
+        let plan = args(
+            "--bs=8k --name=a --rw=randread --iodepth 4 --time_based --name b -rw=write --numj=3",
+        )
+        .expect("a plan");
+        let [a, b] = &plan.jobs[..] else { panic!("{plan:?}") };
+        assert_eq!((a.min_bs[0], a.iodepth, b.numjobs, b.min_bs[1]), (8192, 4, 3, 8192));
+        assert_eq!(a.options[0], ("name".to_string(), "a".to_string()));
+        assert!(!a.time_based && plan.notes.iter().any(|n| n.option == "time_based"));
+        let plan = args("--bs=16k one.fio two.fio --section=one --section=two").expect("a plan");
+        let [one, two] = &plan.jobs[..] else { panic!("{plan:?}") };
+        assert_eq!((one.min_bs[0], one.stonewall, two.stonewall), (16384, false, true));
+        assert!(args("--name=a --iodepth").unwrap_err().contains("a value is missing"));
+        assert!(args("--iodepth_bat=3 --name=a").unwrap_err().contains("ambiguous"));
+        assert!(args("none.fio").unwrap_err().starts_with("command line: cannot read 'none.fio'"));
+        assert!(args("one.fio --section=three").unwrap_err().contains("no job section is named"));
+        assert!(args("").is_err());
+    }
+
+    #[test]
+    fn threads_number_as_fio_does() {
+        let plan = args("--numjobs=3 --name=a --name=b --stonewall --numjobs=2").expect("a plan");
+        let rows: Vec<_> = plan
+            .threads()
+            .iter()
+            .map(|t| (t.job, t.clone, t.subjob, t.thread_number, t.group))
+            .collect();
+        assert_eq!(
+            rows,
+            [(0, 0, 0, 1, 0), (0, 1, 2, 2, 0), (0, 2, 1, 3, 0), (1, 0, 0, 4, 1), (1, 1, 1, 5, 1)]
+        );
+        assert_eq!(plan.jobs[0].file_name(2, 0), "a.2.0");
+    }
+
+    #[test]
+    fn values_reach_their_fields() {
+        let job = |text: &str| args(&format!("--name=a {text}")).expect(text).jobs.remove(0);
+        let j =
+            job("--rw=randrw:8 --bs=4k,8k --bsrange=1k-2k,4k-8k --rwmixread=70 --startdelay=5-10");
+        assert_eq!((j.seq_nr, j.rwmix, j.max_bs), (8, [70, 30], [2048, 8192, 8192]));
+        assert_eq!(j.startdelay, (Span::from_secs(5), Span::from_secs(10)));
+        let delay =
+            args("--name=a --startdelay=5-10").expect("a plan").threads()[0].start_delay(&j, 0);
+        assert!((5..=10).contains(&(delay.0 / 1_000_000_000)), "{delay}");
+        let j = job(
+            "--zonemode=strided --zonesize=1m --zoneskip=1m --write_lat_log=p --percentile_list=50:99.9",
+        );
+        assert_eq!(
+            (j.zonemode, j.zonerange, j.logs.lat.as_deref()),
+            (ZoneMode::Strided, 1 << 20, Some("p"))
+        );
+        assert_eq!(j.percentile_list, [50.0, 99.9]);
+        let j = job(
+            "--ss=iops:5% --ss_dur=10 --cpus_allowed=0-2 --cmdprio_percentage=20,0 --ioengine=io_uring",
+        );
+        assert!(j.steadystate.is_some_and(|s| s.percent && s.limit == 5.0));
+        assert_eq!((j.cpus_allowed, j.cmdprio[0].class), (vec![0, 1, 2], Prio::REAL_TIME));
+        let j = job("--gtod_reduce=1 --bssplit=4k/10:8k:16k --rate=1m,2m --runtime=1m");
+        assert_eq!(j.bssplit[0].iter().map(|s| s.percent).collect::<Vec<_>>(), [10, 45, 45]);
+        assert_eq!(
+            (j.rate, j.runtime, j.clat_percentiles),
+            ([1 << 20, 2 << 20, 2 << 20], Span::from_secs(60), false)
+        );
+    }
+}

@@ -1,0 +1,398 @@
+//! Ageing: filling and overwriting a drive without time, at memory speed.
+//!
+//! It uses the lines, layout, victim policies, thresholds and counters of the timed path; only the
+//! ring and the operations are left out. Users and the collector write in the proportion of their
+//! budgets in the rate limiter, which is what the two of them do in time when both always have
+//! something to write; a victim is moved whole. Write errors do not happen.
+//!
+//! Logical addresses are random, so every access to L2P and the bitmap is a cache miss. They are
+//! taken in batches: a first pass only reads, so that the processor overlaps the misses, a second
+//! does the work on what is now in the cache.
+
+use crate::Ftl;
+use crate::line::LineState;
+use crate::map::{LOST, Where};
+use std::hint::black_box;
+use wordline_base::{Lpn, Stamps};
+
+const BATCH: usize = 256;
+/// Credit is counted in this part of a sector.
+const CREDIT: i64 = 1024;
+
+/// When [`Ftl::steady`] ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WindowLimits {
+    /// User sectors of a window, as a share of the capacity.
+    pub window: f64,
+    /// Steady when the write amplification of this many windows ...
+    pub windows: usize,
+    /// ... lies within this share of their mean, ...
+    pub within: f64,
+    /// ... and this share of the capacity was overwritten.
+    pub least: f64,
+    /// Give up after this many capacities.
+    pub most: f64,
+}
+
+impl Default for WindowLimits {
+    fn default() -> Self {
+        WindowLimits { window: 0.05, windows: 3, within: 0.01, least: 1.0, most: 8.0 }
+    }
+}
+
+/// What ageing to a steady state found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Steady {
+    /// Write amplification (data of users and the collector, per user sector) by window.
+    pub windows: Vec<f64>,
+    /// False: the cap came first.
+    pub steady: bool,
+    /// User sectors written.
+    pub sectors: u64,
+}
+
+impl Steady {
+    /// Mean of the last windows, those that were found steady.
+    pub fn write_amplification(&self, windows: usize) -> f64 {
+        let last = &self.windows[self.windows.len().saturating_sub(windows)..];
+        last.iter().sum::<f64>() / last.len().max(1) as f64
+    }
+}
+
+impl Ftl {
+    /// Writes every sector once, in order.
+    pub fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+        self.age_begin(stamps)?;
+        let mut lpns = [0u32; BATCH];
+        let mut at = 0;
+        while at < self.sectors {
+            let n = (self.sectors - at).min(BATCH as u64) as usize;
+            for (i, lpn) in lpns[..n].iter_mut().enumerate() {
+                *lpn = at as u32 + i as u32;
+            }
+            self.age_batch(stamps, &lpns[..n])?;
+            at += n as u64;
+        }
+        self.age_end();
+        Ok(())
+    }
+    /// Writes these sectors, in order.
+    pub fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
+        self.age_begin(stamps)?;
+        for batch in lpns.chunks(BATCH) {
+            if let Some(lpn) = batch.iter().find(|&&lpn| u64::from(lpn) >= self.sectors) {
+                return Err(format!("sector {lpn} is beyond the capacity, {}", self.sectors));
+            }
+            self.age_batch(stamps, batch)?;
+        }
+        self.age_end();
+        Ok(())
+    }
+    /// Overwrites sectors that `next` chooses until write amplification is steady.
+    pub fn steady(
+        &mut self,
+        stamps: &mut Stamps,
+        next: &mut dyn FnMut(&mut [u32]),
+    ) -> Result<Steady, String> {
+        self.steady_within(stamps, next, WindowLimits::default())
+    }
+    pub fn steady_within(
+        &mut self,
+        stamps: &mut Stamps,
+        next: &mut dyn FnMut(&mut [u32]),
+        limits: WindowLimits,
+    ) -> Result<Steady, String> {
+        let capacity = self.sectors as f64;
+        let window = ((capacity * limits.window) as u64).max(1);
+        let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
+        let mut lpns = [0u32; BATCH];
+        // Windows in a row in which space had to be made.
+        let mut collecting = 0;
+        while (report.sectors as f64) < capacity * limits.most {
+            let before = self.counters;
+            let mut left = window;
+            while left > 0 {
+                let n = left.min(BATCH as u64) as usize;
+                next(&mut lpns[..n]);
+                self.overwrite(stamps, &lpns[..n])?;
+                left -= n as u64;
+            }
+            report.sectors += window;
+            let moved = self.counters.gc_sectors - before.gc_sectors;
+            report.windows.push((window + moved) as f64 / window as f64);
+            let freed = self.counters.lines_freed > before.lines_freed;
+            collecting = if freed { collecting + 1 } else { 0 };
+            if collecting >= limits.windows && report.sectors as f64 >= capacity * limits.least {
+                let last = &report.windows[report.windows.len() - limits.windows..];
+                let mean = report.write_amplification(limits.windows);
+                let off = last.iter().map(|w| (w - mean).abs()).fold(0.0, f64::max);
+                if off <= mean * limits.within {
+                    report.steady = true;
+                    break;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Makes the stamps in flash and those of the check the same: after loading a drive, or when
+    /// the check is switched on after ageing without it.
+    pub fn adopt_stamps(&mut self, stamps: &mut Stamps) {
+        if self.map.stamps.is_some() && !self.stamps_unknown {
+            return;
+        }
+        let unknown = self.map.stamps.is_none();
+        self.map.keep_stamps();
+        self.stamps_unknown = false;
+        for lpn in 0..self.sectors as u32 {
+            let Where::Flash(ppa) = self.map.get(lpn) else { continue };
+            if unknown {
+                self.map.put_oob(ppa.0, lpn, stamps.newest(Lpn(lpn)).max(1));
+            }
+            let stamp = self.map.stamp_at(ppa.0);
+            while stamp != LOST && stamps.newest(Lpn(lpn)) < stamp {
+                stamps.bump(Lpn(lpn));
+            }
+        }
+    }
+
+    fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+        if !self.is_quiet() {
+            return Err("commands or flash operations are in flight: age a drive at rest".into());
+        }
+        self.switch_all();
+        if stamps.is_on() {
+            self.adopt_stamps(stamps);
+        }
+        Ok(())
+    }
+    /// Makes the pages programmed of the open line those of its cursor.
+    fn age_end(&mut self) {
+        if let Some(line) = self.lines.cur {
+            self.age_programmed(line);
+        }
+    }
+    fn age_programmed(&mut self, line: u32) {
+        let luns = self.g.luns;
+        let l = &self.lines.lines[line as usize];
+        let end = if l.state == LineState::Open { l.cur } else { self.lines.units };
+        for lun in 0..luns {
+            if !self.lines.is_bad(line, lun) {
+                let block = self.lines.block(line, lun);
+                self.lines.programmed[block] = (end + luns - 1 - lun) / luns;
+            }
+        }
+    }
+
+    fn age_batch(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
+        let mut seen = 0;
+        for &lpn in lpns {
+            seen ^= self.map.l2p[lpn as usize];
+        }
+        black_box(seen);
+        let mut words = 0;
+        for &lpn in lpns {
+            if let Where::Flash(ppa) = self.map.get(lpn) {
+                words ^= self.map.touch(ppa.0);
+            }
+        }
+        black_box(words);
+        let mut done = 0;
+        while done < lpns.len() {
+            let (ppa, room) = self.age_room()?;
+            let n = (lpns.len() - done).min(room as usize);
+            self.map.set_valid(ppa, n as u32);
+            for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
+                let ppa = ppa + i as u32;
+                let old = Where::decode(self.map.l2p[lpn as usize]);
+                self.map.set_flash(lpn, ppa);
+                let stamp = stamps.bump(Lpn(lpn));
+                self.map.put_oob(ppa, lpn, stamp);
+                if let Where::Flash(old) = old {
+                    self.invalidate(old.0);
+                }
+            }
+            self.age_append(n as u32);
+            done += n;
+        }
+        self.counters.user_sectors += lpns.len() as u64;
+        self.age_pace(lpns.len() as u32)
+    }
+    /// A place to write: a sector and how many follow it in the same line without a gap.
+    fn age_room(&mut self) -> Result<(u32, u32), String> {
+        loop {
+            if let Some(line) = self.lines.cur {
+                let l = &self.lines.lines[line as usize];
+                if l.left > 0 {
+                    let unit = self.lines.peek_unit(line);
+                    let ppa = self.lines.ppa(line, unit);
+                    let units = if l.good == self.g.luns {
+                        l.left
+                    } else {
+                        // Up to the next bad block.
+                        let good = |&u: &u32| !self.lines.is_bad(line, self.lines.lun(u));
+                        (unit..l.emeta).take_while(good).take(BATCH).count() as u32
+                    };
+                    return Ok((ppa + l.fill, units * self.g.sectors_per_unit - l.fill));
+                }
+                self.age_close();
+            }
+            if self.lines.reserve_next().is_none() {
+                return Err("no free line: the drive is too full to age".into());
+            }
+            while let Some(lun) = self.lines.any_erase() {
+                if let Some(line) = self.lines.take_erase(lun) {
+                    self.lines.note_erase(line, lun);
+                    self.counters.erases += 1;
+                }
+            }
+            if let Some(line) = self.lines.open_next() {
+                self.opened(line);
+                let l = &self.lines.lines[line as usize];
+                let (smeta, emeta) = (l.smeta, l.emeta);
+                self.age_meta(line, smeta);
+                for unit in emeta..self.lines.units {
+                    let ppa = self.lines.ppa(line, unit);
+                    self.map.clear_oob(ppa, self.g.sectors_per_unit);
+                }
+                self.counters.smeta_sectors += u64::from(self.g.sectors_per_unit);
+                self.lines.reserve_next();
+                self.rate_update();
+            }
+        }
+    }
+    fn age_meta(&mut self, line: u32, unit: u32) {
+        let ppa = self.lines.ppa(line, unit);
+        self.map.clear_oob(ppa, self.g.sectors_per_unit);
+        self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
+    }
+    fn age_append(&mut self, sectors: u32) {
+        let size = self.g.sectors_per_unit;
+        self.counters.programmed_sectors += u64::from(sectors);
+        let line = self.lines.cur.expect("an open line");
+        let mut fill = self.lines.lines[line as usize].fill + sectors;
+        let unit = self.lines.peek_unit(line);
+        let units = fill / size;
+        fill %= size;
+        let l = &mut self.lines.lines[line as usize];
+        // The run had no gap, so the units are consecutive.
+        l.cur = unit + units;
+        l.left -= units;
+        l.data += units * size;
+        l.fill = fill;
+    }
+    fn age_close(&mut self) {
+        let line = self.lines.close();
+        while let Some(unit) = self.lines.peek_emeta(line) {
+            self.lines.lines[line as usize].emeta_cur = unit + 1;
+            self.counters.emeta_sectors += u64::from(self.g.sectors_per_unit);
+            self.age_meta(line, unit);
+        }
+        self.finish_emeta(line);
+        self.age_programmed(line);
+    }
+    /// The rest of a unit that ageing began is padding.
+    pub(crate) fn pad_aged_unit(&mut self, line: u32) {
+        let size = self.g.sectors_per_unit;
+        let fill = std::mem::take(&mut self.lines.lines[line as usize].fill);
+        let unit = self.lines.take_unit(line);
+        let ppa = self.lines.ppa(line, unit);
+        self.map.clear_oob(ppa + fill, size - fill);
+        self.counters.pad_sectors += u64::from(size - fill);
+        self.counters.programmed_sectors += u64::from(size - fill);
+    }
+
+    /// Lets the collector move what its budget gives it for `users` sectors of theirs.
+    fn age_pace(&mut self, users: u32) -> Result<(), String> {
+        if !std::mem::take(&mut self.gc.kick) && self.age_credit < 0 {
+            self.age_credit += self.age_share(users);
+            return Ok(());
+        }
+        self.free_full();
+        self.age_credit += self.age_share(users);
+        while self.rate.user_max == 0 || self.age_credit >= 0 {
+            if !self.should_collect() {
+                self.age_credit = 0;
+                break;
+            }
+            let Some(line) = self.coldest_line().or_else(|| self.choose_victim()) else {
+                if self.rate.user_max == 0 {
+                    return Err("nothing can be collected: the drive is too full to age".into());
+                }
+                self.age_credit = 0;
+                break;
+            };
+            self.age_credit -= CREDIT * i64::from(self.map.valid_in(line));
+            self.age_move(line)?;
+            self.free_full();
+        }
+        Ok(())
+    }
+    fn age_share(&self, users: u32) -> i64 {
+        match self.rate.user_max {
+            0 => 0,
+            user => CREDIT * i64::from(users) * i64::from(self.rate.gc_max) / i64::from(user),
+        }
+    }
+    /// Moves all that is valid in a line, and frees it.
+    fn age_move(&mut self, line: u32) -> Result<(), String> {
+        if u64::from(self.map.valid_in(line)) > self.lines.writable() {
+            return Err("no room to collect garbage: the drive is too full to age".into());
+        }
+        self.lines.lines[line as usize].state = LineState::Gc;
+        let l = &self.lines.lines[line as usize];
+        if l.emeta_ok && !l.write_error {
+            let units = self.lines.units - l.emeta;
+            self.counters.meta_read_sectors += u64::from(units * self.g.sectors_per_unit);
+        }
+        let first = line * self.g.sectors_per_line;
+        let (mut lpns, mut from) = ([0u32; BATCH], [0u32; BATCH]);
+        let words = self.map.words_of(line).len();
+        let mut n = 0;
+        for i in 0..words {
+            let mut word = self.map.words_of(line)[i];
+            while word != 0 {
+                let ppa = first + i as u32 * 64 + word.trailing_zeros();
+                word &= word - 1;
+                from[n] = ppa;
+                n += 1;
+            }
+            if n > BATCH - 64 || i + 1 == words {
+                for (lpn, &ppa) in lpns[..n].iter_mut().zip(&from[..n]) {
+                    *lpn = self.map.lpn_at(ppa);
+                }
+                self.age_place(&lpns[..n], &from[..n])?;
+                n = 0;
+            }
+        }
+        self.map.clear_line(line);
+        self.counters.lines_freed += 1;
+        self.lines.release(line);
+        self.rate_update();
+        Ok(())
+    }
+    fn age_place(&mut self, lpns: &[u32], from: &[u32]) -> Result<(), String> {
+        let mut seen = 0;
+        for &lpn in lpns {
+            seen ^= self.map.l2p[lpn as usize];
+        }
+        black_box(seen);
+        let mut done = 0;
+        while done < lpns.len() {
+            let (ppa, room) = self.age_room()?;
+            let n = (lpns.len() - done).min(room as usize);
+            self.map.set_valid(ppa, n as u32);
+            for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
+                debug_assert_eq!(self.map.l2p[lpn as usize], from[done + i] + 1);
+                let stamp = self.map.stamp_at(from[done + i]);
+                self.map.set_flash(lpn, ppa + i as u32);
+                self.map.put_oob(ppa + i as u32, lpn, stamp);
+            }
+            self.age_append(n as u32);
+            done += n;
+        }
+        self.counters.gc_sectors += lpns.len() as u64;
+        self.counters.gc_read_sectors += lpns.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,471 @@
+//! Garbage collection (pblk-gc): choosing victims, reading what is valid, putting it back in the
+//! ring.
+//!
+//! Lines with nothing valid are freed at once. While fewer blocks are free than the limiter's upper
+//! mark, up to `gc_lines` victims are worked on: the sector list is read from emeta (from memory
+//! after a write error), the valid sectors are read in requests of at most 64, and enter the ring as
+//! far as the limiter lets them, each only if L2P still points to the victim's copy. The line is
+//! free when every copy is durable and no read is in flight on it.
+//!
+//! Lines with write errors come first under every policy. A new victim is begun only if all sectors
+//! already on their way still find room with its own, so that a begun victim always ends; when few
+//! lines are free every policy takes the least valid line, for the same reason. A sector that cannot
+//! be read is moved with the stamp [`LOST`](crate::LOST) and counted.
+
+use crate::config::{FtlConfig, VictimPolicy};
+use crate::line::LineState;
+use crate::map::{LOST, Where};
+use crate::ring::{Entry, GC};
+use crate::{Action, Ftl, Op};
+use std::collections::VecDeque;
+use wordline_base::Ctx;
+use wordline_nand::{Class, Ppa};
+
+pub(crate) struct Victim {
+    pub line: u32,
+    /// Emeta units read so far, and reads of them in flight; the list is complete when all are.
+    emeta_next: u32,
+    emeta_out: u32,
+    listed: bool,
+    /// Next sector of the line to look at.
+    scan: u32,
+    scanned: bool,
+    /// Requests being read or waiting for the ring.
+    requests: u32,
+    /// Entries in the ring, not yet durable.
+    pending: u32,
+    /// Taken to even out wear.
+    levelling: bool,
+    moved: bool,
+}
+
+/// Valid sectors of a victim, read together.
+#[derive(Clone, Default)]
+struct Request {
+    line: u32,
+    ppas: Vec<u32>,
+    /// Flash reads in flight.
+    out: u32,
+    /// Sectors that could not be read.
+    failed: u64,
+    inserted: u32,
+}
+
+pub(crate) struct Gc {
+    pub victims: Vec<Victim>,
+    requests: Vec<Request>,
+    unused: Vec<u32>,
+    /// Requests read, in that order.
+    ready: VecDeque<u32>,
+    reading: u32,
+    /// Closed lines with nothing valid.
+    pub full: Vec<u32>,
+    /// Something changed that may let the collector go on.
+    pub kick: bool,
+    pub scratch: Vec<u32>,
+}
+
+impl Gc {
+    pub fn new(c: &FtlConfig, lines: u32) -> Gc {
+        let request = Request { ppas: Vec::with_capacity(64), ..Request::default() };
+        Gc {
+            victims: Vec::with_capacity(c.gc_lines as usize),
+            requests: (0..c.gc_queue).map(|_| request.clone()).collect(),
+            unused: (0..c.gc_queue).rev().collect(),
+            ready: VecDeque::with_capacity(c.gc_queue as usize),
+            reading: 0,
+            full: Vec::with_capacity(lines as usize),
+            kick: false,
+            scratch: Vec::with_capacity(lines as usize),
+        }
+    }
+    fn victim(&mut self, line: u32) -> &mut Victim {
+        self.victims.iter_mut().find(|v| v.line == line).expect("a victim")
+    }
+}
+
+impl Ftl {
+    /// Starts and continues victims. True if anything was done.
+    pub(crate) fn collect(&mut self) -> bool {
+        if !std::mem::take(&mut self.gc.kick) {
+            return false;
+        }
+        let mut progress = self.free_full();
+        progress |= self.end_victims();
+        progress |= self.start_victims();
+        progress |= self.pump();
+        progress
+    }
+
+    pub(crate) fn free_full(&mut self) -> bool {
+        let mut progress = false;
+        let mut i = 0;
+        while i < self.gc.full.len() {
+            let line = self.gc.full[i];
+            if self.lines.lines[line as usize].state != LineState::Closed {
+                // A victim meanwhile.
+                self.gc.full.swap_remove(i);
+                continue;
+            }
+            if self.lines.lines[line as usize].refs > 0 {
+                self.switch_all();
+            }
+            let l = &self.lines.lines[line as usize];
+            if l.refs > 0 || l.pins > 0 {
+                i += 1;
+                continue;
+            }
+            self.gc.full.swap_remove(i);
+            self.counters.lines_freed_empty += 1;
+            self.free_line(line);
+            progress = true;
+        }
+        progress
+    }
+    fn free_line(&mut self, line: u32) {
+        debug_assert_eq!(self.map.valid_in(line), 0);
+        self.counters.lines_freed += 1;
+        self.lines.release(line);
+        self.rate_update();
+    }
+    fn end_victims(&mut self) -> bool {
+        let mut progress = false;
+        let mut i = 0;
+        while i < self.gc.victims.len() {
+            let v = &self.gc.victims[i];
+            let line = v.line;
+            let done = v.scanned && v.requests == 0 && v.pending == 0;
+            if !done || self.lines.lines[line as usize].pins > 0 {
+                i += 1;
+                continue;
+            }
+            let v = self.gc.victims.remove(i);
+            self.counters.lines_freed_empty += u64::from(!v.moved);
+            self.counters.lines_levelled += u64::from(v.levelling);
+            self.free_line(line);
+            progress = true;
+        }
+        progress
+    }
+
+    pub(crate) fn should_collect(&self) -> bool {
+        self.lines.free_blocks < self.rate.high || self.lines.write_errors > 0
+    }
+    fn start_victims(&mut self) -> bool {
+        let mut progress = false;
+        while self.gc.victims.len() < self.config.gc_lines as usize {
+            let levelled = self.coldest_line();
+            let line = match levelled {
+                Some(line) => line,
+                None if self.should_collect() => match self.choose_victim() {
+                    Some(line) => line,
+                    None => {
+                        // Lines may be waiting for their metadata alone.
+                        return self.gc.victims.is_empty() && self.force_emeta() | progress;
+                    }
+                },
+                None => break,
+            };
+            let valid = u64::from(self.map.valid_in(line));
+            let on_the_way: u64 = self
+                .gc
+                .victims
+                .iter()
+                .map(|v| u64::from(self.map.valid_in(v.line)))
+                .sum::<u64>()
+                + u64::from(self.ring.ready())
+                + self.writer.backlog();
+            let margin = 4 * u64::from(self.g.sectors_per_unit);
+            if on_the_way + valid + margin > self.lines.writable() {
+                break;
+            }
+            let l = &mut self.lines.lines[line as usize];
+            l.state = LineState::Gc;
+            let listed = !l.emeta_ok || l.write_error;
+            self.gc.victims.push(Victim {
+                line,
+                emeta_next: l.emeta,
+                emeta_out: 0,
+                listed,
+                scan: 0,
+                scanned: false,
+                requests: 0,
+                pending: 0,
+                levelling: levelled.is_some(),
+                moved: false,
+            });
+            progress = true;
+        }
+        progress
+    }
+
+    /// Reads sector lists and valid sectors.
+    fn pump(&mut self) -> bool {
+        let mut progress = false;
+        for i in 0..self.gc.victims.len() {
+            if !self.gc.victims[i].listed {
+                progress |= self.read_list(i);
+            }
+            if self.gc.victims[i].listed {
+                progress |= self.read_sectors(i);
+            }
+        }
+        // A victim of which nothing is left needs no event to end.
+        progress | self.end_victims()
+    }
+    /// Reads the victim's emeta, a request at a time.
+    fn read_list(&mut self, victim: usize) -> bool {
+        let Victim { line, mut emeta_next, emeta_out, .. } = self.gc.victims[victim];
+        if emeta_out > 0 {
+            return false;
+        }
+        let size = self.g.sectors_per_unit;
+        let units = (self.config.max_request_sectors / size).max(1);
+        let mut out = 0;
+        while out < units && emeta_next < self.lines.units {
+            let unit = emeta_next;
+            emeta_next += 1;
+            if self.lines.is_bad(line, self.lines.lun(unit)) {
+                continue;
+            }
+            out += 1;
+            let ppa = Ppa(self.lines.ppa(line, unit));
+            self.counters.meta_read_sectors += u64::from(size);
+            self.issue(Op::EmetaRead { line }, |op| Action::Read {
+                op,
+                ppa,
+                sectors: size,
+                class: Class::MetaRead,
+            });
+        }
+        let v = &mut self.gc.victims[victim];
+        v.emeta_next = emeta_next;
+        v.emeta_out = out;
+        v.listed = out == 0;
+        true
+    }
+    pub(crate) fn emeta_read_done(&mut self, line: u32, ok: bool) {
+        self.gc.kick = true;
+        let v = self.gc.victim(line);
+        v.emeta_out -= 1;
+        if !ok {
+            // The list is taken from the spare areas as the sectors are read.
+            v.emeta_next = u32::MAX;
+            self.counters.meta_read_errors += 1;
+        }
+    }
+    fn read_sectors(&mut self, victim: usize) -> bool {
+        let mut progress = false;
+        let size = self.g.sectors_per_unit;
+        while !self.gc.victims[victim].scanned
+            && self.gc.reading < self.config.gc_readers
+            && let Some(&request) = self.gc.unused.last()
+        {
+            progress = true;
+            let v = &mut self.gc.victims[victim];
+            let line = v.line;
+            let first = line * self.g.sectors_per_line;
+            let r = &mut self.gc.requests[request as usize];
+            r.ppas.clear();
+            (r.line, r.out, r.failed, r.inserted) = (line, 0, 0, 0);
+            while (r.ppas.len() as u32) < self.config.gc_request_sectors {
+                let Some(at) = self.map.next_valid(line, v.scan) else {
+                    v.scanned = true;
+                    break;
+                };
+                r.ppas.push(first + at);
+                v.scan = at + 1;
+            }
+            if r.ppas.is_empty() {
+                break;
+            }
+            v.requests += 1;
+            v.moved = true;
+            self.gc.unused.pop();
+            self.gc.reading += 1;
+            // Runs of consecutive sectors in a unit.
+            let total = self.gc.requests[request as usize].ppas.len();
+            let mut i = 0;
+            while i < total {
+                let ppas = &self.gc.requests[request as usize].ppas;
+                let ppa = ppas[i];
+                let room = (size - ppa % size) as usize;
+                let n = (1..room.min(total - i))
+                    .find(|&k| ppas[i + k] != ppa + k as u32)
+                    .unwrap_or(room.min(total - i));
+                self.gc.requests[request as usize].out += 1;
+                self.counters.gc_read_sectors += n as u64;
+                let op = Op::GcRead { request, first: i as u32, n: n as u32 };
+                self.issue(op, |op| Action::Read {
+                    op,
+                    ppa: Ppa(ppa),
+                    sectors: n as u32,
+                    class: Class::GcRead,
+                });
+                i += n;
+            }
+        }
+        progress
+    }
+    pub(crate) fn gc_read_done(&mut self, request: u32, first: u32, n: u32, ok: bool) {
+        let r = &mut self.gc.requests[request as usize];
+        if !ok {
+            self.counters.gc_read_errors += 1;
+            r.failed |= (!0u64 >> (64 - n)) << first;
+        }
+        r.out -= 1;
+        if r.out == 0 {
+            self.gc.reading -= 1;
+            self.gc.ready.push_back(request);
+            self.gc.kick = true;
+        }
+    }
+
+    /// Puts sectors read into the ring, as far as room and budget go.
+    pub(crate) fn gc_insert(&mut self, ctx: &Ctx) -> bool {
+        let mut progress = false;
+        while let Some(&request) = self.gc.ready.front() {
+            let mut room = self.ring.room().min(self.rate.gc_room());
+            let line = self.gc.requests[request as usize].line;
+            let mut inserted = 0;
+            loop {
+                let r = &self.gc.requests[request as usize];
+                let i = r.inserted as usize;
+                if i == r.ppas.len() || room == 0 {
+                    break;
+                }
+                let ppa = r.ppas[i];
+                let failed = r.failed >> i & 1 == 1;
+                self.gc.requests[request as usize].inserted += 1;
+                progress = true;
+                let lpn = self.map.lpn_at(ppa);
+                if !self.map.is_valid(ppa) || self.map.get(lpn) != Where::Flash(Ppa(ppa)) {
+                    self.counters.gc_stale_sectors += 1;
+                    continue;
+                }
+                let mut stamp = self.map.stamp_at(ppa);
+                if failed {
+                    self.counters.lost_sectors += u64::from(stamp != LOST);
+                    stamp = LOST;
+                }
+                self.insert(Entry { lpn, stamp, ppa: 0, origin: line, flags: GC });
+                room -= 1;
+                inserted += 1;
+            }
+            if inserted > 0 {
+                self.rate.gc += inserted;
+                self.counters.gc_sectors += u64::from(inserted);
+                self.gc.victim(line).pending += inserted;
+                self.last_insert = ctx.now;
+            }
+            let r = &self.gc.requests[request as usize];
+            if (r.inserted as usize) < r.ppas.len() {
+                break;
+            }
+            self.gc.ready.pop_front();
+            self.gc.unused.push(request);
+            self.gc.victim(line).requests -= 1;
+            self.gc.kick = true;
+        }
+        progress
+    }
+    /// An entry moved from `line` is durable.
+    #[inline]
+    pub(crate) fn gc_durable(&mut self, line: u32) {
+        let v = self.gc.victim(line);
+        v.pending -= 1;
+        if v.pending == 0 {
+            self.gc.kick = true;
+        }
+    }
+
+    /// A closed line that can be collected: something valid, something to gain.
+    fn eligible(&self, line: u32) -> bool {
+        let l = &self.lines.lines[line as usize];
+        let valid = self.map.valid_in(line);
+        l.state == LineState::Closed
+            && valid > 0
+            && (valid < l.data || l.write_error)
+            && l.refs == 0
+    }
+    pub(crate) fn choose_victim(&mut self) -> Option<u32> {
+        let line = self.pick();
+        if line.is_some() {
+            return line;
+        }
+        // Lines whose newest sectors are durable, but still mapped to the buffer.
+        if self.ring.l2p_update < self.ring.sync {
+            self.switch_all();
+            return self.pick();
+        }
+        None
+    }
+    fn pick(&mut self) -> Option<u32> {
+        let mut lines = std::mem::take(&mut self.gc.scratch);
+        lines.clear();
+        let erring = self.lines.write_errors > 0;
+        lines.extend((0..self.g.lines).filter(|&line| self.eligible(line)));
+        if erring && lines.iter().any(|&l| self.lines.lines[l as usize].write_error) {
+            lines.retain(|&l| self.lines.lines[l as usize].write_error);
+        } else if self.lines.free_blocks >= self.rate.high {
+            lines.clear();
+        }
+        let seq = |line: u32| self.lines.lines[line as usize].seq;
+        let valid = |line: u32| self.map.valid_in(line);
+        let least = |lines: &mut dyn Iterator<Item = u32>| lines.min_by_key(|&l| (valid(l), seq(l)));
+        let scarce = self.lines.free.len() < 2;
+        let choice = if lines.is_empty() {
+            None
+        } else {
+            match self.config.victim {
+                _ if scarce => least(&mut lines.iter().copied()),
+                VictimPolicy::Greedy => least(&mut lines.iter().copied()),
+                VictimPolicy::Fifo => lines.iter().copied().min_by_key(|&l| seq(l)),
+                VictimPolicy::CostBenefit => {
+                    let now = self.lines.next_seq;
+                    // (1 - u) age / (1 + u) with u = valid / data, as a fraction.
+                    let score = |line: u32| {
+                        let data = u128::from(self.lines.lines[line as usize].data);
+                        let valid = u128::from(valid(line)).min(data);
+                        ((data - valid) * u128::from(now - seq(line)), data + valid)
+                    };
+                    lines.iter().copied().max_by(|&a, &b| {
+                        let ((an, ad), (bn, bd)) = (score(a), score(b));
+                        (an * bd).cmp(&(bn * ad)).then(seq(b).cmp(&seq(a)))
+                    })
+                }
+                VictimPolicy::DChoices => {
+                    let rng = &mut self.rng;
+                    let n = lines.len() as u64;
+                    let drawn = (0..self.config.d_choices).map(|_| lines[rng.below(n) as usize]);
+                    drawn.min_by_key(|&l| (valid(l), seq(l)))
+                }
+                VictimPolicy::Random => {
+                    Some(lines[self.rng.below(lines.len() as u64) as usize])
+                }
+            }
+        };
+        self.gc.scratch = lines;
+        choice
+    }
+    /// The closed line opened least often, if wear is to be evened out now.
+    pub(crate) fn coldest_line(&self) -> Option<u32> {
+        let spread = self.config.wear_spread;
+        if spread == 0
+            || self.lines.free_blocks <= self.rate.reserve
+            || self.gc.victims.iter().any(|v| v.levelling)
+        {
+            return None;
+        }
+        let lines = || (0..self.g.lines).filter(|&l| self.lines.lines[l as usize].state != LineState::Bad);
+        let opened = |l: u32| self.lines.lines[l as usize].opened;
+        let most = lines().map(opened).max()?;
+        let coldest = lines()
+            .filter(|&l| {
+                let line = &self.lines.lines[l as usize];
+                line.state == LineState::Closed && line.refs == 0 && self.map.valid_in(l) > 0
+            })
+            .min_by_key(|&l| (opened(l), self.lines.lines[l as usize].seq))?;
+        (most - opened(coldest) > spread).then_some(coldest)
+    }
+}

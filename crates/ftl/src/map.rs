@@ -1,0 +1,265 @@
+//! The mapping and its inverse.
+//!
+//! - `l2p`: 4 bytes a logical sector, where its newest copy is: nowhere, in a slot of the write
+//!   buffer, or in flash;
+//! - `oob`: 4 bytes a physical sector, the logical sector written there (what pblk keeps in the
+//!   spare area and in emeta);
+//! - `valid`: a bit a physical sector, and a count a line;
+//! - `stamps`: 4 bytes a physical sector, only while the integrity check is on.
+//!
+//! Values are stored plus one, so that zero is "nothing": a zeroed array takes no memory until it
+//! is written, and a drive of terabytes of which a test touches little costs little. Without the
+//! check that is 8.2 bytes a sector.
+
+use crate::{Memory, Place};
+use wordline_nand::{Geometry, Ppa};
+
+/// The logical sector of a physical one that holds no data (padding, metadata, erased).
+pub(crate) const EMPTY: u32 = u32::MAX;
+/// The stamp of a sector whose only copy could not be read. No write ever has it.
+pub const LOST: u32 = u32::MAX;
+/// First L2P code of a buffer slot; below are physical sectors plus one.
+const BUFFER: u32 = 0xF000_0001;
+/// Buffer slots that L2P can name.
+pub(crate) const MAX_SLOTS: u32 = 1 << 27;
+
+/// Where the newest copy of a sector is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Where {
+    Unmapped,
+    /// A slot of the write buffer.
+    Buffer(u32),
+    Flash(Ppa),
+}
+
+impl Where {
+    #[inline]
+    pub fn decode(code: u32) -> Where {
+        match code {
+            0 => Where::Unmapped,
+            code if code >= BUFFER => Where::Buffer(code - BUFFER),
+            code => Where::Flash(Ppa(code - 1)),
+        }
+    }
+}
+
+/// Division of any `u32` by a constant: one multiplication (Lemire, Kaser, Kurz 2019).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Div {
+    magic: u64,
+    by: u32,
+}
+
+impl Div {
+    pub fn new(by: u32) -> Div {
+        Div { magic: (u64::MAX / u64::from(by)).wrapping_add(1), by }
+    }
+    #[inline]
+    pub fn of(self, n: u32) -> u32 {
+        if self.by == 1 {
+            return n;
+        }
+        ((u128::from(self.magic) * u128::from(n)) >> 64) as u32
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Map {
+    pub l2p: Vec<u32>,
+    pub oob: Vec<u32>,
+    pub stamps: Option<Vec<u32>>,
+    valid: Vec<u64>,
+    count: Vec<u32>,
+    by_line: Div,
+    sectors_per_line: u32,
+    /// Words of `valid` that a line has to itself.
+    words: usize,
+    /// Lines written at least once: what of the arrays is real memory.
+    pub touched: u32,
+}
+
+impl Map {
+    pub fn new(g: &Geometry, sectors: u64) -> Map {
+        let words = g.sectors_per_line.div_ceil(64) as usize;
+        Map {
+            l2p: vec![0; sectors as usize],
+            oob: vec![0; g.sectors() as usize],
+            stamps: None,
+            valid: vec![0; words * g.lines as usize],
+            count: vec![0; g.lines as usize],
+            by_line: Div::new(g.sectors_per_line),
+            sectors_per_line: g.sectors_per_line,
+            words,
+            touched: 0,
+        }
+    }
+    /// Makes room for a stamp a physical sector.
+    pub fn keep_stamps(&mut self) {
+        if self.stamps.is_none() {
+            self.stamps = Some(vec![0; self.oob.len()]);
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, lpn: u32) -> Where {
+        Where::decode(self.l2p[lpn as usize])
+    }
+    #[inline]
+    pub fn set_flash(&mut self, lpn: u32, ppa: u32) {
+        self.l2p[lpn as usize] = ppa + 1;
+    }
+    #[inline]
+    pub fn set_buffer(&mut self, lpn: u32, slot: u32) {
+        self.l2p[lpn as usize] = BUFFER + slot;
+    }
+    /// Points the sector at a buffer slot; its copy in flash, if it was the newest, is stale now.
+    #[inline]
+    pub fn replace_by_buffer(&mut self, lpn: u32, slot: u32) -> Option<Ppa> {
+        let old = std::mem::replace(&mut self.l2p[lpn as usize], BUFFER + slot);
+        match Where::decode(old) {
+            Where::Flash(ppa) => Some(ppa),
+            _ => None,
+        }
+    }
+    #[inline]
+    pub fn unmap(&mut self, lpn: u32) -> Where {
+        Where::decode(std::mem::take(&mut self.l2p[lpn as usize]))
+    }
+
+    #[inline]
+    pub fn line_of(&self, ppa: u32) -> u32 {
+        self.by_line.of(ppa)
+    }
+    #[inline]
+    fn bit(&self, ppa: u32, line: u32) -> usize {
+        line as usize * self.words * 64 + (ppa - line * self.sectors_per_line) as usize
+    }
+    pub fn is_valid(&self, ppa: u32) -> bool {
+        let bit = self.bit(ppa, self.line_of(ppa));
+        self.valid[bit / 64] >> (bit % 64) & 1 == 1
+    }
+    /// The word of the bitmap that holds the sector's bit, to have it in the cache.
+    #[inline]
+    pub fn touch(&self, ppa: u32) -> u64 {
+        self.valid[self.bit(ppa, self.line_of(ppa)) / 64]
+    }
+    /// Marks sectors of one line valid; all were not.
+    pub fn set_valid(&mut self, ppa: u32, sectors: u32) {
+        let line = self.line_of(ppa);
+        let (mut bit, mut left) = (self.bit(ppa, line), sectors as usize);
+        while left > 0 {
+            let n = left.min(64 - bit % 64);
+            let mask = (!0u64 >> (64 - n)) << (bit % 64);
+            debug_assert_eq!(self.valid[bit / 64] & mask, 0);
+            self.valid[bit / 64] |= mask;
+            (bit, left) = (bit + n, left - n);
+        }
+        self.count[line as usize] += sectors;
+    }
+    /// The sector is stale. Returns its line and how many valid sectors that line has left.
+    #[inline]
+    pub fn invalidate(&mut self, ppa: u32) -> (u32, u32) {
+        let line = self.line_of(ppa);
+        let bit = self.bit(ppa, line);
+        debug_assert!(self.valid[bit / 64] >> (bit % 64) & 1 == 1, "sector {ppa} is not valid");
+        self.valid[bit / 64] &= !(1 << (bit % 64));
+        let count = &mut self.count[line as usize];
+        *count -= 1;
+        (line, *count)
+    }
+    #[inline]
+    pub fn valid_in(&self, line: u32) -> u32 {
+        self.count[line as usize]
+    }
+    pub fn clear_line(&mut self, line: u32) {
+        let first = line as usize * self.words;
+        self.valid[first..first + self.words].fill(0);
+        self.count[line as usize] = 0;
+    }
+    /// The first valid sector of the line at or after offset `from` in it.
+    pub fn next_valid(&self, line: u32, from: u32) -> Option<u32> {
+        let words = self.words_of(line);
+        let mut index = from as usize / 64;
+        let mut word = *words.get(index)? & (!0 << (from % 64));
+        while word == 0 {
+            index += 1;
+            word = *words.get(index)?;
+        }
+        Some(index as u32 * 64 + word.trailing_zeros())
+    }
+    pub fn words_of(&self, line: u32) -> &[u64] {
+        &self.valid[line as usize * self.words..][..self.words]
+    }
+
+    #[inline]
+    pub fn lpn_at(&self, ppa: u32) -> u32 {
+        // An empty sector's zero wraps to EMPTY.
+        self.oob[ppa as usize].wrapping_sub(1)
+    }
+    #[inline]
+    pub fn stamp_at(&self, ppa: u32) -> u32 {
+        self.stamps.as_ref().map_or(0, |s| s[ppa as usize])
+    }
+    #[inline]
+    pub fn put_oob(&mut self, ppa: u32, lpn: u32, stamp: u32) {
+        self.oob[ppa as usize] = lpn.wrapping_add(1);
+        if let Some(stamps) = &mut self.stamps {
+            stamps[ppa as usize] = stamp;
+        }
+    }
+    /// Flash forgets these sectors.
+    pub fn clear_oob(&mut self, ppa: u32, sectors: u32) {
+        let range = ppa as usize..(ppa + sectors) as usize;
+        self.oob[range.clone()].fill(0);
+        if let Some(stamps) = &mut self.stamps {
+            stamps[range].fill(0);
+        }
+    }
+
+    pub fn memory(&self) -> Memory {
+        let used = u64::from(self.touched) * u64::from(self.sectors_per_line);
+        Memory {
+            mapping: 4 * self.l2p.len() as u64 + 4 * used + 8 * self.valid.len() as u64,
+            stamps: self.stamps.as_ref().map_or(0, |_| 4 * used),
+            sectors: self.oob.len() as u64,
+        }
+    }
+}
+
+/// The digest of a run of sectors: of what was expected, and of what flash holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    pub fn new() -> Digest {
+        Digest(0x5EED)
+    }
+    #[inline]
+    pub fn add(&mut self, lpn: u32, stamp: u32) {
+        let word = u64::from(lpn) << 32 | u64::from(stamp);
+        self.0 = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    }
+    pub fn get(self) -> u64 {
+        self.0
+    }
+    pub fn place(self, ppa: u32) -> Place {
+        Place::Flash { ppa: Ppa(ppa), expected: self.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_by_multiplication_is_exact() {
+        for by in [1, 2, 3, 7, 64, 1000, 1023, 524_288, 524_287, 0xF000_0000, u32::MAX] {
+            let div = Div::new(by);
+            let near = [0, 1, by - 1, by, by.wrapping_add(1), u32::MAX / by * by, u32::MAX, 0xEFFF_FFFF];
+            let spread = (0..10_000u32).map(|i| i.wrapping_mul(2_654_435_761));
+            for n in near.into_iter().chain(spread) {
+                assert_eq!(div.of(n), n / by, "{n} / {by}");
+            }
+        }
+    }
+}

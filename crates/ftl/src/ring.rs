@@ -1,0 +1,108 @@
+//! The write buffer: a ring of 4 KiB entries with five cursors (pblk-rb).
+//!
+//! ```text
+//! l2p_update <= sync <= subm <= mem            flush_point <= mem
+//! ```
+//!
+//! Producers (users and the garbage collector) insert at `mem`; the write thread takes at `subm`;
+//! `sync` follows the programs that are done, in order and without gaps; `l2p_update` follows when
+//! a slot is about to be reused, and only then does the mapping turn from the buffer to flash: data
+//! already durable are still read from memory until then. Cursors count entries for ever; the slot
+//! is the position modulo the size, a power of two.
+
+/// Who inserted an entry.
+pub(crate) const USER: u8 = 1;
+pub(crate) const GC: u8 = 2;
+/// Programmed.
+pub(crate) const DONE: u8 = 4;
+
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Entry {
+    pub lpn: u32,
+    pub stamp: u32,
+    /// Where it was mapped to.
+    pub ppa: u32,
+    /// Line it was moved from (GC).
+    pub origin: u32,
+    pub flags: u8,
+}
+
+#[derive(Clone)]
+pub(crate) struct Ring {
+    entries: Vec<Entry>,
+    mask: u64,
+    /// Entries that producers may never occupy, so that this many durable ones stay in memory.
+    back: u32,
+    pub mem: u64,
+    pub subm: u64,
+    pub sync: u64,
+    pub l2p_update: u64,
+    /// Entries before this position are to be written even in padded units.
+    pub flush_point: u64,
+    /// Behind the last entry inserted by a user.
+    pub last_user: u64,
+}
+
+impl Ring {
+    pub fn new(size: u32, back: u32) -> Ring {
+        debug_assert!(size.is_power_of_two() && back < size);
+        Ring {
+            entries: vec![Entry::default(); size as usize],
+            mask: u64::from(size) - 1,
+            back,
+            mem: 0,
+            subm: 0,
+            sync: 0,
+            l2p_update: 0,
+            flush_point: 0,
+            last_user: 0,
+        }
+    }
+    pub fn size(&self) -> u32 {
+        self.entries.len() as u32
+    }
+    /// Entries that can be on their way to flash at a time.
+    pub fn usable(&self) -> u32 {
+        self.size() - self.back
+    }
+    #[inline]
+    pub fn slot(&self, pos: u64) -> u32 {
+        (pos & self.mask) as u32
+    }
+    #[inline]
+    pub fn at(&self, pos: u64) -> &Entry {
+        &self.entries[(pos & self.mask) as usize]
+    }
+    #[inline]
+    pub fn at_mut(&mut self, pos: u64) -> &mut Entry {
+        &mut self.entries[(pos & self.mask) as usize]
+    }
+    #[inline]
+    pub fn in_slot(&self, slot: u32) -> &Entry {
+        &self.entries[slot as usize]
+    }
+    /// Entries that may be inserted now.
+    #[inline]
+    pub fn room(&self) -> u32 {
+        self.usable() - (self.mem - self.sync) as u32
+    }
+    /// Entries waiting for the write thread.
+    #[inline]
+    pub fn ready(&self) -> u32 {
+        (self.mem - self.subm) as u32
+    }
+    /// The slot at `mem` still holds an entry whose mapping points to the buffer.
+    #[inline]
+    pub fn must_switch(&self) -> bool {
+        self.mem - self.l2p_update == self.entries.len() as u64
+    }
+    pub fn in_order(&self) -> bool {
+        self.l2p_update <= self.sync
+            && self.sync <= self.subm
+            && self.subm <= self.mem
+            && self.flush_point <= self.mem
+            && self.last_user <= self.mem
+            && self.mem - self.sync <= u64::from(self.usable())
+            && self.mem - self.l2p_update <= self.entries.len() as u64
+    }
+}

@@ -1,0 +1,277 @@
+//! Commands: reads split into pieces, writes inserted in the ring (pblk-cache), flushes, trims.
+//!
+//! A write is complete when its last sector is in the buffer; with FUA, when that is durable. It
+//! waits, first come first served, while the buffer is full or the rate limiter says no, and goes in
+//! sector by sector, so that it may be longer than the buffer. A flush waits for the newest user
+//! entry in the buffer to be durable. (pblk also waits for the collector's entries behind it; their
+//! originals stay until they are durable, so a flush need not pad them out.)
+
+use crate::map::{Digest, LOST, Where};
+use crate::ring::{Entry, USER};
+use crate::{Action, Ftl, Piece, Place, Source, TIMER_USER};
+use wordline_base::{Ctx, Kind, Lpn, stamps::BLANK};
+use wordline_nand::Ppa;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiting {
+    /// `cached`: its stamps are in `waiting_stamps`.
+    Write { tag: u32, lpn: u32, left: u32, fua: bool, cached: bool },
+    Flush { tag: u32 },
+    Trim { tag: u32, lpn: u32, sectors: u32 },
+}
+
+impl Ftl {
+    fn in_range(&self, lpn: Lpn, sectors: u32) -> bool {
+        u64::from(lpn.0) + u64::from(sectors) <= self.sectors
+    }
+
+    /// Splits a read into pieces. Their stamps are compared with what the reader must see: those in
+    /// the buffer or unmapped at once, those in flash by the caller, with [`Ftl::digest`].
+    pub fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
+        debug_assert!(self.in_range(lpn, sectors), "read of {lpn:?} + {sectors}");
+        let unit = self.g.sectors_per_unit;
+        let end = lpn.0 + sectors;
+        let mut at = lpn.0;
+        while at < end {
+            let first = at;
+            let place = match self.map.get(at) {
+                Where::Unmapped => {
+                    while at < end && self.map.get(at) == Where::Unmapped {
+                        let newest = ctx.stamps.newest(Lpn(at));
+                        ctx.stamps.check(Lpn(at), BLANK, newest);
+                        at += 1;
+                    }
+                    self.counters.read_unmapped += u64::from(at - first);
+                    Place::Unmapped
+                }
+                Where::Buffer(_) => {
+                    while at < end
+                        && let Where::Buffer(slot) = self.map.get(at)
+                    {
+                        let e = self.ring.in_slot(slot);
+                        debug_assert_eq!(e.lpn, at);
+                        let newest = ctx.stamps.newest(Lpn(at));
+                        ctx.stamps.check(Lpn(at), e.stamp, newest);
+                        at += 1;
+                    }
+                    self.counters.read_buffer += u64::from(at - first);
+                    Place::Buffer
+                }
+                Where::Flash(Ppa(ppa)) => {
+                    let unit_end = ppa - ppa % unit + unit;
+                    let mut digest = Digest::new();
+                    let mut next = ppa;
+                    while at < end
+                        && next < unit_end
+                        && self.map.get(at) == Where::Flash(Ppa(next))
+                    {
+                        digest.add(at, ctx.stamps.newest(Lpn(at)));
+                        at += 1;
+                        next += 1;
+                    }
+                    let line = self.map.line_of(ppa);
+                    self.lines.lines[line as usize].pins += 1;
+                    self.pins += 1;
+                    self.counters.read_flash += u64::from(at - first);
+                    digest.place(ppa)
+                }
+            };
+            out.push(Piece { lpn: Lpn(first), sectors: at - first, place });
+        }
+    }
+    /// Digest of what flash holds in a run of sectors: logical addresses and stamps.
+    pub fn digest(&self, ppa: Ppa, _lpn: Lpn, sectors: u32) -> u64 {
+        let mut digest = Digest::new();
+        for ppa in ppa.0..ppa.0 + sectors {
+            digest.add(self.map.lpn_at(ppa), self.map.stamp_at(ppa));
+        }
+        digest.get()
+    }
+    /// A flash piece of a read has been read: its line may be erased again.
+    pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa) {
+        let line = self.map.line_of(ppa.0);
+        let pins = &mut self.lines.lines[line as usize].pins;
+        *pins -= 1;
+        self.pins -= 1;
+        if *pins == 0 && self.lines.lines[line as usize].state != crate::LineState::Open {
+            self.gc.kick = true;
+            self.work(ctx);
+        } else if self.pins == 0 && !self.waiting.is_empty() {
+            self.work(ctx);
+        }
+    }
+
+    /// Completes by [`Action::Complete`].
+    pub fn write(
+        &mut self,
+        ctx: &mut Ctx,
+        tag: u32,
+        lpn: Lpn,
+        sectors: u32,
+        fua: bool,
+        source: Source,
+    ) {
+        if !self.in_range(lpn, sectors) {
+            self.actions.push_back(Action::Complete { tag, ok: false });
+            return;
+        }
+        let cached = match source {
+            Source::Host => false,
+            Source::Cache(stamps) => {
+                debug_assert_eq!(stamps.len(), sectors as usize);
+                self.waiting_stamps.extend(stamps);
+                true
+            }
+        };
+        if ctx.stamps.is_on() && self.map.stamps.is_none() {
+            self.map.keep_stamps();
+        }
+        self.waiting.push_back(Waiting::Write { tag, lpn: lpn.0, left: sectors, fua, cached });
+        self.work(ctx);
+    }
+    pub fn flush(&mut self, ctx: &mut Ctx, tag: u32) {
+        self.waiting.push_back(Waiting::Flush { tag });
+        self.work(ctx);
+    }
+    /// Unmaps sectors. Only a write to the same sectors that still waits can delay it.
+    pub fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
+        if !self.in_range(lpn, sectors) {
+            self.actions.push_back(Action::Complete { tag, ok: false });
+            return;
+        }
+        let end = lpn.0 + sectors;
+        let overlaps = self.waiting.iter().any(
+            |w| matches!(*w, Waiting::Write { lpn: l, left, .. } if l < end && lpn.0 < l + left),
+        );
+        if overlaps {
+            self.waiting.push_back(Waiting::Trim { tag, lpn: lpn.0, sectors });
+        } else {
+            self.trim_now(ctx, tag, lpn.0, sectors);
+        }
+        self.work(ctx);
+    }
+
+    fn trim_now(&mut self, ctx: &mut Ctx, tag: u32, lpn: u32, sectors: u32) {
+        for lpn in lpn..lpn + sectors {
+            ctx.stamps.trim(Lpn(lpn));
+            // A buffered copy is written all the same, and found stale when its slot is reused.
+            if let Where::Flash(ppa) = self.map.unmap(lpn) {
+                self.invalidate(ppa.0);
+            }
+        }
+        self.counters.trimmed_sectors += u64::from(sectors);
+        self.actions.push_back(Action::Complete { tag, ok: true });
+    }
+
+    /// Serves the waiting commands, in order, as far as room and budget go.
+    pub(crate) fn admit(&mut self, ctx: &mut Ctx) -> bool {
+        let mut progress = false;
+        while let Some(&head) = self.waiting.front() {
+            match head {
+                Waiting::Write { tag, lpn, left, fua, cached } => {
+                    let n = left.min(self.ring.room()).min(self.rate.user_room());
+                    if n < left && self.read_only {
+                        self.refuse(tag, left, cached);
+                        progress = true;
+                        continue;
+                    }
+                    for lpn in lpn..lpn + n {
+                        let stamp = if cached {
+                            self.waiting_stamps.pop_front().expect("a stamp a cached sector")
+                        } else {
+                            ctx.stamps.bump(Lpn(lpn))
+                        };
+                        self.insert(Entry { lpn, stamp, ppa: 0, origin: 0, flags: USER });
+                    }
+                    if n > 0 {
+                        progress = true;
+                        self.counters.user_sectors += u64::from(n);
+                        self.rate.user += n;
+                        self.ring.last_user = self.ring.mem;
+                        self.user_wrote(ctx);
+                    }
+                    if n < left {
+                        let (lpn, left) = (lpn + n, left - n);
+                        self.waiting[0] = Waiting::Write { tag, lpn, left, fua, cached };
+                        return progress;
+                    }
+                    self.waiting.pop_front();
+                    if fua {
+                        self.wait_durable(tag);
+                    } else {
+                        self.actions.push_back(Action::Complete { tag, ok: true });
+                    }
+                }
+                Waiting::Flush { tag } => {
+                    self.waiting.pop_front();
+                    self.counters.flushes += 1;
+                    self.wait_durable(tag);
+                }
+                Waiting::Trim { tag, lpn, sectors } => {
+                    self.waiting.pop_front();
+                    self.trim_now(ctx, tag, lpn, sectors);
+                }
+            }
+            progress = true;
+        }
+        progress
+    }
+    /// No space can be made: the write fails, and what of it did not get in is lost.
+    fn refuse(&mut self, tag: u32, left: u32, cached: bool) {
+        self.waiting.pop_front();
+        self.counters.writes_refused += 1;
+        if cached {
+            self.waiting_stamps.drain(..left as usize);
+            // The cache dropped the only copy: what is read from now on is not what was written.
+            self.counters.lost_sectors += u64::from(left);
+        }
+        self.actions.push_back(Action::Complete { tag, ok: false });
+    }
+    fn user_wrote(&mut self, ctx: &mut Ctx) {
+        self.last_insert = ctx.now;
+        self.last_user_insert = ctx.now;
+        self.rate.user_active = true;
+        if !self.user_timer {
+            self.user_timer = true;
+            ctx.at(ctx.now + self.config.user_idle, Kind::FtlTimer, TIMER_USER);
+        }
+    }
+    /// Completes `tag` once the newest user entry is durable.
+    fn wait_durable(&mut self, tag: u32) {
+        let point = self.ring.last_user;
+        if self.ring.sync >= point {
+            self.actions.push_back(Action::Complete { tag, ok: true });
+        } else {
+            self.counters.flushes_waited += 1;
+            self.flushes.push_back((point, tag));
+            self.ring.flush_point = self.ring.flush_point.max(point);
+        }
+    }
+    pub(crate) fn complete_flushes(&mut self) {
+        while let Some(&(point, tag)) = self.flushes.front()
+            && self.ring.sync >= point
+        {
+            self.flushes.pop_front();
+            self.actions.push_back(Action::Complete { tag, ok: true });
+        }
+    }
+
+    /// Puts an entry in the ring and the mapping on it. There is room.
+    #[inline]
+    pub(crate) fn insert(&mut self, entry: Entry) {
+        if self.ring.must_switch() {
+            self.switch_one();
+        }
+        let pos = self.ring.mem;
+        *self.ring.at_mut(pos) = entry;
+        let slot = self.ring.slot(pos);
+        if let Some(old) = self.map.replace_by_buffer(entry.lpn, slot) {
+            self.invalidate(old.0);
+        }
+        self.ring.mem += 1;
+    }
+    /// Sectors mapped to flash whose data were lost.
+    pub fn is_lost(&self, ppa: Ppa) -> bool {
+        self.map.stamp_at(ppa.0) == LOST
+    }
+}

@@ -1,0 +1,208 @@
+//! A fake executor: completes flash operations in any order that is first come first served on each
+//! LUN, injects failures, and checks the rules of flash on the way.
+#![allow(dead_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+use wordline_base::{Ctx, Lpn, Rng, Stamps, Time};
+use wordline_ftl::{Action, Ftl, Piece, Place};
+use wordline_nand::{Class, Geometry, Outcome, Ppa};
+
+pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
+    assert_eq!(luns % channels, 0);
+    Geometry {
+        channels,
+        luns,
+        lines,
+        pages,
+        sectors_per_unit: unit,
+        sectors_per_stripe: unit * luns,
+        sectors_per_line: unit * luns * pages,
+        planes: 1,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    Read,
+    Program,
+    Erase,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    op: u32,
+    work: Work,
+    ppa: u32,
+    sectors: u32,
+}
+
+/// Failures per 10^9 operations.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Faults {
+    pub program: u64,
+    pub erase: u64,
+    pub read: u64,
+}
+
+pub struct Fake {
+    pub g: Geometry,
+    queues: Vec<VecDeque<Pending>>,
+    /// LUNs with something queued.
+    active: Vec<u32>,
+    /// Next page of each block, as flash has it.
+    pages: Vec<u32>,
+    pub done: BTreeMap<u32, bool>,
+    pub faults: Faults,
+    pub completed: u64,
+    /// Hash of all actions, in order.
+    pub trace: u64,
+    pub by_class: [u64; 7],
+}
+
+impl Fake {
+    pub fn new(ftl: &Ftl) -> Fake {
+        let g = *ftl.geometry();
+        let mut pages = vec![0; (g.lines * g.luns) as usize];
+        for b in ftl.media_state() {
+            pages[(b.line * g.luns + b.lun) as usize] = b.programmed;
+        }
+        Fake {
+            g,
+            queues: vec![VecDeque::new(); g.luns as usize],
+            active: Vec::new(),
+            pages,
+            done: BTreeMap::new(),
+            faults: Faults::default(),
+            completed: 0,
+            trace: 0,
+            by_class: [0; 7],
+        }
+    }
+    /// Takes the FTL's actions. Returns the tags completed.
+    pub fn drain(&mut self, ftl: &mut Ftl) {
+        while let Some(action) = ftl.poll() {
+            for b in format!("{action:?}").bytes() {
+                self.trace = (self.trace ^ u64::from(b)).wrapping_mul(0x100_0000_01B3);
+            }
+            self.take(action);
+        }
+    }
+    /// The same without the trace: for timing.
+    pub fn drain_fast(&mut self, ftl: &mut Ftl) {
+        while let Some(action) = ftl.poll() {
+            self.take(action);
+        }
+    }
+    fn take(&mut self, action: Action) {
+        let pending = match action {
+            Action::Complete { tag, ok } => {
+                assert!(self.done.insert(tag, ok).is_none(), "tag {tag} completed twice");
+                return;
+            }
+            Action::Read { op, ppa, sectors, class } => {
+                self.by_class[class as usize] += 1;
+                let unit = self.g.sectors_per_unit;
+                assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
+                Pending { op, work: Work::Read, ppa: ppa.0, sectors }
+            }
+            Action::Program { op, ppa, class } => {
+                self.by_class[class as usize] += 1;
+                assert_eq!(ppa.0 % self.g.sectors_per_unit, 0);
+                Pending { op, work: Work::Program, ppa: ppa.0, sectors: 0 }
+            }
+            Action::Erase { op, ppa } => {
+                self.by_class[Class::Erase as usize] += 1;
+                Pending { op, work: Work::Erase, ppa: ppa.0, sectors: 0 }
+            }
+        };
+        let lun = self.g.lun_of(Ppa(pending.ppa));
+        if self.queues[lun as usize].is_empty() {
+            self.active.push(lun);
+        }
+        self.queues[lun as usize].push_back(pending);
+    }
+    pub fn in_flight(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+    pub fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
+    /// Completes the oldest operation of a LUN drawn at random. False if there is none.
+    pub fn step(&mut self, ftl: &mut Ftl, ctx: &mut Ctx, rng: &mut Rng) -> bool {
+        if self.active.is_empty() {
+            return false;
+        }
+        let i = rng.below(self.active.len() as u64) as usize;
+        let lun = self.active[i];
+        let op = self.queues[lun as usize].pop_front().expect("an operation");
+        if self.queues[lun as usize].is_empty() {
+            self.active.swap_remove(i);
+        }
+        let g = self.g;
+        let line = g.line_of(Ppa(op.ppa));
+        let block = (line * g.luns + lun) as usize;
+        let page = g.page_of(Ppa(op.ppa));
+        let failed = match op.work {
+            Work::Read => {
+                assert!(page < self.pages[block], "page {page} of block {block} read but not programmed");
+                rng.chance(self.faults.read)
+            }
+            Work::Program => {
+                let next = self.pages[block];
+                assert!(page >= next, "page {page} of block {block} programmed after {next}");
+                self.pages[block] = page + 1;
+                rng.chance(self.faults.program)
+            }
+            Work::Erase => {
+                self.pages[block] = 0;
+                rng.chance(self.faults.erase)
+            }
+        };
+        self.completed += 1;
+        let outcome = if failed { Outcome::Failed } else { Outcome::Ok };
+        ftl.on_done(ctx, op.op, outcome);
+        true
+    }
+    /// Completes everything, timers included if nothing else is left.
+    pub fn settle(&mut self, ftl: &mut Ftl, ctx: &mut Ctx, rng: &mut Rng) {
+        self.drain(ftl);
+        while self.step(ftl, ctx, rng) {
+            self.drain(ftl);
+        }
+    }
+    /// Lets time pass until the next timer, if there is one.
+    pub fn tick(&mut self, ftl: &mut Ftl, ctx: &mut Ctx) -> bool {
+        let Some((at, event)) = ctx.queue.pop() else { return false };
+        ctx.now = at;
+        ftl.on_timer(ctx, event.index());
+        self.drain(ftl);
+        true
+    }
+}
+
+pub fn ctx(stamps: Option<u64>) -> Ctx {
+    let mut ctx = Ctx::new();
+    ctx.now = Time(1);
+    if let Some(sectors) = stamps {
+        ctx.stamps = Stamps::new(sectors);
+    }
+    ctx
+}
+
+/// Reads and checks the flash pieces at once. Returns the wrong ones.
+pub fn read_check(ftl: &mut Ftl, ctx: &mut Ctx, lpn: u32, sectors: u32, out: &mut Vec<Piece>) -> u32 {
+    out.clear();
+    ftl.read(ctx, Lpn(lpn), sectors, out);
+    let mut wrong = 0;
+    let mut at = lpn;
+    for piece in out.iter() {
+        assert_eq!(piece.lpn.0, at);
+        at += piece.sectors;
+        if let Place::Flash { ppa, expected } = piece.place {
+            wrong += u32::from(ftl.digest(ppa, piece.lpn, piece.sectors) != expected);
+            ftl.read_done(ctx, ppa);
+        }
+    }
+    assert_eq!(at, lpn + sectors);
+    wrong
+}

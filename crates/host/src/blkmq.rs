@@ -1,0 +1,352 @@
+//! The multi-queue block layer of Linux 4.14: requests, tags, plug, merges, the flush machinery and
+//! the scheduler's queue.
+//!
+//! Rules followed (blk_mq_make_request):
+//! - A bio larger than `max_request` is split; the parts run in parallel and join.
+//! - Direct reads and writes both carry REQ_SYNC (dio_bio_write_op), so no I/O here is "async".
+//! - Without a plug (a synchronous call of one bio) a request goes straight to the driver
+//!   (blk_mq_try_issue_directly).
+//! - io_submit plugs. Above one hardware queue the plug holds a single request: a bio that merges
+//!   with it does, any other sends it on and takes its place. Above a single queue up to
+//!   BLK_MAX_REQUEST_COUNT requests gather and go out sorted by position.
+//! - Without a scheduler a request takes a hardware tag when it is allocated, with one it takes a
+//!   scheduler tag first and a hardware tag when it is dispatched. A submitter that finds no tag
+//!   unplugs and sleeps; tags are handed over in order of arrival.
+//! - Flushes (blk-flush.c): one at a time a hardware queue; those that come meanwhile share the next.
+//!
+//! Left out: the kblockd hop of discards (dispatched by the submitter here), sbitmap's wake batches,
+//! write-back throttling, discard merges.
+
+use crate::sched::Deadline;
+use crate::sched::deadline::Dir;
+use std::collections::VecDeque;
+use wordline_base::{Ddir, IoId, Time};
+use wordline_nvme::{Cqe, Opcode};
+
+pub(crate) const NONE: u32 = u32::MAX;
+/// BLK_MAX_REQUEST_COUNT and BLK_PLUG_FLUSH_SIZE of Linux 4.14.
+pub(crate) const PLUG_REQUESTS: usize = 16;
+pub(crate) const PLUG_BYTES: u64 = 128 << 10;
+/// BIO_MAX_PAGES: the largest bio.
+pub(crate) const BIO_BYTES: u64 = 256 << 12;
+
+/// An I/O of an application, or one of the parallel parts it was split into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub life: IoId,
+    /// The node this is a part of; NONE for the I/O itself.
+    pub parent: u32,
+    /// Parts not yet complete, or 1 for an undivided I/O.
+    pub pending: u32,
+    /// The next I/O of the same (merged) request.
+    pub next: u32,
+    pub thread: u32,
+    pub ddir: Ddir,
+    pub ok: bool,
+    pub len: u32,
+    pub offset: u64,
+    /// For an I/O: when the application issued it, and when the submission call returned.
+    pub issued: Time,
+    pub submitted: Time,
+}
+
+/// What a request does when it is complete, beyond its nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Data,
+    Flush,
+    /// A flash read for an application: unpin, and compare what was read with what was expected.
+    FlashRead {
+        lpn: u32,
+        expected: u64,
+    },
+    /// An operation of the FTL's own.
+    Ftl {
+        op: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub opcode: Opcode,
+    pub class: u8,
+    pub hctx: u16,
+    /// Hardware tag, or NO_TAG while the scheduler has it.
+    pub tag: u16,
+    pub sched_tag: bool,
+    pub offset: u64,
+    pub bytes: u64,
+    /// The nodes served, first and last.
+    pub first: u32,
+    pub last: u32,
+    pub purpose: Purpose,
+}
+
+pub(crate) const NO_TAG: u16 = u16::MAX;
+
+impl Request {
+    pub fn dir(&self) -> Dir {
+        if self.opcode.is_data_out() { Dir::Read } else { Dir::Write }
+    }
+    pub fn mergeable(&self) -> bool {
+        matches!(self.opcode, Opcode::Read | Opcode::Write)
+    }
+}
+
+/// Numbered records with reuse; the numbers of freed ones come back last in, first out.
+#[derive(Debug)]
+pub(crate) struct Pool<T> {
+    items: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T: Copy> Pool<T> {
+    pub fn with_capacity(n: usize) -> Pool<T> {
+        Pool { items: Vec::with_capacity(n), free: Vec::with_capacity(n) }
+    }
+    #[inline]
+    pub fn insert(&mut self, item: T) -> u32 {
+        match self.free.pop() {
+            Some(i) => {
+                self.items[i as usize] = item;
+                i
+            }
+            None => {
+                self.items.push(item);
+                (self.items.len() - 1) as u32
+            }
+        }
+    }
+    #[inline]
+    pub fn remove(&mut self, i: u32) {
+        self.free.push(i);
+    }
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.items.len() - self.free.len()
+    }
+}
+
+impl<T> std::ops::Index<u32> for Pool<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, i: u32) -> &T {
+        &self.items[i as usize]
+    }
+}
+impl<T> std::ops::IndexMut<u32> for Pool<T> {
+    #[inline]
+    fn index_mut(&mut self, i: u32) -> &mut T {
+        &mut self.items[i as usize]
+    }
+}
+
+/// A hardware queue and its NVMe queue pair.
+#[derive(Debug)]
+pub(crate) struct Hctx {
+    /// The core its interrupt vector points at.
+    pub core: u32,
+    /// Free hardware tags (command identifiers): queue depth - 1, because a queue's last slot
+    /// stays empty.
+    pub tags: Vec<u16>,
+    /// Request (or node, for kernel = false) by tag.
+    pub by_tag: Vec<u32>,
+    pub sched_free: u32,
+    /// Threads asleep for a tag; with kernel = false, nodes that found the queue full.
+    pub waiters: VecDeque<u32>,
+    /// hctx->dispatch: taken from the scheduler, no hardware tag yet.
+    pub dispatch: VecDeque<u32>,
+    /// The flush at the drive, and the nodes that wait for the next.
+    pub flush: u32,
+    pub flush_pending: Vec<u32>,
+    /// Completion entries visible and not reaped.
+    pub entries: VecDeque<Cqe>,
+    pub handler: Handler,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Handler {
+    Off,
+    /// Behind another interrupt of the core.
+    Queued,
+    Running,
+}
+
+impl Hctx {
+    pub fn new(core: u32, depth: u32, sched_tags: u32) -> Hctx {
+        let tags = depth as usize - 1;
+        Hctx {
+            core,
+            tags: (0..tags as u16).rev().collect(),
+            by_tag: vec![NONE; tags],
+            sched_free: sched_tags,
+            waiters: VecDeque::with_capacity(16),
+            dispatch: VecDeque::with_capacity(16),
+            flush: NONE,
+            flush_pending: Vec::with_capacity(8),
+            entries: VecDeque::with_capacity(64),
+            handler: Handler::Off,
+        }
+    }
+    pub fn in_flight(&self) -> usize {
+        self.by_tag.len() - self.tags.len()
+    }
+}
+
+/// Whether data of `a_len` bytes at `a` and of `b_len` at `b` touch, and on which side of `a`.
+pub(crate) fn touches(a: u64, a_len: u64, b: u64, b_len: u64) -> Option<Side> {
+    if a + a_len == b {
+        Some(Side::Back)
+    } else if b + b_len == a {
+        Some(Side::Front)
+    } else {
+        None
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Back,
+    Front,
+}
+
+/// The block layer's own state.
+pub(crate) struct BlockLayer {
+    pub nodes: Pool<Node>,
+    pub requests: Pool<Request>,
+    pub hctxs: Vec<Hctx>,
+    pub deadline: Option<Deadline>,
+    pub max_request: u64,
+    pub merge: bool,
+}
+
+impl BlockLayer {
+    /// Appends the nodes of a list to a request.
+    pub fn append(&mut self, rq: u32, first: u32, last: u32) {
+        let r = &mut self.requests[rq];
+        let tail = r.last;
+        r.last = last;
+        self.nodes[tail].next = first;
+    }
+
+    /// blk_attempt_plug_merge: newest first.
+    pub fn plug_merge(
+        &mut self,
+        plug: &[u32],
+        opcode: Opcode,
+        node: u32,
+        at: u64,
+        len: u64,
+    ) -> Option<Side> {
+        for &rq in plug.iter().rev() {
+            let r = &mut self.requests[rq];
+            if r.opcode != opcode || r.bytes + len > self.max_request {
+                continue;
+            }
+            let Some(side) = touches(r.offset, r.bytes, at, len) else { continue };
+            r.bytes += len;
+            if side == Side::Front {
+                r.offset = at;
+            }
+            self.append(rq, node, node);
+            return Some(side);
+        }
+        None
+    }
+
+    /// A request for one node, with a hardware tag if one is given.
+    pub fn request(
+        &mut self,
+        node: u32,
+        opcode: Opcode,
+        offset: u64,
+        bytes: u64,
+        hctx: u16,
+        tag: u16,
+    ) -> u32 {
+        let rq = self.requests.insert(Request {
+            opcode,
+            class: 0,
+            hctx,
+            tag,
+            sched_tag: tag == NO_TAG,
+            offset,
+            bytes,
+            first: node,
+            last: node,
+            purpose: Purpose::Data,
+        });
+        if tag != NO_TAG {
+            self.hctxs[usize::from(hctx)].by_tag[usize::from(tag)] = rq;
+        }
+        rq
+    }
+
+    /// Takes a hardware tag for a request that has none.
+    pub fn get_driver_tag(&mut self, rq: u32) -> bool {
+        let h = usize::from(self.requests[rq].hctx);
+        match self.hctxs[h].tags.pop() {
+            Some(tag) => {
+                self.hctxs[h].by_tag[usize::from(tag)] = rq;
+                self.requests[rq].tag = tag;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// blk_mq_sched_dispatch_requests for hardware queue `h`: the next request to send, with its
+    /// tag. Requests left without a tag come first; while there are any, the scheduler is not
+    /// asked.
+    pub fn next_dispatch(&mut self, h: u16, now: Time) -> Option<u32> {
+        if let Some(&rq) = self.hctxs[usize::from(h)].dispatch.front() {
+            if !self.get_driver_tag(rq) {
+                return None;
+            }
+            self.hctxs[usize::from(h)].dispatch.pop_front();
+            return Some(rq);
+        }
+        let rq = self.deadline.as_mut()?.dispatch(now)?;
+        if self.get_driver_tag(rq) {
+            return Some(rq);
+        }
+        let owner = usize::from(self.requests[rq].hctx);
+        self.hctxs[owner].dispatch.push_back(rq);
+        None
+    }
+
+    pub fn insert_scheduler(&mut self, rq: u32, now: Time) {
+        let r = self.requests[rq];
+        if let Some(deadline) = &mut self.deadline {
+            deadline.insert(rq, r.dir(), r.offset, r.bytes, r.mergeable() && self.merge, now);
+        }
+    }
+}
+
+/// Hardware queue of each core, and the core of each queue's vector: managed affinity spreads the
+/// cores in consecutive groups (irq_create_affinity_masks, blk_mq_pci_map_queues); the vector goes
+/// to the first of its group.
+pub(crate) fn map_queues(cores: u32, queues: u32) -> (Vec<u16>, Vec<u32>) {
+    let (each, extra) = (cores / queues, cores % queues);
+    let mut map = Vec::with_capacity(cores as usize);
+    let mut vectors = Vec::with_capacity(queues as usize);
+    for q in 0..queues {
+        vectors.push(map.len() as u32);
+        for _ in 0..each + u32::from(q < extra) {
+            map.push(q as u16);
+        }
+    }
+    (map, vectors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_share_queues_in_consecutive_groups() {
+        assert_eq!(map_queues(6, 6), (vec![0, 1, 2, 3, 4, 5], vec![0, 1, 2, 3, 4, 5]));
+        assert_eq!(map_queues(6, 4), (vec![0, 0, 1, 1, 2, 3], vec![0, 2, 4, 5]));
+        assert_eq!(map_queues(3, 1), (vec![0, 0, 0], vec![0]));
+    }
+}

@@ -1,0 +1,134 @@
+//! Cores. A core does one thing at a time: an interrupt handler before anything else, otherwise a
+//! thread. A thread's work is cut into *segments*, stretches of processor time with one event at
+//! their end. A handler that arrives while a segment runs pushes its end back by exactly the
+//! handler's time, and if the handler takes up further completions, by those too.
+//!
+//! Threads wait for their core in a FIFO and keep it until they sleep, or at the end of a segment
+//! once their time slice is used up. Left out: migration between cores, priorities and the wake-up
+//! preemption of CFS (a woken thread waits for a segment boundary), hyper-threads, frequency.
+
+use crate::stats::CoreStats;
+use std::collections::VecDeque;
+use wordline_base::{Span, Time};
+
+/// Work done before any thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Irq {
+    /// nvme_irq of a completion queue.
+    Vector(u16),
+    /// A thread of this core is woken from another one.
+    Ipi(u32),
+    /// A request held up for a tag goes out after a completion (blk_mq_sched_restart). Linux does
+    /// it in a kblockd worker of this core; no worker is modelled.
+    Dispatch(u32),
+}
+
+/// A thread's work up to its next event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub thread: u32,
+    pub begin: Time,
+    /// Where the application's part ends; an I/O issued in this segment begins here.
+    pub split: Time,
+    pub end: Time,
+    pub user: u64,
+    pub system: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub segment: Option<Segment>,
+    /// The first one runs, until `irq_end`.
+    pub irqs: VecDeque<Irq>,
+    pub irq_begin: Time,
+    pub irq_end: Time,
+    pub ready: VecDeque<u32>,
+    /// The thread that holds the core, also between two of its segments.
+    pub current: Option<u32>,
+    pub idle_since: Option<Time>,
+    /// The earliest pending CoreDone event.
+    pub armed: Time,
+    pub stats: CoreStats,
+}
+
+impl Core {
+    pub fn new(ready: usize) -> Core {
+        Core {
+            segment: None,
+            irqs: VecDeque::with_capacity(16),
+            irq_begin: Time::ZERO,
+            irq_end: Time::ZERO,
+            ready: VecDeque::with_capacity(ready),
+            current: None,
+            idle_since: Some(Time::ZERO),
+            armed: Time::NEVER,
+            stats: CoreStats::default(),
+        }
+    }
+
+    /// When the work at hand ends.
+    pub fn due(&self) -> Time {
+        if !self.irqs.is_empty() {
+            self.irq_end
+        } else {
+            self.segment.as_ref().map_or(Time::NEVER, |s| s.end)
+        }
+    }
+
+    /// Leaves idle, if it was; true if so.
+    pub fn leave_idle(&mut self, now: Time) -> bool {
+        match self.idle_since.take() {
+            Some(since) => {
+                self.stats.idle += now.since(since).0;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Interrupt work takes `span` more, from `at`: the segment underneath moves.
+    pub fn steal(&mut self, at: Time, span: Span) {
+        self.irq_end += span;
+        self.stats.irq += span.0;
+        if let Some(segment) = &mut self.segment {
+            if at < segment.split {
+                segment.split += span;
+            }
+            segment.end += span;
+        }
+    }
+
+    /// The statistics at `now`, with what is under way counted as far as it got.
+    pub fn stats_at(&self, now: Time) -> CoreStats {
+        let mut s = self.stats;
+        if let Some(since) = self.idle_since {
+            s.idle += now.since(since).0;
+        }
+        let mut irq_left = 0;
+        if !self.irqs.is_empty() {
+            irq_left = self.irq_end.since(now).0;
+            s.irq -= irq_left;
+        }
+        if let Some((user, system)) = self.segment_done(now, irq_left) {
+            s.user += user;
+            s.system += system;
+        }
+        s
+    }
+
+    /// User and system time of the running segment so far.
+    fn segment_done(&self, now: Time, irq_left: u64) -> Option<(u64, u64)> {
+        let segment = self.segment.as_ref()?;
+        let left = segment.end.since(now).0.saturating_sub(irq_left);
+        let done = (segment.user + segment.system).saturating_sub(left);
+        let user = done.min(segment.user);
+        Some((user, done - user))
+    }
+
+    /// The running segment's share for its thread.
+    pub fn running(&self, now: Time) -> Option<(u32, u64, u64)> {
+        let irq_left = if self.irqs.is_empty() { 0 } else { self.irq_end.since(now).0 };
+        let (user, system) = self.segment_done(now, irq_left)?;
+        self.segment.as_ref().map(|s| (s.thread, user, system))
+    }
+}

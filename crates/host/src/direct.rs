@@ -1,0 +1,151 @@
+//! `kernel = false`: jobs put commands straight into the device's queues, at no cost and at once, to
+//! study a device alone. Each job is a closed loop of `iodepth` I/Os (every engine), refilled the
+//! moment one completes; fio's batch options have no meaning here. Interrupts do not exist either:
+//! a completion entry is seen when it is visible. A job has a queue pair of its own unless
+//! `queues` says otherwise, of its own priority class. Flushes and trims are commands like others.
+
+use crate::blkmq::NONE;
+use crate::host::{Host, Output};
+use crate::pblk::Translate;
+use crate::source::{Next, Source};
+use crate::stats::level_bucket;
+use crate::thread::Asleep;
+use wordline_base::{Ctx, Ddir, Kind, Layer, Span, Time, Why};
+use wordline_nvme::{Cqe, Opcode, Sqe, Status};
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// Issues until the job has `iodepth` in flight.
+    pub(crate) fn direct_fill(&mut self, ctx: &mut Ctx, t: u32) {
+        loop {
+            let stopping = self.stopping;
+            let thread = &mut self.threads[t as usize];
+            if stopping || thread.exhausted || thread.failed {
+                if thread.cur_depth == 0 && thread.asleep != Asleep::Done {
+                    thread.asleep = Asleep::Done;
+                    self.out.push_back(Output::Ended { thread: t });
+                }
+                return;
+            }
+            if thread.cur_depth >= thread.spec.iodepth {
+                return;
+            }
+            if let Some(at) = thread.quiesce {
+                if thread.cur_depth > 0 {
+                    return;
+                }
+                if at > ctx.now {
+                    return self.direct_wake(ctx, t, at);
+                }
+                thread.quiesce = None;
+            }
+            let Some(source) = &mut thread.source else { return };
+            match source.next(ctx.now) {
+                Next::Io { ddir, offset, len } => {
+                    thread.cur_depth += 1;
+                    thread.stats.issued[ddir as usize] += 1;
+                    let level = level_bucket(thread.cur_depth);
+                    thread.stats.iodepth_level[level] += 1;
+                    let node = self.new_node(t, ddir, offset, len);
+                    let n = &mut self.block.nodes[node];
+                    (n.issued, n.submitted) = (ctx.now, ctx.now);
+                    n.life = ctx.lives.begin(t, ddir, offset, len, ctx.now);
+                    if !self.valid(ddir, offset, len) {
+                        self.block.nodes[node].ok = false;
+                        self.finish_io(ctx, node, 0, 0);
+                        // Time must pass, or a job that goes on after errors never ends.
+                        self.direct_wake(ctx, t, ctx.now + Span(1));
+                        return;
+                    }
+                    self.direct_submit(ctx, node);
+                }
+                Next::NotBefore { at, quiesce } => {
+                    let at = at.max(ctx.now + Span(1));
+                    if !quiesce {
+                        return self.direct_wake(ctx, t, at);
+                    }
+                    thread.quiesce = Some(at);
+                }
+                Next::WhenReaped if thread.cur_depth > 0 => return,
+                Next::WhenReaped => {
+                    self.direct_wake(ctx, t, ctx.now + Span(1));
+                    return;
+                }
+                // No processor is modelled to burn here.
+                Next::Pause { until, .. } => {
+                    self.direct_wake(ctx, t, until.max(ctx.now + Span(1)));
+                    return;
+                }
+                Next::Done => thread.exhausted = true,
+            }
+        }
+    }
+
+    fn direct_wake(&mut self, ctx: &mut Ctx, t: u32, at: Time) {
+        let thread = &mut self.threads[t as usize];
+        if thread.timer != at {
+            thread.timer = at;
+            ctx.at(at, Kind::AppWake, t);
+        }
+    }
+
+    /// Sends an I/O, in parts if it is larger than a command may be.
+    fn direct_submit(&mut self, ctx: &mut Ctx, node: u32) {
+        let n = self.block.nodes[node];
+        let whole = !matches!(n.ddir, Ddir::Read | Ddir::Write);
+        let max = self.block.max_request;
+        if whole || u64::from(n.len) <= max {
+            return self.direct_send(ctx, node);
+        }
+        let len = u64::from(n.len);
+        self.block.nodes[node].pending = len.div_ceil(max) as u32;
+        self.counters.splits += 1;
+        let mut at = 0;
+        while at < len {
+            let part_len = max.min(len - at) as u32;
+            let part = self.child(node, n.offset + at, part_len);
+            let life = ctx.lives.begin(n.thread, n.ddir, n.offset + at, part_len, ctx.now);
+            self.block.nodes[part].life = life;
+            self.direct_send(ctx, part);
+            at += u64::from(part_len);
+        }
+    }
+
+    fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
+        let n = self.block.nodes[node];
+        let h = self.threads[n.thread as usize].hctx;
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        let Some(cid) = hctx.tags.pop() else {
+            hctx.waiters.push_back(node);
+            return;
+        };
+        hctx.by_tag[usize::from(cid)] = node;
+        ctx.mark(n.life, Layer::Driver, Why::QueueFull, u32::from(h), ctx.now);
+        let opcode = match n.ddir {
+            Ddir::Read => Opcode::Read,
+            Ddir::Write => Opcode::Write,
+            Ddir::Trim => Opcode::Deallocate,
+            Ddir::Sync | Ddir::DataSync => Opcode::Flush,
+        };
+        let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
+        let sqe = Sqe { opcode, cid, address, bytes, fua: false, class: 0, io: n.life };
+        self.counters.requests += 1;
+        self.out.push_back(Output::Submit { sq: h, sqe });
+        self.out.push_back(Output::Doorbell { sq: h });
+    }
+
+    #[inline]
+    pub(crate) fn direct_posted(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe) {
+        let hctx = &mut self.block.hctxs[usize::from(cq)];
+        let slot = &mut hctx.by_tag[usize::from(cqe.cid)];
+        let node = std::mem::replace(slot, NONE);
+        assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
+        hctx.tags.push(cqe.cid);
+        self.counters.completions += 1;
+        if let Some(next) = hctx.waiters.pop_front() {
+            self.direct_send(ctx, next);
+        }
+        // From the drive's last mark to the entry's visibility.
+        ctx.mark(self.block.nodes[node].life, Layer::Link, Why::Work, u32::from(cq), ctx.now);
+        self.node_done(ctx, node, cqe.status == Status::Success, None);
+    }
+}

@@ -1,0 +1,140 @@
+//! The NVMe driver (drivers/nvme/host/pci.c of Linux 4.14): one queue pair a hardware queue, the tag
+//! is the command identifier, a doorbell for each command, and an interrupt handler that takes all
+//! completion entries it sees.
+//!
+//! A submission queue cannot fill: there are fewer tags than slots. Handlers of one core run one
+//! after the other. Left out: the second, empty interrupt of an entry that the handler picked up
+//! while it was running; command timeouts and aborts.
+
+use crate::blkmq::{NO_TAG, NONE, Purpose};
+use crate::core::Irq;
+use crate::host::{Host, Output};
+use crate::pblk::{Translate, check};
+use crate::source::Source;
+use wordline_base::{Ctx, IoId, Layer, Lpn, Time, Why};
+use wordline_nand::{Outcome, Ppa};
+use wordline_nvme::{Cqe, Sqe, Status};
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// Marks every I/O of a request.
+    pub(crate) fn mark_request(
+        &mut self,
+        ctx: &mut Ctx,
+        rq: u32,
+        layer: Layer,
+        why: Why,
+        place: u32,
+        until: Time,
+    ) {
+        let mut n = self.block.requests[rq].first;
+        while n != NONE {
+            let node = &self.block.nodes[n];
+            ctx.mark(node.life, layer, why, place, until);
+            n = node.next;
+        }
+    }
+
+    /// nvme_queue_rq: the command is in the queue, the doorbell rung.
+    #[inline]
+    pub(crate) fn issue(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
+        self.mark_request(ctx, rq, Layer::Driver, Why::Doorbell, core, ctx.now);
+        let r = &self.block.requests[rq];
+        let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
+        let sqe = Sqe {
+            opcode: r.opcode,
+            cid: r.tag,
+            address: r.offset,
+            bytes: r.bytes as u32,
+            fua: false,
+            class: r.class,
+            io,
+        };
+        self.counters.requests += 1;
+        self.out.push_back(Output::Submit { sq: r.hctx, sqe });
+        self.out.push_back(Output::Doorbell { sq: r.hctx });
+    }
+
+    /// nvme_handle_cqe, at the end of the handler that began at `begin` on `core`.
+    pub(crate) fn reap(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe, core: u32, begin: Time) {
+        let h = usize::from(cqe.sq);
+        debug_assert_eq!(cq, cqe.sq);
+        let rq = self.block.hctxs[h].by_tag[usize::from(cqe.cid)];
+        assert_ne!(rq, NONE, "completion of a command that is not at the drive: {cqe:?}");
+        let r = self.block.requests[rq];
+        let ok = cqe.status == Status::Success;
+        self.counters.completions += 1;
+
+        // The drive marked the life of the first I/O; those merged with it went the same way.
+        if r.first != r.last {
+            let leader = self.block.nodes[r.first].life;
+            let mut n = self.block.nodes[r.first].next;
+            while n != NONE {
+                let node = &self.block.nodes[n];
+                for i in 0..ctx.lives.get(leader).steps().len() {
+                    let step = ctx.lives.get(leader).steps()[i];
+                    ctx.mark(node.life, step.layer, step.why, step.place, step.end);
+                }
+                n = node.next;
+            }
+        }
+        self.mark_request(ctx, rq, Layer::Completion, Why::CoreBusy, core, begin);
+        self.mark_request(ctx, rq, Layer::Completion, Why::Interrupt, core, ctx.now);
+
+        self.block.requests.remove(rq);
+        if r.purpose == Purpose::Flush {
+            self.flush_done(ctx, cqe.sq, r.tag, core);
+        } else {
+            self.put_driver_tag(ctx, cqe.sq, r.tag, core);
+            if r.sched_tag {
+                self.put_sched_tag(ctx, cqe.sq, core);
+            }
+        }
+        match r.purpose {
+            Purpose::Data | Purpose::Flush => {}
+            Purpose::FlashRead { lpn, expected } => {
+                if let Some(pblk) = &mut self.pblk {
+                    let (ppa, lpn) = (Ppa(r.offset as u32), Lpn(lpn));
+                    let got = pblk.ftl.digest(ppa, lpn, (r.bytes >> 12) as u32);
+                    if ok {
+                        check(ctx, lpn, got, expected);
+                    }
+                    pblk.ftl.read_done(ctx, ppa);
+                    self.pump_ftl(ctx, Some(core));
+                }
+            }
+            Purpose::Ftl { op } => {
+                if let Some(pblk) = &mut self.pblk {
+                    let outcome = if ok { Outcome::Ok } else { Outcome::Failed };
+                    pblk.ftl.on_done(ctx, op, outcome);
+                    self.pump_ftl(ctx, Some(core));
+                }
+            }
+        }
+        let mut n = r.first;
+        while n != NONE {
+            let next = self.block.nodes[n].next;
+            self.block.nodes[n].next = NONE;
+            self.node_done(ctx, n, ok, Some(core));
+            n = next;
+        }
+    }
+
+    /// flush_end_io: the flushes that came meanwhile go out together, with the same tag.
+    fn flush_done(&mut self, ctx: &mut Ctx, h: u16, tag: u16, core: u32) {
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        hctx.flush = NONE;
+        if hctx.flush_pending.is_empty() {
+            return self.put_driver_tag(ctx, h, tag, core);
+        }
+        let mut pending = std::mem::take(&mut hctx.flush_pending);
+        debug_assert_ne!(tag, NO_TAG);
+        let rq = self.flush_request(pending[0], h, tag);
+        for &node in &pending[1..] {
+            self.block.append(rq, node, node);
+        }
+        self.mark_request(ctx, rq, Layer::Block, Why::Flush, core, ctx.now);
+        pending.clear();
+        self.block.hctxs[usize::from(h)].flush_pending = pending;
+        self.raise(ctx, core, Irq::Dispatch(rq));
+    }
+}

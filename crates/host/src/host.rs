@@ -1,0 +1,745 @@
+//! The host as a whole: construction, events, cores handing out work, statistics.
+
+use crate::blkmq::{BlockLayer, Handler, Hctx, NONE, NO_TAG, Node, Pool, Purpose, map_queues};
+use crate::config::{Engine, HostCost, Scheduler, StackConfig};
+use crate::core::{Core, Irq};
+use crate::pblk::{Pblk, Translate};
+use crate::sched::Deadline;
+use crate::source::{Source, ThreadSpec};
+use crate::stats::{Counters, HostStats};
+use crate::thread::{Asleep, Step, Thread};
+use std::collections::VecDeque;
+use wordline_base::event::Event;
+use wordline_base::track::Track;
+use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Span, Time, Why};
+use wordline_ftl::Ftl;
+use wordline_ftl::config::FtlCost;
+use wordline_nvme::{Cqe, QueuePriority, Sqe};
+
+/// What the host needs to know of the drive.
+#[derive(Clone, Debug)]
+pub struct DriveInfo {
+    /// Bytes of the namespace; for an FTL on the host, of the drive pblk presents.
+    pub bytes: u64,
+    pub lba_bytes: u32,
+    /// Queue pairs and entries of a queue that the controller supports.
+    pub queues: u32,
+    pub depth: u32,
+    /// Largest command in bytes (MDTS); 0 is no limit.
+    pub max_transfer: u32,
+    /// Whether a flush means anything: without a volatile cache the block layer drops it.
+    pub volatile_cache: bool,
+    /// Sectors of a write unit of an open-channel drive.
+    pub unit_sectors: u32,
+}
+
+/// A queue pair that must exist on the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueuePair {
+    pub sq: u16,
+    pub cq: u16,
+    pub depth: u32,
+    pub priority: QueuePriority,
+}
+
+/// An I/O that came back to its application. Its life is still in `ctx.lives`: whoever takes this
+/// ends it (`lives.end(io)`), so that the steps are not copied on the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Finished {
+    pub thread: u32,
+    pub ddir: Ddir,
+    pub offset: u64,
+    pub len: u32,
+    /// fio's start time; the submission call's return; the return to the application. slat is
+    /// submitted - issued, clat completed - submitted, lat completed - issued. A synchronous
+    /// engine has no slat: submitted is issued.
+    pub issued: Time,
+    pub submitted: Time,
+    pub completed: Time,
+    pub ok: bool,
+    pub io: IoId,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// A command is written to the submission queue's memory.
+    Submit { sq: u16, sqe: Sqe },
+    /// Its tail doorbell is written.
+    Doorbell { sq: u16 },
+    Finished(Finished),
+    /// A job has issued its last I/O and has everything back.
+    Ended { thread: u32 },
+}
+
+pub struct Host<S, F = Ftl> {
+    pub(crate) cost: HostCost,
+    pub(crate) kernel: bool,
+    pub(crate) time_slice: Span,
+    pub(crate) drive: DriveInfo,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) threads: Vec<Thread<S>>,
+    pub(crate) block: BlockLayer,
+    pub(crate) pblk: Option<Box<Pblk<F>>>,
+    pub(crate) out: VecDeque<Output>,
+    pub(crate) counters: Counters,
+    pub(crate) stopping: bool,
+    priorities: Vec<QueuePriority>,
+    depth: u32,
+}
+
+type Refusal = (&'static str, String);
+
+fn refuse<T>(key: &'static str, why: impl Into<String>) -> Result<T, Refusal> {
+    Err((key, why.into()))
+}
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// An error names the configuration key and the remedy.
+    pub fn new(
+        stack: &StackConfig,
+        jobs: Vec<(ThreadSpec, S)>,
+        drive: DriveInfo,
+        ftl: Option<(F, FtlCost)>,
+    ) -> Result<Host<S, F>, Refusal> {
+        if !(1..=1024).contains(&stack.cores) {
+            return refuse("cores", "must be 1 to 1024");
+        }
+        if drive.queues == 0 || drive.depth < 2 {
+            return refuse("depth", "the drive must have a queue pair of at least 2 entries");
+        }
+        if stack.queue_depth < 2 {
+            return refuse("queue_depth", "must be at least 2: one slot always stays empty");
+        }
+        if !drive.lba_bytes.is_power_of_two() || drive.lba_bytes < 512 {
+            return refuse("lba_bytes", "must be 512 or a larger power of two");
+        }
+        if stack.max_request < 4096 || !stack.max_request.is_multiple_of(4096) {
+            return refuse("max_request", "must be a multiple of 4096 bytes");
+        }
+        if stack.scheduler == Scheduler::MqDeadline {
+            if stack.scheduler_tags == 0 {
+                return refuse("scheduler_tags", "must be at least 1");
+            }
+            if stack.deadline.fifo_batch == 0 {
+                return refuse("fifo_batch", "must be at least 1");
+            }
+        }
+        if let Some((_, _)) = &ftl {
+            if !stack.kernel {
+                return refuse("kernel", "an FTL on the host needs the kernel: set it to true");
+            }
+            if stack.scheduler != Scheduler::None {
+                return refuse(
+                    "scheduler",
+                    "an FTL on the host presents a bio-based device, which has no scheduler: use none",
+                );
+            }
+            if drive.lba_bytes != 4096 {
+                return refuse("lba_bytes", "an FTL on the host has sectors of 4096 bytes");
+            }
+            if drive.unit_sectors == 0 {
+                return refuse("unit_sectors", "a write unit has at least 1 sector");
+            }
+        }
+
+        let count = jobs.len() as u32;
+        let wanted = match (stack.queues, stack.kernel) {
+            (0, true) => stack.cores,
+            (0, false) => count.max(1),
+            (n, true) => n.min(stack.cores),
+            (n, false) => n.min(count.max(1)),
+        };
+        let queues = wanted.min(drive.queues).min(u32::from(u16::MAX));
+        // Command identifiers have 16 bits, and NO_TAG is one of them.
+        let depth = stack.queue_depth.min(drive.depth).min(65_535);
+        let (map, vectors) = if stack.kernel {
+            map_queues(stack.cores, queues)
+        } else {
+            (vec![0; stack.cores as usize], vec![0; queues as usize])
+        };
+
+        let mut priorities = vec![None; queues as usize];
+        let mut load = vec![0u32; stack.cores as usize];
+        let mut threads = Vec::with_capacity(jobs.len() + 1);
+        for (index, (spec, source)) in jobs.into_iter().enumerate() {
+            if spec.iodepth > 1 << 20 {
+                return refuse("iodepth", "must be at most 1048576");
+            }
+            if let Some(&core) = spec.cpus_allowed.iter().find(|&&c| c >= stack.cores) {
+                let job = &spec.name;
+                return refuse(
+                    "cpus_allowed",
+                    format!("job {job} asks for core {core}, there are {}", stack.cores),
+                );
+            }
+            let q = index % queues as usize;
+            if stack.kernel && spec.priority != QueuePriority::Medium {
+                return refuse(
+                    "priority",
+                    "Linux creates every queue as medium: queue classes need kernel = false",
+                );
+            }
+            if *priorities[q].get_or_insert(spec.priority) != spec.priority {
+                return refuse("priority", "jobs of different classes cannot share a queue");
+            }
+            // The allowed core with the fewest threads, the lowest of equals: round robin.
+            let all: Vec<u32> = (0..stack.cores).collect();
+            let allowed = if spec.cpus_allowed.is_empty() { &all } else { &spec.cpus_allowed };
+            let core = allowed.iter().copied().min_by_key(|&c| (load[c as usize], c)).unwrap_or(0);
+            load[core as usize] += 1;
+            let hctx = if stack.kernel { map[core as usize] } else { q as u16 };
+            threads.push(Thread::new(spec.fixed_up(), Some(source), core, hctx));
+        }
+        let pblk = match ftl {
+            Some((ftl, cost)) => {
+                let core = stack.ftl_core.unwrap_or(stack.cores - 1);
+                if core >= stack.cores {
+                    return refuse("ftl_core", format!("there are {} cores", stack.cores));
+                }
+                let spec = ThreadSpec::new("pblk", Engine::Null, 1);
+                let mut thread = Thread::new(spec, None, core, map[core as usize]);
+                thread.step = Step::Kernel;
+                thread.asleep = Asleep::Actions;
+                threads.push(thread);
+                Some(Box::new(Pblk {
+                    ftl,
+                    cost,
+                    unit_sectors: drive.unit_sectors,
+                    thread: count,
+                    actions: VecDeque::with_capacity(64),
+                    stats: Default::default(),
+                }))
+            }
+            None => None,
+        };
+
+        let max_request = match drive.max_transfer {
+            0 => u64::from(stack.max_request),
+            max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
+        };
+        let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
+        let requests = in_use.min(1 << 16);
+        Ok(Host {
+            cost: stack.cost.clone(),
+            kernel: stack.kernel,
+            time_slice: stack.time_slice,
+            cores: (0..stack.cores).map(|_| Core::new(threads.len())).collect(),
+            threads,
+            block: BlockLayer {
+                nodes: Pool::with_capacity(in_use),
+                requests: Pool::with_capacity(requests),
+                hctxs: vectors.iter().map(|&c| Hctx::new(c, depth, stack.scheduler_tags)).collect(),
+                deadline: (stack.scheduler == Scheduler::MqDeadline && stack.kernel)
+                    .then(|| Deadline::new(&stack.deadline, requests)),
+                max_request,
+                merge: stack.merge,
+            },
+            pblk,
+            out: VecDeque::with_capacity(256),
+            counters: Counters::default(),
+            stopping: false,
+            priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
+            depth,
+            drive,
+        })
+    }
+
+    pub fn queues(&self) -> impl Iterator<Item = QueuePair> + '_ {
+        self.priorities.iter().enumerate().map(|(i, &priority)| QueuePair {
+            sq: i as u16,
+            cq: i as u16,
+            depth: self.depth,
+            priority,
+        })
+    }
+
+    /// The core a job runs on.
+    pub fn core_of(&self, thread: u32) -> u32 {
+        self.threads[thread as usize].core
+    }
+    pub fn ftl(&self) -> Option<&F> {
+        self.pblk.as_ref().map(|p| &p.ftl)
+    }
+    /// For preconditioning before the start.
+    pub fn ftl_mut(&mut self) -> Option<&mut F> {
+        self.pblk.as_mut().map(|p| &mut p.ftl)
+    }
+
+    pub fn start(&mut self, ctx: &mut Ctx) {
+        for core in &mut self.cores {
+            core.idle_since = Some(ctx.now);
+        }
+        for (i, thread) in self.threads.iter().enumerate() {
+            if thread.asleep == Asleep::Start && thread.spec.start < Time::NEVER {
+                ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
+            }
+        }
+        if let Some(pblk) = &mut self.pblk {
+            pblk.ftl.start(ctx);
+            self.pump_ftl(ctx, None);
+        }
+    }
+
+    /// Starts a job whose `start` is `Time::NEVER`.
+    pub fn start_thread(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
+        debug_assert!(self.threads[thread as usize].asleep == Asleep::Start);
+        ctx.at(at, Kind::AppWake, thread);
+    }
+    pub fn source(&self, thread: u32) -> Option<&S> {
+        self.threads.get(thread as usize).and_then(|t| t.source.as_ref())
+    }
+
+    pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
+        match event.kind() {
+            Kind::CoreDone => self.core_done(ctx, event.index()),
+            Kind::AppWake => self.app_wake(ctx, event.index()),
+            Kind::Interrupt => self.interrupt(ctx, event.index() as u16),
+            Kind::FtlTimer => {
+                if let Some(pblk) = &mut self.pblk {
+                    pblk.ftl.on_timer(ctx, event.index());
+                    self.pump_ftl(ctx, None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A completion entry is visible in host memory; with `interrupt` its MSI arrives as well.
+    #[inline]
+    pub fn on_posted(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe, interrupt: bool) {
+        if !self.kernel {
+            return self.direct_posted(ctx, cq, cqe);
+        }
+        let hctx = &mut self.block.hctxs[usize::from(cq)];
+        hctx.entries.push_back(cqe);
+        if hctx.handler == Handler::Running {
+            // nvme_process_cq is still looping: it takes this one up as well.
+            let core = hctx.core;
+            let c = &mut self.cores[core as usize];
+            let at = c.irq_end;
+            c.steal(at, self.cost.completion);
+        } else if interrupt {
+            self.interrupt(ctx, cq);
+        }
+    }
+
+    /// An MSI of this completion queue.
+    pub(crate) fn interrupt(&mut self, ctx: &mut Ctx, cq: u16) {
+        if !self.kernel {
+            return;
+        }
+        let hctx = &mut self.block.hctxs[usize::from(cq)];
+        if hctx.handler == Handler::Off {
+            hctx.handler = Handler::Queued;
+            let core = hctx.core;
+            self.raise(ctx, core, Irq::Vector(cq));
+        }
+    }
+
+    #[inline]
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// No new I/O is issued; what is in flight drains.
+    pub fn stop(&mut self, ctx: &mut Ctx) {
+        self.stopping = true;
+        for t in 0..self.threads.len() as u32 {
+            let thread = &mut self.threads[t as usize];
+            let waits = matches!(thread.asleep, Asleep::Start | Asleep::Timer);
+            if thread.cur_depth == 0 && (waits || !self.kernel) && thread.source.is_some() {
+                thread.asleep = Asleep::Done;
+                self.out.push_back(Output::Ended { thread: t });
+            } else if waits && self.kernel {
+                self.wake(ctx, t, None);
+            }
+        }
+    }
+
+    /// Nothing in flight and nothing left to do.
+    pub fn idle(&self) -> bool {
+        self.threads.iter().all(|t| match t.source {
+            Some(_) => t.asleep == Asleep::Done && t.cur_depth == 0,
+            None => t.asleep == Asleep::Actions,
+        }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.entries.is_empty())
+            && self.out.is_empty()
+    }
+
+    pub fn stats(&self, now: Time) -> HostStats {
+        let mut threads: Vec<_> = self.threads.iter().map(|t| t.stats.clone()).collect();
+        for (stats, thread) in threads.iter_mut().zip(&self.threads) {
+            stats.name = thread.spec.name.clone();
+        }
+        for core in &self.cores {
+            if let Some((t, user, system)) = core.running(now) {
+                threads[t as usize].user += user;
+                threads[t as usize].system += system;
+            }
+        }
+        HostStats {
+            cores: self.cores.iter().map(|c| c.stats_at(now)).collect(),
+            threads,
+            counters: self.counters,
+            pblk: self.pblk.as_ref().map(|p| p.stats),
+        }
+    }
+
+    // Cores.
+
+    /// Puts an event at the end of the work at hand, unless one is pending that early.
+    fn arm(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        let due = c.due();
+        if due < c.armed {
+            c.armed = due;
+            ctx.at(due, Kind::CoreDone, core);
+        }
+    }
+
+    fn core_done(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        if c.armed == ctx.now {
+            c.armed = Time::NEVER;
+        }
+        if c.due() > ctx.now {
+            // An interrupt moved the end of the segment.
+            return self.arm(ctx, core);
+        }
+        if !c.irqs.is_empty() {
+            self.finish_irq(ctx, core);
+        } else if let Some(segment) = c.segment.take() {
+            c.stats.user += segment.user;
+            c.stats.system += segment.system;
+            let preempt = !c.ready.is_empty();
+            let thread = &mut self.threads[segment.thread as usize];
+            thread.stats.user += segment.user;
+            thread.stats.system += segment.system;
+            if preempt && ctx.now.since(thread.slice) >= self.time_slice {
+                thread.stats.involuntary_switches += 1;
+                thread.preempted = true;
+                c.current = None;
+                c.ready.push_back(segment.thread);
+            }
+            if ctx.tracks.is_some() {
+                let t = segment.thread;
+                ctx.slice(Track::Core(core), "thread", segment.begin, ctx.now, IoId(t));
+            }
+            self.run_plan(ctx, segment.thread, segment.split);
+        }
+        self.schedule(ctx, core);
+    }
+
+    /// Gives a core that has no work at hand to the thread that holds it, or to the next one.
+    pub(crate) fn schedule(&mut self, ctx: &mut Ctx, core: u32) {
+        loop {
+            let c = &mut self.cores[core as usize];
+            if c.segment.is_some() || !c.irqs.is_empty() {
+                break;
+            }
+            let t = match c.current {
+                Some(t) => t,
+                None => match c.ready.pop_front() {
+                    Some(t) => {
+                        c.current = Some(t);
+                        let thread = &mut self.threads[t as usize];
+                        thread.slice = ctx.now;
+                        thread.asleep = Asleep::No;
+                        if std::mem::take(&mut thread.preempted) {
+                            thread.pend.lead += self.cost.wake_up.0;
+                        }
+                        self.counters.context_switches += 1;
+                        if c.leave_idle(ctx.now) {
+                            thread.pend.lead += self.cost.idle_exit.0;
+                        }
+                        t
+                    }
+                    None => {
+                        c.idle_since.get_or_insert(ctx.now);
+                        break;
+                    }
+                },
+            };
+            self.run(ctx, t);
+        }
+        self.arm(ctx, core);
+    }
+
+    /// Makes a sleeping thread runnable. `on` is the core the waker runs on; none is a timer.
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx, t: u32, on: Option<u32>) {
+        let thread = &mut self.threads[t as usize];
+        thread.asleep = Asleep::No;
+        thread.pend.lead += self.cost.wake_up.0;
+        let core = thread.core;
+        match on {
+            Some(from) if from == core => self.cores[core as usize].ready.push_back(t),
+            Some(_) => {
+                self.counters.ipis += 1;
+                self.raise(ctx, core, Irq::Ipi(t));
+            }
+            None => {
+                self.cores[core as usize].ready.push_back(t);
+                self.schedule(ctx, core);
+            }
+        }
+    }
+
+    /// Interrupt work for a core.
+    pub(crate) fn raise(&mut self, ctx: &mut Ctx, core: u32, irq: Irq) {
+        let c = &mut self.cores[core as usize];
+        c.irqs.push_back(irq);
+        if c.irqs.len() == 1 {
+            self.start_irq(ctx, core);
+            self.arm(ctx, core);
+        }
+    }
+
+    fn start_irq(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        let mut span = match c.irqs[0] {
+            Irq::Vector(cq) => {
+                let hctx = &mut self.block.hctxs[usize::from(cq)];
+                hctx.handler = Handler::Running;
+                self.counters.interrupts += 1;
+                self.cost.interrupt_entry
+                    + self.cost.interrupt
+                    + self.cost.completion * hctx.entries.len() as u64
+            }
+            Irq::Ipi(_) => self.cost.ipi,
+            Irq::Dispatch(rq) => match self.block.requests[rq].purpose {
+                Purpose::Flush => self.cost.doorbell,
+                _ => self.cost.dma_map + self.cost.doorbell,
+            },
+        };
+        if c.leave_idle(ctx.now) {
+            span += self.cost.idle_exit;
+        }
+        c.irq_begin = ctx.now;
+        c.irq_end = ctx.now;
+        c.steal(ctx.now, span);
+    }
+
+    fn finish_irq(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        // It stays at the front until its effects are out, so that what they raise queues up.
+        let Some(&irq) = c.irqs.front() else { return };
+        let begin = c.irq_begin;
+        if ctx.tracks.is_some() {
+            ctx.slice(Track::Core(core), "interrupt", begin, ctx.now, IoId::NONE);
+        }
+        match irq {
+            Irq::Vector(cq) => {
+                self.block.hctxs[usize::from(cq)].handler = Handler::Off;
+                while let Some(cqe) = self.block.hctxs[usize::from(cq)].entries.pop_front() {
+                    self.reap(ctx, cq, cqe, core, begin);
+                }
+            }
+            Irq::Ipi(t) => {
+                let thread = &self.threads[t as usize];
+                debug_assert_eq!(thread.core, core);
+                self.cores[core as usize].ready.push_back(t);
+            }
+            Irq::Dispatch(rq) => {
+                self.mark_request(ctx, rq, Layer::Block, Why::Tag, core, begin);
+                self.issue(ctx, rq, core);
+            }
+        }
+        let c = &mut self.cores[core as usize];
+        c.irqs.pop_front();
+        if !c.irqs.is_empty() {
+            self.start_irq(ctx, core);
+        }
+    }
+
+    fn app_wake(&mut self, ctx: &mut Ctx, t: u32) {
+        let thread = &mut self.threads[t as usize];
+        if thread.timer == ctx.now {
+            thread.timer = Time::NEVER;
+        }
+        if !self.kernel {
+            if thread.asleep != Asleep::Done {
+                self.direct_fill(ctx, t);
+            }
+        } else if matches!(thread.asleep, Asleep::Start | Asleep::Timer) {
+            if thread.asleep == Asleep::Start {
+                // The start of a job is no wake-up of one that runs.
+                thread.asleep = Asleep::No;
+                let core = thread.core;
+                self.cores[core as usize].ready.push_back(t);
+                self.schedule(ctx, core);
+            } else if thread.timer_at <= ctx.now {
+                self.wake(ctx, t, None);
+            }
+        }
+    }
+
+    /// A new node for an I/O.
+    pub(crate) fn new_node(&mut self, t: u32, ddir: Ddir, offset: u64, len: u32) -> u32 {
+        self.block.nodes.insert(Node {
+            life: IoId::NONE,
+            parent: NONE,
+            pending: 1,
+            next: NONE,
+            thread: t,
+            ddir,
+            ok: true,
+            len,
+            offset,
+            issued: Time::ZERO,
+            submitted: Time::ZERO,
+        })
+    }
+
+    /// Whether the kernel takes the I/O: O_DIRECT wants whole logical blocks, inside the device.
+    pub(crate) fn valid(&self, ddir: Ddir, offset: u64, len: u32) -> bool {
+        let lba = u64::from(self.drive.lba_bytes);
+        ddir.is_sync()
+            || len > 0
+                && offset.is_multiple_of(lba)
+                && u64::from(len).is_multiple_of(lba)
+                && offset.checked_add(u64::from(len)).is_some_and(|end| end <= self.drive.bytes)
+    }
+
+    /// Parts of a data I/O: bios of at most 1 MiB, each split at `max_request`.
+    pub(crate) fn parts(&self, len: u32) -> u32 {
+        let max = self.block.max_request;
+        let len = u64::from(len);
+        if len <= max && len <= crate::blkmq::BIO_BYTES {
+            return 1;
+        }
+        let whole = len / crate::blkmq::BIO_BYTES;
+        let rest = len % crate::blkmq::BIO_BYTES;
+        (whole * crate::blkmq::BIO_BYTES.div_ceil(max) + rest.div_ceil(max)) as u32
+    }
+
+    /// A child node of `node` and its life, which begins where the parent's has got to.
+    pub(crate) fn child(&mut self, node: u32, offset: u64, len: u32) -> u32 {
+        let parent = self.block.nodes[node];
+        self.block.nodes.insert(Node {
+            life: IoId::NONE,
+            parent: node,
+            pending: 1,
+            next: NONE,
+            offset,
+            len,
+            ..parent
+        })
+    }
+
+    /// A part, or the whole, is complete: joins it with its siblings. `on` is the core at work.
+    pub(crate) fn node_done(&mut self, ctx: &mut Ctx, mut n: u32, ok: bool, on: Option<u32>) {
+        self.block.nodes[n].ok &= ok;
+        loop {
+            let node = &mut self.block.nodes[n];
+            node.pending -= 1;
+            if node.pending > 0 {
+                return;
+            }
+            if node.parent == NONE {
+                return self.io_done(ctx, n, on);
+            }
+            let (parent, life, ok) = (node.parent, node.life, node.ok);
+            self.block.nodes.remove(n);
+            let up = &mut self.block.nodes[parent];
+            up.ok &= ok;
+            if up.pending == 1 {
+                ctx.lives.absorb(up.life, life);
+            } else {
+                ctx.lives.end(life);
+            }
+            n = parent;
+        }
+    }
+
+    fn io_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
+        let node = self.block.nodes[n];
+        let t = node.thread;
+        if !self.kernel {
+            self.finish_io(ctx, n, 0, 0);
+            self.direct_fill(ctx, t);
+            return;
+        }
+        let thread = &mut self.threads[t as usize];
+        let is_aio = thread.spec.engine == Engine::Libaio
+            && matches!(node.ddir, Ddir::Read | Ddir::Write);
+        let sleeping = if is_aio {
+            thread.ring.push_back(n);
+            matches!(thread.asleep, Asleep::Events | Asleep::Timer)
+        } else {
+            thread.asleep == Asleep::Call
+        };
+        if sleeping {
+            self.wake(ctx, t, on);
+        }
+    }
+
+    /// The application has its I/O back: `wake` and `work` nanoseconds ended just now.
+    pub(crate) fn finish_io(&mut self, ctx: &mut Ctx, n: u32, wake: u64, work: u64) {
+        let node = self.block.nodes[n];
+        self.block.nodes.remove(n);
+        let t = node.thread;
+        let thread = &mut self.threads[t as usize];
+        let (now, core) = (ctx.now, thread.core);
+        ctx.mark(
+            node.life,
+            Layer::Completion,
+            Why::CoreBusy,
+            core,
+            Time(now.0.saturating_sub(wake + work)),
+        );
+        let woken = Time(now.0.saturating_sub(work));
+        ctx.mark(node.life, Layer::Completion, Why::WakeUp, core, woken);
+        ctx.mark(node.life, Layer::Completion, Why::Work, core, now);
+        if ctx.tracks.is_some() {
+            ctx.slice(Track::Job(t), node.ddir.name(), node.issued, now, node.life);
+        }
+        thread.cur_depth -= 1;
+        if let Some(source) = &mut thread.source {
+            let latency = now.since(node.issued);
+            source.finished(node.ddir, node.len, node.ok, latency, now);
+        }
+        if !node.ok {
+            self.counters.errors += 1;
+            thread.failed |= !thread.spec.continue_on_error;
+        }
+        self.out.push_back(Output::Finished(Finished {
+            thread: t,
+            ddir: node.ddir,
+            offset: node.offset,
+            len: node.len,
+            issued: node.issued,
+            submitted: node.submitted,
+            completed: now,
+            ok: node.ok,
+            io: node.life,
+        }));
+    }
+
+    /// Hands a freed hardware tag to who waits for one, or puts it back.
+    pub(crate) fn put_driver_tag(&mut self, ctx: &mut Ctx, h: u16, tag: u16, on: u32) {
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        hctx.by_tag[usize::from(tag)] = NONE;
+        if self.block.deadline.is_some() {
+            hctx.tags.push(tag);
+            // blk_mq_sched_restart.
+            while let Some(rq) = self.block.next_dispatch(h, ctx.now) {
+                self.raise(ctx, on, Irq::Dispatch(rq));
+            }
+        } else if let Some(t) = hctx.waiters.pop_front() {
+            self.threads[t as usize].granted = tag;
+            self.wake(ctx, t, Some(on));
+        } else {
+            hctx.tags.push(tag);
+        }
+    }
+
+    pub(crate) fn put_sched_tag(&mut self, ctx: &mut Ctx, h: u16, on: u32) {
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        match hctx.waiters.pop_front() {
+            Some(t) => {
+                debug_assert_eq!(self.threads[t as usize].granted, NO_TAG);
+                self.wake(ctx, t, Some(on));
+            }
+            None => hctx.sched_free += 1,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! pblk: the FTL on the host above an open-channel drive. A bio-based block device, so bios are
+//! neither merged nor scheduled before it.
+//!
+//! - A read is translated by the submitting thread. Sectors in the write buffer are copied there;
+//!   the others become vector reads, which the driver takes as one request.
+//! - A write is copied into the buffer by the submitting thread and ends there, unless the buffer
+//!   or the rate limiter holds it back, or it must be durable.
+//! - Programs, erases and the FTL's own reads are issued by one kernel thread on a core of its own,
+//!   in the order the FTL asked for them. Linux has a writer and several garbage-collection
+//!   threads; one keeps the order that the FTL relies on.
+//! - Completions enter the FTL from the interrupt handler.
+//!
+//! The costs are those of `FtlConfig::cost`.
+
+use crate::stats::PblkStats;
+use std::collections::VecDeque;
+use wordline_base::{Ctx, Lpn};
+use wordline_ftl::config::FtlCost;
+use wordline_ftl::{Action, Ftl, Piece, Source};
+use wordline_nand::{Outcome, Ppa};
+
+/// What pblk needs of an FTL; [`Ftl`] is one.
+pub trait Translate {
+    fn sectors(&self) -> u64;
+    fn start(&mut self, ctx: &mut Ctx);
+    fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
+    fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
+    fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa);
+    fn write(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32);
+    fn flush(&mut self, ctx: &mut Ctx, tag: u32);
+    fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32);
+    fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome);
+    fn on_timer(&mut self, ctx: &mut Ctx, index: u32);
+    fn poll(&mut self) -> Option<Action>;
+}
+
+impl Translate for Ftl {
+    fn sectors(&self) -> u64 {
+        Ftl::sectors(self)
+    }
+    fn start(&mut self, ctx: &mut Ctx) {
+        Ftl::start(self, ctx);
+    }
+    fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
+        Ftl::read(self, ctx, lpn, sectors, out);
+    }
+    fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64 {
+        Ftl::digest(self, ppa, lpn, sectors)
+    }
+    fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa) {
+        Ftl::read_done(self, ctx, ppa);
+    }
+    fn write(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
+        // Direct writes carry no FUA: that is the file system's or O_DSYNC's to ask for.
+        Ftl::write(self, ctx, tag, lpn, sectors, false, Source::Host);
+    }
+    fn flush(&mut self, ctx: &mut Ctx, tag: u32) {
+        Ftl::flush(self, ctx, tag);
+    }
+    fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
+        Ftl::trim(self, ctx, tag, lpn, sectors);
+    }
+    fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
+        Ftl::on_done(self, ctx, op, outcome);
+    }
+    fn on_timer(&mut self, ctx: &mut Ctx, index: u32) {
+        Ftl::on_timer(self, ctx, index);
+    }
+    fn poll(&mut self) -> Option<Action> {
+        Ftl::poll(self)
+    }
+}
+
+pub(crate) struct Pblk<F> {
+    pub ftl: F,
+    pub cost: FtlCost,
+    /// Sectors of a write unit, what a program command carries.
+    pub unit_sectors: u32,
+    /// The kernel thread, and what it has still to issue.
+    pub thread: u32,
+    pub actions: VecDeque<Action>,
+    pub stats: PblkStats,
+}
+
+/// Compares digests with the stamps' counter of wrong look-ups, which takes 32-bit values.
+pub(crate) fn check(ctx: &mut Ctx, lpn: Lpn, got: u64, expected: u64) {
+    let fold = |d: u64| (d ^ d >> 32) as u32;
+    let (g, mut e) = (fold(got), fold(expected));
+    if got != expected && g == e {
+        e = !g;
+    }
+    ctx.stamps.check(lpn, g, e);
+}

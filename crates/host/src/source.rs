@@ -1,0 +1,95 @@
+//! What a job is to the host: its shape ([`ThreadSpec`]) and where its I/Os come from ([`Source`]).
+
+use crate::config::Engine;
+use wordline_base::{Ddir, Span, Time};
+use wordline_nvme::QueuePriority;
+
+/// What a source wants done now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    Io {
+        ddir: Ddir,
+        offset: u64,
+        len: u32,
+    },
+    /// Nothing before `at`: ask again then, or earlier when an I/O completes. With `quiesce` the
+    /// job first waits for everything it has in flight (`io_u_quiesce`: fio does so before it
+    /// sleeps for `rate` or `thinktime`); a timed trace does not.
+    NotBefore {
+        at: Time,
+        quiesce: bool,
+    },
+    /// Nothing until one of the job's I/Os is reaped.
+    WhenReaped,
+    /// With nothing in flight: burn the processor until `spin_until`, then sleep until `until`.
+    Pause {
+        spin_until: Time,
+        until: Time,
+    },
+    Done,
+}
+
+/// A stream of I/Os. It is asked when the job has room for one more, and never before the job
+/// really could issue it, so that a closed loop follows the completions.
+pub trait Source {
+    fn next(&mut self, now: Time) -> Next;
+    /// An I/O of this source was reaped.
+    fn finished(&mut self, _ddir: Ddir, _len: u32, _ok: bool, _latency: Span, _now: Time) {}
+}
+
+/// A job thread, in fio's words.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ThreadSpec {
+    pub name: String,
+    pub engine: Engine,
+    pub iodepth: u32,
+    /// iocbs gathered for one io_submit; 0 is `iodepth`.
+    pub iodepth_batch: u32,
+    /// 0 polls io_getevents without waiting in the kernel.
+    pub iodepth_batch_complete_min: u32,
+    pub iodepth_batch_complete_max: u32,
+    /// Once full, reap until no more than this many are queued; 0 is `iodepth`.
+    pub iodepth_low: u32,
+    /// `Time::NEVER`: when [`crate::Host::start_thread`] says so.
+    pub start: Time,
+    /// Cores it may run on; empty is all.
+    pub cpus_allowed: Vec<u32>,
+    /// The class of its own submission queue; only `kernel = false` gives a job one.
+    pub priority: QueuePriority,
+    /// Go on after a failed I/O. fio's default is to stop the job.
+    pub continue_on_error: bool,
+}
+
+impl ThreadSpec {
+    /// fio's defaults.
+    pub fn new(name: &str, engine: Engine, iodepth: u32) -> ThreadSpec {
+        ThreadSpec {
+            name: name.to_string(),
+            engine,
+            iodepth,
+            iodepth_batch: 1,
+            iodepth_batch_complete_min: 1,
+            iodepth_batch_complete_max: 1,
+            iodepth_low: 0,
+            start: Time::ZERO,
+            cpus_allowed: Vec::new(),
+            priority: QueuePriority::Medium,
+            continue_on_error: false,
+        }
+    }
+
+    /// What fio's `fixup_options` makes of the depths.
+    pub(crate) fn fixed_up(mut self) -> ThreadSpec {
+        self.iodepth = self.iodepth.max(1);
+        if self.iodepth_low == 0 || self.iodepth_low > self.iodepth {
+            self.iodepth_low = self.iodepth;
+        }
+        if self.iodepth_batch == 0 || self.iodepth_batch > self.iodepth {
+            self.iodepth_batch = self.iodepth;
+        }
+        self.iodepth_batch_complete_min = self.iodepth_batch_complete_min.min(self.iodepth);
+        self.iodepth_batch_complete_max =
+            self.iodepth_batch_complete_max.max(self.iodepth_batch_complete_min);
+        self
+    }
+}

@@ -1,0 +1,115 @@
+//! What the host counts.
+
+use serde::Serialize;
+
+/// Where a core's time went, in nanoseconds. The four sum to the elapsed time.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct CoreStats {
+    pub user: u64,
+    pub system: u64,
+    /// Interrupt handlers, with the exit from idle they began with.
+    pub irq: u64,
+    pub idle: u64,
+}
+
+/// fio's depth distributions: buckets 1, 2, 4, 8, 16, 32, >=64 for the level, and 0, 4, 8, 16, 32,
+/// 64, >64 for calls.
+pub const DEPTH_BUCKETS: usize = 7;
+
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct ThreadStats {
+    pub name: String,
+    /// Nanoseconds in user mode (usr_cpu) and in the kernel (sys_cpu).
+    pub user: u64,
+    pub system: u64,
+    /// Sleeps, and losses of the core at the end of a time slice: fio's ctx is their sum.
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+    pub iodepth_level: [u64; DEPTH_BUCKETS],
+    pub iodepth_submit: [u64; DEPTH_BUCKETS],
+    pub iodepth_complete: [u64; DEPTH_BUCKETS],
+    /// io_submit and io_getevents calls.
+    pub submit_calls: u64,
+    pub complete_calls: u64,
+    /// I/Os issued, by fio's data direction.
+    pub issued: [u64; 5],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Counters {
+    pub interrupts: u64,
+    /// Completions reaped by them.
+    pub completions: u64,
+    pub ipis: u64,
+    pub context_switches: u64,
+    /// Commands sent to the drive.
+    pub requests: u64,
+    pub back_merges: u64,
+    pub front_merges: u64,
+    /// Requests merged with a neighbouring request in the scheduler.
+    pub request_merges: u64,
+    pub plug_flushes: u64,
+    /// Submitters that slept for a tag.
+    pub tag_waits: u64,
+    /// I/Os that became several requests.
+    pub splits: u64,
+    /// Flushes that shared a command with another.
+    pub shared_flushes: u64,
+    /// I/Os that failed.
+    pub errors: u64,
+}
+
+/// The block device an FTL on the host presents.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct PblkStats {
+    pub read_bios: u64,
+    pub write_bios: u64,
+    pub flushes: u64,
+    pub trims: u64,
+    /// Sectors read from the write buffer, from flash, and never written.
+    pub buffer_sectors: u64,
+    pub flash_sectors: u64,
+    pub unmapped_sectors: u64,
+    /// Flash reads of applications.
+    pub flash_reads: u64,
+    /// Writes that waited for buffer space.
+    pub write_waits: u64,
+    pub programs: u64,
+    pub erases: u64,
+    /// Flash reads of the FTL's own.
+    pub background_reads: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct HostStats {
+    pub cores: Vec<CoreStats>,
+    pub threads: Vec<ThreadStats>,
+    pub counters: Counters,
+    pub pblk: Option<PblkStats>,
+}
+
+/// fio's `io_u_mark_depth`.
+pub(crate) fn level_bucket(depth: u32) -> usize {
+    match depth {
+        0..=1 => 0,
+        2..=3 => 1,
+        4..=7 => 2,
+        8..=15 => 3,
+        16..=31 => 4,
+        32..=63 => 5,
+        _ => 6,
+    }
+}
+
+/// fio's `__io_u_mark_map`.
+pub(crate) fn call_bucket(n: u32) -> usize {
+    match n {
+        0 => 0,
+        1..=4 => 1,
+        5..=8 => 2,
+        9..=16 => 3,
+        17..=32 => 4,
+        33..=64 => 5,
+        _ => 6,
+    }
+}

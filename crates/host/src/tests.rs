@@ -1,0 +1,919 @@
+//! The whole host against a fake drive.
+
+use crate::config::{DeadlineConfig, HostCost};
+use crate::*;
+use std::collections::BTreeMap;
+use wordline_base::event::Event;
+use wordline_base::{Ctx, Ddir, Kind, Layer, Life, Rng, Span, Time, Why};
+use wordline_ftl::Ftl;
+use wordline_nvme::{Cqe, Opcode, Sqe, Status};
+
+const US: u64 = 1_000;
+
+/// hoststack.md section 2, i7-8700: S_sub 1.7 us, S_int 2.8 us, libaio 0.8 us more.
+pub fn i7_8700() -> HostCost {
+    HostCost {
+        application: Span(0),
+        crossing: Span(150),
+        syscall: Span(550),
+        aio_submit: Span(350),
+        aio_getevents: Span(300),
+        bio: Span(250),
+        bio_page: Span(40),
+        block: Span(400),
+        scheduler: Span(300),
+        dma_map: Span(200),
+        doorbell: Span(150),
+        interrupt_entry: Span(500),
+        interrupt: Span(400),
+        completion: Span(300),
+        wake_up: Span(1300),
+        ipi: Span(700),
+        idle_exit: Span(0),
+        finish: Span(300),
+    }
+}
+
+pub fn stack(cores: u32) -> StackConfig {
+    StackConfig {
+        engine: Engine::Libaio,
+        kernel: true,
+        cores,
+        queues: 0,
+        queue_depth: 1024,
+        scheduler: Scheduler::None,
+        scheduler_tags: 256,
+        max_request: 128 << 10,
+        merge: true,
+        time_slice: Span::from_ms(3),
+        ftl_core: None,
+        deadline: DeadlineConfig::default(),
+        cost: i7_8700(),
+    }
+}
+
+pub fn drive() -> DriveInfo {
+    DriveInfo {
+        bytes: 1 << 30,
+        lba_bytes: 512,
+        queues: 128,
+        depth: 1024,
+        max_transfer: 0,
+        volatile_cache: true,
+        unit_sectors: 16,
+    }
+}
+
+pub struct List {
+    items: Vec<Next>,
+    at: usize,
+    repeat: bool,
+    pub done: u64,
+}
+
+impl Source for List {
+    #[inline]
+    fn next(&mut self, now: Time) -> Next {
+        if self.at == self.items.len() {
+            if !self.repeat {
+                return Next::Done;
+            }
+            self.at = 0;
+        }
+        let next = self.items[self.at];
+        if let Next::NotBefore { at, .. } = next
+            && now < at
+        {
+            return next;
+        }
+        self.at += 1;
+        if matches!(next, Next::NotBefore { .. }) { self.next(now) } else { next }
+    }
+    fn finished(&mut self, _: Ddir, _: u32, _: bool, _: Time) {
+        self.done += 1;
+    }
+}
+
+pub fn io(ddir: Ddir, offset: u64, len: u32) -> Next {
+    Next::Io { ddir, offset, len }
+}
+pub fn list(items: Vec<Next>) -> List {
+    List { items, at: 0, repeat: false, done: 0 }
+}
+pub fn forever(items: Vec<Next>) -> List {
+    List { items, at: 0, repeat: true, done: 0 }
+}
+fn reads(n: u64) -> Vec<Next> {
+    (0..n).map(|i| io(Ddir::Read, (i * 7919 % 200_000) * 4096, 4096)).collect()
+}
+
+type Latency = Box<dyn FnMut(&Sqe, Time) -> Time>;
+
+/// A drive that answers each command at the time a closure says.
+pub struct World<S, F = Ftl> {
+    pub host: Host<S, F>,
+    pub ctx: Ctx,
+    commands: Vec<Option<(u16, Sqe)>>,
+    free: Vec<u32>,
+    latency: Latency,
+    pub status: Box<dyn FnMut(&Sqe) -> Status>,
+    /// MSI for every n-th completion of the drive.
+    pub coalesce: u32,
+    posted: u32,
+    pub finished: Vec<(Finished, Life)>,
+    pub keep: bool,
+    pub count: u64,
+    pub log: Vec<(Time, Sqe)>,
+    pub log_on: bool,
+    at_drive: BTreeMap<(u16, u16), ()>,
+    check: bool,
+}
+
+impl<S: Source, F: Translate> World<S, F> {
+    pub fn with_ftl(
+        stack: &StackConfig,
+        drive: DriveInfo,
+        jobs: Vec<(ThreadSpec, S)>,
+        ftl: Option<(F, wordline_ftl::config::FtlCost)>,
+        latency: Latency,
+    ) -> World<S, F> {
+        let mut world = World {
+            host: Host::new(stack, jobs, drive, ftl).unwrap(),
+            ctx: Ctx::new(),
+            commands: Vec::new(),
+            free: Vec::new(),
+            latency,
+            status: Box::new(|_| Status::Success),
+            coalesce: 1,
+            posted: 0,
+            finished: Vec::new(),
+            keep: true,
+            count: 0,
+            log: Vec::new(),
+            log_on: true,
+            at_drive: BTreeMap::new(),
+            check: true,
+        };
+        world.host.start(&mut world.ctx);
+        world.drain();
+        world
+    }
+
+    fn drain(&mut self) {
+        while let Some(out) = self.host.poll() {
+            match out {
+                Output::Submit { sq, sqe } => {
+                    if self.check {
+                        let fresh = self.at_drive.insert((sq, sqe.cid), ()).is_none();
+                        assert!(fresh, "identifier {} of queue {sq} is in use", sqe.cid);
+                    }
+                    if self.log_on {
+                        self.log.push((self.ctx.now, sqe));
+                    }
+                    let at = (self.latency)(&sqe, self.ctx.now);
+                    let slot = match self.free.pop() {
+                        Some(slot) => slot,
+                        None => {
+                            self.commands.push(None);
+                            self.commands.len() as u32 - 1
+                        }
+                    };
+                    self.commands[slot as usize] = Some((sq, sqe));
+                    self.ctx.at(at, Kind::Posted, slot);
+                }
+                Output::Doorbell { .. } => {}
+                Output::Finished(f) => {
+                    self.count += 1;
+                    let life = self.ctx.lives.end(f.io);
+                    if self.check {
+                        assert_eq!(life.begin, f.issued);
+                        assert_eq!(life.end, f.completed);
+                        assert!(f.issued <= f.submitted && f.submitted <= f.completed);
+                        assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+                    }
+                    if self.keep {
+                        self.finished.push((f, life));
+                    }
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        if event.kind() == Kind::Posted {
+            let (sq, sqe) = self.commands[event.index() as usize].take().unwrap();
+            self.free.push(event.index());
+            if self.check {
+                self.at_drive.remove(&(sq, sqe.cid)).unwrap();
+            }
+            self.ctx.mark(sqe.io, Layer::Nand, Why::Read, 0, self.ctx.now);
+            let status = (self.status)(&sqe);
+            let cqe = Cqe { sq, cid: sqe.cid, sq_head: 0, status, phase: true };
+            self.posted += 1;
+            let last = self.commands.len() == self.free.len();
+            let interrupt = self.posted.is_multiple_of(self.coalesce) || last;
+            self.host.on_posted(&mut self.ctx, sq, cqe, interrupt);
+        } else {
+            self.host.on_event(&mut self.ctx, event);
+        }
+        self.drain();
+    }
+
+    /// Runs until `end` or until nothing is pending.
+    pub fn run_to(&mut self, end: Time) {
+        while let Some(at) = self.ctx.queue.next_time()
+            && at <= end
+        {
+            let (now, event) = self.ctx.queue.pop().unwrap();
+            self.ctx.now = now;
+            self.event(event);
+        }
+        if end < Time::NEVER {
+            self.ctx.now = end;
+        }
+    }
+    pub fn run(&mut self) {
+        self.run_to(Time::NEVER);
+    }
+    pub fn stop(&mut self) {
+        self.host.stop(&mut self.ctx);
+        self.drain();
+        self.run();
+        self.check_drained();
+    }
+
+    /// Nothing left anywhere, and every core's time accounted for.
+    fn check_drained(&self) {
+        assert!(self.host.idle());
+        assert_eq!(self.ctx.lives.in_flight(), 0);
+        assert_eq!(self.host.block.nodes.len(), 0);
+        assert_eq!(self.host.block.requests.len(), 0);
+        let now = self.ctx.now;
+        for core in self.host.stats(now).cores {
+            assert_eq!(core.user + core.system + core.irq + core.idle, now.0, "{core:?}");
+        }
+        let c = self.host.counters;
+        assert_eq!(c.requests, c.completions);
+    }
+}
+
+pub fn fixed(span: u64) -> Latency {
+    Box::new(move |_, now| now + Span(span))
+}
+
+fn world(stack: &StackConfig, jobs: Vec<(ThreadSpec, List)>, latency: Latency) -> World<List> {
+    World::with_ftl(stack, drive(), jobs, None, latency)
+}
+
+fn spec(engine: Engine, iodepth: u32) -> ThreadSpec {
+    ThreadSpec::new("job", engine, iodepth)
+}
+
+fn spent(life: &Life, layer: Layer) -> u64 {
+    life.spent()[layer as usize]
+}
+
+#[test]
+fn a_pvsync2_read_costs_the_sum_of_its_stages() {
+    let job = (spec(Engine::Pvsync2, 1), list(reads(100)));
+    let mut w = world(&stack(1), vec![job], fixed(7_300));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.finished.len(), 100);
+    for (f, life) in &w.finished {
+        assert_eq!(f.completed.since(f.issued).0, 11_800);
+        assert_eq!(f.submitted, f.issued);
+        assert_eq!(spent(life, Layer::Syscall), 700);
+        assert_eq!(spent(life, Layer::Block), 650);
+        assert_eq!(spent(life, Layer::Driver), 350);
+        assert_eq!(spent(life, Layer::Nand), 7_300);
+        assert_eq!(spent(life, Layer::Completion), 2_800);
+        assert_eq!(life.steps().len(), 7, "{:?}", life.steps());
+    }
+    // Application time lowers the rate and is no latency.
+    assert_eq!(w.ctx.now.0, 100 * 11_800);
+    let mut config = stack(1);
+    config.cost.application = Span(1_000);
+    let mut w = world(&config, vec![(spec(Engine::Pvsync2, 1), list(reads(100)))], fixed(7_300));
+    w.run();
+    assert!(w.finished.iter().all(|(f, _)| f.completed.since(f.issued).0 == 11_800));
+    assert_eq!(w.ctx.now.0, 100 * 12_800);
+    let stats = w.host.stats(w.ctx.now);
+    assert_eq!(stats.threads[0].user, 100 * 1_000);
+    assert_eq!(stats.threads[0].voluntary_switches, 101);
+    assert_eq!(stats.counters.interrupts, 100);
+}
+
+#[test]
+fn leaving_idle_costs_once_an_interrupt() {
+    let mut config = stack(1);
+    config.cost.idle_exit = Span(1_000);
+    let mut w = world(&config, vec![(spec(Engine::Pvsync2, 1), list(reads(10)))], fixed(7_300));
+    w.run();
+    w.check_drained();
+    assert!(w.finished[1..].iter().all(|(f, _)| f.completed.since(f.issued).0 == 12_800));
+}
+
+#[test]
+fn libaio_at_depth_one_adds_its_crossings() {
+    let job = (spec(Engine::Libaio, 1), list(reads(100)));
+    let mut w = world(&stack(1), vec![job], fixed(7_300));
+    w.run();
+    w.check_drained();
+    for (f, _) in &w.finished {
+        assert_eq!(f.completed.since(f.issued).0, 12_600);
+        assert_eq!(f.submitted.since(f.issued).0, 2_050);
+    }
+    let s = &w.host.stats(w.ctx.now).threads[0];
+    assert_eq!((s.iodepth_level[0], s.iodepth_submit[1], s.iodepth_complete[1]), (100, 100, 100));
+}
+
+#[test]
+fn throughput_is_the_lesser_of_processor_and_device() {
+    // A fast drive: the core is the limit, with io_submit 2.05 us, io_getevents 0.75 us and the
+    // interrupt 1.2 us.
+    let mut w =
+        world(&stack(1), vec![(spec(Engine::Libaio, 32), forever(reads(64)))], fixed(7_300));
+    w.keep = false;
+    w.log_on = false;
+    w.run_to(Time(20_000 * US));
+    let stats = w.host.stats(w.ctx.now);
+    let rate = w.count as f64 / 0.02;
+    let per_io = 1e9 / rate;
+    assert!((3_950.0..4_050.0).contains(&per_io), "{per_io}");
+    let c = stats.cores[0];
+    assert!(c.idle < w.ctx.now.0 / 500, "{c:?}");
+    assert_eq!(c.user + c.system + c.irq + c.idle, w.ctx.now.0);
+    // What fio prints as IO depths: 32=100 %, submit and complete 4=100 %.
+    assert!(stats.threads[0].iodepth_level[5] > w.count - 40);
+    w.stop();
+
+    // A slow drive: 32 in flight over its latency (Little's law), the core mostly idle.
+    let mut w =
+        world(&stack(1), vec![(spec(Engine::Libaio, 32), forever(reads(64)))], fixed(1_000_000));
+    w.run_to(Time(500_000 * US));
+    let n = w.finished.len() as u64;
+    let mean = w.finished.iter().map(|(f, _)| f.completed.since(f.issued).0).sum::<u64>() / n;
+    let in_flight = mean as f64 * n as f64 / w.ctx.now.0 as f64;
+    assert!((31.0..32.01).contains(&in_flight), "{in_flight}");
+    assert!((1_000_000..1_100_000).contains(&mean), "{mean}");
+    w.stop();
+}
+
+#[test]
+fn completions_share_interrupts() {
+    // 32 commands that end together: one interrupt takes them all.
+    let latency = Box::new(|_: &Sqe, now: Time| Time((now.0 / 1_000_000 + 1) * 1_000_000));
+    let mut s = spec(Engine::Libaio, 32);
+    s.iodepth_batch_complete_max = 32;
+    let mut w = world(&stack(1), vec![(s, list(reads(320)))], latency);
+    w.run();
+    w.check_drained();
+    let c = w.host.counters;
+    assert_eq!((c.completions, c.interrupts), (320, 10));
+}
+
+#[test]
+fn interrupts_push_back_what_they_interrupt() {
+    // Two jobs on one core: one computes for 50 us an I/O, the other's interrupts come meanwhile.
+    let mut config = stack(1);
+    config.cost.application = Span(50_000);
+    let jobs = vec![
+        (spec(Engine::Pvsync2, 1), list(reads(50))),
+        (spec(Engine::Pvsync2, 1), list(reads(50))),
+    ];
+    let mut w = world(&config, jobs, fixed(7_300));
+    w.run();
+    w.check_drained();
+    let s = w.host.stats(w.ctx.now);
+    assert_eq!(s.cores[0].irq, 100 * 1_200);
+    assert_eq!(s.cores[0].user, 100 * 50_000);
+    assert_eq!(w.finished.len(), 100);
+    // Alone the latency is 11.8 us; sharing the core adds waiting for the other's computation.
+    let busy: u64 = w
+        .finished
+        .iter()
+        .flat_map(|(_, l)| l.steps().iter().filter(|s| s.why == Why::CoreBusy))
+        .count() as u64;
+    assert!(busy > 50, "{busy}");
+}
+
+#[test]
+fn two_threads_share_a_core_by_time_slices() {
+    let mut config = stack(1);
+    config.time_slice = Span::from_us(100);
+    let jobs = (0..2).map(|_| (spec(Engine::Libaio, 64), forever(reads(64)))).collect();
+    let mut w = world(&config, jobs, fixed(3_000));
+    w.run_to(Time(50_000 * US));
+    let mut counts = [0u64; 2];
+    for (f, _) in &w.finished {
+        counts[f.thread as usize] += 1;
+    }
+    let share = counts[0] as f64 / (counts[0] + counts[1]) as f64;
+    assert!((0.45..0.55).contains(&share), "{counts:?}");
+    let s = w.host.stats(w.ctx.now);
+    assert!(s.threads[0].involuntary_switches > 50);
+    w.stop();
+}
+
+#[test]
+fn each_core_has_a_queue_and_threads_spread() {
+    let jobs = (0..8).map(|_| (spec(Engine::Libaio, 4), list(reads(50)))).collect();
+    let mut w = world(&stack(4), jobs, fixed(50_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.host.queues().count(), 4);
+    assert_eq!((0..8).map(|t| w.host.core_of(t)).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1, 2, 3]);
+    assert_eq!(w.host.counters.ipis, 0);
+    assert_eq!(w.finished.len(), 400);
+}
+
+#[test]
+fn a_completion_on_another_core_is_an_ipi() {
+    let mut config = stack(2);
+    config.queues = 1;
+    let mut s = spec(Engine::Pvsync2, 1);
+    s.cpus_allowed = vec![1];
+    let mut w = world(&config, vec![(s, list(reads(10)))], fixed(7_300));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.host.counters.ipis, 10);
+    assert!(w.finished.iter().all(|(f, _)| f.completed.since(f.issued).0 == 11_800 + 700));
+}
+
+fn sequential(n: u64, ddir: Ddir) -> Vec<Next> {
+    (0..n).map(|i| io(ddir, i * 4096, 4096)).collect()
+}
+
+#[test]
+fn one_io_submit_merges_contiguous_ios_up_to_max_request() {
+    for (batch, queues, sizes) in [
+        (16, 1, vec![16 * 4096]),
+        (16, 0, vec![16 * 4096]),
+        (64, 0, vec![32 * 4096, 32 * 4096]),
+        (1, 0, vec![4096; 16]),
+    ] {
+        let mut config = stack(2);
+        config.queues = queues;
+        let mut s = spec(Engine::Libaio, 64);
+        s.iodepth_batch = batch;
+        s.iodepth_batch_complete_max = 64;
+        let n = u64::from(batch.max(16));
+        let mut w = world(&config, vec![(s, list(sequential(n, Ddir::Write)))], fixed(10_000));
+        w.run();
+        w.check_drained();
+        let got: Vec<u32> = w.log.iter().map(|(_, s)| s.bytes).collect();
+        assert_eq!(got, sizes, "batch {batch}, queues {queues}");
+        assert_eq!(w.finished.len() as u64, n);
+        let c = w.host.counters;
+        assert_eq!(c.back_merges, n - sizes.len() as u64);
+    }
+    // Backwards: front merges. Off: none.
+    let mut config = stack(1);
+    let mut s = spec(Engine::Libaio, 16);
+    s.iodepth_batch = 16;
+    let mut items = sequential(16, Ddir::Read);
+    items.reverse();
+    let mut w = world(&config, vec![(s.clone(), list(items.clone()))], fixed(10_000));
+    w.run();
+    assert_eq!((w.log.len(), w.log[0].1.bytes, w.log[0].1.address), (1, 65536, 0));
+    assert_eq!(w.host.counters.front_merges, 15);
+    config.merge = false;
+    let mut w = world(&config, vec![(s, list(items))], fixed(10_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.log.len(), 16);
+}
+
+#[test]
+fn the_plug_of_a_single_queue_holds_sixteen_and_sorts_them() {
+    let mut s = spec(Engine::Libaio, 32);
+    s.iodepth_batch = 32;
+    let items: Vec<Next> = (0..32u64).rev().map(|i| io(Ddir::Read, i * 65536, 4096)).collect();
+    let mut config = stack(2);
+    config.queues = 1;
+    let mut w = world(&config, vec![(s.clone(), list(items.clone()))], fixed(10_000));
+    w.run();
+    w.check_drained();
+    let order: Vec<u64> = w.log.iter().map(|(_, s)| s.address / 65536).collect();
+    let expected: Vec<u64> = (16..32).chain(0..16).collect();
+    assert_eq!(order, expected);
+    assert_eq!(w.host.counters.plug_flushes, 2);
+    // Several queues: the plug holds one request, nothing is sorted.
+    let mut w = world(&stack(2), vec![(s, list(items))], fixed(10_000));
+    w.run();
+    let order: Vec<u64> = w.log.iter().map(|(_, s)| s.address / 65536).collect();
+    assert_eq!(order, (0..32).rev().collect::<Vec<u64>>());
+}
+
+#[test]
+fn large_ios_split_and_join() {
+    for (engine, len, parts) in [
+        (Engine::Pvsync2, 512 << 10, 4),
+        (Engine::Libaio, 512 << 10, 4),
+        (Engine::Pvsync2, 3 << 20, 24),
+        (Engine::Libaio, (1 << 20) + 4096, 9),
+    ] {
+        let job = (spec(engine, 1), list(vec![io(Ddir::Read, 1 << 20, len)]));
+        // The second command is the slowest.
+        let mut n = 0;
+        let latency = Box::new(move |_: &Sqe, now: Time| {
+            n += 1;
+            now + Span(if n == 2 { 500_000 } else { 20_000 })
+        });
+        let mut w = world(&stack(1), vec![job], latency);
+        w.run();
+        w.check_drained();
+        assert_eq!(w.log.len(), parts, "{len}");
+        assert_eq!(w.log.iter().map(|(_, s)| s.bytes).sum::<u32>(), len);
+        assert!(w.log.iter().all(|(_, s)| s.bytes <= 128 << 10));
+        let (f, life) = &w.finished[0];
+        assert_eq!(life.latency(), f.completed.since(f.issued));
+        assert_eq!(spent(life, Layer::Nand), 500_000);
+        assert_eq!(w.host.counters.splits, 1);
+    }
+}
+
+#[test]
+fn tags_run_out_and_are_handed_over() {
+    let mut config = stack(1);
+    config.queue_depth = 5;
+    let jobs = (0..3).map(|_| (spec(Engine::Libaio, 8), list(reads(100)))).collect();
+    let mut w = world(&config, jobs, fixed(100_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.finished.len(), 300);
+    assert!(w.host.counters.tag_waits > 20);
+    // Never more than depth - 1 at the drive: 300 I/Os in rounds of 4.
+    assert!(w.ctx.now.0 >= 300 / 4 * 100_000);
+    assert!(w.finished.iter().any(|(_, l)| l.steps().iter().any(|s| s.why == Why::Tag)));
+}
+
+#[test]
+fn flushes_wait_share_and_are_dropped_without_a_cache() {
+    // libaio: the flush sends what is queued first and is a call of its own.
+    let mut s = spec(Engine::Libaio, 8);
+    s.iodepth_batch = 4;
+    let items = vec![
+        io(Ddir::Write, 0, 4096),
+        io(Ddir::Write, 8192, 4096),
+        io(Ddir::Sync, 0, 0),
+        io(Ddir::Write, 65536, 4096),
+    ];
+    let mut w = world(&stack(1), vec![(s, list(items.clone()))], fixed(10_000));
+    w.run();
+    w.check_drained();
+    let ops: Vec<Opcode> = w.log.iter().map(|(_, s)| s.opcode).collect();
+    assert_eq!(ops, [Opcode::Write, Opcode::Write, Opcode::Flush, Opcode::Write]);
+    assert_eq!(w.finished.len(), 4);
+
+    let mut d = drive();
+    d.volatile_cache = false;
+    let job = (spec(Engine::Pvsync2, 1), list(items));
+    let mut w: World<List> = World::with_ftl(&stack(1), d, vec![job], None, fixed(10_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.log.len(), 3);
+    assert_eq!(w.finished.len(), 4);
+
+    // Four jobs on one core's queue: one flush at the drive at a time, the others share the next.
+    let jobs = (0..4)
+        .map(|_| (spec(Engine::Pvsync2, 1), list(vec![io(Ddir::DataSync, 0, 0)])))
+        .collect();
+    let mut w = world(&stack(1), jobs, fixed(100_000));
+    w.run();
+    w.check_drained();
+    assert_eq!((w.log.len(), w.finished.len()), (2, 4));
+    assert_eq!(w.host.counters.shared_flushes, 3);
+}
+
+#[test]
+fn bad_ios_fail_and_stop_the_job_unless_told_otherwise() {
+    let items = vec![
+        io(Ddir::Read, 100, 4096),
+        io(Ddir::Read, 0, 100),
+        io(Ddir::Write, 0, 0),
+        io(Ddir::Read, 1 << 30, 512),
+        io(Ddir::Read, u64::MAX - 511, 4096),
+        io(Ddir::Trim, 0, 8192),
+        io(Ddir::Read, 512, 512),
+    ];
+    for engine in [Engine::Pvsync2, Engine::Libaio] {
+        for kernel in [true, false] {
+            for go_on in [true, false] {
+                let mut config = stack(1);
+                config.kernel = kernel;
+                let mut s = spec(engine, 1);
+                s.continue_on_error = go_on;
+                let mut w = world(&config, vec![(s, list(items.clone()))], fixed(10_000));
+                w.run();
+                w.check_drained();
+                let ok: Vec<bool> = w.finished.iter().map(|(f, _)| f.ok).collect();
+                if go_on {
+                    assert_eq!(ok, [false, false, false, false, false, true, true]);
+                    assert_eq!(w.log[0].1.opcode, Opcode::Deallocate);
+                } else {
+                    assert_eq!(ok, [false]);
+                }
+            }
+        }
+    }
+    // A media error reaches the application.
+    let job = (spec(Engine::Libaio, 4), list(reads(20)));
+    let mut w = world(&stack(1), vec![job], fixed(10_000));
+    w.status = Box::new(|_| Status::UnrecoveredRead);
+    w.run();
+    w.check_drained();
+    assert!(w.finished.len() < 20 && w.finished.iter().all(|(f, _)| !f.ok));
+}
+
+#[test]
+fn null_completes_at_once() {
+    let mut config = stack(1);
+    config.cost.application = Span(700);
+    let mut w = world(&config, vec![(spec(Engine::Null, 1), list(reads(10)))], fixed(1));
+    w.run();
+    w.check_drained();
+    assert_eq!((w.ctx.now.0, w.finished.len(), w.log.len()), (7_000, 10, 0));
+}
+
+#[test]
+fn batches_of_completions_and_the_low_mark_follow_fio() {
+    let mut s = spec(Engine::Libaio, 16);
+    s.iodepth_batch = 8;
+    s.iodepth_batch_complete_min = 4;
+    s.iodepth_batch_complete_max = 8;
+    s.iodepth_low = 8;
+    let mut w = world(&stack(1), vec![(s, list(reads(160)))], fixed(30_000));
+    w.run();
+    w.check_drained();
+    let stats = &w.host.stats(w.ctx.now).threads[0];
+    assert_eq!(w.finished.len(), 160);
+    assert_eq!(stats.submit_calls, 20);
+    assert_eq!(stats.iodepth_submit[2], 20);
+    assert!(stats.complete_calls >= 20 && stats.complete_calls <= 41, "{stats:?}");
+
+    // Polling: io_getevents never sleeps, so the core is busy throughout.
+    let mut s = spec(Engine::Libaio, 1);
+    s.iodepth_batch_complete_min = 0;
+    let mut w = world(&stack(1), vec![(s, list(reads(20)))], fixed(100_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.host.stats(w.ctx.now).cores[0].idle, 0);
+}
+
+#[test]
+fn timed_sources_wait_and_quiesce() {
+    // Open loop: arrivals every 5 us on a drive of 100 us; the depth is not the limit.
+    let items: Vec<Next> = (0..100u64)
+        .flat_map(|i| {
+            let at = Time(i * 5_000);
+            [Next::NotBefore { at, quiesce: false }, io(Ddir::Read, i * 4096, 4096)]
+        })
+        .collect();
+    for kernel in [true, false] {
+        let mut config = stack(1);
+        config.kernel = kernel;
+        let job = (spec(Engine::Libaio, 256), list(items.clone()));
+        let mut w = world(&config, vec![job], fixed(100_000));
+        w.run();
+        w.check_drained();
+        assert_eq!(w.finished.len(), 100);
+        let last = w.log.last().unwrap().0;
+        assert!(last.0 < 99 * 5_000 + 20_000, "{last:?}");
+    }
+    // fio's rate: everything in flight is reaped before it sleeps.
+    let items: Vec<Next> = (0..10u64)
+        .flat_map(|i| {
+            let at = Time(i * 120_000 + 30_000);
+            [io(Ddir::Read, i * 4096, 4096), Next::NotBefore { at, quiesce: true }]
+        })
+        .collect();
+    for kernel in [true, false] {
+        let mut config = stack(1);
+        config.kernel = kernel;
+        let job = (spec(Engine::Libaio, 256), list(items.clone()));
+        let mut w = world(&config, vec![job], fixed(100_000));
+        w.run();
+        w.check_drained();
+        assert_eq!(w.finished.len(), 10);
+        assert!(w.log.windows(2).all(|p| p[1].0.since(p[0].0).0 >= 100_000));
+    }
+}
+
+#[test]
+fn jobs_start_at_their_time_and_stop_drains() {
+    let mut late = spec(Engine::Libaio, 8);
+    late.start = Time(1_000_000);
+    let mut never = spec(Engine::Libaio, 8);
+    never.start = Time(1_000_000_000);
+    let jobs = vec![
+        (spec(Engine::Libaio, 8), forever(reads(10))),
+        (late, forever(reads(10))),
+        (never, forever(reads(10))),
+    ];
+    let mut w = world(&stack(2), jobs, fixed(70_000));
+    w.run_to(Time(2_000_000));
+    assert!(!w.host.idle());
+    w.stop();
+    assert!(w.finished.iter().all(|(f, _)| f.thread != 1 || f.issued >= Time(1_000_000)));
+    assert!(w.finished.iter().any(|(f, _)| f.thread == 1));
+    assert!(w.finished.iter().all(|(f, _)| f.thread != 2));
+}
+
+#[test]
+fn without_a_kernel_depth_over_latency_is_the_rate() {
+    let mut config = stack(1);
+    config.kernel = false;
+    let mut w =
+        world(&config, vec![(spec(Engine::Libaio, 32), forever(reads(64)))], fixed(64_000));
+    w.run_to(Time(64_000 * 100 - 1));
+    assert_eq!(w.count, 32 * 99);
+    assert!(w.finished.iter().all(|(_, l)| l.latency().0 == 64_000));
+    w.stop();
+    // A queue of 9 entries takes 8 commands.
+    config.queue_depth = 9;
+    let mut w =
+        world(&config, vec![(spec(Engine::Libaio, 32), forever(reads(64)))], fixed(64_000));
+    w.run_to(Time(64_000 * 100 - 1));
+    assert_eq!(w.count, 8 * 99);
+    w.stop();
+    // Large I/Os become several commands.
+    let job = (spec(Engine::Libaio, 2), list(vec![io(Ddir::Write, 0, 1 << 20); 10]));
+    let mut w = world(&config, vec![job], fixed(64_000));
+    w.run();
+    w.check_drained();
+    assert_eq!((w.log.len(), w.finished.len()), (80, 10));
+}
+
+#[test]
+fn priorities_belong_to_queues_of_jobs() {
+    use wordline_nvme::QueuePriority::*;
+    let mut config = stack(1);
+    config.kernel = false;
+    let job = |p| {
+        let mut s = spec(Engine::Libaio, 1);
+        s.priority = p;
+        (s, list(vec![]))
+    };
+    let w = world(&config, vec![job(Urgent), job(Low)], fixed(1));
+    assert_eq!(w.host.queues().map(|q| q.priority).collect::<Vec<_>>(), [Urgent, Low]);
+    config.queues = 1;
+    let e = Host::<List>::new(&config, vec![job(Urgent), job(Low)], drive(), None).err().unwrap();
+    assert_eq!(e.0, "priority");
+    config.kernel = true;
+    let e = Host::<List>::new(&config, vec![job(Urgent)], drive(), None).err().unwrap();
+    assert_eq!(e.0, "priority");
+}
+
+#[test]
+fn mq_deadline_merges_across_calls_and_prefers_reads() {
+    // One tag: what waits in the scheduler is merged and sorted.
+    let mut config = stack(1);
+    config.scheduler = Scheduler::MqDeadline;
+    config.queue_depth = 2;
+    let job = (spec(Engine::Libaio, 32), list(sequential(32, Ddir::Write)));
+    let mut w = world(&config, vec![job], fixed(100_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.finished.len(), 32);
+    // The first alone, then all that came meanwhile in one (31 x 4 KiB <= 128 KiB).
+    let sizes: Vec<u32> = w.log.iter().map(|(_, s)| s.bytes / 4096).collect();
+    assert_eq!(sizes, [1, 31]);
+    assert!(w.finished.iter().any(|(_, l)| l.steps().iter().any(|s| s.why == Why::Plugged)));
+
+    let scattered = |ddir, n: u64| {
+        (0..n).map(|i| io(ddir, (i * 37 % 101) << 16, 4096)).collect::<Vec<_>>()
+    };
+    let jobs = vec![
+        (spec(Engine::Libaio, 16), list(scattered(Ddir::Write, 64))),
+        (spec(Engine::Libaio, 16), list(scattered(Ddir::Read, 64))),
+    ];
+    config.cores = 2;
+    config.queue_depth = 3;
+    config.scheduler_tags = 12;
+    let mut w = world(&config, jobs, fixed(100_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.finished.len(), 128);
+    assert!(w.host.counters.tag_waits > 0);
+    let mean = |d: Ddir| {
+        let l: Vec<u64> =
+            w.finished.iter().filter(|(f, _)| f.ddir == d).map(|(_, l)| l.latency().0).collect();
+        l.iter().sum::<u64>() / l.len() as u64
+    };
+    assert!(mean(Ddir::Read) < mean(Ddir::Write));
+}
+
+/// Random jobs, shapes, stacks and latencies: every I/O issued finishes once, its life sums up, and
+/// nothing is left behind. `World` checks identifiers, lives and core times throughout.
+fn random_run(seed: u64, shuffle: bool) -> (u64, u64, u64) {
+    let mut rng = Rng::from_seed(seed);
+    let mut config = stack(1 + rng.below(4) as u32);
+    config.queues = rng.below(u64::from(config.cores) + 1) as u32;
+    config.queue_depth = [2, 3, 8, 1024][rng.below(4) as usize];
+    config.merge = rng.below(4) != 0;
+    config.kernel = rng.below(5) != 0;
+    config.time_slice = Span([1_000, 50_000, 3_000_000][rng.below(3) as usize]);
+    config.max_request = [4096, 16384, 131072, 1 << 21][rng.below(4) as usize];
+    if rng.below(3) == 0 {
+        config.scheduler = Scheduler::MqDeadline;
+        config.scheduler_tags = [1, 4, 256][rng.below(3) as usize];
+        config.deadline.fifo_batch = 1 + rng.below(16) as u32;
+        config.deadline.read_expire = Span(1 + rng.below(1_000_000));
+    }
+    if rng.below(4) == 0 {
+        let c = &mut config.cost;
+        (c.crossing, c.syscall, c.block, c.doorbell) = Default::default();
+        (c.interrupt, c.interrupt_entry, c.wake_up, c.completion) = Default::default();
+        (c.bio, c.dma_map, c.finish, c.aio_submit) = Default::default();
+        (c.aio_getevents, c.scheduler, c.ipi) = Default::default();
+    } else {
+        config.cost.application = Span(rng.below(3_000));
+        config.cost.idle_exit = Span(rng.below(2_000));
+    }
+    let total: u64 = 100 + rng.below(200);
+    let mut jobs = Vec::new();
+    let count = 1 + rng.below(6);
+    for _ in 0..count {
+        let engines = [Engine::Pvsync2, Engine::Libaio, Engine::Libaio, Engine::Null];
+        let mut s = spec(engines[rng.below(4) as usize], 1 + rng.below(40) as u32);
+        s.iodepth_batch = rng.below(20) as u32;
+        s.iodepth_batch_complete_min = rng.below(10) as u32;
+        s.iodepth_batch_complete_max = s.iodepth_batch_complete_min + rng.below(10) as u32;
+        s.iodepth_low = rng.below(10) as u32;
+        s.start = Time(rng.below(100_000));
+        s.continue_on_error = true;
+        let items = (0..total)
+            .map(|_| match rng.below(40) {
+                0 => Next::NotBefore { at: Time(rng.below(3_000_000)), quiesce: true },
+                1 => Next::NotBefore { at: Time(rng.below(3_000_000)), quiesce: false },
+                2 => io(Ddir::Sync, 0, 0),
+                3 => io(Ddir::Trim, rng.below(100) << 12, 4096 << rng.below(12)),
+                4 => io(Ddir::Read, rng.below(1000), 4096),
+                5 => io(Ddir::Write, rng.below(100) << 12, 4096 * (1 + rng.below(800) as u32)),
+                n if n % 2 == 0 => io(Ddir::Read, rng.below(64) << 12, 4096),
+                _ => io(Ddir::Write, rng.below(64) << 12, 4096 * (1 + rng.below(4) as u32)),
+            })
+            .collect();
+        jobs.push((s, list(items)));
+    }
+    let mut device = Rng::from_seed(seed ^ 1);
+    let spread = [1, 1_000, 100_000][rng.below(3) as usize];
+    let latency = Box::new(move |_: &Sqe, now: Time| now + Span(1 + device.below(spread)));
+    let mut ctx = Ctx::new();
+    if shuffle {
+        ctx.queue.shuffle_ties(seed);
+    }
+    let mut w = World {
+        host: Host::<List>::new(&config, jobs, drive(), None).unwrap(),
+        ctx,
+        commands: Vec::new(),
+        free: Vec::new(),
+        latency,
+        status: Box::new(|_| Status::Success),
+        coalesce: 1 + rng.below(4) as u32,
+        posted: 0,
+        finished: Vec::new(),
+        keep: true,
+        count: 0,
+        log: Vec::new(),
+        log_on: true,
+        at_drive: BTreeMap::new(),
+        check: true,
+    };
+    w.host.start(&mut w.ctx);
+    w.drain();
+    if rng.below(3) == 0 {
+        w.run_to(Time(rng.below(2_000_000)));
+        w.stop();
+    } else {
+        w.run();
+    }
+    w.check_drained();
+    let issued: u64 = w.host.stats(w.ctx.now).threads.iter().flat_map(|t| t.issued).sum();
+    let done: u64 = w.host.threads.iter().map(|t| t.source.as_ref().unwrap().done).sum();
+    assert_eq!(done, w.count);
+    assert!(issued - w.count <= count, "{issued} issued, {} finished", w.count);
+    (w.ctx.now.0, w.count, w.host.counters.requests)
+}
+
+#[test]
+fn random_jobs_lose_nothing() {
+    for seed in 0..600 {
+        if cfg!(feature = "x") {}
+        eprintln!("S {seed}");
+        let result = std::panic::catch_unwind(|| random_run(seed, seed % 3 == 2));
+        if let Err(e) = result {
+            eprintln!("seed {seed}");
+            std::panic::resume_unwind(e);
+        }
+    }
+}
+
+#[test]
+fn runs_repeat() {
+    for seed in [3, 17, 99] {
+        assert_eq!(random_run(seed, false), random_run(seed, false), "seed {seed}");
+    }
+}

@@ -1,0 +1,1251 @@
+//! Threads: fio's main loop (`do_io` of backend.c) and its way through the kernel, as a state
+//! machine that runs between segments of processor time.
+//!
+//! - pvsync2 has one I/O: a system call that submits it and sleeps until it is done.
+//! - libaio follows fio: I/Os are queued until there are `iodepth_batch`, io_submit sends them, and
+//!   once `iodepth` are queued io_getevents waits for `iodepth_batch_complete_min` and takes up to
+//!   `_max`, again and again until `iodepth_low` are left. Flushes and trims are synchronous calls,
+//!   made once nothing waits for its io_submit (fio_libaio_queue).
+//! - A thread that waits in io_getevents is woken by every completion, as in Linux 4.14, and looks
+//!   whether they are enough.
+//!
+//! Costs: the whole of io_getevents is charged when it returns. In a saturated loop this is the same
+//! as at its entry; at depth 1 it is what makes a libaio read slower than a pvsync2 read.
+//!
+//! An I/O begins (fio's start time) when the application is through with preparing it, so the
+//! application's own work is processor time and lowers the rate, but is no latency.
+
+use crate::blkmq::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Purpose, Side};
+use crate::config::Engine;
+use crate::core::Segment;
+use crate::host::Host;
+use crate::pblk::Translate;
+use crate::sched::deadline::Merge;
+use crate::source::{Next, Source, ThreadSpec};
+use crate::stats::{ThreadStats, call_bucket, level_bucket};
+use std::collections::VecDeque;
+use wordline_base::{Ctx, Ddir, Kind, Layer, Lpn, SECTOR, Span, Time, Why};
+use wordline_ftl::{Action, Piece, Place};
+use wordline_nand::Class;
+use wordline_nvme::Opcode;
+
+/// What a thread does when it next has its core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// The top of fio's loop.
+    Top,
+    /// After io_queue_event: reap if the queue is full.
+    Queued { busy: bool },
+    /// In a submission call: the next I/O.
+    NextIo,
+    /// The next part of the current I/O.
+    Part,
+    /// A part needs a request (no scheduler).
+    Place,
+    /// ... and with a scheduler.
+    Elevate,
+    /// No tag: sleep for one.
+    TagWait,
+    /// Woken with a tag.
+    Granted,
+    /// The plug is being flushed; then `Call::resume`.
+    Plug,
+    /// blk_mq_run_hw_queue; then `Call::after_run`.
+    RunQueue,
+    /// The I/O was refused.
+    Refused,
+    /// A flush, its system call and bio behind it.
+    Flush,
+    /// A bio handed to pblk, its processor time behind it.
+    PblkRead,
+    PblkWrite,
+    /// The submission call returns.
+    CallEnd,
+    /// A synchronous call waits.
+    SyncWait,
+    /// ... and is back.
+    SyncReturn,
+    NullDone,
+    Getevents,
+    /// io_getevents returns with so many.
+    Reap(u32),
+    /// pblk's kernel thread: the next action, and its processor time behind it.
+    Kernel,
+    KernelIssue,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asleep {
+    /// It runs or wants to.
+    No,
+    /// Before its start.
+    Start,
+    /// In a synchronous call.
+    Call,
+    /// In io_getevents.
+    Events,
+    Tag,
+    Timer,
+    /// pblk's kernel thread has nothing to do.
+    Actions,
+    Done,
+}
+
+/// Nanoseconds of work not yet done, in the order they are done.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Pending {
+    /// Wake-up, context switch, idle exit.
+    pub lead: u64,
+    /// The application.
+    pub user: u64,
+    /// System call (or io_getevents, or the end of a synchronous call).
+    pub entry: u64,
+    pub block: u64,
+    pub ftl: u64,
+    pub driver: u64,
+}
+
+impl Pending {
+    fn total(&self) -> u64 {
+        self.lead + self.user + self.entry + self.block + self.ftl + self.driver
+    }
+}
+
+/// What the end of the segment does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// The node that was worked on.
+    node: u32,
+    /// The request that goes to the drive.
+    issue: u32,
+    /// What the node did before this segment's work on it.
+    waited: (Layer, Why),
+}
+
+const NO_PLAN: Plan =
+    Plan { node: NONE, issue: NONE, waited: (Layer::Application, Why::CoreBusy) };
+
+/// A submission call under way.
+#[derive(Debug)]
+pub(crate) struct Call {
+    aio: bool,
+    /// The I/O of a synchronous call.
+    single: u32,
+    /// I/Os taken up so far.
+    index: usize,
+    /// The current I/O, how much of it has become parts, and the current part.
+    node: u32,
+    at: u64,
+    part: u32,
+    divided: bool,
+    opcode: Opcode,
+    /// current->plug.
+    plugged: bool,
+    plug: Vec<u32>,
+    flushing: bool,
+    resume: Step,
+    after_run: Step,
+    after: Step,
+    /// The I/Os have not begun yet.
+    fresh: bool,
+}
+
+/// fio's wait_for_completions.
+#[derive(Clone, Copy, Debug)]
+struct Reaping {
+    min: u32,
+    full: bool,
+    /// Look again in any case: io_getevents(0) in a loop.
+    spin: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Thread<S> {
+    pub spec: ThreadSpec,
+    pub source: Option<S>,
+    pub core: u32,
+    pub hctx: u16,
+    pub step: Step,
+    pub asleep: Asleep,
+    pub pend: Pending,
+    plan: Plan,
+    call: Call,
+    /// Of the segment that ended last: lead and entry.
+    done: (u64, u64),
+    pub cur_depth: u32,
+    iocbs: Vec<u32>,
+    requeued: Option<(Ddir, u64, u32)>,
+    /// Completed and not reaped (aio_ring).
+    pub ring: VecDeque<u32>,
+    reaping: Reaping,
+    pub quiesce: Option<Time>,
+    pub exhausted: bool,
+    pub failed: bool,
+    /// A tag handed over while asleep.
+    pub granted: u16,
+    /// Since when it has its core; whether it lost it at the end of its slice.
+    pub slice: Time,
+    pub preempted: bool,
+    /// The AppWake event pending, and the time slept for.
+    pub timer: Time,
+    pub timer_at: Time,
+    pieces: Vec<Piece>,
+    piece: usize,
+    action: Option<Action>,
+    pub stats: ThreadStats,
+}
+
+impl<S> Thread<S> {
+    pub fn new(spec: ThreadSpec, source: Option<S>, core: u32, hctx: u16) -> Thread<S> {
+        let depth = spec.iodepth as usize;
+        Thread {
+            source,
+            core,
+            hctx,
+            step: Step::Top,
+            asleep: Asleep::Start,
+            pend: Pending::default(),
+            plan: NO_PLAN,
+            call: Call {
+                aio: false,
+                single: NONE,
+                index: 0,
+                node: NONE,
+                at: 0,
+                part: NONE,
+                divided: false,
+                opcode: Opcode::Read,
+                plugged: false,
+                plug: Vec::with_capacity(PLUG_REQUESTS),
+                flushing: false,
+                resume: Step::NextIo,
+                after_run: Step::NextIo,
+                after: Step::Top,
+                fresh: false,
+            },
+            done: (0, 0),
+            cur_depth: 0,
+            iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
+            requeued: None,
+            ring: VecDeque::with_capacity(depth),
+            reaping: Reaping { min: 1, full: false, spin: false },
+            quiesce: None,
+            exhausted: false,
+            failed: false,
+            granted: NO_TAG,
+            slice: Time::ZERO,
+            preempted: false,
+            timer: Time::NEVER,
+            timer_at: Time::ZERO,
+            pieces: Vec::new(),
+            piece: 0,
+            action: None,
+            stats: ThreadStats::default(),
+            spec,
+        }
+    }
+}
+
+/// Whether the thread has more to do now.
+#[derive(PartialEq, Eq)]
+enum Flow {
+    Again,
+    /// A segment runs, or the thread sleeps.
+    Off,
+}
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// Runs a thread that holds its core up to its next segment or sleep.
+    pub(crate) fn run(&mut self, ctx: &mut Ctx, t: u32) {
+        while self.step(ctx, t) == Flow::Again {}
+    }
+
+    #[inline]
+    fn step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        match self.threads[t as usize].step {
+            Step::Top => self.top(ctx, t),
+            Step::Queued { busy } => self.queued(t, busy),
+            Step::NextIo => self.next_io(ctx, t),
+            Step::Part => self.part(ctx, t),
+            Step::Place => self.place(ctx, t),
+            Step::Elevate => self.elevate(ctx, t),
+            Step::TagWait => self.tag_wait(ctx, t),
+            Step::Granted => self.granted(ctx, t),
+            Step::Plug => self.unplug(ctx, t),
+            Step::RunQueue => self.run_queue(ctx, t),
+            Step::Refused => {
+                let node = self.threads[t as usize].call.node;
+                self.go(t, Step::NextIo);
+                let core = self.threads[t as usize].core;
+                self.node_done(ctx, node, false, Some(core));
+                Flow::Again
+            }
+            Step::Flush => self.flush(ctx, t),
+            Step::PblkRead => self.pblk_read(ctx, t),
+            Step::PblkWrite => self.pblk_write(ctx, t),
+            Step::CallEnd => self.call_end(ctx, t),
+            Step::SyncWait => self.sync_wait(ctx, t),
+            Step::SyncReturn => {
+                let thread = &self.threads[t as usize];
+                let (node, (wake, work)) = (thread.call.single, thread.done);
+                self.finish_io(ctx, node, wake, work);
+                let after = self.threads[t as usize].call.after;
+                self.go(t, after)
+            }
+            Step::NullDone => {
+                let node = self.threads[t as usize].call.single;
+                let n = &mut self.block.nodes[node];
+                (n.issued, n.submitted) = (ctx.now, ctx.now);
+                n.life = ctx.lives.begin(t, n.ddir, n.offset, n.len, ctx.now);
+                self.finish_io(ctx, node, 0, 0);
+                self.go(t, Step::Top)
+            }
+            Step::Getevents => self.getevents(ctx, t),
+            Step::Reap(n) => self.reap_events(ctx, t, n),
+            Step::Kernel => self.kernel_next(ctx, t),
+            Step::KernelIssue => self.kernel_issue(ctx, t),
+        }
+    }
+
+    #[inline]
+    fn go(&mut self, t: u32, step: Step) -> Flow {
+        self.threads[t as usize].step = step;
+        Flow::Again
+    }
+
+    /// Spends the pending processor time; its end runs the plan, and then `step`.
+    #[inline]
+    fn segment(&mut self, ctx: &mut Ctx, t: u32, step: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        thread.step = step;
+        let total = thread.pend.total();
+        if total == 0 {
+            self.run_plan(ctx, t, ctx.now);
+            return Flow::Again;
+        }
+        let core = &mut self.cores[thread.core as usize];
+        let begin = if core.irqs.is_empty() { ctx.now } else { core.irq_end };
+        core.segment = Some(Segment {
+            thread: t,
+            begin,
+            split: begin + Span(thread.pend.lead + thread.pend.user),
+            end: begin + Span(total),
+            user: thread.pend.user,
+            system: total - thread.pend.user,
+        });
+        Flow::Off
+    }
+
+    /// The end of a segment: who spent what until when, and the request it sent.
+    #[inline]
+    pub(crate) fn run_plan(&mut self, ctx: &mut Ctx, t: u32, split: Time) {
+        let thread = &mut self.threads[t as usize];
+        let plan = std::mem::replace(&mut thread.plan, NO_PLAN);
+        let pend = std::mem::take(&mut thread.pend);
+        let core = thread.core;
+        thread.done = (pend.lead, pend.entry);
+        if thread.call.fresh {
+            thread.call.fresh = false;
+            if thread.call.aio {
+                // The application prepared them one after the other, up to the call.
+                let mut left = thread.iocbs.len() as u64;
+                for &n in &thread.iocbs {
+                    left -= 1;
+                    let before = self.cost.application.0 * left;
+                    self.block.nodes[n].issued = Time(split.0.saturating_sub(before));
+                }
+            } else {
+                self.block.nodes[thread.call.single].issued = split;
+            }
+        }
+        let driver = Time(ctx.now.0.saturating_sub(pend.driver));
+        if plan.node != NONE {
+            let ftl = Time(driver.0.saturating_sub(pend.ftl));
+            let block = Time(ftl.0.saturating_sub(pend.block));
+            let entry = Time(block.0.saturating_sub(pend.entry));
+            let node = self.block.nodes[plan.node];
+            let mut life = node.life;
+            if node.parent != NONE {
+                let root = self.begin_life(ctx, node.parent);
+                if pend.entry > 0 {
+                    let (layer, why) = NO_PLAN.waited;
+                    ctx.mark(root, layer, why, core, entry);
+                    ctx.mark(root, Layer::Syscall, Why::Work, core, block);
+                }
+                if life == wordline_base::IoId::NONE {
+                    let begin = ctx.lives.get(root).end;
+                    life = ctx.lives.begin(t, node.ddir, node.offset, node.len, begin);
+                    self.block.nodes[plan.node].life = life;
+                }
+            } else if life == wordline_base::IoId::NONE {
+                life = self.begin_life(ctx, plan.node);
+            }
+            let (layer, why) = plan.waited;
+            ctx.mark(life, layer, why, core, entry);
+            ctx.mark(life, Layer::Syscall, Why::Work, core, block);
+            ctx.mark(life, Layer::Block, Why::Work, core, ftl);
+            ctx.mark(life, Layer::Ftl, Why::Work, core, driver);
+            if plan.issue == NONE {
+                ctx.mark(life, Layer::Driver, Why::Doorbell, core, ctx.now);
+            }
+        }
+        if plan.issue != NONE {
+            let why = if self.block.deadline.is_some() { Why::Plugged } else { Why::Work };
+            self.mark_request(ctx, plan.issue, Layer::Block, why, core, driver);
+            self.issue(ctx, plan.issue, core);
+        }
+    }
+
+    /// The life of an I/O, begun now if it was not yet.
+    fn begin_life(&mut self, ctx: &mut Ctx, n: u32) -> wordline_base::IoId {
+        let node = &mut self.block.nodes[n];
+        if node.life == wordline_base::IoId::NONE {
+            node.life =
+                ctx.lives.begin(node.thread, node.ddir, node.offset, node.len, node.issued);
+        }
+        node.life
+    }
+
+    /// Sleeps, once the processor time still owed is spent.
+    fn sleep(&mut self, ctx: &mut Ctx, t: u32, asleep: Asleep) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            let step = thread.step;
+            return self.segment(ctx, t, step);
+        }
+        thread.asleep = asleep;
+        thread.stats.voluntary_switches += 1;
+        self.cores[thread.core as usize].current = None;
+        if asleep == Asleep::Done {
+            self.out.push_back(crate::host::Output::Ended { thread: t });
+        }
+        Flow::Off
+    }
+
+    fn sleep_until(&mut self, ctx: &mut Ctx, t: u32, at: Time) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() == 0 {
+            thread.timer_at = at;
+            if thread.timer != at {
+                thread.timer = at;
+                ctx.at(at, Kind::AppWake, t);
+            }
+        }
+        self.sleep(ctx, t, Asleep::Timer)
+    }
+
+    /// One turn of do_io.
+    fn top(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if self.stopping || thread.exhausted || thread.failed {
+            thread.requeued = None;
+            if thread.cur_depth > 0 {
+                thread.reaping = Reaping { min: thread.cur_depth, full: false, spin: false };
+                return self.go(t, Step::Getevents);
+            }
+            return self.sleep(ctx, t, Asleep::Done);
+        }
+        if let Some(at) = thread.quiesce {
+            if thread.cur_depth > 0 {
+                thread.reaping = Reaping { min: 1, full: false, spin: false };
+                return self.go(t, Step::Getevents);
+            }
+            if at > ctx.now {
+                return self.sleep_until(ctx, t, at);
+            }
+            thread.quiesce = None;
+        }
+        let (ddir, offset, len) = match thread.requeued.take() {
+            Some(io) => io,
+            None => {
+                let Some(source) = &mut thread.source else {
+                    unreachable!("pblk's thread runs no jobs")
+                };
+                match source.next(ctx.now) {
+                    Next::Io { ddir, offset, len } => {
+                        thread.pend.user += self.cost.application.0;
+                        thread.stats.issued[ddir as usize] += 1;
+                        (ddir, offset, len)
+                    }
+                    Next::NotBefore { at, quiesce } => {
+                        let at = at.max(ctx.now + Span(1));
+                        return self.not_before(ctx, t, at, quiesce);
+                    }
+                    Next::WhenReaped => {
+                        if !thread.iocbs.is_empty() {
+                            return self.commit(t, Step::Top);
+                        }
+                        thread.reaping = Reaping { min: 1, full: false, spin: false };
+                        return self.go(t, Step::Getevents);
+                    }
+                    Next::Pause { spin_until, until } => {
+                        thread.pend.user += spin_until.since(ctx.now).0;
+                        thread.quiesce = Some(until.max(ctx.now + Span(1)));
+                        return Flow::Again;
+                    }
+                    Next::Done => {
+                        thread.exhausted = true;
+                        return Flow::Again;
+                    }
+                }
+            }
+        };
+        match thread.spec.engine {
+            Engine::Libaio if matches!(ddir, Ddir::Read | Ddir::Write) => {
+                thread.cur_depth += 1;
+                let batch = thread.spec.iodepth_batch as usize;
+                let node = self.new_node(t, ddir, offset, len);
+                let thread = &mut self.threads[t as usize];
+                thread.iocbs.push(node);
+                if thread.iocbs.len() >= batch {
+                    return self.commit(t, Step::Queued { busy: false });
+                }
+                self.go(t, Step::Queued { busy: false })
+            }
+            Engine::Libaio if !thread.iocbs.is_empty() => {
+                // FIO_Q_BUSY: requeue, commit, reap, try again.
+                thread.requeued = Some((ddir, offset, len));
+                self.commit(t, Step::Queued { busy: true })
+            }
+            Engine::Libaio => self.sync_call(t, ddir, offset, len, Step::Queued { busy: false }),
+            Engine::Pvsync2 => self.sync_call(t, ddir, offset, len, Step::Top),
+            Engine::Null => {
+                thread.cur_depth += 1;
+                // Time must pass, or a job without end never ends.
+                thread.pend.user = thread.pend.user.max(1);
+                let level = level_bucket(thread.cur_depth);
+                thread.stats.iodepth_level[level] += 1;
+                let node = self.new_node(t, ddir, offset, len);
+                self.threads[t as usize].call.single = node;
+                self.threads[t as usize].call.fresh = false;
+                self.segment(ctx, t, Step::NullDone)
+            }
+        }
+    }
+
+    fn not_before(&mut self, ctx: &mut Ctx, t: u32, at: Time, quiesce: bool) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if quiesce {
+            thread.quiesce = Some(at);
+            return Flow::Again;
+        }
+        if !thread.iocbs.is_empty() {
+            return self.commit(t, Step::Top);
+        }
+        if !thread.ring.is_empty() {
+            thread.reaping = Reaping { min: 1, full: false, spin: false };
+            return self.go(t, Step::Getevents);
+        }
+        self.sleep_until(ctx, t, at)
+    }
+
+    fn queued(&mut self, t: u32, busy: bool) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let full = thread.cur_depth >= thread.spec.iodepth;
+        let polling = thread.spec.iodepth_batch_complete_min == 0
+            && thread.spec.iodepth_batch_complete_max == 0;
+        if thread.cur_depth > 0 && (full || busy || polling) {
+            let min = thread.spec.iodepth_batch_complete_min.min(thread.cur_depth);
+            let spin = thread.spec.iodepth_batch_complete_min == 0;
+            thread.reaping = Reaping { min: min.max(1), full, spin };
+            return self.go(t, Step::Getevents);
+        }
+        self.go(t, Step::Top)
+    }
+
+    fn sync_call(&mut self, t: u32, ddir: Ddir, offset: u64, len: u32, after: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        thread.cur_depth += 1;
+        let level = level_bucket(thread.cur_depth);
+        thread.stats.iodepth_level[level] += 1;
+        thread.pend.entry += self.cost.crossing.0;
+        let node = self.new_node(t, ddir, offset, len);
+        let call = &mut self.threads[t as usize].call;
+        (call.aio, call.single, call.index, call.after) = (false, node, 0, after);
+        call.plugged = u64::from(len) > BIO_BYTES;
+        call.fresh = true;
+        self.go(t, Step::NextIo)
+    }
+
+    /// td_io_commit: one io_submit.
+    fn commit(&mut self, t: u32, after: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let n = thread.iocbs.len() as u32;
+        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
+        thread.stats.iodepth_submit[call_bucket(n)] += 1;
+        thread.stats.submit_calls += 1;
+        thread.pend.entry += self.cost.crossing.0 + self.cost.aio_submit.0;
+        let call = &mut thread.call;
+        (call.aio, call.single, call.index, call.after) = (true, NONE, 0, after);
+        call.plugged = true;
+        call.fresh = true;
+        self.go(t, Step::NextIo)
+    }
+
+    fn next_io(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
+        let next = if call.aio {
+            thread.iocbs.get(call.index).copied()
+        } else {
+            (call.index == 0).then_some(call.single)
+        };
+        let Some(node) = next else {
+            if call.plug.is_empty() {
+                return self.go(t, Step::CallEnd);
+            }
+            call.resume = Step::CallEnd;
+            return self.go(t, Step::Plug);
+        };
+        if thread.plan.node != NONE {
+            return self.segment(ctx, t, Step::NextIo);
+        }
+        call.index += 1;
+        (call.node, call.part, call.at) = (node, node, 0);
+        thread.pend.entry += self.cost.syscall.0;
+        thread.plan = Plan { node, ..NO_PLAN };
+        let n = self.block.nodes[node];
+        if !self.valid(n.ddir, n.offset, n.len) {
+            // Time must pass, or a job that goes on after errors never ends.
+            let thread = &mut self.threads[t as usize];
+            if thread.pend.total() == 0 {
+                thread.pend.entry = 1;
+            }
+            return self.segment(ctx, t, Step::Refused);
+        }
+        let thread = &mut self.threads[t as usize];
+        thread.call.opcode = match n.ddir {
+            Ddir::Read => Opcode::Read,
+            Ddir::Write => Opcode::Write,
+            Ddir::Trim => Opcode::Deallocate,
+            Ddir::Sync | Ddir::DataSync => Opcode::Flush,
+        };
+        match n.ddir {
+            Ddir::Sync | Ddir::DataSync => {
+                thread.pend.block += self.cost.bio.0 + self.cost.block.0;
+                return self.segment(ctx, t, Step::Flush);
+            }
+            Ddir::Trim => thread.call.divided = false,
+            Ddir::Read | Ddir::Write => {
+                let parts = self.parts(n.len);
+                self.threads[t as usize].call.divided = parts > 1;
+                if parts > 1 {
+                    self.block.nodes[node].pending = parts;
+                    self.counters.splits += 1;
+                }
+            }
+        }
+        self.go(t, Step::Part)
+    }
+
+    /// generic_make_request of the next part of the current I/O.
+    fn part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
+        let n = self.block.nodes[call.node];
+        let (at, len) = (call.at, u64::from(n.len));
+        if at >= len {
+            return self.go(t, Step::NextIo);
+        }
+        if at > 0 && thread.plan.node != NONE {
+            return self.segment(ctx, t, Step::Part);
+        }
+        let (opcode, divided, plugged) = (call.opcode, call.divided, call.plugged);
+        let trim = opcode == Opcode::Deallocate;
+        let part_len = if trim {
+            thread.pend.block += self.cost.bio.0;
+            len
+        } else {
+            let bio_at = at % BIO_BYTES;
+            let bio_len = (len - (at - bio_at)).min(BIO_BYTES);
+            if bio_at == 0 {
+                let pages = bio_len.div_ceil(4096);
+                thread.pend.block += self.cost.bio.0 + self.cost.bio_page.0 * (pages - 1);
+            }
+            self.block.max_request.min(bio_len - bio_at)
+        };
+        let mut part = call.node;
+        call.at += part_len;
+        if divided {
+            part = self.child(part, n.offset + at, part_len as u32);
+        }
+        let thread = &mut self.threads[t as usize];
+        thread.call.part = part;
+        thread.plan.node = part;
+        if at > 0 {
+            // Behind the parts before it.
+            thread.plan.waited = (Layer::Block, Why::Plugged);
+        }
+        if self.pblk.is_some() {
+            return self.pblk_bio(ctx, t, part);
+        }
+        thread.pend.block += self.cost.block.0;
+        if self.block.deadline.is_some() {
+            thread.pend.block += self.cost.scheduler.0;
+        }
+        if plugged && !trim && self.block.merge {
+            let plug = &self.threads[t as usize].call.plug;
+            let side = self.block.plug_merge(plug, opcode, part, n.offset + at, part_len);
+            match side {
+                Some(Side::Back) => self.counters.back_merges += 1,
+                Some(Side::Front) => self.counters.front_merges += 1,
+                None => {}
+            }
+            if side.is_some() {
+                return self.after_part(ctx, t);
+            }
+        }
+        if self.block.deadline.is_some() {
+            return self.segment(ctx, t, Step::Elevate);
+        }
+        self.place(ctx, t)
+    }
+
+    /// The part is in a request that stays in the plug: on to the next, in a segment of its own so
+    /// that each part's work ends where it ends.
+    fn after_part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &self.threads[t as usize];
+        let more = thread.call.at < u64::from(self.block.nodes[thread.call.node].len);
+        if more { self.segment(ctx, t, Step::Part) } else { self.go(t, Step::NextIo) }
+    }
+
+    /// Allocates a request with its hardware tag and puts it where it belongs.
+    fn place(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if self.plug_is_full(t) {
+            return self.unplug_then(t, Step::Place);
+        }
+        let thread = &self.threads[t as usize];
+        let h = thread.hctx;
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        match hctx.tags.pop() {
+            Some(tag) => self.place_request(ctx, t, tag),
+            None if !thread.call.plug.is_empty() => self.unplug_then(t, Step::Place),
+            None => self.segment(ctx, t, Step::TagWait),
+        }
+    }
+
+    fn plug_is_full(&self, t: u32) -> bool {
+        let call = &self.threads[t as usize].call;
+        if self.block.hctxs.len() > 1 || !call.plugged {
+            return false;
+        }
+        let last = call.plug.last().map_or(0, |&rq| self.block.requests[rq].bytes);
+        call.plug.len() >= PLUG_REQUESTS || last >= PLUG_BYTES
+    }
+
+    fn unplug_then(&mut self, t: u32, resume: Step) -> Flow {
+        self.threads[t as usize].call.resume = resume;
+        self.go(t, Step::Plug)
+    }
+
+    /// blk_mq_get_tag: sleep for a tag, if there is still none.
+    fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
+        if self.block.deadline.is_some() {
+            if hctx.sched_free > 0 {
+                hctx.sched_free -= 1;
+                return self.go(t, Step::Granted);
+            }
+        } else if let Some(tag) = hctx.tags.pop() {
+            thread.granted = tag;
+            return self.go(t, Step::Granted);
+        }
+        self.counters.tag_waits += 1;
+        hctx.waiters.push_back(t);
+        thread.step = Step::Granted;
+        thread.plan = Plan { node: thread.call.part, issue: NONE, waited: (Layer::Block, Why::Tag) };
+        if thread.source.is_none() {
+            thread.plan = NO_PLAN;
+            thread.step = Step::KernelIssue;
+        }
+        self.sleep(ctx, t, Asleep::Tag)
+    }
+
+    /// The tag is there: scheduler tag, hardware tag of a request, of a flush or of a flash read.
+    fn granted(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let tag = std::mem::replace(&mut thread.granted, NO_TAG);
+        if self.pblk.is_some() {
+            self.threads[t as usize].granted = tag;
+            return self.segment(ctx, t, Step::PblkRead);
+        }
+        if self.threads[t as usize].call.opcode == Opcode::Flush {
+            return self.issue_flush(ctx, t, tag);
+        }
+        self.place_request(ctx, t, tag)
+    }
+
+    /// blk_mq_make_request from the point where the request exists.
+    fn place_request(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
+        let part = self.block.nodes[call.part];
+        let bytes = u64::from(part.len);
+        let rq =
+            self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx, tag);
+        if call.plugged && self.block.hctxs.len() == 1 {
+            call.plug.push(rq);
+            return self.after_part(ctx, t);
+        }
+        if call.plugged && self.block.merge {
+            // Limited plugging: the one that was there goes out, this one stays.
+            let earlier = call.plug.pop();
+            call.plug.push(rq);
+            return match earlier {
+                Some(earlier) => self.send(ctx, t, earlier, Step::Part),
+                None => self.after_part(ctx, t),
+            };
+        }
+        self.send(ctx, t, rq, Step::Part)
+    }
+
+    /// Sends a request to the scheduler or, without one, to the driver.
+    fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if self.block.deadline.is_some() {
+            thread.call.after_run = then;
+            self.block.insert_scheduler(rq, ctx.now);
+            return self.go(t, Step::RunQueue);
+        }
+        thread.plan.issue = rq;
+        thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+        self.segment(ctx, t, then)
+    }
+
+    /// blk_flush_plug_list: by position, one after the other.
+    fn unplug(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
+        if call.plug.is_empty() {
+            call.flushing = false;
+            let resume = call.resume;
+            return self.go(t, resume);
+        }
+        if self.block.deadline.is_some() {
+            if thread.pend.total() > 0 {
+                return self.segment(ctx, t, Step::Plug);
+            }
+            self.counters.plug_flushes += 1;
+            let mut plug = std::mem::take(&mut thread.call.plug);
+            plug.sort_unstable_by_key(|&rq| self.block.requests[rq].offset);
+            for rq in plug.drain(..) {
+                self.block.insert_scheduler(rq, ctx.now);
+            }
+            let call = &mut self.threads[t as usize].call;
+            call.plug = plug;
+            call.after_run = call.resume;
+            return self.go(t, Step::RunQueue);
+        }
+        if !call.flushing {
+            call.flushing = true;
+            self.counters.plug_flushes += 1;
+            let requests = &self.block.requests;
+            call.plug.sort_by_key(|&rq| requests[rq].offset);
+        }
+        let rq = call.plug.remove(0);
+        self.send(ctx, t, rq, Step::Plug)
+    }
+
+    /// A bio meets the scheduler: merge, or a request of its own (dd_bio_merge,
+    /// blk_mq_get_request).
+    fn elevate(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if self.block.merge && self.scheduler_merge(ctx, t) {
+            return self.go(t, Step::Part);
+        }
+        if self.plug_is_full(t) {
+            return self.unplug_then(t, Step::Elevate);
+        }
+        let thread = &self.threads[t as usize];
+        let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
+        if hctx.sched_free > 0 {
+            hctx.sched_free -= 1;
+            return self.place_request(ctx, t, NO_TAG);
+        }
+        if !thread.call.plug.is_empty() {
+            return self.unplug_then(t, Step::Elevate);
+        }
+        self.go(t, Step::TagWait)
+    }
+
+    fn scheduler_merge(&mut self, ctx: &mut Ctx, t: u32) -> bool {
+        let call = &self.threads[t as usize].call;
+        let (part, opcode) = (call.part, call.opcode);
+        let max = self.block.max_request;
+        let node = self.block.nodes[part];
+        let dir = if opcode == Opcode::Read {
+            crate::sched::deadline::Dir::Read
+        } else if opcode == Opcode::Write {
+            crate::sched::deadline::Dir::Write
+        } else {
+            return false;
+        };
+        let bytes = u64::from(node.len);
+        let Some(deadline) = &mut self.block.deadline else { return false };
+        let Some(merge) = deadline.find_merge(dir, node.offset, bytes, max) else { return false };
+        let gone = deadline.merged(merge, bytes, max);
+        let rq = match merge {
+            Merge::Back(rq) => {
+                self.counters.back_merges += 1;
+                rq
+            }
+            Merge::Front(rq) => {
+                self.counters.front_merges += 1;
+                self.block.requests[rq].offset = node.offset;
+                rq
+            }
+        };
+        self.block.requests[rq].bytes += bytes;
+        self.block.append(rq, part, part);
+        if let Some(other) = gone {
+            self.counters.request_merges += 1;
+            let o = self.block.requests[other];
+            let r = &mut self.block.requests[rq];
+            r.bytes += o.bytes;
+            r.offset = r.offset.min(o.offset);
+            self.block.append(rq, o.first, o.last);
+            self.block.requests.remove(other);
+            let core = self.threads[t as usize].core;
+            self.put_sched_tag(ctx, o.hctx, core);
+        }
+        true
+    }
+
+    fn run_queue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        match self.block.next_dispatch(thread.hctx, ctx.now) {
+            Some(rq) => {
+                thread.plan.issue = rq;
+                thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+                self.segment(ctx, t, Step::RunQueue)
+            }
+            None => {
+                let then = thread.call.after_run;
+                self.go(t, then)
+            }
+        }
+    }
+
+    /// blkdev_issue_flush: dropped without a volatile cache, shared with those that wait while one
+    /// is at the drive.
+    fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &self.threads[t as usize];
+        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        if let Some(pblk) = &mut self.pblk {
+            pblk.stats.flushes += 1;
+            self.go(t, Step::NextIo);
+            if let Some(pblk) = &mut self.pblk {
+                pblk.ftl.flush(ctx, node);
+            }
+            self.pump_ftl(ctx, Some(core));
+            return Flow::Again;
+        }
+        if !self.drive.volatile_cache {
+            self.go(t, Step::NextIo);
+            self.node_done(ctx, node, true, Some(core));
+            return Flow::Again;
+        }
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        if hctx.flush != NONE {
+            return self.issue_flush(ctx, t, NO_TAG);
+        }
+        match hctx.tags.pop() {
+            Some(tag) => self.issue_flush(ctx, t, tag),
+            None if self.block.deadline.is_some() => {
+                // Linux lets the flush request wait on hctx->dispatch.
+                let rq = self.flush_request(node, h, NO_TAG);
+                self.block.hctxs[usize::from(h)].dispatch.push_back(rq);
+                self.go(t, Step::NextIo)
+            }
+            None => self.go(t, Step::TagWait),
+        }
+    }
+
+    pub(crate) fn flush_request(&mut self, node: u32, h: u16, tag: u16) -> u32 {
+        let rq = self.block.request(node, Opcode::Flush, 0, 0, h, tag);
+        self.block.requests[rq].purpose = Purpose::Flush;
+        self.block.requests[rq].sched_tag = false;
+        self.block.hctxs[usize::from(h)].flush = rq;
+        rq
+    }
+
+    fn issue_flush(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
+        let thread = &self.threads[t as usize];
+        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        if self.block.hctxs[usize::from(h)].flush != NONE {
+            self.counters.shared_flushes += 1;
+            self.block.hctxs[usize::from(h)].flush_pending.push(node);
+            if tag != NO_TAG {
+                self.put_driver_tag(ctx, h, tag, core);
+            }
+            return self.segment(ctx, t, Step::NextIo);
+        }
+        let rq = self.flush_request(node, h, tag);
+        let thread = &mut self.threads[t as usize];
+        thread.plan.issue = rq;
+        thread.pend.driver += self.cost.doorbell.0;
+        self.segment(ctx, t, Step::NextIo)
+    }
+
+    fn call_end(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.plan.node != NONE || thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::CallEnd);
+        }
+        if thread.call.aio {
+            for node in thread.iocbs.drain(..) {
+                self.block.nodes[node].submitted = ctx.now;
+            }
+            let after = thread.call.after;
+            return self.go(t, after);
+        }
+        let node = &mut self.block.nodes[thread.call.single];
+        node.submitted = node.issued;
+        self.go(t, Step::SyncWait)
+    }
+
+    fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if self.block.nodes[thread.call.single].pending > 0 {
+            return self.sleep(ctx, t, Asleep::Call);
+        }
+        thread.pend.entry += self.cost.finish.0;
+        self.segment(ctx, t, Step::SyncReturn)
+    }
+
+    /// td_io_getevents: sends what is queued first.
+    fn getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if !thread.iocbs.is_empty() {
+            return self.commit(t, Step::Getevents);
+        }
+        let min = thread.reaping.min.min(thread.cur_depth);
+        let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
+        let ready = thread.ring.len() as u32;
+        let call = self.cost.crossing.0 + self.cost.aio_getevents.0;
+        if ready >= min {
+            let n = ready.min(max);
+            thread.pend.entry += call + self.cost.finish.0 * u64::from(n);
+            return self.segment(ctx, t, Step::Reap(n));
+        }
+        if thread.reaping.spin {
+            thread.pend.entry += call.max(1);
+            return self.segment(ctx, t, Step::Getevents);
+        }
+        self.sleep(ctx, t, Asleep::Events)
+    }
+
+    fn reap_events(&mut self, ctx: &mut Ctx, t: u32, n: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let (wake, work) = thread.done;
+        thread.stats.iodepth_complete[call_bucket(n)] += 1;
+        thread.stats.complete_calls += 1;
+        for _ in 0..n {
+            if let Some(node) = self.threads[t as usize].ring.pop_front() {
+                self.finish_io(ctx, node, wake, work);
+            }
+        }
+        let thread = &mut self.threads[t as usize];
+        let again = thread.reaping.full && thread.cur_depth > thread.spec.iodepth_low;
+        self.go(t, if again { Step::Getevents } else { Step::Top })
+    }
+
+    // pblk.
+
+    /// A bio for pblk: its processor time first. A read is translated before it is spent.
+    fn pblk_bio(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
+        let Some(pblk) = &mut self.pblk else { return Flow::Again };
+        let node = self.block.nodes[part];
+        let thread = &mut self.threads[t as usize];
+        let lpn = Lpn((node.offset / SECTOR) as u32);
+        let sectors = (u64::from(node.len) / SECTOR) as u32;
+        let cost = &pblk.cost;
+        if node.ddir != Ddir::Read {
+            thread.pend.ftl += cost.write_command.0;
+            if node.ddir == Ddir::Write {
+                thread.pend.ftl += cost.write_sector.0 * u64::from(sectors);
+            }
+            return self.segment(ctx, t, Step::PblkWrite);
+        }
+        pblk.stats.read_bios += 1;
+        thread.pend.ftl += cost.read_command.0 + cost.read_sector.0 * u64::from(sectors);
+        thread.pieces.clear();
+        thread.piece = 0;
+        pblk.ftl.read(ctx, lpn, sectors, &mut thread.pieces);
+        let mut flash = 0;
+        for piece in &thread.pieces {
+            let sectors = u64::from(piece.sectors);
+            match piece.place {
+                Place::Unmapped => pblk.stats.unmapped_sectors += sectors,
+                Place::Buffer => pblk.stats.buffer_sectors += sectors,
+                Place::Flash { .. } => {
+                    pblk.stats.flash_sectors += sectors;
+                    flash += 1;
+                }
+            }
+        }
+        if flash > 0 {
+            // One request with a list of addresses, whatever the number of commands here.
+            pblk.stats.flash_reads += u64::from(flash as u32);
+            thread.pend.block += self.cost.block.0;
+            thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+        }
+        thread.pieces.retain(|p| matches!(p.place, Place::Flash { .. }));
+        if flash > 1 {
+            self.block.nodes[part].pending = flash as u32;
+        }
+        self.segment(ctx, t, Step::PblkRead)
+    }
+
+    fn pblk_read(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let (part, core, h) = (thread.call.part, thread.core, thread.hctx);
+        let Some(&piece) = thread.pieces.get(thread.piece) else {
+            let none = thread.pieces.is_empty();
+            self.go(t, Step::Part);
+            if none {
+                self.node_done(ctx, part, true, Some(core));
+            }
+            return Flow::Again;
+        };
+        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+            NO_TAG => self.block.hctxs[usize::from(h)].tags.pop(),
+            tag => Some(tag),
+        };
+        let Some(tag) = tag else { return self.go(t, Step::TagWait) };
+        thread.piece += 1;
+        let single = thread.pieces.len() == 1;
+        let Place::Flash { ppa, expected } = piece.place else { return Flow::Again };
+        let mut node = part;
+        if !single {
+            let n = self.block.nodes[part];
+            let len = (u64::from(piece.sectors) * SECTOR) as u32;
+            node = self.child(part, u64::from(piece.lpn.0) * SECTOR, len);
+            let begin = ctx.lives.get(n.life).end;
+            let life = ctx.lives.begin(t, n.ddir, n.offset, len, begin);
+            ctx.mark(life, Layer::Block, Why::Tag, core, ctx.now);
+            self.block.nodes[node].life = life;
+        }
+        let bytes = u64::from(piece.sectors) * SECTOR;
+        let rq =
+            self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
+        let r = &mut self.block.requests[rq];
+        r.class = Class::UserRead as u8;
+        r.purpose = Purpose::FlashRead { lpn: piece.lpn.0, expected };
+        self.issue(ctx, rq, core);
+        Flow::Again
+    }
+
+    fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &self.threads[t as usize];
+        let (part, core) = (thread.call.part, thread.core);
+        let node = self.block.nodes[part];
+        let end = node.offset + u64::from(node.len);
+        let (first, last) = (node.offset.div_ceil(SECTOR), end / SECTOR);
+        let lpn = Lpn(first as u32);
+        let sectors = last.saturating_sub(first) as u32;
+        self.go(t, Step::Part);
+        let Some(pblk) = &mut self.pblk else { return Flow::Again };
+        if node.ddir == Ddir::Write {
+            pblk.stats.write_bios += 1;
+            pblk.stats.write_waits += 1;
+            pblk.ftl.write(ctx, part, lpn, sectors);
+        } else {
+            pblk.stats.trims += 1;
+            pblk.ftl.trim(ctx, part, lpn, sectors);
+        }
+        self.pump_ftl(ctx, Some(core));
+        Flow::Again
+    }
+
+    /// Takes what the FTL wants done. `on` is the core at work.
+    pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, on: Option<u32>) {
+        while let Some(pblk) = &mut self.pblk {
+            let Some(action) = pblk.ftl.poll() else { break };
+            let Action::Complete { tag, ok } = action else {
+                pblk.actions.push_back(action);
+                continue;
+            };
+            let node = self.block.nodes[tag];
+            let why = match node.ddir {
+                Ddir::Sync | Ddir::DataSync => Why::Flush,
+                Ddir::Write => Why::WriteBuffer,
+                _ => Why::Work,
+            };
+            if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
+                pblk.stats.write_waits -= 1;
+            }
+            ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
+            self.node_done(ctx, tag, ok, on);
+        }
+        let Some(pblk) = &self.pblk else { return };
+        let t = pblk.thread;
+        if !pblk.actions.is_empty() && self.threads[t as usize].asleep == Asleep::Actions {
+            self.wake(ctx, t, on);
+        }
+    }
+
+    fn kernel_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let Some(pblk) = &mut self.pblk else { return Flow::Off };
+        let Some(action) = pblk.actions.pop_front() else {
+            return self.sleep(ctx, t, Asleep::Actions);
+        };
+        let cost = &pblk.cost;
+        let thread = &mut self.threads[t as usize];
+        thread.pend.ftl += match action {
+            Action::Program { .. } => {
+                pblk.stats.programs += 1;
+                cost.program_unit.0
+            }
+            Action::Erase { .. } => {
+                pblk.stats.erases += 1;
+                cost.background_command.0
+            }
+            Action::Read { sectors, class, .. } => {
+                pblk.stats.background_reads += 1;
+                let moved = if class == Class::GcRead { u64::from(sectors) } else { 0 };
+                cost.background_command.0 + cost.gc_sector.0 * moved
+            }
+            Action::Complete { .. } => 0,
+        };
+        thread.pend.block += self.cost.block.0;
+        thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+        thread.action = Some(action);
+        self.segment(ctx, t, Step::KernelIssue)
+    }
+
+    fn kernel_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::KernelIssue);
+        }
+        let (core, h) = (thread.core, thread.hctx);
+        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+            NO_TAG => self.block.hctxs[usize::from(h)].tags.pop(),
+            tag => Some(tag),
+        };
+        let Some(tag) = tag else { return self.go(t, Step::TagWait) };
+        let action = self.threads[t as usize].action.take();
+        let unit = self.pblk.as_ref().map_or(1, |p| u64::from(p.unit_sectors));
+        let (opcode, op, ppa, sectors, class) = match action {
+            Some(Action::Program { op, ppa, class }) => {
+                (Opcode::VectorWrite, op, ppa, unit, class)
+            }
+            // One sector names the block.
+            Some(Action::Erase { op, ppa }) => (Opcode::VectorReset, op, ppa, 1, Class::Erase),
+            Some(Action::Read { op, ppa, sectors, class }) => {
+                (Opcode::VectorRead, op, ppa, u64::from(sectors), class)
+            }
+            Some(Action::Complete { .. }) | None => {
+                unreachable!("the kernel thread has an action with a command")
+            }
+        };
+        let bytes = sectors * SECTOR;
+        let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
+        let r = &mut self.block.requests[rq];
+        r.class = class as u8;
+        r.purpose = Purpose::Ftl { op };
+        self.issue(ctx, rq, core);
+        self.go(t, Step::Kernel)
+    }
+}

@@ -1,0 +1,211 @@
+//! What types cannot say: values that are impossible, alone or together.
+
+use crate::config::{Config, settings};
+use crate::derive::capacity;
+use wordline_base::{SECTOR, Span};
+use wordline_ftl::Placement;
+use wordline_nand::Geometry;
+
+/// No stage, timer or flash operation takes longer; sums of such times stay far inside 64 bits.
+const LONGEST: Span = Span::from_secs(3600);
+
+/// Lines that must be spare for garbage collection to have somewhere to go: the open one, the next, one
+/// to be gained, and two in reserve. What buffer and thresholds need beyond, the FTL says itself.
+const MIN_SPARE_LINES: u64 = 5;
+
+struct Found(Vec<(String, String)>);
+
+impl Found {
+    fn add(&mut self, path: &str, message: impl Into<String>) {
+        self.0.push((path.into(), format!("'{}' {}", short(path), message.into())));
+    }
+    fn range(&mut self, path: &str, value: u64, min: u64, max: u64) {
+        if !(min..=max).contains(&value) {
+            self.add(path, format!("must be from {min} to {max}, not {value}"));
+        }
+    }
+    fn percent(&mut self, path: &str, value: f64, min: f64) {
+        if !(min..=100.0).contains(&value) {
+            self.add(path, format!("must be from {min} to 100 percent, not {value}"));
+        }
+    }
+}
+
+fn short(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+/// Paths and messages of all that is wrong.
+pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
+    let mut found = Found(Vec::new());
+    times(config, &mut found);
+    // A geometry that does not exist has no capacity to check.
+    if nand(config, &mut found) {
+        ftl(config, &mut found);
+    }
+    device(config, &mut found);
+    stack(config, &mut found);
+    found.0
+}
+
+fn times(config: &Config, found: &mut Found) {
+    let too_long = |v: &toml::Value| {
+        v.as_str().and_then(|s| Span::parse(s).ok()).is_some_and(|span| span > LONGEST)
+    };
+    for (path, value) in settings(config) {
+        let values = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
+        if values.iter().any(too_long) {
+            found.add(&path, "must be an hour at most");
+        }
+    }
+}
+
+fn nand(config: &Config, found: &mut Found) -> bool {
+    let c = &config.nand;
+    let before = found.0.len();
+    // Wider than any part made, and narrow enough that products of these stay inside 64 bits.
+    found.range("nand.channels", c.channels.into(), 1, 4096);
+    found.range("nand.gang", c.gang.into(), 1, 16);
+    found.range("nand.luns_per_channel", c.luns_per_channel.into(), 1, 4096);
+    found.range("nand.planes", c.planes.into(), 1, 64);
+    found.range("nand.page_bytes", c.page_bytes.into(), 1, 1 << 20);
+    found.range("nand.pages_per_block", c.pages_per_block.into(), 1, 1 << 16);
+    if found.0.len() == before
+        && let Err((key, message)) = Geometry::new(c)
+    {
+        found.add(&format!("nand.{key}"), message);
+    }
+    let faults = [
+        ("bad_blocks_ppb", c.faults.bad_blocks_ppb),
+        ("program_fail_ppb", c.faults.program_fail_ppb),
+        ("erase_fail_ppb", c.faults.erase_fail_ppb),
+        ("read_fail_ppb", c.faults.read_fail_ppb),
+    ];
+    for (key, value) in faults {
+        found.range(&format!("nand.faults.{key}"), value, 0, 1_000_000_000);
+    }
+    found.0.len() == before
+}
+
+fn ftl(config: &Config, found: &mut Found) {
+    let c = &config.ftl;
+    if !(0.0..100.0).contains(&c.over_provisioning) {
+        let value = c.over_provisioning;
+        found.add(
+            "ftl.over_provisioning",
+            format!("must be from 0 to below 100 percent, not {value}"),
+        );
+    } else if let Ok(g) = Geometry::new(&config.nand) {
+        let capacity = capacity(config, &g);
+        let spare = capacity.spare_lines;
+        if capacity.user_sectors == 0 || spare < MIN_SPARE_LINES {
+            found.add(
+                "ftl.over_provisioning",
+                format!(
+                    "leaves {spare} of {} lines spare and garbage collection needs \
+                     {MIN_SPARE_LINES}: raise it, or give the drive more blocks",
+                    g.lines
+                ),
+            );
+        }
+    }
+    let counts = [
+        ("max_request_sectors", c.max_request_sectors),
+        ("meta_lines", c.meta_lines),
+        ("gc_lines", c.gc_lines),
+        ("gc_readers", c.gc_readers),
+        ("gc_queue", c.gc_queue),
+        ("gc_request_sectors", c.gc_request_sectors),
+        ("d_choices", c.d_choices),
+    ];
+    for (key, value) in counts {
+        if value == 0 {
+            found.add(&format!("ftl.{key}"), "must be at least 1");
+        }
+    }
+}
+
+fn device(config: &Config, found: &mut Found) {
+    let c = &config.device;
+    if c.cache.is_some() && config.ftl.placement == Placement::Host {
+        let remedy = "needs the FTL in the drive: set cache to none, or ftl.placement to device";
+        found.add("device.cache", remedy);
+    }
+    found.range("device.link.generation", c.link.generation.into(), 1, 5);
+    if !c.link.lanes.is_power_of_two() || c.link.lanes > 32 {
+        let lanes = c.link.lanes;
+        found.add("device.link.lanes", format!("must be 1, 2, 4, 8, 16 or 32, not {lanes}"));
+    }
+    found.percent("device.link.efficiency", c.link.efficiency, 1.0);
+    // NVMe: 65,535 I/O queues of 2 to 65,536 entries.
+    found.range("device.queues.count", c.queues.count.into(), 1, 65_535);
+    found.range("device.queues.depth", c.queues.depth.into(), 2, 65_536);
+    // NVMe feature 01h: 2^0 to 2^6.
+    if !c.queues.burst.is_power_of_two() || c.queues.burst > 64 {
+        let burst = c.queues.burst;
+        found.add("device.queues.burst", format!("must be 1, 2, 4, … or 64, not {burst}"));
+    }
+    if c.queues.weights.iter().any(|&w| !(1..=256).contains(&w)) {
+        found.add("device.queues.weights", "must each be from 1 to 256");
+    }
+    found.range("device.queues.in_flight", c.queues.in_flight.into(), 1, 1 << 20);
+    found.range("device.firmware.cores", c.firmware.cores.into(), 1, 1024);
+    if let Some(cache) = &c.cache {
+        found.range("device.cache.ways", cache.ways.into(), 1, 32);
+        let line = u64::from(cache.line_bytes);
+        // The valid and dirty sectors of a line are bits of one word.
+        if line == 0 || !line.is_multiple_of(SECTOR) || line / SECTOR > 64 {
+            found.add("device.cache.line_bytes", "must be a multiple of 4096 up to 262144");
+        } else {
+            let set = line * u64::from(cache.ways);
+            if cache.bytes == 0 || set > 0 && !cache.bytes.is_multiple_of(set) {
+                let message = format!("must be a multiple of ways x line_bytes = {set}");
+                found.add("device.cache.bytes", message);
+            } else if set > 0 && cache.bytes / set >= 1 << 27 {
+                found.add("device.cache.bytes", "makes more than 2^27 sets: use longer lines");
+            }
+        }
+        if cache.rate == 0 {
+            found.add("device.cache.rate", "must be above 0 bytes a second");
+        }
+        found.percent("device.cache.dirty_high", cache.dirty_high.into(), 0.0);
+        if let Some(ahead) = &cache.read_ahead {
+            found.range("device.cache.read_ahead.trigger", ahead.trigger.into(), 1, 1 << 20);
+            found.range("device.cache.read_ahead.streams", ahead.streams.into(), 1, 1024);
+            let bytes = cache.bytes.max(SECTOR);
+            found.range("device.cache.read_ahead.bytes", ahead.bytes, SECTOR, bytes);
+        }
+    }
+    // NVMe feature 08h: an 8-bit threshold.
+    found.range("device.interrupt.threshold", c.interrupt.threshold.into(), 0, 256);
+    if c.interrupt.threshold > 1 && c.interrupt.time == Span::ZERO {
+        found.add(
+            "device.interrupt.time",
+            "must be above 0 when interrupts are gathered: the last completion would wait for ever",
+        );
+    }
+}
+
+fn stack(config: &Config, found: &mut Found) {
+    let c = &config.stack;
+    if !c.kernel && config.ftl.placement == Placement::Host {
+        let remedy = "must be true for an FTL on the host: take a stack and testbed with a kernel";
+        found.add("stack.kernel", remedy);
+    }
+    found.range("stack.cores", c.cores.into(), 1, 1024);
+    found.range("stack.queues", c.queues.into(), 0, 65_535);
+    found.range("stack.queue_depth", c.queue_depth.into(), 2, 65_536);
+    found.range("stack.scheduler_tags", c.scheduler_tags.into(), 1, 65_536);
+    if c.max_request == 0 || !u64::from(c.max_request).is_multiple_of(SECTOR) {
+        found.add("stack.max_request", "must be a multiple of 4096");
+    }
+    if let Some(core) = c.ftl_core
+        && core >= c.cores
+    {
+        let last = c.cores.saturating_sub(1);
+        found.add("stack.ftl_core", format!("must be a core, 0 to {last}, not {core}"));
+    }
+    if c.deadline.fifo_batch == 0 {
+        found.add("stack.deadline.fifo_batch", "must be at least 1");
+    }
+}

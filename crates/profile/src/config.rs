@@ -1,0 +1,445 @@
+//! Sources and overrides in, one [`Config`] out.
+
+use crate::de::{Naming, fields_of, read};
+use crate::error::{ConfigError, Place, Problems};
+use crate::preset::{Kind, find};
+use crate::suggest::nearest;
+use crate::tree::{Entry, Node, Table, Value, parse, parse_override, shorten};
+use serde::{Deserialize, Serialize};
+use wordline_base::Span;
+use wordline_device::DeviceConfig;
+use wordline_ftl::FtlConfig;
+use wordline_host::StackConfig;
+use wordline_nand::NandConfig;
+
+/// A whole system under test, ready to be built.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Config {
+    pub device_name: String,
+    /// The FTL profile, or `default` for the device's own `[ftl]`.
+    pub ftl_name: String,
+    pub stack_name: String,
+    pub testbed_name: String,
+    pub nand: NandConfig,
+    pub ftl: FtlConfig,
+    pub device: DeviceConfig,
+    pub stack: StackConfig,
+}
+
+/// Where a profile comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source<'a> {
+    Preset(&'a str),
+    /// A file the caller has read; the name is for errors.
+    File {
+        name: &'a str,
+        text: &'a str,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sources<'a> {
+    pub device: Source<'a>,
+    /// Policy keys laid over the device's `[ftl]`.
+    pub ftl: Option<Source<'a>>,
+    pub stack: Source<'a>,
+    /// Absent: the one the stack names, or `i7-8700`.
+    pub testbed: Option<Source<'a>>,
+}
+
+impl<'a> Sources<'a> {
+    /// Presets by name, with the device's own FTL settings and the stack's own testbed.
+    pub fn presets(device: &'a str, stack: &'a str) -> Sources<'a> {
+        Sources {
+            device: Source::Preset(device),
+            ftl: None,
+            stack: Source::Preset(stack),
+            testbed: None,
+        }
+    }
+}
+
+/// The testbed of the newest of the latency studies, and the one calibrated in most detail.
+const DEFAULT_TESTBED: &str = "i7-8700";
+
+/// Parses, merges and checks. Overrides are `path=value`, applied in order, later ones over earlier.
+pub fn assemble(sources: Sources<'_>, overrides: &[String]) -> Result<Config, ConfigError> {
+    assemble_with_places(sources, overrides).map(|(config, _)| config)
+}
+
+/// Where each setting of a [`Config`] was written, for errors found after it was assembled.
+#[derive(Clone, Debug)]
+pub struct Places {
+    tree: Node,
+    sources: Vec<String>,
+}
+
+impl Places {
+    /// `message` with the place of the setting at `path`, for example `ftl.buffer_sectors`, or of its
+    /// section if it was left to its default.
+    pub fn error(&self, path: &str, message: &str) -> ConfigError {
+        let at = self.tree.deepest(path).at;
+        let key = path.rsplit('.').next().unwrap_or(path);
+        let mut problems = Problems::of(self.sources.clone());
+        problems.add(at, format!("'{key}' {message}"));
+        problems.into_result().expect_err("one was added")
+    }
+}
+
+/// [`assemble`], and where everything came from.
+pub fn assemble_with_places(
+    sources: Sources<'_>,
+    overrides: &[String],
+) -> Result<(Config, Places), ConfigError> {
+    let mut problems = Problems::default();
+    let device = load(Kind::Device, sources.device, &mut problems)?;
+    let ftl = sources.ftl.map(|s| load(Kind::Ftl, s, &mut problems)).transpose()?;
+    let stack = load(Kind::Stack, sources.stack, &mut problems)?;
+    let own_testbed = stack.as_ref().and_then(|s| s.testbed.clone());
+    let testbed = match (sources.testbed, &own_testbed) {
+        (Some(source), _) => load(Kind::Testbed, source, &mut problems)?,
+        (None, Some((name, at))) => match find(Kind::Testbed, name) {
+            Ok(preset) => load(Kind::Testbed, Source::Preset(preset.name), &mut problems)?,
+            Err(error) => {
+                problems.add(*at, error.to_string());
+                None
+            }
+        },
+        (None, None) => load(Kind::Testbed, Source::Preset(DEFAULT_TESTBED), &mut problems)?,
+    };
+    // Without all the text there is no telling what is missing from it.
+    let (Some(device), Some(stack), Some(testbed)) = (device, stack, testbed) else {
+        return Err(problems.into_result().expect_err("an unreadable source is a problem"));
+    };
+    if sources.ftl.is_some() && ftl.as_ref().is_none_or(Option::is_none) {
+        return Err(problems.into_result().expect_err("an unreadable source is a problem"));
+    }
+    let ftl = ftl.flatten();
+    let names = [
+        device.name,
+        ftl.as_ref().map_or("default".into(), |f| f.name.clone()),
+        stack.name,
+        testbed.name,
+    ];
+    let testbed_source = testbed.source;
+    let mut tree = device.tree;
+    for part in ftl.map(|f| f.tree).into_iter().chain([testbed.tree, stack.tree]) {
+        tree.merge(part);
+    }
+    for text in overrides {
+        apply(text, &mut tree, &mut problems);
+    }
+    // Numbers that no type holds stand as 0 in the tree: nothing to judge.
+    let whole = problems.is_empty();
+
+    let naming = |path: &str, at: Place| {
+        let path = path.strip_prefix("device.").unwrap_or(path);
+        match path.strip_prefix("stack") {
+            Some(rest) if at.source == testbed_source => format!("[testbed{rest}]"),
+            _ => format!("[{path}]"),
+        }
+    };
+    let naming: Naming<'_> = &naming;
+    let nand = read::<NandConfig>(&mut tree, "nand", &mut problems, naming);
+    let ftl = read::<FtlConfig>(&mut tree, "ftl", &mut problems, naming);
+    let device = read::<DeviceConfig>(&mut tree, "device", &mut problems, naming);
+    let stack = read::<StackConfig>(&mut tree, "stack", &mut problems, naming);
+    let (Some(nand), Some(ftl), Some(device), Some(stack)) = (nand, ftl, device, stack) else {
+        return Err(problems
+            .into_result()
+            .expect_err("a section that cannot be read is a problem"));
+    };
+    let [device_name, ftl_name, stack_name, testbed_name] = names;
+    let config =
+        Config { device_name, ftl_name, stack_name, testbed_name, nand, ftl, device, stack };
+    if whole {
+        for (path, message) in crate::check::check(&config) {
+            // An unset value has no place of its own: its section's.
+            problems.add(tree.deepest(&path).at, message);
+        }
+    }
+    let places = Places { tree, sources: problems.sources.clone() };
+    problems.into_result().map(|()| (config, places))
+}
+
+/// One source: what it calls itself, and its settings below `nand`, `ftl`, `device`, `stack`.
+struct Loaded {
+    name: String,
+    source: u32,
+    tree: Node,
+    /// A stack's own choice.
+    testbed: Option<(String, Place)>,
+}
+
+fn load(
+    kind: Kind,
+    source: Source<'_>,
+    problems: &mut Problems,
+) -> Result<Option<Loaded>, ConfigError> {
+    let (file, text) = match source {
+        Source::Preset(name) => (format!("{name}.toml"), find(kind, name)?.text),
+        Source::File { name, text } => (name.to_string(), text),
+    };
+    let source = problems.source(file);
+    let Some(mut file) = parse(text, source, problems) else { return Ok(None) };
+    let top = file.at;
+    let Value::Table(sections) = &mut file.value else { unreachable!("a file is a table") };
+    let header = kind.name();
+    let mut loaded = Loaded { name: String::new(), source, tree: Node::table(top), testbed: None };
+    match sections.get_mut(header) {
+        Some(Entry { node: Node { value: Value::Table(keys), at }, .. }) => {
+            let at = *at;
+            match take_text(keys, "name", problems) {
+                Some((name, _)) => loaded.name = name,
+                None => problems.add(at, format!("the key 'name' of [{header}] is missing")),
+            }
+            take_text(keys, "description", problems);
+            if kind == Kind::Stack {
+                loaded.testbed = take_text(keys, "testbed", problems);
+            }
+        }
+        Some(entry) => problems.add(entry.key_at, format!("'{header}' must be a section")),
+        None => problems.add(top, format!("the section [{header}] with a name is missing")),
+    }
+    if !matches!(sections.get(header), Some(entry) if entry.node.as_table().is_some()) {
+        sections.remove(header);
+    }
+    let sections = std::mem::take(sections);
+    let mut tree = Table::new();
+    if kind == Kind::Device {
+        let mut own = Table::new();
+        for (key, entry) in sections {
+            match key.as_str() {
+                "nand" | "ftl" => drop(tree.insert(key, entry)),
+                // Left in the header are strangers.
+                "device" => {
+                    for (key, entry) in entry.node.as_table().into_iter().flatten() {
+                        let word = shorten(key);
+                        problems.add(
+                            entry.key_at,
+                            format!("unknown key '{word}' in [device]: it has name, description"),
+                        );
+                    }
+                }
+                _ => drop(own.insert(key, entry)),
+            }
+        }
+        let node = Node { value: Value::Table(own), at: top };
+        tree.insert("device".into(), Entry { key_at: top, node });
+    } else {
+        for (key, entry) in sections {
+            if key == header {
+                let target = if kind == Kind::Testbed { "stack" } else { header };
+                tree.insert(target.into(), entry);
+            } else {
+                let what = match entry.node.value {
+                    Value::Table(_) => format!("unknown section [{}]", shorten(&key)),
+                    _ => format!("unknown key '{}' outside of a section", shorten(&key)),
+                };
+                problems.add(
+                    entry.key_at,
+                    format!("{what}: a {header} profile has [{header}] and sections in it"),
+                );
+            }
+        }
+    }
+    loaded.tree.value = Value::Table(tree);
+    Ok(Some(loaded))
+}
+
+fn take_text(keys: &mut Table, key: &str, problems: &mut Problems) -> Option<(String, Place)> {
+    let Entry { node, .. } = keys.remove(key)?;
+    match node.value {
+        Value::Text(text) => Some((text, node.at)),
+        _ => {
+            problems.add(node.at, format!("'{key}' must be a string"));
+            Some((String::new(), node.at))
+        }
+    }
+}
+
+/// Applies one `path=value`.
+fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
+    let source = problems.source(format!("--set {}", shorten(text)));
+    let at = Place { source, line: 0, column: 0 };
+    let mut fail = |message: String| problems.add(at, message);
+    let Some((path, value)) = text.split_once('=') else {
+        return fail("no '=': write path=value, for example nand.t_read=3us".into());
+    };
+    let mut keys: Vec<&str> = path.split('.').map(str::trim).collect();
+    let plain = |key: &&str| {
+        !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+    };
+    if !keys.iter().all(plain) {
+        return fail("the path must be keys joined by dots, for example nand.t_read".into());
+    }
+    let sections = fields_of::<DeviceConfig>();
+    match keys[0] {
+        "nand" | "ftl" | "device" | "stack" => {}
+        "testbed" => keys[0] = "stack",
+        section if sections.contains(&section) => keys.insert(0, "device"),
+        other => {
+            let mut leaves = Vec::new();
+            tree.leaves("", &mut leaves);
+            let short = |path: &str| path.strip_prefix("device.").unwrap_or(path).to_string();
+            let same_key = leaves.iter().find(|path| path.rsplit('.').next() == Some(other));
+            let known = sections.iter().copied().chain(["nand", "ftl", "stack", "device"]);
+            let hint = match (keys.len(), same_key, nearest(other, known)) {
+                (1, Some(path), _) => format!(", did you mean '{}'?", short(path)),
+                (_, _, Some(name)) => format!(", did you mean '{name}'?"),
+                _ => ": paths begin with nand, ftl, stack or a section of the device".into(),
+            };
+            return fail(format!("unknown section '{}'{hint}", shorten(other)));
+        }
+    }
+    if keys.len() < 2 {
+        return fail(format!("'{}' is a section: add a key, {0}.KEY=VALUE", keys[0]));
+    }
+    let Some(new) = parse_override(value, at, problems) else { return };
+    let (last, parents) = keys.split_last().expect("two keys or more");
+    let mut node = tree;
+    for (depth, key) in parents.iter().enumerate() {
+        // `none` stands for an absent table; a key in it brings it back.
+        if matches!(&node.value, Value::Text(s) if s == "none") {
+            *node = Node::table(at);
+        }
+        let Value::Table(table) = &mut node.value else {
+            let path = keys[..depth].join(".");
+            return problems.add(at, format!("'{path}' is a value, not a section"));
+        };
+        node = &mut table
+            .entry(key.to_string())
+            .or_insert_with(|| Entry { key_at: at, node: Node::table(at) })
+            .node;
+    }
+    if matches!(&node.value, Value::Text(s) if s == "none") {
+        *node = Node::table(at);
+    }
+    let Value::Table(table) = &mut node.value else {
+        let path = parents.join(".");
+        return problems.add(at, format!("'{path}' is a value, not a section"));
+    };
+    table.insert(last.to_string(), Entry { key_at: at, node: new });
+}
+
+/// The type of a setting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathKind {
+    Integer,
+    Number,
+    Switch,
+    /// `"65us"`.
+    Time,
+    /// One of a few words.
+    Word,
+    /// Times, one a page type.
+    Times,
+    Integers,
+    /// Other arrays.
+    Array,
+}
+
+fn kind_of(value: &toml::Value) -> PathKind {
+    use toml::Value as V;
+    let is_time = |v: &V| matches!(v, V::String(s) if Span::parse(s).is_ok());
+    match value {
+        V::Integer(_) => PathKind::Integer,
+        V::Float(_) => PathKind::Number,
+        V::Boolean(_) => PathKind::Switch,
+        V::Array(items) if !items.is_empty() && items.iter().all(is_time) => PathKind::Times,
+        V::Array(items) if items.iter().all(|v| matches!(v, V::Integer(_))) => PathKind::Integers,
+        V::Array(_) => PathKind::Array,
+        v if is_time(v) => PathKind::Time,
+        _ => PathKind::Word,
+    }
+}
+
+const SECTIONS: [&str; 4] = ["nand", "ftl", "device", "stack"];
+
+fn value_of(config: &Config) -> toml::Value {
+    toml::Value::try_from(config).expect("checked numbers fit TOML's integers")
+}
+
+/// Every setting of a configuration, by the path that `--set` takes, and its type. Optional tables
+/// that are absent have none.
+pub fn paths(config: &Config) -> Vec<(String, PathKind)> {
+    settings(config).into_iter().map(|(path, value)| (path, kind_of(&value))).collect()
+}
+
+/// Every setting with its value.
+pub(crate) fn settings(config: &Config) -> Vec<(String, toml::Value)> {
+    fn walk(path: String, value: toml::Value, out: &mut Vec<(String, toml::Value)>) {
+        match value {
+            toml::Value::Table(table) => {
+                table.into_iter().for_each(|(key, v)| walk(format!("{path}.{key}"), v, out));
+            }
+            value => out.push((path, value)),
+        }
+    }
+    let mut out = Vec::new();
+    if let toml::Value::Table(mut all) = value_of(config) {
+        for section in SECTIONS {
+            let value = all.remove(section).expect("a Config has these fields");
+            walk(section.into(), value, &mut out);
+        }
+    }
+    out
+}
+
+/// The value of one setting.
+pub fn value_at(config: &Config, path: &str) -> Option<toml::Value> {
+    let value = value_of(config);
+    let (first, _) = path.split_once('.')?;
+    SECTIONS.contains(&first).then_some(())?;
+    path.split('.').try_fold(&value, |v, key| v.as_table()?.get(key)).cloned()
+}
+
+/// The device and its FTL after all overrides, as a device profile.
+pub fn resolved_device(config: &Config) -> String {
+    let mut out = toml::Table::new();
+    let mut header = toml::Table::new();
+    header.insert("name".into(), config.device_name.clone().into());
+    out.insert("device".into(), header.into());
+    let mut value = value_of(config);
+    for section in ["nand", "ftl"] {
+        out.insert(section.into(), value[section].clone());
+    }
+    if let Some(device) = value["device"].as_table_mut() {
+        out.extend(std::mem::take(device));
+        // Said outright, because absent and "as the preset" must not look the same.
+        out.entry("cache").or_insert("none".into());
+    }
+    render(&out)
+}
+
+/// The stack on its testbed after all overrides, as a stack profile.
+pub fn resolved_stack(config: &Config) -> String {
+    let mut stack = toml::Table::new();
+    stack.insert("name".into(), config.stack_name.clone().into());
+    if let Some(settings) = value_of(config)["stack"].as_table_mut() {
+        stack.extend(std::mem::take(settings));
+    }
+    let mut out = toml::Table::new();
+    out.insert("stack".into(), stack.into());
+    render(&out)
+}
+
+/// The whole configuration: what ran, whatever profiles and overrides it came from.
+pub fn resolved_toml(config: &Config) -> String {
+    format!(
+        "# FTL: {}; testbed: {}\n\n{}\n{}",
+        comment(&config.ftl_name),
+        comment(&config.testbed_name),
+        resolved_device(config),
+        resolved_stack(config)
+    )
+}
+
+/// A name inside a comment: no line break, nor any other control character.
+fn comment(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn render(table: &toml::Table) -> String {
+    toml::to_string(table).expect("a table of plain values is TOML")
+}

@@ -1,0 +1,389 @@
+//! From the merged tree to the config structs. The structs' own serde derives say which keys exist;
+//! this deserializer adds what they cannot know: where each value was written.
+
+use crate::error::{Place, Problems};
+use crate::suggest::nearest;
+use crate::tree::{Node, Table, Value, shorten};
+use serde::de::value::StrDeserializer;
+use serde::de::{self, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
+use std::cell::RefCell;
+use std::fmt;
+use wordline_base::Span;
+
+/// An error on its way up; the innermost node and key it passes become its place and path.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    message: String,
+    missing: bool,
+    at: Option<Place>,
+    path: Option<String>,
+}
+
+impl Fault {
+    fn new(message: impl Into<String>) -> Fault {
+        Fault { message: message.into(), missing: false, at: None, path: None }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+fn found(unexpected: &Unexpected<'_>) -> String {
+    match unexpected {
+        Unexpected::Bool(b) => b.to_string(),
+        Unexpected::Signed(n) => n.to_string(),
+        Unexpected::Unsigned(n) => n.to_string(),
+        Unexpected::Float(x) => x.to_string(),
+        Unexpected::Str(s) => format!("\"{}\"", shorten(s)),
+        Unexpected::Seq => "an array".into(),
+        Unexpected::Map => "a table".into(),
+        other => other.to_string(),
+    }
+}
+
+fn wanted(expected: &dyn Expected) -> String {
+    let expected = expected.to_string();
+    match expected.as_str() {
+        "u8" => format!("a whole number from 0 to {}", u8::MAX),
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        "u64" | "usize" => "a whole number, 0 or more".into(),
+        "f32" | "f64" => "a number".into(),
+        "a boolean" => "true or false".into(),
+        s if s.starts_with("struct ") => "a table of keys".into(),
+        s if s.starts_with("a sequence") => "an array".into(),
+        _ => expected,
+    }
+}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Fault {
+        Fault::new(message.to_string())
+    }
+    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Fault {
+        let mut message = format!("expected {}, found {}", wanted(expected), found(&unexpected));
+        if let Unexpected::Float(x) = unexpected
+            && wanted(expected).contains("whole number")
+            && x.fract() == 0.0
+            && (0.0..1e15).contains(&x)
+        {
+            message += &format!(": write {}", x as u64);
+        }
+        Fault::new(message)
+    }
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Fault {
+        Fault::new(format!("expected {}, found {}", wanted(expected), found(&unexpected)))
+    }
+    fn invalid_length(length: usize, expected: &dyn Expected) -> Fault {
+        Fault::new(format!("expected {}, found {length} values", wanted(expected)))
+    }
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Fault {
+        let hint = nearest(variant, expected.iter().copied())
+            .map_or(String::new(), |name| format!(", did you mean '{name}'?"));
+        let names: Vec<_> = expected.iter().map(|n| format!("'{n}'")).collect();
+        let word = shorten(variant);
+        Fault::new(format!("unknown value '{word}': use one of {}{hint}", names.join(", ")))
+    }
+    fn missing_field(field: &'static str) -> Fault {
+        Fault { missing: true, path: Some(field.into()), ..Fault::new("") }
+    }
+}
+
+/// How a table is called in messages, by its path and where it was written.
+pub(crate) type Naming<'t> = &'t dyn Fn(&str, Place) -> String;
+
+#[derive(Clone, Copy)]
+struct De<'t> {
+    node: &'t Node,
+    path: &'t str,
+    shared: &'t Shared<'t>,
+}
+
+struct Shared<'t> {
+    unknown: RefCell<Vec<(Place, String)>>,
+    naming: Naming<'t>,
+}
+
+/// Reads a `T` from the node at `path`, reporting all that is wrong with it.
+pub(crate) fn read<T: for<'de> de::Deserialize<'de>>(
+    tree: &mut Node,
+    path: &str,
+    problems: &mut Problems,
+    naming: Naming<'_>,
+) -> Option<T> {
+    let mut removed: Vec<String> = Vec::new();
+    loop {
+        let Some(node) = tree.get(path) else {
+            problems.add(tree.at, format!("the section {} is missing", naming(path, tree.at)));
+            return None;
+        };
+        let shared = Shared { unknown: RefCell::default(), naming };
+        let result = T::deserialize(De { node, path, shared: &shared });
+        for (at, message) in shared.unknown.into_inner() {
+            problems.add(at, message);
+        }
+        let fault = match result {
+            Ok(value) => return removed.is_empty().then_some(value),
+            Err(fault) => fault,
+        };
+        let at = fault.at.unwrap_or(node.at);
+        let key = fault.path.unwrap_or_else(|| path.into());
+        if fault.missing {
+            if !removed.contains(&key) {
+                problems.add(
+                    at,
+                    match key.rsplit_once('.') {
+                        Some(("device", _)) => {
+                            format!("the section {} is missing", naming(&key, at))
+                        }
+                        Some((section, name)) => {
+                            format!("the key '{name}' of {} is missing", naming(section, at))
+                        }
+                        None => format!("the key '{key}' is missing"),
+                    },
+                );
+            }
+            return None;
+        }
+        problems.add(at, fault.message);
+        // Take the bad value out and go on, for the errors behind it.
+        if !tree.remove(&key) || key == path {
+            return None;
+        }
+        removed.push(key);
+    }
+}
+
+impl<'t> De<'t> {
+    fn place(self, fault: Fault) -> Fault {
+        Fault { at: fault.at.or(Some(self.node.at)), ..fault }
+    }
+
+    fn table<'de, V: Visitor<'de>>(self, table: &'t Table, visitor: V) -> Result<V::Value, Fault> {
+        let mut map = Map { of: self, entries: table.iter(), next: None };
+        visitor.visit_map(&mut map)
+    }
+}
+
+impl<'de, 't> de::Deserializer<'de> for De<'t> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.node.value {
+            Value::Text(s) => visitor.visit_str(s),
+            Value::Integer(n) => visitor.visit_i64(*n),
+            Value::Float(x) => visitor.visit_f64(*x),
+            Value::Switch(b) => visitor.visit_bool(*b),
+            Value::Table(table) => self.table(table, visitor),
+            Value::Array(items) => {
+                let mut seq = Seq { of: self, items: items.iter() };
+                let value = visitor.visit_seq(&mut seq)?;
+                match seq.items.len() {
+                    0 => Ok(value),
+                    left => Err(Fault::new(format!(
+                        "expected an array of {} values, found {}",
+                        items.len() - left,
+                        items.len()
+                    ))),
+                }
+            }
+        }
+        .map_err(|fault| self.place(fault))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.node.value {
+            Value::Text(s) if s == "none" => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let Value::Table(table) = &self.node.value else { return self.deserialize_any(visitor) };
+        for (key, entry) in table {
+            if !fields.contains(&key.as_str()) {
+                let message =
+                    unknown_key(self.path, key, &entry.node, fields, self.shared.naming, self.node);
+                self.shared.unknown.borrow_mut().push((entry.key_at, message));
+            }
+        }
+        let known = table.iter().filter(|(key, _)| fields.contains(&key.as_str()));
+        let mut map = Map { of: self, entries: known, next: None };
+        visitor.visit_map(&mut map).map_err(|fault| match fault.missing && fault.at.is_none() {
+            true => {
+                let field = fault.path.unwrap_or_default();
+                Fault {
+                    at: Some(self.node.at),
+                    path: Some(format!("{}.{field}", self.path)),
+                    ..Fault { path: None, at: None, ..fault }
+                }
+            }
+            false => self.place(fault),
+        })
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match &self.node.value {
+            Value::Text(s) => {
+                let word: StrDeserializer<'_, Fault> = s.as_str().into_deserializer();
+                visitor.visit_enum(word)
+            }
+            Value::Table(table) if table.len() == 1 => {
+                visitor.visit_enum(de::value::MapAccessDeserializer::new(Map {
+                    of: self,
+                    entries: table.iter(),
+                    next: None,
+                }))
+            }
+            _ => {
+                let names: Vec<_> = variants.iter().map(|n| format!("'{n}'")).collect();
+                Err(Fault::new(format!("expected one of {}", names.join(", "))))
+            }
+        }
+        .map_err(|fault| self.place(fault))
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map identifier ignored_any
+    }
+}
+
+fn unknown_key(
+    path: &str,
+    key: &str,
+    node: &Node,
+    fields: &[&str],
+    naming: Naming<'_>,
+    table: &Node,
+) -> String {
+    let word = shorten(key);
+    // The sections of a device file are the fields of its config, and two more.
+    if path == "device" {
+        let known = fields.iter().copied().chain(["nand", "ftl", "device"]);
+        let hint =
+            nearest(key, known).map_or(String::new(), |name| format!(", did you mean [{name}]?"));
+        return match node.value {
+            Value::Table(_) => format!("unknown section [{word}]{hint}"),
+            _ => format!("unknown key '{word}' outside of a section{hint}"),
+        };
+    }
+    let section = naming(path, table.at);
+    let free: Vec<&str> = fields.iter().copied().filter(|f| table.get(f).is_none()).collect();
+    // A key that is already there was hardly meant a second time.
+    match nearest(key, free).or_else(|| nearest(key, fields.iter().copied())) {
+        Some(name) => format!("unknown key '{word}' in {section}, did you mean '{name}'?"),
+        None => format!("unknown key '{word}' in {section}: it has {}", fields.join(", ")),
+    }
+}
+
+struct Map<'t, I> {
+    of: De<'t>,
+    entries: I,
+    next: Option<(&'t str, &'t Node)>,
+}
+
+impl<'de, 'e, I: Iterator<Item = (&'e String, &'e crate::tree::Entry)>> de::MapAccess<'de>
+    for Map<'e, I>
+{
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        let Some((key, entry)) = self.entries.next() else { return Ok(None) };
+        self.next = Some((key, &entry.node));
+        let word: StrDeserializer<'_, Fault> = key.as_str().into_deserializer();
+        seed.deserialize(word).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let (key, node) = self.next.take().expect("serde asks for a value after its key");
+        let path = format!("{}.{key}", self.of.path);
+        let inner = De { node, path: &path, shared: self.of.shared };
+        seed.deserialize(inner).map_err(|fault| {
+            let mut fault = inner.place(fault);
+            // Serde forgets why no variant matched. The one untagged setting is a time, or several.
+            if fault.message.starts_with("data did not match any variant") {
+                fault.message = match &node.value {
+                    Value::Text(s) => Span::parse(s).err().unwrap_or_default(),
+                    Value::Integer(n) => format!("a time cannot be negative: {n}"),
+                    Value::Array(_) => "expected an array of times such as \"65us\"".into(),
+                    _ => "expected a time such as \"65us\", or an array of times".into(),
+                };
+            }
+            fault.path.get_or_insert_with(|| path.clone());
+            fault
+        })
+    }
+}
+
+struct Seq<'t> {
+    of: De<'t>,
+    items: std::slice::Iter<'t, Node>,
+}
+
+impl<'de> de::SeqAccess<'de> for Seq<'_> {
+    type Error = Fault;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Fault> {
+        let Some(node) = self.items.next() else { return Ok(None) };
+        let inner = De { node, ..self.of };
+        seed.deserialize(inner).map(Some).map_err(|fault| inner.place(fault))
+    }
+}
+
+/// The names of the fields of a struct, from its derive.
+pub(crate) fn fields_of<T: de::Deserialize<'static>>() -> &'static [&'static str] {
+    struct Probe<'a>(&'a mut &'static [&'static str]);
+    impl<'de> de::Deserializer<'de> for Probe<'_> {
+        type Error = Fault;
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Fault> {
+            Err(Fault::new("not a struct"))
+        }
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, Fault> {
+            *self.0 = fields;
+            Err(Fault::new("only the fields were wanted"))
+        }
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+            option unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier
+            ignored_any
+        }
+    }
+    let mut fields: &'static [&'static str] = &[];
+    let _ = T::deserialize(Probe(&mut fields));
+    fields
+}

@@ -1,0 +1,355 @@
+//! What a configuration amounts to: capacities, peak rates and what bounds them, latencies of an
+//! idle drive. Closed forms over the same constants the simulation uses, to check it and a profile.
+
+use crate::config::Config;
+use wordline_base::{SECTOR, Span};
+use wordline_ftl::Placement;
+use wordline_nand::Geometry;
+
+/// Where the sectors go.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Capacity {
+    pub raw_sectors: u64,
+    /// What lines keep for their own metadata.
+    pub metadata_sectors: u64,
+    pub user_sectors: u64,
+    /// Whole lines beyond those that a full drive needs for user data and its metadata.
+    pub spare_lines: u64,
+}
+
+impl Capacity {
+    pub fn raw_bytes(&self) -> u64 {
+        self.raw_sectors * SECTOR
+    }
+    pub fn user_bytes(&self) -> u64 {
+        self.user_sectors * SECTOR
+    }
+    pub fn data_sectors(&self) -> u64 {
+        self.raw_sectors - self.metadata_sectors
+    }
+    /// Spare over user capacity, as drive makers state over-provisioning.
+    pub fn spare_over_user(&self) -> f64 {
+        self.data_sectors() as f64 / self.user_sectors.max(1) as f64 - 1.0
+    }
+}
+
+/// Sectors of metadata in a line, as pblk lays it out: a first unit (smeta), and at the end whole
+/// units (emeta) for a header with a bit a LUN, the logical address of every sector (8 bytes) and the
+/// valid count of every line (4 bytes).
+pub(crate) fn metadata_per_line(g: &Geometry) -> u64 {
+    let unit = u64::from(g.sectors_per_unit);
+    let header = (256 + u64::from(g.luns).div_ceil(8)).div_ceil(SECTOR);
+    let addresses = (u64::from(g.sectors_per_line) * 8).div_ceil(SECTOR);
+    let counts = (u64::from(g.lines) * 4).div_ceil(SECTOR);
+    let emeta = (header + addresses + counts).div_ceil(unit) * unit;
+    (unit + emeta).min(u64::from(g.sectors_per_line))
+}
+
+pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
+    let per_line = metadata_per_line(g);
+    let metadata_sectors = per_line * u64::from(g.lines);
+    let data = g.sectors() - metadata_sectors;
+    let user_sectors = (data as f64 * (1.0 - config.ftl.over_provisioning / 100.0)) as u64;
+    let line_data = u64::from(g.sectors_per_line) - per_line;
+    let used = if line_data == 0 { u64::from(g.lines) } else { user_sectors.div_ceil(line_data) };
+    let spare_lines = u64::from(g.lines).saturating_sub(used);
+    Capacity { raw_sectors: g.sectors(), metadata_sectors, user_sectors, spare_lines }
+}
+
+/// One thing that bounds a rate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bound {
+    pub name: &'static str,
+    pub bytes_per_s: f64,
+}
+
+/// A peak rate: the least of its bounds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Peak {
+    pub name: String,
+    /// Bytes of a command, for stating the rate in commands a second.
+    pub bytes: u64,
+    pub bounds: Vec<Bound>,
+}
+
+impl Peak {
+    pub fn least(&self) -> &Bound {
+        let least = self.bounds.iter().min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+        least.expect("flash bounds every rate")
+    }
+    pub fn bytes_per_s(&self) -> f64 {
+        self.least().bytes_per_s
+    }
+    pub fn iops(&self) -> f64 {
+        self.bytes_per_s() / self.bytes as f64
+    }
+}
+
+/// A stage of an I/O on an idle drive.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stage {
+    pub name: &'static str,
+    pub time: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Derived {
+    pub geometry: Geometry,
+    pub capacity: Capacity,
+    /// Bytes a second of the link in one direction, payload.
+    pub link_rate: f64,
+    /// Write amplification of uniform random writes over the full drive, reclaiming in FIFO order:
+    /// what greedy stays somewhat below.
+    pub uniform_wa: f64,
+    pub random_read: Peak,
+    pub sequential_read: Peak,
+    pub sequential_write: Peak,
+    /// At write amplification 1 and at `uniform_wa`.
+    pub random_write: [Peak; 2],
+    /// 4 KiB read from flash, from doorbell to completion entry.
+    pub read_latency: Vec<Stage>,
+    /// The same from the DRAM cache, if there is one.
+    pub cached_read_latency: Option<Vec<Stage>>,
+    /// 4 KiB write into cache or buffer.
+    pub write_latency: Vec<Stage>,
+}
+
+/// Sum of the stages.
+pub(crate) fn total(stages: &[Stage]) -> Span {
+    stages.iter().map(|stage| stage.time).sum()
+}
+
+/// Bytes a second of one lane: transfer rate less line coding (8b/10b, from PCIe 3.0 on 128b/130b).
+fn lane_rate(generation: u32) -> f64 {
+    match generation {
+        0 | 1 => 2.5e9 * 0.8 / 8.0,
+        2 => 5e9 * 0.8 / 8.0,
+        n => 8e9 * 2f64.powi(n as i32 - 3) * 128.0 / 130.0 / 8.0,
+    }
+}
+
+/// WA of uniform random writes when lines are reclaimed in the order they were closed (Desnoyers,
+/// TOS 2014): a page survives a whole turn with probability u = exp(-(1 - u) alpha), alpha the
+/// physical over the logical capacity, and WA = 1 / (1 - u).
+pub fn fifo_write_amplification(alpha: f64) -> f64 {
+    // The iteration from 0 climbs to the fixed point below 1; near alpha = 1 slowly.
+    let mut u = 0f64;
+    for _ in 0..10_000 {
+        let next = (-(1.0 - u) * alpha).exp();
+        if next == u {
+            break;
+        }
+        u = next;
+    }
+    1.0 / (1.0 - u).max(1e-4)
+}
+
+/// A command of a large sequential transfer.
+const LARGE: u64 = 128 << 10;
+
+/// NVMe: a submission and a completion entry.
+const SQE_BYTES: u64 = 64;
+const CQE_BYTES: u64 = 16;
+
+/// Works out the figures of a checked configuration.
+pub fn derive(config: &Config) -> Derived {
+    let g = Geometry::new(&config.nand).expect("a Config is checked when it is assembled");
+    let capacity = capacity(config, &g);
+    let alpha = capacity.data_sectors() as f64 / capacity.user_sectors.max(1) as f64;
+    let link = &config.device.link;
+    let link_rate = lane_rate(link.generation) * f64::from(link.lanes) * (link.efficiency / 100.0);
+    let uniform_wa = fifo_write_amplification(alpha);
+    let rates = Rates { config, g: &g, link_rate };
+    Derived {
+        geometry: g,
+        capacity,
+        link_rate,
+        uniform_wa,
+        random_read: rates.read("random read, 4 KiB", SECTOR),
+        sequential_read: rates.read("sequential read, 128 KiB", LARGE),
+        sequential_write: rates.write("sequential write, 128 KiB".into(), LARGE, 1.0),
+        random_write: [1.0, uniform_wa]
+            .map(|wa| rates.write(format!("random write, 4 KiB, WA {wa:.2}"), SECTOR, wa)),
+        read_latency: rates.read_stages(false),
+        cached_read_latency: config.device.cache.as_ref().map(|_| rates.read_stages(true)),
+        write_latency: rates.write_stages(),
+    }
+}
+
+struct Rates<'a> {
+    config: &'a Config,
+    g: &'a Geometry,
+    link_rate: f64,
+}
+
+impl Rates<'_> {
+    /// Bytes a second of a channel; of a gang, all of its channels together.
+    fn channel(&self) -> u64 {
+        self.config.nand.channel_rate.saturating_mul(u64::from(self.config.nand.gang))
+    }
+    /// Time of `bytes` on a channel.
+    fn transfer(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.channel() as f64
+    }
+    fn link(&self, bytes: u64) -> Span {
+        Span::of_bytes(bytes, self.link_rate as u64)
+    }
+    fn on_device(&self) -> bool {
+        self.config.ftl.placement == Placement::Device
+    }
+    /// The FTL's time for a command, where the drive pays it.
+    fn ftl_time(&self, write: bool, sectors: u64) -> Span {
+        let c = &self.config.ftl.cost;
+        match (self.on_device(), write) {
+            (false, _) => Span::ZERO,
+            (true, false) => c.read_command + c.read_sector * sectors,
+            (true, true) => c.write_command + c.write_sector * sectors,
+        }
+    }
+    /// Firmware time of a command.
+    fn firmware(&self, write: bool, sectors: u64) -> f64 {
+        let c = &self.config.device.firmware;
+        let all = self.start(write)
+            + c.t_sector * (sectors - 1)
+            + c.t_complete
+            + self.ftl_time(write, sectors);
+        all.as_secs_f64()
+    }
+    /// Decoding a command: below an FTL on the host all are vector commands.
+    fn start(&self, write: bool) -> Span {
+        let c = &self.config.device.firmware;
+        match (self.on_device(), write) {
+            (false, _) => c.t_other,
+            (true, false) => c.t_read,
+            (true, true) => c.t_write,
+        }
+    }
+
+    fn peak(&self, name: String, bytes: u64, bounds: Vec<(&'static str, f64)>) -> Peak {
+        // A stage that takes no time, and a limit of 0, bound nothing.
+        let bounds = bounds.into_iter().filter(|(_, rate)| rate.is_finite() && *rate > 0.0);
+        let bounds = bounds.map(|(name, bytes_per_s)| Bound { name, bytes_per_s }).collect();
+        Peak { name, bytes, bounds }
+    }
+
+    fn read(&self, name: &str, bytes: u64) -> Peak {
+        let n = &self.config.nand;
+        let l = &self.config.device.limits;
+        // A large command reads whole units.
+        let piece = bytes.min(self.g.unit_bytes());
+        let command = n.t_command.as_secs_f64();
+        let (array, transfer) = (n.t_read.mean().as_secs_f64(), self.transfer(piece));
+        let luns = f64::from(self.g.luns) * piece as f64;
+        let channels = f64::from(self.g.channels) * piece as f64;
+        let latency = total(&self.read_stages(false)).as_secs_f64()
+            + self.transfer(piece.saturating_sub(SECTOR));
+        let in_flight = f64::from(self.config.device.queues.in_flight) * bytes as f64;
+        let cores = f64::from(self.config.device.firmware.cores) * bytes as f64;
+        self.peak(
+            name.into(),
+            bytes,
+            vec![
+                ("LUNs", luns / (command + array + transfer)),
+                ("channels", channels / (command + transfer)),
+                ("firmware", cores / self.firmware(false, bytes / SECTOR)),
+                ("commands in flight", in_flight / latency),
+                ("link", self.link_rate),
+                ("limit read_rate", l.read_rate as f64),
+                ("limit read_iops", l.read_iops as f64 * bytes as f64),
+            ],
+        )
+    }
+
+    fn write(&self, name: String, bytes: u64, wa: f64) -> Peak {
+        let n = &self.config.nand;
+        let l = &self.config.device.limits;
+        let unit = self.g.unit_bytes();
+        let command = n.t_command.as_secs_f64();
+        let transfer = self.transfer(unit);
+        let erase = n.t_erase.as_secs_f64() / f64::from(self.g.pages);
+        let program = command + transfer + n.t_program.mean().as_secs_f64() + erase;
+        // Every sector moved by garbage collection is read once before.
+        let moved = (wa - 1.0) * unit as f64 / SECTOR as f64;
+        let one = self.transfer(SECTOR);
+        let lun = wa * program + moved * (command + n.t_read.mean().as_secs_f64() + one);
+        let channel = wa * (command + transfer) + moved * (command + one);
+        let cores = f64::from(self.config.device.firmware.cores) * bytes as f64;
+        let sectors = bytes / SECTOR;
+        let cost = &self.config.ftl.cost;
+        let per_sector = cost.program_unit.as_secs_f64() * wa / f64::from(self.g.sectors_per_unit)
+            + (cost.gc_sector + cost.background_command).as_secs_f64() * (wa - 1.0);
+        let background = if self.on_device() { per_sector * sectors as f64 } else { 0.0 };
+        self.peak(
+            name,
+            bytes,
+            vec![
+                ("LUNs", f64::from(self.g.luns) * unit as f64 / lun),
+                ("channels", f64::from(self.g.channels) * unit as f64 / channel),
+                ("firmware", cores / (self.firmware(true, sectors) + background)),
+                ("link", self.link_rate),
+                ("limit program_rate", l.program_rate as f64 / wa),
+                ("limit write_rate", l.write_rate as f64),
+                ("limit write_iops", l.write_iops as f64 * bytes as f64),
+            ],
+        )
+    }
+
+    /// A 4 KiB read on an idle drive, from the doorbell to the completion entry in host memory.
+    fn read_stages(&self, cached: bool) -> Vec<Stage> {
+        let (n, d) = (&self.config.nand, &self.config.device);
+        let mut out = self.fetch(self.start(false));
+        let mut stage = |name, time| out.push(Stage { name, time });
+        if let Some(cache) = &d.cache {
+            stage("cache look-up", cache.t_lookup);
+        }
+        if !cached {
+            stage("FTL", self.ftl_time(false, 1));
+            stage("flash command", n.t_command);
+            stage("array", n.t_read.mean());
+            stage("channel", Span::of_bytes(SECTOR, self.channel()));
+        }
+        if let Some(cache) = &d.cache {
+            stage("DRAM", Span::of_bytes(SECTOR, cache.rate));
+        }
+        stage("data to host", self.link(SECTOR + CQE_BYTES));
+        self.complete(out)
+    }
+
+    /// A 4 KiB write, complete once it is in DRAM: the host's, below an FTL on the host.
+    fn write_stages(&self) -> Vec<Stage> {
+        let d = &self.config.device;
+        if !self.on_device() {
+            let cost = &self.config.ftl.cost;
+            let time = cost.write_command + cost.write_sector;
+            return vec![Stage { name: "buffer of the FTL on the host", time }];
+        }
+        let mut out = self.fetch(self.start(true));
+        let mut stage = |name, time| out.push(Stage { name, time });
+        stage("data from host", d.link.t_round_trip + self.link(SECTOR));
+        if let Some(cache) = &d.cache {
+            stage("cache look-up", cache.t_lookup);
+            stage("DRAM", Span::of_bytes(SECTOR, cache.rate));
+        }
+        // A write-back cache answers before the FTL hears of the write.
+        if !d.cache.as_ref().is_some_and(|cache| cache.write_back) {
+            stage("FTL", self.ftl_time(true, 1));
+        }
+        self.complete(out)
+    }
+
+    fn fetch(&self, firmware: Span) -> Vec<Stage> {
+        let link = &self.config.device.link;
+        vec![
+            Stage { name: "doorbell", time: link.t_post },
+            Stage { name: "command fetch", time: self.link(SQE_BYTES) + link.t_round_trip },
+            Stage { name: "firmware", time: firmware },
+        ]
+    }
+
+    fn complete(&self, mut stages: Vec<Stage>) -> Vec<Stage> {
+        let d = &self.config.device;
+        stages.push(Stage { name: "completion", time: d.firmware.t_complete + d.link.t_post });
+        stages.retain(|stage| stage.time > Span::ZERO);
+        stages
+    }
+}

@@ -1,0 +1,103 @@
+//! Everything wrong with a configuration, each with its place and a remedy.
+
+use std::fmt;
+
+/// Where something was written: a source by index, and line and column from 1; line 0 is an
+/// override, which has neither.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Place {
+    pub source: u32,
+    pub line: u32,
+    pub column: u32,
+}
+
+/// One thing wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// File name, or `--set` with the override as given.
+    pub source: String,
+    /// Line and column from 1; none for an override or a name.
+    pub position: Option<(u32, u32)>,
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some((line, column)) => {
+                write!(f, "{}:{line}:{column}: {}", self.source, self.message)
+            }
+            None if self.source.is_empty() => f.write_str(&self.message),
+            None => write!(f, "{}: {}", self.source, self.message),
+        }
+    }
+}
+
+/// A configuration that cannot be used; never empty.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct ConfigError {
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ConfigError {
+    /// A problem that has no place in a file.
+    pub(crate) fn plain(message: String) -> ConfigError {
+        ConfigError { problems: vec![Problem { source: String::new(), position: None, message }] }
+    }
+}
+
+/// Collects problems; the same one found twice counts once.
+#[derive(Default, Debug)]
+pub(crate) struct Problems {
+    /// Names of the sources.
+    pub sources: Vec<String>,
+    found: Vec<(Place, String)>,
+}
+
+impl Problems {
+    pub fn source(&mut self, name: String) -> u32 {
+        self.sources.push(name);
+        self.sources.len() as u32 - 1
+    }
+
+    pub fn add(&mut self, at: Place, message: String) {
+        let problem = (at, message);
+        if !self.found.contains(&problem) {
+            self.found.push(problem);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// For further problems in sources known already.
+    pub fn of(sources: Vec<String>) -> Problems {
+        Problems { sources, found: Vec::new() }
+    }
+
+    pub fn into_result(mut self) -> Result<(), ConfigError> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        self.found.sort_by_key(|(at, _)| *at); // stable: in order of discovery at one place
+        let problems = self.found.into_iter().map(|(at, message)| Problem {
+            source: self.sources[at.source as usize].clone(),
+            position: (at.line > 0).then_some((at.line, at.column)),
+            message,
+        });
+        Err(ConfigError { problems: problems.collect() })
+    }
+}

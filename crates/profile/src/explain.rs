@@ -1,0 +1,174 @@
+//! The figures of [`crate::derive`] as text, for people.
+
+use crate::config::Config;
+use crate::derive::{Peak, Stage, derive, total};
+use std::fmt::Write;
+use wordline_base::SECTOR;
+use wordline_ftl::Placement;
+
+/// Three significant digits and a prefix: `2.29 TB`.
+fn si(value: f64, unit: &str) -> String {
+    scaled(value, 1000.0, &["", "k", "M", "G", "T", "P", "E"], unit)
+}
+
+fn binary(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], "B")
+}
+
+fn scaled(mut value: f64, step: f64, prefixes: &[&str], unit: &str) -> String {
+    let mut prefix = 0;
+    while value >= step && prefix + 1 < prefixes.len() {
+        value /= step;
+        prefix += 1;
+    }
+    let digits = match value {
+        v if v >= 100.0 || v.fract() == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {}{unit}", prefixes[prefix])
+}
+
+fn seconds(s: f64) -> String {
+    match s {
+        s if !s.is_finite() => "never".into(),
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.1} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+struct Lines(String);
+
+impl Lines {
+    fn head(&mut self, text: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0 += text;
+        self.0.push('\n');
+    }
+    fn row(&mut self, name: &str, value: impl AsRef<str>) {
+        writeln!(self.0, "  {name:<30}{}", value.as_ref()).expect("a String takes all");
+    }
+    fn peak(&mut self, peak: &Peak) {
+        let least = peak.least().name;
+        let rate = si(peak.bytes_per_s(), "B/s");
+        let iops = si(peak.iops(), "IOPS");
+        self.row(&peak.name, format!("{rate:>10}  {iops:>10}  bounded by {least}"));
+        let mut others: Vec<_> = peak.bounds.iter().filter(|b| b.name != least).collect();
+        others.sort_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+        let others: Vec<_> =
+            others.iter().map(|b| format!("{} {}", b.name, si(b.bytes_per_s, "B/s"))).collect();
+        if !others.is_empty() {
+            self.row("", format!("then {}", others.join(", ")));
+        }
+    }
+    fn latency(&mut self, name: &str, stages: &[Stage]) {
+        let parts: Vec<_> =
+            stages.iter().map(|s| format!("{} {:.2}", s.name, s.time.as_us_f64())).collect();
+        self.row(name, format!("{:>7.2} us", total(stages).as_us_f64()));
+        self.row("", parts.join(", "));
+    }
+}
+
+/// What a configuration amounts to, as `wordline device check` prints it.
+pub fn explain(config: &Config) -> String {
+    let d = derive(config);
+    let (g, c, n) = (&d.geometry, &d.capacity, &config.nand);
+    let mut out = Lines(String::new());
+    out.head(&format!("{} (FTL: {})", config.device_name, config.ftl_name));
+    let both = |bytes: u64| format!("{}  ({})", si(bytes as f64, "B"), binary(bytes));
+
+    out.head("Capacity");
+    out.row("raw", both(c.raw_bytes()));
+    let share = c.metadata_sectors as f64 / c.raw_sectors as f64 * 100.0;
+    out.row("metadata of lines", format!("{share:.3} %"));
+    out.row(
+        "over-provisioning",
+        format!(
+            "{:.2} % of raw less metadata; spare is {:.1} % of user capacity, {} lines",
+            config.ftl.over_provisioning,
+            c.spare_over_user() * 100.0,
+            c.spare_lines
+        ),
+    );
+    out.row("user", both(c.user_bytes()));
+    let host = config.ftl.placement == Placement::Host;
+    out.row(
+        "mapping, 4 B a sector",
+        format!("{} of {} memory", binary(c.user_sectors * 4), if host { "host" } else { "drive" }),
+    );
+
+    out.head("Geometry");
+    let gang = if n.gang > 1 { format!(" in gangs of {}", n.gang) } else { String::new() };
+    out.row("channels", format!("{}{gang}", n.channels));
+    out.row("LUNs", g.luns.to_string());
+    out.row("write unit", format!("{}, {} planes", binary(g.unit_bytes()), g.planes));
+    out.row("stripe", binary(u64::from(g.sectors_per_stripe) * SECTOR));
+    out.row(
+        "line",
+        format!("{}, {} stripes", binary(u64::from(g.sectors_per_line) * SECTOR), g.pages),
+    );
+    out.row("lines", g.lines.to_string());
+
+    out.head("Peak rates, and what bounds them");
+    out.peak(&d.random_read);
+    out.peak(&d.sequential_read);
+    out.peak(&d.sequential_write);
+    d.random_write.iter().for_each(|peak| out.peak(peak));
+    out.row("", "the second WA: uniform random writes to a full drive, FIFO; greedy is below");
+
+    out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");
+    out.latency("read from flash", &d.read_latency);
+    if let Some(stages) = &d.cached_read_latency {
+        out.latency("read from cache", stages);
+    }
+    out.latency("write, buffered", &d.write_latency);
+    if host {
+        let cost = &config.ftl.cost;
+        let read = (cost.read_command + cost.read_sector).as_us_f64();
+        out.row("", format!("the FTL on the host adds {read:.2} us of its core to a read"));
+    }
+
+    out.head("Life");
+    let fill = c.user_bytes() as f64 / d.sequential_write.bytes_per_s();
+    out.row("time to fill", seconds(fill));
+    let flash = c.raw_bytes() as f64 * f64::from(n.endurance);
+    out.row(
+        "endurance",
+        format!(
+            "{} cycles: {} to flash, {} from the host at WA {:.2}",
+            n.endurance,
+            si(flash, "B"),
+            si(flash / d.uniform_wa, "B"),
+            d.uniform_wa
+        ),
+    );
+
+    out.head("Power");
+    let p = &config.device.power;
+    let watts = |mw: f64| format!("{:.1} W", mw / 1000.0);
+    let idle = f64::from(p.idle_mw);
+    let luns = f64::from(g.luns);
+    let channels = f64::from(g.channels) * f64::from(n.power.transfer_mw);
+    let controller = idle
+        + f64::from(p.firmware_mw) * f64::from(config.device.firmware.cores)
+        + f64::from(p.link_mw);
+    out.row("idle", watts(idle));
+    // LUNs kept busy by a rate, by Little's law.
+    let reading = d.random_read.iops() * n.t_read.mean().as_secs_f64();
+    out.row(
+        "at peak random read",
+        watts(controller + reading.min(luns) * f64::from(n.power.read_mw)),
+    );
+    let writing =
+        d.sequential_write.bytes_per_s() / g.unit_bytes() as f64 * n.t_program.mean().as_secs_f64();
+    out.row(
+        "at peak sequential write",
+        watts(controller + writing.min(luns) * f64::from(n.power.program_mw)),
+    );
+    let most = n.power.read_mw.max(n.power.program_mw).max(n.power.erase_mw);
+    out.row("all at work", watts(controller + luns * f64::from(most) + channels));
+    out.0
+}

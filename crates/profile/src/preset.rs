@@ -1,0 +1,124 @@
+//! The profiles that come with the program.
+
+use crate::error::{ConfigError, Problems};
+use crate::suggest::nearest;
+use crate::tree::{Node, Value};
+
+/// What a profile describes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    Device,
+    Ftl,
+    Stack,
+    Testbed,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Device, Kind::Ftl, Kind::Stack, Kind::Testbed];
+
+    /// As in `[device]`, the section with a profile's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Device => "device",
+            Kind::Ftl => "ftl",
+            Kind::Stack => "stack",
+            Kind::Testbed => "testbed",
+        }
+    }
+}
+
+/// A profile that comes with the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Preset {
+    pub kind: Kind,
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+macro_rules! presets {
+    ($($kind:ident $dir:literal $name:literal)*) => {
+        &[$(Preset {
+            kind: Kind::$kind,
+            name: $name,
+            text: include_str!(concat!("../../../profiles/", $dir, "/", $name, ".toml")),
+        }),*]
+    };
+}
+
+static PRESETS: &[Preset] = presets! {
+    Device "device" "cnex-westlake"
+    Device "device" "cnex-small"
+    Device "device" "z-ssd-800g"
+    Device "device" "z-ssd-small"
+    Device "device" "intel-750-400g"
+    Device "device" "intel-750-small"
+    Ftl "ftl" "pblk"
+    Stack "stack" "linux-libaio"
+    Stack "stack" "linux-pvsync2"
+    Stack "stack" "none"
+    Testbed "testbed" "i7-8700"
+    Testbed "testbed" "i7-4790k"
+    Testbed "testbed" "e5-2630v4"
+    Testbed "testbed" "none"
+};
+
+/// All of them, by kind.
+pub fn presets() -> &'static [Preset] {
+    PRESETS
+}
+
+pub(crate) fn find(kind: Kind, name: &str) -> Result<&'static Preset, ConfigError> {
+    let of_kind = || PRESETS.iter().filter(|p| p.kind == kind);
+    of_kind().find(|p| p.name == name).ok_or_else(|| {
+        let hint = nearest(name, of_kind().map(|p| p.name))
+            .map_or(String::new(), |near| format!(", did you mean '{near}'?"));
+        let names: Vec<_> = of_kind().map(|p| p.name).collect();
+        let word = crate::tree::shorten(name);
+        ConfigError::plain(format!(
+            "unknown {} '{word}'{hint} Presets: {}; or give a .toml file",
+            kind.name(),
+            names.join(", ")
+        ))
+    })
+}
+
+/// The text of a preset of any kind, as written. A name used by two kinds is told apart by its
+/// kind: `testbed/none`.
+pub fn show(name: &str) -> Result<&'static str, ConfigError> {
+    let (kind, short) = name.split_once('/').unwrap_or(("", name));
+    let found =
+        PRESETS.iter().find(|p| p.name == short && (kind.is_empty() || p.kind.name() == kind));
+    found.map(|p| p.text).ok_or_else(|| {
+        let hint = nearest(short, PRESETS.iter().map(|p| p.name))
+            .map_or(String::new(), |near| format!(", did you mean '{near}'?"));
+        ConfigError::plain(format!("unknown profile '{}'{hint}", crate::tree::shorten(name)))
+    })
+}
+
+impl Preset {
+    /// One line on what it is, from its own text.
+    pub fn description(&self) -> String {
+        let tree = crate::tree::parse(self.text, 0, &mut Problems::default());
+        let text = |node: &Node| match &node.value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        tree.as_ref()
+            .and_then(|tree| text(tree.get(self.kind.name())?.get("description")?))
+            .unwrap_or_default()
+    }
+}
+
+/// All presets with their one-line descriptions, aligned, by kind.
+pub fn list() -> String {
+    let width = PRESETS.iter().map(|p| p.name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for kind in Kind::ALL {
+        out += kind.name();
+        out += "\n";
+        for preset in PRESETS.iter().filter(|p| p.kind == kind) {
+            out += &format!("  {:width$}  {}\n", preset.name, preset.description());
+        }
+    }
+    out
+}

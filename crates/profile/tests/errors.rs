@@ -1,0 +1,314 @@
+//! Messages, word for word: each names the place and the remedy.
+
+use wordline_profile::{Source, Sources, assemble, show};
+
+/// The messages for a device file made by `edit` from a preset.
+fn device(edit: impl Fn(&str) -> String) -> Vec<String> {
+    let text = edit(show("cnex-small").unwrap());
+    let sources = Sources {
+        device: Source::File { name: "my.toml", text: &text },
+        ..Sources::presets("", "linux-libaio")
+    };
+    messages(sources, &[])
+}
+
+fn messages(sources: Sources<'_>, overrides: &[&str]) -> Vec<String> {
+    let overrides: Vec<String> = overrides.iter().map(|s| s.to_string()).collect();
+    let error = assemble(sources, &overrides).expect_err("a mistake was made");
+    assert_eq!(error.to_string().lines().count(), error.problems.len());
+    error.problems.iter().map(ToString::to_string).collect()
+}
+
+fn set(overrides: &[&str]) -> Vec<String> {
+    messages(Sources::presets("z-ssd-small", "linux-libaio"), overrides)
+}
+
+fn line_of(text: &str, start: &str) -> usize {
+    text.lines().position(|l| l.starts_with(start)).unwrap() + 1
+}
+
+/// Replaces the value of the first `key =`.
+fn with(text: &str, key: &str, value: &str) -> String {
+    let start = text.find(&format!("\n{key} =")).unwrap() + 1;
+    let end = start + text[start..].find('\n').unwrap();
+    format!("{}{key} = {value}{}", &text[..start], &text[end..])
+}
+
+#[test]
+fn unknown_keys_and_sections() {
+    let preset = show("cnex-small").unwrap();
+    let line = line_of(preset, "channels");
+    assert_eq!(
+        device(|t| t.replace("\nchannels", "\nchanels")),
+        [
+            format!(
+                "my.toml:{}:1: the key 'channels' of [nand] is missing",
+                line_of(preset, "[nand]"),
+            )
+            .replace(":1:", ":2:"),
+            format!("my.toml:{line}:1: unknown key 'chanels' in [nand], did you mean 'channels'?"),
+        ]
+    );
+    let line = line_of(preset, "[link]");
+    assert_eq!(
+        device(|t| t.replace("[link]", "[lnk]")),
+        [
+            "my.toml:1:1: the section [link] is missing".to_string(),
+            format!("my.toml:{line}:2: unknown section [lnk], did you mean [link]?"),
+        ]
+    );
+    let line = line_of(preset, "[ftl.cost]");
+    assert_eq!(
+        device(|t| t.replace("[ftl.cost]", "[ftl.costs]")),
+        [format!("my.toml:{line}:6: unknown key 'costs' in [ftl], did you mean 'cost'?")]
+    );
+    let line = line_of(preset, "read_mw");
+    assert_eq!(
+        device(|t| with(t, "read_mw", "80\n  banana = 1")),
+        [format!(
+            "my.toml:{}:3: unknown key 'banana' in [nand.power]: it has read_mw, program_mw, \
+             erase_mw, transfer_mw",
+            line + 1
+        )]
+    );
+    assert_eq!(
+        device(|t| format!("banana = 1\n{t}")),
+        ["my.toml:1:1: unknown key 'banana' outside of a section"]
+    );
+}
+
+#[test]
+fn wrong_types_and_values() {
+    let preset = show("cnex-small").unwrap();
+    let at = |key: &str| {
+        let line = line_of(preset, key);
+        format!("my.toml:{line}:{}", key.len() + 4)
+    };
+    for (key, value, message) in [
+        ("channels", "\"four\"", "expected a whole number from 0 to 4294967295, found \"four\""),
+        ("channels", "-4", "expected a whole number from 0 to 4294967295, found -4"),
+        ("channels", "4.0", "expected a whole number from 0 to 4294967295, found 4: write 4"),
+        ("channels", "true", "expected a whole number from 0 to 4294967295, found true"),
+        ("channels", "[4]", "expected a whole number from 0 to 4294967295, found an array"),
+        ("channels", "99999999999999999999", "99999999999999999999 does not fit 64 bits"),
+        ("over_provisioning", "nan", "nan is not a finite number"),
+        ("over_provisioning", "\"a lot\"", "expected a number, found \"a lot\""),
+        ("t_erase", "\"6 ms or so\"", "unknown time unit 'ms or so': use ns, us, ms or s"),
+        ("t_erase", "-6", "a time cannot be negative: -6"),
+        (
+            "t_erase",
+            "true",
+            "expected a time such as \"65us\", or a whole number of nanoseconds, found true",
+        ),
+        ("t_read", "\"65uss\"", "unknown time unit 'uss': use ns, us, ms or s"),
+        ("t_read", "[1, true]", "expected an array of times such as \"65us\""),
+        ("t_read", "true", "expected a time such as \"65us\", or an array of times"),
+        (
+            "cell",
+            "\"mcl\"",
+            "unknown value 'mcl': use one of 'slc', 'mlc', 'tlc', 'qlc', did you mean 'mlc'?",
+        ),
+        ("cell", "2", "expected one of 'slc', 'mlc', 'tlc', 'qlc'"),
+    ] {
+        assert_eq!(
+            device(|t| with(t, key, value)),
+            [format!("{}: {message}", at(key))],
+            "{key} = {value}"
+        );
+    }
+    let line = line_of(preset, "burst") + 1;
+    let weights = |w: &str| device(|t| with(t, "burst", &format!("8\nweights = {w}")));
+    let expected = format!("my.toml:{line}:11: expected an array of");
+    assert_eq!(weights("[1, 2]"), [format!("{expected} length 3, found 2 values")]);
+    assert_eq!(weights("[1, 2, 3, 4]"), [format!("{expected} 3 values, found 4")]);
+    let line = line_of(preset, "[power]");
+    assert_eq!(
+        device(|t| t.replace("[power]", "[power]\n[nand.faults]\nread_fail_ppb = 1.5\n[power]")),
+        [format!("my.toml:{}:2: not TOML: duplicate key", line + 3)]
+    );
+}
+
+#[test]
+fn impossible_values() {
+    let preset = show("cnex-small").unwrap();
+    let at = |key: &str| {
+        let line = line_of(preset, key);
+        format!("my.toml:{line}:{}", key.len() + 4)
+    };
+    for (key, value, message) in [
+        ("channels", "0", "'channels' must be from 1 to 4096, not 0"),
+        (
+            "pages_per_block",
+            "4294967295",
+            "'pages_per_block' must be from 1 to 65536, not 4294967295",
+        ),
+        ("blocks", "0", "'blocks' must be at least 1"),
+        (
+            "page_bytes",
+            "1000",
+            "'page_bytes' a write unit (page_bytes x planes x gang = 4000 bytes) must be a multiple \
+             of the 4096-byte sector",
+        ),
+        (
+            "t_read",
+            "[\"1us\"]",
+            "'t_read' has 1 times, but a cell of 2 bits has 2 page types: give one time or 2 of them",
+        ),
+        ("t_erase", "\"3601s\"", "'t_erase' must be an hour at most"),
+        (
+            "over_provisioning",
+            "100",
+            "'over_provisioning' must be from 0 to below 100 percent, not 100",
+        ),
+        (
+            "over_provisioning",
+            "1",
+            "'over_provisioning' leaves 1 of 128 lines spare and garbage collection needs 5: raise \
+             it, or give the drive more blocks",
+        ),
+        ("generation", "6", "'generation' must be from 1 to 5, not 6"),
+        ("lanes", "3", "'lanes' must be 1, 2, 4, 8, 16 or 32, not 3"),
+        ("efficiency", "101", "'efficiency' must be from 1 to 100 percent, not 101"),
+        ("depth", "1", "'depth' must be from 2 to 65536, not 1"),
+        ("burst", "3", "'burst' must be 1, 2, 4, … or 64, not 3"),
+        ("cores", "0", "'cores' must be from 1 to 1024, not 0"),
+    ] {
+        assert_eq!(
+            device(|t| with(t, key, value)),
+            [format!("{}: {message}", at(key))],
+            "{key} = {value}"
+        );
+    }
+}
+
+#[test]
+fn overrides_are_named_as_given() {
+    for (text, message) in [
+        ("nand.foo=1", "unknown key 'foo' in [nand]: it has "),
+        ("nand.chanels=1", "unknown key 'chanels' in [nand], did you mean 'channels'?"),
+        ("nand.channels=many", "expected a whole number from 0 to 4294967295, found \"many\""),
+        ("nand.channels=", "no value after '='"),
+        ("nand.channels", "no '=': write path=value, for example nand.t_read=3us"),
+        ("nand..channels=1", "the path must be keys joined by dots, for example nand.t_read"),
+        ("nand=1", "'nand' is a section: add a key, nand.KEY=VALUE"),
+        ("channels=8", "unknown section 'channels', did you mean 'nand.channels'?"),
+        ("t_lookup=1us", "unknown section 't_lookup', did you mean 'cache.t_lookup'?"),
+        ("stak.cores=8", "unknown section 'stak', did you mean 'stack'?"),
+        ("cach.bytes=8", "unknown section 'cach', did you mean 'cache'?"),
+        (
+            "x.y=8",
+            "unknown section 'x': paths begin with nand, ftl, stack or a section of the device",
+        ),
+        ("nand.channels.x=8", "'nand.channels' is a value, not a section"),
+        ("nand.t_read=[1us", "[1us is not a TOML value"),
+        ("nand.t_read=\"1us", "\"1us is not a TOML value"),
+        ("nand.power=none", "expected a table of keys, found \"none\""),
+        ("nand.gang=3", "'gang' must divide the number of channels, 8"),
+        ("cache.bytes=1000000", "'bytes' must be a multiple of ways x line_bytes = 32768"),
+        ("cache.dirty_high=101", "'dirty_high' must be from 0 to 100 percent, not 101"),
+        ("cache.line_bytes=100", "'line_bytes' must be a multiple of 4096 up to 262144"),
+        ("queues.weights=[4,2,0]", "'weights' must each be from 1 to 256"),
+        (
+            "interrupt.threshold=8",
+            "'time' must be above 0 when interrupts are gathered: the last completion would wait \
+             for ever",
+        ),
+        (
+            "stack.scheduler=deadline",
+            "unknown value 'deadline': use one of 'none', 'mq-deadline', did you mean \
+             'mq-deadline'?",
+        ),
+        ("stack.queue_depth=1", "'queue_depth' must be from 2 to 65536, not 1"),
+        ("testbed.cost.bios=1us", "unknown key 'bios' in [testbed.cost], did you mean 'bio'?"),
+        ("cache.ways=5", "'bytes' must be a multiple of ways x line_bytes = 20480"),
+        (
+            "ftl.placement=host",
+            "'cache' needs the FTL in the drive: set cache to none, or ftl.placement to device",
+        ),
+        ("stack.cost=1", "expected a table of keys, found 1"),
+    ] {
+        let found = set(&[text]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        // The remedy for one value may be another.
+        let elsewhere = ["interrupt.threshold=8", "cache.ways=5", "ftl.placement=host"];
+        let place = match elsewhere.contains(&text) {
+            true => "z-ssd-small.toml:".to_string(),
+            false => format!("--set {text}: "),
+        };
+        assert!(found[0].starts_with(&place), "{}", found[0]);
+        assert!(found[0].contains(message), "{}\n{message}", found[0]);
+    }
+    // Without a cache there is nothing to set in it but all of it.
+    let found = set(&["cache=none", "cache.bytes=4096"]);
+    assert_eq!(found, ["--set cache.bytes=4096: the key 'ways' of [cache] is missing"]);
+}
+
+#[test]
+fn all_problems_come_in_one_go() {
+    let preset = show("cnex-small").unwrap();
+    let text = with(&with(preset, "channels", "\"x\""), "t_erase", "6.5");
+    let text = with(&text, "lanes", "true").replace("\nvictim", "\nvictims");
+    let stack = show("linux-libaio").unwrap().replace("\nmerge", "\nmerges");
+    let sources = Sources {
+        device: Source::File { name: "my.toml", text: &text },
+        stack: Source::File { name: "stack.toml", text: &stack },
+        ..Sources::presets("", "")
+    };
+    let found = messages(sources, &["ftl.d_choices=many"]);
+    let starts = [
+        format!("my.toml:{}:12: expected a whole", line_of(&text, "channels")),
+        format!("my.toml:{}:11: expected a time", line_of(&text, "t_erase")),
+        format!("my.toml:{}:1: unknown key 'victims'", line_of(&text, "victims")),
+        format!("my.toml:{}:9: expected a whole", line_of(&text, "lanes")),
+        format!("stack.toml:{}:1: unknown key 'merges'", line_of(&stack, "merges")),
+        "--set ftl.d_choices=many: expected a whole".to_string(),
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (found, start) in found.iter().zip(starts) {
+        assert!(found.starts_with(&start), "{found}\n{start}");
+    }
+}
+
+#[test]
+fn files_that_are_no_profiles() {
+    assert_eq!(
+        device(|_| "[device\nname = ".into())[0],
+        "my.toml:1:8: not TOML: unclosed table, expected `]`"
+    );
+    assert_eq!(
+        device(|_| String::new())[0],
+        "my.toml:1:1: the section [device] with a name is missing"
+    );
+    assert_eq!(
+        device(|t| t.replace("\nname", "\nnom"))[..1],
+        ["my.toml:4:2: the key 'name' of [device] is missing"]
+    );
+    assert_eq!(
+        messages(Sources::presets("z-ssd", "none"), &[]),
+        ["unknown device 'z-ssd', did you mean 'z-ssd-800g'? Presets: cnex-westlake, cnex-small, \
+             z-ssd-800g, z-ssd-small, intel-750-400g, intel-750-small; or give a .toml file"]
+    );
+    let stack = show("linux-libaio").unwrap().replace("[stack]", "[stack]\ntestbed = \"i8-8700\"");
+    let sources = Sources {
+        stack: Source::File { name: "stack.toml", text: &stack },
+        ..Sources::presets("z-ssd-small", "")
+    };
+    let found = messages(sources, &[]);
+    assert!(
+        found[0].starts_with("stack.toml:5:11: unknown testbed 'i8-8700', did you mean 'i7-8700'?"),
+        "{}",
+        found[0]
+    );
+    // A device profile where a stack belongs.
+    let sources = Sources {
+        stack: Source::File { name: "my.toml", text: show("cnex-small").unwrap() },
+        ..Sources::presets("z-ssd-small", "")
+    };
+    let found = messages(sources, &[]);
+    assert_eq!(found[0], "my.toml:1:1: the section [stack] with a name is missing");
+    // Columns count characters, lines any line ending.
+    assert_eq!(
+        device(|_| "# Ü\r\n[device]\r\n'ä' = 1\r\nname='x' 1\r\n".into())[0],
+        "my.toml:4:10: not TOML: unexpected key or value, expected newline, `#`"
+    );
+}

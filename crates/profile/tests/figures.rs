@@ -1,0 +1,155 @@
+//! Derived figures against numbers worked out by hand.
+
+use wordline_profile::{
+    Config, Derived, Sources, Stage, assemble, derive, explain, fifo_write_amplification,
+};
+
+fn preset(device: &str, overrides: &[&str]) -> (Config, Derived) {
+    let overrides: Vec<String> = overrides.iter().map(|s| s.to_string()).collect();
+    let config = assemble(Sources::presets(device, "linux-libaio"), &overrides);
+    let config = config.unwrap_or_else(|e| panic!("{e}"));
+    let derived = derive(&config);
+    (config, derived)
+}
+
+fn us(stages: &[Stage]) -> f64 {
+    stages.iter().map(|s| s.time.as_us_f64()).sum()
+}
+
+#[track_caller]
+fn near(value: f64, expected: f64, share: f64) {
+    assert!((value / expected - 1.0).abs() <= share, "{value} is not {expected} within {share}");
+}
+
+#[test]
+fn cnex_westlake() {
+    let (config, d) = preset("cnex-westlake", &[]);
+    let g = &d.geometry;
+    assert_eq!((g.luns, g.lines, g.pages), (128, 1067, 256));
+    assert_eq!((g.sectors_per_unit, g.sectors_per_stripe, g.sectors_per_line), (16, 2048, 524_288));
+    // 64 KiB x 256 x 1067 x 128.
+    assert_eq!(d.capacity.raw_bytes(), 2_291_365_052_416);
+    // 1 unit of smeta and 65 of emeta in 32,768.
+    assert_eq!(d.capacity.metadata_sectors, 66 * 16 * 1067);
+    let data = (32_768 - 66) * 16 * 1067u64;
+    assert_eq!(d.capacity.data_sectors(), data);
+    assert_eq!(d.capacity.user_sectors, data * 89 / 100);
+    assert_eq!(d.capacity.spare_lines, 117); // 11 % of 1067 is 117.4
+    // 128 / (0.2 + 65 + 14.63 us) of LUNs against 380 K.
+    let luns = &d.random_read.bounds[0];
+    assert_eq!(luns.name, "LUNs");
+    near(luns.bytes_per_s / 4096.0, 1.603e6, 0.001);
+    assert_eq!(d.random_read.least().name, "limit read_iops");
+    near(d.random_read.iops(), 380e3, 1e-9);
+    assert_eq!(d.sequential_read.least().name, "limit read_rate");
+    assert_eq!(d.sequential_write.least().name, "limit program_rate");
+    // 64 KiB in 0.2 us + 234.1 us + 3.4 ms + 6 ms / 256, on 128 LUNs.
+    let luns = &d.sequential_write.bounds[0];
+    near(luns.bytes_per_s, 128.0 * 65536.0 / 3.657_7e-3, 0.001);
+    // Doorbell .15, fetch .41, firmware 1.5, command .2, array 65, channel 14.63, link .59,
+    // completion .5 + .15.
+    near(us(&d.read_latency), 83.12, 0.001);
+    assert!(d.cached_read_latency.is_none());
+    // The paper's other standard setting.
+    let (_, at_12) = preset("cnex-westlake", &["ftl.over_provisioning=12"]);
+    assert_eq!(at_12.capacity.user_sectors, data * 88 / 100);
+    assert!(explain(&config).contains("2.29 TB"));
+}
+
+#[test]
+fn z_ssd() {
+    let (_, d) = preset("z-ssd-800g", &[]);
+    let g = &d.geometry;
+    assert_eq!((g.channels, g.luns, g.planes, g.sectors_per_unit), (8, 64, 16, 8));
+    assert_eq!(d.capacity.raw_bytes(), 1 << 40);
+    near(d.capacity.user_bytes() as f64, 800_166_076_416.0, 1e-5);
+    // 64 / 5.76 us of LUNs, 8 / 2.76 us of channels: the drive's own limit is far below.
+    near(d.random_read.bounds[0].bytes_per_s / 4096.0, 11.11e6, 0.001);
+    near(d.random_read.bounds[1].bytes_per_s / 4096.0, 2.899e6, 0.001);
+    near(d.random_read.iops(), 750e3, 1e-9);
+    near(d.sequential_write.bytes_per_s(), 3.2e9, 1e-9);
+    // What remains of the measured latencies without the host's 5 us: plausibility, not a fit.
+    let (miss, hit) = (us(&d.read_latency), us(d.cached_read_latency.as_ref().unwrap()));
+    near(miss, 10.9, 0.05);
+    near((miss + hit) / 2.0, 7.6, 0.05);
+    near(us(&d.write_latency), 6.7, 0.07);
+    near(miss - hit, 5.91, 0.001); // FTL .15, command .2, array 3, channel 2.56
+}
+
+#[test]
+fn intel_750() {
+    let (_, d) = preset("intel-750-400g", &[]);
+    assert_eq!((d.geometry.luns, d.geometry.sectors_per_unit), (54, 8));
+    assert_eq!(d.capacity.raw_bytes(), 432 << 30);
+    near(d.capacity.user_bytes() as f64, 400_088_457_216.0, 1e-5);
+    near(d.random_read.iops(), 430e3, 1e-9);
+    near(d.random_write[0].iops(), 230e3, 1e-9);
+    near(d.sequential_read.bytes_per_s(), 1.8e9, 1e-9);
+    // 32 KiB in 0.2 + 98.4 us + 1.3 ms + 3 ms / 512, on 54 LUNs, lies just above the data sheet.
+    near(d.sequential_write.bounds[0].bytes_per_s, 54.0 * 32768.0 / 1.404_5e-3, 0.001);
+    near(d.sequential_write.bytes_per_s(), 1.2e9, 1e-9);
+    // Of 82.9 and 88.5 us for reads and 14.1 and 13 us for writes the host has about 5.
+    near(us(&d.read_latency), 80.7, 0.08);
+    near(us(&d.write_latency), 8.5, 0.08);
+}
+
+#[test]
+fn small_drives_are_bound_by_the_same_things() {
+    for (small, large, share) in [
+        ("cnex-small", "cnex-westlake", 16.0),
+        ("intel-750-small", "intel-750-400g", 9.0),
+        ("z-ssd-small", "z-ssd-800g", 1.0),
+    ] {
+        let ((_, s), (_, l)) = (preset(small, &[]), preset(large, &[]));
+        assert_eq!(s.read_latency, l.read_latency);
+        assert!((8 << 30..=16u64 << 30).contains(&s.capacity.raw_bytes()));
+        near(s.random_read.iops() * share, l.random_read.iops(), 0.01);
+        assert!(s.capacity.spare_lines >= 8);
+    }
+}
+
+#[test]
+fn fifo_write_amplification_solves_its_equation() {
+    for alpha in [1.05, 1.1236, 1.25, 1.5, 2.0, 4.0f64] {
+        let wa = fifo_write_amplification(alpha);
+        let u = 1.0 - 1.0 / wa;
+        assert!((u - (-(1.0 - u) * alpha).exp()).abs() < 1e-9, "{alpha}: {wa}");
+    }
+    // A fifth of the drive spare: u = exp(-1.25 (1 - u)) = 0.6286.
+    near(fifo_write_amplification(1.25), 2.693, 0.001);
+    assert!(fifo_write_amplification(1.0).is_finite());
+}
+
+#[test]
+fn explanations_have_all_their_parts() {
+    for device in ["cnex-westlake", "z-ssd-800g", "intel-750-400g"] {
+        let (config, _) = preset(device, &[]);
+        let text = explain(&config);
+        for part in [
+            "Capacity",
+            "over-provisioning",
+            "mapping",
+            "Geometry",
+            "write unit",
+            "stripe",
+            "line",
+            "Peak rates",
+            "random read",
+            "sequential read",
+            "sequential write",
+            "random write",
+            "bounded by",
+            "Latency",
+            "write, buffered",
+            "time to fill",
+            "endurance",
+            "Power",
+        ] {
+            assert!(text.contains(part), "{device} lacks {part}:\n{text}");
+        }
+        assert!(
+            text.lines().all(|l| !l.ends_with(' ') && !l.contains("NaN") && !l.contains("inf "))
+        );
+        println!("{text}");
+    }
+}

@@ -1,0 +1,223 @@
+//! The profiles that come with the program.
+
+use wordline_base::Span;
+use wordline_profile::{
+    Config, Kind, PathKind, Source, Sources, assemble, list, paths, presets, resolved_device,
+    resolved_stack, resolved_toml, show, value_at,
+};
+
+fn of_kind(kind: Kind) -> impl Iterator<Item = &'static str> {
+    presets().iter().filter(move |p| p.kind == kind).map(|p| p.name)
+}
+
+fn preset(device: &str, stack: &str) -> Config {
+    assemble(Sources::presets(device, stack), &[]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn every_combination_assembles() {
+    for device in of_kind(Kind::Device) {
+        for stack in of_kind(Kind::Stack) {
+            for testbed in of_kind(Kind::Testbed) {
+                for ftl in [None, Some(Source::Preset("pblk"))] {
+                    let testbed = Some(Source::Preset(testbed));
+                    let sources = Sources { ftl, testbed, ..Sources::presets(device, stack) };
+                    let result = assemble(sources, &[]);
+                    // An FTL on the host is kernel code.
+                    if device.starts_with("cnex") && testbed == Some(Source::Preset("none")) {
+                        let error = result.unwrap_err().to_string();
+                        assert!(error.starts_with("none.toml:"), "{error}");
+                        assert!(error.contains("'kernel' must be true"), "{error}");
+                    } else {
+                        result.unwrap_or_else(|e| panic!("{e}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_preset_calls_itself_by_its_name_and_says_what_it_is() {
+    for p in presets() {
+        assert!(p.text.contains(&format!("[{}]\nname = \"{}\"", p.kind.name(), p.name)), "{p:?}");
+        let description = p.description();
+        assert!((10..90).contains(&description.len()), "{}: {description}", p.name);
+        assert!(list().contains(&description));
+        assert_eq!(show(&format!("{}/{}", p.kind.name(), p.name)), Ok(p.text));
+    }
+    assert!(show("z-ssd-800").unwrap_err().to_string().contains("did you mean 'z-ssd-800g'?"));
+}
+
+/// A comment on the line of a key or on the line above.
+fn unsourced(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_key = |line: &str| {
+        let key = line.split('=').next().unwrap_or("").trim();
+        line.contains('=') && !key.is_empty() && !key.starts_with(['#', '['])
+    };
+    let commented = |line: &str| {
+        let comment = line.rsplit_once('#').map_or("", |(_, comment)| comment);
+        comment.trim().len() >= 5
+    };
+    (0..lines.len())
+        .filter(|&i| is_key(lines[i]) && !commented(lines[i]))
+        .filter(|&i| i == 0 || !(lines[i - 1].starts_with('#') && commented(lines[i - 1])))
+        .map(|i| format!("{}: {}", i + 1, lines[i]))
+        .collect()
+}
+
+#[test]
+fn every_constant_has_its_source_beside_it() {
+    for p in presets() {
+        let keys = p.text.lines().filter(|l| l.contains(" = ") && !l.starts_with('#')).count();
+        assert!(keys >= 4, "{} has {keys} keys", p.name);
+        assert_eq!(unsourced(p.text), Vec::<String>::new(), "{}", p.name);
+        for path in ["shared/", "/work", "hoststack", "architecture.md", "claims.toml"] {
+            assert!(!p.text.contains(path), "{} names {path}", p.name);
+        }
+        let long = p.text.lines().filter(|l| l.chars().count() > 110).collect::<Vec<_>>();
+        assert_eq!(long, Vec::<&str>::new(), "{}", p.name);
+    }
+    // The check itself can fail.
+    assert_eq!(unsourced("a = 1 # why so\nb = 2\n# chosen, because\nc = 3\n").len(), 1);
+}
+
+#[test]
+fn the_stack_and_the_testbed_meet() {
+    let default = preset("z-ssd-small", "linux-libaio");
+    assert_eq!((default.testbed_name.as_str(), default.stack.cores), ("i7-8700", 6));
+    assert_eq!(default.ftl_name, "default");
+    let none = preset("z-ssd-small", "none");
+    assert_eq!((none.testbed_name.as_str(), none.stack.kernel), ("none", false));
+    let rail = Sources {
+        ftl: Some(Source::Preset("pblk")),
+        testbed: Some(Source::Preset("e5-2630v4")),
+        ..Sources::presets("cnex-small", "linux-libaio")
+    };
+    let rail = assemble(rail, &[]).unwrap();
+    assert_eq!((rail.ftl_name.as_str(), rail.stack.cores), ("pblk", 20));
+    assert_eq!(rail.stack.cost.crossing, Span(310));
+}
+
+/// The latencies the testbeds are calibrated to: stages of a synchronous 4 KiB I/O, in us.
+#[test]
+fn testbeds_sum_to_what_was_measured() {
+    let sums = |name: &str| {
+        let sources = Sources {
+            testbed: Some(Source::Preset(name)),
+            ..Sources::presets("z-ssd-small", "linux-pvsync2")
+        };
+        let c = assemble(sources, &[]).unwrap().stack.cost;
+        let submit = c.crossing + c.syscall + c.bio + c.block + c.dma_map + c.doorbell;
+        let blocked = c.interrupt_entry + c.interrupt + c.wake_up + c.idle_exit;
+        (submit.0, blocked.0, (blocked + c.completion + c.finish).0)
+    };
+    assert_eq!(sums("i7-8700"), (1_700, 1_950, 2_500));
+    assert_eq!(sums("i7-4790k"), (2_650, 1_200, 1_750));
+    let (submit, _, complete) = sums("e5-2630v4");
+    assert!((submit as f64 / 1700.0 - 2.09).abs() < 0.02, "{submit}");
+    assert!((complete as f64 / 2500.0 - 2.09).abs() < 0.02, "{complete}");
+    assert_eq!(sums("none"), (0, 0, 0));
+}
+
+#[test]
+fn small_drives_keep_the_timing_of_their_models() {
+    for (small, large) in [
+        ("cnex-small", "cnex-westlake"),
+        ("z-ssd-small", "z-ssd-800g"),
+        ("intel-750-small", "intel-750-400g"),
+    ] {
+        let (small, large) = (preset(small, "linux-libaio"), preset(large, "linux-libaio"));
+        let mut nand = small.nand.clone();
+        nand.channels = large.nand.channels;
+        nand.luns_per_channel = large.nand.luns_per_channel;
+        nand.blocks = large.nand.blocks;
+        assert_eq!(nand, large.nand);
+        let mut device = small.device.clone();
+        device.limits = large.device.limits.clone();
+        if let (Some(cache), Some(model)) = (&mut device.cache, &large.device.cache) {
+            cache.bytes = model.bytes;
+        }
+        assert_eq!(device, large.device);
+        let mut ftl = small.ftl.clone();
+        ftl.over_provisioning = large.ftl.over_provisioning;
+        assert_eq!(ftl, large.ftl);
+    }
+}
+
+#[test]
+fn a_resolved_configuration_loads_back_to_itself() {
+    for device in of_kind(Kind::Device) {
+        for stack in ["linux-libaio", "linux-pvsync2"] {
+            let config = assemble(
+                Sources::presets(device, stack),
+                &["nand.t_erase=1.5ms".into(), "stack.scheduler=mq-deadline".into()],
+            )
+            .unwrap();
+            let (device, stack) = (resolved_device(&config), resolved_stack(&config));
+            assert!(resolved_toml(&config).contains(&device));
+            let sources = Sources {
+                device: Source::File { name: "device.toml", text: &device },
+                ftl: None,
+                stack: Source::File { name: "stack.toml", text: &stack },
+                testbed: None,
+            };
+            let mut again = assemble(sources, &[]).unwrap_or_else(|e| panic!("{e}\n{device}"));
+            again.testbed_name.clone_from(&config.testbed_name);
+            assert_eq!(again, config);
+        }
+    }
+}
+
+#[test]
+fn every_path_can_be_set_to_its_own_value() {
+    let config = preset("z-ssd-small", "linux-libaio");
+    let all = paths(&config);
+    assert!(all.len() > 80, "{}", all.len());
+    let kind = |path: &str| all.iter().find(|(p, _)| p == path).map(|(_, kind)| *kind);
+    assert_eq!(kind("nand.t_read"), Some(PathKind::Time));
+    assert_eq!(kind("nand.channels"), Some(PathKind::Integer));
+    assert_eq!(kind("ftl.over_provisioning"), Some(PathKind::Number));
+    assert_eq!(kind("ftl.victim"), Some(PathKind::Word));
+    assert_eq!(kind("device.cache.write_back"), Some(PathKind::Switch));
+    assert_eq!(kind("device.queues.weights"), Some(PathKind::Integers));
+    assert_eq!(kind("device.cache.read_ahead.bytes"), Some(PathKind::Integer));
+    for (path, _) in &all {
+        let value = value_at(&config, path).unwrap();
+        let text = format!("{path}={value}");
+        let same = assemble(Sources::presets("z-ssd-small", "linux-libaio"), &[text]);
+        assert_eq!(same.unwrap_or_else(|e| panic!("{e}")), config, "{path}");
+    }
+    let intel = preset("intel-750-small", "none");
+    assert!(paths(&intel).contains(&("nand.t_read".into(), PathKind::Times)));
+    assert_eq!(value_at(&intel, "nand"), None);
+    assert_eq!(value_at(&intel, "device_name.x"), None);
+}
+
+#[test]
+fn overrides_are_typed_as_toml_with_bare_words() {
+    let set = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|s| s.to_string()).collect();
+        assemble(Sources::presets("z-ssd-small", "linux-libaio"), &overrides)
+            .unwrap_or_else(|e| panic!("{e}"))
+    };
+    assert_eq!(set(&["nand.t_read=4us"]).nand.t_read.mean(), Span::from_us(4));
+    assert_eq!(set(&["nand.t_read=\"4us\""]).nand.t_read.mean(), Span::from_us(4));
+    assert_eq!(set(&["nand.t_read=4000"]).nand.t_read.mean(), Span::from_us(4));
+    assert_eq!(set(&["nand.t_read=[4us]"]).nand.t_read.mean(), Span::from_us(4));
+    assert_eq!(set(&[" ftl.over_provisioning = 30 "]).ftl.over_provisioning, 30.0);
+    assert_eq!(set(&["queues.weights=[8, 4, 2]"]).device.queues.weights, [8, 4, 2]);
+    assert_eq!(set(&["stack.merge=false"]).stack.merge, false);
+    assert_eq!(set(&["testbed.cores=2"]).stack.cores, 2);
+    assert_eq!(set(&["cache=none"]).device.cache, None);
+    assert_eq!(set(&["device.cache.read_ahead=none"]).device.cache.unwrap().read_ahead, None);
+    // The later one wins.
+    assert_eq!(set(&["link.lanes=8", "device.link.lanes=2"]).device.link.lanes, 2);
+    let cache = set(&["cache.bytes=8388608", "cache.read_ahead=none"]).device.cache.unwrap();
+    assert_eq!((cache.bytes, cache.read_ahead), (8 << 20, None));
+    // A section taken out can be put back whole.
+    let put = "cache.read_ahead={trigger=2, streams=1, bytes=65536}";
+    let cache = set(&["cache.read_ahead=none", put]).device.cache.unwrap();
+    assert_eq!(cache.read_ahead.unwrap().trigger, 2);
+}

@@ -1,0 +1,327 @@
+//! What the run says to somebody who asks why: at most sixty lines of a hundred columns.
+
+use crate::number::{finite, percent};
+use wordline_base::{Layer, life::LAYERS};
+use wordline_sim::{Ended, LayerTable, Machine, RunResult};
+
+/// The most [`explain_text`] prints.
+pub const EXPLAIN_LINES: usize = 60;
+pub const EXPLAIN_COLUMNS: usize = 100;
+
+/// The tails a table shows beside the mean.
+const TAILS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
+/// Width of a line's title, without the colon.
+const TITLE: usize = 15;
+
+/// Cuts what does not fit, and says so.
+fn clipped(text: String, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text;
+    }
+    text.chars().take(columns.saturating_sub(3)).chain("...".chars()).collect()
+}
+
+/// A titled list that breaks between its items, in at most `most` lines.
+fn section(title: &str, items: &[String], most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = format!("  {title:<TITLE$}:");
+    for (i, item) in items.iter().enumerate() {
+        let comma = if i + 1 == items.len() { "" } else { "," };
+        let columns = line.chars().count() + item.chars().count() + 1 + comma.len();
+        if i > 0 && columns > EXPLAIN_COLUMNS {
+            if lines.len() + 1 == most {
+                line += " ...";
+                break;
+            }
+            lines.push(std::mem::replace(&mut line, " ".repeat(TITLE + 3)));
+        }
+        line = line + " " + item + comma;
+    }
+    lines.push(line);
+    lines.into_iter().map(|line| clipped(line, EXPLAIN_COLUMNS)).collect()
+}
+
+fn share_text(share: f64) -> String {
+    format!("{:.1}%", percent(finite(share), 1.0))
+}
+
+/// Minimum, mean and maximum of shares.
+fn spread(shares: &[f64]) -> Vec<String> {
+    let of = |f: fn(f64, f64) -> f64| shares.iter().copied().map(finite).reduce(f);
+    let mean = shares.iter().copied().map(finite).sum::<f64>() / shares.len().max(1) as f64;
+    vec![
+        format!("min {}", share_text(of(f64::min).unwrap_or(0.0))),
+        format!("mean {}", share_text(mean)),
+        format!("max {}", share_text(of(f64::max).unwrap_or(0.0))),
+    ]
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:06} s", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
+}
+
+fn head(result: &RunResult) -> Vec<String> {
+    let p = &result.provenance;
+    let mut items = vec![format!("version {}", p.version)];
+    for (name, value) in [
+        ("device", &p.device),
+        ("ftl", &p.ftl),
+        ("stack", &p.stack),
+        ("testbed", &p.testbed),
+        ("workload", &p.workload),
+        ("precondition", &p.precondition),
+    ] {
+        if !value.is_empty() {
+            items.push(format!("{name} {value}"));
+        }
+    }
+    items.push(format!("seed {}", p.seed));
+    let mut lines = section("wordline", &items, 3);
+    if !p.overrides.is_empty() {
+        lines.extend(section("set", &p.overrides, 2));
+    }
+    let m = &result.machine;
+    let ended = match result.ended {
+        Ended::Complete => "complete",
+        Ended::Interrupted => "interrupted",
+        Ended::Failed => "failed",
+    };
+    let served = if m.generated == m.served {
+        format!("{} I/Os generated = served", m.generated)
+    } else {
+        format!("{} I/Os generated, but {} served", m.generated, m.served)
+    };
+    let mut items = vec![ended.to_owned(), seconds(m.simulated_ns), served];
+    items.push(format!("{} events", m.events));
+    items.push(format!("{} interrupts", m.interrupts));
+    items.push(format!("{} merges", m.merges));
+    lines.extend(section("run", &items, 2));
+    lines
+}
+
+/// One column of a table: a split over the layers.
+struct Column {
+    title: String,
+    parts: [f64; LAYERS],
+}
+
+impl Column {
+    fn new(title: String, parts: &[f64]) -> Column {
+        let mut column = Column { title, parts: [0.0; LAYERS] };
+        for (to, from) in column.parts.iter_mut().zip(parts) {
+            *to = finite(*from).max(0.0);
+        }
+        column
+    }
+    fn total(&self) -> f64 {
+        self.parts.iter().sum()
+    }
+}
+
+fn columns(table: &LayerTable) -> Vec<Option<Column>> {
+    let tail = |p: f64| {
+        let row = table.at.iter().find(|row| row.percentile == p)?;
+        Some(Column::new(format!("p{p}"), &row.by_layer_ns))
+    };
+    let mean = Column::new("mean".to_owned(), &table.mean_by_layer_ns);
+    std::iter::once(Some(mean)).chain(TAILS.into_iter().map(tail)).collect()
+}
+
+/// A number in nine columns.
+fn cell(value: f64, by: f64) -> String {
+    let text = format!("{:.2}", value / by);
+    if text.len() <= 9 { text } else { format!("{:.2e}", value / by) }
+}
+
+/// Layers down, mean and tails across; the rows of a column sum to its last line. Layers in which
+/// no time was spent are left out; if there is no room, the smallest go into one row.
+fn table(table: &LayerTable, rows: usize) -> Vec<String> {
+    let columns = columns(table);
+    let all = columns.iter().flatten();
+    let longest = all.clone().map(Column::total).fold(0.0, f64::max);
+    let (unit, by) = match longest {
+        ..1e8 => ("usec", 1e3),
+        ..1e11 => ("msec", 1e6),
+        _ => ("sec", 1e9),
+    };
+    let mut title = format!("  {:<TITLE$}", format!("{} ({unit})", table.ddir));
+    for (column, tail) in columns.iter().zip([0.0].iter().chain(&TAILS)) {
+        let name = column.as_ref().map_or(format!("p{tail}"), |c| c.title.clone());
+        title += &format!("{name:>9}{:7}", "");
+    }
+    let mut lines = vec![title.trim_end().to_owned()];
+    let mut row = |name: &str, value: &dyn Fn(&Column) -> f64| {
+        let mut line = format!("  {name:<TITLE$}");
+        for column in &columns {
+            let value = column.as_ref().map_or(0.0, value);
+            line += &match column {
+                Some(c) if value > 0.0 => {
+                    format!("{:>9} {:5.1}%", cell(value, by), percent(value, c.total()))
+                }
+                _ => format!("{:>9} {:6}", "-", ""),
+            };
+        }
+        lines.push(line.trim_end().to_owned());
+    };
+    let weight = |l: usize| all.clone().map(|c| percent(c.parts[l], c.total())).sum::<f64>();
+    let mut spent: Vec<usize> = (0..LAYERS).filter(|&l| weight(l) > 0.0).collect();
+    let mut folded = Vec::new();
+    if spent.len() > rows {
+        let mut by_weight = spent.clone();
+        by_weight.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)).then(a.cmp(&b)));
+        folded = by_weight.split_off(rows.saturating_sub(1));
+        spent.retain(|l| !folded.contains(l));
+    }
+    for &l in &spent {
+        row(Layer::ALL[l].name(), &|c| c.parts[l]);
+    }
+    if !folded.is_empty() {
+        row("other layers", &|c| folded.iter().map(|&l| c.parts[l]).sum());
+    }
+    row("all", &Column::total);
+    lines
+}
+
+fn blocked(m: &Machine) -> Vec<String> {
+    let mut by = m.reads_blocked.clone();
+    by.retain(|(_, n)| *n > 0);
+    by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    if m.user_flash_reads == 0 && by.is_empty() {
+        return Vec::new();
+    }
+    let all = by.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+    let of_reads = |n: u64| format!("{:.2}%", percent(n as f64, m.user_flash_reads as f64));
+    let mut items = vec![format!("{} of {} flash reads", of_reads(all), m.user_flash_reads)];
+    items.extend(by.iter().map(|(what, n)| format!("{what} {}", of_reads(*n))));
+    section("reads waited", &items, 3)
+}
+
+fn tail(result: &RunResult) -> Vec<String> {
+    let m = &result.machine;
+    let mut lines = blocked(m);
+    let w = &m.write_amplification;
+    let flash =
+        [("gc", w.gc_sectors), ("padding", w.padding_sectors), ("metadata", w.metadata_sectors)];
+    if w.user_sectors > 0 {
+        let of_user = |n: u64| n as f64 / w.user_sectors as f64;
+        let mut sum = format!("{:.3} = user 1", finite(w.factor));
+        for (name, n) in flash {
+            sum += &format!(" + {name} {:.3}", of_user(n));
+        }
+        lines.extend(section("write ampl.", &[sum, format!("{} user sectors", w.user_sectors)], 1));
+    } else if flash.iter().any(|(_, n)| *n > 0) {
+        let mut items = vec!["no user sectors".to_owned()];
+        items.extend(flash.map(|(name, n)| format!("{name} {n}")));
+        lines.extend(section("flash writes", &items, 1));
+    }
+    for (name, shares) in [("channels", &m.channels), ("LUNs", &m.luns), ("firmware", &m.firmware)]
+    {
+        if !shares.is_empty() {
+            let title = format!("{name} ({})", shares.len());
+            lines.extend(section(&title, &spread(shares), 1));
+        }
+    }
+    let link = &m.link;
+    let items = [
+        format!("to device {}", share_text(link.to_device)),
+        format!("to host {}", share_text(link.to_host)),
+    ];
+    lines.extend(section("link", &items, 1));
+    if !m.cores.is_empty() {
+        let busy: Vec<f64> = m.cores.iter().map(|c| 1.0 - finite(c.idle)).collect();
+        let mean = |f: fn(&wordline_sim::CoreUse) -> f64| {
+            share_text(m.cores.iter().map(|c| finite(f(c))).sum::<f64>() / m.cores.len() as f64)
+        };
+        let mut items = spread(&busy);
+        items.push(format!("of it user {}", mean(|c| c.user)));
+        items.push(format!("system {}", mean(|c| c.system)));
+        items.push(format!("interrupt {}", mean(|c| c.interrupt)));
+        lines.extend(section(&format!("cores ({})", m.cores.len()), &items, 1));
+    }
+    if let Some(c) = &m.cache {
+        let reads = c.read_hits.saturating_add(c.read_misses);
+        let items = [
+            format!("{:.1}% of {reads} reads hit", percent(c.read_hits as f64, reads as f64)),
+            format!("{} of {} read-aheads used", c.read_ahead_used, c.read_ahead),
+            format!("{} evictions", c.evictions),
+            format!("{} write-backs", c.write_backs),
+        ];
+        lines.extend(section("cache", &items, 1));
+    }
+    let i = &m.integrity;
+    let text = match (i.on, i.wrong) {
+        (false, _) => "not checked".to_owned(),
+        (true, 0) => format!("{} reads checked: all returned the newest write", i.checked),
+        (true, n) => format!("WRONG DATA: {n} of {} reads checked", i.checked),
+    };
+    lines.extend(section("integrity", &[text], 1));
+    let e = &m.wear;
+    if e.erases_max > 0 {
+        let mean = finite(e.erases_mean);
+        let mut items = vec![format!("erases a block min {}", e.erases_min)];
+        items.push(format!("mean {mean:.2}"));
+        items.push(format!("max {}", e.erases_max));
+        if e.rated > 0 {
+            items.push(format!(
+                "rated {} ({:.3}% used)",
+                e.rated,
+                percent(mean, f64::from(e.rated))
+            ));
+        }
+        lines.extend(section("wear", &items, 1));
+    }
+    if !m.energy_j.is_empty() {
+        let all: f64 = m.energy_j.iter().map(|(_, j)| finite(*j)).sum();
+        let mut items = vec![format!("{all:.3} J"), format!("{:.3} W mean", finite(m.total_w))];
+        items.extend(m.energy_j.iter().map(|(part, j)| format!("{part} {:.3} J", finite(*j))));
+        lines.extend(section("energy", &items, 2));
+    }
+    if m.mapping_bytes > 0 {
+        let items = [
+            format!("mapping {:.1} MiB", m.mapping_bytes as f64 / f64::from(1 << 20)),
+            format!("{:.2} bytes a sector", finite(m.mapping_bytes_per_sector)),
+            format!("integrity check {:.1} MiB", m.stamp_bytes as f64 / f64::from(1 << 20)),
+        ];
+        lines.extend(section("memory", &items, 1));
+    }
+    let notes = &result.notes;
+    let shown = if notes.len() > 4 { 3 } else { notes.len() };
+    for note in &notes[..shown] {
+        lines.extend(section("note", std::slice::from_ref(note), 1));
+    }
+    if shown < notes.len() {
+        lines.extend(section("note", &[format!("and {} more", notes.len() - shown)], 1));
+    }
+    lines
+}
+
+/// A summary for the reader of the normal output: what was run, where the time of its I/Os went,
+/// what reads waited for, what was busy.
+pub fn explain_text(result: &RunResult) -> String {
+    let mut lines = vec![String::new()]; // apart from fio's output, as its own parts are
+    lines.extend(head(result));
+    let tail = tail(result);
+    let tables: Vec<&LayerTable> =
+        result.machine.layers.iter().filter(|t| t.count > 0).take(3).collect();
+    // An empty line, a title and a sum a table; the heading; an empty line before the rest.
+    let fixed = lines.len() + 3 * tables.len() + 1 + 1 + tail.len();
+    let rows = EXPLAIN_LINES.saturating_sub(fixed) / tables.len().max(1);
+    if !tables.is_empty() {
+        let counts: Vec<String> =
+            tables.iter().map(|t| format!("{} {}s", t.count, t.ddir)).collect();
+        lines.push(String::new());
+        let heading = format!("where the time went: {}", counts.join(", "));
+        lines.push(clipped(heading, EXPLAIN_COLUMNS));
+    }
+    for (i, one) in tables.iter().enumerate() {
+        if i > 0 {
+            lines.push(String::new());
+        }
+        lines.extend(table(one, rows.max(2)));
+    }
+    lines.push(String::new());
+    lines.extend(tail);
+    let mut out = lines.join("\n");
+    out.push('\n');
+    out
+}

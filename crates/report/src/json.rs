@@ -1,0 +1,343 @@
+//! fio's JSON and JSON+.
+
+use crate::fio_version;
+use crate::job::{GroupDir, Job, LATENCY_NAMES, elapsed_seconds, group_of, groups, jobs};
+use crate::number::{finite, millis_up, per_second, percentiles};
+use serde::Serialize;
+use serde_json::Value;
+use wordline_base::hist::midpoint;
+use wordline_base::{Histogram, Layer};
+use wordline_sim::{DirResult, RunResult, SampleStats};
+
+/// What beyond fio's own keys to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JsonOptions {
+    /// The top-level object `"wordline"`: where the run came from, and what the machine did.
+    pub machine: bool,
+}
+
+impl Default for JsonOptions {
+    fn default() -> Self {
+        JsonOptions { machine: true }
+    }
+}
+
+/// A JSON value whose object keys keep their order and whose numbers keep their form.
+enum Json {
+    /// Printed as it is: numbers, strings, and the like.
+    Text(String),
+    Array(Vec<Json>),
+    Object(Vec<(String, Json)>),
+}
+
+fn int(n: u64) -> Json {
+    Json::Text(n.to_string())
+}
+fn float(f: f64) -> Json {
+    Json::Text(format!("{:.6}", finite(f)))
+}
+fn string(s: &str) -> Json {
+    Json::Text(Value::from(s).to_string())
+}
+
+/// An object under construction.
+#[derive(Default)]
+struct Object(Vec<(String, Json)>);
+
+impl Object {
+    fn put(&mut self, key: impl Into<String>, value: impl Into<Json>) {
+        self.0.push((key.into(), value.into()));
+    }
+}
+
+impl From<Object> for Json {
+    fn from(o: Object) -> Json {
+        Json::Object(o.0)
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Json {
+        match value {
+            Value::Array(items) => Json::Array(items.into_iter().map(Json::from).collect()),
+            Value::Object(map) => {
+                Json::Object(map.into_iter().map(|(k, v)| (k, Json::from(v))).collect())
+            }
+            scalar => Json::Text(scalar.to_string()),
+        }
+    }
+}
+
+impl Json {
+    /// In fio's layout: two spaces a level, a space on both sides of the colon. Arrays of scalars
+    /// take one line.
+    fn write(&self, out: &mut String, indent: usize) {
+        let list = |out: &mut String, n: usize, each: &mut dyn FnMut(&mut String, usize)| {
+            for i in 0..n {
+                out.push_str(if i == 0 { "\n" } else { ",\n" });
+                out.extend(std::iter::repeat_n(' ', indent + 2));
+                each(out, i);
+            }
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+        };
+        match self {
+            Json::Text(text) => out.push_str(text),
+            Json::Array(items) if items.iter().all(|i| matches!(i, Json::Text(_))) => {
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    out.push_str(if i == 0 { "" } else { ", " });
+                    item.write(out, indent);
+                }
+                out.push(']');
+            }
+            Json::Array(items) => {
+                out.push('[');
+                list(out, items.len(), &mut |out, i| items[i].write(out, indent + 2));
+                out.push(']');
+            }
+            Json::Object(entries) if entries.is_empty() => out.push_str("{}"),
+            Json::Object(entries) => {
+                out.push('{');
+                list(out, entries.len(), &mut |out, i| {
+                    let (key, value) = &entries[i];
+                    string(key).write(out, 0);
+                    out.push_str(" : ");
+                    value.write(out, indent + 2);
+                });
+                out.push('}');
+            }
+        }
+    }
+}
+
+fn latency(h: &Histogram, percentile_list: Option<&[f64]>, plus: bool) -> Object {
+    let mut o = Object::default();
+    o.put("min", int(h.min()));
+    o.put("max", int(h.max()));
+    o.put("mean", float(h.mean()));
+    o.put("stddev", float(h.stddev()));
+    o.put("N", int(h.len()));
+    if let Some(list) = percentile_list
+        && !h.is_empty()
+    {
+        let mut at = Object::default();
+        for (percent, value) in list.iter().zip(percentiles(h, list)) {
+            let key = format!("{percent:.6}");
+            // A percentage asked for twice would be a key written twice.
+            if at.0.last().is_none_or(|(last, _)| *last != key) {
+                at.put(key, int(value));
+            }
+        }
+        o.put("percentile", at);
+        if plus {
+            let mut bins = Object::default();
+            h.buckets().for_each(|(b, count)| bins.put(midpoint(b).to_string(), int(count)));
+            o.put("bins", bins);
+        }
+    }
+    o
+}
+
+/// Keys in the order min, max, mean, deviation, samples; minimum and maximum are whole numbers.
+fn samples(o: &mut Object, stats: &SampleStats, share: Option<f64>, keys: [&str; 5]) {
+    o.put(keys[0], int(stats.min as u64));
+    o.put(keys[1], int(stats.max as u64));
+    if let Some(share) = share {
+        o.put("bw_agg", float(share));
+    }
+    o.put(keys[2], float(stats.mean));
+    o.put(keys[3], float(stats.stddev()));
+    o.put(keys[4], int(stats.n));
+}
+
+/// The mean of a job's bandwidth samples as a share of its group's bandwidth.
+pub(crate) fn share_of_group(mean_kib: f64, group: &GroupDir) -> f64 {
+    if group.rate <= 1024 {
+        return 100.0;
+    }
+    // fio hands the mean on as an int.
+    let mean = (finite(mean_kib) as i32) as f64;
+    (mean * 100.0 / (group.rate as f64 / 1024.0)).min(100.0)
+}
+
+fn direction(job: &Job, dir: &DirResult, group: &GroupDir, plus: bool) -> Object {
+    let list = |on: bool| on.then_some(job.percentile_list.as_slice());
+    let run = dir.runtime.0;
+    let bytes_per_s = per_second(dir.io_bytes, run);
+    let iops = if run == 0 { 0.0 } else { dir.total_ios as f64 * 1e9 / run as f64 };
+    let mut o = Object::default();
+    o.put("io_bytes", int(dir.io_bytes));
+    o.put("io_kbytes", int(dir.io_bytes >> 10));
+    o.put("bw_bytes", int(bytes_per_s));
+    o.put("bw", int(bytes_per_s / 1024));
+    o.put("iops", float(iops));
+    o.put("runtime", int(millis_up(run)));
+    o.put("total_ios", int(dir.total_ios));
+    o.put("short_ios", int(dir.short_ios));
+    o.put("drop_ios", int(dir.drop_ios));
+    o.put("slat_ns", latency(&dir.slat, list(job.slat_percentiles), plus));
+    o.put("clat_ns", latency(&dir.clat, list(job.clat_percentiles), plus));
+    o.put("lat_ns", latency(&dir.lat, list(job.lat_percentiles), plus));
+    let share = if dir.bw_kib.n == 0 { 0.0 } else { share_of_group(dir.bw_kib.mean, group) };
+    let keys = ["bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"];
+    samples(&mut o, &dir.bw_kib, Some(share), keys);
+    let keys = ["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"];
+    samples(&mut o, &dir.iops, None, keys);
+    o
+}
+
+fn distribution(names: impl IntoIterator<Item = &'static str>, shares: &[f64]) -> Object {
+    let mut o = Object::default();
+    for (name, &share) in names.into_iter().zip(shares) {
+        o.put(name, float(share));
+    }
+    o
+}
+
+fn options(pairs: &[(String, String)]) -> Object {
+    let mut o = Object::default();
+    for (name, value) in pairs {
+        // An option written twice: the last one counts, and a key must be there once.
+        o.0.retain(|(n, _)| n != name);
+        o.put(name, string(value));
+    }
+    o
+}
+
+fn job_object(job: &Job, dirs: &[GroupDir; 3], elapsed: u64, plus: bool) -> Object {
+    let mut o = Object::default();
+    o.put("jobname", string(job.name));
+    o.put("groupid", int(job.group.into()));
+    o.put("error", Json::Text(job.error.to_string()));
+    o.put("eta", int(0));
+    o.put("elapsed", int(elapsed));
+    if !job.options.is_empty() {
+        o.put("job options", options(job.options));
+    }
+    for (i, dir) in job.dirs.iter().enumerate() {
+        if let Some(name) = job.dir_name(i) {
+            o.put(name, direction(job, dir, &dirs[i], plus));
+        }
+    }
+    if !job.mixed {
+        let on = job.lat_percentiles || job.clat_percentiles;
+        let mut sync = Object::default();
+        sync.put("total_ios", int(job.sync.len()));
+        let list = on.then_some(job.percentile_list.as_slice());
+        sync.put("lat_ns", latency(&job.sync, list, plus));
+        o.put("sync", sync);
+    }
+    o.put("job_runtime", int(job.run_ms));
+    o.put("usr_cpu", float(job.cpu(job.user)));
+    o.put("sys_cpu", float(job.cpu(job.system)));
+    o.put("ctx", int(job.context_switches));
+    o.put("majf", int(0));
+    o.put("minf", int(0));
+    let levels = ["1", "2", "4", "8", "16", "32", ">=64"];
+    let calls = ["0", "4", "8", "16", "32", "64", ">=64"];
+    o.put("iodepth_level", distribution(levels, &job.depth_levels()));
+    o.put("iodepth_submit", distribution(calls, &job.depth_submits()));
+    o.put("iodepth_complete", distribution(calls, &job.depth_completes()));
+    for (unit, shares) in job.latency_shares() {
+        // The nine bounds below a thousand and "1000" are shared; only the last unit goes on.
+        o.put(format!("latency_{unit}"), distribution(LATENCY_NAMES, &shares));
+    }
+    if job.continue_on_error {
+        o.put("total_err", int(job.total_errors));
+        o.put("first_error", Json::Text(job.first_error.to_string()));
+    }
+    if job.iodepth > 0 {
+        o.put("latency_depth", int(job.iodepth.into()));
+        o.put("latency_target", int(0));
+        o.put("latency_percentile", float(100.0));
+        o.put("latency_window", int(0));
+    }
+    if !job.description.is_empty() {
+        o.put("desc", string(job.description));
+    }
+    o
+}
+
+/// Pairs of a name and a value, as an object.
+fn named_pairs(value: &mut Value) {
+    if let Value::Array(pairs) = value {
+        let entries = pairs.iter().filter_map(|pair| {
+            Some((pair.get(0)?.as_str()?.to_owned(), pair.get(1).cloned().unwrap_or_default()))
+        });
+        *value = Value::Object(entries.collect());
+    }
+}
+
+/// A split over the layers, as an object by their names.
+fn named_layers(value: &mut Value) {
+    if let Value::Array(parts) = value {
+        let entries = Layer::ALL.iter().zip(parts.iter());
+        *value = entries.map(|(l, ns)| (l.name().to_owned(), ns.clone())).collect();
+    }
+}
+
+/// An object per interval of the write amplification.
+fn named_intervals(value: &mut Value) {
+    let Value::Array(intervals) = value else { return };
+    for interval in intervals {
+        let mut o = serde_json::Map::new();
+        o.insert("end_ns".to_owned(), interval[0].clone());
+        for (i, name) in ["user", "gc", "padding", "metadata"].iter().enumerate() {
+            o.insert(format!("{name}_sectors"), interval[1][i].clone());
+        }
+        *interval = Value::Object(o);
+    }
+}
+
+fn to_value(part: &impl Serialize) -> Value {
+    serde_json::to_value(part).expect("numbers, strings and lists have a JSON form")
+}
+
+/// What fio has no keys for.
+fn wordline(result: &RunResult) -> Value {
+    let mut machine = to_value(&result.machine);
+    for key in ["reads_blocked", "energy_j", "counters"] {
+        named_pairs(&mut machine[key]);
+    }
+    named_intervals(&mut machine["write_amplification"]["over_time"]);
+    if let Value::Array(tables) = &mut machine["layers"] {
+        for table in tables {
+            named_layers(&mut table["mean_by_layer_ns"]);
+            if let Value::Array(rows) = &mut table["at"] {
+                rows.iter_mut().for_each(|row| named_layers(&mut row["by_layer_ns"]));
+            }
+        }
+    }
+    let mut o = serde_json::Map::new();
+    o.insert("provenance".to_owned(), to_value(&result.provenance));
+    o.insert("ended".to_owned(), to_value(&result.ended));
+    o.insert("machine".to_owned(), machine);
+    o.insert("notes".to_owned(), to_value(&result.notes));
+    Value::Object(o)
+}
+
+/// fio's JSON, or JSON+ with the histogram's buckets. fio prints `disk_util` for real block devices
+/// only; there is none here.
+pub fn fio_json(result: &RunResult, plus: bool, choices: &JsonOptions) -> String {
+    let mut root = Object::default();
+    root.put("fio version", string(&fio_version(&result.provenance.version)));
+    root.put("timestamp", int(0));
+    root.put("timestamp_ms", int(0));
+    root.put("time", string(crate::normal::EPOCH));
+    if !result.global_options.is_empty() {
+        root.put("global options", options(&result.global_options));
+    }
+    let jobs = jobs(result);
+    let groups = groups(&jobs);
+    let elapsed = elapsed_seconds(result);
+    let object = |job| job_object(job, &group_of(&groups, job).dirs, elapsed, plus).into();
+    root.put("jobs", Json::Array(jobs.iter().map(object).collect()));
+    if choices.machine {
+        root.put("wordline", wordline(result));
+    }
+    let mut out = String::new();
+    Json::from(root).write(&mut out, 0);
+    out.push('\n');
+    out
+}

@@ -1,0 +1,85 @@
+//! The life of the slowest I/Os, step by step.
+
+use crate::normal::put;
+use crate::number::percent;
+use std::fmt::Write;
+use wordline_base::{Layer, Life, Step, Why};
+use wordline_sim::RunResult;
+
+/// Where a step was, in words; empty where there is but one place.
+fn place(step: &Step) -> String {
+    let n = step.place;
+    match (step.layer, step.why) {
+        (Layer::QueueWait, _) | (Layer::Driver, Why::QueueFull) => format!("queue {n}"),
+        (
+            Layer::Application | Layer::Syscall | Layer::Block | Layer::Driver | Layer::Completion,
+            _,
+        ) => format!("core {n}"),
+        (Layer::Link, Why::Work) => "link to host".to_owned(), // the completion entry
+        (Layer::Link, _) => format!("link {}", link_direction(n)),
+        (Layer::Ftl, Why::FirmwareBusy) => format!("firmware core {n}"),
+        (Layer::Ftl, Why::Work) => format!("ftl core {n}"), // of the drive, or of the host
+        (Layer::Cache | Layer::Ftl, _) => String::new(),
+        (Layer::LunWait | Layer::Nand, _) => format!("LUN {n}"),
+        (Layer::Transfer, _) => format!("channel {n}"),
+    }
+}
+
+/// The link's two lanes.
+pub(crate) fn link_direction(lane: u32) -> &'static str {
+    if lane == 0 { "to device" } else { "to host" }
+}
+
+/// Microseconds with three decimals, exactly.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1_000, ns % 1_000)
+}
+
+fn row(out: &mut String, start: u64, ns: u64, whole: u64, words: [&str; 3]) {
+    let share = percent(ns as f64, whole as f64);
+    let [layer, why, place] = words;
+    let text = format!(
+        "{:>13} {:>13} {share:6.1}%  {layer:<12} {why:<25} {place}",
+        micros(start),
+        micros(ns)
+    );
+    put!(out, "{}\n", text.trim_end());
+}
+
+fn life(out: &mut String, result: &RunResult, rank: usize, life: &Life) {
+    let job = match result.threads.get(life.job as usize) {
+        Some(thread) => format!("job {} ({})", life.job, thread.name),
+        None => format!("job {}", life.job),
+    };
+    let total = life.latency().0;
+    put!(out, "#{rank} {} of {} bytes at offset {}, ", life.ddir.name(), life.len, life.offset);
+    put!(out, "{job}: {} usec, from {} usec on\n", micros(total), micros(life.begin.0));
+    put!(out, "{:>13} {:>13} {:>7}  {:<12} {:<25} place\n", "at", "usec", "share", "layer", "why");
+    let mut start = 0;
+    for step in life.steps() {
+        let end = step.end.since(life.begin).0;
+        let words = [step.layer.name(), step.why.name(), &place(step)];
+        row(out, start, end.saturating_sub(start), total, words);
+        start = end;
+    }
+    if life.dropped > 0 {
+        let rest = format!("{} further steps", life.dropped);
+        row(out, start, total.saturating_sub(start), total, ["(several)", &rest, ""]);
+    }
+}
+
+/// The `n` slowest I/Os: each with its steps, which abut and sum to the latency.
+pub fn slowest_text(result: &RunResult, n: usize) -> String {
+    let shown = n.min(result.slowest.len());
+    if shown == 0 {
+        return "No slow I/Os were kept.\n".to_owned();
+    }
+    let mut out = String::new();
+    for (i, one) in result.slowest[..shown].iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        life(&mut out, result, i + 1, one);
+    }
+    out
+}

@@ -1,0 +1,148 @@
+//! The machine at work as Chrome trace events, which Perfetto and chrome://tracing draw.
+//!
+//! Parts that do one thing at a time (cores, link, firmware, channels, LUNs) are threads with
+//! complete events. Jobs and queues hold many I/Os at once: each is a process of its own whose
+//! slices are asynchronous events with an id each, so that they are stacked and not nested.
+
+use crate::slowest::link_direction;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use wordline_base::track::{Slice, Track};
+use wordline_base::{IoId, Time};
+use wordline_sim::RunResult;
+
+/// Process ids, in the order of drawing: from the application down to the array. They stay below 32
+/// bits, which is what readers keep of one.
+const JOBS: u64 = 1_000_000;
+const CORES: u64 = 2_000_000;
+const QUEUES: u64 = 3_000_000;
+const LINK: u64 = 4_000_000;
+const FIRMWARE: u64 = 4_000_001;
+const CHANNELS: u64 = 4_000_002;
+const LUNS: u64 = 4_000_003;
+
+/// Whether a track holds several slices at once.
+fn overlaps(track: Track) -> bool {
+    matches!(track, Track::Job(_) | Track::Queue(_))
+}
+
+/// Process and thread. Thread 0 is the idle one to Perfetto, so they count from 1.
+fn ids(track: Track) -> (u64, u64) {
+    match track {
+        Track::Job(n) => (JOBS + u64::from(n), 1),
+        Track::Queue(n) => (QUEUES + u64::from(n), 1),
+        Track::Core(n) => (CORES, u64::from(n) + 1),
+        Track::Link(n) => (LINK, u64::from(n) + 1),
+        Track::Firmware(n) => (FIRMWARE, u64::from(n) + 1),
+        Track::Channel(n) => (CHANNELS, u64::from(n) + 1),
+        Track::Lun(n) => (LUNS, u64::from(n) + 1),
+    }
+}
+
+/// Names of process and thread.
+fn names(result: &RunResult, track: Track) -> (String, String) {
+    let alone = |name: String| (name.clone(), name);
+    match track {
+        Track::Job(n) => alone(match result.threads.get(n as usize) {
+            Some(thread) => format!("job {n}: {}", thread.name),
+            None => format!("job {n}"),
+        }),
+        Track::Queue(n) => alone(format!("queue {n}")),
+        Track::Core(n) => ("host cores".to_owned(), format!("core {n}")),
+        Track::Link(n) => ("link".to_owned(), link_direction(n).to_owned()),
+        Track::Firmware(n) => ("firmware".to_owned(), format!("firmware core {n}")),
+        Track::Channel(n) => ("channels".to_owned(), format!("channel {n}")),
+        Track::Lun(n) => ("LUNs".to_owned(), format!("LUN {n}")),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Microseconds with three decimals: nanoseconds, exactly.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1_000, ns % 1_000)
+}
+
+struct Events<'w> {
+    w: &'w mut dyn Write,
+    any: bool,
+}
+
+impl Events<'_> {
+    fn put(&mut self, event: &str) -> io::Result<()> {
+        self.w.write_all(if self.any { b",\n" } else { b"\n" })?;
+        self.any = true;
+        self.w.write_all(event.as_bytes())
+    }
+
+    fn metadata(&mut self, (pid, tid): (u64, u64), name: &str, args: &str) -> io::Result<()> {
+        self.put(&format!(
+            r#"{{"name":"{name}","ph":"M","pid":{pid},"tid":{tid},"args":{{{args}}}}}"#
+        ))
+    }
+
+    fn name_process(&mut self, ids: (u64, u64), name: &str) -> io::Result<()> {
+        self.metadata(ids, "process_name", &format!(r#""name":{}"#, quoted(name)))?;
+        self.metadata(ids, "process_sort_index", &format!(r#""sort_index":{}"#, ids.0))
+    }
+
+    fn name_thread(&mut self, ids: (u64, u64), name: &str) -> io::Result<()> {
+        self.metadata(ids, "thread_name", &format!(r#""name":{}"#, quoted(name)))?;
+        self.metadata(ids, "thread_sort_index", &format!(r#""sort_index":{}"#, ids.1))
+    }
+
+    fn slice(&mut self, id: usize, slice: &Slice) -> io::Result<()> {
+        let (pid, tid) = ids(slice.track);
+        let name = quoted(slice.name);
+        let args = match (slice.io, slice.track) {
+            (io, _) if io == IoId::NONE.0 => String::new(),
+            // A core runs threads, not I/Os.
+            (job, Track::Core(_)) => format!(r#","args":{{"job":{job}}}"#),
+            (io, _) => format!(r#","args":{{"io":{io}}}"#),
+        };
+        let end = slice.end.max(slice.begin);
+        let at = |t: Time| micros(t.0);
+        if overlaps(slice.track) {
+            let common =
+                format!(r#""cat":"io","id":"0x{id:x}","pid":{pid},"tid":{tid},"name":{name}"#);
+            self.put(&format!(r#"{{"ph":"b",{common},"ts":{}{args}}}"#, at(slice.begin)))?;
+            self.put(&format!(r#"{{"ph":"e",{common},"ts":{}}}"#, at(end)))
+        } else {
+            let dur = micros(end.0 - slice.begin.0);
+            self.put(&format!(
+                r#"{{"ph":"X","pid":{pid},"tid":{tid},"name":{name},"ts":{},"dur":{dur}{args}}}"#,
+                at(slice.begin)
+            ))
+        }
+    }
+}
+
+/// Writes the drawing event by event. A run without tracks makes an empty one.
+pub fn timeline_json(result: &RunResult, w: &mut dyn Write) -> io::Result<()> {
+    let slices = result.tracks.as_ref().map_or(&[][..], |t| &t.slices);
+    let dropped = result.tracks.as_ref().map_or(0, |t| t.dropped);
+    w.write_all(br#"{"displayTimeUnit":"ns","otherData":{"#)?;
+    write!(w, r#""version":{},"#, quoted(&crate::fio_version(&result.provenance.version)))?;
+    write!(
+        w,
+        r#""workload":{},"dropped_slices":{dropped}}},"#,
+        quoted(&result.provenance.workload)
+    )?;
+    w.write_all(br#""traceEvents":["#)?;
+    let mut events = Events { w, any: false };
+    let tracks: BTreeSet<Track> = slices.iter().map(|s| s.track).collect();
+    let mut processes = BTreeSet::new();
+    for &track in &tracks {
+        let (ids, (process, thread)) = (ids(track), names(result, track));
+        if processes.insert(ids.0) {
+            events.name_process(ids, &process)?;
+        }
+        events.name_thread(ids, &thread)?;
+    }
+    for (id, slice) in slices.iter().enumerate() {
+        events.slice(id, slice)?;
+    }
+    events.w.write_all(b"\n]}\n")
+}

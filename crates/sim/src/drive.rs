@@ -1,0 +1,100 @@
+//! A drive before a run: flash, FTL and stamps, aged without simulating time.
+
+use crate::setup::WriteSampler;
+use wordline_base::{Seed, Stamps};
+use wordline_device::DeviceConfig;
+use wordline_ftl::{Ftl, FtlConfig};
+use wordline_host::StackConfig;
+use wordline_nand::{Nand, NandConfig};
+
+/// The four parts of a system under test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SystemConfig {
+    pub nand: NandConfig,
+    pub device: DeviceConfig,
+    pub ftl: FtlConfig,
+    pub stack: StackConfig,
+}
+
+/// A value that cannot work: its path in the configuration, and why and what to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    pub path: String,
+    pub message: String,
+}
+
+impl Problem {
+    pub fn new(section: &str, (key, message): (&str, String)) -> Problem {
+        let path = if key.contains('.') || section.is_empty() {
+            key.to_string()
+        } else {
+            format!("{section}.{key}")
+        };
+        Problem { path, message }
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+pub struct Drive {
+    pub nand: Nand,
+    pub ftl: Ftl,
+    pub stamps: Stamps,
+    /// Write amplification of each ageing window.
+    pub ageing: Vec<f64>,
+}
+
+impl Drive {
+    /// A drive fresh from the factory.
+    pub fn new(config: &SystemConfig, seed: Seed, integrity: bool) -> Result<Drive, Problem> {
+        let nand = Nand::new(&config.nand, seed).map_err(|e| Problem::new("nand", e))?;
+        let geometry = nand.geometry;
+        let mut bad = |lun, line| nand.is_factory_bad(lun, line);
+        let ftl = Ftl::new(&geometry, &config.ftl, &mut bad, seed)
+            .map_err(|e| Problem::new("ftl", e))?;
+        let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
+        Ok(Drive { nand, ftl, stamps, ageing: Vec::new() })
+    }
+
+    /// Writes every sector once, in order; takes no simulated time.
+    pub fn fill(&mut self) -> Result<(), String> {
+        self.ftl.fill(&mut self.stamps)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Overwrites what the sampler draws until write amplification is steady.
+    pub fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
+        let report = self.ftl.steady(&mut self.stamps, &mut |lpns| sampler.fill(lpns))?;
+        self.ageing = report.windows;
+        self.settle();
+        Ok(())
+    }
+
+    pub fn save(&self, _w: &mut dyn std::io::Write) -> std::io::Result<()> {
+        Err(std::io::Error::other("saving"))
+    }
+    pub fn load(&mut self, _c: &SystemConfig, _r: &mut dyn std::io::Read) -> Result<(), String> {
+        Err("loading".into())
+    }
+
+    /// Gives the flash the state that ageing left it in.
+    fn settle(&mut self) {
+        for block in self.ftl.media_state() {
+            self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
+        }
+    }
+
+    pub fn sectors(&self) -> u64 {
+        self.ftl.sectors()
+    }
+    pub fn bytes(&self) -> u64 {
+        self.sectors() << wordline_base::SECTOR_SHIFT
+    }
+}

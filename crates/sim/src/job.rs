@@ -1,0 +1,200 @@
+//! A thread of a fio job as a source of I/Os: what to issue from the generator, when from the
+//! pacer, and when to end.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use wordline_base::{Ddir, Span, Time};
+use wordline_fio::job::ContinueOnError;
+use wordline_fio::{Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
+use wordline_host::source::{Next, Source};
+
+/// Unix error numbers a job ends with.
+pub const EIO: i32 = 5;
+pub const EINVAL: i32 = 22;
+/// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
+pub const ETIME: i32 = 62;
+
+pub struct JobSource {
+    generator: Generator,
+    pacer: Pacer,
+    target: Option<LatencyTarget>,
+    job: Job,
+    /// When it issued its first I/O. None before.
+    started: Option<Time>,
+    ramping: bool,
+    paced: bool,
+    in_flight: u32,
+    issued: u64,
+    /// Set by `exitall` of another job, and at the end of a run.
+    stop: Rc<Cell<bool>>,
+    ended: bool,
+    error: i32,
+    /// The statistics restart here: `latency_target` runs its last window alone.
+    restart_stats: bool,
+}
+
+impl JobSource {
+    pub fn new(generator: Generator, job: &Job, stop: Rc<Cell<bool>>) -> JobSource {
+        let paced = job.is_rated() || job.thinktime > Span::ZERO;
+        JobSource {
+            pacer: Pacer::new(job, generator.seeds(), Time::ZERO),
+            target: None,
+            generator,
+            job: job.clone(),
+            started: None,
+            ramping: false,
+            paced,
+            in_flight: 0,
+            issued: 0,
+            stop,
+            ended: false,
+            error: 0,
+            restart_stats: false,
+        }
+    }
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+    /// Why the job failed, as a Unix error number; 0 if it did not.
+    pub fn error(&self) -> i32 {
+        self.error
+    }
+    pub fn take_restart(&mut self) -> bool {
+        std::mem::take(&mut self.restart_stats)
+    }
+    pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
+        &self.stop
+    }
+
+    fn fail(&mut self, error: i32) {
+        if self.error == 0 {
+            self.error = error;
+        }
+        self.ended = true;
+    }
+
+    fn begin(&mut self, now: Time) {
+        self.started = Some(now);
+        self.pacer = Pacer::new(&self.job, self.generator.seeds(), now);
+        self.target = LatencyTarget::new(&self.job, now);
+        self.ramping = self.job.ramp_time > Span::ZERO;
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Continue | Verdict::Drain => {}
+            Verdict::FinalRun => self.restart_stats = true,
+            Verdict::Done => self.ended = true,
+            Verdict::Failed => self.fail(ETIME),
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, io: Io) -> Next {
+        self.issued += 1;
+        self.in_flight += 1;
+        if self.paced {
+            self.pacer.issued(&io);
+        }
+        Next::Io { ddir: io.ddir, offset: io.offset, len: io.len as u32 }
+    }
+}
+
+impl Source for JobSource {
+    fn next(&mut self, now: Time) -> Next {
+        let started = match self.started {
+            Some(started) => started,
+            None => {
+                self.begin(now);
+                now
+            }
+        };
+        if self.ended || self.stop.get() {
+            return Next::Done;
+        }
+        if self.job.runtime > Span::ZERO
+            && now.since(started) >= self.job.runtime + self.job.ramp_time
+        {
+            self.ended = true;
+            return Next::Done;
+        }
+        if self.ramping && now.since(started) >= self.job.ramp_time {
+            self.ramping = false;
+            self.generator.ramp_over();
+            self.pacer.ramp_over(now);
+        }
+        if let Some(target) = &mut self.target {
+            let verdict = target.check(now);
+            if self.in_flight >= target.depth() {
+                return Next::WhenReaped;
+            }
+            self.judge(verdict);
+            if self.ended {
+                return Next::Done;
+            }
+        }
+        if !self.paced {
+            loop {
+                return match self.generator.next() {
+                    // sync_file_range writes back cached pages: nothing on an O_DIRECT job.
+                    Some(io) if io.range_only => continue,
+                    Some(io) => self.issue(io),
+                    None => Next::Done,
+                };
+            }
+        }
+        match self.pacer.think(now, self.in_flight) {
+            Think::Go => {}
+            Think::Drain => return Next::NotBefore { at: now, quiesce: true },
+            Think::Pause { spin_until, until } => return Next::Pause { spin_until, until },
+        }
+        loop {
+            return match self.generator.next_paced(now, self.in_flight, &mut self.pacer) {
+                Step::Io(io) if io.range_only => continue,
+                Step::Io(io) => self.issue(io),
+                Step::Drain => Next::NotBefore { at: now, quiesce: true },
+                Step::Wait(at) => Next::NotBefore { at, quiesce: false },
+                Step::Done => Next::Done,
+            };
+        }
+    }
+
+    fn finished(&mut self, ddir: Ddir, len: u32, ok: bool, latency: Span, now: Time) {
+        self.in_flight -= 1;
+        if !ok {
+            let goes_on = match self.job.continue_on_error {
+                ContinueOnError::None | ContinueOnError::Verify => false,
+                ContinueOnError::Read => ddir == Ddir::Read,
+                ContinueOnError::Write => ddir == Ddir::Write,
+                ContinueOnError::Io | ContinueOnError::All => true,
+            };
+            if !goes_on {
+                self.fail(EIO);
+            }
+        }
+        if self.paced {
+            let io = Io {
+                ddir,
+                offset: 0,
+                len: u64::from(len),
+                file: 0,
+                prio: Prio::default(),
+                range_only: false,
+            };
+            self.pacer.completed(&io);
+            if !self.ramping && self.pacer.check_min_rate(now).is_err() {
+                self.fail(ETIME);
+            }
+        }
+        if !ddir.is_sync() {
+            let bound = self.job.max_latency[ddir as usize];
+            if bound > Span::ZERO && latency > bound {
+                self.fail(ETIME);
+            }
+        }
+        if let Some(target) = &mut self.target {
+            let verdict = target.completed(now, latency);
+            self.judge(verdict);
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! From a fio plan to threads of the machine, and the distribution that ages a drive for it.
+
+use crate::job::JobSource;
+use crate::result::LogKind;
+use crate::thread::ThreadPlan;
+use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
+use std::cell::Cell;
+use std::rc::Rc;
+use wordline_base::{Ddir, Rng, SECTOR_SHIFT, Seed, Span, Time};
+use wordline_fio::job::{ExitWhat, UnifiedRw};
+use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
+use wordline_host::source::ThreadSpec;
+use wordline_host::{Engine, StackConfig};
+use wordline_nvme::QueuePriority;
+
+/// fio's class of a job's I/O as the class of an NVMe queue, for stacks that give jobs queues.
+fn queue_priority(job: &Job) -> QueuePriority {
+    match job.prio.class {
+        1 => QueuePriority::High,
+        3 => QueuePriority::Low,
+        _ => QueuePriority::Medium,
+    }
+}
+
+fn given(plan: &Plan, job: &Job, name: &str) -> bool {
+    plan.globals.iter().chain(&job.options).any(|(option, _)| option == name)
+}
+
+fn given_word<'a>(plan: &'a Plan, job: &'a Job, name: &str) -> &'a str {
+    let options = plan.globals.iter().chain(&job.options);
+    options.rev().find(|(option, _)| option == name).map_or("", |(_, value)| value)
+}
+
+/// The engine that runs a job: its own, or the stack's if it names none.
+pub fn engine_of(plan: &Plan, job: &Job, stack: &StackConfig) -> Engine {
+    if !given(plan, job, "ioengine") {
+        return stack.engine;
+    }
+    match job.ioengine {
+        job::Engine::Libaio | job::Engine::IoUring | job::Engine::PosixAio => Engine::Libaio,
+        job::Engine::Null => Engine::Null,
+        _ => Engine::Pvsync2,
+    }
+}
+
+fn engine_name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Pvsync2 => "pvsync2",
+        Engine::Libaio => "libaio",
+        Engine::Null => "null",
+    }
+}
+
+fn spec(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadSpec {
+    let engine = engine_of(plan, job, stack);
+    let mut spec = ThreadSpec::new(&job.name, engine, job.iodepth);
+    spec.iodepth_batch = job.iodepth_batch;
+    spec.iodepth_batch_complete_min = job.iodepth_batch_complete_min;
+    spec.iodepth_batch_complete_max = job.iodepth_batch_complete_max;
+    spec.iodepth_low = job.iodepth_low;
+    spec.cpus_allowed = match (job.cpus_policy, job.cpus_allowed.len() as u32) {
+        (_, 0) => Vec::new(),
+        (job::CpusPolicy::Shared, _) => job.cpus_allowed.clone(),
+        (job::CpusPolicy::Split, n) => {
+            vec![job.cpus_allowed[((thread.thread_number - 1) % n) as usize]]
+        }
+    };
+    if !stack.kernel {
+        spec.priority = queue_priority(job);
+    }
+    // Which failures end a job is its own rule, which the source applies.
+    spec.continue_on_error = true;
+    spec
+}
+
+fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadPlan {
+    let logs = &job.logs;
+    let named = [
+        (LogKind::Lat, &logs.lat),
+        (LogKind::Bw, &logs.bw),
+        (LogKind::Iops, &logs.iops),
+    ];
+    let mut files = Vec::new();
+    for (kind, prefix) in named {
+        let Some(prefix) = prefix else { continue };
+        let kinds: &[LogKind] = match kind {
+            // write_lat_log makes three files.
+            LogKind::Lat => &[LogKind::Slat, LogKind::Clat, LogKind::Lat],
+            LogKind::Bw => &[LogKind::Bw],
+            _ => &[LogKind::Iops],
+        };
+        let prefix = if prefix.is_empty() { job.name.clone() } else { prefix.clone() };
+        files.extend(kinds.iter().map(|&k| (k, prefix.clone())));
+    }
+    // fio samples every log_avg_msec, or every 500 ms.
+    let interval = |own: Option<Span>| match own.unwrap_or(logs.avg) {
+        Span::ZERO => Span::from_ms(500),
+        span => span,
+    };
+    ThreadPlan {
+        name: job.name.clone(),
+        description: job.description.clone(),
+        group: thread.group,
+        group_reporting: job.group_reporting,
+        unified_rw_reporting: job.unified_rw_reporting != UnifiedRw::None,
+        ioengine: engine_name(engine_of(plan, job, stack)).into(),
+        iodepth: job.iodepth,
+        options: job.options.clone(),
+        ramp: job.ramp_time,
+        clat_percentiles: job.clat_percentiles,
+        lat_percentiles: job.lat_percentiles,
+        slat_percentiles: job.slat_percentiles,
+        percentile_list: job.percentile_list.clone(),
+        logs: files,
+        log_average: logs.avg,
+        log_maximum: logs.max_value,
+        log_offset: logs.offset,
+        prio: job.prio.ioprio(),
+        log_prio: logs.prio,
+        bw_interval: interval(logs.bw_avg),
+        iops_interval: interval(logs.iops_avg),
+        disable_lat: job.disable_lat,
+        disable_clat: job.disable_clat,
+        disable_slat: job.disable_slat,
+        disable_bw: job.disable_bw,
+    }
+}
+
+/// Which threads must have ended before this one starts.
+fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> Start {
+    let thread = &threads[index];
+    let job = &plan.jobs[thread.job as usize];
+    let delay = thread.start_delay(job, entropy);
+    let of = |wanted: &dyn Fn(&Thread) -> bool| -> Vec<u32> {
+        (0..threads.len()).filter(|&i| wanted(&threads[i])).map(|i| i as u32).collect()
+    };
+    // A stonewall holds for its own job and for all that follow it.
+    let wall = (0..=thread.job).rev().find(|&j| plan.jobs[j as usize].stonewall && j > 0);
+    let mut before = match wall {
+        Some(wall) => of(&|t| t.job < wall),
+        None => Vec::new(),
+    };
+    if let Some(name) = &job.wait_for {
+        before.extend(of(&|t| plan.jobs[t.job as usize].name == *name));
+    }
+    before.sort_unstable();
+    before.dedup();
+    if before.is_empty() { Start::At(Time::ZERO + delay) } else { Start::After { threads: before, delay } }
+}
+
+fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
+    let job = &plan.jobs[threads[index].job as usize];
+    if !job.exitall && !job.exitall_on_error {
+        return ExitRule::default();
+    }
+    let group = threads[index].group;
+    let walls = |t: &Thread| (0..=t.job).filter(|&j| plan.jobs[j as usize].stonewall).count();
+    let same = |t: &Thread| match job.exit_what {
+        ExitWhat::All => true,
+        ExitWhat::Group => t.group == group,
+        ExitWhat::Stonewall => walls(t) == walls(&threads[index]),
+    };
+    let stops = (0..threads.len()).filter(|&i| i != index && same(&threads[i]));
+    ExitRule { stops: stops.map(|i| i as u32).collect(), on_error_only: !job.exitall }
+}
+
+/// How jobs that replay a log are fed: the caller opens the file.
+pub type OpenReplay<'a> = &'a mut dyn FnMut(&Job) -> Result<AnySource, String>;
+
+/// The threads of a plan on a drive of `drive_bytes`.
+pub fn threads(
+    plan: &Plan,
+    stack: &StackConfig,
+    drive_bytes: u64,
+    seed: Seed,
+    open_replay: OpenReplay,
+) -> Result<Vec<ThreadSetup>, String> {
+    let entropy = seed.stream("fio/entropy").next_u64();
+    let threads = plan.threads();
+    let mut cache = ZetanCache::default();
+    let mut setups = Vec::with_capacity(threads.len());
+    for (index, thread) in threads.iter().enumerate() {
+        let job = &plan.jobs[thread.job as usize];
+        let source = match Generator::with_cache(job, thread, drive_bytes, entropy, &mut cache) {
+            Ok(generator) => {
+                let stop = Rc::new(Cell::new(false));
+                AnySource::Job(Box::new(JobSource::new(generator, job, stop)))
+            }
+            Err(GeneratorError::Replay { .. }) => open_replay(job)?,
+            Err(error) => return Err(error.to_string()),
+        };
+        setups.push(ThreadSetup {
+            plan: thread_plan(plan, job, thread, stack),
+            spec: spec(plan, job, thread, stack),
+            source,
+            start: start_rule(plan, &threads, index, entropy),
+            exit: exit_rule(plan, &threads, index),
+        });
+    }
+    Ok(setups)
+}
+
+/// What the user should know about a plan on this machine: words of fio that ask for something that
+/// is not modelled, each named once.
+pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut say = |text: String| {
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    };
+    for note in &plan.notes {
+        say(note.text.clone());
+    }
+    for job in &plan.jobs {
+        if given(plan, job, "ioengine") {
+            let engine = given_word(plan, job, "ioengine");
+            match job.ioengine {
+                job::Engine::IoUring | job::Engine::PosixAio => {
+                    say(format!("ioengine={engine} runs with libaio's path and costs"));
+                }
+                job::Engine::Psync | job::Engine::Sync | job::Engine::Vsync | job::Engine::Pvsync => {
+                    say(format!("ioengine={engine} runs with pvsync2's path and costs"));
+                }
+                _ => {}
+            }
+        }
+        if given(plan, job, "direct") && !job.direct {
+            say("direct=0: no page cache is modelled, every I/O goes to the drive as with direct=1".into());
+        }
+        if job.hipri {
+            say("hipri: completions are by interrupt, polling is not modelled".into());
+        }
+        if job.sync != job::SyncMode::None {
+            say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
+        }
+        if stack.kernel && (job.prio.class != 0 || job.cmdprio_percentage.iter().any(|&p| p > 0)) {
+            say("prio, prioclass and cmdprio reach the logs only: Linux 4.14 schedules no NVMe I/O by \
+                 them (with stack.kernel=false they choose the class of the job's queue)"
+                .into());
+        }
+        if let Some(wanted) = &job.ioscheduler
+            && !ftl_on_host
+        {
+            say(format!("ioscheduler={wanted}: the scheduler is the stack's: --set stack.scheduler={wanted}"));
+        }
+        if job.logs.hist.is_some() {
+            say("write_hist_log is not written; the JSON+ output holds the histograms".into());
+        }
+        if job.steadystate.is_some() {
+            say("steadystate: runs go on to their own end; --precondition steady ages the drive".into());
+        }
+    }
+    notes
+}
+
+/// Draws the sectors that a plan's jobs write, job after job in turn: what ages a drive as the run
+/// itself would. Without writing jobs, uniform over the drive.
+pub struct WriteSampler {
+    writers: Vec<Generator>,
+    turn: usize,
+    /// Sectors of the I/O at hand not given out yet.
+    run: std::ops::Range<u64>,
+    uniform: Rng,
+    sectors: u64,
+}
+
+impl WriteSampler {
+    pub fn new(plan: Option<&Plan>, drive_bytes: u64, seed: Seed) -> Result<WriteSampler, String> {
+        let entropy = seed.stream("fio/entropy").next_u64();
+        let mut writers = Vec::new();
+        let mut cache = ZetanCache::default();
+        for thread in plan.map(Plan::threads).unwrap_or_default() {
+            let Some(plan) = plan else { break };
+            let job = &plan.jobs[thread.job as usize];
+            if !job.rw.writes() || job.read_iolog.is_some() {
+                continue;
+            }
+            // The same places for ever: no end of the job's data or I/Os.
+            let endless = Job { time_based: true, number_ios: 0, loops: 1, ..job.clone() };
+            writers.push(
+                Generator::with_cache(&endless, &thread, drive_bytes, entropy, &mut cache)
+                    .map_err(|e| e.to_string())?,
+            );
+        }
+        Ok(WriteSampler {
+            writers,
+            turn: 0,
+            run: 0..0,
+            uniform: seed.stream("age"),
+            sectors: drive_bytes >> SECTOR_SHIFT,
+        })
+    }
+
+    /// Whether the drive is aged by the plan's own writes.
+    pub fn is_own(&self) -> bool {
+        !self.writers.is_empty()
+    }
+
+    pub fn fill(&mut self, lpns: &mut [u32]) {
+        for lpn in lpns {
+            *lpn = self.draw();
+        }
+    }
+
+    fn draw(&mut self) -> u32 {
+        if let Some(sector) = self.run.next() {
+            return sector as u32;
+        }
+        // A job that never writes again (all reads by chance) must not stall the ageing.
+        for _ in 0..1_000_000 {
+            if self.writers.is_empty() {
+                break;
+            }
+            self.turn = (self.turn + 1) % self.writers.len();
+            match self.writers[self.turn].next() {
+                Some(io) if io.ddir == Ddir::Write && io.len > 0 => {
+                    let first = io.offset >> SECTOR_SHIFT;
+                    let end = (io.offset + io.len).div_ceil(1 << SECTOR_SHIFT).min(self.sectors);
+                    self.run = first + 1..end;
+                    return first as u32;
+                }
+                Some(_) => {}
+                None => {
+                    self.writers.remove(self.turn);
+                    self.turn = 0;
+                }
+            }
+        }
+        self.uniform.below(self.sectors) as u32
+    }
+}

@@ -1,0 +1,257 @@
+//! Statistics of one thread, in fio's terms.
+
+use crate::collect::{LatLog, Sampler};
+use crate::result::{Log, LogKind, LogLine, SampleStats, ThreadResult};
+use wordline_base::{Ddir, Span, Time};
+
+/// What a thread's statistics need to know of its job.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadPlan {
+    pub name: String,
+    pub description: Option<String>,
+    pub group: u32,
+    pub group_reporting: bool,
+    pub unified_rw_reporting: bool,
+    pub ioengine: String,
+    pub iodepth: u32,
+    pub options: Vec<(String, String)>,
+    /// Statistics begin this long after the thread's start.
+    pub ramp: Span,
+    pub clat_percentiles: bool,
+    pub lat_percentiles: bool,
+    pub slat_percentiles: bool,
+    pub percentile_list: Vec<f64>,
+    /// (kind, file prefix) of the logs asked for.
+    pub logs: Vec<(LogKind, String)>,
+    pub log_average: Span,
+    pub log_maximum: bool,
+    pub log_offset: bool,
+    pub log_prio: bool,
+    /// fio's number of the job's I/O priority, for the logs.
+    pub prio: u16,
+    /// fio's bwavgtime and iopsavgtime.
+    pub bw_interval: Span,
+    pub iops_interval: Span,
+    /// Reads, writes and trims are logged and reported without latencies of these kinds.
+    pub disable_lat: bool,
+    pub disable_clat: bool,
+    pub disable_slat: bool,
+    /// No bandwidth and IOPS samples.
+    pub disable_bw: bool,
+}
+
+/// A finished I/O as the statistics see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub ddir: Ddir,
+    pub offset: u64,
+    pub len: u32,
+    /// The application's call, its hand-over to the drive's queue, and its return.
+    pub issued: Time,
+    pub submitted: Time,
+    pub completed: Time,
+    pub error: i32,
+}
+
+enum OpenLog {
+    Latency(LatLog),
+    Rate { lines: Vec<LogLine>, samplers: [Sampler; 3] },
+}
+
+pub struct ThreadStats {
+    pub result: ThreadResult,
+    ramp_end: Time,
+    measuring: bool,
+    bw: [Sampler; 3],
+    iops: [Sampler; 3],
+    bw_interval: Span,
+    iops_interval: Span,
+    logs: Vec<(LogKind, String, OpenLog)>,
+    log_average: Span,
+    with_offset: bool,
+    prio: u16,
+    disable: [bool; 4],
+}
+
+impl ThreadStats {
+    pub fn new(number: u32, plan: &ThreadPlan) -> ThreadStats {
+        let open = |kind: LogKind| match kind {
+            LogKind::Bw | LogKind::Iops => {
+                OpenLog::Rate { lines: Vec::new(), samplers: Default::default() }
+            }
+            _ => OpenLog::Latency(LatLog::new(plan.log_average, plan.log_maximum)),
+        };
+        ThreadStats {
+            result: ThreadResult {
+                name: plan.name.clone(),
+                description: plan.description.clone(),
+                group: plan.group,
+                group_reporting: plan.group_reporting,
+                unified_rw_reporting: plan.unified_rw_reporting,
+                number,
+                ioengine: plan.ioengine.clone(),
+                iodepth: plan.iodepth,
+                options: plan.options.clone(),
+                error: 0,
+                total_errors: 0,
+                started: Time::ZERO,
+                finished: Time::ZERO,
+                dirs: Default::default(),
+                sync: Default::default(),
+                user: Span::ZERO,
+                system: Span::ZERO,
+                context_switches: 0,
+                depth_level: [0; 7],
+                depth_submit: [0; 7],
+                depth_complete: [0; 7],
+                clat_percentiles: plan.clat_percentiles,
+                lat_percentiles: plan.lat_percentiles,
+                slat_percentiles: plan.slat_percentiles,
+                percentile_list: plan.percentile_list.clone(),
+                logs: Vec::new(),
+                generated: 0,
+                served: 0,
+            },
+            ramp_end: Time::ZERO,
+            measuring: false,
+            bw: Default::default(),
+            iops: Default::default(),
+            bw_interval: plan.bw_interval,
+            iops_interval: plan.iops_interval,
+            logs: plan.logs.iter().map(|(k, p)| (*k, p.clone(), open(*k))).collect(),
+            log_average: plan.log_average,
+            with_offset: plan.log_offset,
+            prio: if plan.log_prio { plan.prio } else { u16::from(plan.prio >> 13 == 1) },
+            disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
+        }
+    }
+
+    pub fn start(&mut self, now: Time, ramp: Span) {
+        self.ramp_end = now + ramp;
+        self.result.started = self.ramp_end;
+        self.result.finished = self.ramp_end;
+        for sampler in self.bw.iter_mut().chain(&mut self.iops) {
+            sampler.start(self.ramp_end);
+        }
+        for (_, _, log) in &mut self.logs {
+            if let OpenLog::Rate { samplers, .. } = log {
+                samplers.iter_mut().for_each(|s| s.start(self.ramp_end));
+            }
+        }
+    }
+
+    /// Whether an I/O finishing now is counted (the ramp is over).
+    pub fn counts(&self, now: Time) -> bool {
+        now >= self.ramp_end
+    }
+
+    pub fn add(&mut self, s: &Sample) {
+        let r = &mut self.result;
+        r.served += 1;
+        if s.error != 0 {
+            r.total_errors += 1;
+            if r.error == 0 {
+                r.error = s.error;
+            }
+            return;
+        }
+        if s.completed < self.ramp_end {
+            return;
+        }
+        self.measuring = true;
+        r.finished = r.finished.max(s.completed);
+        let (slat, clat) = (s.submitted.since(s.issued).0, s.completed.since(s.submitted).0);
+        if s.ddir.is_sync() {
+            r.sync.add(slat + clat);
+            return;
+        }
+        let d = s.ddir as usize;
+        let dir = &mut r.dirs[d];
+        dir.add(u64::from(s.len), slat, clat);
+        dir.runtime = s.completed.since(self.ramp_end);
+        let len = u64::from(s.len);
+        if let Some((kib, _)) = self.bw[d].add(s.completed, len, self.bw_interval) {
+            dir.bw_kib.add(kib as f64);
+        }
+        if let Some((_, ios)) = self.iops[d].add(s.completed, len, self.iops_interval) {
+            dir.iops.add(ios as f64);
+        }
+        if !self.logs.is_empty() {
+            self.log(s, slat, clat);
+        }
+    }
+
+    fn log(&mut self, s: &Sample, slat: u64, clat: u64) {
+        let at = Time(s.completed.since(self.ramp_end).0);
+        let line = |value| LogLine {
+            at,
+            value,
+            ddir: s.ddir,
+            bs: s.len,
+            offset: s.offset,
+            prio: self.prio,
+        };
+        for (kind, _, log) in &mut self.logs {
+            match log {
+                OpenLog::Latency(log) => log.add(line(match kind {
+                    LogKind::Slat => slat,
+                    LogKind::Clat => clat,
+                    _ => slat + clat,
+                })),
+                OpenLog::Rate { lines, samplers } => {
+                    // Without averaging fio logs every completion at its own rate.
+                    let interval = self.log_average;
+                    let sampler = &mut samplers[s.ddir as usize];
+                    if let Some((kib, ios)) = sampler.add(s.completed, u64::from(s.len), interval) {
+                        let value = if *kind == LogKind::Bw { kib } else { ios };
+                        let bs = if interval == Span::ZERO { s.len } else { 0 };
+                        lines.push(LogLine { bs, ..line(value) });
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn finish(mut self) -> ThreadResult {
+        let number = self.result.number;
+        let [slat, clat, lat, bw] = self.disable;
+        for dir in &mut self.result.dirs {
+            // Too short for a sample: fio reports the whole run's rate as the one sample.
+            let ns = dir.runtime.0;
+            if ns > 0 && dir.bw_kib.n == 0 && dir.total_ios > 0 {
+                let rate = |n: u64| n as f64 * 1e9 / ns as f64;
+                dir.bw_kib = SampleStats::default();
+                dir.bw_kib.add(rate(dir.io_bytes) / 1024.0);
+                dir.iops = SampleStats::default();
+                dir.iops.add(rate(dir.total_ios));
+            }
+            if bw {
+                (dir.bw_kib, dir.iops) = Default::default();
+            }
+            if slat {
+                dir.slat = Default::default();
+            }
+            if clat {
+                dir.clat = Default::default();
+            }
+            if lat {
+                dir.lat = Default::default();
+            }
+        }
+        self.result.logs = self
+            .logs
+            .into_iter()
+            .map(|(kind, prefix, log)| Log {
+                prefix,
+                kind,
+                number,
+                with_offset: self.with_offset,
+                lines: match log {
+                    OpenLog::Latency(log) => log.lines,
+                    OpenLog::Rate { lines, .. } => lines,
+                },
+            })
+            .collect();
+        self.result
+    }
+}

@@ -1,0 +1,604 @@
+//! The machine in virtual time: host and drive on one event queue.
+
+use crate::collect::{LayerSums, Slowest};
+use crate::drive::{Drive, Problem, SystemConfig};
+use crate::job::{EIO, JobSource};
+use crate::replay::TraceSource;
+use crate::result::*;
+use crate::thread::{Sample, ThreadPlan, ThreadStats};
+use wordline_base::life::LAYERS;
+use wordline_base::{Ctx, Ddir, Kind, SECTOR, Span, Time, Tracks};
+use wordline_device::Controller;
+use wordline_ftl::{Ftl, Placement};
+use wordline_host::source::{Next, Source, ThreadSpec};
+use wordline_host::{DriveInfo, Finished, Host, Output};
+use wordline_nand::machine::{CLASSES, Class};
+
+/// Where a thread's I/Os come from.
+pub enum AnySource {
+    Job(Box<JobSource>),
+    Trace(Box<TraceSource>),
+}
+
+impl AnySource {
+    pub fn issued(&self) -> u64 {
+        match self {
+            AnySource::Job(s) => s.issued(),
+            AnySource::Trace(s) => s.issued(),
+        }
+    }
+}
+
+impl Source for AnySource {
+    #[inline]
+    fn next(&mut self, now: Time) -> Next {
+        match self {
+            AnySource::Job(s) => s.next(now),
+            AnySource::Trace(s) => s.next(now),
+        }
+    }
+    #[inline]
+    fn finished(&mut self, ddir: Ddir, len: u32, ok: bool, latency: Span, now: Time) {
+        match self {
+            AnySource::Job(s) => s.finished(ddir, len, ok, latency, now),
+            AnySource::Trace(s) => s.finished(ddir, len, ok, latency, now),
+        }
+    }
+}
+
+/// When a thread starts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Start {
+    At(Time),
+    /// This long after the last of these threads ended (`stonewall`, `wait_for`).
+    After { threads: Vec<u32>, delay: Span },
+}
+
+/// What ends others when this thread ends (`exitall`).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ExitRule {
+    /// Threads stopped when this one ends, and whether only if it failed.
+    pub stops: Vec<u32>,
+    pub on_error_only: bool,
+}
+
+pub struct ThreadSetup {
+    pub plan: ThreadPlan,
+    pub spec: ThreadSpec,
+    pub source: AnySource,
+    pub start: Start,
+    pub exit: ExitRule,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub slowest: usize,
+    /// Slices to keep for drawing.
+    pub tracks: Option<usize>,
+    pub shuffle_ties: Option<u64>,
+    /// Keep a digest of every event delivered, for comparing runs.
+    pub digest: bool,
+    /// Stop at this time whatever the jobs say.
+    pub limit: Option<Span>,
+}
+
+/// First interval of the write-amplification series; it doubles when the series is full.
+const SERIES_INTERVAL: Span = Span(10_000_000);
+const SERIES_ROWS: usize = 128;
+
+pub struct World {
+    ctx: Ctx,
+    host: Host<AnySource, Ftl>,
+    controller: Controller,
+    ftl_on_host: bool,
+    threads: Vec<ThreadStats>,
+    plans: Vec<ThreadPlan>,
+    starts: Vec<Start>,
+    exits: Vec<ExitRule>,
+    ended: Vec<bool>,
+    layers: [LayerSums; 3],
+    slowest: Slowest,
+    series: Vec<(u64, [u64; 4])>,
+    series_interval: Span,
+    series_last: [u64; 4],
+    /// Flash writes by cause and erases before the run: ageing is not part of it.
+    before: wordline_ftl::Counters,
+    ageing: Vec<f64>,
+    digest: Option<u64>,
+    served: u64,
+    stopped: bool,
+}
+
+impl World {
+    pub fn new(
+        config: &SystemConfig,
+        drive: Drive,
+        threads: Vec<ThreadSetup>,
+        options: &Options,
+    ) -> Result<World, Problem> {
+        let Drive { nand, ftl, stamps, ageing } = drive;
+        let mut ctx = Ctx::new();
+        ctx.stamps = stamps;
+        ctx.tracks = options.tracks.map(|limit| Box::new(Tracks::new(limit)));
+        if let Some(seed) = options.shuffle_ties {
+            ctx.queue.shuffle_ties(seed);
+        }
+        let ftl_on_host = config.ftl.placement == Placement::Host;
+        let before = *ftl.counters();
+        let info = DriveInfo {
+            bytes: ftl.sectors() * SECTOR,
+            lba_bytes: if ftl_on_host { 4096 } else { 512 },
+            queues: config.device.queues.count,
+            depth: config.device.queues.depth,
+            max_transfer: 0,
+            volatile_cache: config.device.cache.as_ref().is_none_or(|c| !c.capacitor),
+            unit_sectors: nand.geometry.sectors_per_unit,
+        };
+        let (on_host, in_device) = if ftl_on_host {
+            (Some((ftl, config.ftl.cost.clone())), None)
+        } else {
+            (None, Some(ftl))
+        };
+        let mut controller = Controller::new(&config.device, nand, in_device)
+            .map_err(|e| Problem::new("", e))?;
+        let (mut specs, mut plans, mut starts, mut exits) = (vec![], vec![], vec![], vec![]);
+        for mut setup in threads {
+            setup.spec.start = match &setup.start {
+                Start::At(at) => *at,
+                Start::After { .. } => Time::NEVER,
+            };
+            specs.push((setup.spec, setup.source));
+            plans.push(setup.plan);
+            starts.push(setup.start);
+            exits.push(setup.exit);
+        }
+        let host = Host::new(&config.stack, specs, info, on_host)
+            .map_err(|e| Problem::new("stack", e))?;
+        for queue in host.queues() {
+            controller
+                .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
+                .map_err(|e| Problem::new("", e))?;
+        }
+        let stats = plans.iter().enumerate().map(|(i, p)| ThreadStats::new(i as u32 + 1, p));
+        let mut world = World {
+            threads: stats.collect(),
+            ended: vec![false; plans.len()],
+            plans,
+            starts,
+            exits,
+            layers: Default::default(),
+            slowest: Slowest::new(options.slowest),
+            series: Vec::new(),
+            series_interval: SERIES_INTERVAL,
+            series_last: [0; 4],
+            before,
+            ageing,
+            digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
+            served: 0,
+            stopped: false,
+            ctx,
+            host,
+            controller,
+            ftl_on_host,
+        };
+        world.series_last = world.written();
+        world.start(options);
+        Ok(world)
+    }
+
+    fn start(&mut self, options: &Options) {
+        self.ctx.at(Time::ZERO + self.series_interval, Kind::Sample, 0);
+        if let Some(limit) = options.limit {
+            self.ctx.at(Time::ZERO + limit, Kind::Limit, 0);
+        }
+        for (i, start) in self.starts.iter().enumerate() {
+            if let Start::At(at) = start {
+                self.threads[i].start(*at, self.plans[i].ramp);
+            }
+        }
+        self.controller.start(&mut self.ctx);
+        self.host.start(&mut self.ctx);
+        self.pump();
+    }
+
+    /// Delivers up to `events` events. False once nothing is left to do.
+    pub fn step(&mut self, events: u64) -> bool {
+        for _ in 0..events {
+            if self.host.idle() && self.all_ended() {
+                return false;
+            }
+            let Some((now, event)) = self.ctx.queue.pop() else { return false };
+            self.ctx.now = now;
+            if let Some(digest) = &mut self.digest {
+                let word = now.0 << 8 ^ u64::from(event.index()) ^ (event.kind() as u64) << 59;
+                *digest = (*digest ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(17);
+            }
+            match event.kind() {
+                Kind::AppWake | Kind::CoreDone | Kind::Interrupt | Kind::HostTimer => {
+                    self.host.on_event(&mut self.ctx, event);
+                }
+                Kind::FtlTimer | Kind::FtlStep if self.ftl_on_host => {
+                    self.host.on_event(&mut self.ctx, event);
+                }
+                Kind::Sample => self.sample(),
+                Kind::Limit => self.stop(),
+                _ => self.controller.on_event(&mut self.ctx, event),
+            }
+            self.pump();
+        }
+        true
+    }
+
+    fn all_ended(&self) -> bool {
+        self.ended.iter().all(|&e| e)
+    }
+
+    /// Carries messages between the two sides until neither has any.
+    #[inline]
+    fn pump(&mut self) {
+        loop {
+            let mut quiet = true;
+            while let Some(output) = self.host.poll() {
+                quiet = false;
+                match output {
+                    Output::Submit { sq, sqe } => {
+                        self.controller
+                            .enqueue(sq, sqe)
+                            .expect("the driver counts the free entries of its queues");
+                    }
+                    Output::Doorbell { sq } => self.controller.doorbell(&mut self.ctx, sq),
+                    Output::Finished(finished) => self.finished(&finished),
+                    Output::Ended { thread } => self.thread_ended(thread),
+                }
+            }
+            while let Some(posted) = self.controller.poll() {
+                quiet = false;
+                self.host.on_posted(&mut self.ctx, posted.cq, posted.cqe, posted.interrupt);
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    fn finished(&mut self, f: &Finished) {
+        self.served += 1;
+        let stats = &mut self.threads[f.thread as usize];
+        stats.add(&Sample {
+            ddir: f.ddir,
+            offset: f.offset,
+            len: f.len,
+            issued: f.issued,
+            submitted: f.submitted,
+            completed: f.completed,
+            error: if f.ok { 0 } else { EIO },
+        });
+        let life = self.ctx.lives.get(f.io);
+        debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
+        if f.ok && stats.counts(f.completed) && !f.ddir.is_sync() {
+            self.layers[f.ddir as usize].add(life);
+            self.slowest.offer(life);
+        }
+        self.ctx.lives.release(f.io);
+    }
+
+    /// A thread has issued its last I/O and reaped it.
+    fn thread_ended(&mut self, thread: u32) {
+        if std::mem::replace(&mut self.ended[thread as usize], true) {
+            return;
+        }
+        let failed = match self.host.source(thread) {
+            Some(AnySource::Job(job)) => {
+                let error = job.error();
+                let result = &mut self.threads[thread as usize].result;
+                if result.error == 0 {
+                    result.error = error;
+                }
+                result.error != 0
+            }
+            _ => false,
+        };
+        let exit = self.exits[thread as usize].clone();
+        if failed || !exit.on_error_only {
+            for other in exit.stops {
+                if let Some(AnySource::Job(job)) = self.host.source(other) {
+                    job.stop_flag().set(true);
+                }
+            }
+        }
+        self.start_waiting();
+    }
+
+    /// Starts the threads whose predecessors have all ended.
+    fn start_waiting(&mut self) {
+        for i in 0..self.starts.len() {
+            let Start::After { threads, delay } = &self.starts[i] else { continue };
+            if threads.iter().any(|&t| !self.ended[t as usize]) {
+                continue;
+            }
+            let at = self.ctx.now + *delay;
+            self.starts[i] = Start::At(at);
+            self.threads[i].start(at, self.plans[i].ramp);
+            self.host.start_thread(&mut self.ctx, i as u32, at);
+        }
+    }
+
+    /// No new I/O; what is in flight drains.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.host.stop(&mut self.ctx);
+        for i in 0..self.starts.len() {
+            if matches!(self.starts[i], Start::After { .. }) {
+                self.ended[i] = true;
+            }
+        }
+        self.pump();
+    }
+
+    pub fn now(&self) -> Time {
+        self.ctx.now
+    }
+    pub fn served(&self) -> u64 {
+        self.served
+    }
+    pub fn events(&self) -> u64 {
+        self.ctx.queue.popped()
+    }
+    /// Digest of every event delivered so far, if asked for.
+    pub fn digest(&self) -> Option<u64> {
+        self.digest
+    }
+    pub fn ftl(&self) -> &Ftl {
+        self.host.ftl().or(self.controller.ftl()).expect("the FTL is on one of the sides")
+    }
+    /// The error that ended a trace early, if one did.
+    pub fn trace_error(&self) -> Option<&wordline_trace::TraceError> {
+        self.traces().find_map(TraceSource::error)
+    }
+    pub fn traces(&self) -> impl Iterator<Item = &TraceSource> {
+        (0..self.threads.len() as u32).filter_map(|t| match self.host.source(t) {
+            Some(AnySource::Trace(trace)) => Some(&**trace),
+            _ => None,
+        })
+    }
+
+    fn written(&self) -> [u64; 4] {
+        let c = self.ftl().counters();
+        [c.user_sectors, c.gc_sectors, c.pad_sectors, c.smeta_sectors + c.emeta_sectors]
+    }
+
+    fn sample(&mut self) {
+        let written = self.written();
+        let row: [u64; 4] = std::array::from_fn(|i| written[i] - self.series_last[i]);
+        self.series_last = written;
+        self.series.push((self.ctx.now.0, row));
+        if self.series.len() == SERIES_ROWS {
+            self.series = self
+                .series
+                .chunks(2)
+                .map(|pair| (pair[1].0, std::array::from_fn(|i| pair[0].1[i] + pair[1].1[i])))
+                .collect();
+            self.series_interval = self.series_interval * 2;
+        }
+        let next = self.ctx.now + self.series_interval;
+        if !(self.host.idle() && self.all_ended()) {
+            self.ctx.at(next, Kind::Sample, 0);
+        }
+    }
+
+    /// The result so far. A run is complete when [`World::step`] has returned false.
+    pub fn finish(mut self, provenance: Provenance) -> RunResult {
+        let now = self.ctx.now;
+        let host = self.host.stats(now);
+        let device = self.controller.stats(now);
+        let mut generated = 0;
+        let mut failed = false;
+        for (i, stats) in self.threads.iter_mut().enumerate() {
+            let t = &host.threads[i];
+            let r = &mut stats.result;
+            r.user = Span(t.user);
+            r.system = Span(t.system);
+            r.context_switches = t.voluntary_switches + t.involuntary_switches;
+            r.depth_level = t.iodepth_level;
+            r.depth_submit = t.iodepth_submit;
+            r.depth_complete = t.iodepth_complete;
+            r.generated = self.host.source(i as u32).map_or(0, AnySource::issued);
+            generated += r.generated;
+            failed |= r.error != 0;
+        }
+        if self.ctx.now > Time::ZERO && self.series_last != self.written() {
+            let written = self.written();
+            let last = self.series_last;
+            self.series.push((now.0, std::array::from_fn(|i| written[i] - last[i])));
+        }
+        failed |= self.trace_error().is_some();
+        let machine = self.machine(now, &host, &device, generated);
+        let ended = match (self.stopped, failed) {
+            (_, true) => Ended::Failed,
+            (true, false) => Ended::Interrupted,
+            (false, false) => Ended::Complete,
+        };
+        RunResult {
+            provenance,
+            ended,
+            global_options: Vec::new(),
+            threads: self.threads.into_iter().map(ThreadStats::finish).collect(),
+            machine,
+            slowest: self.slowest.take(),
+            tracks: self.ctx.tracks.take(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn machine(
+        &self,
+        now: Time,
+        host: &wordline_host::HostStats,
+        device: &wordline_device::DeviceStats,
+        generated: u64,
+    ) -> Machine {
+        let elapsed = now.0.max(1) as f64;
+        let share = |ns: u64| ns as f64 / elapsed;
+        let ftl = self.ftl();
+        let nand = self.controller.nand();
+        let flash = nand.counters();
+        let wear = nand.wear();
+        let c = ftl.counters();
+        let b = &self.before;
+        let user = c.user_sectors - b.user_sectors;
+        let gc = c.gc_sectors - b.gc_sectors;
+        let padding = c.pad_sectors - b.pad_sectors;
+        let metadata =
+            c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors;
+        let factor =
+            if user == 0 { 0.0 } else { (user + gc + padding + metadata) as f64 / user as f64 };
+        let mut reads_blocked: Vec<(String, u64)> = Class::ALL
+            .iter()
+            .zip(flash.reads_blocked_by)
+            .map(|(class, n)| (class.name().to_string(), n))
+            .collect();
+        debug_assert_eq!(reads_blocked.len(), CLASSES);
+        reads_blocked.push(("transfer".into(), flash.reads_blocked_by_transfer));
+        let (wrong, examples) = self.ctx.stamps.wrong();
+        debug_assert!(wrong == 0, "reads returned old data: {examples:?}");
+        let memory = ftl.memory();
+        let energy = &device.energy;
+        let parts = [
+            ("controller idle", energy.idle),
+            ("firmware", energy.firmware),
+            ("link", energy.link),
+            ("flash read", energy.nand_read),
+            ("flash program", energy.nand_program),
+            ("flash erase", energy.nand_erase),
+            ("flash transfer", energy.nand_transfer),
+        ];
+        let of_ftl = [
+            ("ftl.user_sectors", c.user_sectors, b.user_sectors),
+            ("ftl.gc_sectors", c.gc_sectors, b.gc_sectors),
+            ("ftl.pad_sectors", c.pad_sectors, b.pad_sectors),
+            ("ftl.smeta_sectors", c.smeta_sectors, b.smeta_sectors),
+            ("ftl.emeta_sectors", c.emeta_sectors, b.emeta_sectors),
+            ("ftl.parity_sectors", c.parity_sectors, b.parity_sectors),
+            ("ftl.resubmitted_sectors", c.resubmitted_sectors, b.resubmitted_sectors),
+            ("ftl.programmed_sectors", c.programmed_sectors, b.programmed_sectors),
+            ("ftl.trimmed_sectors", c.trimmed_sectors, b.trimmed_sectors),
+            ("ftl.read_flash", c.read_flash, b.read_flash),
+            ("ftl.read_buffer", c.read_buffer, b.read_buffer),
+            ("ftl.read_unmapped", c.read_unmapped, b.read_unmapped),
+            ("ftl.gc_read_sectors", c.gc_read_sectors, b.gc_read_sectors),
+            ("ftl.meta_read_sectors", c.meta_read_sectors, b.meta_read_sectors),
+            ("ftl.gc_stale_sectors", c.gc_stale_sectors, b.gc_stale_sectors),
+            ("ftl.flushes", c.flushes, b.flushes),
+            ("ftl.flushes_waited", c.flushes_waited, b.flushes_waited),
+            ("ftl.erases", c.erases, b.erases),
+            ("ftl.erases_sync", c.erases_sync, b.erases_sync),
+            ("ftl.lines_opened", c.lines_opened, b.lines_opened),
+            ("ftl.lines_freed", c.lines_freed, b.lines_freed),
+            ("ftl.lines_freed_empty", c.lines_freed_empty, b.lines_freed_empty),
+            ("ftl.lines_levelled", c.lines_levelled, b.lines_levelled),
+            ("ftl.emeta_forced", c.emeta_forced, b.emeta_forced),
+            ("ftl.drains", c.drains, b.drains),
+            ("ftl.program_errors", c.program_errors, b.program_errors),
+            ("ftl.erase_errors", c.erase_errors, b.erase_errors),
+            ("ftl.gc_read_errors", c.gc_read_errors, b.gc_read_errors),
+            ("ftl.meta_read_errors", c.meta_read_errors, b.meta_read_errors),
+            ("ftl.blocks_retired", c.blocks_retired, b.blocks_retired),
+            ("ftl.lines_retired", c.lines_retired, b.lines_retired),
+            ("ftl.lost_sectors", c.lost_sectors, b.lost_sectors),
+            ("ftl.writes_refused", c.writes_refused, b.writes_refused),
+        ];
+        let mut counters: Vec<(String, u64)> =
+            of_ftl.map(|(name, now, then)| (name.to_string(), now - then)).to_vec();
+        let h = &host.counters;
+        counters.extend(
+            [
+                ("host.requests", h.requests),
+                ("host.completions", h.completions),
+                ("host.interrupts", h.interrupts),
+                ("host.ipis", h.ipis),
+                ("host.context_switches", h.context_switches),
+                ("host.back_merges", h.back_merges),
+                ("host.front_merges", h.front_merges),
+                ("host.request_merges", h.request_merges),
+                ("host.plug_flushes", h.plug_flushes),
+                ("host.tag_waits", h.tag_waits),
+                ("host.splits", h.splits),
+                ("host.errors", h.errors),
+                ("device.commands_in", device.commands_in.iter().sum()),
+                ("device.commands_out", device.commands_out.iter().sum()),
+                ("device.failed", device.failed),
+                ("device.bytes_read", device.bytes_read),
+                ("device.bytes_written", device.bytes_written),
+                ("device.wait_queue_ns", device.waits.queue),
+                ("device.wait_link_ns", device.waits.link),
+                ("device.wait_firmware_ns", device.waits.firmware),
+                ("device.wait_limits_ns", device.waits.limits),
+            ]
+            .map(|(name, n)| (name.to_string(), n)),
+        );
+        Machine {
+            simulated_ns: now.0,
+            events: self.ctx.queue.popped(),
+            generated,
+            served: self.served,
+            write_amplification: WriteAmplification {
+                user_sectors: user,
+                gc_sectors: gc,
+                padding_sectors: padding,
+                metadata_sectors: metadata,
+                factor,
+                over_time: self.series.clone(),
+                ageing: self.ageing.clone(),
+            },
+            reads_blocked,
+            user_flash_reads: flash.ops[Class::UserRead as usize],
+            layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
+            channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
+            luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
+            link: LinkUse {
+                to_device: share(device.link_to_device_busy_ns),
+                to_host: share(device.link_to_host_busy_ns),
+            },
+            firmware: vec![share(device.firmware_busy_ns)],
+            cores: host
+                .cores
+                .iter()
+                .map(|c| CoreUse {
+                    user: share(c.user),
+                    system: share(c.system),
+                    interrupt: share(c.irq),
+                    idle: share(c.idle),
+                })
+                .collect(),
+            cache: device.cache.as_ref().map(|c| CacheUse {
+                read_hits: c.read_hits,
+                read_misses: c.read_misses,
+                read_ahead: c.ahead,
+                read_ahead_used: c.ahead_useful,
+                evictions: c.evictions,
+                write_backs: c.written_back,
+            }),
+            integrity: Integrity {
+                on: self.ctx.stamps.is_on(),
+                checked: self.ctx.stamps.checked(),
+                wrong,
+            },
+            wear: WearSummary {
+                erases_min: wear.min,
+                erases_max: wear.max,
+                erases_mean: wear.mean,
+                rated: wear.rated,
+            },
+            energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),
+            total_w: energy.total() / (elapsed / 1e9),
+            interrupts: h.interrupts,
+            merges: h.back_merges + h.front_merges + h.request_merges,
+            counters,
+            mapping_bytes: memory.mapping,
+            mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
+            stamp_bytes: memory.stamps + self.ctx.stamps.memory(),
+        }
+    }
+}
+
+const _: () = assert!(LAYERS == wordline_base::Layer::ALL.len());
