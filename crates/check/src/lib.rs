@@ -1,1 +1,99 @@
-#![forbid(unsafe_code)]
+//! Runs of the whole machine for tests: one call from a configuration and a job to a result.
+
+use wordline_base::Seed;
+use wordline_fio::{NoEnv, ParseOptions, parse_file};
+use wordline_profile::{Config, Sources, assemble};
+use wordline_sim::{Drive, Options, RunResult, SystemConfig, World, WriteSampler, setup};
+
+/// How a drive is prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Age {
+    Fresh,
+    Filled,
+    Steady,
+}
+
+/// A run to make.
+#[derive(Clone, Debug)]
+pub struct Case<'a> {
+    pub device: &'a str,
+    pub stack: &'a str,
+    pub overrides: Vec<String>,
+    pub job: &'a str,
+    pub age: Age,
+    pub seed: u64,
+    pub options: Options,
+}
+
+impl<'a> Case<'a> {
+    pub fn new(device: &'a str, job: &'a str) -> Case<'a> {
+        Case {
+            device,
+            stack: "linux-libaio",
+            overrides: Vec::new(),
+            job,
+            age: Age::Fresh,
+            seed: 1,
+            options: Options { digest: true, ..Options::default() },
+        }
+    }
+    pub fn stack(mut self, stack: &'a str) -> Self {
+        self.stack = stack;
+        self
+    }
+    pub fn age(mut self, age: Age) -> Self {
+        self.age = age;
+        self
+    }
+    pub fn set(mut self, pair: &str) -> Self {
+        self.overrides.push(pair.into());
+        self
+    }
+    pub fn config(&self) -> Result<Config, String> {
+        assemble(Sources::presets(self.device, self.stack), &self.overrides)
+            .map_err(|e| e.to_string())
+    }
+    pub fn run(&self) -> Result<Outcome, String> {
+        run(self, &self.config()?)
+    }
+}
+
+/// A finished run, and the digest of every event it delivered.
+pub struct Outcome {
+    pub result: RunResult,
+    pub events: u64,
+}
+
+impl Outcome {
+    /// Everything a user would see, as text.
+    pub fn text(&self) -> String {
+        wordline_report::fio_json(&self.result, true, &Default::default())
+    }
+}
+
+pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
+    let system = SystemConfig {
+        nand: config.nand.clone(),
+        device: config.device.clone(),
+        ftl: config.ftl.clone(),
+        stack: config.stack.clone(),
+    };
+    let seed = Seed(case.seed);
+    let plan = parse_file("test.fio", case.job, &ParseOptions::default(), &mut NoEnv)
+        .map_err(|e| e.to_string())?;
+    let mut drive = Drive::new(&system, seed, true).map_err(|e| e.to_string())?;
+    let bytes = drive.bytes();
+    if case.age != Age::Fresh {
+        drive.fill()?;
+    }
+    if case.age == Age::Steady {
+        drive.steady(&mut WriteSampler::new(Some(&plan), bytes, seed)?)?;
+    }
+    let threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |_| {
+        Err("no replay in this test".into())
+    })?;
+    let mut world = World::new(&system, drive, threads, &case.options).map_err(|e| e.to_string())?;
+    while world.step(1 << 20) {}
+    let events = world.digest().unwrap_or(0);
+    Ok(Outcome { result: world.finish(Default::default()), events })
+}

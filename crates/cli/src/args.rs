@@ -59,7 +59,7 @@ pub enum DeviceCommand {
 #[derive(Args, Clone)]
 pub struct MachineArgs {
     /// Device profile: a name from `device list`, or a TOML file
-    #[arg(long, default_value = "cnex-small", value_name = "NAME|FILE")]
+    #[arg(long, default_value = "cnex-westlake", value_name = "NAME|FILE")]
     pub device: String,
     /// Flash translation layer
     #[arg(long, default_value = "pblk", value_name = "NAME|FILE")]

@@ -11,10 +11,10 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
         }
         DeviceCommand::Check { profile, mut machine } => {
             machine.device = profile;
-            let config = load::config(&machine)?;
+            let (config, places) = load::config(&machine)?;
             // What only the building of the machine can find out.
             wordline_sim::Drive::new(&load::system(&config), Default::default(), false)
-                .map_err(Failure::usage)?;
+                .map_err(|p| load::misfit(&places, &p))?;
             output::print(&wordline_profile::explain(&config))
         }
     }

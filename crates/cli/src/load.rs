@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use wordline_base::{SECTOR_SHIFT, Seed};
-use wordline_profile::{Config, Source, Sources};
-use wordline_sim::{Drive, SystemConfig, WriteSampler};
+use wordline_profile::{Config, Places, Source, Sources};
+use wordline_sim::{Drive, Problem, SystemConfig, WriteSampler};
 
 /// A preset by name, or a file: what looks like a path is one.
 enum Named {
@@ -33,7 +33,8 @@ impl Named {
     }
 }
 
-pub fn config(machine: &MachineArgs) -> Result<Config, Failure> {
+/// The configuration, and the places of its values for errors that show only later.
+pub fn config(machine: &MachineArgs) -> Result<(Config, Places), Failure> {
     let device = Named::read(&machine.device)?;
     let ftl = Named::read(&machine.ftl)?;
     let stack = Named::read(&machine.stack)?;
@@ -44,7 +45,12 @@ pub fn config(machine: &MachineArgs) -> Result<Config, Failure> {
         stack: stack.source(),
         testbed: testbed.as_ref().map(Named::source),
     };
-    wordline_profile::assemble(sources, &machine.overrides).map_err(Failure::usage)
+    wordline_profile::assemble_with_places(sources, &machine.overrides).map_err(Failure::usage)
+}
+
+/// A problem that building the machine found, with the place of the value.
+pub fn misfit(places: &Places, problem: &Problem) -> Failure {
+    Failure::usage(places.error(&problem.path, &problem.message))
 }
 
 pub fn system(config: &Config) -> SystemConfig {
@@ -71,13 +77,14 @@ impl wordline_fio::Env for Outside {
 /// A new drive in the state asked for.
 pub fn drive(
     system: &SystemConfig,
+    places: &Places,
     args: &CommonArgs,
     sampler: impl FnOnce(u64) -> Result<WriteSampler, String>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Drive, Failure> {
     let seed = Seed(args.seed);
     let mut drive =
-        Drive::new(system, seed, !args.no_integrity).map_err(Failure::usage)?;
+        Drive::new(system, seed, !args.no_integrity).map_err(|p| misfit(places, &p))?;
     if let Some(path) = &args.load_state {
         let file = File::open(path)
             .map_err(|e| Failure::usage(format!("cannot open the state {}: {e}", path.display())))?;

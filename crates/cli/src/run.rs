@@ -12,7 +12,7 @@ use wordline_base::{Seed, Span, Time};
 use wordline_fio::{Job, ParseOptions, Plan};
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
-use wordline_profile::Config;
+use wordline_profile::{Config, Places};
 use wordline_sim::{
     AnySource, Ended, ExitRule, Options, Provenance, Start, SystemConfig, ThreadPlan, ThreadSetup,
     TraceSource, World, WriteSampler, setup,
@@ -29,12 +29,13 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     if args.showcmd {
         return output::print(&showcmd(&plan));
     }
-    let config = load::config(&args.common.machine)?;
+    let (config, places) = load::config(&args.common.machine)?;
     let system = load::system(&config);
     let seed = Seed(args.common.seed);
     let mut say = speaker(&args.common);
     let drive = load::drive(
         &system,
+        &places,
         &args.common,
         |bytes| WriteSampler::new(Some(&plan), bytes, seed),
         &mut say,
@@ -50,7 +51,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     }
     let end = expected_end(&plan);
     let workload = workload_name(&args);
-    let mut finish = Finish { args: &args.common, config: &config, workload, notes, end };
+    let mut finish = Finish { args: &args.common, config: &config, places: &places, workload, notes, end };
     finish.run(&system, drive, threads, plan.globals.clone())
 }
 
@@ -63,7 +64,7 @@ fn matches_scheduler(note: &str, system: &SystemConfig) -> bool {
 }
 
 pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
-    let config = load::config(&args.common.machine)?;
+    let (config, places) = load::config(&args.common.machine)?;
     let system = load::system(&config);
     let format = Format::from_name(&args.format).map_err(Failure::usage)?;
     let clock = match (&args.time_scale, args.closed_loop) {
@@ -97,6 +98,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let mut say = speaker(&args.common);
     let drive = load::drive(
         &system,
+        &places,
         &args.common,
         |bytes| WriteSampler::new(None, bytes, seed),
         &mut say,
@@ -123,6 +125,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let mut finish = Finish {
         args: &args.common,
         config: &config,
+        places: &places,
         workload: format!("replay {}", files.join(" ")),
         notes,
         end: None,
@@ -237,6 +240,7 @@ fn speaker(args: &CommonArgs) -> impl FnMut(&str) + use<> {
 struct Finish<'a> {
     args: &'a CommonArgs,
     config: &'a Config,
+    places: &'a Places,
     workload: String,
     notes: Vec<String>,
     end: Option<Span>,
@@ -264,7 +268,8 @@ impl Finish<'_> {
             digest: false,
             limit,
         };
-        let mut world = World::new(system, drive, threads, &options).map_err(Failure::usage)?;
+        let mut world = World::new(system, drive, threads, &options)
+            .map_err(|p| load::misfit(self.places, &p))?;
         let begun = Instant::now();
         let interrupted = self.drive_to_the_end(&mut world, limit);
         let wall = begun.elapsed();

@@ -159,6 +159,8 @@ pub fn apply(
         "sync_file_range" => job.sync_file_range = sync_file_range(v.text)?,
         "direct" => job.direct = v.flag()?,
         "buffered" => job.direct = !v.flag()?,
+        // Writes of whole sectors are atomic in the drive model: what is left is O_DIRECT.
+        "atomic" => job.direct |= v.flag()?,
         "loops" => job.loops = v.first_u32()?,
         "numjobs" => job.numjobs = v.first_u32()?,
         "startdelay" => {
@@ -743,10 +745,9 @@ fn complete_zones(job: &mut Job, draft: &Draft) -> Result<(), String> {
         Some(mode) => mode,
         None => ZoneMode::None,
     };
-    let files = job.file_count();
-    let open = if job.openfiles == 0 { files } else { job.openfiles.min(files) };
     if job.zonemode == ZoneMode::Strided {
-        if open > 1 {
+        // fio looks at the option alone: several files without it do stride.
+        if job.openfiles > 1 {
             job.zonemode = ZoneMode::None;
         }
         if job.zonerange == 0 {

@@ -11,6 +11,9 @@
 //!   a sync counts once issued; synchronous engines and depth 1 are the same as in fio.
 //! - `number_ios` counts I/Os issued; fio's count also holds syncs while they fly.
 //!
+//! One fault is not reproduced: with an `offset` fio 3.33's randtrimwrite adds it to the write after
+//! the trim once too often, and goes on writing that block. Here the write follows its trim.
+//!
 //! Not modelled: verification passes (reads are checked anyway), `zonemode=zbd`, `flow`.
 
 use crate::axmap::AxMap;
@@ -509,6 +512,7 @@ impl Generator {
         self.finished |= self.pass_bytes == 0;
     }
 
+    #[inline]
     fn end_sync(&mut self) -> Option<Io> {
         if self.end_syncs == 0 {
             return None;
@@ -519,10 +523,12 @@ impl Generator {
         Some(self.sync(Ddir::Sync, file))
     }
 
+    #[inline]
     fn enough_ios(&self) -> bool {
         self.number_ios > 0 && self.blocks >= self.number_ios.saturating_mul(self.loops)
     }
 
+    #[inline]
     fn issued_enough(&self) -> bool {
         let rw = self.job.rw;
         let bytes = if rw.is_mixed() {
@@ -538,6 +544,7 @@ impl Generator {
         bytes >= limit.saturating_mul(self.loops) || self.enough_ios()
     }
 
+    #[inline]
     fn account(&mut self, io: &Io) {
         self.last_was_sync = io.ddir.is_sync();
         if io.ddir.is_sync() {
@@ -616,6 +623,7 @@ impl Generator {
         Ok(index)
     }
 
+    #[inline]
     fn next_in_turn(&mut self) -> Result<usize, Miss> {
         let first = self.next_file;
         loop {
@@ -784,6 +792,7 @@ impl Generator {
 
     /// The direction of the next I/O of a mix. A new one is drawn once the current has had its
     /// share of I/Os.
+    #[inline]
     fn mix(&mut self) -> Ddir {
         if self.issues[self.mix_ddir] >= self.mix_until {
             let read = self.streams.mix.between(1, 100) <= u64::from(self.job.rwmix[READ]);
@@ -864,6 +873,7 @@ impl Generator {
         Some(Place { relative, random: false, again: true })
     }
 
+    #[inline]
     fn sequential(&mut self, index: usize, d: usize) -> Option<u64> {
         let add = self.job.seq_add;
         let single = self.files.len() == 1;

@@ -32,22 +32,28 @@ choices! {
 }
 
 impl Rw {
+    #[inline]
     pub fn is_random(self) -> bool {
         matches!(self, Rw::RandRead | Rw::RandWrite | Rw::RandTrim | Rw::RandRw | Rw::RandTrimWrite)
     }
+    #[inline]
     pub fn reads(self) -> bool {
         matches!(self, Rw::Read | Rw::RandRead) || self.is_mixed()
     }
+    #[inline]
     pub fn writes(self) -> bool {
         matches!(self, Rw::Write | Rw::RandWrite) || self.is_mixed() || self.is_trimwrite()
     }
+    #[inline]
     pub fn trims(self) -> bool {
         matches!(self, Rw::Trim | Rw::RandTrim) || self.is_trimwrite()
     }
     /// Reads and writes by `rwmixread`.
+    #[inline]
     pub fn is_mixed(self) -> bool {
         matches!(self, Rw::ReadWrite | Rw::RandRw)
     }
+    #[inline]
     pub fn is_trimwrite(self) -> bool {
         matches!(self, Rw::TrimWrite | Rw::RandTrimWrite)
     }
@@ -89,6 +95,7 @@ choices! {
 
 impl Engine {
     /// A synchronous engine completes each I/O before it issues the next, whatever `iodepth` says.
+    #[inline]
     pub fn is_sync(self, iodepth: u32) -> bool {
         match self {
             Engine::Psync | Engine::Sync | Engine::Vsync | Engine::Pvsync | Engine::Pvsync2 => true,

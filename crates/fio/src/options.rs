@@ -186,12 +186,7 @@ pub const OPTIONS: &[OptionDef] = &[
     ),
     row("sync_file_range", "", Text, SHAPES),
     row("direct", "", Bool, KEPT),
-    row(
-        "atomic",
-        "",
-        Bool,
-        Class::NoMeaning("writes of whole sectors are atomic in the drive model"),
-    ),
+    row("atomic", "", Bool, KEPT),
     row("buffered", "", Bool, KEPT),
     row("overwrite", "", Bool, FILES),
     row("loops", "", U32, SHAPES),

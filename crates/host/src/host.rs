@@ -414,7 +414,9 @@ impl<S: Source, F: Translate> Host<S, F> {
             let thread = &mut self.threads[segment.thread as usize];
             thread.stats.user += segment.user;
             thread.stats.system += segment.system;
-            if preempt && ctx.now.since(thread.slice) >= self.time_slice {
+            // Not after the context switch alone: a short slice would never get anywhere.
+            let worked = thread.pend.has_work();
+            if preempt && worked && ctx.now.since(thread.slice) >= self.time_slice {
                 thread.stats.involuntary_switches += 1;
                 thread.preempted = true;
                 c.current = None;
@@ -539,7 +541,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                 self.cores[core as usize].ready.push_back(t);
             }
             Irq::Dispatch(rq) => {
-                self.mark_request(ctx, rq, Layer::Block, Why::Tag, core, begin);
+                self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, begin);
                 self.issue(ctx, rq, core);
             }
         }

@@ -89,7 +89,7 @@ impl Source for List {
         self.at += 1;
         if matches!(next, Next::NotBefore { .. }) { self.next(now) } else { next }
     }
-    fn finished(&mut self, _: Ddir, _: u32, _: bool, _: Time) {
+    fn finished(&mut self, _: Ddir, _: u32, _: bool, _: Span, _: Time) {
         self.done += 1;
     }
 }
@@ -181,7 +181,7 @@ impl<S: Source, F: Translate> World<S, F> {
                     self.commands[slot as usize] = Some((sq, sqe));
                     self.ctx.at(at, Kind::Posted, slot);
                 }
-                Output::Doorbell { .. } => {}
+                Output::Doorbell { .. } | Output::Ended { .. } => {}
                 Output::Finished(f) => {
                     self.count += 1;
                     let life = self.ctx.lives.end(f.io);
@@ -210,7 +210,7 @@ impl<S: Source, F: Translate> World<S, F> {
             let status = (self.status)(&sqe);
             let cqe = Cqe { sq, cid: sqe.cid, sq_head: 0, status, phase: true };
             self.posted += 1;
-            let last = self.commands.len() == self.free.len();
+            let last = self.coalesce == 1 || !self.at_drive.keys().any(|k| k.0 == sq);
             let interrupt = self.posted.is_multiple_of(self.coalesce) || last;
             self.host.on_posted(&mut self.ctx, sq, cqe, interrupt);
         } else {
@@ -226,6 +226,10 @@ impl<S: Source, F: Translate> World<S, F> {
         {
             let (now, event) = self.ctx.queue.pop().unwrap();
             self.ctx.now = now;
+            if self.ctx.queue.popped() >= 20_000_000 {
+                let threads: Vec<String> = self.host.threads.iter().map(|t| t.dump()).collect();
+                panic!("no end in sight at {now:?}: {threads:#?} {:?}", self.host.counters);
+            }
             self.event(event);
         }
         if end < Time::NEVER {
@@ -244,7 +248,12 @@ impl<S: Source, F: Translate> World<S, F> {
 
     /// Nothing left anywhere, and every core's time accounted for.
     fn check_drained(&self) {
-        assert!(self.host.idle());
+        if !self.host.idle() {
+            let threads: Vec<String> = self.host.threads.iter().map(|t| t.dump()).collect();
+            let hctxs = &self.host.block.hctxs;
+            let deadline = self.host.block.deadline.as_ref().map(|d| d.len());
+            panic!("not idle: {threads:#?} {:?} {hctxs:?} {deadline:?}", self.host.counters);
+        }
         assert_eq!(self.ctx.lives.in_flight(), 0);
         assert_eq!(self.host.block.nodes.len(), 0);
         assert_eq!(self.host.block.requests.len(), 0);
@@ -777,9 +786,10 @@ fn mq_deadline_merges_across_calls_and_prefers_reads() {
     w.run();
     w.check_drained();
     assert_eq!(w.finished.len(), 32);
-    // The first alone, then all that came meanwhile in one (31 x 4 KiB <= 128 KiB).
+    // The first alone; the second was dispatched and found no tag, and what waits on
+    // hctx->dispatch takes no merges; then all that came meanwhile in one.
     let sizes: Vec<u32> = w.log.iter().map(|(_, s)| s.bytes / 4096).collect();
-    assert_eq!(sizes, [1, 31]);
+    assert_eq!(sizes, [1, 1, 30]);
     assert!(w.finished.iter().any(|(_, l)| l.steps().iter().any(|s| s.why == Why::Plugged)));
 
     let scattered = |ddir, n: u64| {
@@ -900,9 +910,7 @@ fn random_run(seed: u64, shuffle: bool) -> (u64, u64, u64) {
 
 #[test]
 fn random_jobs_lose_nothing() {
-    for seed in 0..600 {
-        if cfg!(feature = "x") {}
-        eprintln!("S {seed}");
+    for seed in 0..1_000 {
         let result = std::panic::catch_unwind(|| random_run(seed, seed % 3 == 2));
         if let Err(e) = result {
             eprintln!("seed {seed}");
@@ -915,5 +923,43 @@ fn random_jobs_lose_nothing() {
 fn runs_repeat() {
     for seed in [3, 17, 99] {
         assert_eq!(random_run(seed, false), random_run(seed, false), "seed {seed}");
+    }
+}
+
+/// What the host itself costs: run with `--release --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    for (name, kernel, engine, depth, cores, latency) in [
+        ("libaio QD32, saturated core", true, Engine::Libaio, 32, 1, 7_300),
+        ("libaio QD32, slow drive", true, Engine::Libaio, 32, 1, 200_000),
+        ("pvsync2", true, Engine::Pvsync2, 1, 1, 7_300),
+        ("no kernel QD32", false, Engine::Libaio, 32, 1, 100_000),
+    ] {
+        let mut config = stack(cores);
+        config.kernel = kernel;
+        let mut w = world(&config, vec![(spec(engine, depth), forever(reads(1024)))], fixed(latency));
+        (w.keep, w.log_on, w.check) = (false, false, false);
+        w.run_to(Time(1_000_000));
+        let (count, events) = (w.count, w.ctx.queue.popped());
+        let clock = measure::start();
+        while w.count < count + 2_000_000 {
+            w.run_to(w.ctx.now + Span(10_000_000));
+        }
+        let ns = measure::nanoseconds(clock);
+        let n = (w.count - count) as f64;
+        let events = (w.ctx.queue.popped() - events) as f64 / n;
+        println!("{name}: {:.0} ns and {events:.2} events an I/O, one of them the drive's", ns / n);
+    }
+}
+
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
+mod measure {
+    use std::time::Instant;
+    pub fn start() -> Instant {
+        Instant::now()
+    }
+    pub fn nanoseconds(since: Instant) -> f64 {
+        since.elapsed().as_nanos() as f64
     }
 }

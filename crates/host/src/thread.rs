@@ -106,6 +106,10 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// More than getting the core.
+    pub fn has_work(&self) -> bool {
+        self.total() > self.lead
+    }
     fn total(&self) -> u64 {
         self.lead + self.user + self.entry + self.block + self.ftl + self.driver
     }
@@ -243,6 +247,26 @@ impl<S> Thread<S> {
             stats: ThreadStats::default(),
             spec,
         }
+    }
+}
+
+#[cfg(test)]
+impl<S> Thread<S> {
+    /// For a failed test.
+    pub fn dump(&self) -> String {
+        format!(
+            "core {} {:?} {:?} depth {} queued {} ring {} {:?} {:?} {:?} quiesce {:?}",
+            self.core,
+            self.step,
+            self.asleep,
+            self.cur_depth,
+            self.iocbs.len(),
+            self.ring.len(),
+            self.reaping,
+            self.pend,
+            self.spec,
+            self.quiesce
+        )
     }
 }
 
@@ -390,8 +414,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
         }
         if plan.issue != NONE {
-            let why = if self.block.deadline.is_some() { Why::Plugged } else { Why::Work };
-            self.mark_request(ctx, plan.issue, Layer::Block, why, core, driver);
+            self.mark_request(ctx, plan.issue, Layer::Block, Why::Plugged, core, driver);
             self.issue(ctx, plan.issue, core);
         }
     }
@@ -751,6 +774,9 @@ impl<S: Source, F: Translate> Host<S, F> {
             thread.granted = tag;
             return self.go(t, Step::Granted);
         }
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::TagWait);
+        }
         self.counters.tag_waits += 1;
         hctx.waiters.push_back(t);
         thread.step = Step::Granted;
@@ -765,11 +791,13 @@ impl<S: Source, F: Translate> Host<S, F> {
     /// The tag is there: scheduler tag, hardware tag of a request, of a flush or of a flash read.
     fn granted(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t as usize];
-        let tag = std::mem::replace(&mut thread.granted, NO_TAG);
-        if self.pblk.is_some() {
-            self.threads[t as usize].granted = tag;
-            return self.segment(ctx, t, Step::PblkRead);
+        if thread.plan.node != NONE || thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::Granted);
         }
+        if self.pblk.is_some() && thread.call.opcode != Opcode::Flush {
+            return self.go(t, Step::PblkRead);
+        }
+        let tag = std::mem::replace(&mut thread.granted, NO_TAG);
         if self.threads[t as usize].call.opcode == Opcode::Flush {
             return self.issue_flush(ctx, t, tag);
         }
@@ -1028,8 +1056,9 @@ impl<S: Source, F: Translate> Host<S, F> {
             thread.pend.entry += call + self.cost.finish.0 * u64::from(n);
             return self.segment(ctx, t, Step::Reap(n));
         }
-        if thread.reaping.spin {
-            thread.pend.entry += call.max(1);
+        // Looking again and again at no cost is the same as waiting.
+        if thread.reaping.spin && call > 0 {
+            thread.pend.entry += call;
             return self.segment(ctx, t, Step::Getevents);
         }
         self.sleep(ctx, t, Asleep::Events)

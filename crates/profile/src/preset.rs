@@ -71,7 +71,7 @@ pub(crate) fn find(kind: Kind, name: &str) -> Result<&'static Preset, ConfigErro
     let of_kind = || PRESETS.iter().filter(|p| p.kind == kind);
     of_kind().find(|p| p.name == name).ok_or_else(|| {
         let hint = nearest(name, of_kind().map(|p| p.name))
-            .map_or(String::new(), |near| format!(", did you mean '{near}'?"));
+            .map_or(".".into(), |near| format!(", did you mean '{near}'?"));
         let names: Vec<_> = of_kind().map(|p| p.name).collect();
         let word = crate::tree::shorten(name);
         ConfigError::plain(format!(

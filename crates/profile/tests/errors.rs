@@ -1,6 +1,6 @@
 //! Messages, word for word: each names the place and the remedy.
 
-use wordline_profile::{Source, Sources, assemble, show};
+use wordline_profile::{Source, Sources, assemble, assemble_with_places, show};
 
 /// The messages for a device file made by `edit` from a preset.
 fn device(edit: impl Fn(&str) -> String) -> Vec<String> {
@@ -310,5 +310,28 @@ fn files_that_are_no_profiles() {
     assert_eq!(
         device(|_| "# Ü\r\n[device]\r\n'ä' = 1\r\nname='x' 1\r\n".into())[0],
         "my.toml:4:10: not TOML: unexpected key or value, expected newline, `#`"
+    );
+}
+
+#[test]
+fn later_errors_find_their_places() {
+    let text = show("cnex-small").unwrap();
+    let sources = Sources {
+        device: Source::File { name: "my.toml", text },
+        ..Sources::presets("", "linux-libaio")
+    };
+    let overrides = ["ftl.d_choices=4".to_string()];
+    let (_, places) = assemble_with_places(sources, &overrides).unwrap();
+    let at = |path: &str| places.error(path, "will not do").to_string();
+    let line = line_of(text, "victim");
+    assert_eq!(at("ftl.victim"), format!("my.toml:{line}:10: 'victim' will not do"));
+    assert_eq!(at("ftl.d_choices"), "--set ftl.d_choices=4: 'd_choices' will not do");
+    // Left to its default: the section.
+    let line = line_of(text, "[ftl]");
+    assert_eq!(at("ftl.gc_lines"), format!("my.toml:{line}:2: 'gc_lines' will not do"));
+    let line = line_of(show("i7-8700").unwrap(), "crossing");
+    assert_eq!(
+        at("stack.cost.crossing"),
+        format!("i7-8700.toml:{line}:12: 'crossing' will not do")
     );
 }

@@ -1,5 +1,9 @@
 //! Derived figures against numbers worked out by hand.
 
+use wordline_base::Seed;
+use wordline_device::Controller;
+use wordline_ftl::{Ftl, Placement};
+use wordline_nand::Nand;
 use wordline_profile::{
     Config, Derived, Sources, Stage, assemble, derive, explain, fifo_write_amplification,
 };
@@ -105,6 +109,21 @@ fn small_drives_are_bound_by_the_same_things() {
         assert!((8 << 30..=16u64 << 30).contains(&s.capacity.raw_bytes()));
         near(s.random_read.iops() * share, l.random_read.iops(), 0.01);
         assert!(s.capacity.spare_lines >= 8);
+    }
+}
+
+/// The closed forms here and the machines agree on what a drive holds.
+#[test]
+fn small_drives_can_be_built_and_hold_what_is_derived() {
+    for device in ["cnex-small", "intel-750-small", "z-ssd-small"] {
+        let (config, d) = preset(device, &[]);
+        let ftl = Ftl::new(&d.geometry, &config.ftl, &mut |_, _| false, Seed(1));
+        let ftl = ftl.unwrap_or_else(|e| panic!("{device}: {e:?}"));
+        assert_eq!(ftl.sectors(), d.capacity.user_sectors, "{device}");
+        let ftl = (config.ftl.placement == Placement::Device).then_some(ftl);
+        let nand = Nand::new(&config.nand, Seed(1)).unwrap();
+        let controller = Controller::new(&config.device, nand, ftl);
+        assert!(controller.is_ok(), "{device}: {:?}", controller.err());
     }
 }
 

@@ -96,6 +96,8 @@ pub struct World {
     starts: Vec<Start>,
     exits: Vec<ExitRule>,
     ended: Vec<bool>,
+    /// Threads that have not ended.
+    running: usize,
     layers: [LayerSums; 3],
     slowest: Slowest,
     series: Vec<(u64, [u64; 4])>,
@@ -163,6 +165,7 @@ impl World {
         let mut world = World {
             threads: stats.collect(),
             ended: vec![false; plans.len()],
+            running: plans.len(),
             plans,
             starts,
             exits,
@@ -201,10 +204,11 @@ impl World {
         self.pump();
     }
 
-    /// Delivers up to `events` events. False once nothing is left to do.
+    /// Delivers up to `events` events. False once every thread has ended; what the drive still does
+    /// in the background then is not waited for.
     pub fn step(&mut self, events: u64) -> bool {
         for _ in 0..events {
-            if self.host.idle() && self.all_ended() {
+            if self.running == 0 {
                 return false;
             }
             let Some((now, event)) = self.ctx.queue.pop() else { return false };
@@ -227,10 +231,6 @@ impl World {
             self.pump();
         }
         true
-    }
-
-    fn all_ended(&self) -> bool {
-        self.ended.iter().all(|&e| e)
     }
 
     /// Carries messages between the two sides until neither has any.
@@ -287,6 +287,7 @@ impl World {
         if std::mem::replace(&mut self.ended[thread as usize], true) {
             return;
         }
+        self.running -= 1;
         let failed = match self.host.source(thread) {
             Some(AnySource::Job(job)) => {
                 let error = job.error();
@@ -328,8 +329,9 @@ impl World {
         self.stopped = true;
         self.host.stop(&mut self.ctx);
         for i in 0..self.starts.len() {
-            if matches!(self.starts[i], Start::After { .. }) {
+            if matches!(self.starts[i], Start::After { .. }) && !self.ended[i] {
                 self.ended[i] = true;
+                self.running -= 1;
             }
         }
         self.pump();
@@ -381,9 +383,7 @@ impl World {
             self.series_interval = self.series_interval * 2;
         }
         let next = self.ctx.now + self.series_interval;
-        if !(self.host.idle() && self.all_ended()) {
-            self.ctx.at(next, Kind::Sample, 0);
-        }
+        self.ctx.at(next, Kind::Sample, 0);
     }
 
     /// The result so far. A run is complete when [`World::step`] has returned false.

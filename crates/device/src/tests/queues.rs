@@ -28,7 +28,11 @@ fn a_queue_is_served_in_order_and_wraps() {
             phases.push(done.posted.cqe.phase);
         }
         for (i, phase) in phases.iter().enumerate() {
-            assert_eq!(*phase, i as u32 / depth % 2 == 0, "phase of entry {i}, depth {depth}");
+            assert_eq!(
+                *phase,
+                (i as u32 / depth).is_multiple_of(2),
+                "phase of entry {i}, depth {depth}"
+            );
         }
         let s = h.drive.stats(h.ctx.now);
         assert_eq!((s.commands_in, s.commands_out), (s.commands_out, [0, 0, 0, 0, 0, 0, 500]));

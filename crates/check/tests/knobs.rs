@@ -1,0 +1,149 @@
+//! No knob is parsed and does nothing: every configuration value, changed, moves some result of
+//! some run, or is refused, or stands in a list with the reason.
+
+use wordline_check::{Age, Case};
+use wordline_profile::{PathKind, paths, value_at};
+
+const MIXED: &str = "
+[global]
+bs=4k
+direct=1
+norandommap
+[r]
+rw=randread
+iodepth=16
+number_ios=400
+[w]
+rw=randwrite
+bssplit=4k/80:24k/20
+iodepth=16
+number_ios=600
+fsync=64
+fdatasync=100
+[s]
+rw=rw
+bs=64k
+iodepth=8
+iodepth_batch=4
+number_ios=150
+[t]
+rw=trim
+bs=64k
+number_ios=20
+";
+
+/// Values that move nothing by their nature, with the reason.
+const EXCUSED: &[(&str, &str)] = &[
+    ("nand.endurance", "wear is reported against it, at the precision of the text report"),
+];
+
+/// Other values to try for one setting.
+fn variants(kind: PathKind, value: &str) -> Vec<String> {
+    let number = || value.replace('_', "").parse::<f64>().unwrap_or(0.0);
+    match kind {
+        PathKind::Integer => {
+            let n = number() as i64;
+            [n * 2, n / 2, n + 1, n - 1, 1, 0, 64, 3_000_000, 100_000_000]
+                .into_iter()
+                .filter(|&v| v != n && v >= 0)
+                .map(|v| v.to_string())
+                .collect()
+        }
+        PathKind::Number => vec![format!("{:?}", number() * 0.7), format!("{:?}", number() * 1.3)],
+        PathKind::Switch => vec![(value != "true").to_string()],
+        PathKind::Time => vec!["0ns".into(), "23us".into(), "7ms".into(), "100ns".into()],
+        PathKind::Times => vec!["[\"11us\", \"77us\"]".into(), "19us".into()],
+        PathKind::Integers => vec!["[1, 1, 1]".into(), "[9, 3, 2]".into()],
+        PathKind::Word => [
+            "slc", "mlc", "tlc", "host", "device", "greedy", "cost-benefit", "fifo", "d-choices",
+            "random", "round-robin", "weighted-urgent", "pvsync2", "libaio", "null", "none",
+            "mq-deadline", "0", "1",
+        ]
+        .into_iter()
+        .filter(|v| *v != value)
+        .map(String::from)
+        .collect(),
+        PathKind::Array => Vec::new(),
+    }
+}
+
+fn scenarios() -> Vec<Case<'static>> {
+    let jobs = MIXED;
+    // Two classes of queues, so that arbitration has something to weigh.
+    const CLASSES: &str = "
+[global]
+bs=4k
+rw=randread
+iodepth=64
+number_ios=3000
+[high]
+prioclass=1
+[low]
+prioclass=3
+[mid]
+";
+    vec![
+        Case::new("cnex-small", jobs).age(Age::Steady),
+        Case::new("intel-750-small", jobs).age(Age::Steady),
+        Case::new("z-ssd-small", jobs).age(Age::Steady).set("ftl.victim=d-choices"),
+        Case::new("intel-750-small", jobs)
+            .age(Age::Steady)
+            .set("stack.scheduler=mq-deadline")
+            .set("stack.scheduler_tags=8")
+            .set("cache.write_back=false"),
+        Case::new("intel-750-small", jobs)
+            .age(Age::Filled)
+            .set("interrupt.threshold=4")
+            .set("interrupt.time=30us")
+            .set("nand.faults.program_fail_ppb=2000000")
+            .set("nand.faults.read_fail_ppb=2000000")
+            .set("nand.faults.erase_fail_ppb=20000000")
+            .set("nand.faults.bad_blocks_ppb=20000000"),
+        Case::new("z-ssd-small", CLASSES)
+            .age(Age::Filled)
+            .stack("none")
+            .set("queues.arbitration=weighted-urgent")
+            .set("queues.in_flight=8"),
+    ]
+}
+
+#[test]
+fn every_configuration_value_moves_a_result() {
+    let scenarios = scenarios();
+    let baselines: Vec<String> = scenarios
+        .iter()
+        .map(|case| case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).text())
+        .collect();
+    let mut settings = std::collections::BTreeSet::new();
+    for case in &scenarios {
+        let config = case.config().unwrap();
+        settings.extend(paths(&config).into_iter().map(|(path, _)| path));
+    }
+    let mut idle = Vec::new();
+    for path in &settings {
+        if EXCUSED.iter().any(|(excused, _)| excused == path) {
+            continue;
+        }
+        let moved = scenarios.iter().zip(&baselines).any(|(case, baseline)| {
+            let config = case.config().unwrap();
+            let Some(value) = value_at(&config, path) else { return false };
+            let text = value.to_string();
+            let text = text.trim_matches('"');
+            let kind = paths(&config).into_iter().find(|(p, _)| p == path).unwrap().1;
+            variants(kind, text).into_iter().any(|variant| {
+                let other = case.clone().set(&format!("{path}={variant}"));
+                // A refused value is no proof that the setting does something.
+                match other.config() {
+                    Ok(changed) if changed != config => {
+                        wordline_check::run(&other, &changed).is_ok_and(|o| o.text() != *baseline)
+                    }
+                    _ => false,
+                }
+            })
+        });
+        if !moved {
+            idle.push(path.clone());
+        }
+    }
+    assert!(idle.is_empty(), "{} settings move no result: {idle:#?}", idle.len());
+}
