@@ -10,6 +10,9 @@ mod run;
 use args::Command;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: wordline_huge::HugePages = wordline_huge::HugePages;
+
 /// Why the program ends without success.
 pub enum Failure {
     /// Unusable input: exit status 2.

@@ -330,20 +330,21 @@ impl Cache {
             }));
         }
         let group = self.group(g);
-        // (rank, last use, way): empty, then clean, then dirty, then busy.
-        let (rank, _, way) = (0..self.ways as usize)
-            .map(|way| {
-                let line = &group.lines[base + way];
-                let rank = match () {
-                    () if group.tags[base + way] == 0 => 0,
-                    () if line.is_busy() => 3,
-                    () if line.dirty != 0 => 2,
-                    () => 1,
-                };
-                (rank, line.used, way)
-            })
-            .min()
-            .expect("a set has at least one way");
+        let ways = base..base + self.ways as usize;
+        // Empty, then clean, then dirty, then busy; among equals the one used longest ago.
+        let (mut rank, mut used, mut way) = (4, u64::MAX, 0);
+        for (i, (line, &tag)) in group.lines[ways.clone()].iter().zip(&group.tags[ways]).enumerate()
+        {
+            let its = match () {
+                () if tag == 0 => 0,
+                () if line.is_busy() => 3,
+                () if line.dirty != 0 => 2,
+                () => 1,
+            };
+            if (its, line.used) < (rank, used) {
+                (rank, used, way) = (its, line.used, i);
+            }
+        }
         let id = LineId(set << WAY_BITS | way as u32);
         if rank >= 2 {
             return Err(id);

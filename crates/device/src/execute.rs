@@ -270,7 +270,7 @@ impl Controller {
             let (lpn, sectors) = (piece.lpn.0, piece.sectors);
             let Place::Flash { ppa, expected } = piece.place else {
                 if fill {
-                    self.filled(lpn, sectors, true);
+                    self.filled(lpn, sectors, true, 0);
                 }
                 continue;
             };
@@ -317,7 +317,7 @@ impl Controller {
             for piece in &pieces {
                 let (lpn, sectors) = (piece.lpn.0, piece.sectors);
                 let Place::Flash { ppa, expected } = piece.place else {
-                    self.filled(lpn, sectors, true);
+                    self.filled(lpn, sectors, true, 0);
                     continue;
                 };
                 self.count_fill(lpn, sectors);
@@ -340,13 +340,15 @@ impl Controller {
         }
     }
 
-    /// Data for sectors being filled are there; those written or trimmed meanwhile are left alone.
-    fn filled(&mut self, lpn: u32, sectors: u32, ok: bool) {
+    /// Data for sectors being filled are there, by so many flash reads; sectors written or trimmed
+    /// meanwhile are left alone.
+    fn filled(&mut self, lpn: u32, sectors: u32, ok: bool, flights: u16) {
         let cache = self.cache.as_mut().expect("a fill belongs to a cache");
         for (number, first, n) in cache.spans(lpn, sectors) {
             let id = cache.find(number).expect("a line being filled is not replaced");
             let line = cache.line_mut(id);
             let arrived = line.filling & bits(first, n);
+            line.fills -= flights;
             line.filling &= !arrived;
             if ok {
                 line.valid |= arrived;
@@ -368,12 +370,7 @@ impl Controller {
         }
         ftl.read_done(ctx, record.op.ppa);
         if fill {
-            let cache = self.cache.as_mut().expect("a fill belongs to a cache");
-            for (number, ..) in cache.spans(lpn, sectors) {
-                let id = cache.find(number).expect("a line being filled is not replaced");
-                cache.line_mut(id).fills -= 1;
-            }
-            self.filled(lpn, sectors, ok);
+            self.filled(lpn, sectors, ok, 1);
         }
         if cmd == NONE {
             return;
@@ -615,8 +612,10 @@ impl Controller {
 fn begin_fill(ctx: &Ctx, cache: &mut Cache, id: LineId, mask: u64, ahead: bool) {
     if ctx.stamps.is_on() {
         let base = cache.first_sector(id);
-        for sector in (0..64).filter(|&s| mask >> s & 1 == 1) {
-            cache.set_stamp(id, sector, ctx.stamps.newest(Lpn(base + sector)));
+        for (first, n) in crate::cache::runs(mask) {
+            for sector in first..first + n {
+                cache.set_stamp(id, sector, ctx.stamps.newest(Lpn(base + sector)));
+            }
         }
     }
     let line = cache.line_mut(id);

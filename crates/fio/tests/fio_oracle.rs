@@ -621,10 +621,14 @@ fn random_jobs_match_fio() {
         let bytes = number("--size=") + number("--offset=");
         let case =
             Case { job: Box::leak(job.clone().into_boxed_str()), target: Target::Null(bytes) };
-        // Regions of several files do not start at an offset each; and a fault of fio 3.33 makes
-        // randtrimwrite with an offset write one block for ever.
-        let apart =
-            job.contains("offset") && (job.contains("nrfiles") || job.contains("randtrimwrite"));
+        // The null engine's files have no common length with an offset each. Two faults of fio 3.33
+        // are left alone: randtrimwrite away from the start of the file writes one block for ever,
+        // and a length that spills over a zone's random map is settled by memory behind the map.
+        let moved = job.contains("offset");
+        let zoned = job.contains("zonemode");
+        let apart = moved && job.contains("nrfiles")
+            || (moved || zoned) && job.contains("randtrimwrite")
+            || zoned && (job.contains("bsrange") || job.contains("bssplit"));
         if apart || plan_of(&words(&format!("--name=a {job}"))).is_err() {
             return Ok(0);
         }

@@ -315,7 +315,11 @@ impl Ftl {
                 self.age_credit = 0;
                 break;
             }
-            let Some(line) = self.coldest_line().or_else(|| self.choose_victim()) else {
+            let coldest = self.coldest_line();
+            if coldest.is_some() {
+                self.level_later();
+            }
+            let Some(line) = coldest.or_else(|| self.choose_victim()) else {
                 if self.rate.user_max == 0 {
                     return Err("nothing can be collected: the drive is too full to age".into());
                 }

@@ -2,6 +2,7 @@
 
 use crate::line::LineState;
 use crate::map::Where;
+use crate::ring::STALE;
 use crate::{Ftl, Ppa};
 
 impl Ftl {
@@ -25,10 +26,14 @@ impl Ftl {
                     mapped += 1;
                     if self.map.lpn_at(ppa) != lpn {
                         let there = self.map.lpn_at(ppa);
-                        return fail(format!("sector {lpn} is mapped to {ppa}, which holds {there}"));
+                        return fail(format!(
+                            "sector {lpn} is mapped to {ppa}, which holds {there}"
+                        ));
                     }
                     if !self.map.is_valid(ppa) {
-                        return fail(format!("sector {lpn} is mapped to {ppa}, which is not valid"));
+                        return fail(format!(
+                            "sector {lpn} is mapped to {ppa}, which is not valid"
+                        ));
                     }
                 }
             }
@@ -38,6 +43,10 @@ impl Ftl {
         for pos in self.ring.l2p_update..self.ring.subm {
             let e = self.ring.at(pos);
             if self.writer.awaits_place(pos) {
+                continue;
+            }
+            if e.flags & STALE != 0 {
+                refs[self.map.line_of(e.ppa) as usize] += 1;
                 continue;
             }
             if !self.map.is_valid(e.ppa) || self.map.lpn_at(e.ppa) != e.lpn {
@@ -50,7 +59,10 @@ impl Ftl {
         for line in 0..self.g.lines {
             let bits: u32 = self.map.words_of(line).iter().map(|w| w.count_ones()).sum();
             if bits != self.map.valid_in(line) {
-                return fail(format!("line {line} has {bits} valid, counts {}", self.map.valid_in(line)));
+                return fail(format!(
+                    "line {line} has {bits} valid, counts {}",
+                    self.map.valid_in(line)
+                ));
             }
             valid += u64::from(bits);
         }
@@ -91,16 +103,20 @@ impl Ftl {
             }
             let stuck = l.state == LineState::Closed && valid == 0;
             if stuck && !self.gc.full.contains(&line) {
-                return Err(format!("line {line} is closed with nothing valid, and not to be freed"));
+                return Err(format!(
+                    "line {line} is closed with nothing valid, and not to be freed"
+                ));
             }
         }
         if pins != self.pins {
             return Err(format!("{pins} reads in flight by line, {} in all", self.pins));
         }
         let good = |&line: &u32| lines.lines[line as usize].good;
-        let (blocks, units) = lines.free.iter().map(good).fold((0, 0u64), |(b, u), good| {
-            (b + good, u + u64::from(lines.data_units(good)))
-        });
+        let (blocks, units) = lines
+            .free
+            .iter()
+            .map(good)
+            .fold((0, 0u64), |(b, u), good| (b + good, u + u64::from(lines.data_units(good))));
         if (blocks, units) != (lines.free_blocks, lines.free_units) {
             return Err(format!(
                 "{blocks} blocks and {units} units are free, counted {} and {}",

@@ -200,6 +200,7 @@ impl Plan {
         g: &Geometry,
         c: &FtlConfig,
         lines: &Lines,
+        sectors: Option<u64>,
     ) -> Result<Plan, (&'static str, String)> {
         let unit = g.sectors_per_unit;
         let least = [
@@ -230,7 +231,10 @@ impl Plan {
         let back = c.back_threshold.unwrap_or(stripe);
         let size = c.buffer_sectors.unwrap_or(back.saturating_add(stripe.max(64))).max(128);
         if size > MAX_SLOTS || back > MAX_SLOTS {
-            return Err(("buffer_sectors", format!("must be at most {MAX_SLOTS} with back_threshold")));
+            return Err((
+                "buffer_sectors",
+                format!("must be at most {MAX_SLOTS} with back_threshold"),
+            ));
         }
         let buffer = size.next_power_of_two();
         if buffer < back + 2 * unit {
@@ -259,8 +263,12 @@ impl Plan {
         // The open line, the next, the reserve, a line to gain, and what padding may waste of each
         // line: with less than that unusable by users the collector could not go on.
         let needed = (3 + reserve_min) * line_max + 2 * u64::from(unit) * count;
-        let sectors = (total as f64 * (1.0 - c.over_provisioning / 100.0)) as u64;
-        if sectors == 0 || needed + sectors > total {
+        let made = sectors.is_none();
+        let share = 1.0 - c.over_provisioning / 100.0;
+        let sectors = sectors.unwrap_or((total as f64 * share) as u64);
+        // A worn drive goes on with what it has.
+        let least = if made { needed } else { (3 + reserve_min) * line_max };
+        if sectors == 0 || least + sectors > total {
             let percent = needed as f64 / total as f64 * 100.0;
             return Err((
                 "over_provisioning",
@@ -277,17 +285,17 @@ impl Plan {
             ));
         }
         let spare_lines = (total - sectors) / line_max;
-        let high = c.gc_start_lines.map_or(spare_lines - 2, u64::from);
+        let high = c.gc_start_lines.map_or(spare_lines.saturating_sub(2), u64::from);
         if high <= reserve_min || high >= count {
             return Err((
                 "gc_start_lines",
                 format!("is {high}, must be above {reserve_min} and below {count} lines"),
             ));
         }
-        let worst = if c.over_provisioning > 0.0 { (100.0 / c.over_provisioning).ceil() } else { 1e9 };
-        let reserve = c
-            .gc_reserve_lines
-            .map_or((worst as u64).min(high / 2).max(reserve_min), u64::from);
+        let worst =
+            if c.over_provisioning > 0.0 { (100.0 / c.over_provisioning).ceil() } else { 1e9 };
+        let reserve =
+            c.gc_reserve_lines.map_or((worst as u64).min(high / 2).max(reserve_min), u64::from);
         if reserve < reserve_min || reserve >= high {
             return Err((
                 "gc_reserve_lines",

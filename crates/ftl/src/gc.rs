@@ -5,7 +5,9 @@
 //! mark, up to `gc_lines` victims are worked on: the sector list is read from emeta (from memory
 //! after a write error), the valid sectors are read in requests of at most 64, and enter the ring as
 //! far as the limiter lets them, each only if L2P still points to the victim's copy. The line is
-//! free when every copy is durable and no read is in flight on it.
+//! free when no read is in flight on it and everything is durable that was in the ring when its last
+//! sector became stale: its moved sectors, and the newer versions of those that were overwritten
+//! (pblk waits for the former only, and a power loss can then take both versions).
 //!
 //! Lines with write errors come first under every policy. A new victim is begun only if all sectors
 //! already on their way still find room with its own, so that a begun victim always ends; when few
@@ -37,6 +39,8 @@ pub(crate) struct Victim {
     /// Taken to even out wear.
     levelling: bool,
     moved: bool,
+    /// All its sectors are in the ring or stale.
+    emptied: bool,
 }
 
 /// Valid sectors of a victim, read together.
@@ -60,6 +64,10 @@ pub(crate) struct Gc {
     reading: u32,
     /// Closed lines with nothing valid.
     pub full: Vec<u32>,
+    /// The ring position that must be durable for the next line to be freed.
+    pub barrier: u64,
+    /// Lines freed before wear is looked at again.
+    level_at: u64,
     /// Something changed that may let the collector go on.
     pub kick: bool,
     pub scratch: Vec<u32>,
@@ -75,6 +83,8 @@ impl Gc {
             ready: VecDeque::with_capacity(c.gc_queue as usize),
             reading: 0,
             full: Vec::with_capacity(lines as usize),
+            barrier: u64::MAX,
+            level_at: 0,
             kick: false,
             scratch: Vec::with_capacity(lines as usize),
         }
@@ -90,6 +100,7 @@ impl Ftl {
         if !std::mem::take(&mut self.gc.kick) {
             return false;
         }
+        self.gc.barrier = u64::MAX;
         let mut progress = self.free_full();
         progress |= self.end_victims();
         progress |= self.start_victims();
@@ -111,7 +122,10 @@ impl Ftl {
                 self.switch_all();
             }
             let l = &self.lines.lines[line as usize];
-            if l.refs > 0 || l.pins > 0 {
+            if l.barrier > self.ring.sync {
+                self.gc.barrier = self.gc.barrier.min(l.barrier);
+            }
+            if l.refs > 0 || l.pins > 0 || l.barrier > self.ring.sync {
                 i += 1;
                 continue;
             }
@@ -132,16 +146,23 @@ impl Ftl {
         let mut progress = false;
         let mut i = 0;
         while i < self.gc.victims.len() {
-            let v = &self.gc.victims[i];
+            let v = &mut self.gc.victims[i];
             let line = v.line;
-            let done = v.scanned && v.requests == 0 && v.pending == 0;
-            if !done || self.lines.lines[line as usize].pins > 0 {
+            let l = &mut self.lines.lines[line as usize];
+            if !v.emptied && v.scanned && v.requests == 0 {
+                v.emptied = true;
+                l.barrier = self.ring.mem;
+            }
+            if v.emptied && l.barrier > self.ring.sync {
+                self.gc.barrier = self.gc.barrier.min(l.barrier);
+            }
+            if !v.emptied || l.pins > 0 || l.barrier > self.ring.sync {
                 i += 1;
                 continue;
             }
+            debug_assert_eq!(v.pending, 0);
             let v = self.gc.victims.remove(i);
             self.counters.lines_freed_empty += u64::from(!v.moved);
-            self.counters.lines_levelled += u64::from(v.levelling);
             self.free_line(line);
             progress = true;
         }
@@ -161,23 +182,23 @@ impl Ftl {
                     Some(line) => line,
                     None => {
                         // Lines may be waiting for their metadata alone.
-                        return self.gc.victims.is_empty() && self.force_emeta() | progress;
+                        progress |= self.gc.victims.is_empty() && self.force_emeta();
+                        break;
                     }
                 },
                 None => break,
             };
             let valid = u64::from(self.map.valid_in(line));
-            let on_the_way: u64 = self
-                .gc
-                .victims
-                .iter()
-                .map(|v| u64::from(self.map.valid_in(v.line)))
-                .sum::<u64>()
-                + u64::from(self.ring.ready())
-                + self.writer.backlog();
+            let on_the_way: u64 =
+                self.gc.victims.iter().map(|v| u64::from(self.map.valid_in(v.line))).sum::<u64>()
+                    + u64::from(self.ring.ready())
+                    + self.writer.backlog();
             let margin = 4 * u64::from(self.g.sectors_per_unit);
             if on_the_way + valid + margin > self.lines.writable() {
                 break;
+            }
+            if levelled.is_some() {
+                self.level_later();
             }
             let l = &mut self.lines.lines[line as usize];
             l.state = LineState::Gc;
@@ -193,6 +214,7 @@ impl Ftl {
                 pending: 0,
                 levelling: levelled.is_some(),
                 moved: false,
+                emptied: false,
             });
             progress = true;
         }
@@ -372,11 +394,7 @@ impl Ftl {
     /// An entry moved from `line` is durable.
     #[inline]
     pub(crate) fn gc_durable(&mut self, line: u32) {
-        let v = self.gc.victim(line);
-        v.pending -= 1;
-        if v.pending == 0 {
-            self.gc.kick = true;
-        }
+        self.gc.victim(line).pending -= 1;
     }
 
     /// A closed line that can be collected: something valid, something to gain.
@@ -412,7 +430,8 @@ impl Ftl {
         }
         let seq = |line: u32| self.lines.lines[line as usize].seq;
         let valid = |line: u32| self.map.valid_in(line);
-        let least = |lines: &mut dyn Iterator<Item = u32>| lines.min_by_key(|&l| (valid(l), seq(l)));
+        let least =
+            |lines: &mut dyn Iterator<Item = u32>| lines.min_by_key(|&l| (valid(l), seq(l)));
         let scarce = self.lines.free.len() < 2;
         let choice = if lines.is_empty() {
             None
@@ -440,32 +459,34 @@ impl Ftl {
                     let drawn = (0..self.config.d_choices).map(|_| lines[rng.below(n) as usize]);
                     drawn.min_by_key(|&l| (valid(l), seq(l)))
                 }
-                VictimPolicy::Random => {
-                    Some(lines[self.rng.below(lines.len() as u64) as usize])
-                }
+                VictimPolicy::Random => Some(lines[self.rng.below(lines.len() as u64) as usize]),
             }
         };
         self.gc.scratch = lines;
         choice
     }
-    /// The closed line opened least often, if wear is to be evened out now.
+    /// The closed line opened least often, if wear is to be evened out now: at most one line for
+    /// every two collected, because moving it makes no space.
     pub(crate) fn coldest_line(&self) -> Option<u32> {
         let spread = self.config.wear_spread;
         if spread == 0
-            || self.lines.free_blocks <= self.rate.reserve
+            || self.counters.lines_freed < self.gc.level_at
+            || self.lines.free.len() < 2
             || self.gc.victims.iter().any(|v| v.levelling)
         {
             return None;
         }
-        let lines = || (0..self.g.lines).filter(|&l| self.lines.lines[l as usize].state != LineState::Bad);
-        let opened = |l: u32| self.lines.lines[l as usize].opened;
-        let most = lines().map(opened).max()?;
+        let line = |l: u32| &self.lines.lines[l as usize];
+        let lines = || (0..self.g.lines).filter(|&l| line(l).state != LineState::Bad);
+        let most = lines().map(|l| line(l).opened).max()?;
         let coldest = lines()
-            .filter(|&l| {
-                let line = &self.lines.lines[l as usize];
-                line.state == LineState::Closed && line.refs == 0 && self.map.valid_in(l) > 0
-            })
-            .min_by_key(|&l| (opened(l), self.lines.lines[l as usize].seq))?;
-        (most - opened(coldest) > spread).then_some(coldest)
+            .filter(|&l| line(l).state == LineState::Closed && line(l).refs == 0)
+            .filter(|&l| self.map.valid_in(l) > 0)
+            .min_by_key(|&l| (line(l).opened, line(l).seq))?;
+        (most - line(coldest).opened > spread).then_some(coldest)
+    }
+    pub(crate) fn level_later(&mut self) {
+        self.gc.level_at = self.counters.lines_freed + 3;
+        self.counters.lines_levelled += 1;
     }
 }

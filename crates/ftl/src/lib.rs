@@ -27,9 +27,9 @@ mod gc;
 mod line;
 mod map;
 mod rate;
-//mod recover;
+mod recover;
 mod ring;
-//mod state;
+mod state;
 mod user;
 mod write;
 
@@ -38,7 +38,7 @@ pub use config::{FtlConfig, Placement, VictimPolicy};
 pub use counters::Counters;
 pub use line::{Group, LineState, Stream};
 pub use map::LOST;
-//pub use recover::{LineMedia, Media, SmetaRecord};
+pub use recover::{LineMedia, Media, Recovery, SmetaRecord};
 
 use gc::Gc;
 use line::Lines;
@@ -126,13 +126,32 @@ pub struct BlockState {
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// A unit of `n` entries from ring position `pos`, and padding.
-    Data { unit: u32, pos: u64, n: u32 },
-    Smeta { line: u32, unit: u32 },
-    Emeta { line: u32, unit: u32 },
-    Erase { line: u32, lun: u32 },
-    EmetaRead { line: u32 },
+    Data {
+        unit: u32,
+        pos: u64,
+        n: u32,
+    },
+    Smeta {
+        line: u32,
+        unit: u32,
+    },
+    Emeta {
+        line: u32,
+        unit: u32,
+    },
+    Erase {
+        line: u32,
+        lun: u32,
+    },
+    EmetaRead {
+        line: u32,
+    },
     /// Sectors `first..first + n` of a collector's request.
-    GcRead { request: u32, first: u32, n: u32 },
+    GcRead {
+        request: u32,
+        first: u32,
+        n: u32,
+    },
 }
 
 const TIMER_WRITE: u32 = 0;
@@ -181,9 +200,19 @@ impl Ftl {
         bad: &mut dyn FnMut(u32, u32) -> bool,
         seed: Seed,
     ) -> Result<Ftl, (&'static str, String)> {
+        Ftl::build(geometry, config, bad, seed, None)
+    }
+    /// `sectors`: the capacity of a drive that exists already, whatever blocks it has lost since.
+    fn build(
+        geometry: &Geometry,
+        config: &FtlConfig,
+        bad: &mut dyn FnMut(u32, u32) -> bool,
+        seed: Seed,
+        sectors: Option<u64>,
+    ) -> Result<Ftl, (&'static str, String)> {
         let g = *geometry;
         let lines = Lines::new(&g, config, bad)?;
-        let plan = config::Plan::new(&g, config, &lines)?;
+        let plan = config::Plan::new(&g, config, &lines, sectors)?;
         let unit = g.sectors_per_unit;
         Ok(Ftl {
             g,
@@ -346,12 +375,13 @@ impl Ftl {
             let moved = self.gc_insert(ctx);
             let written = self.write_thread();
             let collected = self.collect();
-            if !(admitted || moved || written || collected) && !self.unstick() {
+            if !(admitted || moved || written || collected || self.unstick()) {
                 break;
             }
         }
-        let busy = self.ring.mem > self.ring.sync || !self.gc.victims.is_empty();
-        if busy && !self.write_timer && self.config.write_timer.0 > 0 {
+        let unwritten = self.config.pad_idle && self.ring.mem > self.ring.sync;
+        if (unwritten || !self.ops.is_empty()) && !self.write_timer && self.config.write_timer.0 > 0
+        {
             self.write_timer = true;
             ctx.at(ctx.now + self.config.write_timer, Kind::FtlTimer, TIMER_WRITE);
         }
@@ -359,11 +389,7 @@ impl Ftl {
     /// Users wait and nothing is in flight that could help them: pad out what the collector has in
     /// the buffer, so that its victims can be freed; failing that there is no space to be made.
     fn unstick(&mut self) -> bool {
-        if self.waiting.is_empty()
-            || !self.ops.is_empty()
-            || !self.actions.is_empty()
-            || self.pins > 0
-        {
+        if self.waiting.is_empty() || !self.ops.is_empty() || self.pins > 0 {
             return false;
         }
         if self.ring.flush_point < self.ring.mem && self.ring.ready() > 0 {
@@ -391,9 +417,14 @@ impl Ftl {
     fn invalidate(&mut self, ppa: u32) {
         let (line, left) = self.map.invalidate(ppa);
         if left == 0 && self.lines.lines[line as usize].state == LineState::Closed {
-            self.gc.full.push(line);
-            self.gc.kick = true;
+            self.emptied(line);
         }
+    }
+    /// Nothing in a closed line is valid any more.
+    fn emptied(&mut self, line: u32) {
+        self.lines.lines[line as usize].barrier = self.ring.mem;
+        self.gc.full.push(line);
+        self.gc.kick = true;
     }
     /// The oldest slot of the ring is to be reused: its mapping turns to flash, or is stale.
     fn switch_one(&mut self) {
@@ -401,7 +432,9 @@ impl Ftl {
         debug_assert!(pos < self.ring.sync);
         let slot = self.ring.slot(pos);
         let e = *self.ring.at(pos);
-        if self.map.get(e.lpn) == map::Where::Buffer(slot) {
+        if e.flags & ring::STALE != 0 {
+            // Not valid from birth.
+        } else if self.map.get(e.lpn) == map::Where::Buffer(slot) {
             self.map.set_flash(e.lpn, e.ppa);
         } else {
             self.invalidate(e.ppa);

@@ -85,6 +85,8 @@ pub(crate) struct Line {
     pub pins: u32,
     /// Buffer entries mapped here whose L2P still points to the buffer.
     pub refs: u32,
+    /// The ring position that must be durable before the line may be erased.
+    pub barrier: u64,
     /// Times opened.
     pub opened: u32,
 }
@@ -98,6 +100,8 @@ pub(crate) struct Lines {
     /// A bit a block: bad from the factory, or grown.
     bad: Vec<u64>,
     bad_words: usize,
+    /// The same as it was when the line was opened: what smeta records.
+    bad_at_open: Vec<u64>,
     /// Per block: erasures, and pages programmed since the last.
     pub erases: Vec<u32>,
     pub programmed: Vec<u32>,
@@ -180,6 +184,7 @@ impl Lines {
             data: 0,
             pins: 0,
             refs: 0,
+            barrier: 0,
             opened: 0,
         };
         let mut lines = Lines {
@@ -190,6 +195,7 @@ impl Lines {
             lines: vec![line; g.lines as usize],
             bad: vec![0; bad_words * g.lines as usize],
             bad_words,
+            bad_at_open: vec![0; bad_words * g.lines as usize],
             erases: vec![0; blocks],
             programmed: vec![0; blocks],
             emeta_units,
@@ -223,6 +229,11 @@ impl Lines {
     pub fn is_bad(&self, line: u32, lun: u32) -> bool {
         self.bad[line as usize * self.bad_words + lun as usize / 64] >> (lun % 64) & 1 == 1
     }
+    /// The LUN's block was good when the line was opened.
+    pub fn was_good(&self, line: u32, lun: u32) -> bool {
+        let word = self.bad_at_open[line as usize * self.bad_words + lun as usize / 64];
+        word >> (lun % 64) & 1 == 0
+    }
     /// True if it was good.
     pub fn mark_bad(&mut self, line: u32, lun: u32) -> bool {
         let word = &mut self.bad[line as usize * self.bad_words + lun as usize / 64];
@@ -253,6 +264,7 @@ impl Lines {
         self.programmed[block] = page + 1;
     }
     pub fn note_erase(&mut self, line: u32, lun: u32) {
+        self.erase_out -= 1;
         let block = self.block(line, lun);
         self.programmed[block] = 0;
         self.erases[block] += 1;
@@ -299,7 +311,7 @@ impl Lines {
             }
         }
     }
-    /// Takes the erasure of one block of the next line, if it is still to be done.
+    /// Begins the erasure of one block of the next line, if it is still to be done.
     pub fn take_erase(&mut self, lun: u32) -> Option<u32> {
         let word = &mut self.erase_todo[lun as usize / 64];
         if *word >> (lun % 64) & 1 == 0 {
@@ -307,6 +319,7 @@ impl Lines {
         }
         *word &= !(1 << (lun % 64));
         self.erase_left -= 1;
+        self.erase_out += 1;
         self.next
     }
     /// A LUN whose block of the next line is still to be erased.
@@ -337,6 +350,8 @@ impl Lines {
         l.emeta_out = 0;
         l.opened += 1;
         self.cur = Some(line);
+        let words = line as usize * self.bad_words..(line as usize + 1) * self.bad_words;
+        self.bad_at_open[words.clone()].copy_from_slice(&self.bad[words]);
         self.layout(line);
         Some(line)
     }

@@ -108,10 +108,6 @@ impl Map {
     pub fn set_flash(&mut self, lpn: u32, ppa: u32) {
         self.l2p[lpn as usize] = ppa + 1;
     }
-    #[inline]
-    pub fn set_buffer(&mut self, lpn: u32, slot: u32) {
-        self.l2p[lpn as usize] = BUFFER + slot;
-    }
     /// Points the sector at a buffer slot; its copy in flash, if it was the newest, is stale now.
     #[inline]
     pub fn replace_by_buffer(&mut self, lpn: u32, slot: u32) -> Option<Ppa> {
@@ -255,7 +251,8 @@ mod tests {
     fn division_by_multiplication_is_exact() {
         for by in [1, 2, 3, 7, 64, 1000, 1023, 524_288, 524_287, 0xF000_0000, u32::MAX] {
             let div = Div::new(by);
-            let near = [0, 1, by - 1, by, by.wrapping_add(1), u32::MAX / by * by, u32::MAX, 0xEFFF_FFFF];
+            let near =
+                [0, 1, by - 1, by, by.wrapping_add(1), u32::MAX / by * by, u32::MAX, 0xEFFF_FFFF];
             let spread = (0..10_000u32).map(|i| i.wrapping_mul(2_654_435_761));
             for n in near.into_iter().chain(spread) {
                 assert_eq!(div.of(n), n / by, "{n} / {by}");

@@ -42,7 +42,8 @@ impl Rate {
             if write_errors { self.budget - self.unit.min(self.budget / 2) } else { self.budget }
         } else if free > self.reserve {
             let share = u64::from(self.budget) * u64::from(free) / u64::from(self.high);
-            (share as u32).clamp(self.unit.min(self.budget / 2), self.budget - self.unit.min(self.budget / 2))
+            (share as u32)
+                .clamp(self.unit.min(self.budget / 2), self.budget - self.unit.min(self.budget / 2))
         } else {
             0
         };

@@ -15,6 +15,9 @@ pub(crate) const USER: u8 = 1;
 pub(crate) const GC: u8 = 2;
 /// Programmed.
 pub(crate) const DONE: u8 = 4;
+/// Written again after a failure although a newer version is on its way to flash before it: its
+/// sector holds no data, and it counts as durable when the newer version is.
+pub(crate) const STALE: u8 = 8;
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Entry {
@@ -68,6 +71,11 @@ impl Ring {
     #[inline]
     pub fn slot(&self, pos: u64) -> u32 {
         (pos & self.mask) as u32
+    }
+    /// The position of the entry in a slot, the newest it can be.
+    pub fn position_of(&self, slot: u32) -> u64 {
+        let behind = (self.mem - 1).wrapping_sub(u64::from(slot)) & self.mask;
+        self.mem - 1 - behind
     }
     #[inline]
     pub fn at(&self, pos: u64) -> &Entry {

@@ -15,9 +15,21 @@ use wordline_nand::Ppa;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiting {
     /// `cached`: its stamps are in `waiting_stamps`.
-    Write { tag: u32, lpn: u32, left: u32, fua: bool, cached: bool },
-    Flush { tag: u32 },
-    Trim { tag: u32, lpn: u32, sectors: u32 },
+    Write {
+        tag: u32,
+        lpn: u32,
+        left: u32,
+        fua: bool,
+        cached: bool,
+    },
+    Flush {
+        tag: u32,
+    },
+    Trim {
+        tag: u32,
+        lpn: u32,
+        sectors: u32,
+    },
 }
 
 impl Ftl {
@@ -61,9 +73,7 @@ impl Ftl {
                     let unit_end = ppa - ppa % unit + unit;
                     let mut digest = Digest::new();
                     let mut next = ppa;
-                    while at < end
-                        && next < unit_end
-                        && self.map.get(at) == Where::Flash(Ppa(next))
+                    while at < end && next < unit_end && self.map.get(at) == Where::Flash(Ppa(next))
                     {
                         digest.add(at, ctx.stamps.newest(Lpn(at)));
                         at += 1;
@@ -264,11 +274,11 @@ impl Ftl {
         }
         let pos = self.ring.mem;
         *self.ring.at_mut(pos) = entry;
+        self.ring.mem += 1;
         let slot = self.ring.slot(pos);
         if let Some(old) = self.map.replace_by_buffer(entry.lpn, slot) {
             self.invalidate(old.0);
         }
-        self.ring.mem += 1;
     }
     /// Sectors mapped to flash whose data were lost.
     pub fn is_lost(&self, ppa: Ppa) -> bool {

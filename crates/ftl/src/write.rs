@@ -11,7 +11,8 @@
 
 use crate::config::FtlConfig;
 use crate::line::LineState;
-use crate::ring::{DONE, GC, USER};
+use crate::map::Where;
+use crate::ring::{DONE, GC, STALE, USER};
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
 use wordline_base::BitMap;
@@ -24,6 +25,14 @@ struct Held {
     lun: u32,
     pos: u64,
     n: u32,
+}
+
+/// A stale entry written, and the position of the newer version it waits for (its own if none).
+#[derive(Clone, Copy)]
+struct Stale {
+    pos: u64,
+    newer: u64,
+    written: bool,
 }
 
 pub(crate) struct Writer {
@@ -42,6 +51,9 @@ pub(crate) struct Writer {
     smeta_out: bool,
     /// Failed units: entries to write again.
     resubmit: VecDeque<(u64, u32)>,
+    /// The request being mapped is one of these.
+    again: bool,
+    stale: Vec<Stale>,
     max_units: u32,
     meta_lines: usize,
     meta_distance: u32,
@@ -69,6 +81,8 @@ impl Writer {
             meta: None,
             smeta_out: false,
             resubmit: VecDeque::with_capacity(g.luns as usize),
+            again: false,
+            stale: Vec::new(),
             max_units,
             meta_lines: c.meta_lines as usize,
             meta_distance: distance,
@@ -134,7 +148,7 @@ impl Ftl {
         w.luns.clear();
         if let Some((pos, n)) = w.resubmit.pop_front() {
             self.counters.resubmitted_sectors += u64::from(n);
-            (w.left, w.pos, w.entries) = (1, pos, n);
+            (w.left, w.pos, w.entries, w.again) = (1, pos, n, true);
             return true;
         }
         let ready = self.ring.ready();
@@ -146,6 +160,7 @@ impl Ftl {
             return false;
         };
         (w.left, w.pos, w.entries) = (n.div_ceil(unit), self.ring.subm, n);
+        w.again = false;
         self.ring.subm += u64::from(n);
         true
     }
@@ -222,6 +237,10 @@ impl Ftl {
         }
         self.map.clear_oob(ppa + n, size - n);
         self.map.set_valid(ppa, n);
+        if w.again {
+            self.supersede(ppa, pos, n);
+        }
+        let w = &mut self.writer;
         self.lines.lines[line as usize].refs += n;
         self.counters.pad_sectors += u64::from(size - n);
         w.pos += u64::from(n);
@@ -233,6 +252,42 @@ impl Ftl {
         if self.writer.erase.is_none() {
             self.writer.erase = self.erase_beside(line, lun);
         }
+    }
+    /// Of entries written again, those that must not be: a newer version of the sector is mapped
+    /// already, to an earlier place, and recovery would take the later place for the newer version.
+    fn supersede(&mut self, ppa: u32, pos: u64, n: u32) {
+        for i in 0..n {
+            let at = pos + u64::from(i);
+            let slot = self.ring.slot(at);
+            let e = *self.ring.at(at);
+            let newer = match self.map.get(e.lpn) {
+                Where::Buffer(newer) if newer == slot => continue,
+                Where::Buffer(newer) => {
+                    let newer = self.ring.position_of(newer);
+                    if newer >= self.ring.subm || self.writer.awaits_place(newer) {
+                        continue;
+                    }
+                    newer
+                }
+                // Trimmed: nothing to wait for.
+                _ => at,
+            };
+            self.ring.at_mut(at).flags |= STALE;
+            self.map.invalidate(ppa + i);
+            self.map.clear_oob(ppa + i, 1);
+            self.writer.stale.push(Stale { pos: at, newer, written: false });
+        }
+    }
+    /// Stale entries are done when they and the newer versions are written.
+    fn settle_stale(&mut self) {
+        let ring = &mut self.ring;
+        self.writer.stale.retain(|s| {
+            let done = s.written && (s.newer == s.pos || ring.at(s.newer).flags & DONE != 0);
+            if done {
+                ring.at_mut(s.pos).flags |= DONE;
+            }
+            !done
+        });
     }
     /// A LUN of the next line to erase with a unit on `lun`: that one, or one on which the open line
     /// has no block to hide behind.
@@ -280,7 +335,6 @@ impl Ftl {
     }
     fn issue_erase(&mut self, lun: u32) {
         let line = self.lines.next.expect("a line to erase");
-        self.lines.erase_out += 1;
         self.counters.erases += 1;
         let ppa = Ppa(self.lines.ppa(line, lun));
         self.issue(Op::Erase { line, lun }, |op| Action::Erase { op, ppa });
@@ -359,7 +413,7 @@ impl Ftl {
         self.lines.closing.retain(|&l| l != line);
         self.lines.lines[line as usize].state = LineState::Closed;
         if self.map.valid_in(line) == 0 {
-            self.gc.full.push(line);
+            self.emptied(line);
         }
         self.gc.kick = true;
     }
@@ -391,8 +445,14 @@ impl Ftl {
         self.writer.busy.clear(lun as usize);
         if !ok {
             let (line, ppa) = (unit / self.lines.units, unit * size);
-            for ppa in ppa..ppa + n {
-                self.map.invalidate(ppa);
+            for i in 0..n {
+                let at = pos + u64::from(i);
+                if self.ring.at(at).flags & STALE == 0 {
+                    self.map.invalidate(ppa + i);
+                } else {
+                    self.ring.at_mut(at).flags &= !STALE;
+                    self.writer.stale.retain(|s| s.pos != at);
+                }
             }
             self.map.clear_oob(ppa, size);
             self.lines.lines[line as usize].refs -= n;
@@ -401,7 +461,15 @@ impl Ftl {
             return;
         }
         for pos in pos..pos + u64::from(n) {
-            self.ring.at_mut(pos).flags |= DONE;
+            let e = self.ring.at_mut(pos);
+            if e.flags & STALE == 0 {
+                e.flags |= DONE;
+            } else if let Some(s) = self.writer.stale.iter_mut().find(|s| s.pos == pos) {
+                s.written = true;
+            }
+        }
+        if !self.writer.stale.is_empty() {
+            self.settle_stale();
         }
         self.advance_sync();
     }
@@ -420,6 +488,7 @@ impl Ftl {
                 self.gc_durable(e.origin);
             }
         }
+        self.gc.kick |= self.ring.sync >= self.gc.barrier;
         self.complete_flushes();
     }
     pub(crate) fn smeta_done(&mut self, line: u32, unit: u32, ok: bool) {
@@ -450,7 +519,6 @@ impl Ftl {
         }
     }
     pub(crate) fn erase_done(&mut self, line: u32, lun: u32, ok: bool) {
-        self.lines.erase_out -= 1;
         let size = self.g.sectors_per_unit;
         let block = self.lines.block(line, lun);
         for page in 0..self.lines.programmed[block] {

@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub irqs: VecDeque<Irq>,
     pub irq_begin: Time,
     pub irq_end: Time,
+    /// The handler's end has no event of its own: the segment's end, which is later, settles it.
+    pub lazy: bool,
     pub ready: VecDeque<u32>,
     /// The thread that holds the core, also between two of its segments.
     pub current: Option<u32>,
@@ -58,6 +60,7 @@ impl Core {
             irqs: VecDeque::with_capacity(16),
             irq_begin: Time::ZERO,
             irq_end: Time::ZERO,
+            lazy: false,
             ready: VecDeque::with_capacity(ready),
             current: None,
             idle_since: Some(Time::ZERO),
@@ -68,7 +71,7 @@ impl Core {
 
     /// When the work at hand ends.
     pub fn due(&self) -> Time {
-        if !self.irqs.is_empty() {
+        if !self.irqs.is_empty() && !self.lazy {
             self.irq_end
         } else {
             self.segment.as_ref().map_or(Time::NEVER, |s| s.end)

@@ -17,6 +17,7 @@ use wordline_nvme::{Cqe, Sqe, Status};
 
 impl<S: Source, F: Translate> Host<S, F> {
     /// Marks every I/O of a request.
+    #[inline]
     pub(crate) fn mark_request(
         &mut self,
         ctx: &mut Ctx,
@@ -54,8 +55,15 @@ impl<S: Source, F: Translate> Host<S, F> {
         self.out.push_back(Output::Doorbell { sq: r.hctx });
     }
 
-    /// nvme_handle_cqe, at the end of the handler that began at `begin` on `core`.
-    pub(crate) fn reap(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe, core: u32, begin: Time) {
+    /// nvme_handle_cqe, in the handler that ran from `begin` to `end` on `core`.
+    pub(crate) fn reap(
+        &mut self,
+        ctx: &mut Ctx,
+        cq: u16,
+        cqe: Cqe,
+        core: u32,
+        (begin, end): (Time, Time),
+    ) {
         let h = usize::from(cqe.sq);
         debug_assert_eq!(cq, cqe.sq);
         let rq = self.block.hctxs[h].by_tag[usize::from(cqe.cid)];
@@ -78,7 +86,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
         }
         self.mark_request(ctx, rq, Layer::Completion, Why::CoreBusy, core, begin);
-        self.mark_request(ctx, rq, Layer::Completion, Why::Interrupt, core, ctx.now);
+        self.mark_request(ctx, rq, Layer::Completion, Why::Interrupt, core, end);
 
         self.block.requests.remove(rq);
         if r.purpose == Purpose::Flush {

@@ -1,6 +1,6 @@
 //! The host as a whole: construction, events, cores handing out work, statistics.
 
-use crate::blkmq::{BlockLayer, Handler, Hctx, NONE, NO_TAG, Node, Pool, Purpose, map_queues};
+use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Pool, Purpose, map_queues};
 use crate::config::{Engine, HostCost, Scheduler, StackConfig};
 use crate::core::{Core, Irq};
 use crate::pblk::{Pblk, Translate};
@@ -63,12 +63,19 @@ pub struct Finished {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// A command is written to the submission queue's memory.
-    Submit { sq: u16, sqe: Sqe },
+    Submit {
+        sq: u16,
+        sqe: Sqe,
+    },
     /// Its tail doorbell is written.
-    Doorbell { sq: u16 },
+    Doorbell {
+        sq: u16,
+    },
     Finished(Finished),
     /// A job has issued its last I/O and has everything back.
-    Ended { thread: u32 },
+    Ended {
+        thread: u32,
+    },
 }
 
 pub struct Host<S, F = Ftl> {
@@ -83,6 +90,8 @@ pub struct Host<S, F = Ftl> {
     pub(crate) out: VecDeque<Output>,
     pub(crate) counters: Counters,
     pub(crate) stopping: bool,
+    /// Each core has a hardware queue of its own, and nothing else couples cores.
+    private: bool,
     priorities: Vec<QueuePriority>,
     depth: u32,
 }
@@ -234,10 +243,14 @@ impl<S: Source, F: Translate> Host<S, F> {
                 max_request,
                 merge: stack.merge,
             },
-            pblk,
             out: VecDeque::with_capacity(256),
             counters: Counters::default(),
             stopping: false,
+            private: stack.kernel
+                && queues == stack.cores
+                && stack.scheduler == Scheduler::None
+                && pblk.is_none(),
+            pblk,
             priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
             depth,
             drive,
@@ -309,6 +322,14 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub fn on_posted(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe, interrupt: bool) {
         if !self.kernel {
             return self.direct_posted(ctx, cq, cqe);
+        }
+        if self.private {
+            let core = self.block.hctxs[usize::from(cq)].core;
+            let c = &self.cores[core as usize];
+            if c.lazy && c.irq_end <= ctx.now {
+                // A handler whose end had no event of its own (see `raise`).
+                self.finish_irq(ctx, core);
+            }
         }
         let hctx = &mut self.block.hctxs[usize::from(cq)];
         hctx.entries.push_back(cqe);
@@ -407,7 +428,11 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         if !c.irqs.is_empty() {
             self.finish_irq(ctx, core);
-        } else if let Some(segment) = c.segment.take() {
+        }
+        let c = &mut self.cores[core as usize];
+        if c.irqs.is_empty()
+            && let Some(segment) = c.segment.take_if(|s| s.end <= ctx.now)
+        {
             c.stats.user += segment.user;
             c.stats.system += segment.system;
             let preempt = !c.ready.is_empty();
@@ -489,8 +514,16 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub(crate) fn raise(&mut self, ctx: &mut Ctx, core: u32, irq: Irq) {
         let c = &mut self.cores[core as usize];
         c.irqs.push_back(irq);
-        if c.irqs.len() == 1 {
-            self.start_irq(ctx, core);
+        if c.irqs.len() > 1 {
+            return;
+        }
+        // Where a core has a queue of its own, all that a handler completes belongs to threads of
+        // this core, and while one of them runs none of them can tell when it ended: the end of
+        // the segment, or the next entry, settles it. This saves an event.
+        c.lazy = self.private && c.segment.is_some() && matches!(irq, Irq::Vector(_));
+        let lazy = c.lazy;
+        self.start_irq(ctx, core);
+        if !lazy {
             self.arm(ctx, core);
         }
     }
@@ -524,15 +557,15 @@ impl<S: Source, F: Translate> Host<S, F> {
         let c = &mut self.cores[core as usize];
         // It stays at the front until its effects are out, so that what they raise queues up.
         let Some(&irq) = c.irqs.front() else { return };
-        let begin = c.irq_begin;
+        let (begin, end) = (c.irq_begin, c.irq_end);
         if ctx.tracks.is_some() {
-            ctx.slice(Track::Core(core), "interrupt", begin, ctx.now, IoId::NONE);
+            ctx.slice(Track::Core(core), "interrupt", begin, end, IoId::NONE);
         }
         match irq {
             Irq::Vector(cq) => {
                 self.block.hctxs[usize::from(cq)].handler = Handler::Off;
                 while let Some(cqe) = self.block.hctxs[usize::from(cq)].entries.pop_front() {
-                    self.reap(ctx, cq, cqe, core, begin);
+                    self.reap(ctx, cq, cqe, core, (begin, end));
                 }
             }
             Irq::Ipi(t) => {
@@ -547,6 +580,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         let c = &mut self.cores[core as usize];
         c.irqs.pop_front();
+        c.lazy = false;
         if !c.irqs.is_empty() {
             self.start_irq(ctx, core);
         }
@@ -661,8 +695,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             return;
         }
         let thread = &mut self.threads[t as usize];
-        let is_aio = thread.spec.engine == Engine::Libaio
-            && matches!(node.ddir, Ddir::Read | Ddir::Write);
+        let is_aio =
+            thread.spec.engine == Engine::Libaio && matches!(node.ddir, Ddir::Read | Ddir::Write);
         let sleeping = if is_aio {
             thread.ring.push_back(n);
             matches!(thread.asleep, Asleep::Events | Asleep::Timer)

@@ -24,7 +24,7 @@ use crate::sched::deadline::Merge;
 use crate::source::{Next, Source, ThreadSpec};
 use crate::stats::{ThreadStats, call_bucket, level_bucket};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, Kind, Layer, Lpn, SECTOR, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Lpn, SECTOR, Span, Time, Why};
 use wordline_ftl::{Action, Piece, Place};
 use wordline_nand::Class;
 use wordline_nvme::Opcode;
@@ -35,7 +35,9 @@ pub(crate) enum Step {
     /// The top of fio's loop.
     Top,
     /// After io_queue_event: reap if the queue is full.
-    Queued { busy: bool },
+    Queued {
+        busy: bool,
+    },
     /// In a submission call: the next I/O.
     NextIo,
     /// The next part of the current I/O.
@@ -126,8 +128,7 @@ pub(crate) struct Plan {
     waited: (Layer, Why),
 }
 
-const NO_PLAN: Plan =
-    Plan { node: NONE, issue: NONE, waited: (Layer::Application, Why::CoreBusy) };
+const NO_PLAN: Plan = Plan { node: NONE, issue: NONE, waited: (Layer::Application, Why::CoreBusy) };
 
 /// A submission call under way.
 #[derive(Debug)]
@@ -284,7 +285,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         while self.step(ctx, t) == Flow::Again {}
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         match self.threads[t as usize].step {
             Step::Top => self.top(ctx, t),
@@ -396,12 +397,12 @@ impl<S: Source, F: Translate> Host<S, F> {
                     ctx.mark(root, layer, why, core, entry);
                     ctx.mark(root, Layer::Syscall, Why::Work, core, block);
                 }
-                if life == wordline_base::IoId::NONE {
+                if life == IoId::NONE {
                     let begin = ctx.lives.get(root).end;
                     life = ctx.lives.begin(t, node.ddir, node.offset, node.len, begin);
                     self.block.nodes[plan.node].life = life;
                 }
-            } else if life == wordline_base::IoId::NONE {
+            } else if life == IoId::NONE {
                 life = self.begin_life(ctx, plan.node);
             }
             let (layer, why) = plan.waited;
@@ -420,11 +421,10 @@ impl<S: Source, F: Translate> Host<S, F> {
     }
 
     /// The life of an I/O, begun now if it was not yet.
-    fn begin_life(&mut self, ctx: &mut Ctx, n: u32) -> wordline_base::IoId {
+    fn begin_life(&mut self, ctx: &mut Ctx, n: u32) -> IoId {
         let node = &mut self.block.nodes[n];
-        if node.life == wordline_base::IoId::NONE {
-            node.life =
-                ctx.lives.begin(node.thread, node.ddir, node.offset, node.len, node.issued);
+        if node.life == IoId::NONE {
+            node.life = ctx.lives.begin(node.thread, node.ddir, node.offset, node.len, node.issued);
         }
         node.life
     }
@@ -780,7 +780,8 @@ impl<S: Source, F: Translate> Host<S, F> {
         self.counters.tag_waits += 1;
         hctx.waiters.push_back(t);
         thread.step = Step::Granted;
-        thread.plan = Plan { node: thread.call.part, issue: NONE, waited: (Layer::Block, Why::Tag) };
+        thread.plan =
+            Plan { node: thread.call.part, issue: NONE, waited: (Layer::Block, Why::Tag) };
         if thread.source.is_none() {
             thread.plan = NO_PLAN;
             thread.step = Step::KernelIssue;
@@ -810,8 +811,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let call = &mut thread.call;
         let part = self.block.nodes[call.part];
         let bytes = u64::from(part.len);
-        let rq =
-            self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx, tag);
+        let rq = self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx, tag);
         if call.plugged && self.block.hctxs.len() == 1 {
             call.plug.push(rq);
             return self.after_part(ctx, t);
@@ -1156,8 +1156,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             self.block.nodes[node].life = life;
         }
         let bytes = u64::from(piece.sectors) * SECTOR;
-        let rq =
-            self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
+        let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
         r.class = Class::UserRead as u8;
         r.purpose = Purpose::FlashRead { lpn: piece.lpn.0, expected };
@@ -1257,9 +1256,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let action = self.threads[t as usize].action.take();
         let unit = self.pblk.as_ref().map_or(1, |p| u64::from(p.unit_sectors));
         let (opcode, op, ppa, sectors, class) = match action {
-            Some(Action::Program { op, ppa, class }) => {
-                (Opcode::VectorWrite, op, ppa, unit, class)
-            }
+            Some(Action::Program { op, ppa, class }) => (Opcode::VectorWrite, op, ppa, unit, class),
             // One sector names the block.
             Some(Action::Erase { op, ppa }) => (Opcode::VectorReset, op, ppa, 1, Class::Erase),
             Some(Action::Read { op, ppa, sectors, class }) => {

@@ -243,3 +243,16 @@ fn read_ahead_turns_a_stream_into_hits_and_leaves_random_reads_alone() {
     assert_eq!(s.ahead, 0, "no stream, no read-ahead");
     assert_eq!(with, run(false, false).0);
 }
+
+#[test]
+fn a_flush_waits_for_write_backs_already_under_way() {
+    let mut f = ftl_config();
+    f.cost.write_sector = Span::from_us(500);
+    let mut h = host(Some(CacheConfig { dirty_high: 0, ..cache_config(64, 4, 1) }), &f);
+    h.one(Opcode::Write, 0, 4096);
+    assert_eq!(h.drive.stats(h.ctx.now).dirty_lines, 0, "the write-back has begun");
+    let (flush, _) = h.one(Opcode::Flush, 0, 0);
+    assert!(flush > Span::from_us(600), "{flush}");
+    assert_eq!(h.drive.stats(h.ctx.now).cache.unwrap().written_back, 1);
+    assert!(h.drive.nand().counters().ops[Class::UserProgram as usize] > 0);
+}

@@ -160,6 +160,28 @@ fn wrong_commands_end_with_their_status() {
 }
 
 #[test]
+fn background_jobs_keep_their_order_on_several_cores() {
+    use crate::background::Job;
+    use wordline_nand::{Op, OpKind};
+    let mut h = Host::bare(&nand_config(), &device_config());
+    let luns = h.drive.nand().geometry.luns;
+    // Two pages of one LUN: the cheaper second one waits for the first.
+    for (page, cost) in [(0, Span::from_us(10)), (1, Span::from_us(1))] {
+        let ppa = h.drive.geometry.first_of_unit(wordline_nand::UnitId(page * luns));
+        let (kind, class, owner, io) = (OpKind::Program, Class::UserProgram, 0, IoId::NONE);
+        let op = Op { kind, class, ppa, sectors: 1, owner, io };
+        h.drive.enqueue_job(&mut h.ctx, cost, Job::ReadAhead(op));
+    }
+    for at in [9_999, 10_000] {
+        assert_eq!(h.drive.nand().in_flight(), 0);
+        while h.ctx.queue.next_time().is_some_and(|t| t.0 <= at) {
+            h.step();
+        }
+    }
+    assert_eq!(h.drive.nand().in_flight(), 2);
+}
+
+#[test]
 fn media_faults_are_statuses() {
     let mut n = nand_config();
     (n.faults.read_fail_ppb, n.faults.program_fail_ppb) = (1_000_000_000, 1_000_000_000);

@@ -3,8 +3,8 @@
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{Ctx, Lpn, Rng, Stamps, Time};
-use wordline_ftl::{Action, Ftl, Piece, Place};
+use wordline_base::{BitMap, Ctx, Lpn, Rng, Stamps, Time};
+use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord};
 use wordline_nand::{Class, Geometry, Outcome, Ppa};
 
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
@@ -28,12 +28,23 @@ pub enum Work {
     Erase,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     op: u32,
     work: Work,
     ppa: u32,
     sectors: u32,
+    smeta: Option<SmetaRecord>,
+}
+
+/// What flash durably holds, if it is kept for pulling the plug.
+pub struct Kept {
+    /// Per sector, once programmed.
+    pub oob: Vec<Option<(Lpn, u32)>>,
+    pending: Vec<Option<(Lpn, u32)>>,
+    pub units: Vec<bool>,
+    pub smeta: Vec<Option<SmetaRecord>>,
+    erases: Vec<u32>,
 }
 
 /// Failures per 10^9 operations.
@@ -57,6 +68,7 @@ pub struct Fake {
     /// Hash of all actions, in order.
     pub trace: u64,
     pub by_class: [u64; 7],
+    pub kept: Option<Kept>,
 }
 
 impl Fake {
@@ -76,7 +88,44 @@ impl Fake {
             completed: 0,
             trace: 0,
             by_class: [0; 7],
+            kept: None,
         }
+    }
+    /// Keeps what flash holds, from a fresh or recovered drive on.
+    pub fn keep_media(&mut self, ftl: &Ftl) {
+        let n = self.g.sectors() as usize;
+        let oob: Vec<_> = (0..n as u32).map(|p| ftl.oob(Ppa(p))).collect();
+        let units = n / self.g.sectors_per_unit as usize;
+        self.kept = Some(Kept {
+            pending: oob.clone(),
+            oob,
+            units: vec![false; units],
+            smeta: vec![None; self.g.lines as usize],
+            erases: ftl.media_state().map(|b| b.erases).collect(),
+        });
+    }
+    /// The media as they are this moment: operations in flight are lost.
+    pub fn lines(&self, ftl: &Ftl) -> Vec<LineMedia> {
+        let (g, kept) = (self.g, self.kept.as_ref().expect("media kept"));
+        let bad: Vec<bool> = ftl.media_state().map(|b| b.bad).collect();
+        (0..g.lines)
+            .map(|line| {
+                let n = g.units_per_line();
+                let mut units = BitMap::new(n as usize);
+                (0..n).filter(|u| kept.units[(line * n + u) as usize]).for_each(|u| {
+                    units.set(u as usize);
+                });
+                let blocks = (line * g.luns) as usize..((line + 1) * g.luns) as usize;
+                LineMedia {
+                    smeta: kept.smeta[line as usize].clone(),
+                    emeta: ftl.line_emeta(line),
+                    units,
+                    bad: bad[blocks.clone()].to_vec(),
+                    programmed: self.pages[blocks.clone()].to_vec(),
+                    erases: kept.erases[blocks].to_vec(),
+                }
+            })
+            .collect()
     }
     /// Takes the FTL's actions. Returns the tags completed.
     pub fn drain(&mut self, ftl: &mut Ftl) {
@@ -84,16 +133,16 @@ impl Fake {
             for b in format!("{action:?}").bytes() {
                 self.trace = (self.trace ^ u64::from(b)).wrapping_mul(0x100_0000_01B3);
             }
-            self.take(action);
+            self.take(ftl, action);
         }
     }
     /// The same without the trace: for timing.
     pub fn drain_fast(&mut self, ftl: &mut Ftl) {
         while let Some(action) = ftl.poll() {
-            self.take(action);
+            self.take(ftl, action);
         }
     }
-    fn take(&mut self, action: Action) {
+    fn take(&mut self, ftl: &Ftl, action: Action) {
         let pending = match action {
             Action::Complete { tag, ok } => {
                 assert!(self.done.insert(tag, ok).is_none(), "tag {tag} completed twice");
@@ -103,16 +152,26 @@ impl Fake {
                 self.by_class[class as usize] += 1;
                 let unit = self.g.sectors_per_unit;
                 assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
-                Pending { op, work: Work::Read, ppa: ppa.0, sectors }
+                Pending { op, work: Work::Read, ppa: ppa.0, sectors, smeta: None }
             }
             Action::Program { op, ppa, class } => {
                 self.by_class[class as usize] += 1;
                 assert_eq!(ppa.0 % self.g.sectors_per_unit, 0);
-                Pending { op, work: Work::Program, ppa: ppa.0, sectors: 0 }
+                let mut smeta = None;
+                if let Some(kept) = &mut self.kept {
+                    for p in ppa.0..ppa.0 + self.g.sectors_per_unit {
+                        kept.pending[p as usize] = ftl.oob(Ppa(p));
+                    }
+                    let line = self.g.line_of(ppa);
+                    let unit = ppa.0 / self.g.sectors_per_unit % self.g.units_per_line();
+                    let record = ftl.line_smeta(line);
+                    smeta = (class == Class::MetaProgram && record.unit == unit).then_some(record);
+                }
+                Pending { op, work: Work::Program, ppa: ppa.0, sectors: 0, smeta }
             }
             Action::Erase { op, ppa } => {
                 self.by_class[Class::Erase as usize] += 1;
-                Pending { op, work: Work::Erase, ppa: ppa.0, sectors: 0 }
+                Pending { op, work: Work::Erase, ppa: ppa.0, sectors: 0, smeta: None }
             }
         };
         let lun = self.g.lun_of(Ppa(pending.ppa));
@@ -120,6 +179,12 @@ impl Fake {
             self.active.push(lun);
         }
         self.queues[lun as usize].push_back(pending);
+    }
+    pub fn pages(&self) -> Vec<u32> {
+        self.pages.clone()
+    }
+    pub fn set_pages(&mut self, pages: Vec<u32>) {
+        self.pages = pages;
     }
     pub fn in_flight(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
@@ -144,7 +209,10 @@ impl Fake {
         let page = g.page_of(Ppa(op.ppa));
         let failed = match op.work {
             Work::Read => {
-                assert!(page < self.pages[block], "page {page} of block {block} read but not programmed");
+                assert!(
+                    page < self.pages[block],
+                    "page {page} of block {block} read but not programmed"
+                );
                 rng.chance(self.faults.read)
             }
             Work::Program => {
@@ -159,6 +227,36 @@ impl Fake {
             }
         };
         self.completed += 1;
+        if let Some(kept) = &mut self.kept {
+            let size = g.sectors_per_unit;
+            match op.work {
+                Work::Read => {}
+                Work::Program => {
+                    let unit = (op.ppa / size) as usize;
+                    kept.units[unit] = !failed;
+                    for p in op.ppa..op.ppa + size {
+                        kept.oob[p as usize] = kept.pending[p as usize].filter(|_| !failed);
+                    }
+                    if op.smeta.is_some() && !failed {
+                        kept.smeta[line as usize] = op.smeta;
+                    }
+                }
+                Work::Erase => {
+                    kept.erases[block] += 1;
+                    for page in 0..g.pages {
+                        let unit = (line * g.pages + page) * g.luns + lun;
+                        kept.units[unit as usize] = false;
+                        for p in unit * size..(unit + 1) * size {
+                            kept.oob[p as usize] = None;
+                        }
+                        let in_line = unit % g.units_per_line();
+                        if kept.smeta[line as usize].as_ref().is_some_and(|s| s.unit == in_line) {
+                            kept.smeta[line as usize] = None;
+                        }
+                    }
+                }
+            }
+        }
         let outcome = if failed { Outcome::Failed } else { Outcome::Ok };
         ftl.on_done(ctx, op.op, outcome);
         true
@@ -190,7 +288,13 @@ pub fn ctx(stamps: Option<u64>) -> Ctx {
 }
 
 /// Reads and checks the flash pieces at once. Returns the wrong ones.
-pub fn read_check(ftl: &mut Ftl, ctx: &mut Ctx, lpn: u32, sectors: u32, out: &mut Vec<Piece>) -> u32 {
+pub fn read_check(
+    ftl: &mut Ftl,
+    ctx: &mut Ctx,
+    lpn: u32,
+    sectors: u32,
+    out: &mut Vec<Piece>,
+) -> u32 {
     out.clear();
     ftl.read(ctx, Lpn(lpn), sectors, out);
     let mut wrong = 0;

@@ -423,7 +423,7 @@ mod tests {
         for seed in 0..50 {
             let mut rng = Rng::from_seed(seed);
             let mut d = Deadline::new(&DeadlineConfig::default(), 64);
-            let mut waiting = vec![false; 64];
+            let mut waiting = [false; 64];
             let mut now = Time::ZERO;
             for _ in 0..5_000 {
                 now += Span(rng.below(1_000_000));

@@ -1,0 +1,419 @@
+//! Saving and loading a drive at rest, so that ageing is done once.
+//!
+//! The file holds the lines and, in physical order, the logical sector (and stamp) of every valid
+//! physical one; L2P, bitmaps and counts follow from that. Little-endian words of 4 and 8 bytes:
+//! magic, version, geometry, capacity, lines, sectors, and a checksum of all before it. Counters
+//! and the rate limiter's time are not kept: a loaded drive starts to count from zero.
+
+use crate::config::FtlConfig;
+use crate::line::{LineState, Stream};
+use crate::map::Where;
+use crate::{Counters, Ftl};
+use std::io::{self, Read, Write};
+use wordline_base::{Seed, rng::splitmix64};
+use wordline_nand::Geometry;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
+const VERSION: u32 = 1;
+const CHUNK: usize = 1 << 16;
+
+/// A running hash of a byte stream, eight bytes at a time.
+#[derive(Default)]
+struct Sum {
+    hash: u64,
+    part: u64,
+    bytes: u64,
+}
+
+impl Sum {
+    fn word(&mut self, word: u64) {
+        self.hash = (self.hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31);
+    }
+    fn add(&mut self, mut data: &[u8]) {
+        while !self.bytes.is_multiple_of(8) && !data.is_empty() {
+            self.byte(data[0]);
+            data = &data[1..];
+        }
+        let mut words = data.chunks_exact(8);
+        for word in &mut words {
+            self.word(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+            self.bytes += 8;
+        }
+        for &byte in words.remainder() {
+            self.byte(byte);
+        }
+    }
+    fn byte(&mut self, byte: u8) {
+        self.part |= u64::from(byte) << (8 * (self.bytes % 8));
+        self.bytes += 1;
+        if self.bytes.is_multiple_of(8) {
+            let part = std::mem::take(&mut self.part);
+            self.word(part);
+        }
+    }
+    fn get(&self) -> u64 {
+        splitmix64(self.hash ^ self.part ^ splitmix64(self.bytes))
+    }
+}
+
+struct Out<'a> {
+    w: &'a mut dyn Write,
+    buffer: Vec<u8>,
+    sum: Sum,
+}
+
+impl Out<'_> {
+    fn put32(&mut self, v: u32) -> io::Result<()> {
+        self.buffer.extend_from_slice(&v.to_le_bytes());
+        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+    fn put64(&mut self, v: u64) -> io::Result<()> {
+        self.put32(v as u32)?;
+        self.put32((v >> 32) as u32)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.sum.add(&self.buffer);
+        self.w.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+struct In<'a> {
+    r: &'a mut dyn Read,
+    sum: Sum,
+    buffer: Vec<u8>,
+}
+
+impl In<'_> {
+    fn fill(&mut self, bytes: usize) -> Result<&[u8], String> {
+        self.buffer.resize(bytes, 0);
+        self.r.read_exact(&mut self.buffer).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => "the file is cut short".to_string(),
+            _ => format!("cannot be read: {e}"),
+        })?;
+        self.sum.add(&self.buffer);
+        Ok(&self.buffer)
+    }
+    fn get32(&mut self) -> Result<u32, String> {
+        Ok(u32::from_le_bytes(self.fill(4)?.try_into().expect("four bytes")))
+    }
+    fn get64(&mut self) -> Result<u64, String> {
+        Ok(u64::from_le_bytes(self.fill(8)?.try_into().expect("eight bytes")))
+    }
+    /// At most `limit`.
+    fn up_to(&mut self, limit: u32, what: &str) -> Result<u32, String> {
+        match self.get32()? {
+            v if v <= limit => Ok(v),
+            v => Err(format!("damaged: {what} is {v}, above {limit}")),
+        }
+    }
+    fn words32(&mut self, n: usize, out: &mut Vec<u32>) -> Result<(), String> {
+        let mut left = n;
+        while left > 0 {
+            let now = left.min(CHUNK / 4);
+            let bytes = self.fill(now * 4)?;
+            out.extend(bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])));
+            left -= now;
+        }
+        Ok(())
+    }
+}
+
+fn shape(g: &Geometry) -> [u32; 6] {
+    [g.channels, g.luns, g.lines, g.pages, g.sectors_per_unit, g.planes]
+}
+
+impl Ftl {
+    /// Writes the drive's state. An error if it is not at rest ([`Ftl::is_quiet`]).
+    pub fn save(&self, w: &mut dyn Write) -> io::Result<()> {
+        if !self.is_quiet() {
+            return Err(io::Error::other("commands or flash operations are in flight"));
+        }
+        let buffer = Vec::with_capacity(CHUNK + 16);
+        let mut out = Out { w, buffer, sum: Sum::default() };
+        let (g, lines) = (&self.g, &self.lines);
+        out.put64(MAGIC)?;
+        out.put32(VERSION)?;
+        for value in shape(g) {
+            out.put32(value)?;
+        }
+        out.put64(self.config.over_provisioning.to_bits())?;
+        out.put64(self.sectors)?;
+        out.put64(self.seed.0)?;
+        out.put64(self.rng.draws())?;
+        out.put64(self.age_credit as u64)?;
+        out.put32(u32::from(self.map.stamps.is_some()))?;
+        for line in 0..g.lines {
+            for lun in 0..g.luns {
+                let block = lines.block(line, lun);
+                out.put32(u32::from(lines.is_bad(line, lun)))?;
+                out.put32(lines.erases[block])?;
+                out.put32(lines.programmed[block])?;
+            }
+        }
+        out.put64(lines.next_seq)?;
+        for l in &lines.lines {
+            out.put32(l.state as u32)?;
+            out.put32(l.stream as u32)?;
+            out.put64(l.seq)?;
+            out.put32(u32::from(l.emeta_ok) | u32::from(l.write_error) << 1)?;
+            for value in [l.smeta, l.cur, l.left, l.fill, l.emeta, l.emeta_cur, l.data, l.opened] {
+                out.put32(value)?;
+            }
+        }
+        for list in [&lines.free, &lines.closing] {
+            out.put32(list.len() as u32)?;
+            for &line in list {
+                out.put32(line)?;
+            }
+        }
+        let mut live = Vec::new();
+        for line in 0..g.lines {
+            live.clear();
+            let first = line * g.sectors_per_line;
+            let mut from = 0;
+            while let Some(at) = self.map.next_valid(line, from) {
+                let ppa = first + at;
+                let lpn = self.map.lpn_at(ppa);
+                // A valid sector may wait in the ring to be found stale.
+                let current = match self.map.get(lpn) {
+                    Where::Flash(p) => p.0 == ppa,
+                    Where::Buffer(slot) => self.ring.in_slot(slot).ppa == ppa,
+                    Where::Unmapped => false,
+                };
+                if current {
+                    live.push(ppa);
+                }
+                from = at + 1;
+            }
+            out.put32(live.len() as u32)?;
+            for &ppa in &live {
+                out.put32(ppa - first)?;
+            }
+            for &ppa in &live {
+                out.put32(self.map.lpn_at(ppa))?;
+            }
+            if self.map.stamps.is_some() {
+                for &ppa in &live {
+                    out.put32(self.map.stamp_at(ppa))?;
+                }
+            }
+        }
+        out.flush()?;
+        let sum = out.sum.get();
+        out.w.write_all(&sum.to_le_bytes())?;
+        out.w.flush()
+    }
+
+    /// Reads what [`Ftl::save`] wrote. Geometry and over-provisioning must be those of the saved
+    /// drive; the other configuration may differ. The message says what is wrong with the file.
+    pub fn load(geometry: &Geometry, config: &FtlConfig, r: &mut dyn Read) -> Result<Ftl, String> {
+        let g = *geometry;
+        let mut input = In { r, sum: Sum::default(), buffer: Vec::new() };
+        let r = &mut input;
+        if r.get64()? != MAGIC {
+            return Err("is not a saved drive".into());
+        }
+        let version = r.get32()?;
+        if version != VERSION {
+            return Err(format!("has format version {version}, this program reads {VERSION}"));
+        }
+        let names = ["channels", "LUNs", "lines", "pages a block", "sectors a unit", "planes"];
+        for (name, here) in names.iter().zip(shape(&g)) {
+            let saved = r.get32()?;
+            if saved != here {
+                return Err(format!("was saved with {saved} {name}, the profile has {here}"));
+            }
+        }
+        let op = f64::from_bits(r.get64()?);
+        if op.to_bits() != config.over_provisioning.to_bits() {
+            return Err(format!(
+                "was saved with over_provisioning = {op}, the profile has {}",
+                config.over_provisioning
+            ));
+        }
+        let sectors = r.get64()?;
+        if sectors > g.sectors() {
+            return Err("damaged: its capacity is above the raw capacity".into());
+        }
+        let seed = Seed(r.get64()?);
+        let draws = r.get64()?;
+        let credit = r.get64()? as i64;
+        let stamped = r.up_to(1, "the stamp flag")? == 1;
+
+        let blocks = g.lines as usize * g.luns as usize;
+        let mut table = Vec::new();
+        r.words32(blocks * 3, &mut table)?;
+        if table.iter().step_by(3).any(|&bad| bad > 1)
+            || table.iter().skip(2).step_by(3).any(|&pages| pages > g.pages)
+        {
+            return Err("damaged: a block's state is impossible".into());
+        }
+        let mut bad = |lun: u32, line: u32| table[(line * g.luns + lun) as usize * 3] == 1;
+        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(sectors))
+            .map_err(|(key, message)| format!("{key} {message}"))?;
+        // A stream of its own: the draws before saving are not repeated.
+        ftl.rng = Seed(splitmix64(seed.0 ^ draws)).stream("ftl/victim");
+        ftl.age_credit = credit.clamp(-(1 << 50), 1 << 50);
+        for (i, block) in table.chunks_exact(3).enumerate() {
+            ftl.lines.erases[i] = block[1];
+            ftl.lines.programmed[i] = block[2];
+        }
+        drop(table);
+        ftl.load_lines(r)?;
+        ftl.load_sectors(r, stamped)?;
+        let sum = r.sum.get();
+        let mut saved = [0; 8];
+        r.r.read_exact(&mut saved).map_err(|_| "the file is cut short".to_string())?;
+        if u64::from_le_bytes(saved) != sum {
+            return Err("damaged: its checksum does not fit".into());
+        }
+        ftl.stamps_unknown = stamped;
+        ftl.counters = Counters::default();
+        ftl.rate_update();
+        Ok(ftl)
+    }
+
+    fn load_lines(&mut self, r: &mut In) -> Result<(), String> {
+        let g = self.g;
+        let damaged = |what: &str| Err(format!("damaged: {what}"));
+        let next_seq = r.get64()?;
+        if next_seq > 1 << 60 {
+            return damaged("too many lines were opened");
+        }
+        let mut closing = 0;
+        let mut errors = 0;
+        for line in 0..g.lines {
+            let state = match r.get32()? {
+                0 => LineState::Free,
+                1 => LineState::Next,
+                2 => LineState::Open,
+                3 => LineState::Closing,
+                4 => LineState::Closed,
+                6 => LineState::Bad,
+                _ => return damaged("a line's state is impossible"),
+            };
+            r.up_to(Stream::Mixed as u32, "a line's stream")?;
+            let seq = r.get64()?;
+            let flags = r.up_to(3, "a line's flags")?;
+            let units = self.lines.units;
+            let smeta = r.up_to(units - 1, "a line's smeta")?;
+            let cur = r.up_to(units, "a line's cursor")?;
+            let left = r.up_to(units, "a line's units left")?;
+            let fill = r.up_to(g.sectors_per_unit - 1, "a unit's fill")?;
+            let emeta = r.up_to(units, "a line's emeta")?;
+            let emeta_cur = r.up_to(units, "a line's emeta cursor")?;
+            let data = r.up_to(g.sectors_per_line, "a line's data")?;
+            let opened = r.get32()?;
+            if seq >= next_seq {
+                return damaged("a line is newer than the newest");
+            }
+            let lines = &mut self.lines;
+            if state == LineState::Open {
+                let good = (cur..emeta.max(cur)).filter(|&u| !lines.is_bad(line, lines.lun(u)));
+                if good.count() != left as usize || fill > 0 && left == 0 {
+                    return damaged("the open line's layout is impossible");
+                }
+            }
+            let l = &mut lines.lines[line as usize];
+            if (state == LineState::Bad) != (l.good < lines.min_good)
+                && matches!(state, LineState::Bad | LineState::Free)
+            {
+                return Err("min_good_luns is not that of the saved drive".into());
+            }
+            (l.state, l.seq, l.smeta, l.cur, l.left, l.fill) = (state, seq, smeta, cur, left, fill);
+            (l.emeta, l.emeta_cur, l.data, l.opened) = (emeta, emeta_cur, data, opened);
+            l.emeta_ok = flags & 1 != 0;
+            l.write_error = flags & 2 != 0;
+            errors += u32::from(l.write_error);
+            self.map.touched += u32::from(opened > 0);
+            let only = match state {
+                LineState::Open => lines.cur.replace(line).is_none(),
+                LineState::Next => lines.next.replace(line).is_none(),
+                LineState::Closing => {
+                    closing += 1;
+                    true
+                }
+                _ => true,
+            };
+            if !only {
+                return damaged("two lines are open");
+            }
+        }
+        let lines = &mut self.lines;
+        lines.next_seq = next_seq;
+        lines.write_errors = errors;
+        (lines.free_blocks, lines.free_units) = (0, 0);
+        lines.free.clear();
+        let frees = lines.lines.iter().filter(|l| l.state == LineState::Free).count() as u32;
+        let mut seen = wordline_base::BitMap::new(g.lines as usize);
+        for (expected, state) in [(frees, LineState::Free), (closing, LineState::Closing)] {
+            if r.get32()? != expected {
+                return damaged("a list of lines has the wrong length");
+            }
+            for _ in 0..expected {
+                let line = r.up_to(g.lines - 1, "a listed line")?;
+                let l = &lines.lines[line as usize];
+                if l.state != state || !seen.set(line as usize) {
+                    return damaged("a line is on the wrong list");
+                }
+                if state == LineState::Free {
+                    lines.free.push_back(line);
+                    lines.free_blocks += l.good;
+                    lines.free_units += u64::from(lines.data_units(l.good));
+                } else {
+                    lines.closing.push_back(line);
+                }
+            }
+        }
+        if let Some(next) = lines.next {
+            lines.plan_erases(next);
+        }
+        Ok(())
+    }
+
+    fn load_sectors(&mut self, r: &mut In, stamped: bool) -> Result<(), String> {
+        let g = self.g;
+        let (mut at, mut lpns, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
+        if stamped {
+            self.map.keep_stamps();
+        }
+        for line in 0..g.lines {
+            let state = self.lines.lines[line as usize].state;
+            let n = r.up_to(g.sectors_per_line, "a line's valid count")?;
+            let holds = matches!(state, LineState::Open | LineState::Closing | LineState::Closed);
+            if n > 0 && !holds {
+                return Err("damaged: a line without data has valid sectors".into());
+            }
+            at.clear();
+            lpns.clear();
+            stamps.clear();
+            r.words32(n as usize, &mut at)?;
+            r.words32(n as usize, &mut lpns)?;
+            if stamped {
+                r.words32(n as usize, &mut stamps)?;
+            }
+            let first = line * g.sectors_per_line;
+            let mut next = 0;
+            for i in 0..n as usize {
+                let (offset, lpn) = (at[i], lpns[i]);
+                if offset < next || offset >= g.sectors_per_line {
+                    return Err("damaged: valid sectors are out of order".into());
+                }
+                if u64::from(lpn) >= self.sectors || self.map.get(lpn) != Where::Unmapped {
+                    return Err("damaged: a sector is mapped twice or beyond the capacity".into());
+                }
+                next = offset + 1;
+                let ppa = first + offset;
+                self.map.set_valid(ppa, 1);
+                self.map.set_flash(lpn, ppa);
+                self.map.put_oob(ppa, lpn, stamps.get(i).copied().unwrap_or(0));
+            }
+            if state == LineState::Closed && n == 0 {
+                self.gc.full.push(line);
+            }
+        }
+        Ok(())
+    }
+}

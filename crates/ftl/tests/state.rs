@@ -1,0 +1,393 @@
+//! Saving, loading, ageing and configuration.
+
+mod common;
+use common::*;
+use wordline_base::{Lpn, Seed, Stamps};
+use wordline_ftl::{Action, Ftl, FtlConfig, LineState, Placement, Source, VictimPolicy};
+use wordline_nand::Geometry;
+
+fn drive() -> (Geometry, FtlConfig) {
+    (geometry(4, 8, 60, 16, 4), FtlConfig::new(Placement::Device, 25.0))
+}
+
+fn aged(stamps: &mut Stamps, bad: bool) -> Ftl {
+    let (g, c) = drive();
+    let mut rng = Seed(4).stream("age");
+    let mut bad = |lun: u32, line: u32| bad && (lun * 7 + line * 3) % 41 == 0;
+    let mut ftl = Ftl::new(&g, &c, &mut bad, Seed(1)).unwrap();
+    let sectors = ftl.sectors();
+    if stamps.is_on() {
+        *stamps = Stamps::new(sectors);
+    }
+    ftl.fill(stamps).unwrap();
+    let lpns: Vec<u32> = (0..sectors * 3 + 7).map(|_| rng.below(sectors) as u32).collect();
+    ftl.overwrite(stamps, &lpns).unwrap();
+    ftl
+}
+
+/// Random writes and reads in time; everything must read right. Returns the trace.
+fn run(ftl: &mut Ftl, ctx: &mut wordline_base::Ctx, writes: u32) -> u64 {
+    ftl.start(ctx);
+    let mut fake = Fake::new(ftl);
+    let mut rng = Seed(6).stream("run");
+    let mut out = Vec::new();
+    let sectors = ftl.sectors();
+    for tag in 0..writes {
+        let n = 1 + rng.below(8) as u32;
+        let lpn = rng.below(sectors - u64::from(n)) as u32;
+        ftl.write(ctx, tag, Lpn(lpn), n, false, Source::Host);
+        fake.drain(ftl);
+        while !fake.done.contains_key(&tag) {
+            assert!(fake.step(ftl, ctx, &mut rng), "stuck");
+            fake.drain(ftl);
+        }
+        let lpn = rng.below(sectors) as u32;
+        assert_eq!(read_check(ftl, ctx, lpn, 1, &mut out), 0);
+        fake.drain(ftl);
+    }
+    fake.settle(ftl, ctx, &mut rng);
+    for lpn in 0..sectors as u32 {
+        assert_eq!(read_check(ftl, ctx, lpn, 1, &mut out), 0, "sector {lpn}");
+    }
+    assert_eq!(ctx.stamps.wrong().0, 0);
+    ftl.check_invariants().unwrap();
+    fake.trace
+}
+
+#[test]
+fn an_aged_drive_runs_on_in_time() {
+    for bad in [false, true] {
+        let mut ctx = ctx(Some(1));
+        let mut ftl = aged(&mut ctx.stamps, bad);
+        ftl.check_invariants().unwrap();
+        let c = ftl.counters();
+        assert!(c.gc_sectors > 0 && c.emeta_sectors > 0 && c.smeta_sectors > 0);
+        let data = c.user_sectors + c.gc_sectors + c.pad_sectors;
+        assert_eq!(c.programmed_sectors, data + c.smeta_sectors + c.emeta_sectors);
+        let writes: u64 = ftl.media_state().map(|b| u64::from(b.erases)).sum();
+        assert_eq!(writes, c.erases);
+        run(&mut ftl, &mut ctx, 3000);
+        let wear = ftl.wear();
+        assert!(wear.min >= 1 && wear.max >= wear.min && wear.mean > 1.0, "{wear:?}");
+    }
+}
+
+#[test]
+fn ageing_without_the_check_can_be_checked_later() {
+    let mut off = Stamps::off();
+    let mut ftl = aged(&mut off, false);
+    assert_eq!(ftl.memory().stamps, 0);
+    let mut ctx = ctx(Some(ftl.sectors()));
+    run(&mut ftl, &mut ctx, 1000);
+    assert!(ftl.memory().stamps > 0 && ctx.stamps.checked() > 0);
+}
+
+#[test]
+fn mapping_takes_less_than_ten_bytes_a_sector() {
+    let ftl = aged(&mut Stamps::off(), false);
+    let m = ftl.memory();
+    assert!(m.mapping <= 10 * m.sectors, "{m:?}");
+}
+
+#[test]
+fn a_saved_drive_is_the_same_drive() {
+    for (stamped, bad) in [(true, false), (false, true), (true, true)] {
+        let mut ctx_a = ctx(stamped.then_some(1));
+        let mut a = aged(&mut ctx_a.stamps, bad);
+        let mut file = Vec::new();
+        a.save(&mut file).unwrap();
+        let (g, c) = drive();
+        let mut b = Ftl::load(&g, &c, &mut &file[..]).unwrap();
+        b.check_invariants().unwrap();
+        let mut again = Vec::new();
+        b.save(&mut again).unwrap();
+        assert!(file == again, "saving again differs");
+        assert!(a.media_state().eq(b.media_state()));
+        let mut ctx_b = ctx(stamped.then_some(b.sectors()));
+        let (ta, tb) = (run(&mut a, &mut ctx_a, 2000), run(&mut b, &mut ctx_b, 2000));
+        assert_eq!(ta, tb, "the loaded drive acts differently");
+    }
+}
+
+#[test]
+fn a_drive_at_rest_after_time_can_be_saved() {
+    let mut ctx = ctx(Some(1));
+    let mut ftl = aged(&mut ctx.stamps, true);
+    run(&mut ftl, &mut ctx, 500);
+    let mut rng = Seed(1).stream("end");
+    let mut fake = Fake::new(&ftl);
+    let mut file = Vec::new();
+    ftl.flush(&mut ctx, 9_000_000);
+    if !ftl.is_quiet() {
+        assert!(ftl.save(&mut file).is_err());
+        file.clear();
+    }
+    fake.settle(&mut ftl, &mut ctx, &mut rng);
+    // Collecting may go on for a while after the last write.
+    while !ftl.is_quiet() && fake.tick(&mut ftl, &mut ctx) {
+        fake.settle(&mut ftl, &mut ctx, &mut rng);
+    }
+    if !ftl.is_quiet() {
+        // A victim's last sectors wait for a full unit.
+        return;
+    }
+    ftl.save(&mut file).unwrap();
+    let (g, c) = drive();
+    let mut loaded = Ftl::load(&g, &c, &mut &file[..]).unwrap();
+    loaded.check_invariants().unwrap();
+    let mut fresh = common::ctx(Some(loaded.sectors()));
+    run(&mut loaded, &mut fresh, 500);
+}
+
+#[test]
+fn damaged_files_are_refused_without_a_panic() {
+    let mut stamps = Stamps::new(1);
+    let ftl = aged(&mut stamps, true);
+    let mut file = Vec::new();
+    ftl.save(&mut file).unwrap();
+    let (g, c) = drive();
+    let mut rng = Seed(77).stream("fuzz");
+    let load = |bytes: &[u8]| Ftl::load(&g, &c, &mut &bytes[..]).map(|_| ());
+    load(&file).unwrap();
+    for round in 0..10_000 {
+        let mut bad = file.clone();
+        // The head, with its lists and tables, more often than the bulk of sectors.
+        let reach = if round % 2 == 0 { file.len() } else { 20_000.min(file.len()) } as u64;
+        match rng.below(4) {
+            0 => bad.truncate(rng.below(file.len() as u64) as usize),
+            1 => {
+                let at = rng.below(reach) as usize;
+                bad[at] ^= 1 << rng.below(8);
+            }
+            2 => {
+                let at = (rng.below(reach) as usize / 4 * 4).min(file.len() - 8);
+                let value = [0, 1, u32::MAX, 1 << 31, rng.next_u64() as u32][rng.below(5) as usize];
+                bad[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            }
+            _ => {
+                let (a, b) = (rng.below(reach) as usize, rng.below(reach) as usize);
+                bad.swap(a, b);
+            }
+        }
+        if bad != file {
+            assert!(load(&bad).is_err(), "round {round} was accepted");
+        }
+    }
+}
+
+#[test]
+fn the_wrong_drive_is_named() {
+    let ftl = aged(&mut Stamps::off(), false);
+    let mut file = Vec::new();
+    ftl.save(&mut file).unwrap();
+    let (g, c) = drive();
+    let error = |g: &Geometry, c: &FtlConfig, file: &[u8]| match Ftl::load(g, c, &mut &file[..]) {
+        Ok(_) => panic!("loaded"),
+        Err(e) => e,
+    };
+    let other = geometry(4, 8, 61, 16, 4);
+    assert!(error(&other, &c, &file).contains("60 lines, the profile has 61"));
+    let mut other = c.clone();
+    other.over_provisioning = 30.0;
+    assert!(error(&g, &other, &file).contains("over_provisioning = 25"));
+    assert!(error(&g, &c, &file[..100]).contains("cut short"));
+    assert!(error(&g, &c, b"something else entirely").contains("not a saved drive"));
+    file[8] = 9;
+    assert!(error(&g, &c, &file).contains("version 9"));
+}
+
+#[test]
+fn impossible_configurations_name_the_key() {
+    let (g, good) = drive();
+    let key = |change: &dyn Fn(&mut FtlConfig)| {
+        let mut c = good.clone();
+        change(&mut c);
+        match Ftl::new(&g, &c, &mut |_, _| false, Seed(0)) {
+            Ok(_) => panic!("accepted {c:?}"),
+            Err((key, message)) => {
+                println!("{key} {message}");
+                key
+            }
+        }
+    };
+    assert_eq!(key(&|c| c.over_provisioning = 1.0), "over_provisioning");
+    assert_eq!(key(&|c| c.over_provisioning = 100.0), "over_provisioning");
+    assert_eq!(key(&|c| c.over_provisioning = f64::NAN), "over_provisioning");
+    assert_eq!(key(&|c| c.buffer_sectors = Some(1 << 14)), "over_provisioning");
+    assert_eq!(key(&|c| c.back_threshold = Some(1 << 30)), "buffer_sectors");
+    assert_eq!(
+        key(&|c| (c.buffer_sectors, c.back_threshold) = (Some(128), Some(127))),
+        "buffer_sectors"
+    );
+    assert_eq!(key(&|c| c.max_request_sectors = 1), "max_request_sectors");
+    assert_eq!(key(&|c| c.gc_request_sectors = 65), "gc_request_sectors");
+    assert_eq!(key(&|c| c.gc_queue = 1), "gc_queue");
+    assert_eq!(key(&|c| c.gc_lines = 0), "gc_lines");
+    assert_eq!(key(&|c| c.meta_lines = 0), "meta_lines");
+    assert_eq!(key(&|c| c.d_choices = 0), "d_choices");
+    assert_eq!(key(&|c| c.meta_distance = Some(8)), "meta_distance");
+    assert_eq!(key(&|c| c.min_good_luns = Some(1)), "min_good_luns");
+    assert_eq!(key(&|c| c.gc_start_lines = Some(1)), "gc_start_lines");
+    assert_eq!(key(&|c| c.gc_reserve_lines = Some(40)), "gc_reserve_lines");
+    assert!(Ftl::new(&g, &good, &mut |_, _| true, Seed(0)).is_err());
+}
+
+#[test]
+fn lines_with_too_few_good_blocks_are_not_used() {
+    let (g, mut c) = drive();
+    let mut bad = |lun: u32, line: u32| line == 3 && lun < 5;
+    c.min_good_luns = Some(4);
+    let ftl = Ftl::new(&g, &c, &mut bad, Seed(0)).unwrap();
+    assert_eq!(ftl.line_state(3).0, LineState::Bad);
+    c.min_good_luns = None;
+    let ftl = Ftl::new(&g, &c, &mut bad, Seed(0)).unwrap();
+    assert_eq!(ftl.line_state(3).0, LineState::Free);
+}
+
+#[test]
+fn a_full_drive_with_little_room_is_overwritten_for_long() {
+    for policy in [
+        VictimPolicy::Greedy,
+        VictimPolicy::CostBenefit,
+        VictimPolicy::Fifo,
+        VictimPolicy::DChoices,
+        VictimPolicy::Random,
+    ] {
+        let g = geometry(2, 4, 100, 16, 4);
+        let mut c = FtlConfig::new(Placement::Host, 0.0);
+        c.victim = policy;
+        // The least over-provisioning that is accepted.
+        while Ftl::new(&g, &c, &mut |_, _| false, Seed(0)).is_err() {
+            c.over_provisioning += 0.1;
+        }
+        let mut ctx = ctx(Some(1));
+        let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(0)).unwrap();
+        let sectors = ftl.sectors();
+        ctx.stamps = Stamps::new(sectors);
+        ftl.fill(&mut ctx.stamps).unwrap();
+        ftl.start(&mut ctx);
+        let mut fake = Fake::new(&ftl);
+        let mut rng = Seed(8).stream("soak");
+        for tag in 0..sectors as u32 * 10 {
+            let lpn = Lpn(rng.below(sectors) as u32);
+            let flush = tag % 3 == 0;
+            if flush && tag % 2 == 0 {
+                ftl.flush(&mut ctx, tag);
+            } else {
+                ftl.write(&mut ctx, tag, lpn, 1, flush, Source::Host);
+            }
+            fake.drain_fast(&mut ftl);
+            while !fake.done.contains_key(&tag) {
+                if !fake.step(&mut ftl, &mut ctx, &mut rng) {
+                    assert!(fake.tick(&mut ftl, &mut ctx), "stuck: {:?}", ftl.counters());
+                }
+                fake.drain_fast(&mut ftl);
+            }
+            assert!(fake.done.remove(&tag).unwrap(), "refused: {:?}", ftl.counters());
+        }
+        ftl.check_invariants().unwrap();
+        let k = ftl.counters();
+        println!(
+            "{policy:?} at {:.1} %: waf {:.2}, drains {}",
+            c.over_provisioning,
+            k.waf(),
+            k.drains
+        );
+    }
+}
+
+#[test]
+fn a_write_longer_than_the_buffer_goes_in_piece_by_piece() {
+    let (g, mut c) = drive();
+    c.buffer_sectors = Some(128);
+    c.back_threshold = Some(0);
+    let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(0)).unwrap();
+    let mut ctx = ctx(Some(ftl.sectors()));
+    ftl.start(&mut ctx);
+    let mut fake = Fake::new(&ftl);
+    let mut rng = Seed(3).stream("x");
+    ftl.write(&mut ctx, 1, Lpn(5), 1000, true, Source::Host);
+    fake.settle(&mut ftl, &mut ctx, &mut rng);
+    assert_eq!(fake.done.remove(&1), Some(true));
+    // From a cache that keeps the stamps.
+    let stamps: Vec<u32> = (0..1000).map(|i| ctx.stamps.bump(Lpn(5 + i))).collect();
+    ftl.write(&mut ctx, 2, Lpn(5), 1000, false, Source::Cache(&stamps));
+    ftl.flush(&mut ctx, 3);
+    fake.settle(&mut ftl, &mut ctx, &mut rng);
+    assert_eq!((fake.done.remove(&2), fake.done.remove(&3)), (Some(true), Some(true)));
+    let mut out = Vec::new();
+    assert_eq!(read_check(&mut ftl, &mut ctx, 0, 1100, &mut out), 0);
+    assert_eq!(ctx.stamps.wrong().0, 0);
+    assert!(ctx.stamps.checked() > 0);
+}
+
+#[test]
+fn an_empty_flush_ends_at_once_and_a_late_one_pads() {
+    let (g, c) = drive();
+    let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(0)).unwrap();
+    let mut ctx = ctx(None);
+    ftl.start(&mut ctx);
+    ftl.flush(&mut ctx, 1);
+    assert_eq!(ftl.poll(), Some(Action::Complete { tag: 1, ok: true }));
+    ftl.write(&mut ctx, 2, Lpn(0), 1, false, Source::Host);
+    assert_eq!(ftl.poll(), Some(Action::Complete { tag: 2, ok: true }));
+    assert_eq!(ftl.poll(), None, "one sector is no unit");
+    let mut fake = Fake::new(&ftl);
+    let mut rng = Seed(3).stream("x");
+    ftl.flush(&mut ctx, 3);
+    fake.drain(&mut ftl);
+    assert!(fake.done.is_empty());
+    fake.settle(&mut ftl, &mut ctx, &mut rng);
+    assert_eq!(fake.done.remove(&3), Some(true));
+    assert_eq!(ftl.counters().pad_sectors, 3);
+    assert_eq!(ftl.counters().flushes_waited, 1);
+    // Durable, but still read from the buffer: L2P turns when the slot is reused.
+    let mut out = Vec::new();
+    ftl.read(&mut ctx, Lpn(0), 1, &mut out);
+    assert_eq!(out[0].place, wordline_ftl::Place::Buffer);
+    // Beyond the end.
+    let end = ftl.sectors() as u32;
+    ftl.write(&mut ctx, 4, Lpn(end - 1), 2, false, Source::Host);
+    assert_eq!(ftl.poll(), Some(Action::Complete { tag: 4, ok: false }));
+}
+
+#[test]
+fn idle_units_are_padded_if_asked() {
+    for pad in [false, true] {
+        let (g, mut c) = drive();
+        c.pad_idle = pad;
+        let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(0)).unwrap();
+        let mut ctx = ctx(None);
+        ftl.start(&mut ctx);
+        let mut fake = Fake::new(&ftl);
+        let mut rng = Seed(3).stream("x");
+        ftl.write(&mut ctx, 1, Lpn(0), 1, false, Source::Host);
+        fake.settle(&mut ftl, &mut ctx, &mut rng);
+        while fake.tick(&mut ftl, &mut ctx) {
+            fake.settle(&mut ftl, &mut ctx, &mut rng);
+        }
+        assert_eq!(ftl.counters().pad_sectors, if pad { 3 } else { 0 });
+    }
+}
+
+#[test]
+fn wear_is_levelled_if_asked() {
+    let spread = |wear_spread: u32| {
+        let (g, mut c) = drive();
+        c.wear_spread = wear_spread;
+        let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(0)).unwrap();
+        let mut off = Stamps::off();
+        ftl.fill(&mut off).unwrap();
+        // A tenth of the drive is hot; the rest is never written again.
+        let mut rng = Seed(2).stream("hot");
+        let hot = ftl.sectors() / 10;
+        let lpns: Vec<u32> = (0..ftl.sectors() * 40).map(|_| rng.below(hot) as u32).collect();
+        ftl.overwrite(&mut off, &lpns).unwrap();
+        ftl.check_invariants().unwrap();
+        let wear = ftl.wear();
+        wear.max - wear.min
+    };
+    let (without, with) = (spread(0), spread(8));
+    println!("spread of erase counts {without} without, {with} with");
+    assert!(with <= 20 && without > 3 * with);
+}
