@@ -7,7 +7,7 @@ use crate::replay::TraceSource;
 use crate::result::*;
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use wordline_base::life::LAYERS;
-use wordline_base::{Ctx, Ddir, Kind, SECTOR, Span, Time, Tracks};
+use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
 use wordline_device::Controller;
 use wordline_ftl::{Ftl, Placement};
 use wordline_host::source::{Next, Source, ThreadSpec};
@@ -143,6 +143,7 @@ impl World {
         };
         let mut controller = Controller::new(&config.device, nand, in_device)
             .map_err(|e| Problem::new("", e))?;
+        controller.set_ftl_cost(&config.ftl.cost);
         let (mut specs, mut plans, mut starts, mut exits) = (vec![], vec![], vec![], vec![]);
         for mut setup in threads {
             setup.spec.start = match &setup.start {
@@ -254,6 +255,11 @@ impl World {
             while let Some(posted) = self.controller.poll() {
                 quiet = false;
                 self.host.on_posted(&mut self.ctx, posted.cq, posted.cqe, posted.interrupt);
+            }
+            while let Some(cq) = self.controller.poll_interrupt() {
+                quiet = false;
+                let event = Event::new(Kind::Interrupt, u32::from(cq));
+                self.host.on_event(&mut self.ctx, event);
             }
             if quiet {
                 return;
