@@ -21,7 +21,7 @@ lint:
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 bench: setup-bench
-	cargo build --profile bench -p wordline-bench
+	cargo build --release --quiet -p wordline-bench
 	benches/run
 
 setup-test:

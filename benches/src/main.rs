@@ -1,13 +1,24 @@
 //! What the machine costs. One section a table; `make bench` runs all of them.
 
+mod machine;
 mod queue;
+
+#[global_allocator]
+static ALLOCATOR: wordline_huge::HugePages = wordline_huge::HugePages;
 
 fn main() {
     let only = std::env::args().nth(1);
-    let sections: [(&str, fn()); 1] = [("queue", queue::run)];
-    for (name, run) in sections {
-        if only.as_deref().is_none_or(|o| o == name) {
-            run();
-        }
+    let sections: [(&str, fn()); 3] =
+        [("queue", queue::run), ("speed", machine::speed), ("scale", machine::scale)];
+    match only.as_deref() {
+        None => sections.iter().for_each(|(_, run)| run()),
+        Some("counted") => machine::counted(),
+        Some(name) => match sections.iter().find(|(n, _)| *n == name) {
+            Some((_, run)) => run(),
+            None => {
+                eprintln!("no section '{name}': queue, speed, scale or counted");
+                std::process::exit(2);
+            }
+        },
     }
 }

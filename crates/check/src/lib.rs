@@ -71,13 +71,17 @@ impl Outcome {
     }
 }
 
-pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
-    let system = SystemConfig {
+pub fn system(config: &Config) -> SystemConfig {
+    SystemConfig {
         nand: config.nand.clone(),
         device: config.device.clone(),
         ftl: config.ftl.clone(),
         stack: config.stack.clone(),
-    };
+    }
+}
+
+pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
+    let system = system(config);
     let seed = Seed(case.seed);
     let plan = parse_file("test.fio", case.job, &ParseOptions::default(), &mut NoEnv)
         .map_err(|e| e.to_string())?;

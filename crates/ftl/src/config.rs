@@ -48,7 +48,8 @@ pub struct FtlConfig {
     /// Sectors of one write request: its units go to flash together, once the LUN of each is free.
     #[serde(default = "sixty_four")]
     pub max_request_sectors: u32,
-    /// Period at which garbage collection is looked at afresh while anything is in the buffer.
+    /// Period at which the collector looks for victims afresh and `pad_idle` for an idle buffer, while
+    /// there is work in flight (pblk's timers of 1 s). 0: only events do that.
     #[serde(default = "second")]
     pub write_timer: Span,
     /// Pad a unit that is not full when nothing was inserted for a `write_timer` (pblk waits for
@@ -222,6 +223,12 @@ impl Plan {
         }
         if c.meta_distance.is_some_and(|d| d >= g.luns) {
             return Err(("meta_distance", format!("must be below the {} LUNs", g.luns)));
+        }
+        if c.user_idle == Span::ZERO {
+            return Err(("user_idle", "must be above 0".into()));
+        }
+        if c.pad_idle && c.write_timer == Span::ZERO {
+            return Err(("pad_idle", "needs a write_timer above 0".into()));
         }
         if !(0.0..100.0).contains(&c.over_provisioning) {
             return Err(("over_provisioning", "must be from 0 to below 100 percent".into()));

@@ -70,6 +70,8 @@ pub(crate) struct Gc {
     level_at: u64,
     /// Something changed that may let the collector go on.
     pub kick: bool,
+    /// Lines changed since victims were last looked for, which is a pass over all lines.
+    pub look: bool,
     pub scratch: Vec<u32>,
 }
 
@@ -86,6 +88,7 @@ impl Gc {
             barrier: u64::MAX,
             level_at: 0,
             kick: false,
+            look: true,
             scratch: Vec::with_capacity(lines as usize),
         }
     }
@@ -174,7 +177,10 @@ impl Ftl {
     }
     fn start_victims(&mut self) -> bool {
         let mut progress = false;
-        while self.gc.victims.len() < self.config.gc_lines as usize {
+        while self.gc.look
+            && !self.stopping
+            && self.gc.victims.len() < self.config.gc_lines as usize
+        {
             let levelled = self.coldest_line();
             let line = match levelled {
                 Some(line) => line,
@@ -183,10 +189,14 @@ impl Ftl {
                     None => {
                         // Lines may be waiting for their metadata alone.
                         progress |= self.gc.victims.is_empty() && self.force_emeta();
+                        self.gc.look = false;
                         break;
                     }
                 },
-                None => break,
+                None => {
+                    self.gc.look = false;
+                    break;
+                }
             };
             let valid = u64::from(self.map.valid_in(line));
             let on_the_way: u64 =
@@ -195,6 +205,7 @@ impl Ftl {
                     + self.writer.backlog();
             let margin = 4 * u64::from(self.g.sectors_per_unit);
             if on_the_way + valid + margin > self.lines.writable() {
+                self.gc.look = false;
                 break;
             }
             if levelled.is_some() {

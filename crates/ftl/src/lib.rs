@@ -185,6 +185,8 @@ pub struct Ftl {
     last_user_insert: Time,
     /// No space can be made any more: writes fail.
     read_only: bool,
+    /// Shutting down: victims end, none begins, everything is written out.
+    stopping: bool,
     /// The integrity check does not know the stamps in flash yet.
     stamps_unknown: bool,
     /// Sectors the collector may move before users go on (ageing).
@@ -237,6 +239,7 @@ impl Ftl {
             last_insert: Time::ZERO,
             last_user_insert: Time::ZERO,
             read_only: false,
+            stopping: false,
             stamps_unknown: false,
             age_credit: 0,
             counters: Counters::default(),
@@ -252,10 +255,19 @@ impl Ftl {
     }
     /// Readies the machine for timed inputs.
     pub fn start(&mut self, ctx: &mut Ctx) {
+        self.stopping = false;
         if ctx.stamps.is_on() {
             self.adopt_stamps(&mut ctx.stamps);
         }
         self.rate_update();
+        self.gc.kick = true;
+        self.work(ctx);
+    }
+    /// Brings the machine to rest: once all operations are answered it is quiet and can be saved.
+    /// [`Ftl::start`] undoes it.
+    pub fn stop(&mut self, ctx: &mut Ctx) {
+        self.stopping = true;
+        self.rate.user_active = false;
         self.gc.kick = true;
         self.work(ctx);
     }
@@ -347,6 +359,7 @@ impl Ftl {
         match index {
             TIMER_WRITE => {
                 self.write_timer = false;
+                self.gc.look = true;
                 self.gc.kick = true;
                 let idle = ctx.now.since(self.last_insert) >= self.config.write_timer;
                 if self.config.pad_idle && idle {
@@ -370,12 +383,25 @@ impl Ftl {
 
     /// Does everything that can be done now.
     fn work(&mut self, ctx: &mut Ctx) {
+        let mut looked = false;
         loop {
             let admitted = self.admit(ctx);
             let moved = self.gc_insert(ctx);
+            if self.stopping {
+                self.ring.flush_point = self.ring.mem;
+            }
             let written = self.write_thread();
             let collected = self.collect();
-            if !(admitted || moved || written || collected || self.unstick()) {
+            if admitted || moved || written || collected {
+                continue;
+            }
+            if !self.is_stuck() {
+                break;
+            }
+            if !std::mem::replace(&mut looked, true) {
+                self.gc.look = true;
+                self.gc.kick = true;
+            } else if !self.unstick() {
                 break;
             }
         }
@@ -386,12 +412,13 @@ impl Ftl {
             ctx.at(ctx.now + self.config.write_timer, Kind::FtlTimer, TIMER_WRITE);
         }
     }
-    /// Users wait and nothing is in flight that could help them: pad out what the collector has in
-    /// the buffer, so that its victims can be freed; failing that there is no space to be made.
+    /// Users wait and nothing is in flight that could help them.
+    fn is_stuck(&self) -> bool {
+        !self.waiting.is_empty() && self.ops.is_empty() && self.pins == 0
+    }
+    /// Pads out what the collector has in the buffer, so that its victims can be freed; failing that
+    /// there is no space to be made.
     fn unstick(&mut self) -> bool {
-        if self.waiting.is_empty() || !self.ops.is_empty() || self.pins > 0 {
-            return false;
-        }
         if self.ring.flush_point < self.ring.mem && self.ring.ready() > 0 {
             self.ring.flush_point = self.ring.mem;
             self.counters.drains += 1;
@@ -406,6 +433,7 @@ impl Ftl {
     fn rate_update(&mut self) {
         self.rate.update(self.lines.free_blocks, self.lines.write_errors > 0);
         self.counters.lines_retired = u64::from(self.lines.retired);
+        self.gc.look = true;
         self.gc.kick = true;
     }
     fn issue(&mut self, op: Op, make: impl FnOnce(u32) -> Action) {

@@ -72,11 +72,6 @@ impl Ring {
     pub fn slot(&self, pos: u64) -> u32 {
         (pos & self.mask) as u32
     }
-    /// The position of the entry in a slot, the newest it can be.
-    pub fn position_of(&self, slot: u32) -> u64 {
-        let behind = (self.mem - 1).wrapping_sub(u64::from(slot)) & self.mask;
-        self.mem - 1 - behind
-    }
     #[inline]
     pub fn at(&self, pos: u64) -> &Entry {
         &self.entries[(pos & self.mask) as usize]

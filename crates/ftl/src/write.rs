@@ -27,7 +27,7 @@ struct Held {
     n: u32,
 }
 
-/// A stale entry written, and the position of the newer version it waits for (its own if none).
+/// A stale entry written, and the position of the newer version it waits for.
 #[derive(Clone, Copy)]
 struct Stale {
     pos: u64,
@@ -258,36 +258,37 @@ impl Ftl {
     fn supersede(&mut self, ppa: u32, pos: u64, n: u32) {
         for i in 0..n {
             let at = pos + u64::from(i);
-            let slot = self.ring.slot(at);
-            let e = *self.ring.at(at);
-            let newer = match self.map.get(e.lpn) {
-                Where::Buffer(newer) if newer == slot => continue,
-                Where::Buffer(newer) => {
-                    let newer = self.ring.position_of(newer);
-                    if newer >= self.ring.subm || self.writer.awaits_place(newer) {
-                        continue;
-                    }
-                    newer
-                }
-                // Trimmed: nothing to wait for.
-                _ => at,
-            };
-            self.ring.at_mut(at).flags |= STALE;
-            self.map.invalidate(ppa + i);
-            self.map.clear_oob(ppa + i, 1);
-            self.writer.stale.push(Stale { pos: at, newer, written: false });
+            let lpn = self.ring.at(at).lpn;
+            if self.map.get(lpn) == Where::Buffer(self.ring.slot(at)) {
+                continue;
+            }
+            let newer = (at + 1..self.ring.subm).rev().find(|&p| {
+                let e = self.ring.at(p);
+                e.lpn == lpn && e.flags & STALE == 0 && !self.writer.awaits_place(p)
+            });
+            if let Some(newer) = newer {
+                self.ring.at_mut(at).flags |= STALE;
+                self.map.invalidate(ppa + i);
+                self.map.clear_oob(ppa + i, 1);
+                self.writer.stale.push(Stale { pos: at, newer, written: false });
+            }
         }
     }
-    /// Stale entries are done when they and the newer versions are written.
+    /// Stale entries are done when they and the newer versions are written. One may wait for another
+    /// that is stale itself.
     fn settle_stale(&mut self) {
         let ring = &mut self.ring;
-        self.writer.stale.retain(|s| {
-            let done = s.written && (s.newer == s.pos || ring.at(s.newer).flags & DONE != 0);
-            if done {
-                ring.at_mut(s.pos).flags |= DONE;
-            }
-            !done
-        });
+        let mut before = usize::MAX;
+        while self.writer.stale.len() < before {
+            before = self.writer.stale.len();
+            self.writer.stale.retain(|s| {
+                let done = s.written && ring.at(s.newer).flags & DONE != 0;
+                if done {
+                    ring.at_mut(s.pos).flags |= DONE;
+                }
+                !done
+            });
+        }
     }
     /// A LUN of the next line to erase with a unit on `lun`: that one, or one on which the open line
     /// has no block to hide behind.
@@ -415,6 +416,7 @@ impl Ftl {
         if self.map.valid_in(line) == 0 {
             self.emptied(line);
         }
+        self.gc.look = true;
         self.gc.kick = true;
     }
 

@@ -5,7 +5,9 @@ mod common;
 use common::*;
 use std::collections::BTreeMap;
 use wordline_base::{Ctx, Lpn, Rng, Seed};
-use wordline_ftl::{Ftl, FtlConfig, Media, Piece, Place, Placement, Source, VictimPolicy};
+use wordline_ftl::{
+    Counters, Ftl, FtlConfig, Media, Piece, Place, Placement, Source, VictimPolicy,
+};
 use wordline_nand::{Geometry, Ppa};
 
 /// Writes to a sector so far, and whether it was trimmed last.
@@ -262,7 +264,34 @@ impl World {
     }
 }
 
-fn one(seed: u64, faults: Faults, commands: u32) -> Option<(u64, [u64; 7], u32)> {
+impl World {
+    /// Recovers from what flash holds now, and checks that nothing durable is missing.
+    fn pull_the_plug(&self, g: &Geometry, c: &FtlConfig, seed: u64) -> Option<(Ftl, Ctx)> {
+        let kept = self.fake.kept.as_ref().unwrap();
+        let media = Media {
+            sectors: self.ftl.sectors(),
+            lines: self.fake.lines(&self.ftl),
+            oob: &|ppa| kept.oob[ppa.0 as usize],
+        };
+        let (mut after, report) = Ftl::recover(g, c, &media, Seed(seed)).ok()?;
+        after.check_invariants().unwrap();
+        assert!(report.mapped <= after.sectors());
+        let mut now = ctx(Some(after.sectors()));
+        after.adopt_stamps(&mut now.stamps);
+        for lpn in 0..after.sectors() as u32 {
+            let stamp = now.stamps.newest(Lpn(lpn));
+            let newest = self.model.get(&lpn).map_or(0, |m| m.0);
+            let floor = self.floor[lpn as usize];
+            assert!(
+                (floor..=newest).contains(&stamp),
+                "seed {seed}: sector {lpn} came back as {stamp}, not in {floor}..={newest}"
+            );
+        }
+        Some((after, now))
+    }
+}
+
+fn one(seed: u64, faults: Faults, commands: u32) -> Option<(u64, [u64; 7], u32, Counters)> {
     println!("seed {seed}");
     let mut rng = Seed(seed).stream("model");
     let (g, c) = random_setup(&mut rng);
@@ -287,21 +316,28 @@ fn one(seed: u64, faults: Faults, commands: u32) -> Option<(u64, [u64; 7], u32)>
     if w.refused == 0 {
         w.verify();
     }
-    Some((w.fake.trace, w.fake.by_class, w.refused))
+    Some((w.fake.trace, w.fake.by_class, w.refused, *w.ftl.counters()))
 }
 
 #[test]
 fn random_commands_beside_a_model() {
     let mut ran = 0;
     let mut classes = [0; 7];
+    let (mut drains, mut levelled, mut forced, mut sync) = (0, 0, 0, 0);
     for seed in 0..150 {
-        if let Some((_, by_class, refused)) = one(seed, Faults::default(), 2500) {
+        if let Some((_, by_class, refused, c)) = one(seed, Faults::default(), 2500) {
             assert_eq!(refused, 0, "seed {seed}");
             ran += 1;
+            drains += c.drains;
+            levelled += c.lines_levelled;
+            forced += c.emeta_forced;
+            sync += c.erases_sync;
             classes.iter_mut().zip(by_class).for_each(|(a, b)| *a += b);
         }
     }
     println!("{ran} ran; operations by class {classes:?}");
+    println!("drains {drains}, levelled {levelled}, forced {forced}, erases waited for {sync}");
+    assert!(drains > 0 && levelled > 0 && sync > 0);
     assert!(ran > 75, "only {ran} configurations were possible");
     assert!(classes[1..].iter().all(|&n| n > 1000), "{classes:?}");
 }
@@ -313,7 +349,7 @@ fn random_commands_with_failures() {
     for seed in 1000..1150 {
         let rate = [100_000, 1_000_000, 5_000_000][seed as usize % 3];
         let faults = Faults { program: rate, erase: rate, read: 0 };
-        if let Some((_, _, r)) = one(seed, faults, 2500) {
+        if let Some((_, _, r, _)) = one(seed, faults, 2500) {
             ran += 1;
             refused += u32::from(r > 0);
         }
@@ -359,58 +395,21 @@ fn power_may_go_at_any_time() {
             }
             losses += 1;
             // Now.
-            let kept = w.fake.kept.as_ref().unwrap();
-            let media = Media {
-                sectors: w.ftl.sectors(),
-                lines: w.fake.lines(&w.ftl),
-                oob: &|ppa| kept.oob[ppa.0 as usize],
-            };
-            let Ok((after, report)) = Ftl::recover(&g, &c, &media, Seed(seed)) else { break };
-            after.check_invariants().unwrap();
-            assert!(report.mapped <= after.sectors());
-            let mut model = Model::new();
-            let mut now = ctx(Some(after.sectors()));
-            let mut after = after;
-            after.start(&mut now);
-            for lpn in 0..after.sectors() as u32 {
-                let stamp = now.stamps.newest(Lpn(lpn));
-                let newest = w.model.get(&lpn).map_or(0, |m| m.0);
-                let floor = w.floor[lpn as usize];
-                if !(floor..=newest).contains(&stamp) {
-                    let kept = w.fake.kept.as_ref().unwrap();
-                    println!("config {c:?}\n{g:?}\ncounters {:?}", w.ftl.counters());
-                    for (i, o) in kept.oob.iter().enumerate() {
-                        if o.is_some_and(|o| o.0.0 == lpn) {
-                            let line = g.line_of(Ppa(i as u32));
-                            println!(
-                                "{o:?} at {i}, line {line} {:?} {:?} -> {:?}, unit kept {}",
-                                kept.smeta[line as usize],
-                                w.ftl.line_state(line),
-                                after.line_state(line),
-                                kept.units[i / g.sectors_per_unit as usize]
-                            );
-                        }
-                    }
-                }
-                assert!(
-                    (floor..=newest).contains(&stamp),
-                    "sector {lpn} came back as {stamp}, not in {floor}..={newest}"
-                );
-                if stamp > 0 {
-                    model.insert(lpn, (stamp, false));
-                }
-            }
-            let mut kept = w.fake.kept.take();
+            let Some((after, now)) = w.pull_the_plug(&g, &c, seed) else { break };
+            let model = (0..after.sectors() as u32)
+                .map(|l| (l, (now.stamps.newest(Lpn(l)), false)))
+                .filter(|(_, m)| m.0 > 0)
+                .collect();
+            let kept = w.fake.kept.take();
             // A power loss does not heal blocks.
             let faults = w.fake.faults;
             let pages = w.fake.pages();
             let rng = w.rng.clone();
-            // The starting FTL may have issued operations already: `World::new` drains them.
             let floor: Vec<u32> =
                 (0..after.sectors()).map(|l| now.stamps.newest(Lpn(l as u32))).collect();
             w = World::new(after, now, rng);
             w.fake.set_pages(pages);
-            w.fake.kept = kept.take();
+            w.fake.kept = kept;
             w.fake.faults = faults;
             w.model = model;
             w.floor = floor;
@@ -421,4 +420,67 @@ fn power_may_go_at_any_time() {
     }
     println!("{losses} power losses");
     assert!(losses > 100);
+}
+
+/// Programs fail while newer versions of the same sectors are on their way: what is written again
+/// must not come back in place of what is newer.
+#[test]
+fn failures_never_bring_back_old_versions() {
+    let mut resubmitted = 0;
+    for seed in 4000..4030 {
+        println!("seed {seed}");
+        // Every other time the drive is full, lines are small, and a freed one is erased at once.
+        let full = seed % 2 == 0;
+        let g = geometry(2, 8, 60, if full { 8 } else { 32 }, 2);
+        let mut c = FtlConfig::new(Placement::Host, if full { 16.0 } else { 50.0 });
+        c.max_request_sectors = 16;
+        let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(seed)).unwrap();
+        let mut now = ctx(Some(ftl.sectors()));
+        let mut kept = None;
+        if full {
+            ftl.fill(&mut now.stamps).unwrap();
+            let mut fake = Fake::new(&ftl);
+            fake.keep_media(&ftl);
+            kept = fake.kept;
+        }
+        let sectors = ftl.sectors() as u32;
+        let mut w = World::new(ftl, now, Seed(seed).stream("model"));
+        w.fake.keep_media(&w.ftl);
+        if full {
+            w.fake.kept = kept;
+            w.model = (0..sectors).map(|l| (l, (1, false))).collect();
+            w.floor.fill(1);
+        } else {
+            w.fake.faults.program = 20_000_000;
+        }
+        for i in 0..1500 {
+            // The first sectors of the fill share a line.
+            let (tag, lpn) = (w.next_tag, w.rng.below(if full { 130 } else { 12 }) as u32);
+            w.next_tag += 1;
+            w.open.push(tag);
+            if w.rng.below(if full { 30 } else { 6 }) == 0 {
+                let newest = |l: u32| w.ctx.stamps.newest(Lpn(l));
+                let stamps = (0..w.ftl.sectors() as u32).map(newest).collect();
+                w.flushes.push(Flush { tag, stamps });
+                w.ftl.flush(&mut w.ctx, tag);
+            } else {
+                w.model.entry(lpn).or_default().0 += 1;
+                w.ftl.write(&mut w.ctx, tag, Lpn(lpn), 1, false, Source::Host);
+            }
+            w.after();
+            for _ in 0..w.rng.below(3) {
+                w.step();
+            }
+            if w.refused > 0 {
+                break;
+            }
+            if i % 5 == 0 {
+                w.pull_the_plug(&g, &c, seed);
+            }
+        }
+        resubmitted += w.ftl.counters().resubmitted_sectors;
+        w.settle();
+        w.ftl.check_invariants().unwrap();
+    }
+    assert!(resubmitted > 200, "{resubmitted}");
 }

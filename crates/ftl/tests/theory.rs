@@ -174,6 +174,48 @@ fn time_changes_nothing_in_write_amplification() {
     assert!((wa / theory - 1.0).abs() < 0.03);
 }
 
+/// With pblk's own thresholds the free lines settle where users and the collector are in balance;
+/// ageing must leave a drive where time then keeps it.
+#[test]
+fn an_aged_drive_is_in_the_steady_state_of_time() {
+    let g = drive(1100);
+    let c = FtlConfig::new(Placement::Device, 20.0);
+    let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(5)).unwrap();
+    let sectors = ftl.sectors();
+    let mut rng = Seed(9).stream("lpn");
+    let mut ctx = ctx(None);
+    ftl.fill(&mut ctx.stamps).unwrap();
+    let mut next = |lpns: &mut [u32]| lpns.iter_mut().for_each(|l| *l = rng.below(sectors) as u32);
+    let limits = WindowLimits { window: 0.25, least: 3.0, ..WindowLimits::default() };
+    let aged = ftl.steady_within(&mut ctx.stamps, &mut next, limits).unwrap();
+    let wa_aged = aged.write_amplification(3);
+    let free_aged = ftl.free_lines();
+    ftl.start(&mut ctx);
+    let mut fake = Fake::new(&ftl);
+    let mut order = Seed(12).stream("order");
+    for window in 0..3 {
+        let from = *ftl.counters();
+        for tag in 0..sectors as u32 / 2 {
+            let lpn = Lpn(rng.below(sectors) as u32);
+            ftl.write(&mut ctx, tag, lpn, 1, false, Source::Host);
+            fake.drain_fast(&mut ftl);
+            while !fake.done.contains_key(&tag) {
+                assert!(fake.step(&mut ftl, &mut ctx, &mut order), "stuck");
+                fake.drain_fast(&mut ftl);
+            }
+            fake.done.remove(&tag);
+        }
+        let now = ftl.counters();
+        let user = (now.user_sectors - from.user_sectors) as f64;
+        let wa = 1.0 + (now.gc_sectors - from.gc_sectors) as f64 / user;
+        println!(
+            "window {window}: WA {wa:.3}, aged {wa_aged:.3}; free {:?}, aged {free_aged:?}",
+            ftl.free_lines()
+        );
+        assert!((wa / wa_aged - 1.0).abs() < 0.05);
+    }
+}
+
 #[test]
 fn forms_agree_with_published_points() {
     // Lambert W form of the same equation: X = -W(-alpha e^-alpha) / alpha.

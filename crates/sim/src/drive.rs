@@ -77,11 +77,24 @@ impl Drive {
         Ok(())
     }
 
-    pub fn save(&self, _w: &mut dyn std::io::Write) -> std::io::Result<()> {
-        Err(std::io::Error::other("saving"))
+    /// Writes the drive's state, to start from again.
+    pub fn save(&self, w: &mut dyn std::io::Write) -> std::io::Result<()> {
+        self.ftl.save(w)
     }
-    pub fn load(&mut self, _c: &SystemConfig, _r: &mut dyn std::io::Read) -> Result<(), String> {
-        Err("loading".into())
+
+    /// Takes up a saved state. It must be of the same geometry.
+    pub fn load(
+        &mut self,
+        config: &SystemConfig,
+        r: &mut dyn std::io::Read,
+    ) -> Result<(), String> {
+        self.ftl = Ftl::load(&self.nand.geometry, &config.ftl, r)?;
+        if self.stamps.is_on() {
+            self.stamps = Stamps::new(self.ftl.sectors());
+            self.ftl.adopt_stamps(&mut self.stamps);
+        }
+        self.settle();
+        Ok(())
     }
 
     /// Gives the flash the state that ageing left it in.

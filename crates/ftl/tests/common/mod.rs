@@ -91,18 +91,19 @@ impl Fake {
             kept: None,
         }
     }
-    /// Keeps what flash holds, from a fresh or recovered drive on.
+    /// Keeps what flash holds from now on; nothing is in flight.
     pub fn keep_media(&mut self, ftl: &Ftl) {
-        let n = self.g.sectors() as usize;
+        let g = self.g;
+        let n = g.sectors() as usize;
         let oob: Vec<_> = (0..n as u32).map(|p| ftl.oob(Ppa(p))).collect();
-        let units = n / self.g.sectors_per_unit as usize;
-        self.kept = Some(Kept {
-            pending: oob.clone(),
-            oob,
-            units: vec![false; units],
-            smeta: vec![None; self.g.lines as usize],
-            erases: ftl.media_state().map(|b| b.erases).collect(),
-        });
+        let mut units = vec![false; n / g.sectors_per_unit as usize];
+        let mut smeta = vec![None; g.lines as usize];
+        for b in ftl.media_state().filter(|b| b.programmed > 0) {
+            (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0 as usize] = true);
+            smeta[b.line as usize] = Some(ftl.line_smeta(b.line));
+        }
+        let erases = ftl.media_state().map(|b| b.erases).collect();
+        self.kept = Some(Kept { pending: oob.clone(), oob, units, smeta, erases });
     }
     /// The media as they are this moment: operations in flight are lost.
     pub fn lines(&self, ftl: &Ftl) -> Vec<LineMedia> {

@@ -1,0 +1,145 @@
+//! The whole machine: simulated I/Os per second of wall time, and what preparing a drive takes.
+
+use std::time::Instant;
+use wordline_base::Seed;
+use wordline_check::{Case, system};
+use wordline_fio::{NoEnv, ParseOptions, parse_file};
+use wordline_sim::{Drive, Options, World, WriteSampler, setup};
+
+struct Bench {
+    name: &'static str,
+    case: Case<'static>,
+    /// I/Os a second that the project asks of itself on one core of a shared machine.
+    wanted: f64,
+}
+
+const READS: &str = "[r]\nrw=randread\nbs=4k\niodepth=32\nnorandommap\nnumber_ios=N\n";
+const WRITES: &str = "[w]\nrw=randwrite\nbs=4k\niodepth=32\nnorandommap\nnumber_ios=N\n";
+
+fn open_channel(job: &'static str) -> Case<'static> {
+    // 275 GB of the drive's 2.29 TB; without its own cap the host is the limit.
+    Case::new("cnex-westlake", job).set("nand.blocks=128").set("limits.read_iops=0")
+}
+
+fn prepare(case: &Case, steady: bool) -> (Drive, f64, f64, Vec<f64>) {
+    let config = system(&case.config().expect("a bench's configuration is right"));
+    let mut drive = Drive::new(&config, Seed(1), true).expect("a bench's drive can be built");
+    let start = Instant::now();
+    drive.fill().expect("a fresh drive can be filled");
+    let fill = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    if steady {
+        let mut sampler = WriteSampler::new(None, drive.bytes(), Seed(1)).expect("uniform");
+        drive.steady(&mut sampler).expect("a full drive can be aged");
+    }
+    let windows = drive.ageing.clone();
+    (drive, fill, start.elapsed().as_secs_f64(), windows)
+}
+
+/// Runs a job on a prepared drive: I/Os, events, seconds, write amplification.
+fn run(case: &Case, drive: Drive, ios: u64) -> (u64, u64, f64, f64) {
+    let config = system(&case.config().expect("checked before"));
+    let job = case.job.replace("=N", &format!("={ios}"));
+    let plan = parse_file("bench.fio", &job, &ParseOptions::default(), &mut NoEnv)
+        .expect("a bench's job is right");
+    let bytes = drive.bytes();
+    let threads = setup::threads(&plan, &config.stack, bytes, Seed(1), &mut |_| {
+        Err("benches replay nothing".into())
+    })
+    .expect("a bench's job fits its drive");
+    let mut world =
+        World::new(&config, drive, threads, &Options::default()).expect("a bench's machine");
+    let start = Instant::now();
+    while world.step(1 << 20) {}
+    let seconds = start.elapsed().as_secs_f64();
+    let events = world.events();
+    let result = world.finish(Default::default());
+    assert_eq!(result.machine.integrity.wrong, 0);
+    (result.machine.served, events, seconds, result.machine.write_amplification.factor)
+}
+
+pub fn speed() {
+    println!("\nsimulated I/Os a second of wall time (integrity check on)");
+    println!(
+        "{:<44} {:>10} {:>8} {:>9} {:>6} {:>10}",
+        "", "I/Os/s", "ns/I/O", "events/IO", "WA", "wanted"
+    );
+    let benches = [
+        Bench { name: "4 KiB random reads, QD32, full stack, pblk", case: open_channel(READS), wanted: 1e6 },
+        Bench {
+            name: "4 KiB random reads, QD32, full stack, Z-SSD",
+            case: Case::new("z-ssd-800g", READS).set("nand.blocks=64"),
+            wanted: 1e6,
+        },
+        Bench {
+            name: "4 KiB random reads, QD32, no host, Z-SSD",
+            case: Case::new("z-ssd-800g", READS).stack("none").set("nand.blocks=64"),
+            wanted: 2e6,
+        },
+        Bench {
+            name: "4 KiB random reads, QD32, no host, no cache",
+            case: Case::new("z-ssd-800g", READS)
+                .stack("none")
+                .set("nand.blocks=64")
+                .set("cache=none"),
+            wanted: 2e6,
+        },
+    ];
+    for Bench { name, case, wanted } in benches {
+        let (drive, ..) = prepare(&case, false);
+        let (ios, events, seconds, _) = run(&case, drive, 3_000_000);
+        row(name, ios, events, seconds, 0.0, wanted);
+    }
+    let case = open_channel(WRITES).set("ftl.over_provisioning=20");
+    let (drive, ..) = prepare(&case, true);
+    let (ios, events, seconds, wa) = run(&case, drive, 1_500_000);
+    row("4 KiB random writes, QD32, pblk, steady GC", ios, events, seconds, wa, 4e5);
+}
+
+fn row(name: &str, ios: u64, events: u64, seconds: f64, wa: f64, wanted: f64) {
+    let n = ios as f64;
+    println!(
+        "{name:<44} {:>10.0} {:>8.0} {:>9.2} {:>6.2} {:>10.0}",
+        n / seconds,
+        seconds * 1e9 / n,
+        events as f64 / n,
+        wa,
+        wanted
+    );
+}
+
+/// Capacity: fill and age 2.29 TB, and the cost of an I/O there against 16 GB.
+pub fn scale() {
+    println!("\ncapacity");
+    println!(
+        "{:<24} {:>8} {:>10} {:>10} {:>6} {:>12} {:>12}",
+        "", "fill s", "age s", "windows", "WA", "ns per read", "bytes/sector"
+    );
+    for (name, blocks) in [("2.29 TB", None), ("17 GB", Some("nand.blocks=16"))] {
+        let mut case = Case::new("cnex-westlake", READS).set("limits.read_iops=0");
+        // Sixteen lines of 128 LUNs are too few for pblk at its usual over-provisioning.
+        case = blocks.iter().fold(case, |c, b| c.set(b).set("ftl.over_provisioning=45"));
+        let (drive, fill, age, windows) = prepare(&case, true);
+        let memory = drive.ftl.memory();
+        let per_sector = memory.mapping as f64 / drive.sectors() as f64;
+        let (ios, _, seconds, _) = run(&case, drive, 2_000_000);
+        println!(
+            "{name:<24} {fill:>8.1} {age:>10.1} {:>10} {:>6.2} {:>12.0} {per_sector:>12.2}",
+            windows.len(),
+            windows.last().copied().unwrap_or(0.0),
+            seconds * 1e9 / ios as f64
+        );
+    }
+}
+
+/// A fixed amount of each kind of work, for counting instructions.
+pub fn counted() {
+    let (drive, ..) = prepare(&small(READS), false);
+    run(&small(READS), drive, 200_000);
+    let (drive, ..) = prepare(&small(WRITES), false);
+    run(&small(WRITES), drive, 100_000);
+}
+
+fn small(job: &'static str) -> Case<'static> {
+    Case::new("z-ssd-small", job)
+}
