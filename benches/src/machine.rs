@@ -65,7 +65,11 @@ pub fn speed() {
         "", "I/Os/s", "ns/I/O", "events/IO", "WA", "wanted"
     );
     let benches = [
-        Bench { name: "4 KiB random reads, QD32, full stack, pblk", case: open_channel(READS), wanted: 1e6 },
+        Bench {
+            name: "4 KiB random reads, QD32, full stack, pblk",
+            case: open_channel(READS),
+            wanted: 1e6,
+        },
         Bench {
             name: "4 KiB random reads, QD32, full stack, Z-SSD",
             case: Case::new("z-ssd-800g", READS).set("nand.blocks=64"),

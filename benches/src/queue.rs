@@ -35,7 +35,9 @@ pub fn run() {
 
         let mut rng = Rng::from_seed(1);
         let mut heap = BinaryHeap::new();
-        let key = |t: u64, seq: u64, e: u64| Reverse(u128::from(t) << 68 | u128::from(seq) << 32 | u128::from(e));
+        let key = |t: u64, seq: u64, e: u64| {
+            Reverse(u128::from(t) << 68 | u128::from(seq) << 32 | u128::from(e))
+        };
         let mut seq = 0;
         for i in 0..pending {
             heap.push(key(delay(&mut rng), seq, u64::from(i)));

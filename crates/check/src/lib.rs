@@ -96,7 +96,8 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
     let threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |_| {
         Err("no replay in this test".into())
     })?;
-    let mut world = World::new(&system, drive, threads, &case.options).map_err(|e| e.to_string())?;
+    let mut world =
+        World::new(&system, drive, threads, &case.options).map_err(|e| e.to_string())?;
     while world.step(1 << 20) {}
     let events = world.digest().unwrap_or(0);
     Ok(Outcome { result: world.finish(Default::default()), events })

@@ -1,21 +1,68 @@
-//! The command line. Options of a job that fio knows (`--rw=randread`, `--bs=4k`, …) go to the fio
-//! parser as they are; everything declared here is wordline's own.
+//! The command line: everything declared here is wordline's own. Options of fio's jobs
+//! (`--rw=randread`, `--bs=4k`, ...) are taken out before, by [`crate::words`].
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use wordline_trace::Format as TraceFormat;
+
+const ABOUT: &str = "\
+An NVMe storage stack from application to NAND, simulated deterministically
+
+Takes fio jobs or block traces, runs them on a modelled host, drive and FTL in virtual time, and
+reports what fio would, and where every microsecond went. No device is touched.";
+
+const EXAMPLES: &str = "\
+Examples:
+  wordline run --name=a --rw=randread --bs=4k --iodepth=32 --runtime=10s --time_based
+  wordline run job.fio --device cnex-small --precondition steady --slowest 3
+  wordline run job.fio --output-format json+ --output out.json --timeline out.trace.json
+  wordline replay trace.csv.gz --format msr --device intel-750-400g --closed-loop 16
+  wordline device check z-ssd-800g --set nand.t_read=5us
+
+Exit status:
+  0  the run reached its end, or --limit
+  1  it failed or was interrupted (Ctrl-C), or its result could not be written
+  2  unusable input: arguments, jobs, profiles, traces
+  130  ended at once by a second Ctrl-C, without a report";
+
+const RUN_HELP: &str = "\
+Jobs are fio's own: a job file, options on the command line (--name=a --rw=randread --bs 4k ...), or
+both; job options before the first --name, or without any, are defaults for what follows. A job
+addresses the whole drive unless it sets offset and size, runs on the stack's engine unless it names
+an ioengine, and ends as it would in fio: after size bytes (of the whole drive by default!),
+number_ios or runtime.
+
+The result goes to standard output or --output; notes and progress go to standard error. The same
+command gives the same bytes, on every machine.
+
+Examples:
+  wordline run job.fio --device cnex-westlake --ftl pblk --stack linux-libaio --seed 1
+  wordline run --name=a --rw randread --iodepth 32 --number_ios 100k --device z-ssd-small
+  wordline run job.fio --section readers --set ftl.victim=cost-benefit --precondition steady
+  wordline run job.fio --showcmd
+
+See also: wordline device list, wordline device check NAME";
+
+const REPLAY_HELP: &str = "\
+Requests are issued at their times in the trace, --time-scale times these, or as fast as
+--closed-loop allows. The trace is read as it is replayed, and may be larger than memory.
+
+Examples:
+  wordline replay web.csv.gz --device intel-750-400g
+  wordline replay tpcc.trace --format mqsim --device intel-750-400g --time-scale 0.5
+  wordline replay sda.blktrace.0 sda.blktrace.1 --wrap --closed-loop 32";
+
+fn format_help() -> String {
+    let mut text = String::from("Format of the trace; gzip and zstd are unpacked\n");
+    text += "\n  auto      told from the first bytes";
+    for format in TraceFormat::ALL {
+        text += &format!("\n  {:9} {}", format.name(), format.description());
+    }
+    text
+}
 
 #[derive(Parser)]
-#[command(
-    name = "wordline",
-    version,
-    about = "An NVMe storage stack from application to NAND, simulated deterministically",
-    after_help = "Examples:\n  \
-        wordline run job.fio --device cnex-westlake --precondition steady\n  \
-        wordline run --name=a --rw=randread --bs=4k --iodepth=32 --runtime=10s --time_based\n  \
-        wordline replay trace.csv.gz --format msr --device intel-750-400g --closed-loop 16\n  \
-        wordline device check my.toml\n\n\
-        Exit status: 0 success, 1 a run that failed or was interrupted, 2 unusable input."
-)]
+#[command(name = "wordline", bin_name = "wordline", version, about = ABOUT, after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -24,14 +71,11 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run fio jobs on a modelled drive and report in fio's formats
-    #[command(
-        after_help = "Job options are fio's own, in a job file or on the command line \
-            (--name=a --rw=randread ...). Each job addresses the whole drive unless it sets offset \
-            and size.\n\nResults go to standard output (or --output), everything else to standard \
-            error."
-    )]
+    #[command(args_override_self = true, after_help = RUN_HELP, override_usage = "wordline run [JOBFILE]... [OPTIONS] \
+        [--name=JOB --fio-option=value ...]...")]
     Run(RunArgs),
     /// Replay a block trace on a modelled drive
+    #[command(args_override_self = true, after_help = REPLAY_HELP)]
     Replay(ReplayArgs),
     /// List, show and check device profiles
     Device {
@@ -45,22 +89,34 @@ pub enum DeviceCommand {
     /// All profiles that come with the program: devices, FTLs, stacks, testbeds
     List,
     /// A profile as written, with the source of every constant
-    Show { name: String },
+    Show {
+        /// A name from the list; kind/name where two kinds have it, as in testbed/none
+        name: String,
+    },
     /// Check a profile and explain what follows from it: capacity, peak rates and their bottlenecks
     Check {
         /// A file, or the name of a profile
         profile: String,
         #[command(flatten)]
-        machine: MachineArgs,
+        parts: PartArgs,
     },
 }
 
 /// The system under test.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "System under test")]
 pub struct MachineArgs {
-    /// Device profile: a name from `device list`, or a TOML file
+    /// Device profile: a name from `wordline device list`, or a TOML file
     #[arg(long, default_value = "cnex-westlake", value_name = "NAME|FILE")]
     pub device: String,
+    #[command(flatten)]
+    pub parts: PartArgs,
+}
+
+/// What a device is combined with.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "System under test")]
+pub struct PartArgs {
     /// Flash translation layer
     #[arg(long, default_value = "pblk", value_name = "NAME|FILE")]
     pub ftl: String,
@@ -70,7 +126,7 @@ pub struct MachineArgs {
     /// Cost profile of the host; the stack's own by default
     #[arg(long, value_name = "NAME|FILE")]
     pub testbed: Option<String>,
-    /// Override a configuration value, for example --set nand.t_read=3us (repeatable)
+    /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub overrides: Vec<String>,
 }
@@ -110,31 +166,43 @@ pub struct CommonArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
     /// State of the drive before the run; takes no simulated time
-    #[arg(long, value_enum, default_value = "none")]
+    #[arg(long, value_enum, default_value = "none", help_heading = "State of the drive")]
     pub precondition: Precondition,
     /// Seed of every random stream of the machine
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Keep the drive's state after preconditioning in a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "State of the drive")]
     pub save_state: Option<PathBuf>,
     /// Start from a state kept with --save-state instead of preconditioning
-    #[arg(long, value_name = "FILE", conflicts_with = "precondition")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "precondition",
+        help_heading = "State of the drive"
+    )]
     pub load_state: Option<PathBuf>,
     /// Formats of the result, comma separated
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "normal")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "FORMAT,...",
+        default_value = "normal",
+        help_heading = "Results"
+    )]
     pub output_format: Vec<Format>,
-    /// Write the result to a file
-    #[arg(long, short, value_name = "FILE")]
+    /// Write the result to a file, which appears when it is complete
+    #[arg(long, short, value_name = "FILE", help_heading = "Results")]
     pub output: Option<PathBuf>,
-    /// Tell the lives of the N slowest I/Os, step by step
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Tell the lives of the N slowest I/Os, step by step: what each waited for, and how long
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Results")]
     pub slowest: usize,
     /// Write a Chrome trace of queues, channels, LUNs and cores (opens in Perfetto)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub timeline: Option<PathBuf>,
     /// Slices kept for --timeline; later ones are counted and dropped
-    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 2_000_000, help_heading = "Results")]
     pub timeline_limit: usize,
     /// Leave out the check that every read returns the newest write (saves 8 bytes a sector)
     #[arg(long)]
@@ -145,17 +213,17 @@ pub struct CommonArgs {
     /// Stop after this much simulated time, whatever the jobs say (for example 5s)
     #[arg(long, value_name = "TIME")]
     pub limit: Option<String>,
-    /// Add the run's wall-clock time and speed to the result (not repeatable)
-    #[arg(long)]
+    /// Say on standard error how long the run took, also where that is no terminal
+    #[arg(long, help_heading = "Results")]
     pub wall_clock: bool,
-    /// No progress bar and no remarks on standard error
-    #[arg(long, short)]
+    /// No progress and no notes on standard error
+    #[arg(long, short, help_heading = "Results")]
     pub quiet: bool,
 }
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
-    /// fio job files
+    /// fio job files; - is standard input
     #[arg(value_name = "JOBFILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -163,89 +231,40 @@ pub struct RunArgs {
     /// Run only these sections of the job files (repeatable)
     #[arg(long, value_name = "NAME")]
     pub section: Vec<String>,
-    /// Print the jobs as fio command lines and exit
+    /// Check the jobs and print them as one command line that gives the same result
     #[arg(long)]
     pub showcmd: bool,
     /// Refuse fio options that have no meaning here instead of naming them in a note
     #[arg(long)]
     pub strict: bool,
-    /// fio job options, as --name=value; filled from the raw arguments
+    /// fio's job options in their order, as written
     #[arg(skip)]
     pub fio: Vec<String>,
+    /// wordline's own options in their order, as written
+    #[arg(skip)]
+    pub own: Vec<String>,
 }
 
 #[derive(Args, Clone)]
 pub struct ReplayArgs {
-    /// Trace files (several only for the per-processor files of one blktrace)
+    /// A trace, or the per-processor files of one blktrace; - is standard input
     #[arg(value_name = "TRACE", required = true)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub common: CommonArgs,
-    /// auto, iolog, blktrace, blkparse, msr, alibaba, tencent, systor17, spc, mqsim, …
-    #[arg(long, default_value = "auto")]
+    /// Format of the trace: --help lists them
+    #[arg(long, default_value = "auto", value_name = "NAME", long_help = format_help())]
     pub format: String,
     /// Multiply the trace's times: 0.5 replays twice as fast
     #[arg(long, value_name = "FACTOR", conflicts_with = "closed_loop")]
     pub time_scale: Option<String>,
     /// Ignore the trace's times and keep N requests in flight
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub closed_loop: Option<u32>,
-    /// Only this volume of a trace of several
+    /// Only this volume of a trace of several: a number, or a name where the trace has names
     #[arg(long, value_name = "ID")]
-    pub volume: Option<u32>,
+    pub volume: Option<String>,
     /// Take addresses beyond the drive modulo its size instead of refusing them
     #[arg(long)]
     pub wrap: bool,
-}
-
-/// Separates fio's options from ours. Ours are those clap knows for `run`; anything else that
-/// starts with `--` belongs to fio, in its order.
-pub fn parse(raw: Vec<String>) -> Cli {
-    if raw.get(1).map(String::as_str) != Some("run") {
-        return Cli::parse_from(raw);
-    }
-    let command = Cli::command();
-    let run = command.find_subcommand("run").expect("run is a subcommand");
-    let takes_value = |long: &str| {
-        run.get_arguments()
-            .find(|a| a.get_long() == Some(long))
-            .map(|a| a.get_action().takes_values())
-    };
-    let (mut ours, mut fio) = (raw[..2].to_vec(), Vec::new());
-    let mut rest = raw[2..].iter().peekable();
-    while let Some(arg) = rest.next() {
-        let Some(body) = arg.strip_prefix("--").filter(|b| !b.is_empty()) else {
-            ours.push(arg.clone());
-            if arg == "-o" {
-                ours.extend(rest.next().cloned());
-            }
-            continue;
-        };
-        let long = body.split('=').next().unwrap_or(body);
-        match takes_value(long) {
-            Some(value) => {
-                ours.push(arg.clone());
-                if value && !body.contains('=') {
-                    ours.extend(rest.next().cloned());
-                }
-            }
-            None if matches!(long, "help" | "version") => ours.push(arg.clone()),
-            None => {
-                fio.push(arg.clone());
-                // fio takes `--rw randread` as well as `--rw=randread`.
-                if !body.contains('=')
-                    && let Some(value) = rest.next_if(|next| !next.starts_with('-'))
-                {
-                    // A bare word may be the value of this option or a job file: fio's getopt
-                    // takes it as the value exactly when the option requires one.
-                    fio.push(value.clone());
-                }
-            }
-        }
-    }
-    let mut cli = Cli::parse_from(ours);
-    if let Command::Run(run) = &mut cli.command {
-        run.fio = fio;
-    }
-    cli
 }

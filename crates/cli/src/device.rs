@@ -1,7 +1,9 @@
 //! `wordline device`: what profiles there are and what follows from one.
 
 use crate::args::DeviceCommand;
-use crate::{Failure, load, output};
+use crate::load::Loaded;
+use crate::{Failure, output};
+use wordline_sim::Drive;
 
 pub fn device(command: DeviceCommand) -> Result<(), Failure> {
     match command {
@@ -9,13 +11,11 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
         DeviceCommand::Show { name } => {
             output::print(wordline_profile::show(&name).map_err(Failure::usage)?)
         }
-        DeviceCommand::Check { profile, mut machine } => {
-            machine.device = profile;
-            let (config, places) = load::config(&machine)?;
+        DeviceCommand::Check { profile, parts } => {
+            let loaded = Loaded::combine(&profile, &parts)?;
             // What only the building of the machine can find out.
-            wordline_sim::Drive::new(&load::system(&config), Default::default(), false)
-                .map_err(|p| load::misfit(&places, &p))?;
-            output::print(&wordline_profile::explain(&config))
+            Drive::new(&loaded.system, Default::default(), false).map_err(|p| loaded.misfit(&p))?;
+            output::print(&wordline_profile::explain(&loaded.config))
         }
     }
 }

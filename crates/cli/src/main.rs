@@ -3,17 +3,27 @@
 
 mod args;
 mod device;
+mod files;
+mod finish;
 mod load;
 mod output;
+mod prepare;
+mod progress;
+mod replay;
 mod run;
+mod showcmd;
+mod signals;
+mod words;
 
 use args::Command;
+use std::io::Write;
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: wordline_huge::HugePages = wordline_huge::HugePages;
 
 /// Why the program ends without success.
+#[derive(Debug)]
 pub enum Failure {
     /// Unusable input: exit status 2.
     Usage(String),
@@ -28,23 +38,40 @@ impl Failure {
     pub fn run(message: impl ToString) -> Failure {
         Failure::Run(message.to_string())
     }
+    pub fn into_message(self) -> String {
+        match self {
+            Failure::Usage(message) | Failure::Run(message) => message,
+        }
+    }
+}
+
+/// A line on standard error. That nobody can read it is no reason to fail.
+pub fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn command() -> Result<(), Failure> {
+    let arguments = std::env::args_os().map(|argument| {
+        argument.into_string().map_err(|a| {
+            Failure::usage(format!("argument {a:?} is not UTF-8: rename the file it names"))
+        })
+    });
+    match words::parse(arguments.collect::<Result<_, _>>()?)?.command {
+        Command::Run(args) => run::run(args),
+        Command::Replay(args) => replay::replay(args),
+        Command::Device { command } => device::device(command),
+    }
 }
 
 fn main() -> ExitCode {
-    let result = match args::parse(std::env::args().collect()).command {
-        Command::Run(args) => run::run(args),
-        Command::Replay(args) => run::replay(args),
-        Command::Device { command } => device::device(command),
+    let result = std::panic::catch_unwind(command).unwrap_or_else(|_| {
+        Err(Failure::run("this is a defect of wordline: please report it with the command line"))
+    });
+    let (status, message) = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => (2, message),
+        Err(Failure::Run(message)) => (1, message),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(message)) => {
-            eprintln!("wordline: {message}");
-            ExitCode::from(2)
-        }
-        Err(Failure::Run(message)) => {
-            eprintln!("wordline: {message}");
-            ExitCode::from(1)
-        }
-    }
+    remark(&format!("wordline: {message}"));
+    ExitCode::from(status)
 }

@@ -1,8 +1,7 @@
 //! Results to standard output and files.
 
 use crate::args::{CommonArgs, Format};
-use crate::load::write_file;
-use crate::Failure;
+use crate::{Failure, files, remark};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use wordline_report as report;
@@ -13,16 +12,19 @@ pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
         ErrorKind::BrokenPipe => {
-            Failure::run("standard output was closed before all was written; use --output FILE")
+            Failure::run("standard output was closed before all was written: use --output FILE")
         }
-        _ => Failure::run(format!("cannot write to standard output: {e}")),
+        _ => Failure::run(format!("cannot write to standard output: {}", files::explain(&e))),
     })
 }
 
 /// The result in every format asked for, one after the other, as fio does.
 fn text(result: &RunResult, args: &CommonArgs) -> String {
     let mut text = String::new();
-    for format in &args.output_format {
+    for (i, format) in args.output_format.iter().enumerate() {
+        if args.output_format[..i].contains(format) {
+            continue;
+        }
         match format {
             Format::Normal => {
                 text += &report::fio_normal(result);
@@ -44,24 +46,37 @@ fn text(result: &RunResult, args: &CommonArgs) -> String {
     text
 }
 
-pub fn write(result: &mut RunResult, args: &CommonArgs) -> Result<(), Failure> {
+/// Writes all there is to write, and whatever fails leaves the rest alone; standard output comes
+/// last, because it may be closed.
+pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
     let text = text(result, args);
-    match &args.output {
-        Some(path) => write_file(path, |w| w.write_all(text.as_bytes()))?,
-        None => print(&text)?,
-    }
-    // The lives of the slowest are text: beside another format they go to standard error.
-    if args.slowest > 0 && !args.output_format.contains(&Format::Normal) {
-        eprint!("{}", report::slowest_text(result, args.slowest));
+    let mut failures = Vec::new();
+    let mut check = |written: Result<(), Failure>| {
+        failures.extend(written.err().map(Failure::into_message));
+    };
+    for log in result.threads.iter().flat_map(|thread| &thread.logs) {
+        let path = PathBuf::from(report::log_file_name(log));
+        check(files::write(&path, |w| report::write_log(log, w)));
     }
     if let Some(path) = &args.timeline {
-        write_file(path, |w| report::timeline_json(result, w))?;
+        check(files::write(path, |w| report::timeline_json(result, w)));
     }
-    for thread in &result.threads {
-        for log in &thread.logs {
-            let path = PathBuf::from(report::log_file_name(log));
-            write_file(&path, |w| report::write_log(log, w))?;
-        }
+    match &args.output {
+        Some(path) => check(files::write(path, |w| w.write_all(text.as_bytes()))),
+        None => check(print(&text)),
     }
-    Ok(())
+    remarks(result, args);
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\nwordline: "))) }
+}
+
+/// What is read by people and has no place in the formats asked for.
+fn remarks(result: &RunResult, args: &CommonArgs) {
+    let in_text = args.output_format.contains(&Format::Normal);
+    if !in_text && args.slowest > 0 {
+        remark(report::slowest_text(result, args.slowest).trim_end());
+    }
+    // With --output the text is not before the reader's eyes.
+    if !args.quiet && (!in_text || args.output.is_some()) {
+        result.notes.iter().for_each(|note| remark(&format!("note: {note}")));
+    }
 }

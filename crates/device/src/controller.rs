@@ -465,8 +465,8 @@ impl Controller {
         let command = &mut self.commands[cmd];
         // The limits count what users read: a host FTL's own reads are its affair (RAIL reads at
         // 350 kIOPS beside garbage collection and reconstruction, under a cap of 380).
-        let own = command.sqe.opcode == Opcode::VectorRead
-            && command.sqe.class != Class::UserRead as u8;
+        let own =
+            command.sqe.opcode == Opcode::VectorRead && command.sqe.class != Class::UserRead as u8;
         if command.status == Status::Success && !own {
             let admitted = self.read_cap.admit(ctx.now, command.sqe.bytes);
             if admitted > ctx.now {
@@ -653,6 +653,7 @@ impl Controller {
             link_to_device_busy_ns: to_device.0,
             link_to_host_busy_ns: to_host.0,
             firmware_busy_ns: firmware_busy.0,
+            firmware_core_busy_ns: self.firmware.busy_by_core(now).map(|s| s.0).collect(),
             channel_busy_ns: (0..self.geometry.channels)
                 .map(|channel| self.nand.channel_busy(channel, now).0)
                 .collect(),

@@ -76,11 +76,13 @@ impl Firmware {
 
     /// Time in use up to `now`, summed over the cores.
     pub fn busy(&self, now: Time) -> Span {
-        let one = |core: &Core| {
+        self.busy_by_core(now).sum()
+    }
+    pub fn busy_by_core(&self, now: Time) -> impl Iterator<Item = Span> + '_ {
+        self.cores.iter().map(move |core| {
             let idle_ahead = core.gap.1.since(core.gap.0.max(now));
             core.busy.saturating_sub(core.free_at.since(now).saturating_sub(idle_ahead))
-        };
-        self.cores.iter().map(one).sum()
+        })
     }
 }
 

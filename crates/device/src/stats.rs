@@ -104,6 +104,7 @@ pub struct DeviceStats {
     pub link_to_host_busy_ns: u64,
     /// Summed over the cores.
     pub firmware_busy_ns: u64,
+    pub firmware_core_busy_ns: Vec<u64>,
     pub channel_busy_ns: Vec<u64>,
     pub lun_busy_ns: Vec<u64>,
     /// Absent without a cache.

@@ -263,7 +263,7 @@ impl Pacer {
             RateProcess::Poisson => {
                 // Single precision, and a mean in whole microseconds, as in fio.
                 let u = self.poisson[d].fraction_above_zero() as f32;
-                let wait = ((1_000_000 / iops) as f32 * -u.ln()) as u64;
+                let wait = ((1_000_000 / iops) as f32 * -libm::logf(u)) as u64;
                 self.last_us[d] = self.last_us[d].saturating_add(wait);
                 self.last_us[d]
             }

@@ -203,7 +203,7 @@ impl Sum<'_> {
     fn power(&mut self) -> Result<f64, String> {
         let mut value = self.atom()?;
         while self.take(&['^']).is_some() {
-            value = value.powf(self.atom()?);
+            value = libm::pow(value, self.atom()?);
         }
         Ok(value)
     }

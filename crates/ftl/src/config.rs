@@ -301,8 +301,11 @@ impl Plan {
         }
         let worst =
             if c.over_provisioning > 0.0 { (100.0 / c.over_provisioning).ceil() } else { 1e9 };
+        // pblk's reserve is about a tenth of the room above it on a drive of a thousand lines. On
+        // one of few lines it would swallow the middle part, and users would get nothing until a
+        // whole line is free, then everything.
         let reserve =
-            c.gc_reserve_lines.map_or((worst as u64).min(high / 2).max(reserve_min), u64::from);
+            c.gc_reserve_lines.map_or((worst as u64).min(high / 10).max(reserve_min), u64::from);
         if reserve < reserve_min || reserve >= high {
             return Err((
                 "gc_reserve_lines",

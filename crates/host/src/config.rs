@@ -88,7 +88,7 @@ impl Default for DeadlineConfig {
     }
 }
 
-/// Processor time of each stage of an I/O on one testbed (hoststack.md section 2).
+/// Processor time of each stage of an I/O on one testbed (the testbed profiles name the source of each).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostCost {

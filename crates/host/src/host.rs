@@ -298,6 +298,9 @@ impl<S: Source, F: Translate> Host<S, F> {
         debug_assert!(self.threads[thread as usize].asleep == Asleep::Start);
         ctx.at(at, Kind::AppWake, thread);
     }
+    pub fn source_mut(&mut self, thread: u32) -> Option<&mut S> {
+        self.threads.get_mut(thread as usize).and_then(|t| t.source.as_mut())
+    }
     pub fn source(&self, thread: u32) -> Option<&S> {
         self.threads.get(thread as usize).and_then(|t| t.source.as_ref())
     }

@@ -175,8 +175,7 @@ mod tests {
 
     #[test]
     fn completions_carry_phase_and_status() {
-        let cqe =
-            Cqe { sq: 3, cid: 8, sq_head: 5, status: Status::UnrecoveredRead, phase: true };
+        let cqe = Cqe { sq: 3, cid: 8, sq_head: 5, status: Status::UnrecoveredRead, phase: true };
         let b = cqe.encode();
         assert_eq!(u16::from_le_bytes([b[14], b[15]]), 0x281 << 1 | 1);
         assert_eq!(u16::from_le_bytes([b[12], b[13]]), 8);

@@ -129,7 +129,7 @@ fn lane_rate(generation: u32) -> f64 {
 }
 
 /// WA of uniform random writes when lines are reclaimed in the order they were closed (Desnoyers,
-/// TOS 2014): a page survives a whole turn with probability u = exp(-(1 - u) alpha), alpha the
+/// SYSTOR 2012): a page survives a whole turn with probability u = exp(-(1 - u) alpha), alpha the
 /// physical over the logical capacity, and WA = 1 / (1 - u).
 pub fn fifo_write_amplification(alpha: f64) -> f64 {
     // The iteration from 0 climbs to the fixed point below 1; near alpha = 1 slowly.

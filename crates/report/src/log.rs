@@ -26,8 +26,11 @@ fn line(out: &mut String, log: &Log, line: &LogLine) {
     if log.with_offset {
         put!(out, ", {}", line.offset);
     }
-    // Without its option log_prio, fio says only whether the priority was high.
-    put!(out, ", {}\n", u8::from(line.prio >> CLASS_SHIFT == REAL_TIME));
+    if log.with_prio {
+        put!(out, ", 0x{:04x}\n", line.prio);
+    } else {
+        put!(out, ", {}\n", u8::from(line.prio >> CLASS_SHIFT == REAL_TIME));
+    }
 }
 
 /// Writes a log as fio would.

@@ -512,6 +512,7 @@ fn logs_as_fio_writes_them() {
                 kind,
                 number: 1,
                 with_offset: offset,
+                with_prio: false,
                 lines: Vec::new(),
             };
             let real = std::fs::read_to_string(dir.join(log_file_name(&log))).unwrap();

@@ -56,8 +56,8 @@ impl Drive {
         let nand = Nand::new(&config.nand, seed).map_err(|e| Problem::new("nand", e))?;
         let geometry = nand.geometry;
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
-        let ftl = Ftl::new(&geometry, &config.ftl, &mut bad, seed)
-            .map_err(|e| Problem::new("ftl", e))?;
+        let ftl =
+            Ftl::new(&geometry, &config.ftl, &mut bad, seed).map_err(|e| Problem::new("ftl", e))?;
         let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
         Ok(Drive { nand, ftl, stamps, ageing: Vec::new() })
     }
@@ -83,11 +83,7 @@ impl Drive {
     }
 
     /// Takes up a saved state. It must be of the same geometry.
-    pub fn load(
-        &mut self,
-        config: &SystemConfig,
-        r: &mut dyn std::io::Read,
-    ) -> Result<(), String> {
+    pub fn load(&mut self, config: &SystemConfig, r: &mut dyn std::io::Read) -> Result<(), String> {
         self.ftl = Ftl::load(&self.nand.geometry, &config.ftl, r)?;
         if self.stamps.is_on() {
             self.stamps = Stamps::new(self.ftl.sectors());

@@ -169,7 +169,8 @@ impl Source for JobSource {
                 ContinueOnError::Io | ContinueOnError::All => true,
             };
             if !goes_on {
-                self.fail(EIO);
+                // Which error it was, the statistics know.
+                self.ended = true;
             }
         }
         if self.paced {

@@ -119,6 +119,8 @@ pub struct Log {
     pub number: u32,
     /// Write the offset column (fio's log_offset).
     pub with_offset: bool,
+    /// Write the priority itself (fio's log_prio), not only whether it was high.
+    pub with_prio: bool,
     pub lines: Vec<LogLine>,
 }
 
@@ -179,6 +181,7 @@ pub struct Machine {
     pub channels: Vec<f64>,
     pub luns: Vec<f64>,
     pub link: LinkUse,
+    /// Share of the time each firmware core worked.
     pub firmware: Vec<f64>,
     pub cores: Vec<CoreUse>,
     pub cache: Option<CacheUse>,

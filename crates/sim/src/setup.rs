@@ -75,11 +75,7 @@ fn spec(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadS
 
 fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadPlan {
     let logs = &job.logs;
-    let named = [
-        (LogKind::Lat, &logs.lat),
-        (LogKind::Bw, &logs.bw),
-        (LogKind::Iops, &logs.iops),
-    ];
+    let named = [(LogKind::Lat, &logs.lat), (LogKind::Bw, &logs.bw), (LogKind::Iops, &logs.iops)];
     let mut files = Vec::new();
     for (kind, prefix) in named {
         let Some(prefix) = prefix else { continue };
@@ -145,7 +141,11 @@ fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> St
     }
     before.sort_unstable();
     before.dedup();
-    if before.is_empty() { Start::At(Time::ZERO + delay) } else { Start::After { threads: before, delay } }
+    if before.is_empty() {
+        Start::At(Time::ZERO + delay)
+    } else {
+        Start::After { threads: before, delay }
+    }
 }
 
 fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
@@ -200,6 +200,25 @@ pub fn threads(
     Ok(setups)
 }
 
+/// fio's words that are read but change nothing here, with the reason.
+const WITHOUT_EFFECT: [(&str, &str); 15] = [
+    ("serialize_overlap", "overlapping I/Os go to the drive together"),
+    ("io_submit_mode", "I/O is submitted inline"),
+    ("write_hint", "the drive has no use for lifetime hints"),
+    ("replay_scale", "addresses of a replay are taken as they are"),
+    ("replay_align", "addresses of a replay are taken as they are"),
+    ("replay_skip", "a replay issues everything"),
+    ("per_job_logs", "each thread writes its own log"),
+    ("stats", "every job is reported"),
+    ("significant_figures", "numbers are printed with fio's usual figures"),
+    ("unit_base", "rates are printed in bytes"),
+    ("hipri_percentage", "completions are by interrupt, polling is not modelled"),
+    ("sqthread_poll", "no kernel thread submits"),
+    ("write_hist_log", "the JSON+ output holds the histograms"),
+    ("log_hist_msec", "the JSON+ output holds the histograms"),
+    ("log_hist_coarseness", "the JSON+ output holds the histograms"),
+];
+
 /// What the user should know about a plan on this machine: words of fio that ask for something that
 /// is not modelled, each named once.
 pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String> {
@@ -219,14 +238,20 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
                 job::Engine::IoUring | job::Engine::PosixAio => {
                     say(format!("ioengine={engine} runs with libaio's path and costs"));
                 }
-                job::Engine::Psync | job::Engine::Sync | job::Engine::Vsync | job::Engine::Pvsync => {
+                job::Engine::Psync
+                | job::Engine::Sync
+                | job::Engine::Vsync
+                | job::Engine::Pvsync => {
                     say(format!("ioengine={engine} runs with pvsync2's path and costs"));
                 }
                 _ => {}
             }
         }
         if given(plan, job, "direct") && !job.direct {
-            say("direct=0: no page cache is modelled, every I/O goes to the drive as with direct=1".into());
+            say(
+                "direct=0: no page cache is modelled, every I/O goes to the drive as with direct=1"
+                    .into(),
+            );
         }
         if job.hipri {
             say("hipri: completions are by interrupt, polling is not modelled".into());
@@ -242,13 +267,18 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if let Some(wanted) = &job.ioscheduler
             && !ftl_on_host
         {
-            say(format!("ioscheduler={wanted}: the scheduler is the stack's: --set stack.scheduler={wanted}"));
+            say(format!(
+                "ioscheduler={wanted}: the scheduler is the stack's: --set stack.scheduler={wanted}"
+            ));
         }
-        if job.logs.hist.is_some() {
-            say("write_hist_log is not written; the JSON+ output holds the histograms".into());
+        for (option, why) in WITHOUT_EFFECT {
+            if given(plan, job, option) {
+                say(format!("{option} has no effect here: {why}"));
+            }
         }
         if job.steadystate.is_some() {
-            say("steadystate: runs go on to their own end; --precondition steady ages the drive".into());
+            say("steadystate: runs go on to their own end; --precondition steady ages the drive"
+                .into());
         }
     }
     notes

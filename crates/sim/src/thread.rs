@@ -61,7 +61,6 @@ enum OpenLog {
 pub struct ThreadStats {
     pub result: ThreadResult,
     ramp_end: Time,
-    measuring: bool,
     bw: [Sampler; 3],
     iops: [Sampler; 3],
     bw_interval: Span,
@@ -70,6 +69,7 @@ pub struct ThreadStats {
     log_average: Span,
     with_offset: bool,
     prio: u16,
+    with_prio: bool,
     disable: [bool; 4],
 }
 
@@ -113,7 +113,6 @@ impl ThreadStats {
                 served: 0,
             },
             ramp_end: Time::ZERO,
-            measuring: false,
             bw: Default::default(),
             iops: Default::default(),
             bw_interval: plan.bw_interval,
@@ -121,7 +120,8 @@ impl ThreadStats {
             logs: plan.logs.iter().map(|(k, p)| (*k, p.clone(), open(*k))).collect(),
             log_average: plan.log_average,
             with_offset: plan.log_offset,
-            prio: if plan.log_prio { plan.prio } else { u16::from(plan.prio >> 13 == 1) },
+            prio: plan.prio,
+            with_prio: plan.log_prio,
             disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
         }
     }
@@ -138,6 +138,13 @@ impl ThreadStats {
                 samplers.iter_mut().for_each(|s| s.start(self.ramp_end));
             }
         }
+    }
+
+    /// Forgets what was measured so far: `latency_target` reports its last window alone.
+    pub fn restart(&mut self, now: Time) {
+        self.result.dirs = Default::default();
+        self.result.sync = Default::default();
+        self.start(now, Span::ZERO);
     }
 
     /// Whether an I/O finishing now is counted (the ramp is over).
@@ -158,7 +165,6 @@ impl ThreadStats {
         if s.completed < self.ramp_end {
             return;
         }
-        self.measuring = true;
         r.finished = r.finished.max(s.completed);
         let (slat, clat) = (s.submitted.since(s.issued).0, s.completed.since(s.submitted).0);
         if s.ddir.is_sync() {
@@ -246,6 +252,7 @@ impl ThreadStats {
                 kind,
                 number,
                 with_offset: self.with_offset,
+                with_prio: self.with_prio,
                 lines: match log {
                     OpenLog::Latency(log) => log.lines,
                     OpenLog::Rate { lines, .. } => lines,

@@ -2,7 +2,7 @@
 
 use crate::collect::{LayerSums, Slowest};
 use crate::drive::{Drive, Problem, SystemConfig};
-use crate::job::{EIO, JobSource};
+use crate::job::{EINVAL, EIO, JobSource};
 use crate::replay::TraceSource;
 use crate::result::*;
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
@@ -51,7 +51,10 @@ impl Source for AnySource {
 pub enum Start {
     At(Time),
     /// This long after the last of these threads ended (`stonewall`, `wait_for`).
-    After { threads: Vec<u32>, delay: Span },
+    After {
+        threads: Vec<u32>,
+        delay: Span,
+    },
 }
 
 /// What ends others when this thread ends (`exitall`).
@@ -98,6 +101,8 @@ pub struct World {
     ended: Vec<bool>,
     /// Threads that have not ended.
     running: usize,
+    lba_bytes: u64,
+    drive_bytes: u64,
     layers: [LayerSums; 3],
     slowest: Slowest,
     series: Vec<(u64, [u64; 4])>,
@@ -141,8 +146,8 @@ impl World {
         } else {
             (None, Some(ftl))
         };
-        let mut controller = Controller::new(&config.device, nand, in_device)
-            .map_err(|e| Problem::new("", e))?;
+        let mut controller =
+            Controller::new(&config.device, nand, in_device).map_err(|e| Problem::new("", e))?;
         controller.set_ftl_cost(&config.ftl.cost);
         let (mut specs, mut plans, mut starts, mut exits) = (vec![], vec![], vec![], vec![]);
         for mut setup in threads {
@@ -155,7 +160,7 @@ impl World {
             starts.push(setup.start);
             exits.push(setup.exit);
         }
-        let host = Host::new(&config.stack, specs, info, on_host)
+        let host = Host::new(&config.stack, specs, info.clone(), on_host)
             .map_err(|e| Problem::new("stack", e))?;
         for queue in host.queues() {
             controller
@@ -167,6 +172,8 @@ impl World {
             threads: stats.collect(),
             ended: vec![false; plans.len()],
             running: plans.len(),
+            lba_bytes: u64::from(info.lba_bytes),
+            drive_bytes: info.bytes,
             plans,
             starts,
             exits,
@@ -269,6 +276,7 @@ impl World {
 
     fn finished(&mut self, f: &Finished) {
         self.served += 1;
+        let error = if f.ok { 0 } else { self.error_of(f) };
         let stats = &mut self.threads[f.thread as usize];
         stats.add(&Sample {
             ddir: f.ddir,
@@ -277,8 +285,13 @@ impl World {
             issued: f.issued,
             submitted: f.submitted,
             completed: f.completed,
-            error: if f.ok { 0 } else { EIO },
+            error,
         });
+        if let Some(AnySource::Job(job)) = self.host.source_mut(f.thread)
+            && job.take_restart()
+        {
+            stats.restart(f.completed);
+        }
         let life = self.ctx.lives.get(f.io);
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
         if f.ok && stats.counts(f.completed) && !f.ddir.is_sync() {
@@ -286,6 +299,14 @@ impl World {
             self.slowest.offer(life);
         }
         self.ctx.lives.release(f.io);
+    }
+
+    /// What a failed I/O returned: the kernel refuses what the drive cannot address.
+    fn error_of(&self, f: &Finished) -> i32 {
+        let aligned = |n: u64| n.is_multiple_of(self.lba_bytes);
+        let end = f.offset.saturating_add(u64::from(f.len));
+        let fits = f.len > 0 && aligned(f.offset) && aligned(u64::from(f.len));
+        if fits && end <= self.drive_bytes { EIO } else { EINVAL }
     }
 
     /// A thread has issued its last I/O and reaped it.
@@ -454,8 +475,7 @@ impl World {
         let user = c.user_sectors - b.user_sectors;
         let gc = c.gc_sectors - b.gc_sectors;
         let padding = c.pad_sectors - b.pad_sectors;
-        let metadata =
-            c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors;
+        let metadata = c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors;
         let factor =
             if user == 0 { 0.0 } else { (user + gc + padding + metadata) as f64 / user as f64 };
         let mut reads_blocked: Vec<(String, u64)> = Class::ALL
@@ -565,7 +585,7 @@ impl World {
                 to_device: share(device.link_to_device_busy_ns),
                 to_host: share(device.link_to_host_busy_ns),
             },
-            firmware: vec![share(device.firmware_busy_ns)],
+            firmware: device.firmware_core_busy_ns.iter().map(|&ns| share(ns)).collect(),
             cores: host
                 .cores
                 .iter()

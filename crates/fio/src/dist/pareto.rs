@@ -19,7 +19,7 @@ impl Pareto {
         let mut rand = Taus88::new(u64::from(seed));
         let drawn = u64::from(rand.next_u32());
         let shift = center.map_or(drawn, |c| (count as f64 * c) as u64);
-        Pareto { count, power: h.ln() / (1.0 - h).ln(), shift, hashed: true, rand }
+        Pareto { count, power: libm::log(h) / libm::log(1.0 - h), shift, hashed: true, rand }
     }
 
     /// Ranks in order instead of scattered: how fio picks files.
@@ -30,7 +30,7 @@ impl Pareto {
 
     pub fn draw(&mut self) -> u64 {
         let uniform = f64::from(self.rand.next_u32()) / f64::from(u32::MAX);
-        let rank = ((self.count - 1) as f64 * uniform.powf(self.power)) as u64;
+        let rank = ((self.count - 1) as f64 * libm::pow(uniform, self.power)) as u64;
         let block = if self.hashed { scatter(rank) } else { rank };
         block.wrapping_add(self.shift) % self.count
     }

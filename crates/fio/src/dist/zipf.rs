@@ -19,7 +19,7 @@ impl ZetanCache {
         *self
             .sums
             .entry((ranks, theta.to_bits()))
-            .or_insert_with(|| (0..ranks).map(|i| (1.0 / (i + 1) as f64).powf(theta)).sum())
+            .or_insert_with(|| (0..ranks).map(|i| libm::pow(1.0 / (i + 1) as f64, theta)).sum())
     }
 }
 
@@ -50,14 +50,14 @@ impl Zipf {
         let drawn = u64::from(rand.next_u32());
         let shift = center.map_or(drawn, |c| (count as f64 * c) as u64);
         let zetan = cache.zetan(count.min(ZETA_RANKS_MAX), theta);
-        let half_theta = 0.5f64.powf(theta);
+        let half_theta = libm::pow(0.5, theta);
         let zeta2 = 1.0 + half_theta;
         Zipf {
             count,
             theta,
             zetan,
             alpha: 1.0 / (1.0 - theta),
-            eta: (1.0 - (2.0 / count as f64).powf(1.0 - theta)) / (1.0 - zeta2 / zetan),
+            eta: (1.0 - libm::pow(2.0 / count as f64, 1.0 - theta)) / (1.0 - zeta2 / zetan),
             half_theta,
             shift,
             hashed: true,
@@ -83,7 +83,7 @@ impl Zipf {
         } else if z < 1.0 + self.half_theta {
             1
         } else {
-            (self.count as f64 * (self.eta * uniform - self.eta + 1.0).powf(self.alpha)) as u64
+            (self.count as f64 * libm::pow(self.eta * uniform - self.eta + 1.0, self.alpha)) as u64
         };
         let block = if self.hashed { scatter(rank) } else { rank };
         block.wrapping_add(self.shift) % self.count

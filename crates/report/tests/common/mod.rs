@@ -155,6 +155,7 @@ impl Random {
             kind: kinds[self.below(5) as usize],
             number: 1,
             with_offset: self.odds(2),
+            with_prio: false,
             lines: (0..self.below(5))
                 .map(|_| LogLine {
                     at: Time(self.any()),

@@ -1,0 +1,200 @@
+//! Files: what is read is bounded, what is written appears under its name only when complete.
+
+use crate::Failure;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use wordline_trace::{OpenOptions, Reader};
+
+/// No job file or profile is longer.
+const TEXT_MAX: u64 = 16 << 20;
+/// Read ahead of a trace's parser.
+const TRACE_BUFFER: usize = 256 << 10;
+
+/// The file being written under a name that is not its own yet.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Read once, however often it is asked for.
+static STANDARD_INPUT: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+
+/// The text of a job file or profile; `-` is standard input. The message does not name the file.
+pub fn read_text(path: &str) -> Result<String, String> {
+    let read = |reader: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        let done = reader.take(TEXT_MAX + 1).read_to_end(&mut bytes);
+        done.map(|_| bytes).map_err(|e| explain(&e))
+    };
+    let bytes = match path {
+        "-" => STANDARD_INPUT.get_or_init(|| read(&mut std::io::stdin())).clone()?,
+        _ => read(&mut File::open(path).map_err(|e| explain(&e))?)?,
+    };
+    if bytes.len() as u64 > TEXT_MAX {
+        return Err(format!("it is longer than {} MiB: this is no such file", TEXT_MAX >> 20));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        format!("byte {} is not text: this is no such file", e.utf8_error().valid_up_to() + 1)
+    })
+}
+
+/// An error of the system, with what may help.
+pub fn explain(error: &std::io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::NotFound => ": check the path",
+        ErrorKind::IsADirectory => ": name a file in it",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            ": free space there or name another place"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ": change its permissions or name another place"
+        }
+        _ => "",
+    };
+    format!("{error}{remedy}")
+}
+
+/// How much of its traces a run has read.
+#[derive(Clone, Default)]
+pub struct Consumed {
+    bytes: Arc<AtomicU64>,
+    /// Length of the files, 0 if one has none (a pipe).
+    pub total: u64,
+}
+
+impl Consumed {
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+struct Counted<R> {
+    inner: R,
+    bytes: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+type Bytes = Box<dyn Read + Send>;
+
+fn open(path: &Path, consumed: &mut Consumed) -> Result<Bytes, Failure> {
+    let failed = |e: std::io::Error| {
+        Failure::usage(format!("cannot read the trace {}: {}", path.display(), explain(&e)))
+    };
+    let bytes = Arc::clone(&consumed.bytes);
+    if path == Path::new("-") {
+        return Ok(Box::new(Counted { inner: std::io::stdin(), bytes }));
+    }
+    let file = File::open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    if about.is_dir() {
+        return Err(failed(ErrorKind::IsADirectory.into()));
+    }
+    consumed.total += about.len();
+    Ok(Box::new(BufReader::with_capacity(TRACE_BUFFER, Counted { inner: file, bytes })))
+}
+
+/// Trace files opened for streaming: one, or the per-processor files of one blktrace.
+pub fn open_trace(
+    paths: &[PathBuf],
+    mut options: OpenOptions,
+) -> Result<(Reader, Consumed), Failure> {
+    let mut consumed = Consumed::default();
+    let reader = match paths {
+        [path] => {
+            options.name = path.display().to_string();
+            wordline_trace::open(open(path, &mut consumed)?, options)
+        }
+        paths => {
+            let mut inputs = Vec::with_capacity(paths.len());
+            for path in paths {
+                inputs.push((path.display().to_string(), open(path, &mut consumed)?));
+            }
+            wordline_trace::open_merged(inputs, options)
+        }
+    };
+    Ok((reader.map_err(Failure::usage)?, consumed))
+}
+
+/// A device or pipe (/dev/stdout, a FIFO) cannot be replaced by renaming: it is written to.
+fn is_special(path: &Path) -> bool {
+    path.exists() && !path.is_file()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Finds out before a long run that its result could not be written.
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| {
+        Failure::usage(format!("cannot write {}: {}", path.display(), explain(&e)))
+    };
+    if path.is_dir() {
+        return Err(failed(ErrorKind::IsADirectory.into()));
+    }
+    if is_special(path) {
+        return Ok(());
+    }
+    // Without a name: nothing is left whatever happens.
+    tempfile::tempfile_in(folder_of(&target(path))).map(drop).map_err(failed)
+}
+
+/// Where a symbolic link leads: the file there is replaced, not the link.
+fn target(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// Writes a file that appears under its name only when it is complete.
+pub fn write(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| {
+        let left = if is_special(path) { "" } else { "; nothing new was left there" };
+        Failure::run(format!("cannot write {}: {}{left}", path.display(), explain(&e)))
+    };
+    if is_special(path) {
+        let file = std::fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
+        let mut w = BufWriter::new(file);
+        return write(&mut w).and_then(|()| w.flush()).map_err(failed);
+    }
+    let path = target(path);
+    let file = tempfile::Builder::new()
+        .prefix(".wordline-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder_of(&path))
+        .map_err(failed)?;
+    set_unfinished(Some(file.path().to_path_buf()));
+    let result = (|| {
+        let mut w = BufWriter::with_capacity(1 << 20, file);
+        write(&mut w)?;
+        let file = w.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|e| e.error)?;
+        Ok(())
+    })();
+    set_unfinished(None);
+    result.map_err(failed)
+}
+
+fn set_unfinished(path: Option<PathBuf>) {
+    *UNFINISHED.lock().unwrap_or_else(|e| e.into_inner()) = path;
+}
+
+/// Removes what is being written, before the program ends in the middle of it.
+pub fn remove_unfinished() {
+    let unfinished = UNFINISHED.lock().unwrap_or_else(|e| e.into_inner()).take();
+    if let Some(path) = unfinished {
+        let _ = std::fs::remove_file(path);
+    }
+}

@@ -1,0 +1,94 @@
+//! A drive in the state a run is to find it in.
+
+use crate::args::{CommonArgs, Precondition};
+use crate::load::Loaded;
+use crate::progress::Activity;
+use crate::{Failure, files};
+use std::fs::File;
+use std::io::BufReader;
+use wordline_base::Seed;
+use wordline_nand::Geometry;
+use wordline_sim::{Drive, WriteSampler};
+
+/// Memory a sector takes: its entry of the map on a fresh drive, and beyond that the reverse map
+/// and valid bits once it is written, and its version stamp.
+const BYTES_MAPPED: u64 = 5;
+const BYTES_WRITTEN: u64 = 5;
+const BYTES_STAMP: u64 = 8;
+
+/// A drive fresh from the factory.
+pub fn fresh(loaded: &Loaded, args: &CommonArgs) -> Result<Drive, Failure> {
+    if let Ok(geometry) = Geometry::new(&loaded.system.nand) {
+        check_memory(geometry.sectors(), args)?;
+    }
+    Drive::new(&loaded.system, Seed(args.seed), !args.no_integrity).map_err(|p| loaded.misfit(&p))
+}
+
+/// Says that memory is short before the system ends the program for it.
+fn check_memory(sectors: u64, args: &CommonArgs) -> Result<(), Failure> {
+    let written = args.precondition != Precondition::None || args.load_state.is_some();
+    let stamp = if args.no_integrity { 0 } else { BYTES_STAMP };
+    let each = BYTES_MAPPED + if written { BYTES_WRITTEN + stamp } else { 0 };
+    let needed = sectors * each;
+    let Some(free) = available_memory().filter(|&free| needed > free) else { return Ok(()) };
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let without_check =
+        if written && stamp > 0 { ", --no-integrity to keep no versions of sectors" } else { "" };
+    Err(Failure::usage(format!(
+        "this drive's state takes {:.1} GiB of memory and {:.1} GiB are available: use a smaller \
+         drive (--set nand.blocks=N, or a profile named -small){without_check}",
+        gib(needed),
+        gib(free)
+    )))
+}
+
+/// What the system says is left, and no more than the group of processes may have.
+fn available_memory() -> Option<u64> {
+    let number = |path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let free = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10;
+    let of_group = number("/sys/fs/cgroup/memory.max")
+        .zip(number("/sys/fs/cgroup/memory.current"))
+        .map_or(u64::MAX, |(max, current)| max.saturating_sub(current));
+    Some(free.min(of_group))
+}
+
+/// Brings a fresh drive into the state asked for.
+pub fn age(
+    drive: &mut Drive,
+    loaded: &Loaded,
+    args: &CommonArgs,
+    mut sampler: Option<WriteSampler>,
+) -> Result<(), Failure> {
+    if let Some(path) = &args.load_state {
+        let failed =
+            |e: String| Failure::usage(format!("cannot load the state {}: {e}", path.display()));
+        let file = File::open(path).map_err(|e| failed(files::explain(&e)))?;
+        let mut reader = BufReader::with_capacity(1 << 20, file);
+        let _loading = Activity::begin(args, "loading the drive's state");
+        drive.load(&loaded.system, &mut reader).map_err(failed)?;
+    }
+    let size = format!("{:.1} GB", drive.bytes() as f64 / 1e9);
+    if args.precondition != Precondition::None {
+        let filling = Activity::begin(args, &format!("filling the drive, {size}"));
+        drive.fill().map_err(Failure::usage)?;
+        filling.done(&format!("filled the drive, {size}"));
+    }
+    if let (Precondition::Steady, Some(sampler)) = (args.precondition, &mut sampler) {
+        let whose = if sampler.is_own() { "with the job's writes" } else { "at random" };
+        let what = format!("overwriting it {whose} until write amplification is steady");
+        let ageing = Activity::begin(args, &what);
+        drive.steady(sampler).map_err(Failure::usage)?;
+        let last = drive.ageing.last().copied().unwrap_or(1.0);
+        let windows = drive.ageing.len();
+        ageing.done(&format!(
+            "overwrote it {whose}: write amplification steady at {last:.2} after {windows} windows"
+        ));
+    }
+    if let Some(path) = &args.save_state {
+        let _saving = Activity::begin(args, "saving the drive's state");
+        files::write(path, |w| drive.save(w))?;
+    }
+    Ok(())
+}

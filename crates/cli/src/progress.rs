@@ -1,0 +1,135 @@
+//! What a terminal shows while time passes. Nothing of it appears anywhere else.
+
+use crate::args::CommonArgs;
+use crate::files::Consumed;
+use crate::remark;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+use wordline_base::Span;
+use wordline_sim::World;
+
+/// Between two drawings.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Whether somebody is there to see progress.
+pub fn shown(args: &CommonArgs) -> bool {
+    !args.quiet && std::io::stderr().is_terminal()
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("a fixed template")
+}
+
+/// Something that takes a while and cannot say how far it is.
+pub struct Activity {
+    spinner: ProgressBar,
+    begun: Instant,
+}
+
+impl Activity {
+    pub fn begin(args: &CommonArgs, what: &str) -> Activity {
+        let begun = Instant::now();
+        if !shown(args) {
+            return Activity { spinner: ProgressBar::hidden(), begun };
+        }
+        let spinner = ProgressBar::new_spinner().with_style(style("{spinner} {msg} ({elapsed})"));
+        spinner.set_message(what.to_string());
+        spinner.enable_steady_tick(REDRAW);
+        Activity { spinner, begun }
+    }
+
+    /// Replaces the spinner by a line that stays.
+    pub fn done(self, what: &str) {
+        if self.spinner.is_hidden() {
+            return;
+        }
+        self.spinner.finish_and_clear();
+        remark(&format!("{what} ({:.1} s)", self.begun.elapsed().as_secs_f64()));
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        self.spinner.finish_and_clear();
+    }
+}
+
+/// By what a run's progress is known.
+pub enum Extent {
+    /// Jobs that say how long they run.
+    Time(Span),
+    /// Traces by their length.
+    Traces(Consumed),
+    Unknown,
+}
+
+/// The bar of a run.
+pub struct Progress {
+    bar: ProgressBar,
+    extent: Extent,
+    begun: Instant,
+    drawn: Instant,
+}
+
+impl Progress {
+    pub fn begin(args: &CommonArgs, extent: Extent) -> Progress {
+        let total = match &extent {
+            Extent::Time(span) => span.0 / 1_000,
+            Extent::Traces(consumed) => consumed.total,
+            Extent::Unknown => 0,
+        };
+        let bar = match (shown(args), total) {
+            (false, _) => ProgressBar::hidden(),
+            (true, 0) => ProgressBar::new_spinner().with_style(style("{spinner} {elapsed} {msg}")),
+            (true, total) => ProgressBar::new(total)
+                .with_style(style("{wide_bar} {percent:>3}% {msg}, {eta} to go")),
+        };
+        let now = Instant::now();
+        Progress { bar, extent, begun: now, drawn: now }
+    }
+
+    /// Draws, if it is time to.
+    pub fn draw(&mut self, world: &World) {
+        if self.bar.is_hidden() || self.drawn.elapsed() < REDRAW {
+            return;
+        }
+        self.drawn = Instant::now();
+        let now = Span(world.now().0);
+        let (of, served) = match &self.extent {
+            Extent::Time(end) => (format!(" of {:.3} s", seconds(*end)), world.served()),
+            _ => (" s".into(), world.served()),
+        };
+        let rate = served as f64 / self.begun.elapsed().as_secs_f64().max(1e-9);
+        self.bar.set_message(format!(
+            "{:.3}{of} simulated, {served} I/Os, {:.0} k/s",
+            seconds(now),
+            rate / 1e3
+        ));
+        match &self.extent {
+            Extent::Time(_) => self.bar.set_position(now.0 / 1_000),
+            Extent::Traces(consumed) => self.bar.set_position(consumed.bytes()),
+            Extent::Unknown => self.bar.tick(),
+        }
+    }
+
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// How fast it went: known only here, and never part of a result.
+    pub fn speed(&self, world: &World) -> String {
+        let wall = self.begun.elapsed().as_secs_f64();
+        let per_second = |n: u64| n as f64 / wall.max(1e-9);
+        format!(
+            "simulated {:.6} s in {wall:.2} s of wall time: {:.0} I/Os and {:.0} events a second",
+            seconds(Span(world.now().0)),
+            per_second(world.served()),
+            per_second(world.events()),
+        )
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.0 as f64 / 1e9
+}

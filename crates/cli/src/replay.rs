@@ -1,0 +1,106 @@
+//! `wordline replay`.
+
+use crate::args::ReplayArgs;
+use crate::finish::{Run, parse_limit};
+use crate::load::Loaded;
+use crate::progress::Extent;
+use crate::run::parse_with;
+use crate::{Failure, files, finish, prepare, signals};
+use wordline_base::{Seed, Span, Time};
+use wordline_fio::NoEnv;
+use wordline_host::Engine;
+use wordline_host::source::ThreadSpec;
+use wordline_sim::{
+    AnySource, ExitRule, Start, ThreadPlan, ThreadSetup, TraceSource, WriteSampler,
+};
+use wordline_trace::{Clock, Format, OpenOptions, Wrap};
+
+/// In flight at most in a replay by timestamps: an open loop in all but name.
+pub const DEPTH: u32 = 4096;
+/// Between two samples of bandwidth and IOPS, as fio has it.
+const SAMPLES: Span = Span::from_ms(500);
+
+pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
+    let format = Format::from_name(&args.format).map_err(Failure::usage)?;
+    let clock = match (&args.time_scale, args.closed_loop) {
+        (Some(factor), _) => Clock::scaled(factor).map_err(Failure::usage)?,
+        (None, Some(_)) => Clock::ClosedLoop,
+        (None, None) => Clock::Timestamps,
+    };
+    let loaded = Loaded::read(&args.common.machine)?;
+    let limit = parse_limit(&args.common)?;
+    signals::install();
+    let options = OpenOptions {
+        format,
+        volume: args.volume.clone(),
+        seed: args.common.seed,
+        ..OpenOptions::default()
+    };
+    let (reader, consumed) = files::open_trace(&args.files, options)?;
+    let mut drive = prepare::fresh(&loaded, &args.common)?;
+    let bytes = drive.bytes();
+    let wrap = if args.wrap { Wrap::Wrap } else { Wrap::Error };
+    let iodepth = args.closed_loop.unwrap_or(DEPTH);
+    let mut spec = ThreadSpec::new("replay", Engine::Libaio, iodepth);
+    spec.continue_on_error = true;
+    let mut notes = Vec::new();
+    if loaded.system.stack.engine != Engine::Libaio && loaded.system.stack.kernel {
+        notes.push("a replay keeps many requests in flight: it runs on libaio".to_string());
+    }
+    let setup = ThreadSetup {
+        plan: plan(iodepth)?,
+        spec,
+        source: AnySource::Trace(Box::new(TraceSource::new(reader, clock, wrap, bytes))),
+        start: Start::At(Time::ZERO),
+        exit: ExitRule::default(),
+    };
+    let threads = vec![setup];
+    finish::check_writable(&args.common, &threads)?;
+    let sampler = WriteSampler::new(None, bytes, Seed(args.common.seed)).map_err(Failure::usage)?;
+    prepare::age(&mut drive, &loaded, &args.common, Some(sampler))?;
+    let files: Vec<String> = args.files.iter().map(|p| p.display().to_string()).collect();
+    let run = Run {
+        args: &args.common,
+        loaded: &loaded,
+        workload: workload(&args, &files.join(" ")),
+        notes,
+        globals: Vec::new(),
+        extent: Extent::Traces(consumed),
+        limit,
+    };
+    run.finish(drive, threads)
+}
+
+/// The trace and everything that decides how it is replayed.
+fn workload(args: &ReplayArgs, files: &str) -> String {
+    let mut text = format!("replay {files}");
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            text += &format!(" --{name}={value}");
+        }
+    };
+    add("format", (args.format != "auto").then(|| args.format.clone()));
+    add("time-scale", args.time_scale.clone());
+    add("closed-loop", args.closed_loop.map(|n| n.to_string()));
+    add("volume", args.volume.clone());
+    if args.wrap {
+        text += " --wrap";
+    }
+    text
+}
+
+/// fio's defaults for everything a report needs.
+fn plan(iodepth: u32) -> Result<ThreadPlan, Failure> {
+    let words = ["--name=replay".to_string()];
+    let plan = parse_with(&words, &[], "libaio", false, &[], &mut NoEnv)?;
+    Ok(ThreadPlan {
+        name: "replay".into(),
+        ioengine: "libaio".into(),
+        iodepth,
+        clat_percentiles: true,
+        percentile_list: plan.jobs[0].percentile_list.clone(),
+        bw_interval: SAMPLES,
+        iops_interval: SAMPLES,
+        ..ThreadPlan::default()
+    })
+}

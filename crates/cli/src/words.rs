@@ -1,0 +1,203 @@
+//! The command line taken apart: options that fio knows go to the fio parser as they are and in
+//! their order; everything else is wordline's own.
+
+use crate::Failure;
+use crate::args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use wordline_fio::options::{OPTIONS, OptionDef, find};
+
+/// Options of the program fio that are not options of a job, and what to use here.
+const OF_THE_PROGRAM: &[(&str, &str)] = &[
+    ("append-terse", "use --output-format=normal,terse"),
+    ("bandwidth-log", "use write_bw_log in the job"),
+    ("client", "jobs run in this process"),
+    ("cmdhelp", "run fio --cmdhelp=all; its job options are those taken here"),
+    ("debug", "use --slowest and --timeline to see what happens"),
+    ("enghelp", "the engines are pvsync2, libaio and null, and those that behave like them"),
+    ("eta", "progress shows on a terminal, and --quiet turns it off"),
+    ("eta-interval", "progress shows on a terminal, and --quiet turns it off"),
+    ("eta-newline", "progress shows on a terminal, and --quiet turns it off"),
+    ("idle-prof", "every report has the use of the cores"),
+    ("latency-log", "use write_lat_log in the job"),
+    ("minimal", "use --output-format=terse"),
+    ("parse-only", "use --showcmd"),
+    ("readonly", "use jobs that read: no file of this machine is ever written to"),
+    ("server", "jobs run in this process"),
+    ("status-interval", "use write_bw_log, write_iops_log and log_avg_msec in the job"),
+    ("terse-version", "terse output has fio's version 3"),
+];
+
+fn beginnings(name: &str) -> impl Iterator<Item = &'static OptionDef> {
+    OPTIONS.iter().filter(move |o| {
+        o.name.starts_with(name) || (!o.alias.is_empty() && o.alias.starts_with(name))
+    })
+}
+
+/// A fio option by its name, its alias or a beginning of one. Of beginnings that several have, the
+/// fio parser will complain.
+fn fio_option(name: &str) -> Option<&'static OptionDef> {
+    find(name).or_else(|| beginnings(name).next()).filter(|_| !name.is_empty())
+}
+
+/// Takes the raw arguments, with the program's name, apart.
+pub fn parse(raw: Vec<String>) -> Result<Cli, Failure> {
+    let command = Cli::command();
+    match raw.get(1).map(String::as_str) {
+        Some("run") => parse_run(&command, &raw),
+        Some(word) => {
+            forgotten_run(&command, word)?;
+            Ok(Cli::parse_from(raw))
+        }
+        None => Ok(Cli::parse_from(raw)),
+    }
+}
+
+/// `wordline job.fio` and `wordline --name=a`, as one would write them with fio.
+fn forgotten_run(command: &clap::Command, word: &str) -> Result<(), Failure> {
+    let name = word.strip_prefix("--").unwrap_or("").split('=').next().unwrap_or("");
+    let is_file = command.find_subcommand(word).is_none() && std::path::Path::new(word).is_file();
+    if !is_file && find(name).is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("'{word}' belongs to a command: wordline run {word} ...")))
+}
+
+fn parse_run(command: &clap::Command, raw: &[String]) -> Result<Cli, Failure> {
+    let run = command.find_subcommand("run").expect("run is a subcommand");
+    let (mut ours, mut files, mut fio) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rest = raw[2..].iter();
+    while let Some(word) = rest.next() {
+        if word == "--" {
+            files.extend(rest.by_ref().cloned());
+            break;
+        }
+        if word == "-" || !word.starts_with('-') {
+            files.push(word.clone());
+            continue;
+        }
+        // Like fio, take -rw=read for --rw=read; what wordline knows by one letter comes first.
+        let (body, long) = match word.strip_prefix("--") {
+            Some(body) => (body, true),
+            None => (&word[1..], false),
+        };
+        let (name, value) = match body.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (body, None),
+        };
+        let (to, wants_value) = if let Some(own) = own_option(run, name, long) {
+            (&mut ours, own)
+        } else if let Some(option) = fio_option(name) {
+            (&mut fio, !option.takes_no_argument())
+        } else if !long {
+            (&mut ours, false)
+        } else {
+            return Err(unknown(run, name));
+        };
+        to.push(word.clone());
+        if wants_value && value.is_none() {
+            let Some(value) = rest.next() else {
+                return Err(Failure::usage(format!("option '{word}': a value is missing")));
+            };
+            to.push(value.clone());
+        }
+    }
+    let mut words = raw[..2].to_vec();
+    words.extend(ours.iter().cloned());
+    words.push("--".into());
+    words.extend(files);
+    let mut cli = Cli::parse_from(words);
+    if let Command::Run(run) = &mut cli.command {
+        (run.own, run.fio) = (ours, fio);
+    }
+    Ok(cli)
+}
+
+/// Whether an option of `wordline run` takes a value; None if there is no such option.
+fn own_option(run: &clap::Command, name: &str, long: bool) -> Option<bool> {
+    if matches!((name, long), ("help", true) | ("h", false)) {
+        return Some(false);
+    }
+    run.get_arguments()
+        .find(|a| match long {
+            true => a.get_long() == Some(name),
+            false => name.len() == 1 && a.get_short() == name.chars().next(),
+        })
+        .map(|a| a.get_action().takes_values())
+}
+
+fn unknown(run: &clap::Command, name: &str) -> Failure {
+    if let Some((_, remedy)) = OF_THE_PROGRAM.iter().find(|(of_fio, _)| *of_fio == name) {
+        return Failure::usage(format!("--{name} is not an option here: {remedy}"));
+    }
+    let of_fio = OPTIONS.iter().flat_map(|o| [o.name, o.alias]).filter(|n| !n.is_empty());
+    let own = run.get_arguments().filter_map(clap::Arg::get_long);
+    let near = own
+        .chain(of_fio)
+        .map(|known| (strsim::osa_distance(known, name), known))
+        .min()
+        .filter(|(distance, _)| *distance <= (name.chars().count() / 3).max(1));
+    Failure::usage(match near {
+        Some((_, near)) => format!("unknown option '--{name}', did you mean '--{near}'?"),
+        None => format!(
+            "unknown option '--{name}': wordline run --help lists wordline's own options, fio \
+             --cmdhelp=all those of jobs"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<(Vec<String>, Vec<String>, Vec<String>), String> {
+        let words = ["wordline", "run"].into_iter().chain(line.split_whitespace());
+        let cli = parse(words.map(String::from).collect()).map_err(Failure::into_message)?;
+        let Command::Run(run) = cli.command else { panic!("not a run") };
+        let files = run.files.iter().map(|f| f.display().to_string()).collect();
+        Ok((run.own, run.fio, files))
+    }
+
+    #[test]
+    fn the_option_table_says_who_takes_a_value() {
+        let (own, fio, files) =
+            run("--name a --rw randread --time_based job.fio --seed 7 --iodepth 4 two.fio -q")
+                .expect("a run");
+        assert_eq!(own, ["--seed", "7", "-q"]);
+        assert_eq!(fio.join(" "), "--name a --rw randread --time_based --iodepth 4");
+        assert_eq!(files, ["job.fio", "two.fio"]);
+        // Flags, optional values, values that begin with a minus, aliases, beginnings, one minus.
+        for (line, wanted, file) in [
+            ("--stonewall job.fio", "--stonewall", "job.fio"),
+            ("--write_lat_log job.fio", "--write_lat_log", "job.fio"),
+            ("--nonvectored -1 job.fio", "--nonvectored -1", "job.fio"),
+            ("--readwrite read job.fio", "--readwrite read", "job.fio"),
+            ("--number_i 4 job.fio", "--number_i 4", "job.fio"),
+            ("-rw read job.fio", "-rw read", "job.fio"),
+            ("--thread -- --odd", "--thread", "--odd"),
+        ] {
+            let (_, fio, files) = run(line).expect(line);
+            assert_eq!((fio.join(" ").as_str(), files[0].as_str()), (wanted, file), "{line}");
+        }
+    }
+
+    #[test]
+    fn unknown_options_are_named_with_the_nearest() {
+        let error = |line: &str| run(line).expect_err(line);
+        assert!(error("--devcie x").contains("did you mean '--device'?"));
+        assert!(error("--iodpeth=3").contains("did you mean '--iodepth'?"));
+        assert!(error("--minimal").contains("--output-format=terse"));
+        assert!(error("--xyzzyx").contains("--help"));
+    }
+
+    #[test]
+    fn what_fio_knows_and_what_we_know_do_not_overlap() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").expect("run");
+        for name in run.get_arguments().filter_map(clap::Arg::get_long) {
+            assert!(find(name).is_none(), "--{name} is an option of fio's jobs too");
+        }
+        for (name, _) in OF_THE_PROGRAM {
+            assert!(fio_option(name).is_none(), "--{name} is an option of fio's jobs too");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Bad input: a place, a remedy, the right exit status, and nothing left behind.
+
+use crate::place::Place;
+use std::process::Stdio;
+
+const JOB: &str = "run --name=a --rw=randread --number_ios=20 --device z-ssd-small";
+
+#[test]
+fn jobs_that_are_none() {
+    let place = Place::new();
+    for (text, parts) in [
+        ("bs=4k\n", &["job.fio:1", "[section]"][..]),
+        ("[a\nbs=4k\n", &["job.fio:1", "']'"]),
+        ("[a]\niodpeth=3\n", &["job.fio:2", "did you mean 'iodepth'?"]),
+        ("[a]\nrw=randraed\n", &["job.fio:2", "did you mean 'randread'?"]),
+        ("[a]\n\nbs\n", &["job.fio:3", "a value is missing"]),
+        ("[a]\nbs=0\n", &["job.fio:2", "at least 1"]),
+        ("[a]\nbs=-4k\n", &["job.fio:2"]),
+        ("[a]\niodepth=0\n", &["job.fio:2"]),
+        ("[a]\nnumjobs=5000\n", &["numjobs"]),
+        ("[a]\nrwmixread=101\n", &["job.fio:2", "100"]),
+        ("[a]\nsize=1k\nbs=4k\n", &["job.fio:1", "less than one block"]),
+        ("[a]\nruntime=99999999999999999999\n", &["job.fio:2"]),
+        ("[a]\nwait_for=b\n", &["job.fio:1", "'b'"]),
+        ("[a]\nioengine=libaoi\n", &["did you mean 'libaio'?"]),
+        ("[a]\nflow=5\n", &["not modelled"]),
+        ("[a]\ninclude job.fio\n", &["job.fio"]),
+        ("", &["no job is defined"]),
+    ] {
+        place.file("job.fio", text);
+        let done = place.run("run job.fio --device z-ssd-small").fails(2, parts);
+        assert_eq!(done.out, "", "{text}");
+    }
+    assert_eq!(place.files(), ["job.fio"]);
+    place.file("job.fio", b"[a]\nrw=\xff\xfe\n");
+    place.run("run job.fio").fails(2, &["job.fio", "byte 8 is not text"]);
+    place.file("job.fio", [0u8, 159, 146, 150].repeat(1000));
+    place.run("run job.fio").fails(2, &["job.fio", "not text"]);
+    place.run("run /dev/zero").fails(2, &["/dev/zero", "MiB"]);
+    place.run("run none.fio").fails(2, &["none.fio", "check the path"]);
+    place.run("run .").fails(2, &["name a file in it"]);
+    let strict = place.run(&format!("{JOB} --strict --mem=malloc"));
+    strict.fails(2, &["'mem' has no meaning here"]);
+}
+
+#[test]
+fn words_that_are_none() {
+    let place = Place::new();
+    for (words, parts) in [
+        ("--devcie=x", &["did you mean '--device'?"][..]),
+        ("--iodpeth=3", &["did you mean '--iodepth'?"]),
+        ("--xyzzy", &["unknown option '--xyzzy'", "--help"]),
+        ("--rw", &["a value is missing"]),
+        ("--b=4k", &["ambiguous"]),
+        ("--minimal", &["--output-format=terse"]),
+        ("--device=cnex-smal", &["did you mean 'cnex-small'?"]),
+        ("--device", &["--device"]),
+        ("--stack=linux-libaoi", &["did you mean 'linux-libaio'?"]),
+        ("--ftl=pblc", &["pblk"]),
+        ("--testbed=i7", &["testbed"]),
+        ("--device=cnex-small --stack=none", &["kernel", "on the host"]),
+        ("--set nand.t_raed=3us", &["--set nand.t_raed=3us", "did you mean 't_read'?"]),
+        ("--set nand.t_read", &["--set nand.t_read"]),
+        ("--set nand.t_read=fast", &["--set nand.t_read=fast"]),
+        ("--set nand.t_read=-3us", &["nand.t_read"]),
+        ("--set nand.t_read=5000s", &["hour"]),
+        ("--set nand.channels=0", &["nand.channels"]),
+        ("--set ftl.over_provisioning=0.1", &["over_provisioning"]),
+        ("--set =", &["--set"]),
+        ("--precondition=full", &["none", "fill", "steady"]),
+        ("--seed=x", &["--seed"]),
+        ("--seed=-1", &["--seed"]),
+        ("--output-format=xml", &["json+"]),
+        ("--slowest=many", &["--slowest"]),
+        ("--load-state=x --precondition=fill", &["cannot be used with"]),
+        ("--load-state=none.state", &["none.state", "check the path"]),
+        ("--section=b", &["'b'"]),
+    ] {
+        let done = place.run(&format!("{JOB} {words}")).fails(2, parts);
+        assert_eq!(done.out, "", "{words}");
+    }
+    place.run("replay").fails(2, &["<TRACE>"]);
+    place.run("device").fails(2, &["list"]);
+    place.run("device show cnex-smal").fails(2, &["did you mean 'cnex-small'?"]);
+    place.run("device check .").fails(2, &["."]);
+    place.run("rnu").fails(2, &["'rnu'"]);
+    assert_eq!(place.files(), [""; 0]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let odd = std::ffi::OsStr::from_bytes(b"\xff.fio");
+        let done = place.command(&["run"]).arg(odd).output().expect("the program starts");
+        assert_eq!(done.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&done.stderr).contains("not UTF-8"));
+    }
+}
+
+#[test]
+fn profiles_that_are_none() {
+    let place = Place::new();
+    let profile = place.run("device show z-ssd-small").ok().out;
+    let line = profile.lines().position(|l| l.starts_with("t_read ")).expect("t_read") + 1;
+    for (from, to, part) in [
+        ("t_read ", "t_raed ", "did you mean 't_read'?"),
+        ("t_read ", "t_read = [] #", ""),
+        ("t_read ", "t_read = \"9999999h\" #", ""),
+    ] {
+        place.file("my.toml", profile.replacen(&format!("\n{from}"), &format!("\n{to}"), 1));
+        for words in ["run --name=a --device my.toml", "device check my.toml"] {
+            place.run(words).fails(2, &[&format!("my.toml:{line}"), part]);
+        }
+    }
+    for text in [&b""[..], b"[nand", b"\xff\x00garbage", b"nand = 3\n"] {
+        place.file("my.toml", text);
+        place.run("device check my.toml").fails(2, &["my.toml"]);
+    }
+    place.run("device check none.toml").fails(2, &["none.toml", "check the path"]);
+}
+
+#[test]
+fn jobs_that_do_not_fit_the_drive() {
+    let place = Place::new();
+    place.run(&format!("{JOB} --offset=900g")).fails(2, &["offset", "beyond"]);
+    place.run(&format!("{JOB} --bs=100g")).fails(2, &["less than one block"]);
+    // As fio does with a block device, size is cut at the end of the drive.
+    place.run(&format!("{JOB} --size=900g")).ok();
+    let far = place.run("run --name=a --rw=read --bs=1m --offset=99% --device z-ssd-small").ok();
+    assert!(far.out.contains("generated = served"), "{}", far.out);
+    // The whole state of a large drive is refused if memory cannot hold it; otherwise it runs.
+    let large =
+        place.run("run --name=a --number_ios=1 --set nand.blocks=200000 --precondition fill");
+    assert!(large.status == 0 || large.status == 2, "{large:?}");
+    assert!(!large.err.contains("panicked"), "{}", large.err);
+}
+
+#[test]
+fn io_of_odd_lengths() {
+    let place = Place::new();
+    place.run(&format!("{JOB} --bs=0")).fails(2, &["at least 1"]);
+    for bs in ["512", "1536", "5k"] {
+        place.run(&format!("{JOB} --bs={bs}")).ok();
+        let whole = place.run(&format!("{JOB} --bs={bs} --device cnex-small"));
+        whole.fails(2, &["job 'a'", "sectors of 4096 bytes"]);
+    }
+    place.file("job.fio", "[global]\nbs=4k\n\n[odd]\nrw=randrw\nbssplit=4k/50:1000/50\n");
+    place.run("run job.fio --device z-ssd-small").fails(2, &["job.fio:4", "1000 bytes", "bs=512"]);
+    place.run(&format!("{JOB} --bs=1000 --ioengine=null")).ok();
+    // What shows only on the way ends the job, with a report.
+    let odd = place.run(&format!("{JOB} --rw=rw:1000 --output-format=json"));
+    let odd = odd.fails(1, &["job 'a' failed", "whole sectors"]);
+    assert_eq!(odd.json()["wordline"]["ended"], "failed");
+}
+
+#[test]
+fn a_drive_that_fails() {
+    let place = Place::new();
+    let worn = format!("{JOB} --precondition fill --set nand.faults.read_fail_ppb=900000000");
+    let done = place.run(&worn).fails(1, &["job 'a' failed", "Input/output error"]);
+    assert!(done.out.contains("failed") && !done.err.contains("whole sectors"), "{done:?}");
+    // Told to go on, it counts them.
+    let on = place.run(&format!("{worn} --continue_on_error=all --output-format=json"));
+    assert!(on.json()["jobs"][0]["total_err"].as_u64() > Some(10), "{on:?}");
+}
+
+#[test]
+fn traces_that_are_none() {
+    let place = Place::new();
+    let replay = |name: &str| place.run(&format!("replay {name} --device intel-750-small"));
+    place.file("empty", "");
+    replay("empty").fails(2, &["empty"]);
+    place.file("garbage", [0u8, 200, 3, 255, 10, 13].repeat(500));
+    replay("garbage").fails(2, &["garbage", "--format"]);
+    place.file("text", "once upon a time\nthere was a trace\n");
+    replay("text").fails(2, &["text", "--format"]);
+    replay("none").fails(2, &["none", "check the path"]);
+    replay(".").fails(2, &["name a file in it"]);
+    place.file("late.csv", "7,R,4096,4096,1577808000000046\n7,R,x,4096,1577808000000047\n");
+    replay("late.csv --format alibaba").fails(2, &["late.csv:2:5"]);
+    place.file("zero.csv", "7,R,4096,0,1577808000000046\n7,R,0,4096,1577808000000047\n");
+    let zero = replay("zero.csv --format alibaba");
+    assert!(zero.status == 0 || zero.err.contains("zero.csv:1"), "{zero:?}");
+    let gz = {
+        use std::io::Write;
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        for i in 0..5000u64 {
+            writeln!(gz, "7,R,{},4096,{}", (i * 7919 % 1000) * 4096, 1_577_808_000_000_000 + i)
+                .expect("memory");
+        }
+        gz.finish().expect("memory")
+    };
+    place.file("whole.csv.gz", &gz);
+    replay("whole.csv.gz").ok();
+    place.file("cut.csv.gz", &gz[..gz.len() / 2]);
+    replay("cut.csv.gz").fails(2, &["cut.csv.gz:", "cut short"]);
+    place.file("head.csv.gz", &gz[..5]);
+    replay("head.csv.gz").fails(2, &["head.csv.gz"]);
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let place = Place::new();
+    place.file("file", "");
+    // Before the run, where that can be known.
+    for words in ["--output none/out", "--timeline=none/t", "--save-state none/s", "-o file/out"] {
+        let done = place.run(&format!("{JOB} {words}")).fails(2, &["cannot write"]);
+        assert_eq!(done.out, "", "{words}");
+    }
+    place.run(&format!("{JOB} --write_lat_log=none/l")).fails(2, &["cannot write none/l"]);
+    place.run(&format!("{JOB} --output .")).fails(2, &["name a file in it"]);
+    // Full when it is too late.
+    let full = "No space left on device";
+    place.run(&format!("{JOB} --output /dev/full")).fails(1, &["/dev/full", full, "free space"]);
+    place.run(&format!("{JOB} --timeline /dev/full")).fails(1, &["/dev/full", full]);
+    place.shell(&format!("$W {JOB} > /dev/full")).fails(1, &["standard output", full]);
+    place.shell("$W device list > /dev/full").fails(1, &["standard output", full]);
+    // Errors that nobody can read are no reason to crash.
+    let mute = place.shell("$W run none.fio 2> /dev/full");
+    assert_eq!(mute.status, 2);
+    assert_eq!(place.files(), ["file"]);
+    // What else was asked for is written all the same.
+    let half = place.run(&format!("{JOB} -o /dev/full --write_lat_log=l --timeline t.json"));
+    half.fails(1, &[full]);
+    assert!(place.path("l_lat.1.log").exists() && place.path("t.json").exists());
+    // A result replaces an older one, also through a link, and only when it is whole.
+    std::os::unix::fs::symlink(place.path("file"), place.path("link")).expect("a link");
+    place.run(&format!("{JOB} -o link")).ok();
+    assert!(place.text("file").contains("IOPS"));
+    place.run(&format!("{JOB} -o /dev/stdout")).ok().out.find("IOPS").expect("a result");
+}
+
+#[test]
+fn a_disk_that_fills_up() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("disk")).expect("a folder");
+    let line = format!(
+        "mount -t tmpfs -o size=16k none disk || exit 77; \
+         echo old > disk/out; $W {JOB} --number_ios=9000 --write_lat_log=l --output-format=json+ \
+         --output disk/out --timeline disk/t; echo $? > status; ls -A disk > left; cat disk/out"
+    );
+    // Mounting needs privileges, or a namespace of its own.
+    let mut done = place.shell(&format!("unshare -rm sh -c '{line}'"));
+    if done.status == 77 || done.err.contains("unshare") {
+        done = place.shell(&format!("({line}); s=$?; umount disk 2> umount.log; exit $s"));
+    }
+    if done.status == 77 {
+        eprintln!("SKIPPED: no small disk can be mounted here");
+        return;
+    }
+    assert_eq!(place.text("status"), "1\n", "{}", done.err);
+    for part in ["disk/out", "disk/t", "No space left on device", "nothing new was left"] {
+        assert!(done.err.contains(part), "{part}: {}", done.err);
+    }
+    assert_eq!(done.out, "old\n");
+    assert_eq!(place.text("left"), "out\n");
+    assert_eq!(place.text("l_lat.1.log").lines().count(), 9000);
+}
+
+#[test]
+fn a_reader_that_goes_away() {
+    let place = Place::new();
+    let piped = place.shell(&format!("($W {JOB}; echo $? > status) | head -c 1 > head"));
+    // A short result may have been taken whole by the pipe.
+    let status = place.text("status");
+    assert!(status == "1\n" || status == "0\n", "{status} {piped:?}");
+    let mut child = place
+        .command(&JOB.split_whitespace().collect::<Vec<_>>())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let done = child.wait_with_output().expect("it ends");
+    assert_eq!(done.status.code(), Some(1));
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(err.contains("standard output was closed") && err.contains("--output"), "{err}");
+}

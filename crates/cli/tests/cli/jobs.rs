@@ -1,0 +1,227 @@
+//! Jobs end to end: when they start and end, how much they do, and how fast.
+
+use crate::place::{Place, float, has, int};
+use serde_json::Value;
+
+const SMALL: &str = "--device z-ssd-small";
+
+fn simulated_ms(result: &Value) -> f64 {
+    int(result, "/wordline/machine/simulated_ns") as f64 / 1e6
+}
+
+/// Two jobs of 20 and 30 ms, with something between them.
+fn pair(place: &Place, globals: &str, second: &str) -> Value {
+    place.file(
+        "job.fio",
+        format!(
+            "[global]\nrw=randread\ntime_based\nrate_iops=10000\n{globals}\n[a]\nruntime=20ms\n\
+             [b]\nruntime=30ms\n{second}\n"
+        ),
+    );
+    place.json(&format!("job.fio {SMALL}"))
+}
+
+#[track_caller]
+fn about(ms: f64, expected: f64) {
+    assert!((ms - expected).abs() < 1.0, "{ms} ms, not {expected}");
+}
+
+#[test]
+fn jobs_start_when_they_should() {
+    let place = Place::new();
+    let group = |result: &Value, job: usize| int(result, &format!("/jobs/{job}/groupid"));
+    let together = pair(&place, "", "");
+    about(simulated_ms(&together), 30.0);
+    let wall = pair(&place, "", "stonewall");
+    about(simulated_ms(&wall), 50.0);
+    assert_eq!((group(&wall, 0), group(&wall, 1)), (0, 1));
+    let waits = pair(&place, "", "wait_for=a");
+    about(simulated_ms(&waits), 50.0);
+    assert_eq!((group(&waits, 0), group(&waits, 1)), (0, 0));
+    let delayed = pair(&place, "", "startdelay=15ms");
+    about(simulated_ms(&delayed), 45.0);
+    assert!((29..=30).contains(&int(&delayed, "/jobs/1/job_runtime")));
+    // What ran, ran for as long as it says.
+    for result in [&together, &wall, &waits, &delayed] {
+        let ios = int(result, "/jobs/1/read/total_ios");
+        assert!((294..=306).contains(&ios), "{ios}");
+    }
+}
+
+#[test]
+fn exitall_ends_the_others() {
+    let place = Place::new();
+    let all = pair(&place, "", "");
+    let ended = pair(&place, "exitall", "");
+    about(simulated_ms(&all), 30.0);
+    about(simulated_ms(&ended), 20.0);
+    let ios = int(&ended, "/jobs/1/read/total_ios");
+    assert!((190..=210).contains(&ios), "{ios}");
+    assert_eq!(ended["wordline"]["ended"], "complete");
+}
+
+#[test]
+fn clones_report_alone_or_as_a_group() {
+    let place = Place::new();
+    let job = format!("--name=a --rw=randread --number_ios=70 --numjobs=3 {SMALL}");
+    let alone = place.json(&job);
+    assert_eq!(alone["jobs"].as_array().map(Vec::len), Some(3));
+    let group = place.json(&format!("{job} --group_reporting"));
+    assert_eq!(group["jobs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(int(&group, "/jobs/0/read/total_ios"), 210);
+    let text = place.run(&format!("run {job} --group_reporting")).ok().out;
+    assert!(text.contains("a: (groupid=0, jobs=3)"), "{text}");
+}
+
+#[test]
+fn a_ramp_is_not_counted() {
+    let place = Place::new();
+    let job =
+        format!("--name=a --rw=randread --time_based --rate_iops=20000 --runtime=50ms {SMALL}");
+    let ramp = place.json(&format!("{job} --ramp_time=30ms"));
+    about(simulated_ms(&ramp), 80.0);
+    let ios = int(&ramp, "/jobs/0/read/total_ios");
+    assert!((980..=1020).contains(&ios), "{ios}");
+    let plain = place.json(&job);
+    about(simulated_ms(&plain), 50.0);
+    // time_based begins again, a runtime alone only bounds.
+    let loops = format!("--name=a --rw=read --size=1m --runtime=20ms {SMALL}");
+    assert_eq!(int(&place.json(&loops), "/jobs/0/read/total_ios"), 256);
+    let based = place.json(&format!("{loops} --time_based"));
+    assert!(int(&based, "/jobs/0/read/total_ios") > 1000);
+    about(simulated_ms(&based), 20.0);
+}
+
+#[test]
+fn rates_are_kept_where_the_drive_can() {
+    let place = Place::new();
+    for (rw, dir) in [("randread", "read"), ("randwrite", "write")] {
+        for (rate, process) in [
+            (2_000u64, "linear"),
+            (2_000, "poisson"),
+            (15_000, "linear"),
+            // fio cuts the pauses of poisson to microseconds: at higher rates it is too fast.
+            (15_000, "poisson"),
+            (60_000, "linear"),
+        ] {
+            let result = place.json(&format!(
+                "--name=a --rw={rw} --iodepth=16 --rate_iops={rate} --rate_process={process} \
+                     --runtime=200ms --time_based --precondition fill {SMALL}"
+            ));
+            let iops = float(&result, &format!("/jobs/0/{dir}/iops"));
+            // A random process varies by the root of its count.
+            let n = rate as f64 * 0.2;
+            let allowed = if process == "linear" { 0.02 } else { 0.02 + 3.0 / n.sqrt() };
+            let off = (iops / rate as f64 - 1.0).abs();
+            assert!(off < allowed, "{rw} {process}: {iops} I/Os a second, not {rate}");
+        }
+    }
+    let bytes = place.json(&format!(
+        "--name=a --rw=write --bs=64k --iodepth=4 --rate=20m --runtime=200ms --time_based {SMALL}"
+    ));
+    let rate = float(&bytes, "/jobs/0/write/bw_bytes") / f64::from(20 << 20);
+    assert!((0.98..1.02).contains(&rate), "{rate}");
+}
+
+#[test]
+fn thinking_takes_time() {
+    let place = Place::new();
+    let ms = |words: &str| {
+        let job = format!("--name=a --rw=randread --number_ios=40 {words} {SMALL}");
+        simulated_ms(&place.json(&job))
+    };
+    let without = ms("");
+    let each = ms("--thinktime=1000");
+    let blocks = ms("--thinktime=1ms --thinktime_blocks=10");
+    assert!((38.0..42.0).contains(&(each - without)), "{each} {without}");
+    assert!((2.9..4.2).contains(&(blocks - without)), "{blocks} {without}");
+}
+
+#[test]
+fn syncs_trims_and_percentiles() {
+    let place = Place::new();
+    let sync = place.json(&format!("--name=a --rw=write --size=256k --fsync=4 {SMALL}"));
+    assert_eq!(int(&sync, "/jobs/0/write/total_ios"), 64);
+    assert_eq!(int(&sync, "/jobs/0/sync/total_ios"), 15);
+    let trim = place.json(&format!("--name=a --rw=randtrim --bs=64k --number_ios=30 {SMALL}"));
+    assert_eq!(int(&trim, "/jobs/0/trim/total_ios"), 30);
+    assert_eq!(int(&trim, "/jobs/0/trim/io_bytes"), 30 * 65_536);
+    let list = place.json(&format!(
+        "--name=a --rw=randread --number_ios=300 --percentile_list=50:90:99.999 {SMALL}"
+    ));
+    let percentiles = list.pointer("/jobs/0/read/clat_ns/percentile").expect("percentiles");
+    let keys: Vec<&String> = percentiles.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["50.000000", "90.000000", "99.999000"]);
+    let off = place.json(&format!(
+        "--name=a --rw=randread --number_ios=30 --clat_percentiles=0 --lat_percentiles=1 {SMALL}"
+    ));
+    assert!(off.pointer("/jobs/0/read/clat_ns/percentile").is_none());
+    assert!(off.pointer("/jobs/0/read/lat_ns/percentile").is_some());
+}
+
+#[test]
+fn as_many_ios_as_fio() {
+    if !has("fio") {
+        return;
+    }
+    let place = Place::new();
+    for words in [
+        "--rw=read --size=8m",
+        "--rw=randread --size=8m --io_size=3m",
+        "--rw=randwrite --size=2m --io_size=5m",
+        "--rw=randrw --size=4m --rwmixread=70",
+        "--rw=randread --size=16m --number_ios=100",
+        "--rw=write --size=1m --loops=3",
+        "--rw=randrw --size=4m --bssplit=4k/30:16k/50:64k/20",
+        "--rw=randread --size=4m --bsrange=4k-32k",
+        "--rw=randread --size=1m --numjobs=3 --group_reporting",
+        "--rw=read --size=8m --offset=4m",
+        "--rw=write --size=1m --fsync=3 --end_fsync=1",
+        "--rw=randtrim --size=1m --bs=64k",
+        "--rw=rw --size=3m --percentage_random=40 --norandommap",
+        "--rw=randread --filesize=16m --size=25%",
+    ] {
+        let out = place.path("fio.json").display().to_string();
+        let real = std::process::Command::new("fio")
+            .args(["--name=a", "--ioengine=null", "--output-format=json", "--output", &out])
+            .args(words.split_whitespace())
+            .current_dir(place.path(""))
+            .output()
+            .expect("fio runs");
+        assert!(real.status.success(), "{words}: {}", String::from_utf8_lossy(&real.stderr));
+        let text = place.text("fio.json");
+        let real: Value =
+            serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON");
+        let own = place.json(&format!("--name=a {words} {SMALL}"));
+        for key in ["read", "write", "trim"] {
+            for count in ["total_ios", "io_bytes"] {
+                let path = format!("/jobs/0/{key}/{count}");
+                assert_eq!(int(&own, &path), int(&real, &path), "{words}: {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_jobs_of_a_mixed_bag() {
+    let place = Place::new();
+    place.file(
+        "job.fio",
+        "[global]\nbs=4k\nsize=64m\nruntime=20ms\ntime_based\n[seq]\nrw=read\nbs=128k\n\
+         [zipf]\nrw=randrw\nrandom_distribution=zipf:1.1\nnorandommap\niodepth=8\n\
+         [late]\nrw=randwrite\nstartdelay=5ms\nprioclass=1\n[trims]\nrw=trim\nbs=1m\n",
+    );
+    for stack in ["linux-libaio", "linux-pvsync2", "none"] {
+        let result = place.json(&format!("job.fio --stack {stack} {SMALL}"));
+        let machine = &result["wordline"]["machine"];
+        assert_eq!(machine["generated"], machine["served"]);
+        assert_eq!(int(machine, "/integrity/wrong"), 0);
+        for job in 0..4 {
+            let dirs = ["read", "write", "trim"];
+            let total: u64 =
+                dirs.iter().map(|d| int(&result, &format!("/jobs/{job}/{d}/total_ios"))).sum();
+            assert!(total > 0, "{stack}: job {job} did nothing");
+        }
+        about(simulated_ms(&result), 25.0);
+    }
+}

@@ -1,0 +1,8 @@
+//! The program from outside: arguments, files, exit status, bytes written.
+
+mod bad;
+mod jobs;
+mod place;
+mod replay;
+mod stop;
+mod use_cases;

@@ -1,0 +1,212 @@
+//! Traces of every format, and how they are replayed.
+
+use crate::place::{Place, float, int};
+use serde_json::Value;
+use std::path::Path;
+
+/// Format, reads, writes, and a few lines that fit a small drive. Times span half a millisecond.
+const TEXTS: &[(&str, u64, u64, &str)] = &[
+    (
+        "iolog",
+        2,
+        1,
+        "fio version 3 iolog\n1 /dev/a add\n2 /dev/a open\n100 /dev/a read 0 4096\n\
+         130 /dev/a write 4096 8192\n600 /dev/a read 8192 4096\n601 /dev/a close\n",
+    ),
+    (
+        "blkparse",
+        1,
+        1,
+        "  8,0    1        1     0.000000500   901  Q   R 2048 + 8 [cat]\n\
+         \x20 8,0    0        1     0.000500000    77  Q  WS 4096 + 16 [jbd2]\n",
+    ),
+    (
+        "msr",
+        1,
+        1,
+        "128166372003061629,web,2,Read,7014400,24576,41286\n\
+         128166372003066629,web,2,Write,1314816,8192,1963\n",
+    ),
+    ("alibaba", 1, 1, "7,R,126703616,4096,1577808000000046\n7,W,19496960,77824,1577808000000546\n"),
+    ("tencent", 1, 1, "1538323200,1000,8,0,12\n1538323200,2000,16,1,12\n"),
+    (
+        "systor17",
+        1,
+        1,
+        "Timestamp,Response,IOType,LUN,Offset,Size\n\
+         1455592984.103122000,0.000381000,R,3,899056640,131072\n\
+         1455592984.103622000,0.000102000,W,3,4096,4096\n",
+    ),
+    ("k5", 1, 1, "1157,3.828359000,W,7155712,4096\n1157,3.828859000,R,71323648,8192\n"),
+    ("spc", 1, 1, "0,209416,8192,W,0.551706\n0,209400,8192,r,0.552206\n"),
+    (
+        "fiu",
+        1,
+        1,
+        "89967195488869 2559 nfsd 50843 8 W 6 0 84b74cc51cb2d2a7e0b9ee2e2c2e0f43\n\
+         89967195988869 2559 Web 512 16 R 6 0 84b74cc51cb2d2a7e0b9ee2e2c2e0f43\n",
+    ),
+    ("mqsim", 2, 1, "1000 4 264720 16 0\n300000 3 19760 8 1\n501000 4 8 8 1\n"),
+];
+
+const SMALL: &str = "--device intel-750-small --output-format=json";
+
+fn counts(result: &Value) -> (u64, u64) {
+    (int(result, "/jobs/0/read/total_ios"), int(result, "/jobs/0/write/total_ios"))
+}
+
+/// One CPU's binary records: a read and a write, queued.
+fn blktrace() -> Vec<u8> {
+    let mut out = Vec::new();
+    for (time, sector, bytes, action) in
+        [(1_000u64, 2048u64, 4096u32, 1u32 | 1 << 16), (500_000, 4096, 8192, 1 | 2 << 16)]
+    {
+        out.extend(0x6561_7407u32.to_le_bytes());
+        out.extend(1u32.to_le_bytes());
+        out.extend(time.to_le_bytes());
+        out.extend(sector.to_le_bytes());
+        for word in [bytes, action, 42, 8 << 20, 0, 0] {
+            out.extend(word.to_le_bytes());
+        }
+    }
+    out
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(data).expect("memory");
+    gz.finish().expect("memory")
+}
+
+#[test]
+fn every_format_named_and_told_plain_and_packed() {
+    let place = Place::new();
+    for (format, reads, writes, text) in TEXTS {
+        place.file("trace", text);
+        place.file("trace.gz", gzip(text.as_bytes()));
+        for words in ["trace --format", "trace.gz --format"] {
+            let done = place.run(&format!("replay {words} {format} {SMALL}")).ok();
+            assert_eq!(counts(&done.json()), (*reads, *writes), "{format}");
+            assert!(done.err.contains(&format!("({format})")), "{}", done.err);
+        }
+        let told = place.run(&format!("replay trace {SMALL}")).ok();
+        assert_eq!(counts(&told.json()), (*reads, *writes), "{format}");
+        let piped = place.shell(&format!("$W replay - {SMALL} < trace.gz")).ok();
+        assert_eq!(counts(&piped.json()), (*reads, *writes), "{format}");
+    }
+    place.file("t.blktrace.0", blktrace());
+    place.file("t.blktrace.1", blktrace());
+    let one = place.run(&format!("replay t.blktrace.0 --format blktrace {SMALL}")).ok();
+    assert_eq!(counts(&one.json()), (1, 1));
+    let two = place.run(&format!("replay t.blktrace.0 t.blktrace.1 {SMALL}")).ok();
+    assert_eq!(counts(&two.json()), (2, 2));
+    place.run("replay t.blktrace.0 --format blktrac").fails(2, &["did you mean 'blktrace'?"]);
+}
+
+#[test]
+fn times_as_they_are_scaled_or_ignored() {
+    let place = Place::new();
+    place.file("t", "0 0 0 8 0\n4000000 0 8 8 0\n8000000 0 16 8 0\n10000000 0 24 8 0\n");
+    let ms = |words: &str| {
+        let done = place.run(&format!("replay t --format mqsim {SMALL} {words}")).ok();
+        assert_eq!(counts(&done.json()), (0, 4));
+        int(&done.json(), "/wordline/machine/simulated_ns") as f64 / 1e6
+    };
+    for (words, expected) in [
+        ("", 10.0),
+        ("--time-scale 0.5", 5.0),
+        ("--time-scale 3", 30.0),
+        ("--time-scale 1.0", 10.0),
+    ] {
+        let ms = ms(words);
+        assert!((expected..expected + 0.5).contains(&ms), "{words}: {ms} ms");
+    }
+    assert!(ms("--closed-loop 2") < 1.0);
+    for (words, part) in [
+        ("--time-scale 0", "closed loop"),
+        ("--time-scale x", "0.5"),
+        ("--closed-loop 0", "closed-loop"),
+        ("--time-scale 2 --closed-loop 2", "cannot be used with"),
+    ] {
+        place.run(&format!("replay t {words}")).fails(2, &[part]);
+    }
+}
+
+#[test]
+fn a_volume_alone() {
+    let place = Place::new();
+    place.file(
+        "t.csv",
+        "7,R,4096,4096,1577808000000046\n9,W,8192,8192,1577808000000426\n\
+         7,W,0,4096,1577808000000494\n",
+    );
+    let of = |volume: &str| {
+        counts(&place.run(&format!("replay t.csv --volume {volume} {SMALL}")).ok().json())
+    };
+    assert_eq!((of("7"), of("9")), ((1, 1), (0, 1)));
+    place.file("m.csv", TEXTS[2].3);
+    let named = place.run(&format!("replay m.csv --volume web_2 {SMALL}")).ok();
+    assert_eq!(counts(&named.json()), (1, 1));
+}
+
+#[test]
+fn a_trace_larger_than_the_drive() {
+    let place = Place::new();
+    place.file("t", "0 0 8 8 1\n1000 0 9000000000 8 1\n2000 0 16 8 0\n");
+    let done = place.run(&format!("replay t --format mqsim {SMALL}"));
+    let done = done.fails(2, &["t:2", "beyond the end of the drive", "--wrap", "report covers"]);
+    let partial = done.json();
+    assert_eq!(counts(&partial), (1, 0));
+    assert_eq!(partial["wordline"]["ended"], "failed");
+    let wrapped = place.run(&format!("replay t --format mqsim --wrap {SMALL}")).ok();
+    assert_eq!(counts(&wrapped.json()), (2, 1));
+    assert!(wrapped.err.contains("1 requests lay beyond the drive"), "{}", wrapped.err);
+    assert!(
+        wrapped.json()["wordline"]["provenance"]["workload"]
+            .as_str()
+            .is_some_and(|w| w.contains("--wrap"))
+    );
+    // The first line: nothing ran, nothing is reported.
+    place.file("t", "0 0 9000000000 8 1\n");
+    let done = place.run(&format!("replay t --format mqsim -o out {SMALL}"));
+    assert_eq!(done.fails(2, &["t:1", "--wrap"]).out, "");
+    assert_eq!(place.files(), ["t"]);
+}
+
+#[test]
+fn a_job_replays_the_log_that_fio_wrote() {
+    let place = Place::new();
+    place.file("a.log", TEXTS[0].3);
+    let result = place.json("--name=a --read_iolog=a.log --device z-ssd-small");
+    assert_eq!(counts(&result), (2, 1));
+    place.run("run --name=a --read_iolog=b.log --device z-ssd-small").fails(2, &["b.log"]);
+}
+
+#[test]
+fn the_trace_of_a_database() {
+    let trace =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/tpcc-small.trace");
+    if !trace.exists() {
+        eprintln!("SKIPPED: {} is not there", trace.display());
+        return;
+    }
+    let place = Place::new();
+    let replay = |words: &str| {
+        let trace = trace.to_str().expect("UTF-8");
+        let mut all = vec!["replay", trace, "--output-format=json"];
+        all.extend(words.split_whitespace());
+        place.run_words(&all)
+    };
+    replay("--format mqsim --device intel-750-small")
+        .fails(2, &["tpcc-small.trace:1", "beyond the end of the drive", "--wrap"]);
+    let wrap = "--format mqsim --device intel-750-small --wrap";
+    for words in ["", "--time-scale 0.5", "--closed-loop 16"] {
+        let result = replay(&format!("{wrap} {words}")).ok().json();
+        let (reads, writes) = counts(&result);
+        assert_eq!(reads + writes, 6999, "{words}");
+        assert_eq!(int(&result, "/wordline/machine/served"), 6999);
+        assert!(float(&result, "/jobs/0/read/lat_ns/mean") > 1000.0);
+    }
+    assert_eq!(replay(wrap).ok().out, replay(wrap).ok().out);
+}

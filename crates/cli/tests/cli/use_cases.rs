@@ -1,0 +1,415 @@
+//! What a user does.
+
+use crate::place::{Place, float, int};
+use serde_json::Value;
+
+const MIXED: &str = "\
+[global]
+bs=4k
+iodepth=8
+number_ios=400
+[readers]
+rw=randread
+numjobs=2
+group_reporting
+[writer]
+rw=randwrite
+";
+
+#[test]
+fn the_first_commands_work_on_every_drive() {
+    let place = Place::new();
+    place.file("job.fio", MIXED);
+    for device in ["cnex-small", "z-ssd-small", "intel-750-small"] {
+        for stack in ["linux-libaio", "linux-pvsync2", "none"] {
+            if (device, stack) == ("cnex-small", "none") {
+                continue; // its FTL is on the host
+            }
+            let done = place
+                .run(&format!(
+                    "run job.fio --device {device} --ftl pblk --stack {stack} --seed 1 \
+                     --precondition fill"
+                ))
+                .ok();
+            for part in ["readers: (groupid=0", "writer: (groupid=0", "where the time went", device]
+            {
+                assert!(done.out.contains(part), "{part}:\n{}", done.out);
+            }
+            assert!(done.out.contains("1200 I/Os generated = served"), "{}", done.out);
+            assert_eq!(done.err, "", "{device} {stack}");
+        }
+    }
+    let aged = place.run("run job.fio --device z-ssd-small --precondition steady --slowest 2").ok();
+    assert!(aged.out.contains("precondition steady"), "{}", aged.out);
+    assert!(aged.err.is_empty(), "{}", aged.err);
+}
+
+#[test]
+fn the_command_line_form_of_fio() {
+    let place = Place::new();
+    place.file("job.fio", "[fromfile]\nrw=randread\nbs=8k\nnumber_ios=50\n");
+    let total = |words: &str| {
+        let result = place.json(&format!("{words} --device z-ssd-small"));
+        let jobs = result["jobs"].as_array().expect("jobs").len();
+        (jobs, int(&result, "/jobs/0/read/total_ios"), int(&result, "/jobs/0/read/io_bytes"))
+    };
+    // Both ways to give a value, one minus, options before the first name, a file after a flag.
+    for words in [
+        "--name=a --rw=randread --bs=4k --iodepth=32 --number_ios=100",
+        "--name a --rw randread --bs 4k --iodepth 32 --number_ios 100",
+        "-name=a -rw=randread -number_ios=100",
+        "--rw=randread --number_ios=100 --name=a",
+        "--readwrite randread --number_i 100 --name a",
+        "--name=a --rw=randread --number_ios=100 --time_based=0",
+    ] {
+        assert_eq!(total(words), (1, 100, 409_600), "{words}");
+    }
+    assert_eq!(total("--time_based job.fio --runtime=2ms").0, 1);
+    assert_eq!(total("--group_reporting job.fio"), (1, 50, 409_600));
+    assert_eq!(total("--norandommap job.fio --name=a --size=64k"), (2, 16, 65_536));
+    assert_eq!(total("job.fio job.fio"), (2, 50, 409_600));
+    let two = "--name=a --rw=randread --number_ios=10 --name=b --rw=read --size=1m";
+    assert_eq!(total(two), (2, 10, 40_960));
+    let timed =
+        place.json("--name=a --rw=randread --runtime=5ms --time_based --device z-ssd-small");
+    let ns = int(&timed, "/wordline/machine/simulated_ns");
+    assert!((5_000_000..6_000_000).contains(&ns), "{ns}");
+}
+
+#[test]
+fn jobs_from_standard_input_and_of_chosen_sections() {
+    let place = Place::new();
+    place.file("job.fio", MIXED);
+    let names = |value: &Value| -> Vec<String> {
+        let jobs = value["jobs"].as_array().expect("jobs");
+        jobs.iter().map(|j| j["jobname"].as_str().expect("a name").to_string()).collect()
+    };
+    let json = "--device z-ssd-small --output-format=json";
+    let piped = place.shell(&format!("$W run - {json} < job.fio")).ok();
+    assert_eq!(names(&piped.json()), ["readers", "writer"]);
+    let command = place.shell("$W run - --showcmd --section=writer < job.fio").ok().out;
+    assert!(command.contains("--name=writer --rw=randwrite"), "{command}");
+    let one = place.json("job.fio --section writer --device z-ssd-small");
+    assert_eq!(names(&one), ["writer"]);
+    let both = place.json("--section=writer job.fio --section readers --device z-ssd-small");
+    assert_eq!(names(&both), ["readers", "writer"]);
+    place.run("run job.fio --section reader").fails(2, &["no job section is named 'reader'"]);
+}
+
+#[test]
+fn the_same_command_gives_the_same_bytes() {
+    let place = Place::new();
+    place.file("job.fio", MIXED);
+    let words = "run job.fio --device cnex-small --precondition steady --seed 3 --slowest 3 \
+                 --output-format json+,normal,terse --write_lat_log=l --log_avg_msec=1 \
+                 --timeline t.json";
+    let first = place.run(words).ok();
+    let files = |place: &Place| -> Vec<(String, String)> {
+        place.files().into_iter().map(|name| (name.clone(), place.text(&name))).collect()
+    };
+    let before = files(&place);
+    assert!(before.len() > 8, "{:?}", place.files());
+    // Also when the wall clock is looked at, and into a file.
+    let second = place.run(&format!("{words} --wall-clock")).ok();
+    assert_eq!(first.out, second.out);
+    assert_eq!(before, files(&place));
+    assert!(second.err.contains("of wall time"), "{}", second.err);
+    assert!(!second.out.contains("wall"), "wall-clock figures in the result");
+    place.run(&format!("{words} -o out.txt")).ok();
+    assert_eq!(place.text("out.txt"), first.out);
+    let other = place.run(&words.replace("--seed 3", "--seed 4")).ok();
+    assert_ne!(first.out, other.out);
+}
+
+#[test]
+fn a_result_says_what_was_run() {
+    let place = Place::new();
+    let result = place.json(
+        "--name=a --rw=randread --number_ios=10 --device z-ssd-small --stack linux-pvsync2 \
+         --testbed i7-4790k --seed 42 --set nand.t_read=4us --set stack.merge=false",
+    );
+    let about = &result["wordline"]["provenance"];
+    for (key, value) in [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("device", "z-ssd-small"),
+        ("ftl", "pblk"),
+        ("stack", "linux-pvsync2"),
+        ("testbed", "i7-4790k"),
+        ("workload", "--name=a --rw=randread --number_ios=10"),
+        ("precondition", "none"),
+    ] {
+        assert_eq!(about[key], value, "{key}");
+    }
+    assert_eq!(about["seed"], 42);
+    assert_eq!(about["overrides"], serde_json::json!(["nand.t_read=4us", "stack.merge=false"]));
+    assert_eq!(result["wordline"]["ended"], "complete");
+    let version = result["fio version"].as_str().expect("a version");
+    assert!(version.starts_with("fio-3.33-wordline-"), "{version}");
+}
+
+#[test]
+fn an_override_moves_the_result() {
+    let place = Place::new();
+    let mean = |set: &str| {
+        let result = place.json(&format!(
+            "--name=a --rw=randread --number_ios=300 --device z-ssd-small --precondition fill {set}"
+        ));
+        float(&result, "/jobs/0/read/clat_ns/mean")
+    };
+    let (fast, slow) = (mean(""), mean("--set nand.t_read=103us"));
+    assert!(slow - fast > 90_000.0, "{fast} {slow}");
+}
+
+#[test]
+fn jobs_run_on_the_engine_of_the_stack() {
+    let place = Place::new();
+    let job = "--name=a --rw=randread --iodepth=16 --number_ios=400 --device z-ssd-small \
+               --precondition fill";
+    let depth = |words: &str| {
+        let result = place.json(&format!("{job} {words}"));
+        let notes = result["wordline"]["notes"].to_string();
+        assert!(result.get("global options").is_none(), "{result}");
+        (float(&result, "/jobs/0/iodepth_level/16") > 50.0, notes.contains("iodepth does nothing"))
+    };
+    assert_eq!(depth(""), (true, false));
+    assert_eq!(depth("--stack none"), (true, false));
+    assert_eq!(depth("--stack linux-pvsync2"), (false, true));
+    assert_eq!(depth("--stack linux-pvsync2 --ioengine=libaio"), (true, false));
+    assert_eq!(depth("--ioengine=psync"), (false, true));
+    // A job file's globals show as they are written.
+    place.file("job.fio", "[global]\nbs=8k\n[a]\nrw=read\nnumber_ios=3\n");
+    let result = place.json("job.fio --device z-ssd-small");
+    assert_eq!(result["global options"], serde_json::json!({"bs": "8k"}));
+}
+
+#[test]
+fn formats_output_and_notes() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randread --number_ios=20 --device z-ssd-small --mem=malloc";
+    let normal = place.run(job).ok();
+    assert!(normal.out.contains("option 'mem' has no meaning here"), "{}", normal.out);
+    assert_eq!(normal.err, "");
+    for format in ["json", "json+", "terse"] {
+        let done = place.run(&format!("{job} --output-format={format}")).ok();
+        assert_eq!(done.err.matches("note: option 'mem' has no meaning").count(), 1, "{format}");
+        if format != "terse" {
+            assert_eq!(int(&done.json(), "/jobs/0/read/total_ios"), 20);
+            let bins = done.json().pointer("/jobs/0/read/clat_ns/bins").is_some();
+            assert_eq!(bins, format == "json+");
+        } else {
+            assert!(done.out.starts_with("3;fio-3.33"), "{}", done.out);
+        }
+        assert_eq!(place.run(&format!("{job} --output-format={format} -q")).ok().err, "");
+    }
+    let both = place.run(&format!("{job} --output-format json+,normal --output out.txt")).ok();
+    assert_eq!(both.out, "");
+    assert!(both.err.contains("note: option 'mem'"), "{}", both.err);
+    let text = place.text("out.txt");
+    assert!(text.starts_with('{') && text.contains("\n}\n") && text.contains("IOPS="), "{text}");
+    let same = place.run(&format!("{job} --output-format=normal,normal")).ok();
+    assert_eq!(same.out, normal.out);
+}
+
+#[test]
+fn the_slowest_are_told_step_by_step() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randread --number_ios=200 --iodepth=8 --device z-ssd-small \
+               --precondition fill --slowest 3";
+    let normal = place.run(job).ok();
+    let told = &normal.out[normal.out.find("#1 read of 4096 bytes").expect("the slowest")..];
+    assert!(told.lines().count() > 6, "{told}");
+    let json = place.run(&format!("{job} --output-format json")).ok();
+    json.json();
+    assert!(json.err.contains("#1 read of 4096 bytes"), "{}", json.err);
+}
+
+#[test]
+fn the_timeline_opens_in_perfetto() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randrw --number_ios=300 --iodepth=32 --device z-ssd-small \
+               --precondition fill --timeline out.trace.json";
+    place.run(job).ok();
+    let trace: Value = serde_json::from_str(&place.text("out.trace.json")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    assert!(events.len() > 1000, "{}", events.len());
+    let named: Vec<&str> = events
+        .iter()
+        .filter(|e| e["ph"] == "M" && e["name"].as_str().is_some_and(|n| n.ends_with("_name")))
+        .filter_map(|e| e["args"]["name"].as_str())
+        .collect();
+    for track in ["job 0: a", "core 0", "channel 0", "LUN 0", "host cores"] {
+        assert!(named.iter().any(|n| n.starts_with(track)), "no {track}: {named:?}");
+    }
+    // Every slice belongs to a named process.
+    let process = |e: &Value| e["pid"].as_u64();
+    let known: Vec<_> =
+        events.iter().filter(|e| e["name"] == "process_name").map(process).collect();
+    assert!(events.iter().all(|e| known.contains(&process(e))));
+    let cut = place.run(&format!("{job} --timeline-limit 10")).ok();
+    assert!(cut.out.contains("the timeline holds the first 10 slices"), "{}", cut.out);
+}
+
+#[test]
+fn logs_as_fio_names_them() {
+    let place = Place::new();
+    place
+        .run(
+            "run --name=a --rw=randrw --number_ios=60 --device z-ssd-small --write_lat_log=x \
+         --write_bw_log --write_iops_log=y --numjobs=2 --log_offset=1",
+        )
+        .ok();
+    let expected = [
+        "a_bw.1.log",
+        "a_bw.2.log",
+        "x_clat.1.log",
+        "x_clat.2.log",
+        "x_lat.1.log",
+        "x_lat.2.log",
+        "x_slat.1.log",
+        "x_slat.2.log",
+        "y_iops.1.log",
+        "y_iops.2.log",
+    ];
+    assert_eq!(place.files(), expected);
+    for name in ["x_lat.1.log", "x_clat.2.log"] {
+        let text = place.text(name);
+        assert_eq!(text.lines().count(), 60, "{name}");
+        for line in text.lines() {
+            let fields: Vec<u64> = line.split(", ").map(|f| f.parse().expect(line)).collect();
+            assert_eq!(fields.len(), 6, "{line}");
+            assert!(
+                fields[1] > 0
+                    && fields[2] < 2
+                    && fields[3] == 4096
+                    && fields[4].is_multiple_of(4096)
+            );
+        }
+    }
+}
+
+/// Everything of a result that does not tell how it was asked for.
+fn outcome(mut result: Value) -> Value {
+    result["wordline"]["provenance"]["workload"] = Value::Null;
+    for job in result["jobs"].as_array_mut().expect("jobs") {
+        // On a command line the name is one of the options, and so is what a second file implies.
+        if let Some(options) = job["job options"].as_object_mut() {
+            options.remove("name");
+            options.remove("stonewall");
+        }
+    }
+    result
+}
+
+#[test]
+fn showcmd_run_again_gives_the_same() {
+    let place = Place::new();
+    place.file(
+        "job.fio",
+        "; two rounds of globals\n[global]\nbs=8k\nrw=randread\nnumber_ios=40\n[first]\n\
+         description=it's a \"test\" of words\niodepth=4\n[global]\nbs=,16k\nrwmixread=30\n\
+         [second one]\nrw=randrw\nstonewall\n[third]\nnumjobs=2\nkb_base=1000\nsize=9m\n",
+    );
+    place.file("next.fio", "[global]\nthinktime=10\n[fourth]\nrw=write\nnumber_ios=7\n");
+    for words in [
+        "job.fio",
+        "job.fio next.fio",
+        "next.fio job.fio --section third --section fourth",
+        "--bs=512 --name=zero --rw=write --number_ios=3 job.fio --seed 5 --set nand.t_read=9us",
+        "--name=a --rw randrw:2 --number_ios 90 --time_based=0 --description=x",
+    ] {
+        let words = format!("{words} --device z-ssd-small");
+        let command = place.run(&format!("run {words} --showcmd")).ok().out;
+        assert_eq!(command.lines().count(), 1, "{command}");
+        assert!(command.starts_with("wordline run "), "{command}");
+        let line = command.replacen("wordline", "$W", 1).replace('\n', " --output-format=json");
+        let again = outcome(place.shell(&line).ok().json());
+        assert!(again == outcome(place.json(&words)), "another result: {command}");
+    }
+}
+
+#[test]
+fn device_commands() {
+    let place = Place::new();
+    let list = place.run("device list").ok().out;
+    for name in ["cnex-westlake", "z-ssd-800g", "intel-750-400g", "cnex-small", "pblk", "i7-8700"] {
+        assert!(list.contains(name), "{name}");
+    }
+    for device in ["cnex-westlake", "cnex-small", "z-ssd-small", "intel-750-small"] {
+        let text = place.run(&format!("device show {device}")).ok().out;
+        let check = place.run(&format!("device check {device}")).ok().out;
+        assert!(check.contains("Capacity"), "{check}");
+        // What is shown is a profile.
+        place.file("my.toml", &text);
+        assert_eq!(place.run("device check my.toml").ok().out, check);
+    }
+    place.run("run --name=a --rw=read --number_ios=9 --device my.toml").ok();
+    let other = place.run("device check z-ssd-small --set nand.t_read=30us --stack none").ok();
+    assert_ne!(other.out, place.run("device check z-ssd-small").ok().out);
+    place.run("device show testbed/none").ok();
+    // A file of a preset's name does not take its place.
+    place.file("pblk", "garbage");
+    place.run("run --name=a --rw=read --number_ios=9 --device z-ssd-small").ok();
+}
+
+#[test]
+fn help_teaches() {
+    let place = Place::new();
+    let bare = place.run("").fails(2, &["wordline run --name=a", "replay", "Exit status"]);
+    assert!(bare.out.is_empty());
+    for (words, part) in [
+        ("--help", "wordline replay"),
+        ("run --help", "number_ios"),
+        ("run -h", "--slowest"),
+        ("replay --help", "systor17"),
+        ("device --help", "check"),
+        ("--version", env!("CARGO_PKG_VERSION")),
+    ] {
+        let done = place.run(words).ok();
+        assert!(done.out.contains(part) && done.err.is_empty(), "{words}: {}", done.out);
+        assert!(done.out.lines().all(|l| l.chars().count() <= 120), "{words}");
+    }
+    place.run("run").fails(2, &["wordline run --name=a"]);
+    place.file("job.fio", MIXED);
+    place.run("job.fio").fails(2, &["wordline run job.fio"]);
+    place.run("--name=a --rw=read").fails(2, &["wordline run --name=a"]);
+}
+
+#[test]
+fn an_aged_drive_is_kept_and_used_again() {
+    let place = Place::new();
+    let job = "--name=a --rw=randrw --number_ios=2000 --iodepth=8 --device z-ssd-small";
+    let aged = place.json(&format!("{job} --precondition steady --save-state drive.state"));
+    let loaded = place.json(&format!("{job} --load-state drive.state"));
+    let precondition = &loaded["wordline"]["provenance"]["precondition"];
+    assert_eq!(precondition, "loaded from drive.state");
+    assert!(aged["jobs"] == loaded["jobs"], "another result on the loaded drive");
+    // Of another drive, cut short, or damaged.
+    let other = job.replace("z-ssd-small", "intel-750-small");
+    place.run(&format!("run {other} --load-state drive.state")).fails(2, &["drive.state"]);
+    let state = std::fs::read(place.path("drive.state")).expect("a state");
+    for (name, bytes) in [
+        ("cut", state[..state.len() / 2].to_vec()),
+        ("empty", Vec::new()),
+        ("damaged", {
+            let mut bytes = state.clone();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 0x55;
+            bytes
+        }),
+    ] {
+        place.file(name, bytes);
+        place.run(&format!("run {job} --load-state {name}")).fails(2, &[name]);
+    }
+}
+
+#[test]
+fn a_limit_ends_a_run_well() {
+    let place = Place::new();
+    let done = place
+        .run("run --name=a --rw=randread --time_based --runtime=100s --limit 3ms --device z-ssd-small")
+        .ok();
+    assert!(done.out.contains("by --limit"), "{}", done.out);
+    for bad in ["0", "5x", "-1", ""] {
+        place.run_words(&["run", "--name=a", &format!("--limit={bad}")]).fails(2, &["--limit"]);
+    }
+}
