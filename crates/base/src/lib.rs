@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bitmap;
-pub mod chunked;
 pub mod ctx;
 pub mod event;
 pub mod hist;
@@ -17,7 +16,6 @@ pub mod timeline;
 pub mod track;
 
 pub use bitmap::BitMap;
-pub use chunked::Chunked;
 pub use ctx::Ctx;
 pub use event::{Event, EventQueue, Kind};
 pub use hist::Histogram;

@@ -4,7 +4,6 @@
 //! cache or write buffer), so at every look-up exactly one answer is right: the newest stamp. The
 //! check is exact for the mapping, the buffers and garbage collection, which all carry stamps.
 
-use crate::chunked::Chunked;
 use crate::id::Lpn;
 
 /// A sector that was trimmed: the count of writes before, and this bit.
@@ -15,7 +14,8 @@ pub const BLANK: u32 = 0;
 
 #[derive(Clone, Debug)]
 pub struct Stamps {
-    newest: Option<Chunked<u32>>,
+    /// Zeroed memory, which the system makes real where it is written.
+    newest: Option<Vec<u32>>,
     checked: u64,
     /// Look-ups that returned something else than the newest stamp: (sector, got, expected).
     wrong: Vec<(u32, u32, u32)>,
@@ -30,7 +30,7 @@ impl Default for Stamps {
 
 impl Stamps {
     pub fn new(sectors: u64) -> Stamps {
-        Stamps { newest: Some(Chunked::new(sectors, BLANK)), ..Stamps::off() }
+        Stamps { newest: Some(vec![BLANK; sectors as usize]), ..Stamps::off() }
     }
     /// No check, no memory: every stamp is blank.
     pub fn off() -> Stamps {
@@ -44,7 +44,7 @@ impl Stamps {
     pub fn bump(&mut self, lpn: Lpn) -> u32 {
         match &mut self.newest {
             Some(newest) => {
-                let slot = newest.slot(u64::from(lpn.0));
+                let slot = &mut newest[lpn.0 as usize];
                 *slot = (*slot & !TRIMMED) + 1;
                 *slot
             }
@@ -54,7 +54,7 @@ impl Stamps {
     /// The sector is trimmed: it reads as blank from now on.
     pub fn trim(&mut self, lpn: Lpn) {
         if let Some(newest) = &mut self.newest {
-            let slot = newest.slot(u64::from(lpn.0));
+            let slot = &mut newest[lpn.0 as usize];
             *slot |= TRIMMED;
         }
     }
@@ -63,7 +63,7 @@ impl Stamps {
     pub fn newest(&self, lpn: Lpn) -> u32 {
         match &self.newest {
             Some(newest) => {
-                let stamp = newest.get(u64::from(lpn.0));
+                let stamp = newest[lpn.0 as usize];
                 if stamp & TRIMMED != 0 { BLANK } else { stamp }
             }
             None => BLANK,
@@ -87,7 +87,7 @@ impl Stamps {
         (self.wrong_count, &self.wrong)
     }
     pub fn memory(&self) -> u64 {
-        self.newest.as_ref().map_or(0, Chunked::memory)
+        self.newest.as_ref().map_or(0, |n| size_of_val(n.as_slice()) as u64)
     }
 }
 

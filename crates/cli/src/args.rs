@@ -25,6 +25,9 @@ Exit status:
   2  unusable input: arguments, jobs, profiles, traces
   130  ended at once by a second Ctrl-C, without a report";
 
+const RUN_USAGE: &str =
+    "wordline run [JOBFILE]... [OPTIONS] [--name=JOB --fio-option=value ...]...";
+
 const RUN_HELP: &str = "\
 Jobs are fio's own: a job file, options on the command line (--name=a --rw=randread --bs 4k ...), or
 both; job options before the first --name, or without any, are defaults for what follows. A job
@@ -71,8 +74,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run fio jobs on a modelled drive and report in fio's formats
-    #[command(args_override_self = true, after_help = RUN_HELP, override_usage = "wordline run [JOBFILE]... [OPTIONS] \
-        [--name=JOB --fio-option=value ...]...")]
+    #[command(args_override_self = true, after_help = RUN_HELP, override_usage = RUN_USAGE)]
     Run(RunArgs),
     /// Replay a block trace on a modelled drive
     #[command(args_override_self = true, after_help = REPLAY_HELP)]
@@ -240,6 +242,9 @@ pub struct RunArgs {
     /// fio's job options in their order, as written
     #[arg(skip)]
     pub fio: Vec<String>,
+    /// How many of these are defaults for jobs, not options of one
+    #[arg(skip)]
+    pub globals: usize,
     /// wordline's own options in their order, as written
     #[arg(skip)]
     pub own: Vec<String>,

@@ -31,10 +31,10 @@ pub fn read_text(path: &str) -> Result<String, String> {
         _ => read(&mut File::open(path).map_err(|e| explain(&e))?)?,
     };
     if bytes.len() as u64 > TEXT_MAX {
-        return Err(format!("it is longer than {} MiB: this is no such file", TEXT_MAX >> 20));
+        return Err(format!("not a text file: longer than {} MiB", TEXT_MAX >> 20));
     }
     String::from_utf8(bytes).map_err(|e| {
-        format!("byte {} is not text: this is no such file", e.utf8_error().valid_up_to() + 1)
+        format!("not a text file: byte {} is not UTF-8", e.utf8_error().valid_up_to() + 1)
     })
 }
 

@@ -27,19 +27,23 @@ pub fn fresh(loaded: &Loaded, args: &CommonArgs) -> Result<Drive, Failure> {
 /// Says that memory is short before the system ends the program for it.
 fn check_memory(sectors: u64, args: &CommonArgs) -> Result<(), Failure> {
     let written = args.precondition != Precondition::None || args.load_state.is_some();
-    let stamp = if args.no_integrity { 0 } else { BYTES_STAMP };
-    let each = BYTES_MAPPED + if written { BYTES_WRITTEN + stamp } else { 0 };
-    let needed = sectors * each;
-    let Some(free) = available_memory().filter(|&free| needed > free) else { return Ok(()) };
+    let short = available_memory().and_then(|free| shortage(sectors, written, args, free));
+    short.map_or(Ok(()), |message| Err(Failure::usage(message)))
+}
+
+fn shortage(sectors: u64, written: bool, args: &CommonArgs, free: u64) -> Option<String> {
+    let stamp = if written && !args.no_integrity { BYTES_STAMP } else { 0 };
+    let needed = sectors * (BYTES_MAPPED + stamp + if written { BYTES_WRITTEN } else { 0 });
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    let without_check =
-        if written && stamp > 0 { ", --no-integrity to keep no versions of sectors" } else { "" };
-    Err(Failure::usage(format!(
-        "this drive's state takes {:.1} GiB of memory and {:.1} GiB are available: use a smaller \
-         drive (--set nand.blocks=N, or a profile named -small){without_check}",
-        gib(needed),
-        gib(free)
-    )))
+    let or = if stamp > 0 { ", or --no-integrity to keep no versions of sectors" } else { "" };
+    (needed > free).then(|| {
+        format!(
+            "this drive's state takes {:.1} GiB of memory and {:.1} GiB are available: use a \
+             smaller drive (--set nand.blocks=N, or a profile named -small){or}",
+            gib(needed),
+            gib(free)
+        )
+    })
 }
 
 /// What the system says is left, and no more than the group of processes may have.
@@ -91,4 +95,30 @@ pub fn age(
         files::write(path, |w| drive.save(w))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Command;
+
+    #[test]
+    fn short_memory_is_said_with_a_remedy() {
+        let args = |words: &[&str]| {
+            let words = ["wordline", "run"].iter().chain(words).map(|w| w.to_string()).collect();
+            match crate::words::parse(words).expect("arguments").command {
+                Command::Run(run) => run.common,
+                _ => panic!("not a run"),
+            }
+        };
+        let (plain, without) = (args(&[]), args(&["--no-integrity"]));
+        assert_eq!(shortage(1 << 20, true, &plain, 18 << 20), None);
+        let message = shortage(1 << 30, true, &plain, 17 << 30).expect("too little");
+        for part in ["takes 18.0 GiB", "17.0 GiB are available", "nand.blocks", "--no-integrity"] {
+            assert!(message.contains(part), "{message}");
+        }
+        assert_eq!(shortage(1 << 30, true, &without, 17 << 30), None);
+        assert_eq!(shortage(1 << 30, false, &plain, 5 << 30), None);
+        assert!(available_memory().is_none_or(|free| free > 1 << 20));
+    }
 }

@@ -50,7 +50,7 @@ pub fn showcmd(args: &RunArgs, engine: &str, plan: &Plan) -> Result<String, Fail
     let mut words: Vec<String> = own.chain(&args.fio).cloned().collect();
     let files: Vec<String> = args.files.iter().map(|f| f.display().to_string()).collect();
     // Those of the command line itself are among the words already.
-    let mut written = globals_of_command_line(args, engine, &files)?;
+    let mut written = args.globals;
     let mut job_before = plan.jobs.iter().any(|job| !files.contains(&job.place.file));
     for (k, job) in plan.jobs.iter().enumerate() {
         let Some(index) = files.iter().position(|f| *f == job.place.file) else { continue };
@@ -77,24 +77,4 @@ pub fn showcmd(args: &RunArgs, engine: &str, plan: &Plan) -> Result<String, Fail
     }
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     Ok(format!("wordline run {}\n", words.join(" ")))
-}
-
-/// How many of a plan's globals do not come from its files.
-fn globals_of_command_line(
-    args: &RunArgs,
-    engine: &str,
-    files: &[String],
-) -> Result<usize, Failure> {
-    /// Every file holds one empty job.
-    struct Empty;
-    impl Env for Empty {
-        fn read_file(&mut self, _: &str) -> Result<String, String> {
-            Ok("[empty]\n".into())
-        }
-        fn var(&self, _: &str) -> Option<String> {
-            None
-        }
-    }
-    let bare = parse_with(&args.fio, files, engine, args.strict, &[], &mut Empty)?;
-    Ok(bare.globals.len())
 }

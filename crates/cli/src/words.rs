@@ -65,6 +65,8 @@ fn forgotten_run(command: &clap::Command, word: &str) -> Result<(), Failure> {
 fn parse_run(command: &clap::Command, raw: &[String]) -> Result<Cli, Failure> {
     let run = command.find_subcommand("run").expect("run is a subcommand");
     let (mut ours, mut files, mut fio) = (Vec::new(), Vec::new(), Vec::new());
+    // Options before the first --name, or after --name=global, are defaults of the jobs.
+    let (mut globals, mut in_global) = (0, true);
     let mut rest = raw[2..].iter();
     while let Some(word) = rest.next() {
         if word == "--" {
@@ -84,21 +86,24 @@ fn parse_run(command: &clap::Command, raw: &[String]) -> Result<Cli, Failure> {
             Some((name, value)) => (name, Some(value)),
             None => (body, None),
         };
-        let (to, wants_value) = if let Some(own) = own_option(run, name, long) {
-            (&mut ours, own)
-        } else if let Some(option) = fio_option(name) {
-            (&mut fio, !option.takes_no_argument())
-        } else if !long {
-            (&mut ours, false)
-        } else {
-            return Err(unknown(run, name));
+        let option = fio_option(name);
+        let (to, wants_value) = match (own_option(run, name, long), option) {
+            (Some(wants_value), _) => (&mut ours, wants_value),
+            (None, Some(option)) => (&mut fio, !option.takes_no_argument()),
+            (None, None) if long => return Err(unknown(run, name)),
+            (None, None) => (&mut ours, false),
         };
         to.push(word.clone());
-        if wants_value && value.is_none() {
-            let Some(value) = rest.next() else {
-                return Err(Failure::usage(format!("option '{word}': a value is missing")));
-            };
-            to.push(value.clone());
+        let mut value = value.unwrap_or_default();
+        if wants_value && !body.contains('=') {
+            let missing = || Failure::usage(format!("option '{word}': a value is missing"));
+            value = rest.next().ok_or_else(missing)?;
+            to.push(value.to_string());
+        }
+        match option {
+            Some(option) if option.name == "name" => in_global = value.starts_with("global"),
+            Some(_) if in_global => globals += 1,
+            _ => {}
         }
     }
     let mut words = raw[..2].to_vec();
@@ -107,7 +112,7 @@ fn parse_run(command: &clap::Command, raw: &[String]) -> Result<Cli, Failure> {
     words.extend(files);
     let mut cli = Cli::parse_from(words);
     if let Command::Run(run) = &mut cli.command {
-        (run.own, run.fio) = (ours, fio);
+        (run.own, run.fio, run.globals) = (ours, fio, globals);
     }
     Ok(cli)
 }
@@ -149,7 +154,10 @@ fn unknown(run: &clap::Command, name: &str) -> Failure {
 mod tests {
     use super::*;
 
-    fn run(line: &str) -> Result<(Vec<String>, Vec<String>, Vec<String>), String> {
+    type Words = Vec<String>;
+
+    /// wordline's own words, fio's, and files.
+    fn run(line: &str) -> Result<(Words, Words, Words), String> {
         let words = ["wordline", "run"].into_iter().chain(line.split_whitespace());
         let cli = parse(words.map(String::from).collect()).map_err(Failure::into_message)?;
         let Command::Run(run) = cli.command else { panic!("not a run") };

@@ -33,9 +33,9 @@ fn jobs_that_are_none() {
     }
     assert_eq!(place.files(), ["job.fio"]);
     place.file("job.fio", b"[a]\nrw=\xff\xfe\n");
-    place.run("run job.fio").fails(2, &["job.fio", "byte 8 is not text"]);
+    place.run("run job.fio").fails(2, &["job.fio", "byte 8 is not UTF-8"]);
     place.file("job.fio", [0u8, 159, 146, 150].repeat(1000));
-    place.run("run job.fio").fails(2, &["job.fio", "not text"]);
+    place.run("run job.fio").fails(2, &["job.fio", "not a text file"]);
     place.run("run /dev/zero").fails(2, &["/dev/zero", "MiB"]);
     place.run("run none.fio").fails(2, &["none.fio", "check the path"]);
     place.run("run .").fails(2, &["name a file in it"]);
@@ -126,11 +126,6 @@ fn jobs_that_do_not_fit_the_drive() {
     place.run(&format!("{JOB} --size=900g")).ok();
     let far = place.run("run --name=a --rw=read --bs=1m --offset=99% --device z-ssd-small").ok();
     assert!(far.out.contains("generated = served"), "{}", far.out);
-    // The whole state of a large drive is refused if memory cannot hold it; otherwise it runs.
-    let large =
-        place.run("run --name=a --number_ios=1 --set nand.blocks=200000 --precondition fill");
-    assert!(large.status == 0 || large.status == 2, "{large:?}");
-    assert!(!large.err.contains("panicked"), "{}", large.err);
 }
 
 #[test]

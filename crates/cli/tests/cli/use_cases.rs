@@ -309,11 +309,12 @@ fn showcmd_run_again_gives_the_same() {
          description=it's a \"test\" of words\niodepth=4\n[global]\nbs=,16k\nrwmixread=30\n\
          [second one]\nrw=randrw\nstonewall\n[third]\nnumjobs=2\nkb_base=1000\nsize=9m\n",
     );
-    place.file("next.fio", "[global]\nthinktime=10\n[fourth]\nrw=write\nnumber_ios=7\n");
+    place.file("next.fio", "[global]\nthinktime=10\n[fourth]\nrw=write\nsize=1m\nnumber_ios=7\n");
     for words in [
         "job.fio",
         "job.fio next.fio",
         "next.fio job.fio --section third --section fourth",
+        "--size=1k next.fio --name=x --size=8k --name=global --bs=8k --numjobs 2 --name=y --size 64k",
         "--bs=512 --name=zero --rw=write --number_ios=3 job.fio --seed 5 --set nand.t_read=9us",
         "--name=a --rw randrw:2 --number_ios 90 --time_based=0 --description=x",
     ] {
