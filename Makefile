@@ -10,8 +10,9 @@ build:
 	@cargo build --release --quiet -p wordline-cli
 
 demo: build
-	$(WORDLINE) run examples/mixed.fio --device cnex-small --ftl pblk --stack linux-libaio \
-	    --precondition steady --seed 1 --slowest 3
+	$(WORDLINE) run examples/mixed.fio --device cnex-westlake --set nand.blocks=128 \
+	    --set ftl.over_provisioning=28 --ftl pblk \
+	    --stack linux-libaio --precondition steady --seed 1 --slowest 1
 
 test: setup-test lint
 	cargo test --workspace --no-fail-fast

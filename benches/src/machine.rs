@@ -64,7 +64,19 @@ pub fn speed() {
         "{:<44} {:>10} {:>8} {:>9} {:>6} {:>10}",
         "", "I/Os/s", "ns/I/O", "events/IO", "WA", "wanted"
     );
-    let benches = [
+    for Bench { name, case, wanted } in benches() {
+        let (drive, ..) = prepare(&case, false);
+        let (ios, events, seconds, _) = run(&case, drive, 3_000_000);
+        row(name, ios, events, seconds, 0.0, wanted);
+    }
+    let case = open_channel(WRITES).set("ftl.over_provisioning=20");
+    let (drive, ..) = prepare(&case, true);
+    let (ios, events, seconds, wa) = run(&case, drive, 1_500_000);
+    row("4 KiB random writes, QD32, pblk, steady GC", ios, events, seconds, wa, 4e5);
+}
+
+fn benches() -> Vec<Bench> {
+    vec![
         Bench {
             name: "4 KiB random reads, QD32, full stack, pblk",
             case: open_channel(READS),
@@ -88,16 +100,7 @@ pub fn speed() {
                 .set("cache=none"),
             wanted: 2e6,
         },
-    ];
-    for Bench { name, case, wanted } in benches {
-        let (drive, ..) = prepare(&case, false);
-        let (ios, events, seconds, _) = run(&case, drive, 3_000_000);
-        row(name, ios, events, seconds, 0.0, wanted);
-    }
-    let case = open_channel(WRITES).set("ftl.over_provisioning=20");
-    let (drive, ..) = prepare(&case, true);
-    let (ios, events, seconds, wa) = run(&case, drive, 1_500_000);
-    row("4 KiB random writes, QD32, pblk, steady GC", ios, events, seconds, wa, 4e5);
+    ]
 }
 
 fn row(name: &str, ios: u64, events: u64, seconds: f64, wa: f64, wanted: f64) {
@@ -110,6 +113,14 @@ fn row(name: &str, ios: u64, events: u64, seconds: f64, wa: f64, wanted: f64) {
         wa,
         wanted
     );
+}
+
+/// One case by number, for a profiler.
+pub fn one(number: usize) {
+    let Bench { name, case, wanted } = benches().swap_remove(number);
+    let (drive, ..) = prepare(&case, false);
+    let (ios, events, seconds, _) = run(&case, drive, 8_000_000);
+    row(name, ios, events, seconds, 0.0, wanted);
 }
 
 /// Capacity: fill and age 2.29 TB, and the cost of an I/O there against 16 GB.

@@ -13,6 +13,9 @@ fn main() {
     match only.as_deref() {
         None => sections.iter().for_each(|(_, run)| run()),
         Some("counted") => machine::counted(),
+        Some(number) if number.parse::<usize>().is_ok_and(|n| n < 4) => {
+            machine::one(number.parse().unwrap_or(0));
+        }
         Some(name) => match sections.iter().find(|(n, _)| *n == name) {
             Some((_, run)) => run(),
             None => {

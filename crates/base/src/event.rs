@@ -103,6 +103,7 @@ const TIME_SHIFT: u32 = SEQ_SHIFT + SEQ_BITS;
 const BUCKET_SHIFT: u32 = 8;
 const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
+const _: () = assert!(WORDS == 64, "the summary is one word");
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
@@ -126,6 +127,8 @@ impl Entry {
 pub struct EventQueue {
     buckets: Vec<Vec<Entry>>,
     occupied: [u64; WORDS],
+    /// Which words of `occupied` hold something.
+    summary: u64,
     /// The bucket being drained, descending, so that the earliest entry is last.
     current: Vec<Entry>,
     current_bucket: u64,
@@ -149,6 +152,7 @@ impl EventQueue {
         EventQueue {
             buckets: vec![Vec::new(); BUCKETS],
             occupied: [0; WORDS],
+            summary: 0,
             current: Vec::with_capacity(64),
             current_bucket: 0,
             far: BinaryHeap::new(),
@@ -210,6 +214,7 @@ impl EventQueue {
             let slot = bucket as usize % BUCKETS;
             self.buckets[slot].push(entry);
             self.occupied[slot / 64] |= 1 << (slot % 64);
+            self.summary |= 1 << (slot / 64);
         } else {
             self.far.push(Reverse(entry));
         }
@@ -247,7 +252,11 @@ impl EventQueue {
         self.current_bucket = target;
         let slot = target as usize % BUCKETS;
         std::mem::swap(&mut self.current, &mut self.buckets[slot]);
-        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        let word = &mut self.occupied[slot / 64];
+        *word &= !(1 << (slot % 64));
+        if *word == 0 {
+            self.summary &= !(1 << (slot / 64));
+        }
         let horizon = target + BUCKETS as u64;
         while let Some(Reverse(entry)) = self.far.peek().copied() {
             if entry.bucket() >= horizon {
@@ -260,7 +269,9 @@ impl EventQueue {
                 self.place(entry);
             }
         }
-        self.current.sort_unstable_by(|a, b| b.cmp(a));
+        if self.current.len() > 1 {
+            self.current.sort_unstable_by(|a, b| b.cmp(a));
+        }
         true
     }
 
@@ -276,13 +287,13 @@ impl EventQueue {
         if head != 0 {
             return Some(found(word * 64 + head.trailing_zeros() as usize));
         }
-        for step in 1..=WORDS {
-            let w = (word + step) % WORDS;
-            if self.occupied[w] != 0 {
-                return Some(found(w * 64 + self.occupied[w].trailing_zeros() as usize));
-            }
+        // The words after this one, going round; this one again last, for its lower bits.
+        let after = self.summary.rotate_right(word as u32 + 1);
+        if after == 0 {
+            return None;
         }
-        None
+        let w = (word + 1 + after.trailing_zeros() as usize) % WORDS;
+        Some(found(w * 64 + self.occupied[w].trailing_zeros() as usize))
     }
 
     /// Gives the pending entries the sequence numbers 0, 1, 2, … in their order.
@@ -293,6 +304,7 @@ impl EventQueue {
         }
         all.extend(std::mem::take(&mut self.far).into_iter().map(|Reverse(e)| e));
         self.occupied = [0; WORDS];
+        self.summary = 0;
         all.sort_unstable();
         self.seq = all.len() as u64;
         for (seq, entry) in all.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What every part of the machine shares: time, the event queue, timelines, random streams, latency
 //! histograms, compact storage, and the life of an I/O. Nothing here knows about flash.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod bitmap;
 pub mod ctx;
@@ -8,6 +8,7 @@ pub mod event;
 pub mod hist;
 pub mod id;
 pub mod life;
+pub mod prefetch;
 pub mod rng;
 pub mod slab;
 pub mod stamps;
@@ -21,6 +22,7 @@ pub use event::{Event, EventQueue, Kind};
 pub use hist::Histogram;
 pub use id::{Ddir, IdVec, IoId, Lpn, SECTOR, SECTOR_SHIFT};
 pub use life::{Layer, Life, Lives, Step, Why};
+pub use prefetch::prefetch;
 pub use rng::{Rng, Seed};
 pub use slab::Slab;
 pub use stamps::Stamps;

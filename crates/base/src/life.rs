@@ -120,6 +120,8 @@ pub enum Why {
     /// Waiting for an earlier request that overlaps.
     Overlap,
     Doorbell,
+    /// Back, but reaped only when the others that io_getevents waits for are back too.
+    Batch,
 }
 
 impl Why {
@@ -154,6 +156,7 @@ impl Why {
             Why::ReadAhead => "read-ahead under way",
             Why::Overlap => "overlapping request",
             Why::Doorbell => "doorbell",
+            Why::Batch => "waiting for the batch",
         }
     }
 }

@@ -69,6 +69,13 @@ impl Stamps {
             None => BLANK,
         }
     }
+    /// The sector's stamp will be looked at soon.
+    #[inline]
+    pub fn prefetch(&self, lpn: Lpn) {
+        if let Some(newest) = &self.newest {
+            crate::prefetch(newest, lpn.0 as usize);
+        }
+    }
     /// Counts a look-up and compares what it returned.
     #[inline]
     pub fn check(&mut self, lpn: Lpn, got: u32, expected: u32) {

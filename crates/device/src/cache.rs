@@ -19,7 +19,7 @@
 use crate::config::CacheConfig;
 use serde::Serialize;
 use std::collections::VecDeque;
-use wordline_base::{Lpn, SECTOR, Slab, Stamps};
+use wordline_base::{Lpn, SECTOR, Slab, Stamps, prefetch};
 
 /// A line's place: `set << WAY_BITS | way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,6 @@ pub(crate) struct Line {
     pub writing: u64,
     pub filling: u64,
     pub ahead: u64,
-    used: u64,
     /// Position of the oldest data not yet with the FTL; 0 when none.
     pub position: u64,
     waiters: u32,
@@ -61,7 +60,6 @@ const BLANK_LINE: Line = Line {
     writing: 0,
     filling: 0,
     ahead: 0,
-    used: 0,
     position: 0,
     waiters: NONE,
     newer: NONE,
@@ -84,6 +82,8 @@ impl Line {
 struct Group {
     /// Line number + 1; 0 is empty.
     tags: Box<[u32]>,
+    /// When each line was touched last. Apart from the lines: a set's are looked through together.
+    used: Box<[u64]>,
     lines: Box<[Line]>,
     stamps: Box<[u32]>,
 }
@@ -182,6 +182,16 @@ pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
+fn first_least(values: &[u64]) -> usize {
+    let mut least = 0;
+    for (i, value) in values.iter().enumerate() {
+        if *value < values[least] {
+            least = i;
+        }
+    }
+    least
+}
+
 impl Cache {
     pub fn new(config: &CacheConfig) -> Result<Cache, (&'static str, String)> {
         let line = u64::from(config.line_bytes);
@@ -224,6 +234,16 @@ impl Cache {
         })
     }
 
+    /// The sector will be looked up soon.
+    #[inline]
+    pub fn prefetch(&self, lpn: u32) {
+        let set = lpn / self.line_sectors % self.sets;
+        let (g, i) = self.at(LineId(set << WAY_BITS));
+        if let Some(group) = &self.groups[g] {
+            prefetch(&group.tags, i);
+            prefetch(&group.used, i);
+        }
+    }
     pub fn lines(&self) -> u64 {
         u64::from(self.sets) * u64::from(self.ways)
     }
@@ -311,7 +331,8 @@ impl Cache {
     pub fn touch(&mut self, id: LineId) {
         self.tick += 1;
         let tick = self.tick;
-        self.line_mut(id).used = tick;
+        let (g, i) = self.at(id);
+        self.group_mut(g).used[i] = tick;
     }
 
     /// Makes room for a line: an empty way, or else the least recently used line that is clean and
@@ -325,26 +346,29 @@ impl Cache {
             let n = (sets * self.ways) as usize;
             self.groups[g] = Some(Box::new(Group {
                 tags: vec![0; n].into_boxed_slice(),
+                used: vec![0; n].into_boxed_slice(),
                 lines: vec![BLANK_LINE; n].into_boxed_slice(),
                 stamps: vec![0; n * self.line_sectors as usize].into_boxed_slice(),
             }));
         }
         let group = self.group(g);
         let ways = base..base + self.ways as usize;
-        // Empty, then clean, then dirty, then busy; among equals the one used longest ago.
-        let (mut rank, mut used, mut way) = (4, u64::MAX, 0);
-        for (i, (line, &tag)) in group.lines[ways.clone()].iter().zip(&group.tags[ways]).enumerate()
-        {
-            let its = match () {
-                () if tag == 0 => 0,
-                () if line.is_busy() => 3,
-                () if line.dirty != 0 => 2,
-                () => 1,
-            };
-            if (its, line.used) < (rank, used) {
-                (rank, used, way) = (its, line.used, i);
-            }
+        // The line used longest ago (an empty one never was), if it is clean and not busy: nearly
+        // always, and it saves looking at the others.
+        let oldest = base + first_least(&group.used[ways.clone()]);
+        let rank_of = |i: usize| match (group.tags[i], &group.lines[i]) {
+            (0, _) => 0,
+            (_, line) if line.is_busy() => 3,
+            (_, line) if line.dirty != 0 => 2,
+            _ => 1,
+        };
+        let mut best = (rank_of(oldest), group.used[oldest], oldest);
+        if best.0 >= 2 {
+            // Empty, then clean, then dirty, then busy; among equals the one used longest ago.
+            let all = ways.map(|i| (rank_of(i), group.used[i], i));
+            best = all.min().unwrap_or(best);
         }
+        let (rank, _, way) = (best.0, best.1, best.2 - base);
         let id = LineId(set << WAY_BITS | way as u32);
         if rank >= 2 {
             return Err(id);
@@ -358,6 +382,7 @@ impl Cache {
         let group = self.group_mut(g);
         group.tags[base + way] = number + 1;
         group.lines[base + way] = BLANK_LINE;
+        group.used[base + way] = 0;
         self.touch(id);
         Ok(id)
     }

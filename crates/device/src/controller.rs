@@ -32,7 +32,7 @@ use crate::stats::{Counts, DeviceStats, Energy, slot};
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
-    Ctx, Event, IoId, Kind, Layer, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline, Why,
+    Ctx, Event, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline, Why,
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece};
@@ -351,6 +351,14 @@ impl Controller {
                 self.arbiter.set_ready(place, false);
             }
             let (lpn, sectors) = sectors_of(&sqe);
+            if let Some(ftl) = &self.ftl
+                && matches!(sqe.opcode, Opcode::Read | Opcode::Write)
+            {
+                ftl.prefetch(ctx, Lpn(lpn));
+                if let Some(cache) = &self.cache {
+                    cache.prefetch(lpn);
+                }
+            }
             let fetch = self.link.fetch(ctx.now);
             let work = self.firmware_work(&sqe, sectors);
             let grant = if work == Span::ZERO {

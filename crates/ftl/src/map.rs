@@ -11,6 +11,7 @@
 //! is written, and a drive of terabytes of which a test touches little costs little. Without the
 //! check that is 8.2 bytes a sector.
 
+use wordline_base::prefetch;
 use crate::{Memory, Place};
 use wordline_nand::{Geometry, Ppa};
 
@@ -100,6 +101,17 @@ impl Map {
         }
     }
 
+    #[inline]
+    pub fn prefetch(&self, lpn: u32) {
+        prefetch(&self.l2p, lpn as usize);
+    }
+    #[inline]
+    pub fn prefetch_oob(&self, ppa: u32) {
+        prefetch(&self.oob, ppa as usize);
+        if let Some(stamps) = &self.stamps {
+            prefetch(stamps, ppa as usize);
+        }
+    }
     #[inline]
     pub fn get(&self, lpn: u32) -> Where {
         Where::decode(self.l2p[lpn as usize])

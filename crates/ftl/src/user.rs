@@ -37,6 +37,13 @@ impl Ftl {
         u64::from(lpn.0) + u64::from(sectors) <= self.sectors
     }
 
+    /// A read or write of this sector comes soon.
+    #[inline]
+    pub fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+        self.map.prefetch(lpn.0);
+        ctx.stamps.prefetch(lpn);
+    }
+
     /// Splits a read into pieces. Their stamps are compared with what the reader must see: those in
     /// the buffer or unmapped at once, those in flash by the caller, with [`Ftl::digest`].
     pub fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
@@ -70,6 +77,8 @@ impl Ftl {
                     Place::Buffer
                 }
                 Where::Flash(Ppa(ppa)) => {
+                    // For the digest, when the flash has been read.
+                    self.map.prefetch_oob(ppa);
                     let unit_end = ppa - ppa % unit + unit;
                     let mut digest = Digest::new();
                     let mut next = ppa;

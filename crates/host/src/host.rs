@@ -718,10 +718,11 @@ impl<S: Source, F: Translate> Host<S, F> {
         let t = node.thread;
         let thread = &mut self.threads[t as usize];
         let (now, core) = (ctx.now, thread.core);
+        let held = if thread.reaping.min > 1 { Why::Batch } else { Why::CoreBusy };
         ctx.mark(
             node.life,
             Layer::Completion,
-            Why::CoreBusy,
+            held,
             core,
             Time(now.0.saturating_sub(wake + work)),
         );

@@ -23,6 +23,8 @@ use wordline_nand::{Outcome, Ppa};
 pub trait Translate {
     fn sectors(&self) -> u64;
     fn start(&mut self, ctx: &mut Ctx);
+    /// A read or write of this sector comes soon: a hint.
+    fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa);
@@ -40,6 +42,10 @@ impl Translate for Ftl {
     }
     fn start(&mut self, ctx: &mut Ctx) {
         Ftl::start(self, ctx);
+    }
+    #[inline]
+    fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+        Ftl::prefetch(self, ctx, lpn);
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
         Ftl::read(self, ctx, lpn, sectors, out);

@@ -24,7 +24,7 @@ use crate::sched::deadline::Merge;
 use crate::source::{Next, Source, ThreadSpec};
 use crate::stats::{ThreadStats, call_bucket, level_bucket};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Lpn, SECTOR, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Time, Why};
 use wordline_ftl::{Action, Piece, Place};
 use wordline_nand::Class;
 use wordline_nvme::Opcode;
@@ -486,6 +486,9 @@ impl<S: Source, F: Translate> Host<S, F> {
                 };
                 match source.next(ctx.now) {
                     Next::Io { ddir, offset, len } => {
+                        if let Some(pblk) = &self.pblk {
+                            pblk.ftl.prefetch(ctx, Lpn((offset >> SECTOR_SHIFT) as u32));
+                        }
                         thread.pend.user += self.cost.application.0;
                         thread.stats.issued[ddir as usize] += 1;
                         (ddir, offset, len)

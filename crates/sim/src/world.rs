@@ -245,9 +245,7 @@ impl World {
     #[inline]
     fn pump(&mut self) {
         loop {
-            let mut quiet = true;
-            while let Some(output) = self.host.poll() {
-                quiet = false;
+            if let Some(output) = self.host.poll() {
                 match output {
                     Output::Submit { sq, sqe } => {
                         self.controller
@@ -258,17 +256,12 @@ impl World {
                     Output::Finished(finished) => self.finished(&finished),
                     Output::Ended { thread } => self.thread_ended(thread),
                 }
-            }
-            while let Some(posted) = self.controller.poll() {
-                quiet = false;
+            } else if let Some(posted) = self.controller.poll() {
                 self.host.on_posted(&mut self.ctx, posted.cq, posted.cqe, posted.interrupt);
-            }
-            while let Some(cq) = self.controller.poll_interrupt() {
-                quiet = false;
+            } else if let Some(cq) = self.controller.poll_interrupt() {
                 let event = Event::new(Kind::Interrupt, u32::from(cq));
                 self.host.on_event(&mut self.ctx, event);
-            }
-            if quiet {
+            } else {
                 return;
             }
         }
