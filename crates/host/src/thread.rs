@@ -157,8 +157,8 @@ pub(crate) struct Call {
 
 /// fio's wait_for_completions.
 #[derive(Clone, Copy, Debug)]
-struct Reaping {
-    min: u32,
+pub(crate) struct Reaping {
+    pub min: u32,
     full: bool,
     /// Look again in any case: io_getevents(0) in a loop.
     spin: bool,
@@ -182,7 +182,7 @@ pub(crate) struct Thread<S> {
     requeued: Option<(Ddir, u64, u32)>,
     /// Completed and not reaped (aio_ring).
     pub ring: VecDeque<u32>,
-    reaping: Reaping,
+    pub(crate) reaping: Reaping,
     pub quiesce: Option<Time>,
     pub exhausted: bool,
     pub failed: bool,
