@@ -69,6 +69,9 @@ impl Loaded {
 
     /// A problem that building the machine found, with the place of the value.
     pub fn misfit(&self, problem: &Problem) -> Failure {
+        if problem.path.is_empty() {
+            return Failure::usage(&problem.message);
+        }
         Failure::usage(self.places.error(&problem.path, &problem.message))
     }
 }

@@ -416,9 +416,8 @@ impl Controller {
             ctx.mark(io, Layer::Cache, Why::Work, 0, ready);
         }
         if ctx.tracks.is_some() {
-            if ctx.now > arrived {
-                ctx.slice(Track::Queue(queue), "waiting", arrived, ctx.now, io);
-            }
+            // From the doorbell's arrival to the command's.
+            ctx.slice(Track::Queue(queue), "queued", arrived, fetch.arrival, io);
             ctx.slice(Track::Link(TO_DEVICE), "command", fetch.start, fetch.end, io);
             if grant.end > grant.start {
                 ctx.slice(Track::Firmware(grant.core), "command", grant.start, grant.end, io);

@@ -11,8 +11,8 @@
 //! is written, and a drive of terabytes of which a test touches little costs little. Without the
 //! check that is 8.2 bytes a sector.
 
-use wordline_base::prefetch;
 use crate::{Memory, Place};
+use wordline_base::prefetch;
 use wordline_nand::{Geometry, Ppa};
 
 /// The logical sector of a physical one that holds no data (padding, metadata, erased).

@@ -719,13 +719,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let thread = &mut self.threads[t as usize];
         let (now, core) = (ctx.now, thread.core);
         let held = if thread.reaping.min > 1 { Why::Batch } else { Why::CoreBusy };
-        ctx.mark(
-            node.life,
-            Layer::Completion,
-            held,
-            core,
-            Time(now.0.saturating_sub(wake + work)),
-        );
+        ctx.mark(node.life, Layer::Completion, held, core, Time(now.0.saturating_sub(wake + work)));
         let woken = Time(now.0.saturating_sub(work));
         ctx.mark(node.life, Layer::Completion, Why::WakeUp, core, woken);
         ctx.mark(node.life, Layer::Completion, Why::Work, core, now);

@@ -160,8 +160,13 @@ impl World {
             starts.push(setup.start);
             exits.push(setup.exit);
         }
-        let host = Host::new(&config.stack, specs, info.clone(), on_host)
-            .map_err(|e| Problem::new("stack", e))?;
+        let host = Host::new(&config.stack, specs, info.clone(), on_host).map_err(|e| match e {
+            // Of a job, not of the stack.
+            (key @ ("cpus_allowed" | "iodepth" | "priority"), message) => {
+                Problem { path: String::new(), message: format!("{key}: {message}") }
+            }
+            e => Problem::new("stack", e),
+        })?;
         for queue in host.queues() {
             controller
                 .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
