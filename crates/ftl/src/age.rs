@@ -144,6 +144,9 @@ impl Ftl {
         let unknown = self.map.stamps.is_none();
         self.map.keep_stamps();
         self.stamps_unknown = false;
+        if self.map.touched == 0 {
+            return; // Nothing was ever written.
+        }
         for lpn in 0..self.sectors as u32 {
             let Where::Flash(ppa) = self.map.get(lpn) else { continue };
             if unknown {
