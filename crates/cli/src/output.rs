@@ -54,6 +54,13 @@ pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
     let mut check = |written: Result<(), Failure>| {
         failures.extend(written.err().map(Failure::into_message));
     };
+    for (path, requests) in &result.iologs {
+        check(files::write(&PathBuf::from(path), |w| {
+            let mut log = wordline_trace::IologWriter::new(w)?;
+            requests.iter().try_for_each(|request| log.write(request, "drive"))?;
+            log.finish().map(|_| ())
+        }));
+    }
     for log in result.threads.iter().flat_map(|thread| &thread.logs) {
         let path = PathBuf::from(report::log_file_name(log));
         check(files::write(&path, |w| report::write_log(log, w)));

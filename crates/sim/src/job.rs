@@ -7,6 +7,7 @@ use wordline_base::{Ddir, Span, Time};
 use wordline_fio::job::ContinueOnError;
 use wordline_fio::{Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
 use wordline_host::source::{Next, Source};
+use wordline_trace::Request;
 
 /// Unix error numbers a job ends with.
 pub const EIO: i32 = 5;
@@ -25,6 +26,8 @@ pub struct JobSource {
     paced: bool,
     in_flight: u32,
     issued: u64,
+    /// Every I/O issued, for `write_iolog`.
+    iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
     stop: Rc<Cell<bool>>,
     ended: bool,
@@ -46,6 +49,7 @@ impl JobSource {
             paced,
             in_flight: 0,
             issued: 0,
+            iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
             error: 0,
@@ -64,6 +68,11 @@ impl JobSource {
     }
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
         &self.stop
+    }
+
+    /// The file of `write_iolog` and what belongs in it.
+    pub fn iolog(&self) -> Option<(&str, &[Request])> {
+        Some((self.job.write_iolog.as_deref()?, self.iolog.as_deref()?))
     }
 
     fn fail(&mut self, error: i32) {
@@ -90,7 +99,11 @@ impl JobSource {
     }
 
     #[inline]
-    fn issue(&mut self, io: Io) -> Next {
+    fn issue(&mut self, io: Io, now: Time) -> Next {
+        if let Some(iolog) = &mut self.iolog {
+            let (op, offset, len) = (io.ddir, io.offset, io.len as u32);
+            iolog.push(Request { at: now, op, volume: 0, offset, len });
+        }
         self.issued += 1;
         self.in_flight += 1;
         if self.paced {
@@ -138,7 +151,7 @@ impl Source for JobSource {
                 return match self.generator.next() {
                     // sync_file_range writes back cached pages: nothing on an O_DIRECT job.
                     Some(io) if io.range_only => continue,
-                    Some(io) => self.issue(io),
+                    Some(io) => self.issue(io, now),
                     None => Next::Done,
                 };
             }
@@ -151,7 +164,7 @@ impl Source for JobSource {
         loop {
             return match self.generator.next_paced(now, self.in_flight, &mut self.pacer) {
                 Step::Io(io) if io.range_only => continue,
-                Step::Io(io) => self.issue(io),
+                Step::Io(io) => self.issue(io, now),
                 Step::Drain => Next::NotBefore { at: now, quiesce: true },
                 Step::Wait(at) => Next::NotBefore { at, quiesce: false },
                 Step::Done => Next::Done,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use wordline_base::{Ddir, Histogram, Life, Span, Time, Tracks};
+use wordline_trace::Request;
 
 /// How a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -41,6 +42,8 @@ pub struct RunResult {
     pub slowest: Vec<Life>,
     /// Slices for drawing, if asked for.
     pub tracks: Option<Box<Tracks>>,
+    /// What `write_iolog` asked for: file, and the requests as they were issued.
+    pub iologs: Vec<(String, Vec<Request>)>,
     /// Remarks for the user: options without meaning, dropped trace lines, and the like.
     pub notes: Vec<String>,
 }

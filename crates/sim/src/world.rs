@@ -13,6 +13,7 @@ use wordline_ftl::{Ftl, Placement};
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, Output};
 use wordline_nand::machine::{CLASSES, Class};
+use wordline_trace::Request;
 
 /// Where a thread's I/Os come from.
 pub enum AnySource {
@@ -389,6 +390,23 @@ impl World {
         })
     }
 
+    /// The logs of `write_iolog`: threads that name one file share it, in order of time.
+    fn iologs(&self) -> Vec<(String, Vec<Request>)> {
+        let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
+        for thread in 0..self.threads.len() as u32 {
+            let Some(AnySource::Job(job)) = self.host.source(thread) else { continue };
+            let Some((path, requests)) = job.iolog() else { continue };
+            match logs.iter_mut().find(|(p, _)| p == path) {
+                Some((_, log)) => log.extend(requests),
+                None => logs.push((path.to_string(), requests.to_vec())),
+            }
+        }
+        for (_, log) in &mut logs {
+            log.sort_by_key(|r| r.at);
+        }
+        logs
+    }
+
     fn written(&self) -> [u64; 4] {
         let c = self.ftl().counters();
         [c.user_sectors, c.gc_sectors, c.pad_sectors, c.smeta_sectors + c.emeta_sectors]
@@ -437,6 +455,7 @@ impl World {
             self.series.push((now.0, std::array::from_fn(|i| written[i] - last[i])));
         }
         failed |= self.trace_error().is_some();
+        let iologs = self.iologs();
         let machine = self.machine(now, &host, &device, generated);
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
@@ -450,6 +469,7 @@ impl World {
             threads: self.threads.into_iter().map(ThreadStats::finish).collect(),
             machine,
             slowest: self.slowest.take(),
+            iologs,
             tracks: self.ctx.tracks.take(),
             notes: Vec::new(),
         }

@@ -414,3 +414,18 @@ fn a_limit_ends_a_run_well() {
         place.run_words(&["run", "--name=a", &format!("--limit={bad}")]).fails(2, &["--limit"]);
     }
 }
+
+#[test]
+fn a_log_of_what_was_issued_replays_to_the_same_counts() {
+    let place = Place::new();
+    let job = "--name=a --rw=randrw --numjobs=2 --number_ios=50 --device z-ssd-small";
+    place.run(&format!("run {job} --write_iolog=io.log")).ok();
+    let log = place.text("io.log");
+    assert!(log.starts_with("fio version 3 iolog\n"), "{log}");
+    let count = |op: &str| log.lines().filter(|l| l.contains(op)).count() as u64;
+    assert_eq!(count(" read ") + count(" write "), 100);
+    let words = "replay io.log --device z-ssd-small --output-format=json";
+    let result = place.run(words).ok().json();
+    assert_eq!(int(&result, "/jobs/0/read/total_ios"), count(" read "));
+    assert_eq!(int(&result, "/jobs/0/write/total_ios"), count(" write "));
+}

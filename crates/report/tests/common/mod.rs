@@ -51,6 +51,7 @@ pub fn result(threads: Vec<ThreadResult>) -> RunResult {
         threads,
         machine: Machine::default(),
         slowest: Vec::new(),
+        iologs: Vec::new(),
         tracks: None,
         notes: Vec::new(),
     }
@@ -325,6 +326,7 @@ impl Random {
             threads: (0..self.below(5)).map(|i| self.thread(i as u32 + 1)).collect(),
             machine: self.machine(),
             slowest: (0..self.below(4)).map(|_| self.life(&mut lives)).collect(),
+            iologs: Vec::new(),
             tracks: self.odds(2).then(|| Box::new(self.slices(slices))),
             notes: (0..self.below(7)).map(|_| self.text()).collect(),
         }
