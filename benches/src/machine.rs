@@ -55,7 +55,12 @@ fn run(case: &Case, drive: Drive, ios: u64) -> (u64, u64, f64, f64) {
     let events = world.events();
     let result = world.finish(Default::default());
     assert_eq!(result.machine.integrity.wrong, 0);
-    (result.machine.served, events, seconds, result.machine.write_amplification.factor)
+    (
+        result.machine.served,
+        events,
+        seconds,
+        result.machine.write_amplification.factor.unwrap_or(0.0),
+    )
 }
 
 pub fn speed() {

@@ -107,7 +107,7 @@ impl Run<'_> {
                 tracks.limit, tracks.dropped
             ));
         }
-        result.notes = std::mem::take(&mut self.notes);
+        result.notes.append(&mut self.notes);
         result
     }
 

@@ -87,7 +87,7 @@ pub fn age(
         let last = drive.ageing.last().copied().unwrap_or(1.0);
         let windows = drive.ageing.len();
         ageing.done(&format!(
-            "overwrote it {whose}: write amplification steady at {last:.2} after {windows} windows"
+            "overwrote it {whose}: write amplification {last:.2} after {windows} windows"
         ));
     }
     if let Some(path) = &args.save_state {

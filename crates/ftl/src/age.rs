@@ -24,9 +24,10 @@ const CREDIT: i64 = 1024;
 pub struct WindowLimits {
     /// User sectors of a window, as a share of the capacity.
     pub window: f64,
-    /// Steady when the write amplification of this many windows ...
+    /// Steady when the mean write amplification of this many windows ...
     pub windows: usize,
-    /// ... lies within this share of their mean, ...
+    /// ... and that of as many before them differ by no more than this share: a single span can be
+    /// level by chance while a skewed distribution still climbs, ...
     pub within: f64,
     /// ... and this share of the capacity was overwritten.
     pub least: f64,
@@ -36,7 +37,7 @@ pub struct WindowLimits {
 
 impl Default for WindowLimits {
     fn default() -> Self {
-        WindowLimits { window: 0.05, windows: 3, within: 0.01, least: 1.0, most: 8.0 }
+        WindowLimits { window: 0.05, windows: 6, within: 0.01, least: 1.0, most: 8.0 }
     }
 }
 
@@ -122,11 +123,13 @@ impl Ftl {
             report.windows.push((window + moved) as f64 / window as f64);
             let freed = self.counters.lines_freed > before.lines_freed;
             collecting = if freed { collecting + 1 } else { 0 };
-            if collecting >= limits.windows && report.sectors as f64 >= capacity * limits.least {
-                let last = &report.windows[report.windows.len() - limits.windows..];
-                let mean = report.write_amplification(limits.windows);
-                let off = last.iter().map(|w| (w - mean).abs()).fold(0.0, f64::max);
-                if off <= mean * limits.within {
+            if collecting >= 2 * limits.windows && report.sectors as f64 >= capacity * limits.least
+            {
+                let n = limits.windows;
+                let now = report.write_amplification(n);
+                let both = report.write_amplification(2 * n);
+                // The mean of two spans lies halfway between them.
+                if 2.0 * (now - both).abs() <= now * limits.within {
                     report.steady = true;
                     break;
                 }

@@ -165,6 +165,8 @@ pub struct Counters {
     pub failed: [u64; CLASSES],
     /// User reads that had to wait for their LUN, by the class of work they waited for longest.
     pub reads_blocked_by: [u64; CLASSES],
+    /// User reads that waited for anything.
+    pub reads_waited: u64,
     /// User reads that waited for the channel.
     pub reads_blocked_by_transfer: u64,
 }
@@ -465,11 +467,14 @@ impl Nand {
         let held = record.end.since(record.started).0;
         counters.busy_ns[class] += held;
         if record.op.class == Class::UserRead {
-            if record.started > record.submitted {
+            let held = record.started > record.submitted;
+            let queued = record.bus_start > record.started || record.out_start > record.array_end;
+            counters.reads_waited += u64::from(held || queued);
+            if held {
                 let longest = (0..CLASSES).rev().max_by_key(|&k| record.waited[k]).unwrap_or(0);
                 counters.reads_blocked_by[longest] += 1;
             }
-            if record.bus_start > record.started || record.out_start > record.array_end {
+            if queued {
                 counters.reads_blocked_by_transfer += 1;
             }
         }

@@ -189,9 +189,9 @@ fn blocked(m: &Machine) -> Vec<String> {
     if m.user_flash_reads == 0 && by.is_empty() {
         return Vec::new();
     }
-    let all = by.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
     let of_reads = |n: u64| format!("{:.2}%", percent(n as f64, m.user_flash_reads as f64));
-    let mut items = vec![format!("{} of {} flash reads", of_reads(all), m.user_flash_reads)];
+    let mut items =
+        vec![format!("{} of {} flash reads", of_reads(m.user_reads_waited), m.user_flash_reads)];
     items.extend(by.iter().map(|(what, n)| format!("{what} {}", of_reads(*n))));
     section("reads waited", &items, 3)
 }
@@ -204,7 +204,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         [("gc", w.gc_sectors), ("padding", w.padding_sectors), ("metadata", w.metadata_sectors)];
     if w.user_sectors > 0 {
         let of_user = |n: u64| n as f64 / w.user_sectors as f64;
-        let mut sum = format!("{:.3} = user 1", finite(w.factor));
+        let mut sum = format!("{:.3} = user 1", finite(w.factor.unwrap_or(0.0)));
         for (name, n) in flash {
             sum += &format!(" + {name} {:.3}", of_user(n));
         }
@@ -251,8 +251,8 @@ fn tail(result: &RunResult) -> Vec<String> {
     let i = &m.integrity;
     let text = match (i.on, i.wrong) {
         (false, _) => "not checked".to_owned(),
-        (true, 0) => format!("{} reads checked: all returned the newest write", i.checked),
-        (true, n) => format!("WRONG DATA: {n} of {} reads checked", i.checked),
+        (true, 0) => format!("{} look-ups checked: all returned the newest write", i.checked),
+        (true, n) => format!("WRONG DATA: {n} of {} look-ups checked", i.checked),
     };
     lines.extend(section("integrity", &[text], 1));
     let e = &m.wear;

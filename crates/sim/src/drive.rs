@@ -48,6 +48,8 @@ pub struct Drive {
     pub stamps: Stamps,
     /// Write amplification of each ageing window.
     pub ageing: Vec<f64>,
+    /// Ageing ended at its limit, before write amplification was steady.
+    pub unsteady: bool,
 }
 
 impl Drive {
@@ -59,7 +61,7 @@ impl Drive {
         let ftl =
             Ftl::new(&geometry, &config.ftl, &mut bad, seed).map_err(|e| Problem::new("ftl", e))?;
         let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
-        Ok(Drive { nand, ftl, stamps, ageing: Vec::new() })
+        Ok(Drive { nand, ftl, stamps, ageing: Vec::new(), unsteady: false })
     }
 
     /// Writes every sector once, in order; takes no simulated time.
@@ -72,6 +74,7 @@ impl Drive {
     /// Overwrites what the sampler draws until write amplification is steady.
     pub fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
         let report = self.ftl.steady(&mut self.stamps, &mut |lpns| sampler.fill(lpns))?;
+        self.unsteady = !report.steady;
         self.ageing = report.windows;
         self.settle();
         Ok(())

@@ -13,7 +13,7 @@ use wordline_trace::Request;
 pub const EIO: i32 = 5;
 pub const EINVAL: i32 = 22;
 /// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
-pub const ETIME: i32 = 62;
+pub const ETIMEDOUT: i32 = 110;
 
 pub struct JobSource {
     generator: Generator,
@@ -94,7 +94,7 @@ impl JobSource {
             Verdict::Continue | Verdict::Drain => {}
             Verdict::FinalRun => self.restart_stats = true,
             Verdict::Done => self.ended = true,
-            Verdict::Failed => self.fail(ETIME),
+            Verdict::Failed => self.fail(ETIMEDOUT),
         }
     }
 
@@ -197,13 +197,13 @@ impl Source for JobSource {
             };
             self.pacer.completed(&io);
             if !self.ramping && self.pacer.check_min_rate(now).is_err() {
-                self.fail(ETIME);
+                self.fail(ETIMEDOUT);
             }
         }
         if !ddir.is_sync() {
             let bound = self.job.max_latency[ddir as usize];
             if bound > Span::ZERO && latency > bound {
-                self.fail(ETIME);
+                self.fail(ETIMEDOUT);
             }
         }
         if let Some(target) = &mut self.target {

@@ -178,6 +178,8 @@ pub struct Machine {
     pub write_amplification: WriteAmplification,
     /// Reads of users that waited, by what they waited for longest.
     pub reads_blocked: Vec<(String, u64)>,
+    /// Of them, those that waited for anything at all.
+    pub user_reads_waited: u64,
     pub user_flash_reads: u64,
     /// Read, write, trim: where the time went.
     pub layers: Vec<LayerTable>,
@@ -210,12 +212,14 @@ pub struct WriteAmplification {
     pub gc_sectors: u64,
     pub padding_sectors: u64,
     pub metadata_sectors: u64,
-    /// (user + gc + padding + metadata) / user; 0 when nothing was written.
-    pub factor: f64,
+    /// (user + gc + padding + metadata) / user; none when users wrote nothing.
+    pub factor: Option<f64>,
     /// The same over time: end of the interval in ns, and the four counts within it.
     pub over_time: Vec<(u64, [u64; 4])>,
     /// While ageing: write amplification window by window.
     pub ageing: Vec<f64>,
+    /// Ageing ended at its limit, before write amplification was steady.
+    pub ageing_unsteady: bool,
 }
 
 /// Latency by layer for one direction. Every row sums to the latency it splits.

@@ -201,7 +201,9 @@ pub fn threads(
 }
 
 /// fio's words that are read but change nothing here, with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 15] = [
+const WITHOUT_EFFECT: [(&str, &str); 17] = [
+    ("atomic", "writes of one sector are atomic, larger ones are not"),
+    ("invalidate", "no page cache is modelled"),
     ("serialize_overlap", "overlapping I/Os go to the drive together"),
     ("io_submit_mode", "I/O is submitted inline"),
     ("write_hint", "the drive has no use for lifetime hints"),
@@ -253,6 +255,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
                     .into(),
             );
         }
+        if given(plan, job, "prio") && job.prio.class == 0 {
+            say("prio without prioclass reaches the logs only".into());
+        }
         if job.hipri {
             say("hipri: completions are by interrupt, polling is not modelled".into());
         }
@@ -284,10 +289,14 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
     notes
 }
 
+/// I/Os in a row without a write after which a job counts as one that does not write.
+const FRUITLESS: u32 = 100_000;
+
 /// Draws the sectors that a plan's jobs write, job after job in turn: what ages a drive as the run
 /// itself would. Without writing jobs, uniform over the drive.
 pub struct WriteSampler {
-    writers: Vec<Generator>,
+    /// Writing threads, each with the I/Os it gave in a row that were no writes.
+    writers: Vec<(Generator, u32)>,
     turn: usize,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
@@ -308,10 +317,9 @@ impl WriteSampler {
             }
             // The same places for ever: no end of the job's data or I/Os.
             let endless = Job { time_based: true, number_ios: 0, loops: 1, ..job.clone() };
-            writers.push(
-                Generator::with_cache(&endless, &thread, drive_bytes, entropy, &mut cache)
-                    .map_err(|e| e.to_string())?,
-            );
+            let generator =
+                Generator::with_cache(&endless, &thread, drive_bytes, entropy, &mut cache);
+            writers.push((generator.map_err(|e| e.to_string())?, 0));
         }
         Ok(WriteSampler {
             writers,
@@ -337,21 +345,21 @@ impl WriteSampler {
         if let Some(sector) = self.run.next() {
             return sector as u32;
         }
-        // A job that never writes again (all reads by chance) must not stall the ageing.
-        for _ in 0..1_000_000 {
-            if self.writers.is_empty() {
-                break;
-            }
+        while !self.writers.is_empty() {
             self.turn = (self.turn + 1) % self.writers.len();
-            match self.writers[self.turn].next() {
+            let (generator, fruitless) = &mut self.writers[self.turn];
+            *fruitless += 1;
+            match generator.next() {
                 Some(io) if io.ddir == Ddir::Write && io.len > 0 => {
+                    *fruitless = 0;
                     let first = io.offset >> SECTOR_SHIFT;
                     let end = (io.offset + io.len).div_ceil(1 << SECTOR_SHIFT).min(self.sectors);
                     self.run = first + 1..end;
                     return first as u32;
                 }
-                Some(_) => {}
-                None => {
+                Some(_) if *fruitless < FRUITLESS => {}
+                // It has ended, or never writes (a mix of 100 % reads).
+                _ => {
                     self.writers.remove(self.turn);
                     self.turn = 0;
                 }

@@ -1,7 +1,7 @@
 //! Statistics of one thread, in fio's terms.
 
 use crate::collect::{LatLog, Sampler};
-use crate::result::{Log, LogKind, LogLine, SampleStats, ThreadResult};
+use crate::result::{Log, LogKind, LogLine, ThreadResult};
 use wordline_base::{Ddir, Span, Time};
 
 /// What a thread's statistics need to know of its job.
@@ -224,12 +224,14 @@ impl ThreadStats {
         for dir in &mut self.result.dirs {
             // Too short for a sample: fio reports the whole run's rate as the one sample.
             let ns = dir.runtime.0;
-            if ns > 0 && dir.bw_kib.n == 0 && dir.total_ios > 0 {
-                let rate = |n: u64| n as f64 * 1e9 / ns as f64;
-                dir.bw_kib = SampleStats::default();
-                dir.bw_kib.add(rate(dir.io_bytes) / 1024.0);
-                dir.iops = SampleStats::default();
-                dir.iops.add(rate(dir.total_ios));
+            let rate = |n: u64| n as f64 * 1e9 / ns as f64;
+            if ns > 0 && dir.total_ios > 0 {
+                if dir.bw_kib.n == 0 {
+                    dir.bw_kib.add(rate(dir.io_bytes) / 1024.0);
+                }
+                if dir.iops.n == 0 {
+                    dir.iops.add(rate(dir.total_ios));
+                }
             }
             if bw {
                 (dir.bw_kib, dir.iops) = Default::default();

@@ -112,6 +112,7 @@ pub struct World {
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     before: wordline_ftl::Counters,
     ageing: Vec<f64>,
+    unsteady: bool,
     digest: Option<u64>,
     served: u64,
     stopped: bool,
@@ -124,7 +125,7 @@ impl World {
         threads: Vec<ThreadSetup>,
         options: &Options,
     ) -> Result<World, Problem> {
-        let Drive { nand, ftl, stamps, ageing } = drive;
+        let Drive { nand, ftl, stamps, ageing, unsteady } = drive;
         let mut ctx = Ctx::new();
         ctx.stamps = stamps;
         ctx.tracks = options.tracks.map(|limit| Box::new(Tracks::new(limit)));
@@ -190,6 +191,7 @@ impl World {
             series_last: [0; 4],
             before,
             ageing,
+            unsteady,
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
             stopped: false,
@@ -390,6 +392,27 @@ impl World {
         })
     }
 
+    /// What a reader of the result should know of the drive.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let (c, b) = (self.ftl().counters(), &self.before);
+        let unmapped = c.read_unmapped - b.read_unmapped;
+        let all = unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer;
+        if unmapped > 0 {
+            notes.push(format!(
+                "{unmapped} of {all} sectors read were never written and cost no flash read: \
+                 --precondition fill writes them first"
+            ));
+        }
+        if self.unsteady {
+            notes.push(format!(
+                "ageing ended after {} windows before write amplification was steady",
+                self.ageing.len()
+            ));
+        }
+        notes
+    }
+
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
     fn iologs(&self) -> Vec<(String, Vec<Request>)> {
         let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
@@ -426,7 +449,10 @@ impl World {
             self.series_interval = self.series_interval * 2;
         }
         let next = self.ctx.now + self.series_interval;
-        self.ctx.at(next, Kind::Sample, 0);
+        // Alone it would keep a machine going that has come to a halt.
+        if !self.ctx.queue.is_empty() {
+            self.ctx.at(next, Kind::Sample, 0);
+        }
     }
 
     /// The result so far. A run is complete when [`World::step`] has returned false.
@@ -456,6 +482,7 @@ impl World {
         }
         failed |= self.trace_error().is_some();
         let iologs = self.iologs();
+        let notes = self.notes();
         let machine = self.machine(now, &host, &device, generated);
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
@@ -471,7 +498,7 @@ impl World {
             slowest: self.slowest.take(),
             iologs,
             tracks: self.ctx.tracks.take(),
-            notes: Vec::new(),
+            notes,
         }
     }
 
@@ -494,8 +521,7 @@ impl World {
         let gc = c.gc_sectors - b.gc_sectors;
         let padding = c.pad_sectors - b.pad_sectors;
         let metadata = c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors;
-        let factor =
-            if user == 0 { 0.0 } else { (user + gc + padding + metadata) as f64 / user as f64 };
+        let factor = (user > 0).then(|| (user + gc + padding + metadata) as f64 / user as f64);
         let mut reads_blocked: Vec<(String, u64)> = Class::ALL
             .iter()
             .zip(flash.reads_blocked_by)
@@ -593,8 +619,10 @@ impl World {
                 factor,
                 over_time: self.series.clone(),
                 ageing: self.ageing.clone(),
+                ageing_unsteady: self.unsteady,
             },
             reads_blocked,
+            user_reads_waited: flash.reads_waited,
             user_flash_reads: flash.ops[Class::UserRead as usize],
             layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
             channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
