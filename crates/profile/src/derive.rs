@@ -144,6 +144,21 @@ pub fn fifo_write_amplification(alpha: f64) -> f64 {
     1.0 / (1.0 - u).max(1e-4)
 }
 
+/// The same under the rate limiter, which keeps lines free: users get free / start of the buffer, and
+/// in the steady state that share is 1 / WA, so that start / WA lines are no spare of the closed
+/// ones, nor are the open line and the next.
+fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64) -> f64 {
+    let spare = capacity.spare_lines as f64;
+    let start = config.ftl.gc_start_lines.map_or(spare - 2.0, f64::from).max(1.0);
+    let mut wa = fifo_write_amplification(alpha);
+    for _ in 0..200 {
+        let held = ((start / wa + 2.0) / spare.max(1.0)).min(0.95);
+        let next = fifo_write_amplification(1.0 + (alpha - 1.0) * (1.0 - held));
+        wa = (wa + next) / 2.0;
+    }
+    wa
+}
+
 /// A command of a large sequential transfer.
 const LARGE: u64 = 128 << 10;
 
@@ -158,7 +173,7 @@ pub fn derive(config: &Config) -> Derived {
     let alpha = capacity.data_sectors() as f64 / capacity.user_sectors.max(1) as f64;
     let link = &config.device.link;
     let link_rate = lane_rate(link.generation) * f64::from(link.lanes) * (link.efficiency / 100.0);
-    let uniform_wa = fifo_write_amplification(alpha);
+    let uniform_wa = limited_write_amplification(config, &capacity, alpha);
     let rates = Rates { config, g: &g, link_rate };
     Derived {
         geometry: g,

@@ -117,7 +117,7 @@ pub fn explain(config: &Config) -> String {
     out.peak(&d.sequential_read);
     out.peak(&d.sequential_write);
     d.random_write.iter().for_each(|peak| out.peak(peak));
-    out.row("", "the second WA: uniform random writes to a full drive, FIFO; greedy is below");
+    out.row("", "the second WA: uniform random writes to a full drive, FIFO, with the lines the rate limiter keeps free");
 
     out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");
     out.latency("read from flash", &d.read_latency);
