@@ -154,11 +154,15 @@ thinktime_blocks=3
             .age(Age::Steady)
             .set("ftl.gc_request_sectors=1")
             .set("ftl.gc_readers=2")
-            .set("ftl.gc_queue=4")
+            .set("ftl.gc_queue=2")
+            .set("ftl.gc_reserve_lines=4")
             .set("ftl.meta_lines=1"),
         Case::new("cnex-small", jobs).age(Age::Steady),
         Case::new("intel-750-small", jobs).age(Age::Steady),
-        Case::new("z-ssd-small", jobs).age(Age::Steady).set("ftl.victim=d-choices"),
+        Case::new("z-ssd-small", jobs)
+            .age(Age::Steady)
+            .set("ftl.victim=d-choices")
+            .set("ftl.gc_start_lines=12"),
         Case::new("intel-750-small", jobs)
             .age(Age::Steady)
             .set("stack.scheduler=mq-deadline")
