@@ -142,6 +142,7 @@ fn small_drives_keep_the_timing_of_their_models() {
         assert_eq!(device, large.device);
         let mut ftl = small.ftl.clone();
         ftl.over_provisioning = large.ftl.over_provisioning;
+        ftl.gc_start_lines = large.ftl.gc_start_lines;
         assert_eq!(ftl, large.ftl);
     }
 }
