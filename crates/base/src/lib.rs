@@ -20,7 +20,7 @@ pub use bitmap::BitMap;
 pub use ctx::Ctx;
 pub use event::{Event, EventQueue, Kind};
 pub use hist::Histogram;
-pub use id::{Ddir, IdVec, IoId, Lpn, SECTOR, SECTOR_SHIFT};
+pub use id::{Ddir, IoId, Lpn, SECTOR, SECTOR_SHIFT};
 pub use life::{Layer, Life, Lives, Step, Why};
 pub use prefetch::prefetch;
 pub use rng::{Rng, Seed};

@@ -71,11 +71,6 @@ impl Rng {
     pub fn chance(&mut self, per_billion: u64) -> bool {
         per_billion > 0 && self.below(1_000_000_000) < per_billion
     }
-
-    /// Uniform in [0, 1) with 53 bits.
-    pub fn unit_f64(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
-    }
 }
 
 #[cfg(test)]

@@ -394,7 +394,7 @@ impl Controller {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments)] // The stages of a fetch, each once.
     fn mark_fetch(
         &self,
         ctx: &mut Ctx,

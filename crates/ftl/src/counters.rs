@@ -60,10 +60,6 @@ impl Counters {
     pub fn waf(&self) -> f64 {
         ratio(self.programmed_sectors, self.user_sectors)
     }
-    /// Data written per user sector: the closed forms' write amplification.
-    pub fn waf_gc(&self) -> f64 {
-        ratio(self.user_sectors + self.gc_sectors, self.user_sectors)
-    }
     /// Write amplification added by each cause.
     pub fn causes(&self) -> [(&'static str, f64); 6] {
         [

@@ -143,9 +143,6 @@ impl Geometry {
     pub fn page_of(&self, ppa: Ppa) -> u32 {
         ppa.0 % self.sectors_per_line / self.sectors_per_stripe
     }
-    pub fn first_of_line(&self, line: u32) -> Ppa {
-        Ppa(line * self.sectors_per_line)
-    }
     pub fn first_of_unit(&self, unit: UnitId) -> Ppa {
         Ppa(unit.0 * self.sectors_per_unit)
     }

@@ -503,11 +503,6 @@ impl Nand {
     pub fn queued(&self, lun: u32) -> usize {
         self.luns[lun as usize].queue.len()
     }
-    /// The class of the operation that holds the LUN.
-    pub fn busy_with(&self, lun: u32) -> Option<Class> {
-        let l = &self.luns[lun as usize];
-        l.current.map(|_| l.class)
-    }
     /// Draws taken from the fault stream, for comparing runs.
     pub fn draws(&self) -> u64 {
         self.faults.draws()

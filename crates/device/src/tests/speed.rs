@@ -9,7 +9,7 @@ const CHUNKS: u32 = 30;
 
 /// Runs commands in a closed loop of 32, and prints nanoseconds (of the fastest chunk, because the
 /// machine may be busy with other things) and events a command.
-#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)] // A measurement reads the clock.
 fn measure(what: &str, h: &mut Host, opcode: Opcode, lives: bool, sectors: u64, bytes: u32) {
     let mut rng = Rng::from_seed(1);
     let events = h.ctx.queue.popped();
