@@ -103,6 +103,7 @@ pub enum Why {
     BehindUserProgram,
     BehindGcProgram,
     BehindMetaProgram,
+    BehindParityProgram,
     BehindErase,
     /// Waiting for a transfer of another LUN on the channel.
     ChannelBusy,
@@ -143,6 +144,7 @@ impl Why {
             Why::BehindUserProgram => "behind a user program",
             Why::BehindGcProgram => "behind a GC program",
             Why::BehindMetaProgram => "behind a metadata program",
+            Why::BehindParityProgram => "behind a parity program",
             Why::BehindErase => "behind an erase",
             Why::ChannelBusy => "channel busy",
             Why::Command => "command cycles",

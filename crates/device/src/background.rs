@@ -95,13 +95,15 @@ impl Controller {
                 return self.write_back_accepted(ctx, tag & !WRITE_BACK, ok);
             }
             Action::Complete { tag, ok } => return self.ftl_done(ctx, tag, ok),
-            Action::Read { op, ppa, sectors, class } => {
-                let moved = if class == Class::GcRead { sectors } else { 0 };
+            Action::Read { op, ppa, sectors, class, payload } => {
+                let moved = if class == Class::GcRead { payload } else { 0 };
                 let cost = c.background_command + c.gc_sector * u64::from(moved);
                 (cost, OpKind::Read, class, op, ppa, sectors)
             }
-            Action::Program { op, ppa, class } => {
-                (c.program_unit, OpKind::Program, class, op, ppa, self.geometry.sectors_per_unit)
+            Action::Program { op, ppa, class, payload, summed } => {
+                let sum = if payload == 0 { 0 } else { u64::from(summed) };
+                let cost = c.program_unit + c.xor_sector * sum;
+                (cost, OpKind::Program, class, op, ppa, self.geometry.sectors_per_unit)
             }
             Action::Erase { op, ppa } => {
                 (c.background_command, OpKind::Erase, Class::Erase, op, ppa, 0)

@@ -127,6 +127,9 @@ pub struct Limits {
     pub write_rate: u64,
     pub read_iops: u64,
     pub write_iops: u64,
+    /// The read limits of an open-channel drive also count what a host FTL reads to rebuild sectors,
+    /// and not only the sectors users asked for.
+    pub count_rebuild_reads: bool,
 }
 
 /// Interrupt coalescing (NVMe feature 08h); absent when `threshold` is 0.

@@ -452,7 +452,7 @@ impl Controller {
     pub(crate) fn ask_for_data(&mut self, ctx: &mut Ctx, cmd: u32) {
         let command = &mut self.commands[cmd];
         command.stage = Stage::DataIn;
-        let (io, bytes) = (command.sqe.io, command.sqe.bytes);
+        let (io, bytes) = (command.sqe.io, on_link(&command.sqe));
         let transfer = self.link.data_in(ctx.now, bytes);
         let admitted = self.write_cap.admit(ctx.now, bytes).max(transfer.arrival);
         self.counts.bytes_written += u64::from(bytes);
@@ -472,8 +472,10 @@ impl Controller {
         let command = &mut self.commands[cmd];
         // The limits count what users read: a host FTL's own reads are its affair (RAIL reads at
         // 350 kIOPS beside garbage collection and reconstruction, under a cap of 380).
-        let own =
-            command.sqe.opcode == Opcode::VectorRead && command.sqe.class != Class::UserRead as u8;
+        let class = command.sqe.class;
+        let users = class == Class::UserRead as u8
+            || class == Class::RebuildRead as u8 && self.config.limits.count_rebuild_reads;
+        let own = command.sqe.opcode == Opcode::VectorRead && !users;
         if command.status == Status::Success && !own {
             let admitted = self.read_cap.admit(ctx.now, command.sqe.bytes);
             if admitted > ctx.now {
@@ -498,7 +500,7 @@ impl Controller {
         command.stage = Stage::Posting;
         let (io, copied) = (command.sqe.io, command.copied);
         let bytes = match command.status {
-            Status::Success if command.sqe.opcode.is_data_out() => command.sqe.bytes,
+            Status::Success if command.sqe.opcode.is_data_out() => on_link(&command.sqe),
             _ => 0,
         };
         let t_complete = self.config.firmware.t_complete;
@@ -697,4 +699,9 @@ pub(crate) fn partial_sectors(sqe: &Sqe) -> impl Iterator<Item = u32> + use<> {
     let tail = (!end.is_multiple_of(SECTOR)).then_some(end >> SECTOR_SHIFT);
     let tail = tail.filter(|&t| head != Some(t));
     head.into_iter().chain(tail).map(|sector| sector as u32)
+}
+
+/// Bytes of a command's data that cross the link.
+fn on_link(sqe: &Sqe) -> u32 {
+    sqe.bytes - (sqe.inner << SECTOR_SHIFT)
 }

@@ -16,7 +16,7 @@ use crate::background::Job;
 use crate::cache::{Cache, LineId, Wait, Woken, bits};
 use crate::controller::{Controller, NONE, Stage, partial_sectors};
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
-use wordline_ftl::{Place, Source};
+use wordline_ftl::{Piece, Place, Source};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Status};
 
@@ -40,6 +40,8 @@ pub(crate) struct Flight {
     expected: u64,
     /// The cache has lines waiting for it.
     fill: bool,
+    /// It is one of the reads of a rebuild.
+    rebuild: Option<u32>,
 }
 
 impl Controller {
@@ -97,16 +99,22 @@ impl Controller {
         let class = Class::ALL.get(usize::from(sqe.class)).copied();
         let (sectors, in_unit) =
             (sqe.bytes >> SECTOR_SHIFT, sqe.address as u32 % g.sectors_per_unit);
-        let whole = u64::from(sqe.bytes).is_multiple_of(SECTOR);
+        let whole = u64::from(sqe.bytes).is_multiple_of(SECTOR) && sqe.inner <= sectors;
         let fits = match (sqe.opcode, class) {
             // A reset is of one block, wherever in it the address is.
             (Opcode::VectorReset, Some(Class::Erase)) => true,
-            (Opcode::VectorRead, Some(Class::UserRead | Class::GcRead | Class::MetaRead)) => {
-                whole && sectors > 0 && sectors <= g.sectors_per_unit - in_unit
-            }
+            (
+                Opcode::VectorRead,
+                Some(Class::UserRead | Class::RebuildRead | Class::GcRead | Class::MetaRead),
+            ) => whole && sectors > 0 && sectors <= g.sectors_per_unit - in_unit,
             (
                 Opcode::VectorWrite,
-                Some(Class::UserProgram | Class::GcProgram | Class::MetaProgram),
+                Some(
+                    Class::UserProgram
+                    | Class::GcProgram
+                    | Class::MetaProgram
+                    | Class::ParityProgram,
+                ),
             ) => whole && in_unit == 0 && sectors == g.sectors_per_unit,
             _ => false,
         };
@@ -268,18 +276,23 @@ impl Controller {
         let io = self.commands[cmd].sqe.io;
         for piece in &pieces {
             let (lpn, sectors) = (piece.lpn.0, piece.sectors);
-            let Place::Flash { ppa, expected } = piece.place else {
+            let Some(ppa) = piece.place.ppa() else {
                 if fill {
                     self.filled(lpn, sectors, true, 0);
                 }
                 continue;
             };
-            if fill {
+            let (expected, rebuild) = match piece.place {
+                Place::Flash { expected, .. } => (expected, None),
+                Place::Member { rebuild, .. } => (0, Some(rebuild)),
+                Place::Unmapped | Place::Buffer => continue,
+            };
+            if fill && rebuild.is_none_or(|_| is_first(piece)) {
                 self.count_fill(lpn, sectors);
             }
-            let key = self.flights.insert(Flight { cmd, lpn, sectors, expected, fill });
+            let key = self.flights.insert(Flight { cmd, lpn, sectors, expected, fill, rebuild });
             self.commands[cmd].pending += 1;
-            let (kind, class) = (OpKind::Read, Class::UserRead);
+            let (kind, class) = (OpKind::Read, piece.place.class());
             self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner: OWNER_READ | key, io });
         }
         self.pieces = pieces;
@@ -316,12 +329,19 @@ impl Controller {
             let mut cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
             for piece in &pieces {
                 let (lpn, sectors) = (piece.lpn.0, piece.sectors);
-                let Place::Flash { ppa, expected } = piece.place else {
+                let Some(ppa) = piece.place.ppa() else {
                     self.filled(lpn, sectors, true, 0);
                     continue;
                 };
-                self.count_fill(lpn, sectors);
-                let flight = Flight { cmd: NONE, lpn, sectors, expected, fill: true };
+                let (expected, rebuild) = match piece.place {
+                    Place::Flash { expected, .. } => (expected, None),
+                    Place::Member { rebuild, .. } => (0, Some(rebuild)),
+                    Place::Unmapped | Place::Buffer => continue,
+                };
+                if rebuild.is_none_or(|_| is_first(piece)) {
+                    self.count_fill(lpn, sectors);
+                }
+                let flight = Flight { cmd: NONE, lpn, sectors, expected, fill: true, rebuild };
                 let owner = OWNER_READ | self.flights.insert(flight);
                 let (kind, class, io) = (OpKind::Read, Class::UserRead, IoId::NONE);
                 let op = Op { kind, class, ppa, sectors, owner, io };
@@ -361,14 +381,67 @@ impl Controller {
 
     /// A flash read of a piece ended.
     fn piece_read(&mut self, ctx: &mut Ctx, key: u32, record: &Record) {
-        let Flight { cmd, lpn, sectors, expected, fill } = self.flights.remove(key);
+        let Flight { cmd, lpn, sectors, expected, fill, rebuild } = self.flights.remove(key);
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        let ok = record.outcome == Outcome::Ok;
+        let mut ok = record.outcome == Outcome::Ok;
+        if let Some(rebuild) = rebuild {
+            let last = ftl.member_done(ctx, rebuild, ok);
+            ftl.read_done(ctx, record.op.ppa);
+            let Some(rebuilt) = last else {
+                if cmd != NONE {
+                    self.part_done(ctx, cmd, Some(record));
+                }
+                return;
+            };
+            return self.piece_there(ctx, cmd, lpn, sectors, fill, rebuilt, record);
+        }
+        if !ok {
+            let mut pieces = std::mem::take(&mut self.pieces);
+            pieces.clear();
+            let repaired = ftl.repair(ctx, Lpn(lpn), sectors, record.op.ppa, expected, &mut pieces);
+            for piece in &pieces {
+                let Place::Member { rebuild, ppa, .. } = piece.place else { continue };
+                let rebuild = Some(rebuild);
+                let flight = Flight { cmd, lpn, sectors, expected: 0, fill, rebuild };
+                let owner = OWNER_READ | self.flights.insert(flight);
+                if cmd != NONE {
+                    self.commands[cmd].pending += 1;
+                }
+                let (kind, class, io) = (OpKind::Read, piece.place.class(), record.op.io);
+                self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner, io });
+            }
+            self.pieces = pieces;
+            if repaired {
+                let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+                ftl.read_done(ctx, record.op.ppa);
+                if cmd != NONE {
+                    self.part_done(ctx, cmd, Some(record));
+                }
+                return;
+            }
+            ok = false;
+        }
+        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
         if ok && ctx.stamps.is_on() {
             let got = ftl.digest(record.op.ppa, Lpn(lpn), sectors);
-            check_digest(ctx, Lpn(lpn), got, expected);
+            ctx.stamps.check_digest(Lpn(lpn), got, expected);
         }
         ftl.read_done(ctx, record.op.ppa);
+        self.piece_there(ctx, cmd, lpn, sectors, fill, ok, record);
+    }
+
+    /// The sectors of a piece are in the device, or lost.
+    #[allow(clippy::too_many_arguments)]
+    fn piece_there(
+        &mut self,
+        ctx: &mut Ctx,
+        cmd: u32,
+        lpn: u32,
+        sectors: u32,
+        fill: bool,
+        ok: bool,
+        record: &Record,
+    ) {
         if fill {
             self.filled(lpn, sectors, ok, 1);
         }
@@ -637,13 +710,7 @@ fn add_miss(misses: &mut Vec<(u32, u32, bool)>, lpn: u32, sectors: u32, fill: bo
     }
 }
 
-/// Counts a look-up; the counter of wrong ones keeps 32-bit values.
-fn check_digest(ctx: &mut Ctx, lpn: Lpn, got: u64, expected: u64) {
-    let fold = |digest: u64| (digest ^ digest >> 32) as u32;
-    let got_32 = fold(got);
-    let expected_32 = match fold(expected) {
-        same if same == got_32 && got != expected => !same,
-        other => other,
-    };
-    ctx.stamps.check(lpn, got_32, expected_32);
+/// One piece stands for all the reads of a rebuild.
+fn is_first(piece: &Piece) -> bool {
+    matches!(piece.place, Place::Member { first: true, .. })
 }

@@ -48,6 +48,7 @@ const EMPTY: Slot = Slot {
         bytes: 0,
         fua: false,
         class: 0,
+        inner: 0,
         io: IoId::NONE,
     },
     arrived: Time::ZERO,

@@ -75,6 +75,7 @@ impl Ftl {
             at += n as u64;
         }
         self.age_end();
+        self.fill_stripes();
         Ok(())
     }
     /// Writes these sectors, in order.
@@ -135,6 +136,7 @@ impl Ftl {
                 }
             }
         }
+        self.fill_stripes();
         Ok(report)
     }
 
@@ -166,15 +168,49 @@ impl Ftl {
         if !self.is_quiet() {
             return Err("commands or flash operations are in flight: age a drive at rest".into());
         }
+        for side in 0..2 {
+            self.leave_stripe(side);
+        }
         self.switch_all();
         if stamps.is_on() {
             self.adopt_stamps(stamps);
         }
         Ok(())
     }
-    /// Makes the pages programmed of the open line those of its cursor.
+    /// Makes the pages programmed of the open lines those of their cursors.
     fn age_end(&mut self) {
-        if let Some(line) = self.lines.cur {
+        for side in 0..2 {
+            if let Some(line) = self.lines.sides[side].cur {
+                self.age_programmed(line);
+            }
+        }
+    }
+    /// Ends a stripe that ageing left half written, with padding, so that all that is read from
+    /// flash has its parity.
+    pub(crate) fn fill_stripes(&mut self) {
+        for side in 0..2 {
+            let Some(line) = self.lines.sides[side].cur else { continue };
+            let l = &self.lines.lines[line as usize];
+            let begun = l.left > 0
+                && (l.fill > 0 || !self.lines.peek_unit(line).is_multiple_of(self.g.luns));
+            if l.strides.is_none() || !begun || self.writers[side].has_open_stripe() {
+                continue;
+            }
+            let page = self.lines.peek_unit(line) / self.g.luns;
+            let first = (page * self.g.luns..(page + 1) * self.g.luns)
+                .find(|&u| self.is_summed(line, u) && !self.lines.is_bad(line, self.lines.lun(u)));
+            if l.fill == 0 && first == Some(self.lines.peek_unit(line)) {
+                continue; // Nothing of the stripe is written.
+            }
+            self.pad_aged_unit(line);
+            let size = self.g.sectors_per_unit;
+            while self.lines.lines[line as usize].left > 0
+                && self.lines.peek_unit(line) / self.g.luns == page
+            {
+                self.pad_aged_unit(line);
+            }
+            debug_assert_eq!(self.lines.lines[line as usize].data % size, 0);
+            self.age_parity(line, page);
             self.age_programmed(line);
         }
     }
@@ -182,11 +218,34 @@ impl Ftl {
         let luns = self.g.luns;
         let l = &self.lines.lines[line as usize];
         let end = if l.state == LineState::Open { l.cur } else { self.lines.units };
+        // Parity is written when the data of the stripe are.
+        let done = if l.state == LineState::Open && l.left > 0 {
+            self.lines.peek_unit(line) / luns
+        } else {
+            end / luns
+        };
         for lun in 0..luns {
-            if !self.lines.is_bad(line, lun) {
-                let block = self.lines.block(line, lun);
-                self.lines.programmed[block] = (end + luns - 1 - lun) / luns;
+            if self.lines.is_bad(line, lun) {
+                continue;
             }
+            let block = self.lines.block(line, lun);
+            let parity = self.lines.is_parity(line, lun);
+            self.lines.programmed[block] =
+                if parity { done } else { (end + luns - 1 - lun) / luns };
+        }
+    }
+    /// Writes the parity of a stripe.
+    fn age_parity(&mut self, line: u32, page: u32) {
+        let size = self.g.sectors_per_unit;
+        let mut from = 0;
+        while let Some(unit) = self.lines.parity_unit(line, page, from) {
+            let lun = self.lines.lun(unit);
+            if self.map.stamps.is_some() {
+                self.compute_parity(line, page, lun, None);
+            }
+            self.counters.parity_sectors += u64::from(size);
+            self.counters.programmed_sectors += u64::from(size);
+            from = lun + 1;
         }
     }
 
@@ -205,7 +264,7 @@ impl Ftl {
         black_box(words);
         let mut done = 0;
         while done < lpns.len() {
-            let (ppa, room) = self.age_room()?;
+            let (ppa, room) = self.age_room(0)?;
             let n = (lpns.len() - done).min(room as usize);
             self.map.set_valid(ppa, n as u32);
             for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
@@ -218,51 +277,57 @@ impl Ftl {
                     self.invalidate(old.0);
                 }
             }
-            self.age_append(n as u32);
+            self.age_append(0, n as u32);
             done += n;
         }
         self.counters.user_sectors += lpns.len() as u64;
+        self.repartition();
         self.age_pace(lpns.len() as u32)
     }
     /// A place to write: a sector and how many follow it in the same line without a gap.
-    fn age_room(&mut self) -> Result<(u32, u32), String> {
+    fn age_room(&mut self, side: usize) -> Result<(u32, u32), String> {
         loop {
-            if let Some(line) = self.lines.cur {
+            if let Some(line) = self.lines.sides[side].cur {
                 let l = &self.lines.lines[line as usize];
                 if l.left > 0 {
                     let unit = self.lines.peek_unit(line);
                     let ppa = self.lines.ppa(line, unit);
-                    let units = if l.good == self.g.luns {
+                    let units = if l.good == self.g.luns && l.strides.is_none() {
                         l.left
                     } else {
-                        // Up to the next bad block.
-                        let good = |&u: &u32| !self.lines.is_bad(line, self.lines.lun(u));
-                        (unit..l.emeta).take_while(good).take(BATCH).count() as u32
+                        // Up to the next unit that takes no data, or the end of the stripe.
+                        let end = (unit - unit % self.g.luns + self.g.luns).min(l.emeta);
+                        let data = |&u: &u32| {
+                            let lun = self.lines.lun(u);
+                            !self.lines.is_bad(line, lun) && !self.lines.is_parity(line, lun)
+                        };
+                        (unit..end).take_while(data).count() as u32
                     };
                     return Ok((ppa + l.fill, units * self.g.sectors_per_unit - l.fill));
                 }
-                self.age_close();
+                self.age_close(side);
             }
-            if self.lines.reserve_next().is_none() {
+            if self.reserve_next(side).is_none() {
                 return Err("no free line: the drive is too full to age".into());
             }
-            while let Some(lun) = self.lines.any_erase() {
-                if let Some(line) = self.lines.take_erase(lun) {
-                    self.lines.note_erase(line, lun);
-                    self.counters.erases += 1;
-                }
+            let next = self.lines.sides[side].next.expect("a next line");
+            while let Some(lun) = self.lines.any_erase(side, 0) {
+                self.lines.take_erase(side, lun);
+                self.lines.note_erase(side, next, lun);
+                self.counters.erases += 1;
             }
-            if let Some(line) = self.lines.open_next() {
+            if let Some(line) = self.lines.open_next(self.stream(side)) {
                 self.opened(line);
                 let l = &self.lines.lines[line as usize];
-                let (smeta, emeta) = (l.smeta, l.emeta);
+                let (smeta, mut from) = (l.smeta, l.emeta);
                 self.age_meta(line, smeta);
-                for unit in emeta..self.lines.units {
+                while let Some(unit) = self.lines.next_emeta(line, from) {
                     let ppa = self.lines.ppa(line, unit);
                     self.map.clear_oob(ppa, self.g.sectors_per_unit);
+                    from = unit + 1;
                 }
                 self.counters.smeta_sectors += u64::from(self.g.sectors_per_unit);
-                self.lines.reserve_next();
+                self.reserve_next(side);
                 self.rate_update();
             }
         }
@@ -272,10 +337,10 @@ impl Ftl {
         self.map.clear_oob(ppa, self.g.sectors_per_unit);
         self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
     }
-    fn age_append(&mut self, sectors: u32) {
+    fn age_append(&mut self, side: usize, sectors: u32) {
         let size = self.g.sectors_per_unit;
         self.counters.programmed_sectors += u64::from(sectors);
-        let line = self.lines.cur.expect("an open line");
+        let line = self.lines.sides[side].cur.expect("an open line");
         let mut fill = self.lines.lines[line as usize].fill + sectors;
         let unit = self.lines.peek_unit(line);
         let units = fill / size;
@@ -286,9 +351,15 @@ impl Ftl {
         l.left -= units;
         l.data += units * size;
         l.fill = fill;
+        if l.strides.is_some() && units > 0 && fill == 0 {
+            let page = (unit + units - 1) / self.g.luns;
+            if l.left == 0 || self.lines.peek_unit(line) / self.g.luns > page {
+                self.age_parity(line, page);
+            }
+        }
     }
-    fn age_close(&mut self) {
-        let line = self.lines.close();
+    fn age_close(&mut self, side: usize) {
+        let line = self.lines.close(side);
         while let Some(unit) = self.lines.peek_emeta(line) {
             self.lines.lines[line as usize].emeta_cur = unit + 1;
             self.counters.emeta_sectors += u64::from(self.g.sectors_per_unit);
@@ -346,26 +417,33 @@ impl Ftl {
     }
     /// Moves all that is valid in a line, and frees it.
     fn age_move(&mut self, line: u32) -> Result<(), String> {
-        if u64::from(self.map.valid_in(line)) > self.lines.writable() {
+        let writable = self.lines.writable(0) + self.lines.writable(1);
+        if u64::from(self.map.valid_in(line)) > writable {
             return Err("no room to collect garbage: the drive is too full to age".into());
         }
         self.lines.lines[line as usize].state = LineState::Gc;
         let l = &self.lines.lines[line as usize];
         if l.emeta_ok && !l.write_error {
-            let units = self.lines.units - l.emeta;
-            self.counters.meta_read_sectors += u64::from(units * self.g.sectors_per_unit);
+            let mut from = l.emeta;
+            while let Some(unit) = self.lines.next_emeta(line, from) {
+                self.counters.meta_read_sectors += u64::from(self.g.sectors_per_unit);
+                from = unit + 1;
+            }
         }
-        let first = line * self.g.sectors_per_line;
+        let first = self.lines.first_sector(line);
         let (mut lpns, mut from) = ([0u32; BATCH], [0u32; BATCH]);
-        let words = self.map.words_of(line).len();
+        let words = self.map.words_of(first).len();
+        let split = self.lines.is_split();
         let mut n = 0;
         for i in 0..words {
-            let mut word = self.map.words_of(line)[i];
+            let mut word = self.map.words_of(first)[i];
             while word != 0 {
                 let ppa = first + i as u32 * 64 + word.trailing_zeros();
                 word &= word - 1;
-                from[n] = ppa;
-                n += 1;
+                if !split || self.map.line_of(ppa) == line {
+                    from[n] = ppa;
+                    n += 1;
+                }
             }
             if n > BATCH - 64 || i + 1 == words {
                 for (lpn, &ppa) in lpns[..n].iter_mut().zip(&from[..n]) {
@@ -375,7 +453,7 @@ impl Ftl {
                 n = 0;
             }
         }
-        self.map.clear_line(line);
+        self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
         self.counters.lines_freed += 1;
         self.lines.release(line);
         self.rate_update();
@@ -389,8 +467,15 @@ impl Ftl {
         black_box(seen);
         let mut done = 0;
         while done < lpns.len() {
-            let (ppa, room) = self.age_room()?;
+            let side = self.gc_side();
+            let (ppa, mut room) = self.age_room(side)?;
+            if self.lines.is_split() {
+                // Not more than the cold side has for sure.
+                room = room.min(self.g.sectors_per_unit);
+            }
             let n = (lpns.len() - done).min(room as usize);
+            self.counters.hot_gc_sectors +=
+                if side == 0 && self.lines.is_split() { n as u64 } else { 0 };
             self.map.set_valid(ppa, n as u32);
             for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
                 debug_assert_eq!(self.map.l2p[lpn as usize], from[done + i] + 1);
@@ -398,7 +483,7 @@ impl Ftl {
                 self.map.set_flash(lpn, ppa + i as u32);
                 self.map.put_oob(ppa + i as u32, lpn, stamp);
             }
-            self.age_append(n as u32);
+            self.age_append(side, n as u32);
             done += n;
         }
         self.counters.gc_sectors += lpns.len() as u64;

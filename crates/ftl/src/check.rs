@@ -1,24 +1,86 @@
 //! Invariants, for tests and debugging: a full pass over the mapping.
 
-use crate::line::LineState;
+use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::Where;
 use crate::ring::STALE;
 use crate::{Ftl, Ppa};
 
 impl Ftl {
+    /// What everything waits for, for a message when nothing goes on.
+    pub fn situation(&self) -> String {
+        use std::fmt::Write;
+        let mut out = String::new();
+        for side in 0..1 + usize::from(self.lines.is_split()) {
+            let (r, s) = (&self.rings[side], &self.lines.sides[side]);
+            let _ = writeln!(
+                out,
+                "side {side}: l2p {} readable {} sync {} subm {} mem {} flush {} of {}; open {:?} \
+                 next {:?} ({} to erase, {} being erased), {} free, closing {:?}; {}",
+                r.l2p_update,
+                r.readable,
+                r.sync,
+                r.subm,
+                r.mem,
+                r.flush_point,
+                r.usable(),
+                s.cur.map(|l| (l, self.lines.lines[l as usize].left)),
+                s.next,
+                s.erase_left,
+                s.erase_out,
+                s.free.len(),
+                s.closing,
+                self.writers[side].situation(),
+            );
+        }
+        if self.lines.is_split() {
+            for stream in [Stream::Hot, Stream::Cold] {
+                let of = |l: &u32| {
+                    let l = &self.lines.lines[*l as usize];
+                    l.stream == stream && l.block != NO_LINE
+                };
+                let lines = || (0..self.lines.count()).filter(of);
+                let data = |l: u32| u64::from(self.lines.lines[l as usize].capacity);
+                let _ = writeln!(
+                    out,
+                    "{stream:?}: {} lines of {} units hold {} valid sectors, {} writable, border {}",
+                    lines().count(),
+                    lines().map(data).sum::<u64>(),
+                    lines().map(|l| u64::from(self.map.valid_in(l))).sum::<u64>(),
+                    self.lines.writable(stream.side()),
+                    self.lines.hot
+                );
+            }
+        }
+        let _ = write!(
+            out,
+            "{} operations out, {} reads, {} commands waiting; users {} of {}, collector {} of {}; \
+             victims {:?}",
+            self.ops.len(),
+            self.pins,
+            self.waiting.len(),
+            self.rate.user,
+            self.rate.user_max,
+            self.rate.gc,
+            self.rate.gc_max,
+            self.gc.victims.iter().map(|v| (v.line, self.map.valid_in(v.line))).collect::<Vec<_>>(),
+        );
+        out
+    }
     /// Checks everything that must hold between two inputs; the message tells the first breach.
     pub fn check_invariants(&self) -> Result<(), String> {
         let fail = |what: String| Err(what);
-        if !self.ring.in_order() {
+        if !self.rings.iter().all(|ring| ring.in_order()) {
             return fail("ring cursors are out of order".into());
         }
+        self.locks.check(self.partition.moved)?;
         // Every mapped sector.
         let mut mapped = 0u64;
         for lpn in 0..self.sectors as u32 {
             match self.map.get(lpn) {
                 Where::Unmapped => {}
                 Where::Buffer(slot) => {
-                    if slot >= self.ring.size() || self.ring.in_slot(slot).lpn != lpn {
+                    let slots = self.rings[0].size() + self.rings[1].size();
+                    if slot >= slots || self.buffered(slot).lpn != lpn {
                         return fail(format!("sector {lpn} is not in buffer slot {slot}"));
                     }
                 }
@@ -35,29 +97,52 @@ impl Ftl {
                             "sector {lpn} is mapped to {ppa}, which is not valid"
                         ));
                     }
+                    let line = self.map.line_of(ppa);
+                    let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;
+                    if self.lines.is_parity(line, self.lines.lun(unit)) {
+                        return fail(format!("sector {lpn} is mapped to parity at {ppa}"));
+                    }
+                    let page = unit / self.g.luns;
+                    if self.writers.iter().any(|w| w.is_open_stripe(line, page)) {
+                        return fail(format!("sector {lpn} at {ppa} has no parity yet"));
+                    }
                 }
             }
         }
         // Entries with a place in flash that L2P does not know yet are valid there.
-        let mut refs = vec![0u32; self.g.lines as usize];
-        for pos in self.ring.l2p_update..self.ring.subm {
-            let e = self.ring.at(pos);
-            if self.writer.awaits_place(pos) {
-                continue;
-            }
-            if e.flags & STALE != 0 {
+        let mut refs = vec![0u32; self.lines.count() as usize];
+        for (ring, writer) in self.rings.iter().zip(&self.writers) {
+            for pos in ring.l2p_update..ring.subm {
+                let e = ring.at(pos);
+                if writer.awaits_place(pos) {
+                    continue;
+                }
                 refs[self.map.line_of(e.ppa) as usize] += 1;
-                continue;
+                if e.flags & STALE != 0 {
+                    continue;
+                }
+                if !self.map.is_valid(e.ppa) || self.map.lpn_at(e.ppa) != e.lpn {
+                    let (lpn, ppa) = (e.lpn, e.ppa);
+                    return fail(format!("buffer entry {pos} of sector {lpn} is not at {ppa}"));
+                }
+                mapped += 1;
             }
-            if !self.map.is_valid(e.ppa) || self.map.lpn_at(e.ppa) != e.lpn {
-                return fail(format!("buffer entry {pos} of sector {} is not at {}", e.lpn, e.ppa));
-            }
-            refs[self.map.line_of(e.ppa) as usize] += 1;
-            mapped += 1;
         }
         let mut valid = 0;
-        for line in 0..self.g.lines {
-            let bits: u32 = self.map.words_of(line).iter().map(|w| w.count_ones()).sum();
+        for line in 0..self.lines.count() {
+            if self.lines.lines[line as usize].block == NO_LINE {
+                continue;
+            }
+            let first = self.lines.first_sector(line);
+            let (mut bits, mut from) = (0, 0);
+            if !self.lines.is_split() {
+                bits = self.map.words_of(first).iter().map(|w| w.count_ones()).sum();
+            } else {
+                while let Some(at) = self.map.next_valid(line, first, from) {
+                    bits += 1;
+                    from = at + 1;
+                }
+            }
             if bits != self.map.valid_in(line) {
                 return fail(format!(
                     "line {line} has {bits} valid, counts {}",
@@ -74,17 +159,18 @@ impl Ftl {
     fn check_lines(&self, refs: &[u32]) -> Result<(), String> {
         let lines = &self.lines;
         let mut pins = 0;
-        for line in 0..self.g.lines {
+        for line in (0..lines.count()).filter(|&l| lines.lines[l as usize].block != NO_LINE) {
             let l = &lines.lines[line as usize];
+            let side = &lines.sides[l.stream.side()];
             pins += u64::from(l.pins);
             let listed = match l.state {
-                LineState::Free => lines.free.iter().filter(|&&x| x == line).count() == 1,
-                LineState::Next => lines.next == Some(line),
-                LineState::Open => lines.cur == Some(line),
-                LineState::Closing => lines.closing.contains(&line),
+                LineState::Free => side.free.iter().filter(|&&x| x == line).count() == 1,
+                LineState::Next => side.next == Some(line),
+                LineState::Open => side.cur == Some(line),
+                LineState::Closing => side.closing.contains(&line),
                 LineState::Gc => self.gc.victims.iter().any(|v| v.line == line),
                 LineState::Closed => true,
-                LineState::Bad => l.good < lines.min_good,
+                LineState::Bad => l.good < lines.min_good || l.capacity == 0,
             };
             if !listed {
                 return Err(format!("line {line} is {:?} but not listed so", l.state));
@@ -111,19 +197,22 @@ impl Ftl {
         if pins != self.pins {
             return Err(format!("{pins} reads in flight by line, {} in all", self.pins));
         }
-        let good = |&line: &u32| lines.lines[line as usize].good;
-        let (blocks, units) = lines
-            .free
-            .iter()
-            .map(good)
-            .fold((0, 0u64), |(b, u), good| (b + good, u + u64::from(lines.data_units(good))));
-        if (blocks, units) != (lines.free_blocks, lines.free_units) {
-            return Err(format!(
-                "{blocks} blocks and {units} units are free, counted {} and {}",
-                lines.free_blocks, lines.free_units
-            ));
+        if !lines.is_split() {
+            let side = &lines.sides[0];
+            let of = |&line: &u32| {
+                let l = &lines.lines[line as usize];
+                (l.good, u64::from(l.capacity))
+            };
+            let (blocks, units) =
+                side.free.iter().map(of).fold((0, 0), |(b, u), (good, n)| (b + good, u + n));
+            if (blocks, units) != (side.free_blocks, side.free_units) {
+                return Err(format!(
+                    "{blocks} blocks and {units} units are free, counted {} and {}",
+                    side.free_blocks, side.free_units
+                ));
+            }
         }
-        if self.rate.user + self.rate.gc != (self.ring.mem - self.ring.sync) as u32 {
+        if self.rate.user + self.rate.gc != self.rings[0].held() + self.rings[1].held() {
             return Err("the rate limiter's counts are not those of the ring".into());
         }
         Ok(())

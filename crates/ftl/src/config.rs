@@ -31,6 +31,58 @@ pub enum VictimPolicy {
     Random,
 }
 
+/// Where the members of a stride are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StrideLayout {
+    /// Spread by modulo the number of strides, as published.
+    Modulo,
+    /// The same with each row shifted by one, so that members are on different channels.
+    Skewed,
+}
+
+/// Which LUNs of a line hold parity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ParityPlace {
+    /// The last good ones of each stride, so that a bad block takes no parity away.
+    LastGood,
+    /// The highest positions, as published: where such a block is bad the stride has none.
+    Fixed,
+}
+
+/// Which programs and erases take the semaphore of their stride and mark their LUN busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Throttle {
+    /// All (RAIL).
+    All,
+    /// The collector's programs, and erases (LinuxTinyTail).
+    Gc,
+    /// None: parity is for repair alone.
+    None,
+}
+
+/// How many LUNs a partition gives to cold data at a write amplification of W, with strides of S.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartitionRule {
+    /// So that both sides finish together: N (W - 1) / (S + W - 1).
+    Balanced,
+    /// The collector's share of all writes: N (W - 1) / W.
+    GcShare,
+}
+
+/// Where the collector's data wait for the write thread when hot and cold are apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GcBuffer {
+    /// In entries of the one write buffer.
+    Shared,
+    /// In a buffer of their own, as large.
+    Own,
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtlConfig {
@@ -97,6 +149,70 @@ pub struct FtlConfig {
     /// Lines drawn by `victim = "d-choices"`.
     #[serde(default = "default_d")]
     pub d_choices: u32,
+    /// LUNs of a stride, parity included: 2 to 16. 0: no parity (pblk).
+    #[serde(default)]
+    pub stride: u32,
+    /// Parity units of a stride: 1, or 2 as in RAID-6.
+    #[serde(default = "one")]
+    pub parities: u32,
+    #[serde(default = "modulo")]
+    pub stride_layout: StrideLayout,
+    #[serde(default = "last_good")]
+    pub parity_place: ParityPlace,
+    /// Metadata at the end of a line take the last units whatever their LUN, as published, and data
+    /// before them in the same stripe have no parity. Otherwise they take the last data units.
+    #[serde(default)]
+    pub emeta_on_parity: bool,
+    #[serde(default = "throttle_all")]
+    pub throttle: Throttle,
+    /// Rebuild a sector whose stride has a single other member, which then is its copy; published
+    /// code reads the busy LUN.
+    #[serde(default = "yes")]
+    pub rebuild_from_one: bool,
+    /// Rebuild a run that needs more than 64 sectors, in several requests. False: read the busy LUN.
+    #[serde(default = "yes")]
+    pub rebuild_split: bool,
+    /// Look whether the LUNs to rebuild from are busy themselves, and if so take what is done first.
+    #[serde(default = "yes")]
+    pub check_neighbours: bool,
+    /// A read that found its LUN idle may arrive behind a program issued just after, as in the
+    /// published driver. Otherwise the program waits until such reads are done.
+    #[serde(default)]
+    pub busy_race: bool,
+    /// Below so many reads a second programs take no stride semaphores. 0: they always do.
+    #[serde(default = "thousand")]
+    pub write_mostly_iops: u32,
+    /// Time over which that is measured.
+    #[serde(default = "tenth")]
+    pub write_mostly_window: Span,
+    /// Stripes of a line to be programmed behind one before it can be read from flash: page pairs of
+    /// cells with more than one bit, where a unit does not hold whole pairs.
+    #[serde(default)]
+    pub page_pairs: u32,
+    /// `over_provisioning` is a share of what is left beside parity. False: users get the capacity
+    /// they would have without parity, which takes that much more over-provisioning.
+    #[serde(default = "yes")]
+    pub op_after_parity: bool,
+    /// Users' and the collector's data go to different LUNs (RAIL-HC).
+    #[serde(default)]
+    pub hot_cold: bool,
+    #[serde(default = "balanced")]
+    pub partition_rule: PartitionRule,
+    /// Sectors written between two partitions of the LUNs.
+    #[serde(default = "million")]
+    pub partition_interval: u64,
+    /// A cold victim is preferred while its valid share is at most so many percent points above that
+    /// of the best hot one.
+    #[serde(default = "ten")]
+    pub cold_margin: f64,
+    #[serde(default = "shared")]
+    pub gc_buffer: GcBuffer,
+    /// The drive computes parity from the units it was sent, and only a command crosses the link.
+    #[serde(default)]
+    pub parity_offload: bool,
+    /// The collector's sectors are copied inside the drive.
+    #[serde(default)]
+    pub copy_offload: bool,
     #[serde(default)]
     pub cost: FtlCost,
 }
@@ -125,6 +241,27 @@ impl FtlConfig {
             wear_spread: 0,
             victim: VictimPolicy::Greedy,
             d_choices: default_d(),
+            stride: 0,
+            parities: 1,
+            stride_layout: StrideLayout::Modulo,
+            parity_place: ParityPlace::LastGood,
+            emeta_on_parity: false,
+            throttle: Throttle::All,
+            rebuild_from_one: true,
+            rebuild_split: true,
+            check_neighbours: true,
+            busy_race: false,
+            write_mostly_iops: thousand(),
+            write_mostly_window: tenth(),
+            page_pairs: 0,
+            op_after_parity: true,
+            hot_cold: false,
+            partition_rule: PartitionRule::Balanced,
+            partition_interval: million(),
+            cold_margin: ten(),
+            gc_buffer: GcBuffer::Shared,
+            parity_offload: false,
+            copy_offload: false,
             cost: FtlCost::default(),
         }
     }
@@ -154,6 +291,39 @@ fn greedy() -> VictimPolicy {
 fn default_d() -> u32 {
     10
 }
+fn one() -> u32 {
+    1
+}
+fn yes() -> bool {
+    true
+}
+fn thousand() -> u32 {
+    1000
+}
+fn million() -> u64 {
+    1_000_000
+}
+fn ten() -> f64 {
+    10.0
+}
+fn tenth() -> Span {
+    Span::from_ms(100)
+}
+fn modulo() -> StrideLayout {
+    StrideLayout::Modulo
+}
+fn last_good() -> ParityPlace {
+    ParityPlace::LastGood
+}
+fn throttle_all() -> Throttle {
+    Throttle::All
+}
+fn balanced() -> PartitionRule {
+    PartitionRule::Balanced
+}
+fn shared() -> GcBuffer {
+    GcBuffer::Shared
+}
 
 /// Processor time of the FTL's work, on the firmware core or the host core it runs on.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -173,23 +343,22 @@ pub struct FtlCost {
     pub gc_sector: Span,
     /// Issuing an erase or a flash read of the FTL's own.
     pub background_command: Span,
+    /// Adding one sector to a parity sum, for writing parity or rebuilding a sector.
+    pub xor_sector: Span,
 }
 
 /// Sectors of data that all lines can hold.
 pub(crate) fn data_sectors(lines: &Lines) -> u64 {
-    let units: u64 = lines
-        .lines
-        .iter()
-        .filter(|l| l.good >= lines.min_good)
-        .map(|l| u64::from(lines.data_units(l.good)))
-        .sum();
-    units * u64::from(lines.sectors_per_unit)
+    lines.all_units() * u64::from(lines.sectors_per_unit)
 }
 
 /// What follows from configuration and geometry.
 pub(crate) struct Plan {
     pub sectors: u64,
     pub buffer: u32,
+    /// Those of the collector's data where they are apart.
+    pub cold_buffer: u32,
+    pub cold_back: u32,
     pub back: u32,
     /// In blocks.
     pub high: u32,
@@ -200,7 +369,7 @@ impl Plan {
     pub fn new(
         g: &Geometry,
         c: &FtlConfig,
-        lines: &Lines,
+        lines: &mut Lines,
         sectors: Option<u64>,
     ) -> Result<Plan, (&'static str, String)> {
         let unit = g.sectors_per_unit;
@@ -212,6 +381,7 @@ impl Plan {
             ("gc_request_sectors", c.gc_request_sectors, 1),
             ("meta_lines", c.meta_lines, 1),
             ("d_choices", c.d_choices, 1),
+            ("parities", c.parities, 1),
         ];
         for (key, value, min) in least {
             if value < min {
@@ -230,11 +400,34 @@ impl Plan {
         if c.pad_idle && c.write_timer == Span::ZERO {
             return Err(("pad_idle", "needs a write_timer above 0".into()));
         }
+        if c.stride > 0 && !(2..=16).contains(&c.stride) {
+            return Err((
+                "stride",
+                format!("is {}, must be 2 to 16, or 0 for no parity", c.stride),
+            ));
+        }
+        if c.parities > 2 || c.stride > 0 && c.parities >= c.stride {
+            let most = 2.min(c.stride.saturating_sub(1));
+            return Err(("parities", format!("is {}, must be 1 to {most}", c.parities)));
+        }
+        if c.write_mostly_iops > 0 && c.write_mostly_window == Span::ZERO {
+            return Err(("write_mostly_window", "must be above 0".into()));
+        }
+        if c.partition_interval == 0 {
+            return Err(("partition_interval", "must be at least 1 sector".into()));
+        }
+        if !(0.0..=100.0).contains(&c.cold_margin) {
+            return Err(("cold_margin", "must be from 0 to 100 percent points".into()));
+        }
+        if c.page_pairs >= g.pages {
+            return Err(("page_pairs", format!("must be below the {} pages", g.pages)));
+        }
         if !(0.0..100.0).contains(&c.over_provisioning) {
             return Err(("over_provisioning", "must be from 0 to below 100 percent".into()));
         }
 
-        let stripe = unit * g.luns;
+        // What cannot be read from flash yet: stripes being written, and those whose pairs are.
+        let stripe = unit * g.luns * (1 + c.page_pairs);
         let back = c.back_threshold.unwrap_or(stripe);
         let size = c.buffer_sectors.unwrap_or(back.saturating_add(stripe.max(64))).max(128);
         if size > MAX_SLOTS || back > MAX_SLOTS {
@@ -255,11 +448,23 @@ impl Plan {
             ));
         }
 
-        // Space in lines of the least and the most data.
-        let good = || lines.lines.iter().filter(|l| l.good >= lines.min_good).map(|l| l.good);
-        let count = good().count() as u64;
-        let line_min = u64::from(lines.data_units(good().min().unwrap_or(0)) * unit);
-        let line_max = u64::from(lines.data_units(good().max().unwrap_or(0)) * unit);
+        if (c.stride > 0 || c.page_pairs > 0) && buffer < stripe + 2 * unit {
+            return Err((
+                "buffer_sectors",
+                format!(
+                    "{buffer} entries cannot hold what is not readable in flash yet, a stripe and \
+                     its page pairs of {stripe}: use at least {}",
+                    stripe + 2 * unit
+                ),
+            ));
+        }
+
+        // Space in lines of the least and the most data, both sides together.
+        let units = lines.units_of_blocks();
+        let units = || units.iter().copied().filter(|&u| u > 0);
+        let count = units().count() as u64;
+        let line_min = u64::from(units().min().unwrap_or(0) * unit);
+        let line_max = u64::from(units().max().unwrap_or(0) * unit);
         let total = data_sectors(lines);
         if count == 0 || line_min == 0 {
             return Err(("min_good_luns", "no line has enough good blocks".into()));
@@ -268,11 +473,14 @@ impl Plan {
         let usable = u64::from(buffer - back);
         let reserve_min = 1 + (usable + 4 * u64::from(unit)).div_ceil(line_min);
         // The open line, the next, the reserve, a line to gain, and what padding may waste of each
-        // line: with less than that unusable by users the collector could not go on.
+        // line: with less than that unusable by users the collector could not go on. Where hot and
+        // cold are apart each has an open line and a next one.
+        let reserve_min = reserve_min + if c.hot_cold { 2 } else { 0 };
         let needed = (3 + reserve_min) * line_max + 2 * u64::from(unit) * count;
         let made = sectors.is_none();
         let share = 1.0 - c.over_provisioning / 100.0;
-        let sectors = sectors.unwrap_or((total as f64 * share) as u64);
+        let base = if c.op_after_parity { total } else { lines.sectors_without_parity() };
+        let sectors = sectors.unwrap_or((base as f64 * share) as u64);
         // A worn drive goes on with what it has.
         let least = if made { needed } else { (3 + reserve_min) * line_max };
         if sectors == 0 || least + sectors > total {
@@ -320,6 +528,13 @@ impl Plan {
             ));
         }
         let blocks = |lines: u64| (lines * u64::from(g.luns)).min(u64::from(u32::MAX)) as u32;
-        Ok(Plan { sectors, buffer, back, high: blocks(high), reserve: blocks(reserve) })
+        let (cold_buffer, cold_back) = if c.hot_cold { (buffer, back) } else { (2, 0) };
+        let (high, reserve) = (blocks(high), blocks(reserve));
+        Ok(Plan { sectors, buffer, cold_buffer, cold_back, back, high, reserve })
+    }
+    /// Entries that the limiter shares out.
+    pub fn budget(&self, c: &FtlConfig) -> u32 {
+        let one = self.buffer - self.back;
+        if c.hot_cold && c.gc_buffer == GcBuffer::Own { 2 * one } else { one }
     }
 }

@@ -11,7 +11,6 @@ pub struct Counters {
     pub pad_sectors: u64,
     pub smeta_sectors: u64,
     pub emeta_sectors: u64,
-    /// Parity; none in this layout.
     pub parity_sectors: u64,
     /// Written again because a program failed.
     pub resubmitted_sectors: u64,
@@ -53,12 +52,46 @@ pub struct Counters {
     pub lost_sectors: u64,
     /// Writes refused because no space can be made any more.
     pub writes_refused: u64,
+    /// Runs read from the rest of their stride because their LUN was busy, their sectors, and the
+    /// sectors read for that.
+    pub rebuilt_reads: u64,
+    pub rebuilt_sectors: u64,
+    pub member_sectors: u64,
+    /// Sectors added to parity sums, written or rebuilt.
+    pub xor_sectors: u64,
+    /// Runs read from a busy LUN, by what stood in the way of rebuilding: cold data, no parity (bad
+    /// block, metadata), a write error, one neighbour, neighbours busy, the same while writes are
+    /// not throttled, and more sectors than a request takes.
+    pub waits_cold: u64,
+    pub waits_no_parity: u64,
+    pub waits_write_error: u64,
+    pub waits_one_neighbour: u64,
+    pub waits_busy: u64,
+    pub waits_unthrottled: u64,
+    pub waits_wide: u64,
+    /// Flash reads of users that failed, those repaired from their stride, and rebuilds that failed.
+    pub read_errors: u64,
+    pub repaired_reads: u64,
+    pub rebuild_errors: u64,
+    pub parity_errors: u64,
+    /// Sectors of the collector written to hot lines because there was no cold one.
+    pub hot_gc_sectors: u64,
 }
 
 impl Counters {
     /// Write amplification: sectors programmed per sector written by users, all causes.
     pub fn waf(&self) -> f64 {
         ratio(self.programmed_sectors, self.user_sectors)
+    }
+    /// Runs read from a busy LUN, whatever the cause.
+    pub fn waits(&self) -> u64 {
+        self.waits_cold
+            + self.waits_no_parity
+            + self.waits_write_error
+            + self.waits_one_neighbour
+            + self.waits_busy
+            + self.waits_unthrottled
+            + self.waits_wide
     }
     /// Write amplification added by each cause.
     pub fn causes(&self) -> [(&'static str, f64); 6] {

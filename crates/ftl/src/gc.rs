@@ -15,7 +15,7 @@
 //! be read is moved with the stamp [`LOST`](crate::LOST) and counted.
 
 use crate::config::{FtlConfig, VictimPolicy};
-use crate::line::LineState;
+use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::{LOST, Where};
 use crate::ring::{Entry, GC};
 use crate::{Action, Ftl, Op};
@@ -64,8 +64,8 @@ pub(crate) struct Gc {
     reading: u32,
     /// Closed lines with nothing valid.
     pub full: Vec<u32>,
-    /// The ring position that must be durable for the next line to be freed.
-    pub barrier: u64,
+    /// The ring positions that must be durable for the next line to be freed.
+    pub barrier: [u64; 2],
     /// Lines freed before wear is looked at again.
     level_at: u64,
     /// Something changed that may let the collector go on.
@@ -85,7 +85,7 @@ impl Gc {
             ready: VecDeque::with_capacity(c.gc_queue as usize),
             reading: 0,
             full: Vec::with_capacity(lines as usize),
-            barrier: u64::MAX,
+            barrier: [u64::MAX; 2],
             level_at: 0,
             kick: false,
             look: true,
@@ -103,7 +103,7 @@ impl Ftl {
         if !std::mem::take(&mut self.gc.kick) {
             return false;
         }
-        self.gc.barrier = u64::MAX;
+        self.gc.barrier = [u64::MAX; 2];
         let mut progress = self.free_full();
         progress |= self.end_victims();
         progress |= self.start_victims();
@@ -124,11 +124,9 @@ impl Ftl {
             if self.lines.lines[line as usize].refs > 0 {
                 self.switch_all();
             }
+            let passed = self.is_passed(self.lines.lines[line as usize].barrier);
             let l = &self.lines.lines[line as usize];
-            if l.barrier > self.ring.sync {
-                self.gc.barrier = self.gc.barrier.min(l.barrier);
-            }
-            if l.refs > 0 || l.pins > 0 || l.barrier > self.ring.sync {
+            if l.refs > 0 || l.pins > 0 || !passed {
                 i += 1;
                 continue;
             }
@@ -149,17 +147,16 @@ impl Ftl {
         let mut progress = false;
         let mut i = 0;
         while i < self.gc.victims.len() {
-            let v = &mut self.gc.victims[i];
+            let v = &self.gc.victims[i];
             let line = v.line;
-            let l = &mut self.lines.lines[line as usize];
             if !v.emptied && v.scanned && v.requests == 0 {
-                v.emptied = true;
-                l.barrier = self.ring.mem;
+                self.gc.victims[i].emptied = true;
+                self.lines.lines[line as usize].barrier = self.barrier();
             }
-            if v.emptied && l.barrier > self.ring.sync {
-                self.gc.barrier = self.gc.barrier.min(l.barrier);
-            }
-            if !v.emptied || l.pins > 0 || l.barrier > self.ring.sync {
+            let passed = self.gc.victims[i].emptied
+                && self.is_passed(self.lines.lines[line as usize].barrier);
+            let v = &self.gc.victims[i];
+            if !passed || self.lines.lines[line as usize].pins > 0 {
                 i += 1;
                 continue;
             }
@@ -173,7 +170,7 @@ impl Ftl {
     }
 
     pub(crate) fn should_collect(&self) -> bool {
-        self.lines.free_blocks < self.rate.high || self.lines.write_errors > 0
+        self.scarce_blocks() < self.rate.high || self.lines.write_errors > 0
     }
     fn start_victims(&mut self) -> bool {
         let mut progress = false;
@@ -199,12 +196,14 @@ impl Ftl {
                 }
             };
             let valid = u64::from(self.map.valid_in(line));
-            let on_the_way: u64 =
-                self.gc.victims.iter().map(|v| u64::from(self.map.valid_in(v.line))).sum::<u64>()
-                    + u64::from(self.ring.ready())
-                    + self.writer.backlog();
+            let moving: u64 =
+                self.gc.victims.iter().map(|v| u64::from(self.map.valid_in(v.line))).sum();
+            let coming = |s: usize| u64::from(self.rings[s].ready()) + self.writers[s].backlog();
             let margin = 4 * u64::from(self.g.sectors_per_unit);
-            if on_the_way + valid + margin > self.lines.writable() {
+            // What the cold side cannot take goes to the hot one.
+            let cold = self.lines.writable(1).saturating_sub(coming(1) + margin);
+            let hot = (moving + valid).saturating_sub(cold);
+            if hot > 0 && hot + coming(0) + margin > self.lines.writable(0) {
                 self.gc.look = false;
                 break;
             }
@@ -214,9 +213,10 @@ impl Ftl {
             let l = &mut self.lines.lines[line as usize];
             l.state = LineState::Gc;
             let listed = !l.emeta_ok || l.write_error;
+            let emeta_next = l.emeta;
             self.gc.victims.push(Victim {
                 line,
-                emeta_next: l.emeta,
+                emeta_next,
                 emeta_out: 0,
                 listed,
                 scan: 0,
@@ -255,12 +255,10 @@ impl Ftl {
         let size = self.g.sectors_per_unit;
         let units = (self.config.max_request_sectors / size).max(1);
         let mut out = 0;
-        while out < units && emeta_next < self.lines.units {
-            let unit = emeta_next;
-            emeta_next += 1;
-            if self.lines.is_bad(line, self.lines.lun(unit)) {
-                continue;
-            }
+        while out < units
+            && let Some(unit) = self.lines.next_emeta(line, emeta_next)
+        {
+            emeta_next = unit + 1;
             out += 1;
             let ppa = Ppa(self.lines.ppa(line, unit));
             self.counters.meta_read_sectors += u64::from(size);
@@ -269,6 +267,7 @@ impl Ftl {
                 ppa,
                 sectors: size,
                 class: Class::MetaRead,
+                payload: size,
             });
         }
         let v = &mut self.gc.victims[victim];
@@ -297,12 +296,12 @@ impl Ftl {
             progress = true;
             let v = &mut self.gc.victims[victim];
             let line = v.line;
-            let first = line * self.g.sectors_per_line;
+            let first = self.lines.first_sector(line);
             let r = &mut self.gc.requests[request as usize];
             r.ppas.clear();
             (r.line, r.out, r.failed, r.inserted) = (line, 0, 0, 0);
             while (r.ppas.len() as u32) < self.config.gc_request_sectors {
-                let Some(at) = self.map.next_valid(line, v.scan) else {
+                let Some(at) = self.map.next_valid(line, first, v.scan) else {
                     v.scanned = true;
                     break;
                 };
@@ -329,11 +328,13 @@ impl Ftl {
                 self.gc.requests[request as usize].out += 1;
                 self.counters.gc_read_sectors += n as u64;
                 let op = Op::GcRead { request, first: i as u32, n: n as u32 };
+                let payload = if self.config.copy_offload { 0 } else { n as u32 };
                 self.issue(op, |op| Action::Read {
                     op,
                     ppa: Ppa(ppa),
                     sectors: n as u32,
                     class: Class::GcRead,
+                    payload,
                 });
                 i += n;
             }
@@ -358,7 +359,8 @@ impl Ftl {
     pub(crate) fn gc_insert(&mut self, ctx: &Ctx) -> bool {
         let mut progress = false;
         while let Some(&request) = self.gc.ready.front() {
-            let mut room = self.ring.room().min(self.rate.gc_room());
+            let mut side = self.gc_side();
+            let mut room = self.room(side).min(self.rate.gc_room());
             let line = self.gc.requests[request as usize].line;
             let mut inserted = 0;
             loop {
@@ -381,9 +383,17 @@ impl Ftl {
                     self.counters.lost_sectors += u64::from(stamp != LOST);
                     stamp = LOST;
                 }
-                self.insert(Entry { lpn, stamp, ppa: 0, origin: line, flags: GC });
+                self.insert(
+                    side,
+                    Entry { lpn, stamp, origin: line, flags: GC, ..Entry::default() },
+                );
+                self.counters.hot_gc_sectors += u64::from(side == 0 && self.lines.is_split());
                 room -= 1;
                 inserted += 1;
+                if side != self.gc_side() {
+                    side = self.gc_side();
+                    room = room.min(self.room(side));
+                }
             }
             if inserted > 0 {
                 self.rate.gc += inserted;
@@ -408,13 +418,18 @@ impl Ftl {
         self.gc.victim(line).pending -= 1;
     }
 
+    /// Moving a line full of valid data gains hot space if there is cold space for it.
+    fn relieves_hot(&self, stream: Stream, valid: u32) -> bool {
+        let room = u64::from(valid) + 4 * u64::from(self.g.sectors_per_unit);
+        stream == Stream::Hot && self.gc.victims.is_empty() && room <= self.lines.writable(1)
+    }
     /// A closed line that can be collected: something valid, something to gain.
     fn eligible(&self, line: u32) -> bool {
         let l = &self.lines.lines[line as usize];
         let valid = self.map.valid_in(line);
         l.state == LineState::Closed
             && valid > 0
-            && (valid < l.data || l.write_error)
+            && (valid < l.data || l.write_error || self.relieves_hot(l.stream, valid))
             && l.refs == 0
     }
     pub(crate) fn choose_victim(&mut self) -> Option<u32> {
@@ -423,27 +438,55 @@ impl Ftl {
             return line;
         }
         // Lines whose newest sectors are durable, but still mapped to the buffer.
-        if self.ring.l2p_update < self.ring.sync {
+        if self.can_switch() {
             self.switch_all();
             return self.pick();
         }
         None
     }
+    /// Leaves the lines of one side. What the collector moves goes to cold lines, so it collects cold
+    /// ones while they are short, unless the best of them holds more valid data than the best hot one
+    /// by more than the margin; otherwise hot ones, which is what users wait for.
+    fn prefer_side(&self, lines: &mut Vec<u32>) {
+        let share = |line: u32| {
+            f64::from(self.map.valid_in(line)) / f64::from(self.lines.lines[line as usize].data)
+        };
+        let best = |stream: Stream| {
+            let of = |&&l: &&u32| self.lines.lines[l as usize].stream == stream;
+            lines.iter().filter(of).map(|&l| share(l)).min_by(f64::total_cmp)
+        };
+        let margin = self.config.cold_margin / 100.0;
+        let stream = match (best(Stream::Hot), best(Stream::Cold)) {
+            (Some(hot), Some(cold)) if self.cold_is_short() && cold <= hot + margin => Stream::Cold,
+            (None, Some(_)) => Stream::Cold,
+            _ => Stream::Hot,
+        };
+        lines.retain(|&l| self.lines.lines[l as usize].stream == stream);
+    }
     fn pick(&mut self) -> Option<u32> {
         let mut lines = std::mem::take(&mut self.gc.scratch);
         lines.clear();
         let erring = self.lines.write_errors > 0;
-        lines.extend((0..self.g.lines).filter(|&line| self.eligible(line)));
+        lines.extend((0..self.lines.count()).filter(|&line| self.eligible(line)));
         if erring && lines.iter().any(|&l| self.lines.lines[l as usize].write_error) {
             lines.retain(|&l| self.lines.lines[l as usize].write_error);
-        } else if self.lines.free_blocks >= self.rate.high {
+        } else if self.scarce_blocks() >= self.rate.high {
             lines.clear();
         }
         let seq = |line: u32| self.lines.lines[line as usize].seq;
-        let valid = |line: u32| self.map.valid_in(line);
+        // Where lines differ in size by what they are made of, it is the share that counts.
+        let split = self.lines.is_split();
+        let valid = |line: u32| {
+            let valid = u64::from(self.map.valid_in(line));
+            let data = u64::from(self.lines.lines[line as usize].data.max(1));
+            if split { (valid << 32) / data } else { valid }
+        };
         let least =
             |lines: &mut dyn Iterator<Item = u32>| lines.min_by_key(|&l| (valid(l), seq(l)));
-        let scarce = self.lines.free.len() < 2;
+        let scarce = self.lines.free_lines() < 2;
+        if self.lines.is_split() && !scarce {
+            self.prefer_side(&mut lines);
+        }
         let choice = if lines.is_empty() {
             None
         } else {
@@ -456,7 +499,7 @@ impl Ftl {
                     // (1 - u) age / (1 + u) with u = valid / data, as a fraction.
                     let score = |line: u32| {
                         let data = u128::from(self.lines.lines[line as usize].data);
-                        let valid = u128::from(valid(line)).min(data);
+                        let valid = u128::from(self.map.valid_in(line)).min(data);
                         ((data - valid) * u128::from(now - seq(line)), data + valid)
                     };
                     lines.iter().copied().max_by(|&a, &b| {
@@ -482,13 +525,14 @@ impl Ftl {
         let spread = self.config.wear_spread;
         if spread == 0
             || self.counters.lines_freed < self.gc.level_at
-            || self.lines.free.len() < 2
+            || self.lines.free_lines() < 2
             || self.gc.victims.iter().any(|v| v.levelling)
         {
             return None;
         }
         let line = |l: u32| &self.lines.lines[l as usize];
-        let lines = || (0..self.g.lines).filter(|&l| line(l).state != LineState::Bad);
+        let used = |l: u32| line(l).state != LineState::Bad && line(l).block != NO_LINE;
+        let lines = || (0..self.lines.count()).filter(|&l| used(l));
         let most = lines().map(|l| line(l).opened).max()?;
         let coldest = lines()
             .filter(|&l| line(l).state == LineState::Closed && line(l).refs == 0)

@@ -13,7 +13,10 @@
 //!
 //! Modules: `ring` the write buffer, `user` the commands, `write` the write thread, `line` the lines
 //! and their layout, `map` L2P and its inverse, `gc` the collector, `rate` the limiter, `age` the same
-//! without time, `state` saving and loading, `recover` the map rebuilt from what flash holds.
+//! without time, `state` saving and loading, `recover` the map rebuilt from what flash holds. For
+//! reads that never wait (RAIL): `stride` who shares parity, `lock` who is busy, `rebuild` sectors
+//! read from the rest of their stride, `mostly` when that is not worth it, `part` hot and cold data
+//! on LUNs of their own.
 //!
 //! Left out of pblk: its L2P snapshot, multiple targets on one drive, read retries. Left out of
 //! drives at large: cached mapping tables, read-disturb and retention scrubbing.
@@ -25,16 +28,24 @@ pub mod config;
 pub mod counters;
 mod gc;
 mod line;
+mod lock;
 mod map;
+mod mostly;
+mod part;
 mod rate;
+mod rebuild;
 mod recover;
 mod ring;
 mod state;
+mod stride;
 mod user;
 mod write;
 
 pub use age::{Steady, WindowLimits};
-pub use config::{FtlConfig, Placement, VictimPolicy};
+pub use config::{
+    FtlConfig, GcBuffer, ParityPlace, PartitionRule, Placement, StrideLayout, Throttle,
+    VictimPolicy,
+};
 pub use counters::Counters;
 pub use line::{Group, LineState, Stream};
 pub use map::LOST;
@@ -42,14 +53,19 @@ pub use recover::{LineMedia, Media, Recovery, SmetaRecord};
 
 use gc::Gc;
 use line::Lines;
+use lock::{Lock, Locks};
 use map::Map;
+use mostly::Mostly;
+use part::Partition;
 use rate::Rate;
-use ring::Ring;
+use rebuild::Rebuild;
+use ring::{Entry, NO_STRIPE, Ring};
 use std::collections::VecDeque;
+use stride::Strides;
 use user::Waiting;
 use wordline_base::{Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
 use wordline_nand::{Class, Geometry, Outcome, Ppa};
-use write::Writer;
+use write::{Done, Writer};
 
 /// A part of a read: a run of consecutive logical sectors served from one place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,15 +84,37 @@ pub enum Place {
     /// A run inside one write unit. `expected` is the digest of the sectors' newest stamps, to be
     /// compared with [`Ftl::digest`] when the flash read is done; then call [`Ftl::read_done`].
     Flash { ppa: Ppa, expected: u64 },
+    /// Not read where they are: one of the runs that together give the sectors, when
+    /// [`Ftl::member_done`] was called for each. `first` for one of them: what the user asked for.
+    Member { rebuild: u32, ppa: Ppa, first: bool },
+}
+
+impl Place {
+    /// Where flash is to be read.
+    pub fn ppa(self) -> Option<Ppa> {
+        match self {
+            Place::Unmapped | Place::Buffer => None,
+            Place::Flash { ppa, .. } | Place::Member { ppa, .. } => Some(ppa),
+        }
+    }
+    /// How that counts.
+    pub fn class(self) -> Class {
+        match self {
+            Place::Member { first: false, .. } => Class::RebuildRead,
+            _ => Class::UserRead,
+        }
+    }
 }
 
 /// What the FTL wants done. Every operation with an `op` is answered by [`Ftl::on_done`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Read a run of sectors inside one unit for the FTL's own use.
-    Read { op: u32, ppa: Ppa, sectors: u32, class: Class },
-    /// Program one whole unit.
-    Program { op: u32, ppa: Ppa, class: Class },
+    /// Read a run of sectors inside one unit for the FTL's own use; `payload` of them go to where the
+    /// FTL runs.
+    Read { op: u32, ppa: Ppa, sectors: u32, class: Class, payload: u32 },
+    /// Program one whole unit, of which `payload` sectors come from the host; `summed` sectors went
+    /// into it if it is parity.
+    Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32 },
     /// Erase the block of this LUN and line; `ppa` is its first sector.
     Erase { op: u32, ppa: Ppa },
     /// A command is complete: a write is in the buffer (or durable if FUA), a flush is durable.
@@ -99,6 +137,8 @@ pub struct Memory {
     pub mapping: u64,
     /// The integrity check's stamps.
     pub stamps: u64,
+    /// The tables from parity to buffer of the open stripes.
+    pub parity: u64,
     /// Physical sectors.
     pub sectors: u64,
 }
@@ -130,18 +170,39 @@ enum Op {
         unit: u32,
         pos: u64,
         n: u32,
+        side: u8,
+        stripe: u32,
+        lock: Lock,
+        since: Time,
+    },
+    Parity {
+        line: u32,
+        unit: u32,
+        side: u8,
+        stripe: u32,
+        lock: Lock,
+        since: Time,
     },
     Smeta {
         line: u32,
         unit: u32,
+        side: u8,
+        lock: Lock,
+        since: Time,
     },
     Emeta {
         line: u32,
         unit: u32,
+        side: u8,
+        lock: Lock,
+        since: Time,
     },
     Erase {
         line: u32,
         lun: u32,
+        side: u8,
+        lock: Lock,
+        since: Time,
     },
     EmetaRead {
         line: u32,
@@ -166,10 +227,17 @@ pub struct Ftl {
     rng: Rng,
     map: Map,
     lines: Lines,
-    ring: Ring,
+    /// One buffer and write thread, and a second for cold data.
+    rings: [Ring; 2],
+    writers: [Writer; 2],
     rate: Rate,
-    writer: Writer,
     gc: Gc,
+    locks: Locks,
+    mostly: Mostly,
+    rebuilds: Slab<Rebuild>,
+    partition: Partition,
+    /// The time of the last input.
+    now: Time,
     ops: Slab<Op>,
     actions: VecDeque<Action>,
     waiting: VecDeque<Waiting>,
@@ -213,8 +281,8 @@ impl Ftl {
         sectors: Option<u64>,
     ) -> Result<Ftl, (&'static str, String)> {
         let g = *geometry;
-        let lines = Lines::new(&g, config, bad)?;
-        let plan = config::Plan::new(&g, config, &lines, sectors)?;
+        let mut lines = Lines::new(&g, config, bad)?;
+        let plan = config::Plan::new(&g, config, &mut lines, sectors)?;
         let unit = g.sectors_per_unit;
         Ok(Ftl {
             g,
@@ -222,11 +290,16 @@ impl Ftl {
             sectors: plan.sectors,
             seed,
             rng: seed.stream("ftl/victim"),
-            map: Map::new(&g, plan.sectors),
-            ring: Ring::new(plan.buffer, plan.back),
-            rate: Rate::new(plan.high, plan.reserve, plan.buffer - plan.back, unit),
-            writer: Writer::new(&g, config),
-            gc: Gc::new(config, g.lines),
+            map: Map::new(&g, plan.sectors, lines.count()),
+            rate: Rate::new(plan.high, plan.reserve, plan.budget(config), unit),
+            rings: [Ring::new(plan.buffer, plan.back), Ring::new(plan.cold_buffer, plan.cold_back)],
+            writers: [Writer::new(&g, config, &lines), Writer::new(&g, config, &lines)],
+            gc: Gc::new(config, lines.count()),
+            locks: Locks::new(g.luns, Strides::new(lines.hot, config), config.busy_race),
+            mostly: Mostly::new(config),
+            rebuilds: Slab::with_capacity(64),
+            partition: Partition::new(config),
+            now: Time::ZERO,
             lines,
             ops: Slab::with_capacity(2 * g.luns as usize + 256),
             actions: VecDeque::with_capacity(1024),
@@ -256,9 +329,11 @@ impl Ftl {
     /// Readies the machine for timed inputs.
     pub fn start(&mut self, ctx: &mut Ctx) {
         self.stopping = false;
+        self.now = ctx.now;
         if ctx.stamps.is_on() {
             self.adopt_stamps(&mut ctx.stamps);
         }
+        self.fill_stripes();
         self.rate_update();
         self.gc.kick = true;
         self.work(ctx);
@@ -283,18 +358,19 @@ impl Ftl {
         &self.g
     }
     pub fn memory(&self) -> Memory {
-        self.map.memory()
+        let parity = self.writers.iter().map(Writer::p2b_bytes).sum();
+        Memory { parity, ..self.map.memory() }
     }
     /// Free lines, and the numbers of them at which users wait and collecting starts.
     pub fn free_lines(&self) -> (u32, f64, f64) {
         let luns = f64::from(self.g.luns);
         let (reserve, high) = (f64::from(self.rate.reserve), f64::from(self.rate.high));
-        (self.lines.free.len() as u32, reserve / luns, high / luns)
+        (self.lines.free_lines(), reserve / luns, high / luns)
     }
     /// Lines by group, in the order of [`Group`].
     pub fn groups(&self) -> [u32; 7] {
         let mut groups = [0; 7];
-        for line in 0..self.g.lines {
+        for line in 0..self.lines.count() {
             groups[self.lines.group(line, self.map.valid_in(line)) as usize] += 1;
         }
         groups
@@ -316,18 +392,20 @@ impl Ftl {
     /// Every block, line by line.
     pub fn media_state(&self) -> impl Iterator<Item = BlockState> + '_ {
         let luns = self.g.luns;
+        // A unit that ageing left half full is padded before anything else is written.
+        let begun = self.lines.sides.each_ref().map(|side| {
+            let line = side.cur.filter(|&l| self.lines.lines[l as usize].fill > 0)?;
+            Some(self.lines.ppa(line, self.lines.peek_unit(line)) / self.g.sectors_per_unit)
+        });
         (0..self.g.lines * luns).map(move |i| {
             let (line, lun) = (i / luns, i % luns);
             let mut programmed = self.lines.programmed[i as usize];
-            let l = &self.lines.lines[line as usize];
-            // A unit that ageing left half full is padded before anything else is written.
-            if l.state == LineState::Open && l.fill > 0 {
-                let unit = self.lines.peek_unit(line);
-                if self.lines.lun(unit) == lun {
-                    programmed = unit / luns + 1;
+            for unit in begun.into_iter().flatten() {
+                if (unit / self.lines.units, unit % luns) == (line, lun) {
+                    programmed = unit % self.lines.units / luns + 1;
                 }
             }
-            let bad = self.lines.is_bad(line, lun);
+            let bad = self.lines.is_block_bad(line, lun);
             BlockState { line, lun, bad, programmed, erases: self.lines.erases[i as usize] }
         })
     }
@@ -336,20 +414,33 @@ impl Ftl {
         self.ops.is_empty()
             && self.waiting.is_empty()
             && self.actions.is_empty()
-            && self.ring.mem == self.ring.sync
+            && self.rings.iter().all(|ring| ring.mem == ring.sync)
             && self.gc.victims.is_empty()
             && self.pins == 0
-            && !self.writer.is_busy()
+            && !self.writers.iter().any(Writer::is_busy)
     }
 
     /// An operation is done.
     pub fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
         let ok = outcome == Outcome::Ok;
+        self.now = ctx.now;
+        let done = |side: u8, stripe, lock, since| Done { side: side.into(), stripe, lock, since };
         match self.ops.remove(op) {
-            Op::Data { unit, pos, n } => self.data_done(unit, pos, n, ok),
-            Op::Smeta { line, unit } => self.smeta_done(line, unit, ok),
-            Op::Emeta { line, unit } => self.emeta_done(line, unit, ok),
-            Op::Erase { line, lun } => self.erase_done(line, lun, ok),
+            Op::Data { unit, pos, n, side, stripe, lock, since } => {
+                self.data_done(done(side, stripe, lock, since), unit, pos, n, ok);
+            }
+            Op::Parity { line, unit, side, stripe, lock, since } => {
+                self.parity_done(done(side, stripe, lock, since), line, unit, ok);
+            }
+            Op::Smeta { line, unit, side, lock, since } => {
+                self.smeta_done(done(side, NO_STRIPE, lock, since), line, unit, ok);
+            }
+            Op::Emeta { line, unit, side, lock, since } => {
+                self.emeta_done(done(side, NO_STRIPE, lock, since), line, unit, ok);
+            }
+            Op::Erase { line, lun, side, lock, since } => {
+                self.erase_done(done(side, NO_STRIPE, lock, since), line, lun, ok);
+            }
             Op::EmetaRead { line } => self.emeta_read_done(line, ok),
             Op::GcRead { request, first, n } => self.gc_read_done(request, first, n, ok),
         }
@@ -363,7 +454,7 @@ impl Ftl {
                 self.gc.kick = true;
                 let idle = ctx.now.since(self.last_insert) >= self.config.write_timer;
                 if self.config.pad_idle && idle {
-                    self.ring.flush_point = self.ring.mem;
+                    self.flush_rings();
                 }
             }
             _ => {
@@ -384,13 +475,18 @@ impl Ftl {
     /// Does everything that can be done now.
     fn work(&mut self, ctx: &mut Ctx) {
         let mut looked = false;
+        self.now = ctx.now;
+        self.mostly.look(ctx.now);
         loop {
             let admitted = self.admit(ctx);
             let moved = self.gc_insert(ctx);
             if self.stopping {
-                self.ring.flush_point = self.ring.mem;
+                self.flush_rings();
             }
-            let written = self.write_thread();
+            let mut written = self.write_thread(0);
+            if self.lines.is_split() {
+                written |= self.write_thread(1);
+            }
             let collected = self.collect();
             if admitted || moved || written || collected {
                 continue;
@@ -405,7 +501,7 @@ impl Ftl {
                 break;
             }
         }
-        let unwritten = self.config.pad_idle && self.ring.mem > self.ring.sync;
+        let unwritten = self.config.pad_idle && self.rings.iter().any(|r| r.mem > r.sync);
         if (unwritten || !self.ops.is_empty()) && !self.write_timer && self.config.write_timer.0 > 0
         {
             self.write_timer = true;
@@ -419,8 +515,8 @@ impl Ftl {
     /// Pads out what the collector has in the buffer, so that its victims can be freed; failing that
     /// there is no space to be made.
     fn unstick(&mut self) -> bool {
-        if self.ring.flush_point < self.ring.mem && self.ring.ready() > 0 {
-            self.ring.flush_point = self.ring.mem;
+        if self.rings.iter().any(|r| r.flush_point < r.mem && r.ready() > 0) {
+            self.flush_rings();
             self.counters.drains += 1;
             return true;
         }
@@ -430,8 +526,14 @@ impl Ftl {
         self.read_only = true;
         true
     }
+    /// What is in the buffers is to be written, in padded units if need be.
+    fn flush_rings(&mut self) {
+        for ring in &mut self.rings {
+            ring.flush_point = ring.mem;
+        }
+    }
     fn rate_update(&mut self) {
-        self.rate.update(self.lines.free_blocks, self.lines.write_errors > 0);
+        self.rate.update(self.scarce_blocks(), self.lines.write_errors > 0);
         self.counters.lines_retired = u64::from(self.lines.retired);
         self.gc.look = true;
         self.gc.kick = true;
@@ -439,6 +541,49 @@ impl Ftl {
     fn issue(&mut self, op: Op, make: impl FnOnce(u32) -> Action) {
         let op = self.ops.insert(op);
         self.actions.push_back(make(op));
+    }
+    /// The same for an operation that readers may have to be out of the way of.
+    fn issue_on(&mut self, lun: u32, lock: Lock, op: Op, make: impl FnOnce(u32) -> Action) {
+        let op = self.ops.insert(op);
+        self.actions.extend(self.locks.admit(lun, lock, make(op)));
+    }
+    /// Takes a free line as the side's next, if it has none.
+    fn reserve_next(&mut self, side: usize) -> Option<u32> {
+        let had = self.lines.sides[side].next;
+        let line = self.lines.reserve_next(self.stream(side))?;
+        if self.lines.is_split() && had.is_none() {
+            self.own(line);
+        }
+        Some(line)
+    }
+    /// Tells the map which blocks are this line's.
+    fn own(&mut self, line: u32) {
+        let blocks = self.g.lines as usize * self.g.luns as usize;
+        self.map.owner.resize(blocks, line::NO_LINE);
+        for lun in (0..self.g.luns).filter(|&lun| self.lines.has_lun(line, lun)) {
+            self.map.owner[self.lines.block(line, lun)] = line;
+        }
+    }
+    /// The same for all lines of a loaded drive.
+    fn map_owners(&mut self) {
+        if !self.lines.is_split() {
+            return;
+        }
+        for line in 0..self.lines.count() {
+            if self.lines.lines[line as usize].block != line::NO_LINE {
+                self.own(line);
+            }
+        }
+    }
+    /// The number of a ring's slot in L2P.
+    #[inline]
+    fn slot_code(&self, side: usize, pos: u64) -> u32 {
+        side as u32 * self.rings[0].size() + self.rings[side].slot(pos)
+    }
+    #[inline]
+    fn buffered(&self, code: u32) -> &Entry {
+        let size = self.rings[0].size();
+        if code < size { self.rings[0].in_slot(code) } else { self.rings[1].in_slot(code - size) }
     }
     /// The sector in flash is stale.
     #[inline]
@@ -450,31 +595,52 @@ impl Ftl {
     }
     /// Nothing in a closed line is valid any more.
     fn emptied(&mut self, line: u32) {
-        self.lines.lines[line as usize].barrier = self.ring.mem;
+        self.lines.lines[line as usize].barrier = self.barrier();
         self.gc.full.push(line);
         self.gc.kick = true;
     }
+    /// Everything in the buffers now.
+    fn barrier(&self) -> [u64; 2] {
+        self.rings.each_ref().map(|ring| ring.mem)
+    }
+    /// Whether all that is durable; if not, the collector is told when.
+    fn is_passed(&mut self, barrier: [u64; 2]) -> bool {
+        let mut passed = true;
+        for (side, point) in barrier.into_iter().enumerate() {
+            if point > self.rings[side].sync {
+                self.gc.barrier[side] = self.gc.barrier[side].min(point);
+                passed = false;
+            }
+        }
+        passed
+    }
     /// The oldest slot of the ring is to be reused: its mapping turns to flash, or is stale.
-    fn switch_one(&mut self) {
-        let pos = self.ring.l2p_update;
-        debug_assert!(pos < self.ring.sync);
-        let slot = self.ring.slot(pos);
-        let e = *self.ring.at(pos);
+    fn switch_one(&mut self, side: usize) {
+        let pos = self.rings[side].l2p_update;
+        debug_assert!(pos < self.rings[side].readable);
+        let code = self.slot_code(side, pos);
+        let e = *self.rings[side].at(pos);
         if e.flags & ring::STALE != 0 {
             // Not valid from birth.
-        } else if self.map.get(e.lpn) == map::Where::Buffer(slot) {
+        } else if self.map.get(e.lpn) == map::Where::Buffer(code) {
             self.map.set_flash(e.lpn, e.ppa);
         } else {
             self.invalidate(e.ppa);
         }
         let line = self.map.line_of(e.ppa);
         self.lines.lines[line as usize].refs -= 1;
-        self.ring.l2p_update += 1;
+        self.rings[side].l2p_update += 1;
     }
-    /// Turns the mapping to flash for everything durable.
+    /// Turns the mapping to flash for everything readable there.
     fn switch_all(&mut self) {
-        while self.ring.l2p_update < self.ring.sync {
-            self.switch_one();
+        for side in 0..2 {
+            while self.rings[side].l2p_update < self.rings[side].readable {
+                self.switch_one(side);
+            }
         }
+    }
+    /// Something durable waits for its mapping to turn.
+    fn can_switch(&self) -> bool {
+        self.rings.iter().any(|ring| ring.l2p_update < ring.readable)
     }
 }

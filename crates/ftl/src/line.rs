@@ -5,12 +5,21 @@
 //! [smeta][data, LUN after LUN, page after page ............][emeta .....]
 //! ```
 //!
-//! smeta is the first good LUN's first unit, emeta the last good units; bad blocks are skipped. A
+//! smeta is the first good data unit, emeta the last good units; bad blocks are skipped. A
 //! line goes Free -> Next -> Open -> Closing -> Closed -> Gc -> Free. `Next` is taken off the free
 //! list early and erased block by block beside the writes to the open line; `Closing` has its data
 //! and waits for emeta. The free list is FIFO, which is all of pblk's wear levelling.
+//!
+//! With strides some LUNs of a line hold parity: their units are written when the data of a stripe
+//! are mapped. emeta then takes the last *data* units, so that all data keep parity, and all units
+//! of the stripes that hold nothing else.
+//!
+//! With hot and cold data apart (RAIL-HC) a line is the blocks of one block id on one side of a
+//! partition of the LUNs. Lines keep the LUNs and the stride they were opened with when the partition
+//! moves; a new line takes those of its side that are free. Line numbers are then handed out.
 
-use crate::config::FtlConfig;
+use crate::config::{FtlConfig, ParityPlace};
+use crate::stride::Strides;
 use std::collections::VecDeque;
 use wordline_base::SECTOR;
 use wordline_nand::Geometry;
@@ -49,21 +58,43 @@ pub enum Group {
     WriteError,
 }
 
-/// Which data an open line takes. pblk mixes users' and the collector's.
+/// Which data a line takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Stream {
+    /// Users' and the collector's, as in pblk.
     Mixed,
+    /// Users', and the collector's when there is no cold line for it.
+    Hot,
+    /// The collector's.
+    Cold,
 }
+
+impl Stream {
+    /// Its open line, buffer and write thread: cold data have their own.
+    #[inline]
+    pub(crate) fn side(self) -> usize {
+        usize::from(self == Stream::Cold)
+    }
+}
+
+/// Number of no line.
+pub(crate) const NO_LINE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub state: LineState,
     pub stream: Stream,
+    pub block: u32,
+    /// End of the LUNs it could have when it was put together.
+    pub border: u32,
     /// Position in the order of opening.
     pub seq: u64,
     /// LUNs whose block is good.
     pub good: u32,
+    /// Data units it can hold, metadata and parity taken off.
+    pub capacity: u32,
+    pub strides: Option<Strides>,
     pub smeta: u32,
     /// Next unit to map.
     pub cur: u32,
@@ -71,8 +102,10 @@ pub(crate) struct Line {
     pub left: u32,
     /// Sectors of unit `cur` that ageing has used.
     pub fill: u32,
-    /// First unit of emeta; all good units from here on.
+    /// First unit of emeta: from here on all data units are, ...
     pub emeta: u32,
+    /// ... and from this page on the parity units too.
+    pub whole: u32,
     /// Next emeta unit to write, and how many are being written.
     pub emeta_cur: u32,
     pub emeta_out: u32,
@@ -85,28 +118,20 @@ pub(crate) struct Line {
     pub pins: u32,
     /// Buffer entries mapped here whose L2P still points to the buffer.
     pub refs: u32,
-    /// The ring position that must be durable before the line may be erased.
-    pub barrier: u64,
-    /// Times opened.
+    /// Stripes whose units are not all durable.
+    pub stripes: u32,
+    /// The ring positions that must be durable before the line may be erased.
+    pub barrier: [u64; 2],
+    /// Times opened; of the block id.
     pub opened: u32,
+    /// Pages and strides whose parity does not hold, because a unit was lost after it was computed.
+    pub broken: Vec<(u32, u32)>,
 }
 
-pub(crate) struct Lines {
-    pub luns: u32,
-    pub pages: u32,
-    pub units: u32,
-    pub sectors_per_unit: u32,
-    pub lines: Vec<Line>,
-    /// A bit a block: bad from the factory, or grown.
-    bad: Vec<u64>,
-    bad_words: usize,
-    /// The same as it was when the line was opened: what smeta records.
-    bad_at_open: Vec<u64>,
-    /// Per block: erasures, and pages programmed since the last.
-    pub erases: Vec<u32>,
-    pub programmed: Vec<u32>,
-    pub emeta_units: u32,
-    pub min_good: u32,
+/// The lines of one side.
+#[derive(Clone, Default)]
+pub(crate) struct Side {
+    /// Free block ids, first freed first.
     pub free: VecDeque<u32>,
     /// Good blocks and data units of the free lines.
     pub free_blocks: u32,
@@ -119,20 +144,65 @@ pub(crate) struct Lines {
     pub erase_out: u32,
     /// Lines whose emeta is not durable, oldest first.
     pub closing: VecDeque<u32>,
+}
+
+pub(crate) struct Lines {
+    pub luns: u32,
+    pub pages: u32,
+    pub units: u32,
+    pub sectors_per_unit: u32,
+    /// Block ids.
+    pub blocks: u32,
+    config: FtlConfig,
+    g: Geometry,
+    pub lines: Vec<Line>,
+    /// A bit a block, by block id and LUN: bad from the factory, or grown.
+    bad: Vec<u64>,
+    words: usize,
+    /// By line: LUNs that belong to it, that were good when it was opened (what smeta records), and
+    /// that hold parity.
+    mask: Vec<u64>,
+    good_at_open: Vec<u64>,
+    parity: Vec<u64>,
+    /// Per block: erasures, and pages programmed since the last.
+    pub erases: Vec<u32>,
+    pub programmed: Vec<u32>,
+    /// Times a block id was opened.
+    opened: Vec<u32>,
+    pub min_good: u32,
+    pub sides: [Side; 2],
     pub next_seq: u64,
     /// Closed lines that had a write error.
     pub write_errors: u32,
     pub retired: u32,
+    /// LUNs of the hot side; all of them if there is one side only.
+    pub hot: u32,
+    /// With two sides: blocks that are in a line, by block id and LUN, and unused line numbers.
+    taken: Vec<u64>,
+    unused: Vec<u32>,
 }
 
-/// Sectors of a line's emeta: a header with the bad-block bitmap, an 8-byte logical address a sector,
-/// a 4-byte valid count a line; each part begins a sector.
-pub(crate) fn emeta_sectors(g: &Geometry) -> u32 {
+/// Sectors of the emeta of a line of `luns` LUNs: a header with the bad-block bitmap, an 8-byte
+/// logical address a sector, a 4-byte valid count a line; each part begins a sector.
+pub(crate) fn emeta_sectors(g: &Geometry, luns: u32) -> u32 {
     let header = 256 + u64::from(g.luns).div_ceil(8);
-    let list = 8 * u64::from(g.sectors_per_line);
+    let list = 8 * u64::from(g.sectors_per_line / g.luns * luns);
     let counts = 4 * u64::from(g.lines);
     [header, list, counts].iter().map(|bytes| bytes.div_ceil(SECTOR)).sum::<u64>() as u32
 }
+
+/// A line's metadata at its end.
+struct Tail {
+    emeta: u32,
+    whole: u32,
+    /// Data units it takes.
+    data: u32,
+    found: bool,
+}
+
+/// Line numbers for each block id when lines are parts of one: hot and cold, and what older
+/// partitions left; on average, as most have two or three.
+const PARTS: u32 = 8;
 
 impl Lines {
     pub fn new(
@@ -140,7 +210,7 @@ impl Lines {
         config: &FtlConfig,
         bad: &mut dyn FnMut(u32, u32) -> bool,
     ) -> Result<Lines, (&'static str, String)> {
-        let emeta_units = emeta_sectors(g).div_ceil(g.sectors_per_unit);
+        let emeta_units = emeta_sectors(g, g.luns).div_ceil(g.sectors_per_unit);
         let needed = 1 + (1 + emeta_units).div_ceil(g.pages);
         if let Some(min) = config.min_good_luns
             && (min < needed || min > g.luns)
@@ -165,18 +235,33 @@ impl Lines {
                 ),
             ));
         }
-        let bad_words = g.luns.div_ceil(64) as usize;
+        if config.stride > 0 && config.stride > g.luns {
+            return Err(("stride", format!("is {}, but there are {} LUNs", config.stride, g.luns)));
+        }
+        if config.hot_cold && g.luns < 2 * config.stride.max(1) {
+            return Err((
+                "hot_cold",
+                format!("needs two strides of {} LUNs, there are {}", config.stride.max(1), g.luns),
+            ));
+        }
+        let words = g.luns.div_ceil(64) as usize;
         let blocks = g.lines as usize * g.luns as usize;
+        let ids = if config.hot_cold { g.lines * PARTS } else { g.lines };
         let line = Line {
             state: LineState::Free,
             stream: Stream::Mixed,
+            block: NO_LINE,
+            border: 0,
             seq: 0,
-            good: g.luns,
+            good: 0,
+            capacity: 0,
+            strides: None,
             smeta: 0,
             cur: 0,
             left: 0,
             fill: 0,
             emeta: 0,
+            whole: 0,
             emeta_cur: 0,
             emeta_out: 0,
             emeta_ok: true,
@@ -184,77 +269,117 @@ impl Lines {
             data: 0,
             pins: 0,
             refs: 0,
-            barrier: 0,
+            stripes: 0,
+            barrier: [0; 2],
             opened: 0,
+            broken: Vec::new(),
+        };
+        let side = || Side {
+            free: VecDeque::with_capacity(g.lines as usize),
+            erase_todo: vec![0; words],
+            closing: VecDeque::with_capacity(config.meta_lines as usize + 2),
+            ..Side::default()
         };
         let mut lines = Lines {
             luns: g.luns,
             pages: g.pages,
             units: g.units_per_line(),
             sectors_per_unit: g.sectors_per_unit,
-            lines: vec![line; g.lines as usize],
-            bad: vec![0; bad_words * g.lines as usize],
-            bad_words,
-            bad_at_open: vec![0; bad_words * g.lines as usize],
+            blocks: g.lines,
+            config: config.clone(),
+            g: *g,
+            lines: vec![line; ids as usize],
+            bad: vec![0; words * g.lines as usize],
+            words,
+            mask: vec![0; words * ids as usize],
+            good_at_open: vec![0; words * ids as usize],
+            parity: vec![0; words * ids as usize],
             erases: vec![0; blocks],
             programmed: vec![0; blocks],
-            emeta_units,
+            opened: vec![0; g.lines as usize],
             min_good: config.min_good_luns.unwrap_or(needed),
-            free: VecDeque::with_capacity(g.lines as usize),
-            free_blocks: 0,
-            free_units: 0,
-            cur: None,
-            next: None,
-            erase_todo: vec![0; bad_words],
-            erase_left: 0,
-            erase_out: 0,
-            closing: VecDeque::with_capacity(config.meta_lines as usize + 2),
+            sides: [side(), side()],
             next_seq: 1,
             write_errors: 0,
             retired: 0,
+            hot: g.luns,
+            taken: Vec::new(),
+            unused: Vec::new(),
         };
-        for line in 0..g.lines {
-            for lun in 0..g.luns {
-                if bad(lun, line) {
-                    lines.mark_bad(line, lun);
-                }
+        for block in 0..g.lines {
+            for lun in (0..g.luns).filter(|&lun| bad(lun, block)) {
+                lines.bad[block as usize * words + lun as usize / 64] |= 1 << (lun % 64);
             }
-            lines.release(line);
+        }
+        if config.hot_cold {
+            lines.taken = vec![0; words * g.lines as usize];
+            lines.unused = (0..ids).rev().collect();
+            lines.partition(g.luns - config.stride.max(1));
+        } else {
+            for block in 0..g.lines {
+                lines.assign(block, block, Stream::Mixed);
+                lines.release(block);
+            }
         }
         lines.retired = 0;
         Ok(lines)
     }
 
+    /// Number of lines, used or not.
+    pub fn count(&self) -> u32 {
+        self.lines.len() as u32
+    }
+    pub fn is_split(&self) -> bool {
+        !self.taken.is_empty()
+    }
+    /// The line takes no data on this LUN: its block is bad, or belongs to another line.
     #[inline]
     pub fn is_bad(&self, line: u32, lun: u32) -> bool {
-        self.bad[line as usize * self.bad_words + lun as usize / 64] >> (lun % 64) & 1 == 1
+        let (word, bit) = (lun as usize / 64, lun % 64);
+        let block = self.lines[line as usize].block;
+        let bad = self.bad[block as usize * self.words + word]
+            | !self.mask[line as usize * self.words + word];
+        bad >> bit & 1 == 1
+    }
+    pub fn is_block_bad(&self, block: u32, lun: u32) -> bool {
+        self.bad[block as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 1
+    }
+    /// The LUN belongs to the line.
+    #[inline]
+    pub fn has_lun(&self, line: u32, lun: u32) -> bool {
+        self.mask[line as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 1
     }
     /// The LUN's block was good when the line was opened.
     pub fn was_good(&self, line: u32, lun: u32) -> bool {
-        let word = self.bad_at_open[line as usize * self.bad_words + lun as usize / 64];
-        word >> (lun % 64) & 1 == 0
+        let word = self.good_at_open[line as usize * self.words + lun as usize / 64];
+        word >> (lun % 64) & 1 == 1
+    }
+    /// The LUN holds the line's parity.
+    #[inline]
+    pub fn is_parity(&self, line: u32, lun: u32) -> bool {
+        self.parity[line as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 1
     }
     /// True if it was good.
     pub fn mark_bad(&mut self, line: u32, lun: u32) -> bool {
-        let word = &mut self.bad[line as usize * self.bad_words + lun as usize / 64];
+        let block = self.lines[line as usize].block;
+        let word = &mut self.bad[block as usize * self.words + lun as usize / 64];
         let was_good = *word >> (lun % 64) & 1 == 0;
         *word |= 1 << (lun % 64);
         self.lines[line as usize].good -= u32::from(was_good);
         was_good
     }
     pub fn block(&self, line: u32, lun: u32) -> usize {
-        line as usize * self.luns as usize + lun as usize
+        self.lines[line as usize].block as usize * self.luns as usize + lun as usize
     }
     pub fn lun(&self, unit: u32) -> u32 {
         unit % self.luns
     }
     /// First sector of a unit of a line.
     pub fn ppa(&self, line: u32, unit: u32) -> u32 {
-        (line * self.units + unit) * self.sectors_per_unit
+        (self.lines[line as usize].block * self.units + unit) * self.sectors_per_unit
     }
-    /// Data units of a line with this many good blocks.
-    pub fn data_units(&self, good: u32) -> u32 {
-        (good * self.pages).saturating_sub(1 + self.emeta_units)
+    pub fn first_sector(&self, line: u32) -> u32 {
+        self.ppa(line, 0)
     }
     /// The unit takes its place in the block's order of programming.
     pub fn note_program(&mut self, line: u32, unit: u32) {
@@ -263,84 +388,285 @@ impl Lines {
         debug_assert!(self.programmed[block] <= page, "line {line} unit {unit} programmed twice");
         self.programmed[block] = page + 1;
     }
-    pub fn note_erase(&mut self, line: u32, lun: u32) {
-        self.erase_out -= 1;
+    pub fn note_erase(&mut self, side: usize, line: u32, lun: u32) {
+        self.sides[side].erase_out -= 1;
         let block = self.block(line, lun);
         self.programmed[block] = 0;
         self.erases[block] += 1;
     }
 
-    /// Puts a line at the end of the free list, or away if too few of its blocks are good.
+    /// Which LUNs the stream's lines may have.
+    fn side_luns(&self, stream: Stream) -> std::ops::Range<u32> {
+        match stream {
+            Stream::Mixed => 0..self.luns,
+            Stream::Hot => 0..self.hot,
+            Stream::Cold => self.hot..self.luns,
+        }
+    }
+    /// Makes `line` the blocks of this id that the stream may have and nobody has.
+    fn assign(&mut self, line: u32, block: u32, stream: Stream) {
+        let first = line as usize * self.words;
+        self.mask[first..first + self.words].fill(0);
+        let mut good = 0;
+        for lun in self.side_luns(stream) {
+            if self.is_split() {
+                let taken = &mut self.taken[block as usize * self.words + lun as usize / 64];
+                if *taken >> (lun % 64) & 1 == 1 {
+                    continue;
+                }
+                *taken |= 1 << (lun % 64);
+            }
+            self.mask[first + lun as usize / 64] |= 1 << (lun % 64);
+            good += u32::from(!self.is_block_bad(block, lun));
+        }
+        let opened = self.opened[block as usize];
+        let border = self.side_luns(stream).end;
+        let l = &mut self.lines[line as usize];
+        (l.block, l.stream, l.good, l.opened, l.border) = (block, stream, good, opened, border);
+        self.plan(line);
+    }
+    /// Chooses the parity LUNs of a line of these blocks, and computes what data it can hold.
+    fn plan(&mut self, line: u32) {
+        let l = &mut self.lines[line as usize];
+        let cold = l.stream == Stream::Cold;
+        let strides = if cold { None } else { Strides::new(l.border, &self.config) };
+        l.strides = strides;
+        let first = line as usize * self.words;
+        self.parity[first..first + self.words].fill(0);
+        if let Some(strides) = strides {
+            for stride in 0..strides.count {
+                let good = || strides.members(stride).filter(|&lun| !self.is_bad(line, lun));
+                let chosen: Vec<u32> = match self.config.parity_place {
+                    ParityPlace::LastGood => good().rev().take(strides.parities as usize).collect(),
+                    ParityPlace::Fixed => good().filter(|&l| strides.is_fixed_parity(l)).collect(),
+                };
+                for lun in chosen {
+                    self.parity[first + lun as usize / 64] |= 1 << (lun % 64);
+                }
+            }
+        }
+        self.measure(line);
+    }
+    fn measure(&mut self, line: u32) {
+        let data = (0..self.luns).filter(|&lun| self.is_data(line, lun)).count() as u32;
+        let lost = if data == 0 { u32::MAX } else { self.tail(line, 0).data.saturating_add(1) };
+        self.lines[line as usize].capacity = (data * self.pages).saturating_sub(lost);
+    }
+    /// The line keeps data (and metadata) on this LUN.
+    #[inline]
+    fn is_data(&self, line: u32, lun: u32) -> bool {
+        !self.is_bad(line, lun) && !self.is_parity(line, lun)
+    }
+    /// Where emeta goes, of the units from `from` on.
+    fn tail(&self, line: u32, from: u32) -> Tail {
+        let luns = (0..self.luns).filter(|&lun| self.has_lun(line, lun)).count() as u32;
+        let mut need = emeta_sectors(&self.g, luns).div_ceil(self.sectors_per_unit);
+        let literal = self.config.emeta_on_parity || self.lines[line as usize].strides.is_none();
+        let mut tail = Tail { emeta: self.units, whole: self.pages, data: 0, found: false };
+        for page in (from / self.luns..self.pages).rev() {
+            if need == 0 {
+                break;
+            }
+            let free = |lun: &u32| page * self.luns + lun >= from && !self.is_bad(line, *lun);
+            let all = (0..self.luns).filter(free).count() as u32;
+            let data = (0..self.luns).filter(free).filter(|&l| !self.is_parity(line, l)).count();
+            let data = data as u32;
+            // A stripe begun keeps its parity.
+            let begun = page * self.luns < from && self.lines[line as usize].strides.is_some();
+            if begun && from > self.lines[line as usize].smeta + 1 && need >= data {
+                need -= data;
+                (tail.emeta, tail.whole) = (from, tail.whole.min(page + 1));
+                tail.data += data;
+                continue;
+            }
+            if need >= all || !literal && need > data {
+                need = need.saturating_sub(all);
+                tail.emeta = (page * self.luns).max(from);
+                tail.whole = page;
+                tail.data += data;
+                continue;
+            }
+            for lun in (0..self.luns).rev().filter(free) {
+                let parity = self.is_parity(line, lun);
+                if need == 0 {
+                    break;
+                }
+                if literal || !parity {
+                    need -= 1;
+                    tail.emeta = page * self.luns + lun;
+                    tail.data += u32::from(!parity);
+                }
+            }
+            if literal {
+                tail.whole = page;
+            }
+        }
+        tail.found = need == 0;
+        tail
+    }
+
+    /// Puts a line's blocks on the free lists, or away if too few of them are good.
     pub fn release(&mut self, line: u32) {
         let l = &mut self.lines[line as usize];
-        debug_assert!(l.refs == 0 && l.pins == 0);
+        debug_assert!(l.refs == 0 && l.pins == 0 && l.stripes == 0);
         self.write_errors -= u32::from(l.write_error);
         l.write_error = false;
-        if l.good < self.min_good {
+        l.broken.clear();
+        let block = l.block;
+        if self.is_split() {
+            let (hot, cold) = (self.free_on(block, Stream::Hot), self.free_on(block, Stream::Cold));
+            self.forget(line);
+            for (stream, before) in [(Stream::Hot, hot), (Stream::Cold, cold)] {
+                self.queue(block, stream, before);
+            }
+            return;
+        }
+        self.plan(line);
+        let l = &mut self.lines[line as usize];
+        if l.good < self.min_good || l.capacity == 0 {
             l.state = LineState::Bad;
             self.retired += 1;
             return;
         }
         l.state = LineState::Free;
-        let good = l.good;
-        self.free.push_back(line);
-        self.free_blocks += good;
-        self.free_units += u64::from(self.data_units(good));
+        let (good, capacity) = (l.good, l.capacity);
+        let side = &mut self.sides[0];
+        side.free.push_back(line);
+        side.free_blocks += good;
+        side.free_units += u64::from(capacity);
     }
-    /// Takes the head of the free list as the line to open next, if there is none yet.
-    pub fn reserve_next(&mut self) -> Option<u32> {
-        if self.next.is_some() {
-            return self.next;
+    /// The line number is unused, its blocks are nobody's.
+    fn forget(&mut self, line: u32) {
+        let block = self.lines[line as usize].block;
+        for word in 0..self.words {
+            let mask = std::mem::take(&mut self.mask[line as usize * self.words + word]);
+            self.taken[block as usize * self.words + word] &= !mask;
         }
-        let line = self.free.pop_front()?;
-        let good = self.lines[line as usize].good;
-        self.free_blocks -= good;
-        self.free_units -= u64::from(self.data_units(good));
-        self.lines[line as usize].state = LineState::Next;
-        self.next = Some(line);
-        self.plan_erases(line);
-        self.next
+        let l = &mut self.lines[line as usize];
+        (l.state, l.block) = (LineState::Free, NO_LINE);
+        self.unused.push(line);
     }
-    pub fn plan_erases(&mut self, line: u32) {
-        self.erase_todo.fill(0);
-        self.erase_left = 0;
-        for lun in 0..self.luns {
-            if !self.is_bad(line, lun) && self.programmed[self.block(line, lun)] > 0 {
-                self.erase_todo[lun as usize / 64] |= 1 << (lun % 64);
-                self.erase_left += 1;
+    /// Good blocks and data units of a line that the stream could have of this block id now.
+    fn free_on(&mut self, block: u32, stream: Stream) -> (u32, u32) {
+        let Some(&line) = self.unused.last() else { return (0, 0) };
+        let nobodys = |lun: u32| {
+            self.taken[block as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 0
+        };
+        if !self.side_luns(stream).any(nobodys) {
+            return (0, 0);
+        }
+        self.assign(line, block, stream);
+        let l = &self.lines[line as usize];
+        let found = (l.good, l.capacity);
+        self.unused.pop();
+        self.forget(line);
+        if found.1 == 0 { (0, 0) } else { found }
+    }
+    /// More of the block id may be free now than `before`.
+    fn queue(&mut self, block: u32, stream: Stream, before: (u32, u32)) {
+        let now = self.free_on(block, stream);
+        let side = &mut self.sides[stream.side()];
+        if now.1 > 0 && before.1 == 0 {
+            side.free.push_back(block);
+        }
+        side.free_blocks = side.free_blocks + now.0 - before.0;
+        side.free_units = side.free_units + u64::from(now.1) - u64::from(before.1);
+    }
+    /// Moves the border between the sides: LUNs below `hot` are hot.
+    pub fn partition(&mut self, hot: u32) {
+        self.hot = hot;
+        // First freed first, on either side.
+        let mut order: Vec<u32> = Vec::with_capacity(self.blocks as usize);
+        let mut seen = vec![false; self.blocks as usize];
+        let queued = self.sides[0].free.iter().chain(&self.sides[1].free).copied();
+        for block in queued.chain(0..self.blocks) {
+            if !std::mem::replace(&mut seen[block as usize], true) {
+                order.push(block);
+            }
+        }
+        for stream in [Stream::Hot, Stream::Cold] {
+            let side = &mut self.sides[stream.side()];
+            side.free.clear();
+            (side.free_blocks, side.free_units) = (0, 0);
+            for &block in &order {
+                self.queue(block, stream, (0, 0));
             }
         }
     }
-    /// Begins the erasure of one block of the next line, if it is still to be done.
-    pub fn take_erase(&mut self, lun: u32) -> Option<u32> {
-        let word = &mut self.erase_todo[lun as usize / 64];
-        if *word >> (lun % 64) & 1 == 0 {
-            return None;
+
+    /// Takes the head of the free list as the line to open next, if there is none yet.
+    pub fn reserve_next(&mut self, stream: Stream) -> Option<u32> {
+        let side = stream.side();
+        if self.sides[side].next.is_some() {
+            return self.sides[side].next;
         }
-        *word &= !(1 << (lun % 64));
-        self.erase_left -= 1;
-        self.erase_out += 1;
-        self.next
+        let mut line = self.sides[side].free.pop_front()?;
+        if self.is_split() {
+            let block = line;
+            let (good, units) = self.free_on(block, stream);
+            self.sides[side].free_blocks -= good;
+            self.sides[side].free_units -= u64::from(units);
+            line = self.unused.pop().expect("a number for each part of a block id");
+            self.assign(line, block, stream);
+        } else {
+            let l = &self.lines[line as usize];
+            self.sides[side].free_blocks -= l.good;
+            self.sides[side].free_units -= u64::from(l.capacity);
+        }
+        self.lines[line as usize].state = LineState::Next;
+        self.sides[side].next = Some(line);
+        self.plan_erases(side, line);
+        Some(line)
     }
-    /// A LUN whose block of the next line is still to be erased.
-    pub fn any_erase(&self) -> Option<u32> {
-        let (i, word) = self.erase_todo.iter().enumerate().find(|(_, w)| **w != 0)?;
-        Some(i as u32 * 64 + word.trailing_zeros())
+    pub fn plan_erases(&mut self, side: usize, line: u32) {
+        self.sides[side].erase_todo.fill(0);
+        self.sides[side].erase_left = 0;
+        for lun in 0..self.luns {
+            if !self.is_bad(line, lun) && self.programmed[self.block(line, lun)] > 0 {
+                self.sides[side].erase_todo[lun as usize / 64] |= 1 << (lun % 64);
+                self.sides[side].erase_left += 1;
+            }
+        }
+    }
+    pub fn wants_erase(&self, side: usize, lun: u32) -> bool {
+        self.sides[side].erase_todo[lun as usize / 64] >> (lun % 64) & 1 == 1
+    }
+    /// Begins the erasure of one block of the next line.
+    pub fn take_erase(&mut self, side: usize, lun: u32) {
+        debug_assert!(self.wants_erase(side, lun));
+        let s = &mut self.sides[side];
+        s.erase_todo[lun as usize / 64] &= !(1 << (lun % 64));
+        s.erase_left -= 1;
+        s.erase_out += 1;
+    }
+    /// The first LUN from `from` on whose block of the next line is still to be erased.
+    pub fn any_erase(&self, side: usize, from: u32) -> Option<u32> {
+        (from..self.luns).find(|&lun| self.wants_erase(side, lun))
     }
     /// Opens the next line, whose blocks are all erased. None: too few of them are good.
-    pub fn open_next(&mut self) -> Option<u32> {
-        debug_assert!(self.erase_left == 0 && self.erase_out == 0 && self.cur.is_none());
-        let line = self.next.take().expect("a next line");
-        if self.lines[line as usize].good < self.min_good {
-            self.lines[line as usize].state = LineState::Bad;
+    pub fn open_next(&mut self, stream: Stream) -> Option<u32> {
+        let side = &mut self.sides[stream.side()];
+        debug_assert!(side.erase_left == 0 && side.erase_out == 0 && side.cur.is_none());
+        let line = side.next.take().expect("a next line");
+        // An erasure may have failed.
+        self.plan(line);
+        let l = &self.lines[line as usize];
+        if !self.is_split() && l.good < self.min_good || l.capacity == 0 {
+            if self.is_split() {
+                self.forget(line);
+            } else {
+                self.lines[line as usize].state = LineState::Bad;
+            }
             self.retired += 1;
             return None;
         }
         let seq = self.next_seq;
         self.next_seq += 1;
+        let block = self.lines[line as usize].block;
+        self.opened[block as usize] += 1;
+        let opened = self.opened[block as usize];
         let l = &mut self.lines[line as usize];
         l.state = LineState::Open;
-        l.stream = Stream::Mixed;
         l.seq = seq;
         l.cur = 0;
         l.fill = 0;
@@ -348,37 +674,45 @@ impl Lines {
         l.emeta_ok = true;
         l.write_error = false;
         l.emeta_out = 0;
-        l.opened += 1;
-        self.cur = Some(line);
-        let words = line as usize * self.bad_words..(line as usize + 1) * self.bad_words;
-        self.bad_at_open[words.clone()].copy_from_slice(&self.bad[words]);
+        l.stripes = 0;
+        l.opened = opened;
+        l.broken.clear();
+        self.sides[stream.side()].cur = Some(line);
+        for word in 0..self.words {
+            let mine = line as usize * self.words + word;
+            self.good_at_open[mine] =
+                self.mask[mine] & !self.bad[block as usize * self.words + word];
+        }
         self.layout(line);
+        debug_assert_eq!(self.lines[line as usize].left, self.lines[line as usize].capacity);
         Some(line)
     }
-    /// Places smeta on the first good LUN and emeta on the last good units, of what is not mapped.
+    /// Places smeta on the first good data LUN and emeta at the end, of what is not mapped.
     pub fn layout(&mut self, line: u32) {
-        let first = (0..self.luns).find(|&lun| !self.is_bad(line, lun)).unwrap_or(0);
+        let first = (0..self.luns).find(|&lun| self.is_data(line, lun)).unwrap_or(0);
         let cur = self.lines[line as usize].cur;
         let smeta = if cur == 0 { first } else { self.lines[line as usize].smeta };
         let from = cur.max(smeta + 1);
-        let (mut emeta, mut found) = (self.units, 0);
-        while found < self.emeta_units && emeta > from {
-            emeta -= 1;
-            found += u32::from(!self.is_bad(line, self.lun(emeta)));
-        }
-        let good = (from..emeta).filter(|&u| !self.is_bad(line, self.lun(u))).count();
+        let tail = self.tail(line, from);
+        let data = (from..tail.emeta).filter(|&u| self.is_data(line, self.lun(u))).count();
         let l = &mut self.lines[line as usize];
         l.smeta = smeta;
-        l.emeta = emeta;
-        l.emeta_ok &= found == self.emeta_units;
-        l.left = good as u32;
+        (l.emeta, l.whole) = (tail.emeta, tail.whole);
+        l.emeta_ok &= tail.found;
+        l.left = data as u32;
         // Skip to behind smeta.
         l.cur = from;
+    }
+    /// The unit is for emeta.
+    #[inline]
+    pub fn is_emeta(&self, line: u32, unit: u32) -> bool {
+        let l = &self.lines[line as usize];
+        unit >= l.emeta && (unit >= l.whole * self.luns || !self.is_parity(line, self.lun(unit)))
     }
     /// The next data unit of the open line; `left` says there is one.
     pub fn peek_unit(&self, line: u32) -> u32 {
         let mut unit = self.lines[line as usize].cur;
-        while self.is_bad(line, self.lun(unit)) {
+        while !self.is_data(line, self.lun(unit)) {
             unit += 1;
         }
         unit
@@ -393,20 +727,29 @@ impl Lines {
         self.note_program(line, unit);
         unit
     }
+    /// The first parity unit of the stripe at or after LUN `from`.
+    pub fn parity_unit(&self, line: u32, page: u32, from: u32) -> Option<u32> {
+        let parity = |&lun: &u32| self.is_parity(line, lun) && !self.is_bad(line, lun);
+        let unit = page * self.luns + (from..self.luns).find(parity)?;
+        (!self.is_emeta(line, unit)).then_some(unit)
+    }
     /// The open line is full.
-    pub fn close(&mut self) -> u32 {
-        let line = self.cur.take().expect("an open line");
+    pub fn close(&mut self, side: usize) -> u32 {
+        let line = self.sides[side].cur.take().expect("an open line");
         let l = &mut self.lines[line as usize];
         debug_assert!(l.left == 0 && l.fill == 0);
         l.state = LineState::Closing;
         l.emeta_cur = l.emeta;
-        self.closing.push_back(line);
+        self.sides[side].closing.push_back(line);
         line
     }
     /// The next emeta unit of a closing line to write.
     pub fn peek_emeta(&self, line: u32) -> Option<u32> {
-        let from = self.lines[line as usize].emeta_cur;
-        (from..self.units).find(|&u| !self.is_bad(line, self.lun(u)))
+        self.next_emeta(line, self.lines[line as usize].emeta_cur)
+    }
+    /// The first good emeta unit at or after `from`.
+    pub fn next_emeta(&self, line: u32, from: u32) -> Option<u32> {
+        (from..self.units).find(|&u| !self.is_bad(line, self.lun(u)) && self.is_emeta(line, u))
     }
     /// All emeta units are issued and done.
     pub fn emeta_done(&self, line: u32) -> bool {
@@ -433,10 +776,124 @@ impl Lines {
             Group::Empty
         }
     }
-    /// Sectors that can still be mapped without freeing anything.
-    pub fn writable(&self) -> u64 {
-        let cur = self.cur.map_or(0, |l| u64::from(self.lines[l as usize].left));
-        let next = self.next.map_or(0, |l| self.data_units(self.lines[l as usize].good) as u64);
-        (cur + next + self.free_units) * u64::from(self.sectors_per_unit)
+    /// Sectors that can still be mapped on this side without freeing anything.
+    pub fn writable(&self, side: usize) -> u64 {
+        let side = &self.sides[side];
+        let cur = side.cur.map_or(0, |l| u64::from(self.lines[l as usize].left));
+        let next = side.next.map_or(0, |l| u64::from(self.lines[l as usize].capacity));
+        (cur + next + side.free_units) * u64::from(self.sectors_per_unit)
+    }
+    pub fn free_lines(&self) -> u32 {
+        self.sides.iter().map(|s| s.free.len() as u32).sum()
+    }
+    pub fn free_blocks(&self) -> u32 {
+        self.sides.iter().map(|s| s.free_blocks).sum()
+    }
+    /// Data units of all lines in use or free: what the drive can hold.
+    pub fn all_units(&self) -> u64 {
+        if !self.is_split() {
+            let usable = self.lines.iter().filter(|l| l.state != LineState::Bad);
+            return usable.map(|l| u64::from(l.capacity)).sum();
+        }
+        let used = self.lines.iter().filter(|l| l.block != NO_LINE);
+        let free: u64 = self.sides.iter().map(|s| s.free_units).sum();
+        used.map(|l| u64::from(l.capacity)).sum::<u64>() + free
+    }
+    /// Data units of each block id, both sides together; nothing is in use.
+    pub fn units_of_blocks(&mut self) -> Vec<u32> {
+        (0..self.blocks)
+            .map(|block| match self.is_split() {
+                false if self.lines[block as usize].state == LineState::Bad => 0,
+                false => self.lines[block as usize].capacity,
+                true => self.free_on(block, Stream::Hot).1 + self.free_on(block, Stream::Cold).1,
+            })
+            .collect()
+    }
+    /// Data that a drive of these blocks would hold without strides.
+    pub fn sectors_without_parity(&self) -> u64 {
+        let config = FtlConfig { stride: 0, hot_cold: false, ..self.config.clone() };
+        let mut bad = |lun: u32, block: u32| self.is_block_bad(block, lun);
+        let plain = Lines::new(&self.g, &config, &mut bad).expect("less is asked of a line");
+        plain.all_units() * u64::from(self.sectors_per_unit)
+    }
+    /// What a saved drive has of a line's LUNs: those it has, those that were good, and parity.
+    pub fn maps_of(&self, line: u32) -> [&[u64]; 3] {
+        let words = line as usize * self.words..(line as usize + 1) * self.words;
+        [&self.mask[words.clone()], &self.good_at_open[words.clone()], &self.parity[words]]
+    }
+    /// Forgets all lines; `load_line` brings in those of a saved drive.
+    pub fn begin_load(&mut self, hot: u32) {
+        self.hot = hot;
+        self.taken.fill(0);
+        self.unused.clear();
+        for side in &mut self.sides {
+            side.free.clear();
+            (side.free_blocks, side.free_units) = (0, 0);
+        }
+    }
+    /// False: a block is in two lines, or beyond the drive.
+    pub fn load_line(
+        &mut self,
+        line: u32,
+        block: u32,
+        strides: Option<Strides>,
+        maps: &[Vec<u64>; 3],
+    ) -> bool {
+        if block == NO_LINE {
+            self.unused.push(line);
+            self.lines[line as usize].block = NO_LINE;
+            return true;
+        }
+        self.lines[line as usize].border = strides.map_or(self.luns, |s| s.luns);
+        let last = if self.luns.is_multiple_of(64) { !0 } else { (1 << (self.luns % 64)) - 1 };
+        let [masks, goods, parities] = maps;
+        for (word, ((&mask, &good), &parity)) in masks.iter().zip(goods).zip(parities).enumerate() {
+            let mine = line as usize * self.words + word;
+            let within = if word + 1 == self.words { last } else { !0 };
+            let whole = !self.is_split() && mask != within;
+            if whole || mask & !within != 0 || (good | parity) & !mask != 0 {
+                return false;
+            }
+            if self.is_split() {
+                let taken = &mut self.taken[block as usize * self.words + word];
+                if *taken & mask != 0 {
+                    return false;
+                }
+                *taken |= mask;
+            }
+            (self.mask[mine], self.good_at_open[mine], self.parity[mine]) = (mask, good, parity);
+        }
+        self.lines[line as usize].block = block;
+        let good = (0..self.luns).filter(|&lun| !self.is_bad(line, lun)).count() as u32;
+        let opened = &mut self.opened[block as usize];
+        let l = &mut self.lines[line as usize];
+        *opened = (*opened).max(l.opened);
+        (l.strides, l.good) = (strides, good);
+        self.measure(line);
+        if self.lines[line as usize].state == LineState::Free {
+            self.plan(line);
+        }
+        true
+    }
+    pub fn end_load(&mut self) {
+        self.unused.sort_unstable_by(|a, b| b.cmp(a));
+        for side in 0..2 {
+            let (mut blocks, mut units) = (0, 0);
+            for i in 0..self.sides[side].free.len() {
+                let id = self.sides[side].free[i];
+                let (good, capacity) = if self.is_split() {
+                    self.free_on(id, if side == 0 { Stream::Hot } else { Stream::Cold })
+                } else {
+                    let l = &self.lines[id as usize];
+                    (l.good, l.capacity)
+                };
+                blocks += good;
+                units += u64::from(capacity);
+            }
+            (self.sides[side].free_blocks, self.sides[side].free_units) = (blocks, units);
+            if let Some(next) = self.sides[side].next {
+                self.plan_erases(side, next);
+            }
+        }
     }
 }

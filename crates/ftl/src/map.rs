@@ -72,25 +72,32 @@ pub(crate) struct Map {
     valid: Vec<u64>,
     count: Vec<u32>,
     by_line: Div,
+    by_unit: Div,
     sectors_per_line: u32,
-    /// Words of `valid` that a line has to itself.
+    luns: u32,
+    /// Words of `valid` that a block id has to itself.
     words: usize,
-    /// Lines written at least once: what of the arrays is real memory.
+    /// The line of each block, where a block id can be in several.
+    pub owner: Vec<u32>,
+    /// Sectors written at least once: what of the arrays is real memory.
     pub touched: u32,
 }
 
 impl Map {
-    pub fn new(g: &Geometry, sectors: u64) -> Map {
+    pub fn new(g: &Geometry, sectors: u64, lines: u32) -> Map {
         let words = g.sectors_per_line.div_ceil(64) as usize;
         Map {
             l2p: vec![0; sectors as usize],
             oob: vec![0; g.sectors() as usize],
             stamps: None,
             valid: vec![0; words * g.lines as usize],
-            count: vec![0; g.lines as usize],
+            count: vec![0; lines as usize],
             by_line: Div::new(g.sectors_per_line),
+            by_unit: Div::new(g.sectors_per_unit),
             sectors_per_line: g.sectors_per_line,
+            luns: g.luns,
             words,
+            owner: Vec::new(),
             touched: 0,
         }
     }
@@ -136,25 +143,33 @@ impl Map {
 
     #[inline]
     pub fn line_of(&self, ppa: u32) -> u32 {
-        self.by_line.of(ppa)
+        let block = self.by_line.of(ppa);
+        if self.owner.is_empty() { block } else { self.owner[self.block(ppa)] }
     }
+    /// Index of the block that the sector is in, among those of all LUNs.
+    fn block(&self, ppa: u32) -> usize {
+        let block = self.by_line.of(ppa);
+        (block * self.luns + self.by_unit.of(ppa) % self.luns) as usize
+    }
+    /// Place of the sector's bit.
     #[inline]
-    fn bit(&self, ppa: u32, line: u32) -> usize {
-        line as usize * self.words * 64 + (ppa - line * self.sectors_per_line) as usize
+    fn bit(&self, ppa: u32) -> usize {
+        let block = self.by_line.of(ppa);
+        block as usize * self.words * 64 + (ppa - block * self.sectors_per_line) as usize
     }
     pub fn is_valid(&self, ppa: u32) -> bool {
-        let bit = self.bit(ppa, self.line_of(ppa));
+        let bit = self.bit(ppa);
         self.valid[bit / 64] >> (bit % 64) & 1 == 1
     }
     /// The word of the bitmap that holds the sector's bit, to have it in the cache.
     #[inline]
     pub fn touch(&self, ppa: u32) -> u64 {
-        self.valid[self.bit(ppa, self.line_of(ppa)) / 64]
+        self.valid[self.bit(ppa) / 64]
     }
     /// Marks sectors of one line valid; all were not.
     pub fn set_valid(&mut self, ppa: u32, sectors: u32) {
         let line = self.line_of(ppa);
-        let (mut bit, mut left) = (self.bit(ppa, line), sectors as usize);
+        let (mut bit, mut left) = (self.bit(ppa), sectors as usize);
         while left > 0 {
             let n = left.min(64 - bit % 64);
             let mask = (!0u64 >> (64 - n)) << (bit % 64);
@@ -168,7 +183,7 @@ impl Map {
     #[inline]
     pub fn invalidate(&mut self, ppa: u32) -> (u32, u32) {
         let line = self.line_of(ppa);
-        let bit = self.bit(ppa, line);
+        let bit = self.bit(ppa);
         debug_assert!(self.valid[bit / 64] >> (bit % 64) & 1 == 1, "sector {ppa} is not valid");
         self.valid[bit / 64] &= !(1 << (bit % 64));
         let count = &mut self.count[line as usize];
@@ -179,24 +194,47 @@ impl Map {
     pub fn valid_in(&self, line: u32) -> u32 {
         self.count[line as usize]
     }
-    pub fn clear_line(&mut self, line: u32) {
-        let first = line as usize * self.words;
-        self.valid[first..first + self.words].fill(0);
+    /// Nothing of the line, whose blocks begin at sector `first`, is valid. `unit`: sectors of a unit
+    /// where a block id can be in several lines.
+    pub fn clear_line(&mut self, line: u32, first: u32, unit: u32) {
         self.count[line as usize] = 0;
-    }
-    /// The first valid sector of the line at or after offset `from` in it.
-    pub fn next_valid(&self, line: u32, from: u32) -> Option<u32> {
-        let words = self.words_of(line);
-        let mut index = from as usize / 64;
-        let mut word = *words.get(index)? & (!0 << (from % 64));
-        while word == 0 {
-            index += 1;
-            word = *words.get(index)?;
+        if self.owner.is_empty() {
+            let word = self.by_line.of(first) as usize * self.words;
+            self.valid[word..word + self.words].fill(0);
+            return;
         }
-        Some(index as u32 * 64 + word.trailing_zeros())
+        for ppa in (first..first + self.sectors_per_line).step_by(unit as usize) {
+            if self.owner[self.block(ppa)] == line {
+                for ppa in ppa..ppa + unit {
+                    let bit = self.bit(ppa);
+                    self.valid[bit / 64] &= !(1 << (bit % 64));
+                }
+            }
+        }
     }
-    pub fn words_of(&self, line: u32) -> &[u64] {
-        &self.valid[line as usize * self.words..][..self.words]
+    /// The first valid sector of the line, whose blocks begin at sector `first`, at or after offset
+    /// `from`.
+    pub fn next_valid(&self, line: u32, first: u32, mut from: u32) -> Option<u32> {
+        let words = self.words_of(first);
+        loop {
+            let mut index = from as usize / 64;
+            let mut word = *words.get(index)? & (!0 << (from % 64));
+            while word == 0 {
+                index += 1;
+                word = *words.get(index)?;
+            }
+            let at = index as u32 * 64 + word.trailing_zeros();
+            if self.owner.is_empty() || self.owner[self.block(first + at)] == line {
+                return Some(at);
+            }
+            // Behind the unit of another line.
+            let unit = self.by_unit.by;
+            from = at - at % unit + unit;
+        }
+    }
+    /// The bitmap of the block id whose first sector this is.
+    pub fn words_of(&self, first: u32) -> &[u64] {
+        &self.valid[self.by_line.of(first) as usize * self.words..][..self.words]
     }
 
     #[inline]
@@ -225,10 +263,11 @@ impl Map {
     }
 
     pub fn memory(&self) -> Memory {
-        let used = u64::from(self.touched) * u64::from(self.sectors_per_line);
+        let used = u64::from(self.touched);
         Memory {
             mapping: 4 * self.l2p.len() as u64 + 4 * used + 8 * self.valid.len() as u64,
             stamps: self.stamps.as_ref().map_or(0, |_| 4 * used),
+            parity: 0,
             sectors: self.oob.len() as u64,
         }
     }

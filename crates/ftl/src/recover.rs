@@ -6,12 +6,16 @@
 //! smeta was not finished holds no data. A line without emeta, open at the time, is closed as it is
 //! and collected first: nothing is programmed behind an interrupted page, so no pairs need padding.
 //!
+//! Hot and cold lines are written side by side, so there the version in a sector's spare area decides
+//! and not its place. Parity is skipped; a stride of which a unit is missing is not rebuilt from.
+//!
 //! Trims leave no mark in flash, as in pblk: a trimmed sector may come back in any version still
 //! there.
 
 use crate::config::FtlConfig;
-use crate::line::LineState;
-use crate::map::{EMPTY, Where};
+use crate::line::{LineState, NO_LINE, Stream};
+use crate::map::{EMPTY, LOST, Where};
+use crate::stride::Strides;
 use crate::{Ftl, Lpn, Ppa};
 use wordline_base::{BitMap, Seed};
 use wordline_nand::Geometry;
@@ -23,16 +27,23 @@ pub struct SmetaRecord {
     pub seq: u64,
     /// The unit it is in.
     pub unit: u32,
-    /// LUNs whose block was good: the others still hold what was there before.
+    /// LUNs of the line whose block was good: the others still hold what was there before.
     pub luns: BitMap,
+    /// Of these, the ones that hold parity.
+    pub parity: BitMap,
+    /// LUNs that its strides are made of; 0 without strides.
+    pub strides: u32,
+    pub stream: Stream,
 }
 
 /// What can be read of a line.
 #[derive(Clone, Debug)]
 pub struct LineMedia {
-    pub smeta: Option<SmetaRecord>,
-    /// First unit of emeta, if all of it can be read.
-    pub emeta: Option<u32>,
+    /// One for each line that has blocks of this id.
+    pub smeta: Vec<SmetaRecord>,
+    /// By its order of opening: first unit of a line's emeta, and first page that holds nothing else,
+    /// if all of it can be read.
+    pub emeta: Vec<(u64, u32, u32)>,
     /// Units programmed with success since the block's last erase.
     pub units: BitMap,
     /// Per LUN: bad, pages programmed (or tried) since the last erase, and erasures.
@@ -69,13 +80,27 @@ impl Ftl {
         for lun in (0..self.g.luns).filter(|&lun| self.lines.was_good(line, lun)) {
             luns.set(lun as usize);
         }
-        SmetaRecord { seq: l.seq, unit: l.smeta, luns }
+        let mut parity = BitMap::new(self.g.luns as usize);
+        for lun in (0..self.g.luns).filter(|&lun| self.lines.is_parity(line, lun)) {
+            parity.set(lun as usize);
+        }
+        let strides = l.strides.map_or(0, |s| s.luns);
+        SmetaRecord { seq: l.seq, unit: l.smeta, luns, parity, strides, stream: l.stream }
     }
-    /// First unit of a closed line's emeta, if it can be read back.
-    pub fn line_emeta(&self, line: u32) -> Option<u32> {
+    /// The line of a sector in use, for keeping the media of a drive.
+    pub fn line_at(&self, ppa: Ppa) -> u32 {
+        self.map.line_of(ppa.0)
+    }
+    /// Lines that have blocks of this id.
+    pub fn lines_of(&self, block: u32) -> impl Iterator<Item = u32> + '_ {
+        (0..self.lines.count()).filter(move |&l| self.lines.lines[l as usize].block == block)
+    }
+    /// Order of opening, first unit and first whole page of a closed line's emeta, if it can be read
+    /// back.
+    pub fn line_emeta(&self, line: u32) -> Option<(u64, u32, u32)> {
         let l = &self.lines.lines[line as usize];
         let closed = matches!(l.state, LineState::Closed | LineState::Gc);
-        (closed && l.emeta_ok).then_some(l.emeta)
+        (closed && l.emeta_ok).then_some((l.seq, l.emeta, l.whole))
     }
     /// What is being or was written to a sector beside its data.
     pub fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
@@ -100,32 +125,45 @@ impl Ftl {
         ftl.map.keep_stamps();
         ftl.stamps_unknown = true;
         let mut report = Recovery::default();
-        let mut order: Vec<u32> = (0..g.lines).collect();
-        order.retain(|&line| media.lines[line as usize].smeta.is_some());
-        order.sort_by_key(|&line| media.lines[line as usize].smeta.as_ref().map(|s| s.seq));
-        ftl.lines.free.clear();
-        (ftl.lines.free_blocks, ftl.lines.free_units) = (0, 0);
-        for line in 0..g.lines {
-            let m = &media.lines[line as usize];
+        let split = ftl.lines.is_split();
+        let mut order: Vec<(u64, u32, usize)> = Vec::new();
+        for (block, m) in media.lines.iter().enumerate() {
+            order.extend(m.smeta.iter().enumerate().map(|(i, s)| (s.seq, block as u32, i)));
+        }
+        order.sort_unstable();
+        ftl.lines.begin_load(ftl.lines.hot);
+        for block in 0..g.lines {
+            let m = &media.lines[block as usize];
             for lun in 0..g.luns {
-                let block = ftl.lines.block(line, lun);
-                ftl.lines.erases[block] = m.erases[lun as usize];
-                ftl.lines.programmed[block] = m.programmed[lun as usize];
+                let at = (block * g.luns + lun) as usize;
+                ftl.lines.erases[at] = m.erases[lun as usize];
+                ftl.lines.programmed[at] = m.programmed[lun as usize];
             }
             report.units_read += 1;
-            if m.smeta.is_none() {
-                ftl.lines.release(line);
+            if !split && m.smeta.is_empty() {
+                ftl.lines.release(block);
             }
         }
-        for &line in &order {
-            ftl.replay(line, &media.lines[line as usize], media.oob, &mut report);
+        let mut used = Vec::new();
+        for (number, &(_, block, i)) in order.iter().enumerate() {
+            let line = if split { number as u32 } else { block };
+            let m = &media.lines[block as usize];
+            ftl.replay(line, block, &m.smeta[i], m, media.oob, &mut report)?;
+            used.push(line);
         }
-        for &line in &order {
+        if split {
+            for line in (used.len() as u32..ftl.lines.count()).rev() {
+                ftl.lines.load_line(line, NO_LINE, None, &[vec![], vec![], vec![]]);
+            }
+            ftl.lines.end_load();
+            ftl.lines.partition(ftl.lines.hot);
+        }
+        for line in used {
             if ftl.map.valid_in(line) == 0 {
                 ftl.lines.release(line);
             }
         }
-        report.mapped = (0..g.lines).map(|line| u64::from(ftl.map.valid_in(line))).sum();
+        report.mapped = (0..ftl.lines.count()).map(|line| u64::from(ftl.map.valid_in(line))).sum();
         ftl.rate_update();
         Ok((ftl, report))
     }
@@ -133,56 +171,124 @@ impl Ftl {
     fn replay(
         &mut self,
         line: u32,
+        block: u32,
+        smeta: &SmetaRecord,
         media: &LineMedia,
         oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
         report: &mut Recovery,
-    ) {
+    ) -> Result<(), String> {
         let size = self.g.sectors_per_unit;
-        let smeta = media.smeta.as_ref().expect("a line with smeta");
-        let end = media.emeta.unwrap_or(self.lines.units);
+        let emeta = media.emeta.iter().find(|e| e.0 == smeta.seq);
+        let (end, whole) = emeta.map_or((self.lines.units, self.lines.pages), |e| (e.1, e.2));
+        let (state, opened) = (LineState::Closed, media.erases.iter().max().map_or(1, |n| n + 1));
+        let l = &mut self.lines.lines[line as usize];
+        (l.state, l.stream, l.seq, l.smeta, l.opened) =
+            (state, smeta.stream, smeta.seq, smeta.unit, opened);
+        (l.cur, l.emeta, l.whole, l.emeta_cur) = (end, end, whole, self.lines.units);
+        l.emeta_ok = emeta.is_some();
+        let strides = Strides::new(smeta.strides, &self.config).filter(|_| smeta.strides > 0);
+        let mut mask = smeta.luns.words().to_vec();
+        if !self.lines.is_split() {
+            let mut all = BitMap::new(self.g.luns as usize);
+            for lun in 0..self.g.luns as usize {
+                all.set(lun);
+            }
+            mask = all.words().to_vec();
+        }
+        let maps = [mask, smeta.luns.words().to_vec(), smeta.parity.words().to_vec()];
+        if !self.lines.load_line(line, block, strides, &maps) {
+            return Err(format!("line {} shares a block with another", smeta.seq));
+        }
+        if self.lines.is_split() {
+            self.own(line);
+        }
         let mut data = 0;
         for unit in media.units.iter().map(|u| u as u32).filter(|&u| u < end && u != smeta.unit) {
-            if !smeta.luns.get(self.lines.lun(unit) as usize) {
+            let lun = self.lines.lun(unit);
+            // Sums of logical addresses look like any other.
+            if !smeta.luns.get(lun as usize) || smeta.parity.get(lun as usize) {
                 continue;
             }
             data += size;
-            report.units_read += u64::from(media.emeta.is_none());
+            report.units_read += u64::from(emeta.is_none());
             let first = self.lines.ppa(line, unit);
             for ppa in first..first + size {
                 let Some((Lpn(lpn), stamp)) = oob(Ppa(ppa)) else { continue };
                 if u64::from(lpn) >= self.sectors {
                     continue;
                 }
+                self.map.put_oob(ppa, lpn, stamp);
                 if let Where::Flash(older) = self.map.get(lpn) {
+                    // Two open lines are no order: the version in the spare area is.
+                    let before = self.map.stamp_at(older.0);
+                    let by_version = self.lines.is_split() && stamp != LOST && before != LOST;
+                    if by_version && before > stamp {
+                        continue;
+                    }
                     self.map.invalidate(older.0);
                 }
-                self.map.put_oob(ppa, lpn, stamp);
                 self.map.set_valid(ppa, 1);
                 self.map.set_flash(lpn, ppa);
             }
         }
-        match media.emeta {
-            Some(first) => {
+        let luns = (0..self.g.luns).filter(|&lun| self.lines.has_lun(line, lun)).count();
+        self.map.touched += luns as u32 * self.lines.pages * size;
+        self.recover_parity(line, media, oob);
+        match emeta {
+            Some(&(_, first, _)) => {
                 report.from_emeta += 1;
                 report.units_read += u64::from(self.lines.units - first);
             }
             None => report.scanned += 1,
         }
-        self.map.touched += 1;
         let l = &mut self.lines.lines[line as usize];
-        l.state = LineState::Closed;
-        l.seq = smeta.seq;
-        l.smeta = smeta.unit;
-        l.cur = end;
-        l.emeta = end;
-        l.emeta_cur = self.lines.units;
-        l.emeta_ok = media.emeta.is_some();
         l.data = data;
-        l.opened = media.erases.iter().copied().max().unwrap_or(0) + 1;
         self.lines.next_seq = self.lines.next_seq.max(smeta.seq + 1);
-        if media.emeta.is_none() {
+        if emeta.is_none() {
             l.write_error = true;
             self.lines.write_errors += 1;
+        }
+        Ok(())
+    }
+    /// Takes parity that was written; strides whose parity or data are not all there are broken.
+    fn recover_parity(
+        &mut self,
+        line: u32,
+        media: &LineMedia,
+        oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
+    ) {
+        let Some(strides) = self.lines.lines[line as usize].strides else { return };
+        for page in 0..self.g.pages {
+            for stride in 0..strides.count {
+                let unit = |lun: u32| page * self.g.luns + lun;
+                let there = |lun: u32| media.units.get(unit(lun) as usize);
+                let member = |&m: &u32| self.lines.was_good(line, m);
+                let whole = strides.members(stride).filter(member).all(|m| {
+                    let at = unit(m);
+                    there(m) || !self.is_summed(line, at) && !self.lines.is_parity(line, m)
+                });
+                if !whole {
+                    self.lines.lines[line as usize].broken.push((page, stride));
+                }
+                let parity: Vec<u32> = strides
+                    .members(stride)
+                    .filter(|&m| self.lines.is_parity(line, m) && there(m))
+                    .map(|m| self.lines.ppa(line, unit(m)))
+                    .collect();
+                for first in parity {
+                    let mut sums = 0;
+                    for ppa in first..first + self.g.sectors_per_unit {
+                        if let Some((Lpn(lpn), stamp)) = oob(Ppa(ppa)) {
+                            self.map.put_oob(ppa, lpn, stamp);
+                            sums += 1;
+                        }
+                    }
+                    // Without emeta there is no telling where it began: it has no addresses.
+                    if sums == 0 && whole {
+                        self.lines.lines[line as usize].broken.push((page, stride));
+                    }
+                }
+            }
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The write buffer: a ring of 4 KiB entries with five cursors (pblk-rb).
 //!
 //! ```text
-//! l2p_update <= sync <= subm <= mem            flush_point <= mem
+//! l2p_update <= readable <= sync <= subm <= mem            flush_point <= mem
 //! ```
 //!
 //! Producers (users and the garbage collector) insert at `mem`; the write thread takes at `subm`;
-//! `sync` follows the programs that are done, in order and without gaps; `l2p_update` follows when
-//! a slot is about to be reused, and only then does the mapping turn from the buffer to flash: data
-//! already durable are still read from memory until then. Cursors count entries for ever; the slot
-//! is the position modulo the size, a power of two.
+//! `sync` follows the programs that are done, in order and without gaps; `readable` follows where
+//! flash may be read: at once, or when the whole stripe is programmed, parity included, or the
+//! paired pages; `l2p_update` follows when a slot is about to be reused, and only then does the
+//! mapping turn from the buffer to flash: data already durable are still read from memory until
+//! then. Cursors count entries for ever; the slot is the position modulo the size, a power of two.
 
 /// Who inserted an entry.
 pub(crate) const USER: u8 = 1;
@@ -27,8 +28,12 @@ pub(crate) struct Entry {
     pub ppa: u32,
     /// Line it was moved from (GC).
     pub origin: u32,
+    /// The stripe it was mapped to, counted by the write thread; `NO_STRIPE` if that is not kept.
+    pub stripe: u32,
     pub flags: u8,
 }
+
+pub(crate) const NO_STRIPE: u32 = u32::MAX;
 
 #[derive(Clone)]
 pub(crate) struct Ring {
@@ -39,6 +44,7 @@ pub(crate) struct Ring {
     pub mem: u64,
     pub subm: u64,
     pub sync: u64,
+    pub readable: u64,
     pub l2p_update: u64,
     /// Entries before this position are to be written even in padded units.
     pub flush_point: u64,
@@ -56,6 +62,7 @@ impl Ring {
             mem: 0,
             subm: 0,
             sync: 0,
+            readable: 0,
             l2p_update: 0,
             flush_point: 0,
             last_user: 0,
@@ -84,10 +91,15 @@ impl Ring {
     pub fn in_slot(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
+    /// Entries not durable.
+    #[inline]
+    pub fn held(&self) -> u32 {
+        (self.mem - self.sync) as u32
+    }
     /// Entries that may be inserted now.
     #[inline]
     pub fn room(&self) -> u32 {
-        self.usable() - (self.mem - self.sync) as u32
+        (self.usable() - self.held()).min(self.size() - (self.mem - self.readable) as u32)
     }
     /// Entries waiting for the write thread.
     #[inline]
@@ -100,7 +112,8 @@ impl Ring {
         self.mem - self.l2p_update == self.entries.len() as u64
     }
     pub fn in_order(&self) -> bool {
-        self.l2p_update <= self.sync
+        self.l2p_update <= self.readable
+            && self.readable <= self.sync
             && self.sync <= self.subm
             && self.subm <= self.mem
             && self.flush_point <= self.mem

@@ -1,20 +1,22 @@
 //! Saving and loading a drive at rest, so that ageing is done once.
 //!
 //! The file holds the lines and, in physical order, the logical sector (and stamp) of every valid
-//! physical one; L2P, bitmaps and counts follow from that. Little-endian words of 4 and 8 bytes:
+//! physical one; L2P, bitmaps and counts follow from that. What stale sectors held is not kept: in a
+//! loaded drive they are blank, and parity is what follows from the others. Little-endian words of 4 and 8 bytes:
 //! magic, version, geometry, capacity, lines, sectors, and a checksum of all before it. Counters
 //! and the rate limiter's time are not kept: a loaded drive starts to count from zero.
 
 use crate::config::FtlConfig;
-use crate::line::{LineState, Stream};
+use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::Where;
+use crate::stride::Strides;
 use crate::{Counters, Ftl};
 use std::io::{self, Read, Write};
 use wordline_base::{Seed, rng::splitmix64};
 use wordline_nand::Geometry;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const CHUNK: usize = 1 << 16;
 
 /// A running hash of a byte stream, eight bytes at a time.
@@ -120,8 +122,19 @@ impl In<'_> {
     }
 }
 
-fn shape(g: &Geometry) -> [u32; 6] {
-    [g.channels, g.luns, g.lines, g.pages, g.sectors_per_unit, g.planes]
+/// What must be the same when the drive is loaded.
+fn shape(g: &Geometry, c: &FtlConfig) -> [(&'static str, u32); 9] {
+    [
+        ("channels", g.channels),
+        ("LUNs", g.luns),
+        ("lines", g.lines),
+        ("pages a block", g.pages),
+        ("sectors a unit", g.sectors_per_unit),
+        ("planes", g.planes),
+        ("LUNs a stride", c.stride),
+        ("parity units a stride", c.parities),
+        ("kinds of lines", 1 + u32::from(c.hot_cold)),
+    ]
 }
 
 impl Ftl {
@@ -135,7 +148,7 @@ impl Ftl {
         let (g, lines) = (&self.g, &self.lines);
         out.put64(MAGIC)?;
         out.put32(VERSION)?;
-        for value in shape(g) {
+        for (_, value) in shape(g, &self.config) {
             out.put32(value)?;
         }
         out.put64(self.config.over_provisioning.to_bits())?;
@@ -146,40 +159,56 @@ impl Ftl {
         out.put32(u32::from(self.map.stamps.is_some()))?;
         for line in 0..g.lines {
             for lun in 0..g.luns {
-                let block = lines.block(line, lun);
-                out.put32(u32::from(lines.is_bad(line, lun)))?;
+                let block = (line * g.luns + lun) as usize;
+                out.put32(u32::from(lines.is_block_bad(line, lun)))?;
                 out.put32(lines.erases[block])?;
                 out.put32(lines.programmed[block])?;
             }
         }
         out.put64(lines.next_seq)?;
-        for l in &lines.lines {
+        out.put32(lines.hot)?;
+        out.put32(u32::from(self.partition.moved))?;
+        for (line, l) in lines.lines.iter().enumerate() {
             out.put32(l.state as u32)?;
             out.put32(l.stream as u32)?;
+            out.put32(l.block)?;
             out.put64(l.seq)?;
             out.put32(u32::from(l.emeta_ok) | u32::from(l.write_error) << 1)?;
-            for value in [l.smeta, l.cur, l.left, l.fill, l.emeta, l.emeta_cur, l.data, l.opened] {
+            for value in [l.smeta, l.cur, l.left, l.fill, l.emeta, l.whole, l.emeta_cur, l.data] {
                 out.put32(value)?;
             }
+            out.put32(l.opened)?;
+            out.put32(l.strides.map_or(0, |s| s.luns))?;
+            for words in lines.maps_of(line as u32) {
+                for &word in words {
+                    out.put64(word)?;
+                }
+            }
+            out.put32(l.broken.len() as u32)?;
+            for &(page, stride) in &l.broken {
+                out.put32(page)?;
+                out.put32(stride)?;
+            }
         }
-        for list in [&lines.free, &lines.closing] {
+        for list in lines.sides.iter().flat_map(|side| [&side.free, &side.closing]) {
             out.put32(list.len() as u32)?;
             for &line in list {
                 out.put32(line)?;
             }
         }
         let mut live = Vec::new();
-        for line in 0..g.lines {
+        for line in 0..lines.count() {
             live.clear();
-            let first = line * g.sectors_per_line;
             let mut from = 0;
-            while let Some(at) = self.map.next_valid(line, from) {
+            let used = lines.lines[line as usize].block != NO_LINE;
+            let first = if used { lines.first_sector(line) } else { 0 };
+            while let Some(at) = used.then(|| self.map.next_valid(line, first, from)).flatten() {
                 let ppa = first + at;
                 let lpn = self.map.lpn_at(ppa);
                 // A valid sector may wait in the ring to be found stale.
                 let current = match self.map.get(lpn) {
                     Where::Flash(p) => p.0 == ppa,
-                    Where::Buffer(slot) => self.ring.in_slot(slot).ppa == ppa,
+                    Where::Buffer(slot) => self.buffered(slot).ppa == ppa,
                     Where::Unmapped => false,
                 };
                 if current {
@@ -219,8 +248,7 @@ impl Ftl {
         if version != VERSION {
             return Err(format!("has format version {version}, this program reads {VERSION}"));
         }
-        let names = ["channels", "LUNs", "lines", "pages a block", "sectors a unit", "planes"];
-        for (name, here) in names.iter().zip(shape(&g)) {
+        for (name, here) in shape(&g, config) {
             let saved = r.get32()?;
             if saved != here {
                 return Err(format!("was saved with {saved} {name}, the profile has {here}"));
@@ -269,6 +297,10 @@ impl Ftl {
         if u64::from_le_bytes(saved) != sum {
             return Err("damaged: its checksum does not fit".into());
         }
+        if stamped {
+            ftl.sum_parity();
+        }
+        ftl.fill_stripes();
         ftl.stamps_unknown = stamped;
         ftl.counters = Counters::default();
         ftl.rate_update();
@@ -282,9 +314,19 @@ impl Ftl {
         if next_seq > 1 << 60 {
             return damaged("too many lines were opened");
         }
-        let mut closing = 0;
+        let hot = r.up_to(g.luns, "the border of the LUNs")?;
+        self.partition.moved = r.up_to(1, "the border's flag")? == 1;
+        let split = self.lines.is_split();
+        if hot == 0 || !split && hot != g.luns || split && hot == g.luns {
+            return damaged("the border of the LUNs is impossible");
+        }
+        let mut closing = [0; 2];
+        let mut frees = 0;
         let mut errors = 0;
-        for line in 0..g.lines {
+        let mut next = [None; 2];
+        let mut cur = [None; 2];
+        self.lines.begin_load(hot);
+        for line in 0..self.lines.count() {
             let state = match r.get32()? {
                 0 => LineState::Free,
                 1 => LineState::Next,
@@ -294,45 +336,100 @@ impl Ftl {
                 6 => LineState::Bad,
                 _ => return damaged("a line's state is impossible"),
             };
-            r.up_to(Stream::Mixed as u32, "a line's stream")?;
+            let stream = match (r.up_to(2, "a line's stream")?, split) {
+                (0, false) => Stream::Mixed,
+                (1, true) => Stream::Hot,
+                (2, true) => Stream::Cold,
+                // Never used.
+                (0, true) if state == LineState::Free => Stream::Hot,
+                _ => return damaged("a line's stream is impossible"),
+            };
+            let side = stream.side();
+            let block = r.get32()?;
+            let used = block != NO_LINE;
+            if used && block >= g.lines
+                || !split && block != line
+                || split && used == (state == LineState::Free)
+            {
+                return damaged("a line's block id is impossible");
+            }
             let seq = r.get64()?;
             let flags = r.up_to(3, "a line's flags")?;
             let units = self.lines.units;
             let smeta = r.up_to(units - 1, "a line's smeta")?;
-            let cur = r.up_to(units, "a line's cursor")?;
+            let at = r.up_to(units, "a line's cursor")?;
             let left = r.up_to(units, "a line's units left")?;
             let fill = r.up_to(g.sectors_per_unit - 1, "a unit's fill")?;
             let emeta = r.up_to(units, "a line's emeta")?;
+            let whole = r.up_to(g.pages, "a line's last pages")?;
             let emeta_cur = r.up_to(units, "a line's emeta cursor")?;
             let data = r.up_to(g.sectors_per_line, "a line's data")?;
             let opened = r.get32()?;
+            let luns = r.up_to(g.luns, "a line's strides")?;
             if seq >= next_seq {
                 return damaged("a line is newer than the newest");
             }
+            let strides = match luns {
+                0 => None,
+                _ => Some(Strides::new(luns, &self.config).ok_or("damaged: a line's strides")?),
+            };
+            let mut maps = [vec![], vec![], vec![]];
+            for map in &mut maps {
+                for _ in 0..g.luns.div_ceil(64) {
+                    map.push(r.get64()?);
+                }
+            }
+            let n = r.up_to(g.pages * g.luns, "a line's broken strides")?;
+            let mut broken = Vec::new();
+            for _ in 0..n {
+                let page = r.up_to(g.pages - 1, "a broken stride's page")?;
+                broken.push((page, r.up_to(g.luns - 1, "a broken stride")?));
+            }
+            let l = &mut self.lines.lines[line as usize];
+            (l.state, l.stream, l.seq, l.smeta, l.cur) = (state, stream, seq, smeta, at);
+            (l.left, l.fill, l.emeta, l.whole) = (left, fill, emeta, whole);
+            (l.emeta_cur, l.data, l.opened) = (emeta_cur, data, opened);
+            l.emeta_ok = flags & 1 != 0;
+            l.write_error = flags & 2 != 0;
+            l.broken = broken;
+            errors += u32::from(l.write_error);
+            if !self.lines.load_line(line, block, strides, &maps) {
+                return damaged("two lines have a block");
+            }
             let lines = &mut self.lines;
             if state == LineState::Open {
-                let good = (cur..emeta.max(cur)).filter(|&u| !lines.is_bad(line, lines.lun(u)));
-                if good.count() != left as usize || fill > 0 && left == 0 {
+                let data = |&u: &u32| {
+                    let lun = lines.lun(u);
+                    !lines.is_bad(line, lun) && !lines.is_parity(line, lun)
+                };
+                let room = (at..emeta.max(at)).filter(data).count();
+                if room != left as usize || fill > 0 && left == 0 {
                     return damaged("the open line's layout is impossible");
                 }
             }
-            let l = &mut lines.lines[line as usize];
-            if (state == LineState::Bad) != (l.good < lines.min_good)
+            let l = &lines.lines[line as usize];
+            if !split
+                && (state == LineState::Bad) != (l.good < lines.min_good || l.capacity == 0)
                 && matches!(state, LineState::Bad | LineState::Free)
             {
                 return Err("min_good_luns is not that of the saved drive".into());
             }
-            (l.state, l.seq, l.smeta, l.cur, l.left, l.fill) = (state, seq, smeta, cur, left, fill);
-            (l.emeta, l.emeta_cur, l.data, l.opened) = (emeta, emeta_cur, data, opened);
-            l.emeta_ok = flags & 1 != 0;
-            l.write_error = flags & 2 != 0;
-            errors += u32::from(l.write_error);
-            self.map.touched += u32::from(opened > 0);
+            if opened > 0 && used {
+                let luns = (0..g.luns).filter(|&lun| lines.has_lun(line, lun)).count();
+                self.map.touched = self
+                    .map
+                    .touched
+                    .saturating_add((luns as u32).saturating_mul(g.pages * g.sectors_per_unit));
+            }
             let only = match state {
-                LineState::Open => lines.cur.replace(line).is_none(),
-                LineState::Next => lines.next.replace(line).is_none(),
+                LineState::Open => cur[side].replace(line).is_none(),
+                LineState::Next => next[side].replace(line).is_none(),
                 LineState::Closing => {
-                    closing += 1;
+                    closing[side] += 1;
+                    true
+                }
+                LineState::Free => {
+                    frees += 1;
                     true
                 }
                 _ => true,
@@ -344,33 +441,63 @@ impl Ftl {
         let lines = &mut self.lines;
         lines.next_seq = next_seq;
         lines.write_errors = errors;
-        (lines.free_blocks, lines.free_units) = (0, 0);
-        lines.free.clear();
-        let frees = lines.lines.iter().filter(|l| l.state == LineState::Free).count() as u32;
-        let mut seen = wordline_base::BitMap::new(g.lines as usize);
-        for (expected, state) in [(frees, LineState::Free), (closing, LineState::Closing)] {
-            if r.get32()? != expected {
-                return damaged("a list of lines has the wrong length");
-            }
-            for _ in 0..expected {
-                let line = r.up_to(g.lines - 1, "a listed line")?;
-                let l = &lines.lines[line as usize];
-                if l.state != state || !seen.set(line as usize) {
-                    return damaged("a line is on the wrong list");
+        for side in 0..2 {
+            (lines.sides[side].cur, lines.sides[side].next) = (cur[side], next[side]);
+            let mut seen = wordline_base::BitMap::new(lines.count() as usize);
+            for (expected, state) in [(frees, LineState::Free), (closing[side], LineState::Closing)]
+            {
+                let n = r.up_to(lines.count(), "a list of lines")?;
+                let of_blocks = state == LineState::Free && split;
+                let expected = if side == 1 && !split { 0 } else { expected };
+                if !of_blocks && n != expected {
+                    return damaged("a list of lines has the wrong length");
                 }
-                if state == LineState::Free {
-                    lines.free.push_back(line);
-                    lines.free_blocks += l.good;
-                    lines.free_units += u64::from(lines.data_units(l.good));
-                } else {
-                    lines.closing.push_back(line);
+                for _ in 0..n {
+                    let limit = if of_blocks { g.lines } else { lines.count() };
+                    let line = r.up_to(limit - 1, "a listed line")?;
+                    let fits = of_blocks || {
+                        let l = &lines.lines[line as usize];
+                        l.state == state && l.stream.side() == side
+                    };
+                    if !fits || !seen.set(line as usize) {
+                        return damaged("a line is on the wrong list");
+                    }
+                    let lists = &mut lines.sides[side];
+                    match state {
+                        LineState::Free => lists.free.push_back(line),
+                        _ => lists.closing.push_back(line),
+                    }
+                }
+                if of_blocks {
+                    seen = wordline_base::BitMap::new(lines.count() as usize);
                 }
             }
         }
-        if let Some(next) = lines.next {
-            lines.plan_erases(next);
-        }
+        lines.end_load();
+        self.locks.set_strides(Strides::new(hot, &self.config));
+        self.map_owners();
         Ok(())
+    }
+
+    /// Computes all parity from the sectors loaded.
+    fn sum_parity(&mut self) {
+        for line in 0..self.lines.count() {
+            let l = &self.lines.lines[line as usize];
+            let written =
+                matches!(l.state, LineState::Open | LineState::Closing | LineState::Closed);
+            if !written || l.strides.is_none() {
+                continue;
+            }
+            for page in 0..self.g.pages {
+                let mut from = 0;
+                while let Some(unit) = self.lines.parity_unit(line, page, from) {
+                    from = self.lines.lun(unit) + 1;
+                    if self.is_written(line, unit) {
+                        self.compute_parity(line, page, from - 1, Some(0));
+                    }
+                }
+            }
+        }
     }
 
     fn load_sectors(&mut self, r: &mut In, stamped: bool) -> Result<(), String> {
@@ -379,7 +506,7 @@ impl Ftl {
         if stamped {
             self.map.keep_stamps();
         }
-        for line in 0..g.lines {
+        for line in 0..self.lines.count() {
             let state = self.lines.lines[line as usize].state;
             let n = r.up_to(g.sectors_per_line, "a line's valid count")?;
             let holds = matches!(state, LineState::Open | LineState::Closing | LineState::Closed);
@@ -394,7 +521,7 @@ impl Ftl {
             if stamped {
                 r.words32(n as usize, &mut stamps)?;
             }
-            let first = line * g.sectors_per_line;
+            let first = if n == 0 { 0 } else { self.lines.first_sector(line) };
             let mut next = 0;
             for i in 0..n as usize {
                 let (offset, lpn) = (at[i], lpns[i]);
@@ -406,6 +533,10 @@ impl Ftl {
                 }
                 next = offset + 1;
                 let ppa = first + offset;
+                let lun = self.lines.lun(offset / g.sectors_per_unit);
+                if self.map.line_of(ppa) != line || self.lines.is_parity(line, lun) {
+                    return Err("damaged: a valid sector is not in its line".into());
+                }
                 self.map.set_valid(ppa, 1);
                 self.map.set_flash(lpn, ppa);
                 self.map.put_oob(ppa, lpn, stamps.get(i).copied().unwrap_or(0));

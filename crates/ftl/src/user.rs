@@ -67,7 +67,7 @@ impl Ftl {
                     while at < end
                         && let Where::Buffer(slot) = self.map.get(at)
                     {
-                        let e = self.ring.in_slot(slot);
+                        let e = self.buffered(slot);
                         debug_assert_eq!(e.lpn, at);
                         let newest = ctx.stamps.newest(Lpn(at));
                         ctx.stamps.check(Lpn(at), e.stamp, newest);
@@ -88,10 +88,14 @@ impl Ftl {
                         at += 1;
                         next += 1;
                     }
+                    self.counters.read_flash += u64::from(at - first);
+                    if self.config.stride > 0 {
+                        self.route(ctx, first, at - first, ppa, digest.get(), out);
+                        continue;
+                    }
                     let line = self.map.line_of(ppa);
                     self.lines.lines[line as usize].pins += 1;
                     self.pins += 1;
-                    self.counters.read_flash += u64::from(at - first);
                     digest.place(ppa)
                 }
             };
@@ -108,6 +112,10 @@ impl Ftl {
     }
     /// A flash piece of a read has been read: its line may be erased again.
     pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa) {
+        if self.config.stride > 0 {
+            let waited = self.locks.read_done(self.g.lun_of(ppa));
+            self.actions.extend(waited);
+        }
         let line = self.map.line_of(ppa.0);
         let pins = &mut self.lines.lines[line as usize].pins;
         *pins -= 1;
@@ -188,7 +196,7 @@ impl Ftl {
         while let Some(&head) = self.waiting.front() {
             match head {
                 Waiting::Write { tag, lpn, left, fua, cached } => {
-                    let n = left.min(self.ring.room()).min(self.rate.user_room());
+                    let n = left.min(self.room(0)).min(self.rate.user_room());
                     if n < left && self.read_only {
                         self.refuse(tag, left, cached);
                         progress = true;
@@ -200,14 +208,15 @@ impl Ftl {
                         } else {
                             ctx.stamps.bump(Lpn(lpn))
                         };
-                        self.insert(Entry { lpn, stamp, ppa: 0, origin: 0, flags: USER });
+                        self.insert(0, Entry { lpn, stamp, flags: USER, ..Entry::default() });
                     }
                     if n > 0 {
                         progress = true;
                         self.counters.user_sectors += u64::from(n);
                         self.rate.user += n;
-                        self.ring.last_user = self.ring.mem;
+                        self.rings[0].last_user = self.rings[0].mem;
                         self.user_wrote(ctx);
+                        self.repartition();
                     }
                     if n < left {
                         let (lpn, left) = (lpn + n, left - n);
@@ -257,18 +266,18 @@ impl Ftl {
     }
     /// Completes `tag` once the newest user entry is durable.
     fn wait_durable(&mut self, tag: u32) {
-        let point = self.ring.last_user;
-        if self.ring.sync >= point {
+        let point = self.rings[0].last_user;
+        if self.rings[0].sync >= point {
             self.actions.push_back(Action::Complete { tag, ok: true });
         } else {
             self.counters.flushes_waited += 1;
             self.flushes.push_back((point, tag));
-            self.ring.flush_point = self.ring.flush_point.max(point);
+            self.rings[0].flush_point = self.rings[0].flush_point.max(point);
         }
     }
     pub(crate) fn complete_flushes(&mut self) {
         while let Some(&(point, tag)) = self.flushes.front()
-            && self.ring.sync >= point
+            && self.rings[0].sync >= point
         {
             self.flushes.pop_front();
             self.actions.push_back(Action::Complete { tag, ok: true });
@@ -277,14 +286,14 @@ impl Ftl {
 
     /// Puts an entry in the ring and the mapping on it. There is room.
     #[inline]
-    pub(crate) fn insert(&mut self, entry: Entry) {
-        if self.ring.must_switch() {
-            self.switch_one();
+    pub(crate) fn insert(&mut self, side: usize, entry: Entry) {
+        if self.rings[side].must_switch() {
+            self.switch_one(side);
         }
-        let pos = self.ring.mem;
-        *self.ring.at_mut(pos) = entry;
-        self.ring.mem += 1;
-        let slot = self.ring.slot(pos);
+        let pos = self.rings[side].mem;
+        *self.rings[side].at_mut(pos) = entry;
+        self.rings[side].mem += 1;
+        let slot = self.slot_code(side, pos);
         if let Some(old) = self.map.replace_by_buffer(entry.lpn, slot) {
             self.invalidate(old.0);
         }

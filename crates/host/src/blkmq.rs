@@ -60,6 +60,10 @@ pub(crate) enum Purpose {
         lpn: u32,
         expected: u64,
     },
+    /// One of the flash reads that together give an application's sectors.
+    Member {
+        rebuild: u32,
+    },
     /// An operation of the FTL's own.
     Ftl {
         op: u32,
@@ -70,6 +74,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Request {
     pub opcode: Opcode,
     pub class: u8,
+    /// Sectors that do not cross the link.
+    pub inner: u32,
     pub hctx: u16,
     /// Hardware tag, or NO_TAG while the scheduler has it.
     pub tag: u16,
@@ -156,6 +162,8 @@ pub(crate) struct Hctx {
     pub waiters: VecDeque<u32>,
     /// hctx->dispatch: taken from the scheduler, no hardware tag yet.
     pub dispatch: VecDeque<u32>,
+    /// Requests for what could not be read, without a tag.
+    pub repairs: VecDeque<u32>,
     /// The flush at the drive, and the nodes that wait for the next.
     pub flush: u32,
     pub flush_pending: Vec<u32>,
@@ -182,6 +190,7 @@ impl Hctx {
             sched_free: sched_tags,
             waiters: VecDeque::with_capacity(16),
             dispatch: VecDeque::with_capacity(16),
+            repairs: VecDeque::new(),
             flush: NONE,
             flush_pending: Vec::with_capacity(8),
             entries: VecDeque::with_capacity(64),
@@ -267,6 +276,7 @@ impl BlockLayer {
         let rq = self.requests.insert(Request {
             opcode,
             class: 0,
+            inner: 0,
             hctx,
             tag,
             sched_tag: tag == NO_TAG,

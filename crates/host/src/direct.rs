@@ -127,7 +127,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
-        let sqe = Sqe { opcode, cid, address, bytes, fua: false, class: 0, io: n.life };
+        let sqe = Sqe { opcode, cid, address, bytes, fua: false, class: 0, inner: 0, io: n.life };
         self.counters.requests += 1;
         self.out.push_back(Output::Submit { sq: h, sqe });
         self.out.push_back(Output::Doorbell { sq: h });

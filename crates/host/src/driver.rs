@@ -9,7 +9,7 @@
 use crate::blkmq::{NO_TAG, NONE, Purpose};
 use crate::core::Irq;
 use crate::host::{Host, Output};
-use crate::pblk::{Translate, check};
+use crate::pblk::Translate;
 use crate::source::Source;
 use wordline_base::{Ctx, IoId, Layer, Lpn, Time, Why};
 use wordline_nand::{Outcome, Ppa};
@@ -48,6 +48,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             bytes: r.bytes as u32,
             fua: false,
             class: r.class,
+            inner: r.inner,
             io,
         };
         self.counters.requests += 1;
@@ -69,7 +70,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let rq = self.block.hctxs[h].by_tag[usize::from(cqe.cid)];
         assert_ne!(rq, NONE, "completion of a command that is not at the drive: {cqe:?}");
         let r = self.block.requests[rq];
-        let ok = cqe.status == Status::Success;
+        let mut ok = cqe.status == Status::Success;
         self.counters.completions += 1;
 
         // The drive marked the life of the first I/O; those merged with it went the same way.
@@ -100,13 +101,32 @@ impl<S: Source, F: Translate> Host<S, F> {
         match r.purpose {
             Purpose::Data | Purpose::Flush => {}
             Purpose::FlashRead { lpn, expected } => {
+                let mut repaired = false;
                 if let Some(pblk) = &mut self.pblk {
-                    let (ppa, lpn) = (Ppa(r.offset as u32), Lpn(lpn));
-                    let got = pblk.ftl.digest(ppa, lpn, (r.bytes >> 12) as u32);
+                    let (ppa, lpn, sectors) =
+                        (Ppa(r.offset as u32), Lpn(lpn), (r.bytes >> 12) as u32);
                     if ok {
-                        check(ctx, lpn, got, expected);
+                        let got = pblk.ftl.digest(ppa, lpn, sectors);
+                        ctx.stamps.check_digest(lpn, got, expected);
+                    } else {
+                        let mut pieces = std::mem::take(&mut pblk.repairs);
+                        repaired = pblk.ftl.repair(ctx, lpn, sectors, ppa, expected, &mut pieces);
+                        pblk.repairs = pieces;
                     }
                     pblk.ftl.read_done(ctx, ppa);
+                    if repaired {
+                        self.repair(ctx, r.first, r.hctx, core);
+                    }
+                    self.pump_ftl(ctx, Some(core));
+                }
+                if repaired {
+                    return;
+                }
+            }
+            Purpose::Member { rebuild } => {
+                if let Some(pblk) = &mut self.pblk {
+                    ok = pblk.ftl.member_done(ctx, rebuild, ok).unwrap_or(true);
+                    pblk.ftl.read_done(ctx, Ppa(r.offset as u32));
                     self.pump_ftl(ctx, Some(core));
                 }
             }
@@ -124,6 +144,26 @@ impl<S: Source, F: Translate> Host<S, F> {
             self.block.nodes[n].next = NONE;
             self.node_done(ctx, n, ok, Some(core));
             n = next;
+        }
+    }
+
+    /// The I/O `node` waits for the rest of its stride instead of a read that failed.
+    fn repair(&mut self, ctx: &mut Ctx, node: u32, h: u16, core: u32) {
+        let Some(pblk) = &mut self.pblk else { return };
+        let pieces = std::mem::take(&mut pblk.repairs);
+        self.block.nodes[node].pending = pieces.len() as u32;
+        for &piece in &pieces {
+            let part = self.part_of(ctx, node, piece, core);
+            let rq = self.flash_request(part, piece, h, NO_TAG);
+            if self.block.get_driver_tag(rq) {
+                self.raise(ctx, core, Irq::Dispatch(rq));
+            } else {
+                self.block.hctxs[usize::from(h)].repairs.push_back(rq);
+            }
+        }
+        if let Some(pblk) = &mut self.pblk {
+            pblk.repairs = pieces;
+            pblk.repairs.clear();
         }
     }
 

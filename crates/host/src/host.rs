@@ -216,6 +216,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                     unit_sectors: drive.unit_sectors,
                     thread: count,
                     actions: VecDeque::with_capacity(64),
+                    repairs: Vec::new(),
                     stats: Default::default(),
                 }))
             }
@@ -752,6 +753,11 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub(crate) fn put_driver_tag(&mut self, ctx: &mut Ctx, h: u16, tag: u16, on: u32) {
         let hctx = &mut self.block.hctxs[usize::from(h)];
         hctx.by_tag[usize::from(tag)] = NONE;
+        if let Some(rq) = hctx.repairs.pop_front() {
+            hctx.by_tag[usize::from(tag)] = rq;
+            self.block.requests[rq].tag = tag;
+            return self.raise(ctx, on, Irq::Dispatch(rq));
+        }
         if self.block.deadline.is_some() {
             hctx.tags.push(tag);
             // blk_mq_sched_restart.

@@ -8,6 +8,9 @@
 //! - Programs, erases and the FTL's own reads are issued by one kernel thread on a core of its own,
 //!   in the order the FTL asked for them. Linux has a writer and several garbage-collection
 //!   threads; one keeps the order that the FTL relies on.
+//! - A read whose LUN is busy goes to the other LUNs of its stride, one vector command each here
+//!   and one request with all addresses in Linux, which is what it costs; a read that failed is
+//!   followed by these from the interrupt handler.
 //! - Completions enter the FTL from the interrupt handler.
 //!
 //! The costs are those of `FtlConfig::cost`.
@@ -28,6 +31,16 @@ pub trait Translate {
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa);
+    fn member_done(&mut self, ctx: &mut Ctx, rebuild: u32, ok: bool) -> Option<bool>;
+    fn repair(
+        &mut self,
+        ctx: &Ctx,
+        lpn: Lpn,
+        sectors: u32,
+        ppa: Ppa,
+        expected: u64,
+        out: &mut Vec<Piece>,
+    ) -> bool;
     fn write(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32);
     fn flush(&mut self, ctx: &mut Ctx, tag: u32);
     fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32);
@@ -55,6 +68,20 @@ impl Translate for Ftl {
     }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa) {
         Ftl::read_done(self, ctx, ppa);
+    }
+    fn member_done(&mut self, ctx: &mut Ctx, rebuild: u32, ok: bool) -> Option<bool> {
+        Ftl::member_done(self, ctx, rebuild, ok)
+    }
+    fn repair(
+        &mut self,
+        ctx: &Ctx,
+        lpn: Lpn,
+        sectors: u32,
+        ppa: Ppa,
+        expected: u64,
+        out: &mut Vec<Piece>,
+    ) -> bool {
+        Ftl::repair(self, ctx, lpn, sectors, ppa, expected, out)
     }
     fn write(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
         // Direct writes carry no FUA: that is the file system's or O_DSYNC's to ask for.
@@ -85,15 +112,7 @@ pub(crate) struct Pblk<F> {
     /// The kernel thread, and what it has still to issue.
     pub thread: u32,
     pub actions: VecDeque<Action>,
+    /// Reads to repair one that failed, while they are issued.
+    pub repairs: Vec<Piece>,
     pub stats: PblkStats,
-}
-
-/// Compares digests with the stamps' counter of wrong look-ups, which takes 32-bit values.
-pub(crate) fn check(ctx: &mut Ctx, lpn: Lpn, got: u64, expected: u64) {
-    let fold = |d: u64| (d ^ d >> 32) as u32;
-    let (g, mut e) = (fold(got), fold(expected));
-    if got != expected && g == e {
-        e = !g;
-    }
-    ctx.stamps.check(lpn, g, e);
 }

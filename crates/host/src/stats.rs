@@ -78,6 +78,8 @@ pub struct PblkStats {
     pub erases: u64,
     /// Flash reads of the FTL's own.
     pub background_reads: u64,
+    /// Processor time of parity sums, written and rebuilt.
+    pub xor_ns: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]

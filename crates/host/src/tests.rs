@@ -966,6 +966,7 @@ fn pblk_world(jobs: Vec<(ThreadSpec, List)>, depth: u32, cores: u32) -> World<Li
         program_unit: Span(2_000),
         gc_sector: Span(200),
         background_command: Span(1_000),
+        ..Default::default()
     };
     // A LUN works in the order of arrival.
     let mut free = vec![Time::ZERO; luns as usize];

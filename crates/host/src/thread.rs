@@ -1114,6 +1114,13 @@ impl<S: Source, F: Translate> Host<S, F> {
                     pblk.stats.flash_sectors += sectors;
                     flash += 1;
                 }
+                Place::Member { first, .. } => {
+                    pblk.stats.flash_sectors += if first { sectors } else { 0 };
+                    // Charged ahead of the data it is spent on; the sum of the latency is the same.
+                    thread.pend.ftl += cost.xor_sector.0 * sectors;
+                    pblk.stats.xor_ns += cost.xor_sector.0 * sectors;
+                    flash += 1;
+                }
             }
         }
         if flash > 0 {
@@ -1122,7 +1129,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             thread.pend.block += self.cost.block.0;
             thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
         }
-        thread.pieces.retain(|p| matches!(p.place, Place::Flash { .. }));
+        thread.pieces.retain(|p| p.place.ppa().is_some());
         if flash > 1 {
             self.block.nodes[part].pending = flash as u32;
         }
@@ -1147,24 +1154,37 @@ impl<S: Source, F: Translate> Host<S, F> {
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
         thread.piece += 1;
         let single = thread.pieces.len() == 1;
-        let Place::Flash { ppa, expected } = piece.place else { return Flow::Again };
-        let mut node = part;
-        if !single {
-            let n = self.block.nodes[part];
-            let len = (u64::from(piece.sectors) * SECTOR) as u32;
-            node = self.child(part, u64::from(piece.lpn.0) * SECTOR, len);
-            let begin = ctx.lives.get(n.life).end;
-            let life = ctx.lives.begin(t, n.ddir, n.offset, len, begin);
-            ctx.mark(life, Layer::Block, Why::Tag, core, ctx.now);
-            self.block.nodes[node].life = life;
-        }
+        let node = if single { part } else { self.part_of(ctx, part, piece, core) };
+        let rq = self.flash_request(node, piece, h, tag);
+        self.issue(ctx, rq, core);
+        Flow::Again
+    }
+
+    /// A node for one of the flash reads that an I/O waits for.
+    pub(crate) fn part_of(&mut self, ctx: &mut Ctx, part: u32, piece: Piece, core: u32) -> u32 {
+        let n = self.block.nodes[part];
+        let len = (u64::from(piece.sectors) * SECTOR) as u32;
+        let node = self.child(part, u64::from(piece.lpn.0) * SECTOR, len);
+        let begin = ctx.lives.get(n.life).end;
+        let life = ctx.lives.begin(n.thread, n.ddir, n.offset, len, begin);
+        ctx.mark(life, Layer::Block, Why::Tag, core, ctx.now);
+        self.block.nodes[node].life = life;
+        node
+    }
+    pub(crate) fn flash_request(&mut self, node: u32, piece: Piece, h: u16, tag: u16) -> u32 {
+        let (ppa, purpose) = match piece.place {
+            Place::Flash { ppa, expected } => {
+                (ppa, Purpose::FlashRead { lpn: piece.lpn.0, expected })
+            }
+            Place::Member { rebuild, ppa, .. } => (ppa, Purpose::Member { rebuild }),
+            Place::Unmapped | Place::Buffer => unreachable!("only flash is read"),
+        };
         let bytes = u64::from(piece.sectors) * SECTOR;
         let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
-        r.class = Class::UserRead as u8;
-        r.purpose = Purpose::FlashRead { lpn: piece.lpn.0, expected };
-        self.issue(ctx, rq, core);
-        Flow::Again
+        r.class = piece.place.class() as u8;
+        r.purpose = purpose;
+        rq
     }
 
     fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
@@ -1224,17 +1244,20 @@ impl<S: Source, F: Translate> Host<S, F> {
         let cost = &pblk.cost;
         let thread = &mut self.threads[t as usize];
         thread.pend.ftl += match action {
-            Action::Program { .. } => {
+            Action::Program { summed, payload, .. } => {
                 pblk.stats.programs += 1;
-                cost.program_unit.0
+                // Parity without a payload is the drive's work.
+                let sum = if payload == 0 { 0 } else { cost.xor_sector.0 * u64::from(summed) };
+                pblk.stats.xor_ns += sum;
+                cost.program_unit.0 + sum
             }
             Action::Erase { .. } => {
                 pblk.stats.erases += 1;
                 cost.background_command.0
             }
-            Action::Read { sectors, class, .. } => {
+            Action::Read { payload, class, .. } => {
                 pblk.stats.background_reads += 1;
-                let moved = if class == Class::GcRead { u64::from(sectors) } else { 0 };
+                let moved = if class == Class::GcRead { u64::from(payload) } else { 0 };
                 cost.background_command.0 + cost.gc_sector.0 * moved
             }
             Action::Complete { .. } => 0,
@@ -1258,12 +1281,14 @@ impl<S: Source, F: Translate> Host<S, F> {
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
         let action = self.threads[t as usize].action.take();
         let unit = self.pblk.as_ref().map_or(1, |p| u64::from(p.unit_sectors));
-        let (opcode, op, ppa, sectors, class) = match action {
-            Some(Action::Program { op, ppa, class }) => (Opcode::VectorWrite, op, ppa, unit, class),
+        let (opcode, op, ppa, sectors, class, inner) = match action {
+            Some(Action::Program { op, ppa, class, payload, .. }) => {
+                (Opcode::VectorWrite, op, ppa, unit, class, unit as u32 - payload)
+            }
             // One sector names the block.
-            Some(Action::Erase { op, ppa }) => (Opcode::VectorReset, op, ppa, 1, Class::Erase),
-            Some(Action::Read { op, ppa, sectors, class }) => {
-                (Opcode::VectorRead, op, ppa, u64::from(sectors), class)
+            Some(Action::Erase { op, ppa }) => (Opcode::VectorReset, op, ppa, 1, Class::Erase, 0),
+            Some(Action::Read { op, ppa, sectors, class, payload }) => {
+                (Opcode::VectorRead, op, ppa, u64::from(sectors), class, sectors - payload)
             }
             Some(Action::Complete { .. }) | None => {
                 unreachable!("the kernel thread has an action with a command")
@@ -1273,6 +1298,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
         r.class = class as u8;
+        r.inner = inner;
         r.purpose = Purpose::Ftl { op };
         self.issue(ctx, rq, core);
         self.go(t, Step::Kernel)

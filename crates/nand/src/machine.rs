@@ -21,45 +21,53 @@ use wordline_base::{Ctx, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, 
 #[repr(u8)]
 pub enum Class {
     UserRead,
+    /// For a user's sectors that are rebuilt from the rest of their stride, all but the first.
+    RebuildRead,
     GcRead,
     MetaRead,
     UserProgram,
     GcProgram,
     /// Metadata and units made of padding alone.
     MetaProgram,
+    ParityProgram,
     Erase,
 }
 
-pub const CLASSES: usize = 7;
+pub const CLASSES: usize = 9;
 
 impl Class {
     pub const ALL: [Class; CLASSES] = [
         Class::UserRead,
+        Class::RebuildRead,
         Class::GcRead,
         Class::MetaRead,
         Class::UserProgram,
         Class::GcProgram,
         Class::MetaProgram,
+        Class::ParityProgram,
         Class::Erase,
     ];
     pub fn name(self) -> &'static str {
         match self {
             Class::UserRead => "user_read",
+            Class::RebuildRead => "rebuild_read",
             Class::GcRead => "gc_read",
             Class::MetaRead => "meta_read",
             Class::UserProgram => "user_program",
             Class::GcProgram => "gc_program",
             Class::MetaProgram => "meta_program",
+            Class::ParityProgram => "parity_program",
             Class::Erase => "erase",
         }
     }
     fn behind(self) -> Why {
         match self {
-            Class::UserRead => Why::BehindRead,
+            Class::UserRead | Class::RebuildRead => Why::BehindRead,
             Class::GcRead | Class::MetaRead => Why::BehindGcRead,
             Class::UserProgram => Why::BehindUserProgram,
             Class::GcProgram => Why::BehindGcProgram,
             Class::MetaProgram => Why::BehindMetaProgram,
+            Class::ParityProgram => Why::BehindParityProgram,
             Class::Erase => Why::BehindErase,
         }
     }
@@ -297,8 +305,11 @@ impl Nand {
         let sum = |classes: &[Class]| classes.iter().map(|&k| c.array_ns[k as usize]).sum::<u64>();
         // 1 mW for 1 ns is 1 pJ.
         let nj = |mw: u32, ns: u64| (u128::from(mw) * u128::from(ns) / 1000) as u64;
-        let reads = sum(&[Class::UserRead, Class::GcRead, Class::MetaRead]);
-        let programs = sum(&[Class::UserProgram, Class::GcProgram, Class::MetaProgram]);
+        let reads = [Class::UserRead, Class::RebuildRead, Class::GcRead, Class::MetaRead];
+        let reads = sum(&reads);
+        let programs =
+            [Class::UserProgram, Class::GcProgram, Class::MetaProgram, Class::ParityProgram];
+        let programs = sum(&programs);
         [
             ("read", nj(power.read_mw, reads)),
             ("program", nj(power.program_mw, programs)),
@@ -466,7 +477,7 @@ impl Nand {
         };
         let held = record.end.since(record.started).0;
         counters.busy_ns[class] += held;
-        if record.op.class == Class::UserRead {
+        if matches!(record.op.class, Class::UserRead | Class::RebuildRead) {
             let held = record.started > record.submitted;
             let queued = record.bus_start > record.started || record.out_start > record.array_end;
             counters.reads_waited += u64::from(held || queued);

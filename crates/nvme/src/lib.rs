@@ -68,6 +68,9 @@ pub struct Sqe {
     pub fua: bool,
     /// Vector commands: `wordline_nand::Class` of the work, for accounting only (not on the wire).
     pub class: u8,
+    /// Vector commands: sectors that stay in the drive, which copies them or computes them itself (the
+    /// commands proposed in RAIL, section 6.3).
+    pub inner: u32,
     /// The I/O served (not on the wire).
     pub io: IoId,
 }
@@ -130,6 +133,7 @@ impl Sqe {
             bytes: if opcode == Opcode::Flush { 0 } else { blocks << shift },
             fua: dword12 >> 30 & 1 == 1,
             class: 0,
+            inner: 0,
             io: IoId::NONE,
         })
     }
@@ -166,6 +170,7 @@ mod tests {
                 bytes,
                 fua: opcode == Opcode::Write,
                 class: 0,
+                inner: 0,
                 io: IoId::NONE,
             };
             assert_eq!(Sqe::decode(&sqe.encode()), Some(sqe));

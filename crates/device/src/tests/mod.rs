@@ -137,7 +137,16 @@ impl Host {
         };
         self.put_sqe(
             sq,
-            Sqe { opcode, cid: 0, address, bytes, fua: false, class: class as u8, io: IoId::NONE },
+            Sqe {
+                opcode,
+                cid: 0,
+                address,
+                bytes,
+                fua: false,
+                class: class as u8,
+                inner: 0,
+                io: IoId::NONE,
+            },
         )
     }
     pub fn put_sqe(&mut self, sq: u16, sqe: Sqe) -> Result<u16, QueueFull> {
@@ -159,6 +168,7 @@ impl Host {
             bytes,
             fua: true,
             class: 0,
+            inner: 0,
             io: IoId::NONE,
         };
         let cid = self.put_sqe(sq, sqe).unwrap();
@@ -172,7 +182,8 @@ impl Host {
         let class =
             if opcode == Opcode::VectorWrite { Class::UserProgram } else { Class::UserRead };
         let class = if opcode == Opcode::VectorReset { Class::Erase } else { class };
-        let sqe = Sqe { opcode, cid: 0, address, bytes, fua: false, class: class as u8, io };
+        let sqe =
+            Sqe { opcode, cid: 0, address, bytes, fua: false, class: class as u8, inner: 0, io };
         self.put_sqe(sq, sqe).unwrap();
         self.drive.doorbell(&mut self.ctx, sq);
         io

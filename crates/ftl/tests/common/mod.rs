@@ -2,6 +2,8 @@
 //! LUN, injects failures, and checks the rules of flash on the way.
 #![allow(dead_code)]
 
+pub mod world;
+
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{BitMap, Ctx, Lpn, Rng, Stamps, Time};
 use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord};
@@ -43,7 +45,8 @@ pub struct Kept {
     pub oob: Vec<Option<(Lpn, u32)>>,
     pending: Vec<Option<(Lpn, u32)>>,
     pub units: Vec<bool>,
-    pub smeta: Vec<Option<SmetaRecord>>,
+    /// By block id: of each line that has blocks of it.
+    pub smeta: Vec<Vec<SmetaRecord>>,
     erases: Vec<u32>,
 }
 
@@ -67,7 +70,10 @@ pub struct Fake {
     pub completed: u64,
     /// Hash of all actions, in order.
     pub trace: u64,
-    pub by_class: [u64; 7],
+    pub by_class: [u64; 9],
+    /// User reads on their way, by LUN, and programs and erases that overtook one.
+    pub reads: Vec<u32>,
+    pub overtook: u32,
     pub kept: Option<Kept>,
 }
 
@@ -87,7 +93,9 @@ impl Fake {
             faults: Faults::default(),
             completed: 0,
             trace: 0,
-            by_class: [0; 7],
+            by_class: [0; 9],
+            reads: vec![0; g.luns as usize],
+            overtook: 0,
             kept: None,
         }
     }
@@ -97,10 +105,14 @@ impl Fake {
         let n = g.sectors() as usize;
         let oob: Vec<_> = (0..n as u32).map(|p| ftl.oob(Ppa(p))).collect();
         let mut units = vec![false; n / g.sectors_per_unit as usize];
-        let mut smeta = vec![None; g.lines as usize];
+        let mut smeta = vec![Vec::new(); g.lines as usize];
         for b in ftl.media_state().filter(|b| b.programmed > 0) {
             (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0 as usize] = true);
-            smeta[b.line as usize] = Some(ftl.line_smeta(b.line));
+            smeta[b.line as usize] = ftl
+                .lines_of(b.line)
+                .map(|line| ftl.line_smeta(line))
+                .filter(|s| s.seq > 0 && s.luns.count() > 0)
+                .collect();
         }
         let erases = ftl.media_state().map(|b| b.erases).collect();
         self.kept = Some(Kept { pending: oob.clone(), oob, units, smeta, erases });
@@ -119,7 +131,7 @@ impl Fake {
                 let blocks = (line * g.luns) as usize..((line + 1) * g.luns) as usize;
                 LineMedia {
                     smeta: kept.smeta[line as usize].clone(),
-                    emeta: ftl.line_emeta(line),
+                    emeta: ftl.lines_of(line).filter_map(|l| ftl.line_emeta(l)).collect(),
                     units,
                     bad: bad[blocks.clone()].to_vec(),
                     programmed: self.pages[blocks.clone()].to_vec(),
@@ -149,13 +161,13 @@ impl Fake {
                 assert!(self.done.insert(tag, ok).is_none(), "tag {tag} completed twice");
                 return;
             }
-            Action::Read { op, ppa, sectors, class } => {
+            Action::Read { op, ppa, sectors, class, .. } => {
                 self.by_class[class as usize] += 1;
                 let unit = self.g.sectors_per_unit;
                 assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
                 Pending { op, work: Work::Read, ppa: ppa.0, sectors, smeta: None }
             }
-            Action::Program { op, ppa, class } => {
+            Action::Program { op, ppa, class, .. } => {
                 self.by_class[class as usize] += 1;
                 assert_eq!(ppa.0 % self.g.sectors_per_unit, 0);
                 let mut smeta = None;
@@ -163,9 +175,8 @@ impl Fake {
                     for p in ppa.0..ppa.0 + self.g.sectors_per_unit {
                         kept.pending[p as usize] = ftl.oob(Ppa(p));
                     }
-                    let line = self.g.line_of(ppa);
                     let unit = ppa.0 / self.g.sectors_per_unit % self.g.units_per_line();
-                    let record = ftl.line_smeta(line);
+                    let record = ftl.line_smeta(ftl.line_at(ppa));
                     smeta = (class == Class::MetaProgram && record.unit == unit).then_some(record);
                 }
                 Pending { op, work: Work::Program, ppa: ppa.0, sectors: 0, smeta }
@@ -176,10 +187,16 @@ impl Fake {
             }
         };
         let lun = self.g.lun_of(Ppa(pending.ppa));
+        let alters = pending.work != Work::Read;
+        self.overtook += u32::from(alters && self.reads[lun as usize] > 0);
         if self.queues[lun as usize].is_empty() {
             self.active.push(lun);
         }
         self.queues[lun as usize].push_back(pending);
+    }
+    /// A program or an erase is out on the sector's LUN.
+    pub fn is_busy(&self, ppa: Ppa) -> bool {
+        self.queues[self.g.lun_of(ppa) as usize].iter().any(|p| p.work != Work::Read)
     }
     pub fn pages(&self) -> Vec<u32> {
         self.pages.clone()
@@ -238,8 +255,10 @@ impl Fake {
                     for p in op.ppa..op.ppa + size {
                         kept.oob[p as usize] = kept.pending[p as usize].filter(|_| !failed);
                     }
-                    if op.smeta.is_some() && !failed {
-                        kept.smeta[line as usize] = op.smeta;
+                    if let Some(smeta) = op.smeta.filter(|_| !failed) {
+                        let others = &mut kept.smeta[line as usize];
+                        others.retain(|s| s.luns.iter().all(|lun| !smeta.luns.get(lun)));
+                        others.push(smeta);
                     }
                 }
                 Work::Erase => {
@@ -251,9 +270,7 @@ impl Fake {
                             kept.oob[p as usize] = None;
                         }
                         let in_line = unit % g.units_per_line();
-                        if kept.smeta[line as usize].as_ref().is_some_and(|s| s.unit == in_line) {
-                            kept.smeta[line as usize] = None;
-                        }
+                        kept.smeta[line as usize].retain(|s| s.unit != in_line);
                     }
                 }
             }
@@ -301,11 +318,20 @@ pub fn read_check(
     let mut wrong = 0;
     let mut at = lpn;
     for piece in out.iter() {
+        let again = matches!(piece.place, Place::Member { first: false, .. });
+        at -= if again { piece.sectors } else { 0 };
         assert_eq!(piece.lpn.0, at);
         at += piece.sectors;
-        if let Place::Flash { ppa, expected } = piece.place {
-            wrong += u32::from(ftl.digest(ppa, piece.lpn, piece.sectors) != expected);
-            ftl.read_done(ctx, ppa);
+        match piece.place {
+            Place::Flash { ppa, expected } => {
+                wrong += u32::from(ftl.digest(ppa, piece.lpn, piece.sectors) != expected);
+                ftl.read_done(ctx, ppa);
+            }
+            Place::Member { rebuild, ppa, .. } => {
+                ftl.member_done(ctx, rebuild, true);
+                ftl.read_done(ctx, ppa);
+            }
+            Place::Unmapped | Place::Buffer => {}
         }
     }
     assert_eq!(at, lpn + sectors);

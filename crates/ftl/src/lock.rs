@@ -1,0 +1,198 @@
+//! Who works on each LUN, and what readers may know of it.
+//!
+//! - A LUN's own semaphore: one program of data or metadata at a time (pblk).
+//! - A stride's semaphore, held by a LUN for as long as any of its programs or erases is out that is
+//!   throttled: then at most one LUN of a stride (two with two parities) is busy.
+//! - The busy mark: a program or erase is out behind which no read should wait. Readers look at it
+//!   and at nothing else.
+//!
+//! The mark alone leaves a gap: a read that found it clear may reach the LUN behind a program issued
+//! a moment later. Unless `busy_race` asks for that, a marked operation goes out only when the reads
+//! issued to its LUN before are done; new ones see the mark meanwhile.
+
+use crate::Action;
+use crate::stride::Strides;
+use wordline_base::{BitMap, Span, Time};
+
+/// What an operation holds until it is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Lock {
+    pub program: bool,
+    pub stride: bool,
+    pub mark: bool,
+}
+
+#[derive(Clone, Default)]
+struct Lun {
+    program: bool,
+    /// Operations that hold the stride, and the stride.
+    holds: u32,
+    stride: Option<u32>,
+    marks: u32,
+    /// User reads on their way.
+    reads: u32,
+    /// Operations that wait for those, in order.
+    deferred: Vec<Action>,
+    /// When the marked operations are expected to be done.
+    due: Time,
+}
+
+pub(crate) struct Locks {
+    luns: Vec<Lun>,
+    busy: BitMap,
+    strides: Option<Strides>,
+    /// LUNs that hold each stride.
+    holders: Vec<u32>,
+    race: bool,
+    /// How long the last program and the last erase took.
+    took: [Span; 2],
+    /// Operations deferred so far.
+    pub deferred: u64,
+}
+
+impl Locks {
+    pub fn new(luns: u32, strides: Option<Strides>, race: bool) -> Locks {
+        let mut locks = Locks {
+            luns: vec![Lun::default(); luns as usize],
+            busy: BitMap::new(luns as usize),
+            strides: None,
+            holders: Vec::new(),
+            race,
+            took: [Span::ZERO; 2],
+            deferred: 0,
+        };
+        locks.set_strides(strides);
+        locks
+    }
+    /// The strides of lines opened from now on; operations out count where their LUN is now.
+    pub fn set_strides(&mut self, strides: Option<Strides>) {
+        self.strides = strides;
+        self.holders = vec![0; strides.map_or(0, |s| s.count as usize)];
+        for lun in 0..self.luns.len() as u32 {
+            let stride = self.stride_of(lun);
+            let l = &mut self.luns[lun as usize];
+            l.stride = stride.filter(|_| l.holds > 0);
+            if let Some(stride) = l.stride {
+                self.holders[stride as usize] += 1;
+            }
+        }
+    }
+    pub fn stride_of(&self, lun: u32) -> Option<u32> {
+        self.strides.filter(|s| lun < s.luns).map(|s| s.of(lun))
+    }
+    #[inline]
+    pub fn is_busy(&self, lun: u32) -> bool {
+        self.busy.get(lun as usize)
+    }
+    pub fn due(&self, lun: u32) -> Time {
+        self.luns[lun as usize].due
+    }
+    /// Whether an operation may begin.
+    pub fn is_free(&self, lun: u32, lock: Lock) -> bool {
+        let l = &self.luns[lun as usize];
+        if lock.program && l.program {
+            return false;
+        }
+        if !lock.stride || l.holds > 0 {
+            return true;
+        }
+        let limit = self.strides.map_or(0, |s| s.parities);
+        self.stride_of(lun).is_none_or(|stride| self.holders[stride as usize] < limit)
+    }
+    pub fn take(&mut self, now: Time, lun: u32, lock: Lock) {
+        let stride = self.stride_of(lun);
+        let took = self.took[usize::from(!lock.program)];
+        let l = &mut self.luns[lun as usize];
+        debug_assert!(!(lock.program && l.program));
+        l.program |= lock.program;
+        if lock.stride {
+            if l.holds == 0 {
+                l.stride = stride;
+                if let Some(stride) = stride {
+                    self.holders[stride as usize] += 1;
+                }
+            }
+            l.holds += 1;
+        }
+        if lock.mark {
+            if l.marks == 0 {
+                self.busy.set(lun as usize);
+                l.due = now;
+            }
+            l.marks += 1;
+            l.due += took;
+        }
+    }
+    /// The operation began to hold its locks at `since`.
+    pub fn release(&mut self, now: Time, since: Time, lun: u32, lock: Lock) {
+        let l = &mut self.luns[lun as usize];
+        if lock.program {
+            l.program = false;
+        }
+        if lock.stride {
+            l.holds -= 1;
+            if l.holds == 0
+                && let Some(stride) = l.stride.take()
+            {
+                self.holders[stride as usize] -= 1;
+            }
+        }
+        if lock.mark {
+            l.marks -= 1;
+            if l.marks == 0 {
+                self.busy.clear(lun as usize);
+                self.took[usize::from(!lock.program)] = now.since(since);
+            }
+        }
+    }
+    /// The operation may go to flash now; otherwise it is kept until `read_done` says so.
+    pub fn admit(&mut self, lun: u32, lock: Lock, action: Action) -> Option<Action> {
+        let l = &mut self.luns[lun as usize];
+        let wait = lock.mark && !self.race && l.reads > 0;
+        // Operations of a LUN keep their order.
+        if !wait && l.deferred.is_empty() {
+            return Some(action);
+        }
+        self.deferred += 1;
+        l.deferred.push(action);
+        None
+    }
+    #[inline]
+    pub fn read_begins(&mut self, lun: u32) {
+        self.luns[lun as usize].reads += 1;
+    }
+    /// Returns the operations that waited for this read.
+    #[inline]
+    pub fn read_done(&mut self, lun: u32) -> Vec<Action> {
+        let l = &mut self.luns[lun as usize];
+        l.reads -= 1;
+        if l.reads == 0 { std::mem::take(&mut l.deferred) } else { Vec::new() }
+    }
+
+    /// At most `parities` LUNs of a stride are held, the counts are right, and a mark means that an
+    /// operation is out.
+    pub fn check(&self, moved: bool) -> Result<(), String> {
+        let mut holders = vec![0; self.holders.len()];
+        for (lun, l) in self.luns.iter().enumerate() {
+            if let Some(stride) = l.stride {
+                holders[stride as usize] += 1;
+            }
+            if (l.marks > 0) != self.busy.get(lun) {
+                return Err(format!("LUN {lun} has {} marks and the wrong busy bit", l.marks));
+            }
+            if !l.deferred.is_empty() && (l.reads == 0 || l.marks == 0) {
+                return Err(format!("LUN {lun} defers operations for no read"));
+            }
+        }
+        if holders != self.holders {
+            return Err(format!("strides are held by {holders:?}, counted {:?}", self.holders));
+        }
+        let limit = self.strides.map_or(0, |s| s.parities);
+        match holders.iter().position(|&n| n > limit) {
+            Some(stride) if !moved => {
+                Err(format!("stride {stride} is held by {} LUNs", holders[stride]))
+            }
+            _ => Ok(()),
+        }
+    }
+}

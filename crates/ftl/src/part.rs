@@ -1,0 +1,153 @@
+//! Hot and cold data on LUNs of their own (RAIL-HC).
+//!
+//! Users write to hot lines, which have strides, parity and throttling; the collector writes to cold
+//! lines, which have none. LUNs below a border are hot. Every `partition_interval` sectors written
+//! the border follows the write amplification W measured since: `balanced` gives cold data
+//! N (W - 1) / (S + W - 1) LUNs, so that users' throttled writes and the collector's finish together;
+//! the collector's share of all writes, N (W - 1) / W, would leave users no more bandwidth than
+//! without the separation. Lines keep the LUNs they were opened with.
+//!
+//! When the cold side has no room the collector's data go to the hot line: users lose bandwidth, not
+//! latency.
+//!
+//! An interval of a million sectors is two lines of the published drive, and the collector works in
+//! bursts, so W is averaged: each interval counts an eighth less than the one after it. A border that
+//! would move by a single stride stays.
+
+use crate::Ftl;
+use crate::config::{FtlConfig, GcBuffer, PartitionRule};
+use crate::line::Stream;
+use crate::stride::Strides;
+
+pub(crate) struct Partition {
+    rule: PartitionRule,
+    interval: u64,
+    /// Counters at the last look: users', and all data.
+    user: u64,
+    all: u64,
+    /// The same since the beginning, older intervals counted less.
+    users: u64,
+    written: u64,
+    /// Partitions that moved the border, ...
+    pub moves: u64,
+    /// ... so that old strides may have more than one LUN busy.
+    pub moved: bool,
+}
+
+impl Partition {
+    pub fn new(c: &FtlConfig) -> Partition {
+        Partition {
+            rule: c.partition_rule,
+            interval: c.partition_interval,
+            user: 0,
+            all: 0,
+            users: 0,
+            written: 0,
+            moves: 0,
+            moved: false,
+        }
+    }
+    /// LUNs for hot data, of `luns` in strides of `stride`: whole strides, cold rounded up, at least
+    /// one stride on either side.
+    fn hot_luns(rule: PartitionRule, luns: u32, stride: u32, user: u64, all: u64) -> u32 {
+        let (n, s) = (u128::from(luns), u128::from(stride.max(1)));
+        let (user, gc) = (u128::from(user.max(1)), u128::from(all.saturating_sub(user)));
+        let cold = match rule {
+            // W - 1 = gc / user, over S + W - 1.
+            PartitionRule::Balanced => (n * gc).div_ceil(s * user + gc),
+            PartitionRule::GcShare => (n * gc).div_ceil(user + gc),
+        };
+        let hot = n.saturating_sub(cold) / s * s;
+        hot.clamp(s, (n - s) / s * s) as u32
+    }
+}
+
+impl Ftl {
+    /// The side that users' or the collector's open line is on.
+    pub(crate) fn stream(&self, side: usize) -> Stream {
+        match (self.lines.is_split(), side) {
+            (false, _) => Stream::Mixed,
+            (true, 0) => Stream::Hot,
+            (true, _) => Stream::Cold,
+        }
+    }
+    /// Moves the border if it is time.
+    pub(crate) fn repartition(&mut self) {
+        if !self.lines.is_split() {
+            return;
+        }
+        let c = &self.counters;
+        let (user, all) = (c.user_sectors, c.user_sectors + c.gc_sectors + c.pad_sectors);
+        let p = &mut self.partition;
+        if all - p.all < p.interval {
+            return;
+        }
+        p.users = p.users / 8 * 7 + (user - p.user);
+        p.written = p.written / 8 * 7 + (all - p.all);
+        (p.user, p.all) = (user, all);
+        let (users, written) = (p.users, p.written);
+        let stride = self.config.stride;
+        let hot = Partition::hot_luns(p.rule, self.g.luns, stride, users, written);
+        if hot.abs_diff(self.lines.hot) <= stride {
+            return;
+        }
+        p.moves += 1;
+        p.moved = true;
+        self.lines.partition(hot);
+        self.locks.set_strides(Strides::new(hot, &self.config));
+        self.rate_update();
+    }
+    /// Free blocks as the limiter sees them: what the scarcer side has, as if all LUNs were on it.
+    /// The collector can use the hot side, so the cold one is scarce only for victims' choice.
+    pub(crate) fn scarce_blocks(&self) -> u32 {
+        let free = self.lines.free_blocks();
+        if !self.lines.is_split() {
+            return free;
+        }
+        let hot = u64::from(self.lines.sides[0].free_blocks) * u64::from(self.g.luns);
+        free.min((hot / u64::from(self.lines.hot)) as u32)
+    }
+    /// Fewer free cold lines than victims are moved at a time.
+    pub(crate) fn cold_is_short(&self) -> bool {
+        let line = self.g.sectors_per_line / self.g.luns * (self.g.luns - self.lines.hot);
+        self.lines.writable(1) < u64::from(self.config.gc_lines) * u64::from(line)
+    }
+    /// The side for one more sector of the collector's: cold, unless what is on its way there already
+    /// takes all of it.
+    pub(crate) fn gc_side(&self) -> usize {
+        if !self.lines.is_split() {
+            return 0;
+        }
+        let unit = u64::from(self.g.sectors_per_unit);
+        let coming = u64::from(self.rings[1].ready()) + self.writers[1].backlog();
+        usize::from(coming + 2 * unit <= self.lines.writable(1))
+    }
+    /// Entries that may be inserted on this side: of its own buffer, or of the shared one.
+    pub(crate) fn room(&self, side: usize) -> u32 {
+        let room = self.rings[side].room();
+        if !self.lines.is_split() || self.config.gc_buffer == GcBuffer::Own {
+            return room;
+        }
+        let held = self.rings[0].held() + self.rings[1].held();
+        room.min(self.rings[side].usable().saturating_sub(held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn borders_of_the_balanced_rule() {
+        let hot = |wa_tenths: u64| {
+            Partition::hot_luns(PartitionRule::Balanced, 128, 4, 1_000_000, wa_tenths * 100_000)
+        };
+        // 128 x 1.3 / 5.3 = 31.4 and 128 x 4 / 8 = 64 cold LUNs.
+        assert_eq!((hot(23), hot(50)), (96, 64));
+        assert_eq!(hot(10), 124, "one stride is always cold");
+        let share = |wa: u64| {
+            Partition::hot_luns(PartitionRule::GcShare, 128, 4, 1_000_000, wa * 1_000_000)
+        };
+        assert_eq!((share(2), share(4), share(1000)), (64, 32, 4));
+    }
+}

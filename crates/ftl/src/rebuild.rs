@@ -1,0 +1,348 @@
+//! Reads that do not wait (RAIL, sections 3.2 and 4.5): a run of sectors whose LUN is busy is computed
+//! from the rest of its stride, which is idle because the stride's semaphore lets one LUN work at a
+//! time. The same repairs a run that could not be read.
+//!
+//! A run lies in one unit, so its companions lie at the same place of the other units of the stride.
+//! What was read is checked: the sum of the spare areas must give the logical addresses asked for.
+//!
+//! Where a read has to wait all the same the cause is counted; none of these exists in a line without
+//! bad blocks that was written under throttling.
+
+use crate::line::{LineState, Stream};
+use crate::map::{Digest, EMPTY};
+use crate::stride::{Equation, MEMBERS, times_power};
+use crate::{Ftl, Piece, Place};
+use wordline_base::{Ctx, Lpn};
+use wordline_nand::Ppa;
+
+/// Sectors of a vector command of the open-channel interface.
+const VECTOR: u32 = 64;
+
+/// A run being rebuilt.
+#[derive(Clone, Copy)]
+pub(crate) struct Rebuild {
+    lpn: u32,
+    sectors: u32,
+    expected: u64,
+    ppa: u32,
+    equation: Equation,
+    row: u32,
+    /// First sector, row and kind of each unit to read.
+    members: [(u32, u32, Kind); MEMBERS],
+    n: u32,
+    left: u32,
+    ok: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Data,
+    P,
+    Q,
+}
+
+/// Why a read of a busy LUN waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Blocked {
+    Cold,
+    NoParity,
+    WriteError,
+    OneNeighbour,
+    Busy,
+    Wide,
+}
+
+impl Ftl {
+    /// Where to read a run whose newest copy is at `ppa`: there, or from the rest of its stride.
+    pub(crate) fn route(
+        &mut self,
+        ctx: &Ctx,
+        lpn: u32,
+        sectors: u32,
+        ppa: u32,
+        expected: u64,
+        out: &mut Vec<Piece>,
+    ) {
+        self.now = ctx.now;
+        self.mostly.read(ctx.now);
+        let lun = self.g.lun_of(Ppa(ppa));
+        let mut direct = !self.locks.is_busy(lun);
+        if !direct {
+            match self.plan_rebuild(lpn, sectors, ppa, expected, self.config.check_neighbours) {
+                Ok(rebuild) => {
+                    self.counters.rebuilt_reads += 1;
+                    self.counters.rebuilt_sectors += u64::from(sectors);
+                    self.begin_rebuild(rebuild, out);
+                }
+                Err(why) => {
+                    direct = true;
+                    let c = &mut self.counters;
+                    *match why {
+                        Blocked::Cold => &mut c.waits_cold,
+                        Blocked::NoParity => &mut c.waits_no_parity,
+                        Blocked::WriteError => &mut c.waits_write_error,
+                        Blocked::OneNeighbour => &mut c.waits_one_neighbour,
+                        Blocked::Busy if self.mostly.throttled => &mut c.waits_busy,
+                        Blocked::Busy => &mut c.waits_unthrottled,
+                        Blocked::Wide => &mut c.waits_wide,
+                    } += 1;
+                }
+            }
+        }
+        if direct {
+            self.pin(ppa);
+            let place = Place::Flash { ppa: Ppa(ppa), expected };
+            out.push(Piece { lpn: Lpn(lpn), sectors, place });
+        }
+    }
+
+    /// A flash read failed: reads the rest of its stride instead, if it can. The caller goes on with
+    /// the pieces; `read_done` of the failed read is still to be called.
+    pub fn repair(
+        &mut self,
+        ctx: &Ctx,
+        lpn: Lpn,
+        sectors: u32,
+        ppa: Ppa,
+        expected: u64,
+        out: &mut Vec<Piece>,
+    ) -> bool {
+        self.now = ctx.now;
+        self.counters.read_errors += 1;
+        match self.plan_rebuild(lpn.0, sectors, ppa.0, expected, false) {
+            Ok(rebuild) => {
+                self.counters.repaired_reads += 1;
+                self.begin_rebuild(rebuild, out);
+                // What could be read only so is not left where it is.
+                self.suspect(ppa.0);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn begin_rebuild(&mut self, rebuild: Rebuild, out: &mut Vec<Piece>) {
+        let (lpn, sectors) = (Lpn(rebuild.lpn), rebuild.sectors);
+        let members = rebuild.members;
+        let n = rebuild.n as usize;
+        self.counters.member_sectors += u64::from(rebuild.n * sectors);
+        self.counters.xor_sectors += u64::from(rebuild.n * sectors);
+        let key = self.rebuilds.insert(rebuild);
+        for (i, &(ppa, ..)) in members[..n].iter().enumerate() {
+            self.pin(ppa);
+            let place = Place::Member { rebuild: key, ppa: Ppa(ppa), first: i == 0 };
+            out.push(Piece { lpn, sectors, place });
+        }
+    }
+    /// One of the runs of a rebuild was read. After the last: whether the sectors are there. Its
+    /// [`Ftl::read_done`] is the caller's to call as for any flash read.
+    pub fn member_done(&mut self, ctx: &mut Ctx, rebuild: u32, ok: bool) -> Option<bool> {
+        let r = &mut self.rebuilds[rebuild];
+        r.ok &= ok;
+        r.left -= 1;
+        if r.left > 0 {
+            return None;
+        }
+        let r = self.rebuilds.remove(rebuild);
+        if !r.ok {
+            self.counters.rebuild_errors += 1;
+            return Some(false);
+        }
+        if ctx.stamps.is_on() {
+            let got = self.rebuilt_digest(&r);
+            ctx.stamps.check_digest(Lpn(r.lpn), got, r.expected);
+        }
+        Some(true)
+    }
+
+    /// The units to read instead of a run, and what to do with them.
+    fn plan_rebuild(
+        &self,
+        lpn: u32,
+        sectors: u32,
+        ppa: u32,
+        expected: u64,
+        avoid_busy: bool,
+    ) -> Result<Rebuild, Blocked> {
+        let size = self.g.sectors_per_unit;
+        let line = self.map.line_of(ppa);
+        let l = &self.lines.lines[line as usize];
+        let Some(strides) = l.strides else {
+            return Err(match l.stream {
+                Stream::Cold => Blocked::Cold,
+                _ => Blocked::NoParity,
+            });
+        };
+        let unit = (ppa - self.lines.first_sector(line)) / size;
+        let (page, lun, offset) = (unit / self.g.luns, self.lines.lun(unit), ppa % size);
+        let stride = strides.of(lun);
+        if l.broken.contains(&(page, stride)) {
+            return Err(Blocked::WriteError);
+        }
+        if l.state == LineState::Open && self.writers.iter().any(|w| w.is_open_stripe(line, page)) {
+            return Err(Blocked::NoParity);
+        }
+        let busy = |lun: u32| avoid_busy && self.locks.is_busy(lun);
+        let mut data = [(0, 0, Kind::Data); MEMBERS];
+        let mut n = 0;
+        let (mut p, mut q) = (None, None);
+        let (mut late, mut several) = (None, false);
+        // When the busy neighbours are done, at the latest.
+        let mut due = self.now;
+        let mut lost_parity = 0;
+        for member in strides.members(stride).filter(|&m| m != lun) {
+            let at = page * self.g.luns + member;
+            if !self.lines.was_good(line, member) {
+                continue;
+            }
+            let kind = match self.lines.is_parity(line, member) {
+                true if self.lines.is_emeta(line, at) => continue,
+                true if self.is_q(line, member) => Kind::Q,
+                true => Kind::P,
+                false if self.is_summed(line, at) => Kind::Data,
+                false => continue,
+            };
+            if !self.is_written(line, at) {
+                // A unit that failed, or comes after one that did.
+                lost_parity += u32::from(kind != Kind::Data);
+                continue;
+            }
+            let entry = (self.lines.ppa(line, at) + offset, strides.row(member), kind);
+            if busy(member) {
+                due = due.max(self.locks.due(member));
+                match kind {
+                    Kind::Data => several |= late.replace(entry).is_some(),
+                    _ => lost_parity += 1 << 8,
+                }
+                continue;
+            }
+            match kind {
+                Kind::Data => {
+                    data[n] = entry;
+                    n += 1;
+                }
+                Kind::P => p = Some(entry),
+                Kind::Q => q = Some(entry),
+            }
+        }
+        // A stride without parity, or one whose LUNs are busy themselves.
+        let busy_parity = lost_parity >> 8 > 0;
+        let mut equation = match (p, q, late) {
+            _ if several => None,
+            (Some(_), _, None) => Some(Equation::P),
+            (None, Some(_), None) => Some(Equation::Q),
+            (Some(_), Some(_), Some((_, row, _))) => Some(Equation::Both(row)),
+            _ => None,
+        };
+        if equation.is_none() {
+            if !busy_parity && p.is_none() && q.is_none() {
+                return Err(match lost_parity & 0xFF {
+                    0 => Blocked::NoParity,
+                    _ => Blocked::WriteError,
+                });
+            }
+            // Whichever is done first.
+            if due >= self.locks.due(lun) {
+                return Err(Blocked::Busy);
+            }
+            let rest = self.plan_rebuild(lpn, sectors, ppa, expected, false);
+            return rest.map_err(|_| Blocked::Busy);
+        }
+        if equation == Some(Equation::Q) || matches!(equation, Some(Equation::Both(_))) {
+            data[n] = q.expect("Q is there");
+            n += 1;
+        }
+        if !matches!(equation, Some(Equation::Q)) {
+            data[n] = p.expect("P is there");
+            n += 1;
+        }
+        if n == 1 && !self.config.rebuild_from_one {
+            return Err(Blocked::OneNeighbour);
+        }
+        if n as u32 * sectors > VECTOR && !self.config.rebuild_split {
+            return Err(Blocked::Wide);
+        }
+        let equation = equation.take().expect("chosen above");
+        let (n, row) = (n as u32, strides.row(lun));
+        let ok = true;
+        Ok(Rebuild { lpn, sectors, expected, ppa, equation, row, members: data, n, left: n, ok })
+    }
+
+    /// What the rest of the stride says the sectors hold.
+    fn rebuilt_digest(&self, r: &Rebuild) -> u64 {
+        let mut digest = Digest::new();
+        for i in 0..r.sectors {
+            let (mut lpn, mut stamp) = ([0, 0], [0, 0]);
+            for &(ppa, row, kind) in &r.members[..r.n as usize] {
+                let at = self.map.lpn_at(ppa + i);
+                let there = self.map.stamp_at(ppa + i);
+                if kind == Kind::Data && at == EMPTY {
+                    continue;
+                }
+                if kind != Kind::Q {
+                    lpn[0] ^= at;
+                    stamp[0] ^= there;
+                }
+                if kind != Kind::P {
+                    let power = if kind == Kind::Q { 0 } else { row };
+                    lpn[1] ^= times_power(at, power);
+                    stamp[1] ^= times_power(there, power);
+                }
+            }
+            let solve = |[p, q]: [u32; 2]| r.equation.solve(r.row, p, q);
+            digest.add(solve(lpn), solve(stamp));
+        }
+        digest.get()
+    }
+
+    #[inline]
+    fn pin(&mut self, ppa: u32) {
+        let line = self.map.line_of(ppa);
+        self.lines.lines[line as usize].pins += 1;
+        self.pins += 1;
+        if self.config.stride > 0 {
+            self.locks.read_begins(self.g.lun_of(Ppa(ppa)));
+        }
+    }
+    /// A read error in a closed line: it is collected before others.
+    fn suspect(&mut self, ppa: u32) {
+        let line = self.map.line_of(ppa);
+        let l = &mut self.lines.lines[line as usize];
+        if l.state == LineState::Closed && !l.write_error {
+            l.write_error = true;
+            self.lines.write_errors += 1;
+            self.rate_update();
+        }
+    }
+
+    /// Checks every sector mapped to flash in lines with parity: read directly and rebuilt, it must
+    /// be the same. Returns how many could be rebuilt.
+    pub fn check_parity(&self) -> Result<u64, String> {
+        let mut rebuilt = 0;
+        for lpn in 0..self.sectors as u32 {
+            let crate::map::Where::Flash(Ppa(ppa)) = self.map.get(lpn) else { continue };
+            let mut digest = Digest::new();
+            digest.add(lpn, self.map.stamp_at(ppa));
+            let Ok(plan) = self.plan_rebuild(lpn, 1, ppa, digest.get(), false) else { continue };
+            if self.rebuilt_digest(&plan) != plan.expected {
+                let line = self.map.line_of(ppa);
+                let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;
+                let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
+                let members: Vec<_> = plan.members[..plan.n as usize]
+                    .iter()
+                    .map(|&(m, row, _)| (self.g.lun_of(Ppa(m)), row, self.map.lpn_at(m)))
+                    .collect();
+                let l = &self.lines.lines[line as usize];
+                return Err(format!(
+                    "sector {lpn} at {ppa} (line {line}, page {page}, LUN {lun}) is not what its \
+                     stride says: {:?} from {members:?} of {l:?}",
+                    plan.equation
+                ));
+            }
+            rebuilt += 1;
+            // With two parities each alone must do as well.
+            debug_assert_eq!(plan.ppa, ppa);
+        }
+        Ok(rebuilt)
+    }
+}
