@@ -13,6 +13,7 @@ use crate::rng::splitmix64;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hint::select_unpredictable;
 
 /// What an event is about. Each component owns some kinds and ignores the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,8 +107,8 @@ const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
 const _: () = assert!(WORDS == 64, "the summary is one word");
 /// The sorted list: longer than the first it is cut down to the second, and it is filled up to that.
-const NEAR_MOST: usize = 80;
-const NEAR: usize = 32;
+const NEAR_MOST: usize = 64;
+const NEAR: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
@@ -218,7 +219,14 @@ impl EventQueue {
         if entry.bucket() >= self.limit {
             return self.defer(entry);
         }
-        let at = self.near.partition_point(|&e| e > entry);
+        // How many are later. Each answer is as good as random, so no branch depends on one.
+        let (mut at, mut n) = (0, self.near.len());
+        while n > 0 {
+            let half = n.div_ceil(2);
+            let later = self.near[at + half - 1] > entry;
+            at = select_unpredictable(later, at + half, at);
+            n -= half;
+        }
         self.near.insert(at, entry);
         if self.near.len() > NEAR_MOST {
             self.spill();
@@ -291,8 +299,9 @@ impl EventQueue {
             if self.near.is_empty() {
                 self.rebase(bucket);
             }
-            let slot = bucket as usize % BUCKETS;
+            let (slot, from) = (bucket as usize % BUCKETS, self.near.len());
             self.near.append(&mut self.buckets[slot]);
+            self.near[from..].sort_unstable();
             self.limit = bucket + 1;
             let word = &mut self.occupied[slot / 64];
             *word &= !(1 << (slot % 64));
@@ -300,7 +309,7 @@ impl EventQueue {
                 self.summary &= !(1 << (slot / 64));
             }
         }
-        self.near.sort_unstable_by(|a, b| b.cmp(a));
+        self.near.reverse();
         !self.near.is_empty()
     }
 
