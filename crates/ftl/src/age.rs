@@ -229,6 +229,7 @@ impl Ftl {
     fn age_write(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
         let mut seen = 0;
         for &lpn in lpns {
+            stamps.prefetch(Lpn(lpn));
             seen ^= self.map.code(lpn);
         }
         black_box(seen);
