@@ -1,5 +1,6 @@
 //! What the machine costs. One section a table; `make bench` runs all of them.
 
+mod generator;
 mod machine;
 mod queue;
 
@@ -8,8 +9,12 @@ static ALLOCATOR: wordline_huge::HugePages = wordline_huge::HugePages;
 
 fn main() {
     let only = std::env::args().nth(1);
-    let sections: [(&str, fn()); 3] =
-        [("queue", queue::run), ("speed", machine::speed), ("scale", machine::scale)];
+    let sections: [(&str, fn()); 4] = [
+        ("queue", queue::run),
+        ("generator", generator::run),
+        ("speed", machine::speed),
+        ("scale", machine::scale),
+    ];
     match only.as_deref() {
         None => sections.iter().for_each(|(_, run)| run()),
         Some("counted") => machine::counted(),
@@ -19,7 +24,7 @@ fn main() {
         Some(name) => match sections.iter().find(|(n, _)| *n == name) {
             Some((_, run)) => run(),
             None => {
-                eprintln!("no section '{name}': queue, speed, scale or counted");
+                eprintln!("no section '{name}': queue, generator, speed, scale or counted");
                 std::process::exit(2);
             }
         },

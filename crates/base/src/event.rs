@@ -4,14 +4,16 @@
 //! (32 bits), so comparing two entries compares time first and order of insertion second. The
 //! sequence is renumbered when it would wrap, which keeps ties in order for ever.
 //!
-//! Storage is a ring of buckets of 256 ns. Entries beyond the ring's horizon wait in a heap and
-//! move into the ring when it reaches them. A bucket is sorted only when it is entered; pushes
-//! into the entered bucket insert in order. An occupancy bitmap finds the next bucket.
+//! The earliest entries are a sorted list, which is all there is as long as few are pending: the
+//! next is at its end, and a new one is put in its place. Of a list that grows too long the later
+//! half moves to a ring of buckets of 256 ns; entries beyond the ring's horizon wait in a heap.
+//! When the list is used up, the next buckets become the list. A bitmap finds those occupied.
 
 use crate::rng::splitmix64;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hint::select_unpredictable;
 
 /// What an event is about. Each component owns some kinds and ignores the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +106,9 @@ const BUCKET_SHIFT: u32 = 8;
 const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
 const _: () = assert!(WORDS == 64, "the summary is one word");
+/// The sorted list: longer than the first it is cut down to the second, and it is filled up to that.
+const NEAR_MOST: usize = 64;
+const NEAR: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
@@ -125,14 +130,16 @@ impl Entry {
 
 /// Pending events in order of time, then of insertion.
 pub struct EventQueue {
+    /// Everything before bucket `limit`, descending, so that the earliest entry is last.
+    near: Vec<Entry>,
+    limit: u64,
+    /// Entries from `limit` on, up to `base + BUCKETS`.
     buckets: Vec<Vec<Entry>>,
+    base: u64,
     occupied: [u64; WORDS],
     /// Which words of `occupied` hold something.
     summary: u64,
-    /// The bucket being drained, descending, so that the earliest entry is last.
-    current: Vec<Entry>,
-    current_bucket: u64,
-    /// Entries at or beyond `current_bucket + BUCKETS`.
+    /// Entries at or beyond `base + BUCKETS`.
     far: BinaryHeap<Reverse<Entry>>,
     seq: u64,
     len: usize,
@@ -150,11 +157,12 @@ impl Default for EventQueue {
 impl EventQueue {
     pub fn new() -> EventQueue {
         EventQueue {
+            near: Vec::with_capacity(2 * NEAR_MOST),
+            limit: u64::MAX,
             buckets: vec![Vec::new(); BUCKETS],
+            base: 0,
             occupied: [0; WORDS],
             summary: 0,
-            current: Vec::with_capacity(64),
-            current_bucket: 0,
             far: BinaryHeap::new(),
             seq: 0,
             len: 0,
@@ -186,6 +194,7 @@ impl EventQueue {
         self.now
     }
 
+    #[inline]
     pub fn push(&mut self, at: Time, event: Event) {
         assert!(at >= self.now, "event {event:?} at {} is before now, {}", at.0, self.now.0);
         assert!(at < Time::NEVER, "event {event:?} is beyond the end of time");
@@ -205,12 +214,29 @@ impl EventQueue {
         self.place(Entry::new(at, seq, event));
     }
 
+    #[inline]
     fn place(&mut self, entry: Entry) {
+        if entry.bucket() >= self.limit {
+            return self.defer(entry);
+        }
+        // How many are later. Each answer is as good as random, so no branch depends on one.
+        let (mut at, mut n) = (0, self.near.len());
+        while n > 0 {
+            let half = n.div_ceil(2);
+            let later = self.near[at + half - 1] > entry;
+            at = select_unpredictable(later, at + half, at);
+            n -= half;
+        }
+        self.near.insert(at, entry);
+        if self.near.len() > NEAR_MOST {
+            self.spill();
+        }
+    }
+
+    /// Puts an entry from `limit` on into the ring or beyond.
+    fn defer(&mut self, entry: Entry) {
         let bucket = entry.bucket();
-        if bucket <= self.current_bucket {
-            let at = self.current.partition_point(|&e| e > entry);
-            self.current.insert(at, entry);
-        } else if bucket - self.current_bucket < BUCKETS as u64 {
+        if bucket - self.base < BUCKETS as u64 {
             let slot = bucket as usize % BUCKETS;
             self.buckets[slot].push(entry);
             self.occupied[slot / 64] |= 1 << (slot % 64);
@@ -220,69 +246,89 @@ impl EventQueue {
         }
     }
 
-    /// The time of the earliest event.
-    pub fn next_time(&mut self) -> Option<Time> {
-        if self.current.is_empty() && !self.advance() {
-            return None;
+    /// Cuts the list down, by whole buckets. The first one stays in any case.
+    #[cold]
+    fn spill(&mut self) {
+        let first = self.near[self.near.len() - 1].bucket();
+        if self.limit == u64::MAX {
+            self.base = first;
         }
-        self.current.last().map(|e| e.time())
+        let limit = self.near[self.near.len() - NEAR].bucket().max(first + 1).max(self.base);
+        self.limit = limit;
+        let later = self.near.partition_point(|e| e.bucket() >= limit);
+        let mut near = std::mem::take(&mut self.near);
+        near.drain(..later).for_each(|entry| self.defer(entry));
+        self.near = near;
     }
 
-    pub fn pop(&mut self) -> Option<(Time, Event)> {
-        if self.current.is_empty() && !self.advance() {
+    /// The time of the earliest event.
+    pub fn next_time(&mut self) -> Option<Time> {
+        if self.near.is_empty() && !self.advance() {
             return None;
         }
-        let entry = self.current.pop()?;
+        self.near.last().map(|e| e.time())
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Time, Event)> {
+        if self.near.is_empty() && !self.advance() {
+            return None;
+        }
+        let entry = self.near.pop()?;
         self.len -= 1;
         self.popped += 1;
         self.now = entry.time();
         Some((self.now, entry.event()))
     }
 
-    /// Moves the earliest occupied bucket into `current`. False when nothing is pending.
+    /// Fills the list from the next occupied buckets. False when nothing is pending.
+    #[cold]
     fn advance(&mut self) -> bool {
-        let near = self.next_occupied();
-        let far = self.far.peek().map(|Reverse(e)| e.bucket());
-        let target = match (near, far) {
-            (None, None) => return false,
-            (Some(n), None) => n,
-            (None, Some(f)) => f,
-            (Some(n), Some(f)) => n.min(f),
-        };
-        self.current_bucket = target;
-        let slot = target as usize % BUCKETS;
-        std::mem::swap(&mut self.current, &mut self.buckets[slot]);
-        let word = &mut self.occupied[slot / 64];
-        *word &= !(1 << (slot % 64));
-        if *word == 0 {
-            self.summary &= !(1 << (slot / 64));
-        }
-        let horizon = target + BUCKETS as u64;
-        while let Some(Reverse(entry)) = self.far.peek().copied() {
-            if entry.bucket() >= horizon {
-                break;
+        while self.near.len() < NEAR && self.limit < u64::MAX {
+            let Some(bucket) = self.next_occupied() else {
+                match self.far.peek() {
+                    None => self.limit = u64::MAX,
+                    Some(_) if !self.near.is_empty() => break,
+                    Some(Reverse(entry)) => {
+                        self.limit = entry.bucket();
+                        self.rebase(self.limit);
+                    }
+                }
+                continue;
+            };
+            if self.near.is_empty() {
+                self.rebase(bucket);
             }
-            self.far.pop();
-            if entry.bucket() == target {
-                self.current.push(entry);
-            } else {
-                self.place(entry);
+            let (slot, from) = (bucket as usize % BUCKETS, self.near.len());
+            self.near.append(&mut self.buckets[slot]);
+            self.near[from..].sort_unstable();
+            self.limit = bucket + 1;
+            let word = &mut self.occupied[slot / 64];
+            *word &= !(1 << (slot % 64));
+            if *word == 0 {
+                self.summary &= !(1 << (slot / 64));
             }
         }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by(|a, b| b.cmp(a));
-        }
-        true
+        self.near.reverse();
+        !self.near.is_empty()
     }
 
-    /// The first occupied bucket after the current one, as an absolute bucket number.
+    /// Moves the ring's horizon on: nothing is pending before `base` but what is in the list.
+    fn rebase(&mut self, base: u64) {
+        self.base = base;
+        while let Some(&Reverse(entry)) = self.far.peek()
+            && entry.bucket() - base < BUCKETS as u64
+        {
+            self.far.pop();
+            self.defer(entry);
+        }
+    }
+
+    /// The first occupied bucket, as an absolute number. None is before `limit`.
     fn next_occupied(&self) -> Option<u64> {
-        let start = (self.current_bucket as usize + 1) % BUCKETS;
+        let start = self.limit as usize % BUCKETS;
         let (word, bit) = (start / 64, start % 64);
-        let found = |slot: usize| {
-            let distance = (slot + BUCKETS - start) % BUCKETS;
-            self.current_bucket + 1 + distance as u64
-        };
+        let found = |slot: usize| self.limit + ((slot + BUCKETS - start) % BUCKETS) as u64;
         let head = self.occupied[word] & (!0 << bit);
         if head != 0 {
             return Some(found(word * 64 + head.trailing_zeros() as usize));
@@ -297,14 +343,16 @@ impl EventQueue {
     }
 
     /// Gives the pending entries the sequence numbers 0, 1, 2, … in their order.
+    #[cold]
     fn renumber(&mut self) {
-        let mut all: Vec<Entry> = std::mem::take(&mut self.current);
+        let mut all: Vec<Entry> = std::mem::take(&mut self.near);
         for bucket in &mut self.buckets {
             all.append(bucket);
         }
         all.extend(std::mem::take(&mut self.far).into_iter().map(|Reverse(e)| e));
         self.occupied = [0; WORDS];
         self.summary = 0;
+        self.limit = u64::MAX;
         all.sort_unstable();
         self.seq = all.len() as u64;
         for (seq, entry) in all.into_iter().enumerate() {

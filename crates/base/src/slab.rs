@@ -1,8 +1,9 @@
-//! Storage with stable `u32` keys and reuse of freed ones, lowest-recently-freed last.
+//! Numbered records with reuse: stable `u32` keys, the last freed given out first. A freed record
+//! stays as it is until its key is given out again.
 
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
-    items: Vec<Option<T>>,
+    items: Vec<T>,
     free: Vec<u32>,
 }
 
@@ -12,29 +13,28 @@ impl<T> Default for Slab<T> {
     }
 }
 
-impl<T> Slab<T> {
+impl<T: Copy> Slab<T> {
     pub fn with_capacity(n: usize) -> Slab<T> {
         Slab { items: Vec::with_capacity(n), free: Vec::with_capacity(n) }
     }
+    #[inline]
     pub fn insert(&mut self, item: T) -> u32 {
         match self.free.pop() {
             Some(key) => {
-                self.items[key as usize] = Some(item);
+                self.items[key as usize] = item;
                 key
             }
             None => {
-                self.items.push(Some(item));
+                self.items.push(item);
                 (self.items.len() - 1) as u32
             }
         }
     }
+    #[inline]
     pub fn remove(&mut self, key: u32) -> T {
-        let item = self.items[key as usize].take().expect("slab key is in use");
+        debug_assert!(!self.free.contains(&key), "{key} was freed twice");
         self.free.push(key);
-        item
-    }
-    pub fn get(&self, key: u32) -> Option<&T> {
-        self.items.get(key as usize).and_then(Option::as_ref)
+        self.items[key as usize]
     }
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
@@ -42,20 +42,18 @@ impl<T> Slab<T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The items in use, by key.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.items.iter().enumerate().filter_map(|(k, i)| i.as_ref().map(|i| (k as u32, i)))
-    }
 }
 
 impl<T> std::ops::Index<u32> for Slab<T> {
     type Output = T;
+    #[inline]
     fn index(&self, key: u32) -> &T {
-        self.items[key as usize].as_ref().expect("slab key is in use")
+        &self.items[key as usize]
     }
 }
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
+    #[inline]
     fn index_mut(&mut self, key: u32) -> &mut T {
-        self.items[key as usize].as_mut().expect("slab key is in use")
+        &mut self.items[key as usize]
     }
 }

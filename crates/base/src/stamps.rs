@@ -5,6 +5,7 @@
 //! check is exact for the mapping, the buffers and garbage collection, which all carry stamps.
 
 use crate::id::Lpn;
+use crate::runs::Runs;
 
 /// A sector that was trimmed: the count of writes before, and this bit.
 const TRIMMED: u32 = 1 << 31;
@@ -14,8 +15,7 @@ pub const BLANK: u32 = 0;
 
 #[derive(Clone, Debug)]
 pub struct Stamps {
-    /// Zeroed memory, which the system makes real where it is written.
-    newest: Option<Vec<u32>>,
+    newest: Option<Runs>,
     checked: u64,
     /// Look-ups that returned something else than the newest stamp: (sector, got, expected).
     wrong: Vec<(u32, u32, u32)>,
@@ -30,7 +30,7 @@ impl Default for Stamps {
 
 impl Stamps {
     pub fn new(sectors: u64) -> Stamps {
-        Stamps { newest: Some(vec![BLANK; sectors as usize]), ..Stamps::off() }
+        Stamps { newest: Some(Runs::equal(sectors as usize)), ..Stamps::off() }
     }
     /// No check, no memory: every stamp is blank.
     pub fn off() -> Stamps {
@@ -44,18 +44,31 @@ impl Stamps {
     pub fn bump(&mut self, lpn: Lpn) -> u32 {
         match &mut self.newest {
             Some(newest) => {
-                let slot = &mut newest[lpn.0 as usize];
+                let slot = newest.at_mut(lpn.0 as usize);
                 *slot = (*slot & !TRIMMED) + 1;
                 *slot
             }
             None => BLANK,
         }
     }
+    /// The first write of sectors in a row, of a drive on which nothing was written: their stamp.
+    pub fn begin(&mut self, lpn: Lpn, sectors: u32) -> u32 {
+        match &mut self.newest {
+            Some(newest) => {
+                newest.set_run(lpn.0 as usize, sectors as usize, BLANK + 1);
+                BLANK + 1
+            }
+            None => BLANK,
+        }
+    }
+    /// Nothing was written or trimmed.
+    pub fn is_blank(&self) -> bool {
+        self.newest.as_ref().is_none_or(Runs::is_blank)
+    }
     /// The sector is trimmed: it reads as blank from now on.
     pub fn trim(&mut self, lpn: Lpn) {
         if let Some(newest) = &mut self.newest {
-            let slot = &mut newest[lpn.0 as usize];
-            *slot |= TRIMMED;
+            *newest.at_mut(lpn.0 as usize) |= TRIMMED;
         }
     }
     /// What a read of the sector must return now.
@@ -63,7 +76,7 @@ impl Stamps {
     pub fn newest(&self, lpn: Lpn) -> u32 {
         match &self.newest {
             Some(newest) => {
-                let stamp = newest[lpn.0 as usize];
+                let stamp = newest.get(lpn.0 as usize);
                 if stamp & TRIMMED != 0 { BLANK } else { stamp }
             }
             None => BLANK,
@@ -73,7 +86,7 @@ impl Stamps {
     #[inline]
     pub fn prefetch(&self, lpn: Lpn) {
         if let Some(newest) = &self.newest {
-            crate::prefetch(newest, lpn.0 as usize);
+            newest.prefetch(lpn.0 as usize);
         }
     }
     /// Counts a look-up and compares what it returned.
@@ -104,7 +117,7 @@ impl Stamps {
         (self.wrong_count, &self.wrong)
     }
     pub fn memory(&self) -> u64 {
-        self.newest.as_ref().map_or(0, |n| size_of_val(n.as_slice()) as u64)
+        self.newest.as_ref().map_or(0, |n| 4 * n.len() as u64)
     }
 }
 

@@ -240,8 +240,24 @@ impl Cache {
         let set = lpn / self.line_sectors % self.sets;
         let (g, i) = self.at(LineId(set << WAY_BITS));
         if let Some(group) = &self.groups[g] {
+            let last = i + self.ways as usize - 1;
             prefetch(&group.tags, i);
+            prefetch(&group.tags, last);
             prefetch(&group.used, i);
+            prefetch(&group.used, last);
+        }
+    }
+    /// The sector was not found and will need a line soon: most likely that used longest ago.
+    #[inline]
+    pub fn prefetch_room(&self, lpn: u32) {
+        let set = lpn / self.line_sectors % self.sets;
+        let (g, i) = self.at(LineId(set << WAY_BITS));
+        if let Some(group) = &self.groups[g] {
+            let line = i + first_least(&group.used[i..i + self.ways as usize]);
+            prefetch(&group.lines, line);
+            // The end of a line is where the next begins.
+            prefetch(&group.lines, line + 1);
+            prefetch(&group.stamps, line * self.line_sectors as usize);
         }
     }
     pub fn lines(&self) -> u64 {

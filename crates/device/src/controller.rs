@@ -36,7 +36,7 @@ use wordline_base::{
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece};
-use wordline_nand::{Class, Geometry, Nand, Record};
+use wordline_nand::{Class, Geometry, Nand};
 use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
 
 /// Index of a `Firmware` event that is about background work instead of a command.
@@ -79,6 +79,7 @@ pub(crate) enum Stage {
     Posting,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Command {
     pub sqe: Sqe,
     pub sq: u16,
@@ -121,8 +122,6 @@ pub struct Controller {
     write_cap: Cap,
     pub(crate) program_rate: Rate,
     pub(crate) commands: Slab<Command>,
-    /// What the flash did for vector commands, by command.
-    pub(crate) records: Vec<Option<Record>>,
     pub(crate) flights: Slab<Flight>,
     pub(crate) background: Background,
     pub(crate) write_backs: Slab<WriteBack>,
@@ -201,7 +200,6 @@ impl Controller {
             write_cap: Cap::new(limits.write_rate, limits.write_iops),
             program_rate: Rate::new(limits.program_rate),
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
-            records: Vec::new(),
             flights: Slab::with_capacity(256),
             write_backs: Slab::default(),
             cache,
@@ -305,7 +303,7 @@ impl Controller {
             Kind::DeviceTimer if index == HELD_BACK => self.release_held_back(ctx),
             Kind::DeviceTimer => return self.aggregation_over(ctx, index as u16),
             Kind::NandArray | Kind::NandBus => match self.nand.on_event(ctx, index) {
-                Some(record) => self.flash_done(ctx, &record),
+                Some(key) => self.flash_done(ctx, key),
                 None => return,
             },
             Kind::FtlTimer => {
@@ -543,12 +541,8 @@ impl Controller {
         let interrupt = self.signal(ctx, cq);
         self.counts.commands_out[slot(sqe.opcode)] += 1;
         self.counts.failed += u64::from(status != Status::Success);
-        let record = match sqe.opcode.is_vector() {
-            true => self.records.get_mut(cmd as usize).and_then(Option::take),
-            false => None,
-        };
         let cqe = Cqe { sq, cid: sqe.cid, sq_head, status, phase };
-        self.out.push_back(Posted { cq, cqe, io: sqe.io, record, interrupt });
+        self.out.push_back(Posted { cq, cqe, io: sqe.io, interrupt });
         self.fetch(ctx);
     }
 

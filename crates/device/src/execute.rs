@@ -17,7 +17,7 @@ use crate::cache::{Cache, LineId, Wait, Woken, bits};
 use crate::controller::{Controller, NONE, Stage, partial_sectors};
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
 use wordline_ftl::{Piece, Place, Source};
-use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
+use wordline_nand::{Class, Op, OpKind, Outcome, Ppa};
 use wordline_nvme::{Opcode, Status};
 
 /// Owners of flash operations: the kind in the two highest bits, and a number.
@@ -141,29 +141,28 @@ impl Controller {
     }
 
     /// A flash operation ended.
-    pub(crate) fn flash_done(&mut self, ctx: &mut Ctx, record: &Record) {
-        let number = record.op.owner & !OWNER_KIND;
-        match record.op.owner & OWNER_KIND {
-            OWNER_READ => self.piece_read(ctx, number, record),
-            OWNER_VECTOR => self.vector_done(ctx, number, record),
+    pub(crate) fn flash_done(&mut self, ctx: &mut Ctx, key: u32) {
+        let record = self.nand.record(key);
+        let (owner, outcome) = (record.op.owner, record.outcome);
+        let number = owner & !OWNER_KIND;
+        match owner & OWNER_KIND {
+            OWNER_READ => self.piece_read(ctx, number, key),
+            OWNER_VECTOR => self.vector_done(ctx, number, key),
             _ => {
                 let ftl = self.ftl.as_mut().expect("the FTL asked for it");
-                ftl.on_done(ctx, number, record.outcome);
+                ftl.on_done(ctx, number, outcome);
             }
         }
     }
 
-    fn vector_done(&mut self, ctx: &mut Ctx, cmd: u32, record: &Record) {
+    fn vector_done(&mut self, ctx: &mut Ctx, cmd: u32, key: u32) {
+        let record = self.nand.record(key);
         let command = &mut self.commands[cmd];
         let read = command.sqe.opcode == Opcode::VectorRead;
         if record.outcome == Outcome::Failed {
             command.status = if read { Status::UnrecoveredRead } else { Status::WriteFault };
         }
         record.mark(&mut ctx.lives, command.sqe.io);
-        if self.records.len() <= cmd as usize {
-            self.records.resize(cmd as usize + 1, None);
-        }
-        self.records[cmd as usize] = Some(*record);
         if read {
             self.respond(ctx, cmd);
         } else {
@@ -183,6 +182,7 @@ impl Controller {
         let ahead = self.read_ahead.as_mut().and_then(|r| r.on_read(lpn, sectors));
         let cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
         if cost > Span::ZERO && !cache.holds_or_fills(lpn, sectors) {
+            cache.prefetch_room(lpn);
             let grant = self.firmware.reserve(ctx.now, cost);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
             let io = command.sqe.io;
@@ -380,25 +380,27 @@ impl Controller {
     }
 
     /// A flash read of a piece ended.
-    fn piece_read(&mut self, ctx: &mut Ctx, key: u32, record: &Record) {
-        let Flight { cmd, lpn, sectors, expected, fill, rebuild } = self.flights.remove(key);
-        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+    fn piece_read(&mut self, ctx: &mut Ctx, flight: u32, key: u32) {
+        let Flight { cmd, lpn, sectors, expected, fill, rebuild } = self.flights.remove(flight);
+        let record = self.nand.record(key);
+        let (ppa, io) = (record.op.ppa, record.op.io);
         let mut ok = record.outcome == Outcome::Ok;
+        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+        let mut over = true;
         if let Some(rebuild) = rebuild {
-            let last = ftl.member_done(ctx, rebuild, ok);
-            ftl.read_done(ctx, record.op.ppa);
-            let Some(rebuilt) = last else {
-                if cmd != NONE {
-                    self.part_done(ctx, cmd, Some(record));
-                }
-                return;
-            };
-            return self.piece_there(ctx, cmd, lpn, sectors, fill, rebuilt, record);
-        }
-        if !ok {
+            match ftl.member_done(ctx, rebuild, ok) {
+                Some(rebuilt) => ok = rebuilt,
+                None => over = false,
+            }
+        } else if ok {
+            if ctx.stamps.is_on() {
+                let got = ftl.digest(ppa, Lpn(lpn), sectors);
+                ctx.stamps.check_digest(Lpn(lpn), got, expected);
+            }
+        } else {
             let mut pieces = std::mem::take(&mut self.pieces);
             pieces.clear();
-            let repaired = ftl.repair(ctx, Lpn(lpn), sectors, record.op.ppa, expected, &mut pieces);
+            over = !ftl.repair(ctx, Lpn(lpn), sectors, ppa, expected, &mut pieces);
             for piece in &pieces {
                 let Place::Member { rebuild, ppa, .. } = piece.place else { continue };
                 let rebuild = Some(rebuild);
@@ -407,63 +409,35 @@ impl Controller {
                 if cmd != NONE {
                     self.commands[cmd].pending += 1;
                 }
-                let (kind, class, io) = (OpKind::Read, piece.place.class(), record.op.io);
+                let (kind, class) = (OpKind::Read, piece.place.class());
                 self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner, io });
             }
             self.pieces = pieces;
-            if repaired {
-                let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-                ftl.read_done(ctx, record.op.ppa);
-                if cmd != NONE {
-                    self.part_done(ctx, cmd, Some(record));
-                }
-                return;
-            }
-            ok = false;
         }
-        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        if ok && ctx.stamps.is_on() {
-            let got = ftl.digest(record.op.ppa, Lpn(lpn), sectors);
-            ctx.stamps.check_digest(Lpn(lpn), got, expected);
-        }
-        ftl.read_done(ctx, record.op.ppa);
-        self.piece_there(ctx, cmd, lpn, sectors, fill, ok, record);
-    }
-
-    /// The sectors of a piece are in the device, or lost.
-    #[allow(clippy::too_many_arguments)]
-    fn piece_there(
-        &mut self,
-        ctx: &mut Ctx,
-        cmd: u32,
-        lpn: u32,
-        sectors: u32,
-        fill: bool,
-        ok: bool,
-        record: &Record,
-    ) {
-        if fill {
+        self.ftl.as_mut().expect("logical addresses need an FTL").read_done(ctx, ppa);
+        // The sectors are there, or lost; otherwise others of their reads are under way.
+        if over && fill {
             self.filled(lpn, sectors, ok, 1);
         }
         if cmd == NONE {
             return;
         }
-        if !ok {
+        if over && !ok {
             self.commands[cmd].status = Status::UnrecoveredRead;
         }
-        self.part_done(ctx, cmd, Some(record));
+        self.part_done(ctx, cmd, Some(key));
     }
 
     /// One part of a command is over. After the last the command goes on, and its life is charged
-    /// with the part that was last.
-    fn part_done(&mut self, ctx: &mut Ctx, cmd: u32, record: Option<&Record>) {
+    /// with the part that was last: the flash operation `key`, if it was one.
+    fn part_done(&mut self, ctx: &mut Ctx, cmd: u32, key: Option<u32>) {
         let command = &mut self.commands[cmd];
         command.pending -= 1;
         if command.pending > 0 {
             return;
         }
-        if let Some(record) = record {
-            record.mark(&mut ctx.lives, command.sqe.io);
+        if let Some(key) = key {
+            self.nand.record(key).mark(&mut ctx.lives, command.sqe.io);
         }
         match command.stage {
             Stage::Flash => self.read_ready(ctx, cmd),

@@ -5,7 +5,6 @@
 //! completions out at once, so the completion queue is never full and has no head doorbell here.
 
 use wordline_base::{IoId, Time};
-use wordline_nand::Record;
 use wordline_nvme::{Cqe, Opcode, Sqe};
 
 /// The submission queue has no free slot as far as the host knows.
@@ -26,9 +25,6 @@ pub struct Posted {
     pub cq: u16,
     pub cqe: Cqe,
     pub io: IoId,
-    /// What the flash did for a vector command, so that a host FTL can charge it to the I/Os it
-    /// served.
-    pub record: Option<Record>,
     /// An interrupt message follows the entry now.
     pub interrupt: bool,
 }

@@ -64,19 +64,51 @@ impl Ftl {
     /// Writes every sector once, in order.
     pub fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String> {
         self.age_begin(stamps)?;
+        let blank = self.map.is_blank() && stamps.is_blank();
         let mut lpns = [0u32; BATCH];
         let mut at = 0;
         while at < self.sectors {
-            let n = (self.sectors - at).min(BATCH as u64) as usize;
-            for (i, lpn) in lpns[..n].iter_mut().enumerate() {
-                *lpn = at as u32 + i as u32;
+            let run = if blank { self.fill_run(stamps, at)? } else { 0 };
+            at += run;
+            if run > 0 {
+                continue;
             }
-            self.age_batch(stamps, &lpns[..n])?;
-            at += n as u64;
+            let batch = at / BATCH as u64 * BATCH as u64;
+            let end = self.sectors.min(batch + BATCH as u64);
+            let n = (end - at) as usize;
+            for (lpn, at) in lpns[..n].iter_mut().zip(at as u32..) {
+                *lpn = at;
+            }
+            self.age_write(stamps, &lpns[..n])?;
+            self.age_pace((end - batch) as u32)?;
+            at = end;
         }
         self.age_end();
         self.fill_stripes();
         Ok(())
+    }
+    /// Writes sectors that were never written, as many as follow each other on the line; none if
+    /// space has to be made meanwhile.
+    fn fill_run(&mut self, stamps: &mut Stamps, at: u64) -> Result<u64, String> {
+        let (ppa, room) = self.age_room(0)?;
+        if self.rate.user_max == 0 || self.should_collect() {
+            return Ok(0);
+        }
+        let n = (self.sectors - at).min(u64::from(room));
+        let stamp = stamps.begin(Lpn(at as u32), n as u32);
+        self.map.put_run(at as u32, ppa, n as u32, stamp);
+        self.age_append(0, n as u32);
+        self.counters.user_sectors += n;
+        // The batches that end here.
+        let (mut batch, end) = (at / BATCH as u64 * BATCH as u64, at + n);
+        while batch < end {
+            let next = self.sectors.min(batch + BATCH as u64);
+            if next <= end {
+                self.age_pace((next - batch) as u32)?;
+            }
+            batch = next;
+        }
+        Ok(n)
     }
     /// Writes these sectors, in order.
     pub fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
@@ -234,13 +266,19 @@ impl Ftl {
                 if parity { done } else { (end + luns - 1 - lun) / luns };
         }
     }
-    /// Writes the parity of a stripe.
+    /// Writes the parity of a stripe. What it holds is computed when it is read.
     fn age_parity(&mut self, line: u32, page: u32) {
         let size = self.g.sectors_per_unit;
         let mut from = 0;
+        let implied = &mut self.lines.lines[line as usize].implied;
+        if implied.start == implied.end {
+            *implied = page..page;
+        }
+        let keep = implied.end != page;
+        implied.end += u32::from(!keep);
         while let Some(unit) = self.lines.parity_unit(line, page, from) {
             let lun = self.lines.lun(unit);
-            if self.map.stamps.is_some() {
+            if keep {
                 self.compute_parity(line, page, lun, None);
             }
             self.counters.parity_sectors += u64::from(size);
@@ -250,9 +288,14 @@ impl Ftl {
     }
 
     fn age_batch(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
+        self.age_write(stamps, lpns)?;
+        self.age_pace(lpns.len() as u32)
+    }
+    fn age_write(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
         let mut seen = 0;
         for &lpn in lpns {
-            seen ^= self.map.l2p[lpn as usize];
+            stamps.prefetch(Lpn(lpn));
+            seen ^= self.map.code(lpn);
         }
         black_box(seen);
         let mut words = 0;
@@ -269,7 +312,7 @@ impl Ftl {
             self.map.set_valid(ppa, n as u32);
             for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
                 let ppa = ppa + i as u32;
-                let old = Where::decode(self.map.l2p[lpn as usize]);
+                let old = self.map.get(lpn);
                 self.map.set_flash(lpn, ppa);
                 let stamp = stamps.bump(Lpn(lpn));
                 self.map.put_oob(ppa, lpn, stamp);
@@ -282,7 +325,7 @@ impl Ftl {
         }
         self.counters.user_sectors += lpns.len() as u64;
         self.repartition();
-        self.age_pace(lpns.len() as u32)
+        Ok(())
     }
     /// A place to write: a sector and how many follow it in the same line without a gap.
     fn age_room(&mut self, side: usize) -> Result<(u32, u32), String> {
@@ -462,7 +505,7 @@ impl Ftl {
     fn age_place(&mut self, lpns: &[u32], from: &[u32]) -> Result<(), String> {
         let mut seen = 0;
         for &lpn in lpns {
-            seen ^= self.map.l2p[lpn as usize];
+            seen ^= self.map.code(lpn);
         }
         black_box(seen);
         let mut done = 0;
@@ -478,7 +521,7 @@ impl Ftl {
                 if side == 0 && self.lines.is_split() { n as u64 } else { 0 };
             self.map.set_valid(ppa, n as u32);
             for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
-                debug_assert_eq!(self.map.l2p[lpn as usize], from[done + i] + 1);
+                debug_assert_eq!(self.map.code(lpn), from[done + i] + 1);
                 let stamp = self.map.stamp_at(from[done + i]);
                 self.map.set_flash(lpn, ppa + i as u32);
                 self.map.put_oob(ppa + i as u32, lpn, stamp);

@@ -126,6 +126,8 @@ pub(crate) struct Line {
     pub opened: u32,
     /// Pages and strides whose parity does not hold, because a unit was lost after it was computed.
     pub broken: Vec<(u32, u32)>,
+    /// Pages whose parity ageing wrote: what it holds is not kept, but follows from the others.
+    pub implied: std::ops::Range<u32>,
 }
 
 /// The lines of one side.
@@ -273,6 +275,7 @@ impl Lines {
             barrier: [0; 2],
             opened: 0,
             broken: Vec::new(),
+            implied: 0..0,
         };
         let side = || Side {
             free: VecDeque::with_capacity(g.lines as usize),
@@ -676,6 +679,7 @@ impl Lines {
         l.emeta_out = 0;
         l.stripes = 0;
         l.opened = opened;
+        l.implied = 0..0;
         l.broken.clear();
         self.sides[stream.side()].cur = Some(line);
         for word in 0..self.words {

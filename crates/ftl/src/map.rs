@@ -7,12 +7,12 @@
 //! - `valid`: a bit a physical sector, and a count a line;
 //! - `stamps`: 4 bytes a physical sector, only while the integrity check is on.
 //!
-//! Values are stored plus one, so that zero is "nothing": a zeroed array takes no memory until it
-//! is written, and a drive of terabytes of which a test touches little costs little. Without the
-//! check that is 8.2 bytes a sector.
+//! Values are stored plus one, so that zero is "nothing". What was never written takes no memory, nor
+//! does most of what was written in order ([`Runs`]), so that a drive of terabytes is filled in no
+//! time. Without the check that is at most 8.2 bytes a sector.
 
 use crate::{Memory, Place};
-use wordline_base::prefetch;
+use wordline_base::Runs;
 use wordline_nand::{Geometry, Ppa};
 
 /// The logical sector of a physical one that holds no data (padding, metadata, erased).
@@ -66,9 +66,9 @@ impl Div {
 
 #[derive(Clone)]
 pub(crate) struct Map {
-    pub l2p: Vec<u32>,
-    pub oob: Vec<u32>,
-    pub stamps: Option<Vec<u32>>,
+    l2p: Runs,
+    oob: Runs,
+    pub stamps: Option<Runs>,
     valid: Vec<u64>,
     count: Vec<u32>,
     by_line: Div,
@@ -87,8 +87,8 @@ impl Map {
     pub fn new(g: &Geometry, sectors: u64, lines: u32) -> Map {
         let words = g.sectors_per_line.div_ceil(64) as usize;
         Map {
-            l2p: vec![0; sectors as usize],
-            oob: vec![0; g.sectors() as usize],
+            l2p: Runs::counting(sectors as usize),
+            oob: Runs::counting(g.sectors() as usize),
             stamps: None,
             valid: vec![0; words * g.lines as usize],
             count: vec![0; lines as usize],
@@ -104,33 +104,38 @@ impl Map {
     /// Makes room for a stamp a physical sector.
     pub fn keep_stamps(&mut self) {
         if self.stamps.is_none() {
-            self.stamps = Some(vec![0; self.oob.len()]);
+            self.stamps = Some(Runs::equal(self.oob.len()));
         }
     }
 
     #[inline]
     pub fn prefetch(&self, lpn: u32) {
-        prefetch(&self.l2p, lpn as usize);
+        self.l2p.prefetch(lpn as usize);
     }
     #[inline]
     pub fn prefetch_oob(&self, ppa: u32) {
-        prefetch(&self.oob, ppa as usize);
+        self.oob.prefetch(ppa as usize);
         if let Some(stamps) = &self.stamps {
-            prefetch(stamps, ppa as usize);
+            stamps.prefetch(ppa as usize);
         }
+    }
+    /// The entry as it is stored.
+    #[inline]
+    pub fn code(&self, lpn: u32) -> u32 {
+        self.l2p.get(lpn as usize)
     }
     #[inline]
     pub fn get(&self, lpn: u32) -> Where {
-        Where::decode(self.l2p[lpn as usize])
+        Where::decode(self.code(lpn))
     }
     #[inline]
     pub fn set_flash(&mut self, lpn: u32, ppa: u32) {
-        self.l2p[lpn as usize] = ppa + 1;
+        self.l2p.set(lpn as usize, ppa + 1);
     }
     /// Points the sector at a buffer slot; its copy in flash, if it was the newest, is stale now.
     #[inline]
     pub fn replace_by_buffer(&mut self, lpn: u32, slot: u32) -> Option<Ppa> {
-        let old = std::mem::replace(&mut self.l2p[lpn as usize], BUFFER + slot);
+        let old = std::mem::replace(self.l2p.at_mut(lpn as usize), BUFFER + slot);
         match Where::decode(old) {
             Where::Flash(ppa) => Some(ppa),
             _ => None,
@@ -138,7 +143,7 @@ impl Map {
     }
     #[inline]
     pub fn unmap(&mut self, lpn: u32) -> Where {
-        Where::decode(std::mem::take(&mut self.l2p[lpn as usize]))
+        Where::decode(std::mem::take(self.l2p.at_mut(lpn as usize)))
     }
 
     #[inline]
@@ -240,25 +245,38 @@ impl Map {
     #[inline]
     pub fn lpn_at(&self, ppa: u32) -> u32 {
         // An empty sector's zero wraps to EMPTY.
-        self.oob[ppa as usize].wrapping_sub(1)
+        self.oob.get(ppa as usize).wrapping_sub(1)
     }
     #[inline]
     pub fn stamp_at(&self, ppa: u32) -> u32 {
-        self.stamps.as_ref().map_or(0, |s| s[ppa as usize])
+        self.stamps.as_ref().map_or(0, |s| s.get(ppa as usize))
     }
     #[inline]
     pub fn put_oob(&mut self, ppa: u32, lpn: u32, stamp: u32) {
-        self.oob[ppa as usize] = lpn.wrapping_add(1);
+        self.oob.set(ppa as usize, lpn.wrapping_add(1));
         if let Some(stamps) = &mut self.stamps {
-            stamps[ppa as usize] = stamp;
+            stamps.set(ppa as usize, stamp);
+        }
+    }
+    /// No sector was ever mapped.
+    pub fn is_blank(&self) -> bool {
+        self.l2p.is_blank()
+    }
+    /// Sectors that were never mapped are written in a row.
+    pub fn put_run(&mut self, lpn: u32, ppa: u32, sectors: u32, stamp: u32) {
+        let n = sectors as usize;
+        self.set_valid(ppa, sectors);
+        self.l2p.set_run(lpn as usize, n, ppa + 1);
+        self.oob.set_run(ppa as usize, n, lpn + 1);
+        if let Some(stamps) = &mut self.stamps {
+            stamps.set_run(ppa as usize, n, stamp);
         }
     }
     /// Flash forgets these sectors.
     pub fn clear_oob(&mut self, ppa: u32, sectors: u32) {
-        let range = ppa as usize..(ppa + sectors) as usize;
-        self.oob[range.clone()].fill(0);
+        self.oob.clear(ppa as usize, sectors as usize);
         if let Some(stamps) = &mut self.stamps {
-            stamps[range].fill(0);
+            stamps.clear(ppa as usize, sectors as usize);
         }
     }
 

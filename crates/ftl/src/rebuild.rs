@@ -274,8 +274,15 @@ impl Ftl {
         for i in 0..r.sectors {
             let (mut lpn, mut stamp) = ([0, 0], [0, 0]);
             for &(ppa, row, kind) in &r.members[..r.n as usize] {
-                let at = self.map.lpn_at(ppa + i);
-                let there = self.map.stamp_at(ppa + i);
+                let (at, there) = match kind {
+                    Kind::Data => (self.map.lpn_at(ppa + i), self.map.stamp_at(ppa + i)),
+                    _ => {
+                        let line = self.map.line_of(ppa);
+                        let sector = ppa - self.lines.first_sector(line);
+                        let size = self.g.sectors_per_unit;
+                        self.spare_at(line, sector / size, sector % size + i)
+                    }
+                };
                 if kind == Kind::Data && at == EMPTY {
                     continue;
                 }

@@ -104,8 +104,16 @@ impl Ftl {
     }
     /// What is being or was written to a sector beside its data.
     pub fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
-        let lpn = self.map.lpn_at(ppa.0);
-        (lpn != EMPTY).then(|| (Lpn(lpn), self.map.stamp_at(ppa.0)))
+        let line = self.map.line_of(ppa.0);
+        let used = self.lines.lines.get(line as usize).is_some_and(|l| l.strides.is_some());
+        let (lpn, stamp) = if used {
+            let sector = ppa.0 - self.lines.first_sector(line);
+            let size = self.g.sectors_per_unit;
+            self.spare_at(line, sector / size, sector % size)
+        } else {
+            (self.map.lpn_at(ppa.0), self.map.stamp_at(ppa.0))
+        };
+        (lpn != EMPTY).then_some((Lpn(lpn), stamp))
     }
 
     /// A machine from what flash holds.
@@ -182,6 +190,7 @@ impl Ftl {
         let (end, whole) = emeta.map_or((self.lines.units, self.lines.pages), |e| (e.1, e.2));
         let (state, opened) = (LineState::Closed, media.erases.iter().max().map_or(1, |n| n + 1));
         let l = &mut self.lines.lines[line as usize];
+        l.implied = 0..0;
         (l.state, l.stream, l.seq, l.smeta, l.opened) =
             (state, smeta.stream, smeta.seq, smeta.unit, opened);
         (l.cur, l.emeta, l.whole, l.emeta_cur) = (end, end, whole, self.lines.units);

@@ -297,9 +297,6 @@ impl Ftl {
         if u64::from_le_bytes(saved) != sum {
             return Err("damaged: its checksum does not fit".into());
         }
-        if stamped {
-            ftl.sum_parity();
-        }
         ftl.fill_stripes();
         ftl.stamps_unknown = stamped;
         ftl.counters = Counters::default();
@@ -392,6 +389,7 @@ impl Ftl {
             l.emeta_ok = flags & 1 != 0;
             l.write_error = flags & 2 != 0;
             l.broken = broken;
+            l.implied = 0..g.pages;
             errors += u32::from(l.write_error);
             if !self.lines.load_line(line, block, strides, &maps) {
                 return damaged("two lines have a block");
@@ -477,27 +475,6 @@ impl Ftl {
         self.locks.set_strides(Strides::new(hot, &self.config));
         self.map_owners();
         Ok(())
-    }
-
-    /// Computes all parity from the sectors loaded.
-    fn sum_parity(&mut self) {
-        for line in 0..self.lines.count() {
-            let l = &self.lines.lines[line as usize];
-            let written =
-                matches!(l.state, LineState::Open | LineState::Closing | LineState::Closed);
-            if !written || l.strides.is_none() {
-                continue;
-            }
-            for page in 0..self.g.pages {
-                let mut from = 0;
-                while let Some(unit) = self.lines.parity_unit(line, page, from) {
-                    from = self.lines.lun(unit) + 1;
-                    if self.is_written(line, unit) {
-                        self.compute_parity(line, page, from - 1, Some(0));
-                    }
-                }
-            }
-        }
     }
 
     fn load_sectors(&mut self, r: &mut In, stamped: bool) -> Result<(), String> {

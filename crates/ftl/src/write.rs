@@ -459,8 +459,44 @@ impl Ftl {
         self.send_erases(side);
         Some(true)
     }
-    /// Puts parity into the spare area of a parity unit: sums over the data units of its stride,
-    /// padding left out. Returns how many there are.
+    /// The sum of logical addresses and stamps at sector `i` of data units, given with their rows;
+    /// padding is left out.
+    fn sum_at(&self, members: &[(u32, u32)], weighted: bool, i: u32) -> (u32, u32) {
+        let (mut lpn, mut stamp) = (0, 0);
+        for &(ppa, row) in members {
+            let at = self.map.lpn_at(ppa + i);
+            if at == EMPTY {
+                continue;
+            }
+            let there = self.map.stamp_at(ppa + i);
+            let power = if weighted { row } else { 0 };
+            lpn ^= times_power(at, power);
+            stamp ^= times_power(there, power);
+        }
+        (lpn, stamp)
+    }
+    /// What sector `i` of a unit holds beside its data, parity that is not kept included.
+    pub(crate) fn spare_at(&self, line: u32, unit: u32, i: u32) -> (u32, u32) {
+        let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
+        let l = &self.lines.lines[line as usize];
+        let ppa = self.lines.ppa(line, unit) + i;
+        if !l.implied.contains(&page) || !self.lines.is_parity(line, lun) {
+            return (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
+        }
+        let strides = l.strides.expect("a line with parity");
+        let mut members = [(0, 0); MEMBERS];
+        let mut n = 0;
+        for member in strides.members(strides.of(lun)) {
+            let unit = page * self.g.luns + member;
+            if self.is_summed(line, unit) {
+                members[n] = (self.lines.ppa(line, unit), strides.row(member));
+                n += 1;
+            }
+        }
+        self.sum_at(&members[..n], self.is_q(line, lun), i)
+    }
+    /// Puts parity into the spare area of a parity unit: sums over the data units of its stride.
+    /// Returns how many there are.
     pub(crate) fn compute_parity(
         &mut self,
         line: u32,
@@ -490,21 +526,7 @@ impl Ftl {
         }
         let first = self.lines.ppa(line, page * self.g.luns + lun);
         for i in 0..size {
-            let (mut lpn, mut stamp) = (0, 0);
-            for &(ppa, row) in &members[..n] {
-                let at = self.map.lpn_at(ppa + i);
-                if at == EMPTY {
-                    continue;
-                }
-                let there = self.map.stamp_at(ppa + i);
-                if weighted {
-                    lpn ^= times_power(at, row);
-                    stamp ^= times_power(there, row);
-                } else {
-                    lpn ^= at;
-                    stamp ^= there;
-                }
-            }
+            let (lpn, stamp) = self.sum_at(&members[..n], weighted, i);
             self.map.put_oob(first + i, lpn, stamp);
         }
         n as u32

@@ -20,7 +20,7 @@
 use crate::sched::Deadline;
 use crate::sched::deadline::Dir;
 use std::collections::VecDeque;
-use wordline_base::{Ddir, IoId, Time};
+use wordline_base::{Ddir, IoId, Slab, Time};
 use wordline_nvme::{Cqe, Opcode};
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -99,54 +99,6 @@ impl Request {
     }
 }
 
-/// Numbered records with reuse; the numbers of freed ones come back last in, first out.
-#[derive(Debug)]
-pub(crate) struct Pool<T> {
-    items: Vec<T>,
-    free: Vec<u32>,
-}
-
-impl<T: Copy> Pool<T> {
-    pub fn with_capacity(n: usize) -> Pool<T> {
-        Pool { items: Vec::with_capacity(n), free: Vec::with_capacity(n) }
-    }
-    #[inline]
-    pub fn insert(&mut self, item: T) -> u32 {
-        match self.free.pop() {
-            Some(i) => {
-                self.items[i as usize] = item;
-                i
-            }
-            None => {
-                self.items.push(item);
-                (self.items.len() - 1) as u32
-            }
-        }
-    }
-    #[inline]
-    pub fn remove(&mut self, i: u32) {
-        self.free.push(i);
-    }
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.items.len() - self.free.len()
-    }
-}
-
-impl<T> std::ops::Index<u32> for Pool<T> {
-    type Output = T;
-    #[inline]
-    fn index(&self, i: u32) -> &T {
-        &self.items[i as usize]
-    }
-}
-impl<T> std::ops::IndexMut<u32> for Pool<T> {
-    #[inline]
-    fn index_mut(&mut self, i: u32) -> &mut T {
-        &mut self.items[i as usize]
-    }
-}
-
 /// A hardware queue and its NVMe queue pair.
 #[derive(Debug)]
 pub(crate) struct Hctx {
@@ -221,8 +173,8 @@ pub(crate) enum Side {
 
 /// The block layer's own state.
 pub(crate) struct BlockLayer {
-    pub nodes: Pool<Node>,
-    pub requests: Pool<Request>,
+    pub nodes: Slab<Node>,
+    pub requests: Slab<Request>,
     pub hctxs: Vec<Hctx>,
     pub deadline: Option<Deadline>,
     pub max_request: u64,

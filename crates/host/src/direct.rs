@@ -130,7 +130,6 @@ impl<S: Source, F: Translate> Host<S, F> {
         let sqe = Sqe { opcode, cid, address, bytes, fua: false, class: 0, inner: 0, io: n.life };
         self.counters.requests += 1;
         self.out.push_back(Output::Submit { sq: h, sqe });
-        self.out.push_back(Output::Doorbell { sq: h });
     }
 
     #[inline]

@@ -53,7 +53,6 @@ impl<S: Source, F: Translate> Host<S, F> {
         };
         self.counters.requests += 1;
         self.out.push_back(Output::Submit { sq: r.hctx, sqe });
-        self.out.push_back(Output::Doorbell { sq: r.hctx });
     }
 
     /// nvme_handle_cqe, in the handler that ran from `begin` to `end` on `core`.

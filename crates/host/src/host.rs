@@ -1,6 +1,6 @@
 //! The host as a whole: construction, events, cores handing out work, statistics.
 
-use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Pool, Purpose, map_queues};
+use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_queues};
 use crate::config::{Engine, HostCost, Scheduler, StackConfig};
 use crate::core::{Core, Irq};
 use crate::pblk::{Pblk, Translate};
@@ -11,7 +11,7 @@ use crate::thread::{Asleep, Step, Thread};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
-use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Slab, Span, Time, Why};
 use wordline_ftl::Ftl;
 use wordline_ftl::config::FtlCost;
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
@@ -62,14 +62,10 @@ pub struct Finished {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// A command is written to the submission queue's memory.
+    /// A command is written to the submission queue's memory, and its tail doorbell.
     Submit {
         sq: u16,
         sqe: Sqe,
-    },
-    /// Its tail doorbell is written.
-    Doorbell {
-        sq: u16,
     },
     Finished(Finished),
     /// A job has issued its last I/O and has everything back.
@@ -236,8 +232,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             cores: (0..stack.cores).map(|_| Core::new(threads.len())).collect(),
             threads,
             block: BlockLayer {
-                nodes: Pool::with_capacity(in_use),
-                requests: Pool::with_capacity(requests),
+                nodes: Slab::with_capacity(in_use),
+                requests: Slab::with_capacity(requests),
                 hctxs: vectors.iter().map(|&c| Hctx::new(c, depth, stack.scheduler_tags)).collect(),
                 deadline: (stack.scheduler == Scheduler::MqDeadline && stack.kernel)
                     .then(|| Deadline::new(&stack.deadline, requests)),

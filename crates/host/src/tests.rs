@@ -181,7 +181,7 @@ impl<S: Source, F: Translate> World<S, F> {
                     self.commands[slot as usize] = Some((sq, sqe));
                     self.ctx.at(at, Kind::Posted, slot);
                 }
-                Output::Doorbell { .. } | Output::Ended { .. } => {}
+                Output::Ended { .. } => {}
                 Output::Finished(f) => {
                     self.count += 1;
                     let life = self.ctx.lives.end(f.io);

@@ -120,7 +120,8 @@ pub struct Record {
     /// Read only: granted the channel for data out.
     pub out_start: Time,
     pub end: Time,
-    /// Nanoseconds between `submitted` and `started` by the class of work that held the LUN.
+    /// Nanoseconds between `submitted` and `started` by the class of work that held the LUN. Until
+    /// it starts: `Lun::held` as it was on arrival, the part of the operation under way included.
     pub waited: [u64; CLASSES],
 }
 
@@ -130,12 +131,14 @@ impl Record {
         if io == IoId::NONE {
             return;
         }
-        let mut at = self.submitted;
-        for class in Class::ALL {
-            let waited = self.waited[class as usize];
-            if waited > 0 {
-                at += Span(waited);
-                lives.mark(io, Layer::LunWait, class.behind(), self.lun, at);
+        if self.started > self.submitted {
+            let mut at = self.submitted;
+            for class in Class::ALL {
+                let waited = self.waited[class as usize];
+                if waited > 0 {
+                    at += Span(waited);
+                    lives.mark(io, Layer::LunWait, class.behind(), self.lun, at);
+                }
             }
         }
         lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.bus_start);
@@ -197,12 +200,10 @@ enum Stage {
     Out,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct State {
     record: Record,
     stage: Stage,
-    /// `Lun::held` as it was on arrival, the part of the operation under way included.
-    held_at_arrival: [u64; CLASSES],
 }
 
 /// One block of one LUN.
@@ -343,6 +344,7 @@ impl Nand {
             op.sectors,
             op.ppa
         );
+        let busy = self.luns[lun as usize].current.is_some();
         let record = Record {
             op,
             outcome: Outcome::Ok,
@@ -355,11 +357,9 @@ impl Nand {
             array_end: ctx.now,
             out_start: ctx.now,
             end: ctx.now,
-            waited: [0; CLASSES],
+            waited: if busy { self.held_now(lun, ctx.now) } else { [0; CLASSES] },
         };
-        let busy = self.luns[lun as usize].current.is_some();
-        let held_at_arrival = if busy { self.held_now(lun, ctx.now) } else { [0; CLASSES] };
-        let key = self.states.insert(State { record, stage: Stage::Waiting, held_at_arrival });
+        let key = self.states.insert(State { record, stage: Stage::Waiting });
         if busy {
             self.luns[lun as usize].queue.push_back(key);
         } else {
@@ -373,18 +373,17 @@ impl Nand {
         let state = &mut self.states[key];
         let record = &mut state.record;
         let (op, geometry) = (record.op, &self.geometry);
-        let held = self.luns[lun as usize].held;
         if now > record.submitted {
-            for (waited, (now, then)) in
-                record.waited.iter_mut().zip(held.iter().zip(&state.held_at_arrival))
-            {
-                *waited = now - then;
+            for (waited, now) in record.waited.iter_mut().zip(self.luns[lun as usize].held) {
+                *waited = now - *waited;
             }
             debug_assert_eq!(
                 record.waited.iter().sum::<u64>(),
                 now.since(record.submitted).0,
                 "a wait is accounted to the nanosecond"
             );
+        } else {
+            record.waited = [0; CLASSES];
         }
         record.started = now;
         state.stage = Stage::Array;
@@ -431,8 +430,8 @@ impl Nand {
         l.class = op.class;
     }
 
-    /// A stage of the LUN's operation ended. Returns the operation if that was its last.
-    pub fn on_event(&mut self, ctx: &mut Ctx, lun: u32) -> Option<Record> {
+    /// A stage of the LUN's operation ended. If that was its last: its key, for [`Nand::record`].
+    pub fn on_event(&mut self, ctx: &mut Ctx, lun: u32) -> Option<u32> {
         let key = self.luns[lun as usize].current.expect("an event belongs to an operation");
         let state = &mut self.states[key];
         let record = &mut state.record;
@@ -452,11 +451,17 @@ impl Nand {
             ctx.at(end, Kind::NandBus, lun);
             return None;
         }
-        Some(self.finish(ctx, lun, key))
+        self.finish(ctx, lun, key);
+        Some(key)
+    }
+    /// What a finished operation did, until the next is submitted.
+    #[inline]
+    pub fn record(&self, key: u32) -> &Record {
+        &self.states[key].record
     }
 
-    fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) -> Record {
-        let State { mut record, .. } = self.states.remove(key);
+    fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        let record = &mut self.states[key].record;
         record.end = ctx.now;
         let class = record.op.class as usize;
         let ppb = match record.op.kind {
@@ -507,7 +512,7 @@ impl Nand {
         if let Some(next) = l.queue.pop_front() {
             self.start(ctx, lun, next);
         }
-        record
+        self.states.remove(key);
     }
 
     /// Operations waiting at a LUN, the one under way excluded.
@@ -563,8 +568,8 @@ mod tests {
         fn run(&mut self) {
             while let Some((now, event)) = self.ctx.queue.pop() {
                 self.ctx.now = now;
-                if let Some(record) = self.nand.on_event(&mut self.ctx, event.index()) {
-                    self.done.push(record);
+                if let Some(key) = self.nand.on_event(&mut self.ctx, event.index()) {
+                    self.done.push(*self.nand.record(key));
                 }
             }
         }

@@ -259,8 +259,8 @@ impl World {
                         self.controller
                             .enqueue(sq, sqe)
                             .expect("the driver counts the free entries of its queues");
+                        self.controller.doorbell(&mut self.ctx, sq);
                     }
-                    Output::Doorbell { sq } => self.controller.doorbell(&mut self.ctx, sq),
                     Output::Finished(finished) => self.finished(&finished),
                     Output::Ended { thread } => self.thread_ended(thread),
                 }

@@ -9,7 +9,7 @@ use crate::config::*;
 use crate::{Controller, Posted, QueueFull};
 use wordline_base::{Ctx, Ddir, IoId, SECTOR, Seed, Span, Stamps, Time};
 use wordline_ftl::{Ftl, FtlConfig, Placement};
-use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage, Ppa};
+use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
 pub fn nand_config() -> NandConfig {

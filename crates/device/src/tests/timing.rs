@@ -176,9 +176,11 @@ fn read_iops(n: &NandConfig, d: &DeviceConfig, depth: u32, commands: usize) -> f
     h.fill_flash(n.pages_per_block);
     let g = h.drive.nand().geometry;
     // A LUN that is done with a read gets the next one, so that none runs dry.
+    let mut luns: Vec<u32> = Vec::new();
     let span = closed_loop(&mut h, depth, commands, |i, done| {
-        let record = done.and_then(|d| d.posted.record);
-        let (lun, page) = (record.map_or(i as u32 % g.luns, |r| r.lun), i as u32 % g.pages);
+        let lun = done.map_or(i as u32 % g.luns, |d| luns[usize::from(d.posted.cqe.cid)]);
+        let page = i as u32 % g.pages;
+        luns.push(lun);
         let ppa = g.first_of_unit(g.unit_at(0, page, lun));
         (Opcode::VectorRead, u64::from(ppa.0), 4096)
     });

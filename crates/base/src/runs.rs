@@ -1,0 +1,197 @@
+//! A large array of numbers, most of which count up from one to the next, or are the same.
+//!
+//! A drive that was filled in order has maps of hundreds of millions of such entries. They are cut
+//! into segments; one that is a run, or two that meet in it, takes a few words and touches no memory
+//! of its entries until one of them is written alone. Zero is what was never written.
+
+use crate::prefetch;
+
+const LEN: usize = 1 << 13;
+/// From here on a segment's head names one of `joints`. The first of those is blank.
+const JOINT: u32 = 0xF800_0000;
+
+/// Two runs that meet in a segment. One that begins with zero is all zeroes.
+#[derive(Clone, Copy, Debug)]
+struct Joint {
+    /// Where the second begins.
+    at: usize,
+    before: u32,
+    after: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// By segment: the first entry of its run, or its joint; 0 when its entries are in `words`.
+    heads: Vec<u32>,
+    joints: Vec<Joint>,
+    /// Zeroed memory, which the system makes real where it is written.
+    words: Vec<u32>,
+    /// The difference of two neighbours of a run, 0 or 1.
+    step: u32,
+}
+
+impl Runs {
+    /// Runs of equal entries.
+    pub fn equal(len: usize) -> Runs {
+        Runs::new(len, 0)
+    }
+    /// Runs of entries that count up.
+    pub fn counting(len: usize) -> Runs {
+        Runs::new(len, 1)
+    }
+    fn new(len: usize, step: u32) -> Runs {
+        Runs {
+            heads: vec![JOINT; len.div_ceil(LEN)],
+            joints: vec![Joint { at: 0, before: 0, after: 0 }],
+            words: vec![0; len],
+            step,
+        }
+    }
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+    /// Nothing was ever written.
+    pub fn is_blank(&self) -> bool {
+        self.heads.iter().all(|&head| head == JOINT)
+    }
+
+    #[inline]
+    pub fn get(&self, i: usize) -> u32 {
+        match self.heads[i / LEN] {
+            0 => self.words[i],
+            head if head < JOINT => head + self.step * (i % LEN) as u32,
+            head => self.in_joint(head, i % LEN),
+        }
+    }
+    fn in_joint(&self, head: u32, k: usize) -> u32 {
+        let Joint { at, before, after } = self.joints[(head - JOINT) as usize];
+        let (first, k) = if k < at { (before, k) } else { (after, k - at) };
+        if first == 0 { 0 } else { first + self.step * k as u32 }
+    }
+    #[inline]
+    pub fn prefetch(&self, i: usize) {
+        if self.heads.get(i / LEN) == Some(&0) {
+            prefetch(&self.words, i);
+        }
+    }
+    /// The entry, to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, i: usize) -> &mut u32 {
+        if self.heads[i / LEN] != 0 {
+            self.spread(i / LEN);
+        }
+        &mut self.words[i]
+    }
+    #[inline]
+    pub fn set(&mut self, i: usize, value: u32) {
+        *self.at_mut(i) = value;
+    }
+
+    /// Writes a segment's entries out.
+    #[cold]
+    fn spread(&mut self, segment: usize) {
+        let first = segment * LEN;
+        // Where nothing was written the words are zero already.
+        if self.heads[segment] != JOINT {
+            for i in first..(first + LEN).min(self.words.len()) {
+                self.words[i] = self.get(i);
+            }
+        }
+        self.heads[segment] = 0;
+    }
+
+    /// Writes a run from `first` on, which begins with `value`, not zero.
+    pub fn set_run(&mut self, first: usize, n: usize, value: u32) {
+        let (mut at, end) = (first, first + n);
+        while at < end {
+            let (segment, from) = (at / LEN, at % LEN);
+            let to = (from + end - at).min(LEN);
+            let value = value + self.step * (at - first) as u32;
+            let head = self.heads[segment];
+            if (from, to) == (0, LEN) {
+                self.heads[segment] = value;
+            } else if head == JOINT && (from == 0 || to == LEN) {
+                let (before, after) = if from == 0 { (value, 0) } else { (0, value) };
+                self.heads[segment] = JOINT + self.joints.len() as u32;
+                self.joints.push(Joint { at: if from == 0 { to } else { from }, before, after });
+            } else if head > JOINT && to == LEN && self.ends_at(head, from) {
+                self.joints[(head - JOINT) as usize].after = value;
+            } else {
+                for k in 0..to - from {
+                    self.set(at + k, value + self.step * k as u32);
+                }
+            }
+            at += to - from;
+        }
+    }
+    /// The joint is a run up to `at`, and nothing behind it.
+    fn ends_at(&self, head: u32, at: usize) -> bool {
+        let joint = &self.joints[(head - JOINT) as usize];
+        joint.at == at && joint.after == 0
+    }
+
+    /// Makes entries zero.
+    pub fn clear(&mut self, first: usize, n: usize) {
+        for i in first..first + n {
+            if self.get(i) != 0 {
+                self.set(i, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn behaves_as_a_plain_array() {
+        for step in [0, 1] {
+            let len = 5 * LEN + 77;
+            let (mut runs, mut plain) = (Runs::new(len, step), vec![0u32; len]);
+            let mut rng = Rng::from_seed(3);
+            assert!(runs.is_blank());
+            for _ in 0..2_000 {
+                let first = rng.below(len as u64) as usize;
+                let n = 1 + rng.below((len - first) as u64) as usize;
+                match rng.below(16) {
+                    0 => {
+                        runs.set_run(first, n, 9);
+                        let run = plain[first..first + n].iter_mut();
+                        run.zip(0..).for_each(|(p, k)| *p = 9 + step * k);
+                    }
+                    1 => {
+                        let n = n.min(3 * LEN);
+                        runs.clear(first, n);
+                        plain[first..first + n].fill(0);
+                    }
+                    _ => {
+                        let value = rng.below(1 << 20) as u32;
+                        runs.set(first, value);
+                        plain[first] = value;
+                    }
+                }
+                let at = rng.below(len as u64) as usize;
+                assert_eq!(runs.get(at), plain[at]);
+            }
+            assert!((0..len).all(|i| runs.get(i) == plain[i]));
+            assert!(!runs.is_blank());
+        }
+    }
+
+    #[test]
+    fn runs_in_order_touch_no_entries() {
+        let mut runs = Runs::counting(100 * LEN);
+        runs.clear(0, 8);
+        runs.set_run(8, 50 * LEN, 5);
+        runs.set_run(8 + 50 * LEN, 40 * LEN, 1);
+        runs.clear(8 + 90 * LEN, LEN);
+        assert!(runs.heads.iter().all(|&head| head != 0));
+        assert_eq!((runs.get(7), runs.get(8), runs.get(7 + 50 * LEN)), (0, 5, 4 + 50 * LEN as u32));
+        assert_eq!((runs.get(8 + 50 * LEN), runs.get(8 + 90 * LEN)), (1, 0));
+    }
+}
