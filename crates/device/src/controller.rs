@@ -408,7 +408,7 @@ impl Controller {
         let queue = u32::from(sq);
         if io != IoId::NONE {
             ctx.mark(io, Layer::Link, Why::Doorbell, TO_DEVICE, arrived);
-            ctx.mark(io, Layer::QueueWait, Why::DeviceCap, queue, ctx.now);
+            ctx.mark(io, Layer::QueueWait, Why::SlotsFull, queue, ctx.now);
             ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, fetch.start);
             ctx.mark(io, Layer::Link, Why::Command, TO_DEVICE, fetch.arrival);
             ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
@@ -461,7 +461,7 @@ impl Controller {
         if io != IoId::NONE {
             ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, transfer.start);
             ctx.mark(io, Layer::Link, Why::Data, TO_DEVICE, transfer.arrival);
-            ctx.mark(io, Layer::Link, Why::DeviceCap, TO_DEVICE, admitted);
+            ctx.mark(io, Layer::Limit, Why::WriteLimit, 0, admitted);
         }
         ctx.slice(Track::Link(TO_DEVICE), "data in", transfer.start, transfer.end, io);
         ctx.at(admitted, Kind::DataIn, cmd);
@@ -479,7 +479,7 @@ impl Controller {
             if admitted > ctx.now {
                 command.stage = Stage::Limit;
                 self.counts.waits.limits += admitted.since(ctx.now).0;
-                ctx.mark(command.sqe.io, Layer::Link, Why::DeviceCap, TO_HOST, admitted);
+                ctx.mark(command.sqe.io, Layer::Limit, Why::ReadLimit, 0, admitted);
                 return ctx.at(admitted, Kind::DataOut, cmd);
             }
         }

@@ -129,7 +129,7 @@ impl Controller {
         }
         let at = self.submit_in_order(ctx, op);
         self.counts.waits.limits += at.since(ctx.now).0;
-        ctx.mark(sqe.io, Layer::Ftl, Why::DeviceCap, 0, at);
+        ctx.mark(sqe.io, Layer::Limit, Why::ProgramLimit, 0, at);
     }
 
     /// A flash operation ended.

@@ -268,6 +268,48 @@ fn write_limits_hold() {
 }
 
 #[test]
+fn the_wait_for_a_limit_is_a_layer_of_its_own() {
+    let (n, d, f) = (nand_config(), device_config(), ftl_config());
+    let mut capped = d.clone();
+    capped.limits = Limits { read_iops: 9_000, write_rate: 80_000_000, ..Limits::default() };
+    let mut programs = d.clone();
+    programs.limits.program_rate = 50_000_000;
+    // Nanoseconds by layer of 16 commands at once, and what the drive says they waited for limits.
+    let run = |d: &DeviceConfig, vector: bool, opcode, bytes: u32| {
+        let mut h = if vector { Host::bare(&n, d) } else { Host::with_ftl(&n, d, &f) };
+        h.queue(0, 64, QueuePriority::Medium);
+        let ios: Vec<_> = (0..16u64)
+            .map(|i| {
+                let at = i * u64::from(bytes);
+                h.submit_io(0, opcode, if vector { at / SECTOR } else { at }, bytes)
+            })
+            .collect();
+        h.settle();
+        let mut sums = [0; wordline_base::life::LAYERS];
+        for io in ios {
+            let life = h.ctx.lives.end(io);
+            assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+            sums.iter_mut().zip(life.spent()).for_each(|(sum, ns)| *sum += ns);
+        }
+        (sums, h.drive.stats(h.ctx.now).waits.limits)
+    };
+    let unit = n.planes * n.page_bytes;
+    for (limited, vector, opcode, bytes) in [
+        (&capped, false, Opcode::Read, 4096),
+        (&capped, false, Opcode::Write, 8192),
+        (&programs, true, Opcode::VectorWrite, unit),
+    ] {
+        let (free, none) = run(&d, vector, opcode, bytes);
+        let (sums, waited) = run(limited, vector, opcode, bytes);
+        assert_eq!((free[Layer::Limit as usize], none), (0, 0));
+        assert_eq!(sums[Layer::Limit as usize], waited, "{opcode:?}");
+        assert!(waited > 1_000_000, "{opcode:?}: {waited}");
+        // The link transfers the same bytes at the same rate, and is asked for less at a time.
+        assert!(sums[Layer::Link as usize] <= free[Layer::Link as usize], "{opcode:?}");
+    }
+}
+
+#[test]
 fn littles_law() {
     let (n, d) = (nand_config(), device_config());
     let mut h = Host::bare(&n, &d);

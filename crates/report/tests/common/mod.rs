@@ -226,7 +226,7 @@ impl Random {
     fn table(&mut self, ddir: &str) -> LayerTable {
         let parts = |r: &mut Random| match r.below(3) {
             0 => r.floats(),
-            _ => (0..12).map(|_| if r.odds(3) { 0.0 } else { r.float() }).collect(),
+            _ => (0..Layer::ALL.len()).map(|_| if r.odds(3) { 0.0 } else { r.float() }).collect(),
         };
         LayerTable {
             ddir: ddir.to_owned(),
@@ -303,7 +303,7 @@ impl Random {
         let io = lives.begin(job, self.ddir(), self.any(), self.any() as u32, now);
         for _ in 0..self.below(60) {
             now = Time(now.0 + self.below(1 << 20));
-            let layer = Layer::ALL[self.below(12) as usize];
+            let layer = Layer::ALL[self.below(Layer::ALL.len() as u64) as usize];
             lives.mark(io, layer, why[self.below(5) as usize], self.below(99) as u32, now);
         }
         lives.end(io)
