@@ -130,6 +130,8 @@ pub enum Why {
     Doorbell,
     /// Back, but reaped only when the others that io_getevents waits for are back too.
     Batch,
+    /// The same at the end of a job, which waits for everything in flight at once.
+    Drain,
 }
 
 impl Why {
@@ -168,6 +170,7 @@ impl Why {
             Why::Overlap => "overlapping request",
             Why::Doorbell => "doorbell",
             Why::Batch => "waiting for the batch",
+            Why::Drain => "end of the job",
         }
     }
 }

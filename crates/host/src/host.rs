@@ -7,7 +7,7 @@ use crate::pblk::{Pblk, Translate};
 use crate::sched::Deadline;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{Counters, HostStats};
-use crate::thread::{Asleep, Step, Thread};
+use crate::thread::{Asleep, Reaping, Step, Thread};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
@@ -718,7 +718,11 @@ impl<S: Source, F: Translate> Host<S, F> {
         let t = node.thread;
         let thread = &mut self.threads[t as usize];
         let (now, core) = (ctx.now, thread.core);
-        let held = if thread.reaping.min > 1 { Why::Batch } else { Why::CoreBusy };
+        let held = match thread.reaping {
+            Reaping { min: 0..=1, .. } => Why::CoreBusy,
+            Reaping { drain: true, .. } => Why::Drain,
+            _ => Why::Batch,
+        };
         ctx.mark(node.life, Layer::Completion, held, core, Time(now.0.saturating_sub(wake + work)));
         let woken = Time(now.0.saturating_sub(work));
         ctx.mark(node.life, Layer::Completion, Why::WakeUp, core, woken);

@@ -678,6 +678,26 @@ fn batches_of_completions_and_the_low_mark_follow_fio() {
     assert_eq!(stats.iodepth_submit[2], 20);
     assert!(stats.complete_calls >= 20 && stats.complete_calls <= 41, "{stats:?}");
 
+    // A batch is waited for, and at the end what is left of the job.
+    let late = |f: &Finished| f.offset == 7919 * 4096;
+    for (reads_of_job, min, why) in [(4, 1, Why::Drain), (8, 4, Why::Batch)] {
+        let mut s = spec(Engine::Libaio, 8);
+        s.iodepth_batch_complete_min = min;
+        s.iodepth_batch_complete_max = min;
+        let latency = |sqe: &Sqe, now: Time| {
+            now + Span(if sqe.address == 7919 * 4096 { 900_000 } else { 30_000 })
+        };
+        let mut w = world(&stack(1), vec![(s, list(reads(reads_of_job)))], Box::new(latency));
+        w.run();
+        let waited = |(_, l): &&(Finished, Life)| {
+            let of = |w| l.steps().iter().any(|s| s.why == w);
+            assert!(!of(Why::Batch) || !of(Why::Drain));
+            of(why)
+        };
+        let n = w.finished.iter().filter(|f| !late(&f.0)).filter(waited).count();
+        assert!(n >= 3, "{why:?}: {n} of {}", w.finished.len());
+    }
+
     // Polling: io_getevents never sleeps, so the core is busy throughout.
     let mut s = spec(Engine::Libaio, 1);
     s.iodepth_batch_complete_min = 0;

@@ -162,7 +162,11 @@ pub(crate) struct Reaping {
     full: bool,
     /// Look again in any case: io_getevents(0) in a loop.
     spin: bool,
+    /// The job is over: all that is in flight at once.
+    pub drain: bool,
 }
+
+const REAP_ONE: Reaping = Reaping { min: 1, full: false, spin: false, drain: false };
 
 #[derive(Debug)]
 pub(crate) struct Thread<S> {
@@ -233,7 +237,7 @@ impl<S> Thread<S> {
             iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
             requeued: None,
             ring: VecDeque::with_capacity(depth),
-            reaping: Reaping { min: 1, full: false, spin: false },
+            reaping: REAP_ONE,
             quiesce: None,
             exhausted: false,
             failed: false,
@@ -463,14 +467,14 @@ impl<S: Source, F: Translate> Host<S, F> {
         if self.stopping || thread.exhausted || thread.failed {
             thread.requeued = None;
             if thread.cur_depth > 0 {
-                thread.reaping = Reaping { min: thread.cur_depth, full: false, spin: false };
+                thread.reaping = Reaping { min: thread.cur_depth, drain: true, ..REAP_ONE };
                 return self.go(t, Step::Getevents);
             }
             return self.sleep(ctx, t, Asleep::Done);
         }
         if let Some(at) = thread.quiesce {
             if thread.cur_depth > 0 {
-                thread.reaping = Reaping { min: 1, full: false, spin: false };
+                thread.reaping = REAP_ONE;
                 return self.go(t, Step::Getevents);
             }
             if at > ctx.now {
@@ -501,7 +505,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                         if !thread.iocbs.is_empty() {
                             return self.commit(t, Step::Top);
                         }
-                        thread.reaping = Reaping { min: 1, full: false, spin: false };
+                        thread.reaping = REAP_ONE;
                         return self.go(t, Step::Getevents);
                     }
                     Next::Pause { spin_until, until } => {
@@ -559,7 +563,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             return self.commit(t, Step::Top);
         }
         if !thread.ring.is_empty() {
-            thread.reaping = Reaping { min: 1, full: false, spin: false };
+            thread.reaping = REAP_ONE;
             return self.go(t, Step::Getevents);
         }
         self.sleep_until(ctx, t, at)
@@ -573,7 +577,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         if thread.cur_depth > 0 && (full || busy || polling) {
             let min = thread.spec.iodepth_batch_complete_min.min(thread.cur_depth);
             let spin = thread.spec.iodepth_batch_complete_min == 0;
-            thread.reaping = Reaping { min: min.max(1), full, spin };
+            thread.reaping = Reaping { min: min.max(1), full, spin, drain: false };
             return self.go(t, Step::Getevents);
         }
         self.go(t, Step::Top)
