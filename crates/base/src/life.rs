@@ -114,7 +114,7 @@ pub enum Why {
     BehindErase,
     /// Waiting for a transfer of another LUN on the channel.
     ChannelBusy,
-    /// Command and address cycles.
+    /// Command and address cycles of the flash.
     Command,
     Data,
     Read,
@@ -128,6 +128,8 @@ pub enum Why {
     /// Waiting for an earlier request that overlaps.
     Overlap,
     Doorbell,
+    /// The command on its way from the submission queue.
+    Fetch,
     /// Back, but reaped only when the others that io_getevents waits for are back too.
     Batch,
     /// The same at the end of a job, which waits for everything in flight at once.
@@ -169,6 +171,7 @@ impl Why {
             Why::ReadAhead => "read-ahead under way",
             Why::Overlap => "overlapping request",
             Why::Doorbell => "doorbell",
+            Why::Fetch => "command fetch",
             Why::Batch => "waiting for the batch",
             Why::Drain => "end of the job",
         }

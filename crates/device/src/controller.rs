@@ -410,7 +410,7 @@ impl Controller {
             ctx.mark(io, Layer::Link, Why::Doorbell, TO_DEVICE, arrived);
             ctx.mark(io, Layer::QueueWait, Why::SlotsFull, queue, ctx.now);
             ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, fetch.start);
-            ctx.mark(io, Layer::Link, Why::Command, TO_DEVICE, fetch.arrival);
+            ctx.mark(io, Layer::Link, Why::Fetch, TO_DEVICE, fetch.arrival);
             ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
             ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
             ctx.mark(io, Layer::Cache, Why::Work, 0, ready);

@@ -1,7 +1,7 @@
 //! Closed forms: latency of an idle drive, throughput of a saturated one, energy, waits.
 
 use super::*;
-use wordline_base::{Layer, Rng};
+use wordline_base::{Layer, Rng, Why};
 
 fn link_span(bytes: u64) -> u64 {
     let rate = 984_615_384u64 * 4 * 90 / 100;
@@ -125,6 +125,9 @@ fn the_steps_of_a_life_sum_to_the_latency_and_name_the_right_layers() {
         spent(Layer::Link),
         150 + link_span(64) + 600 + link_span(4096) + link_span(16) + 150
     );
+    let step = |why| life.steps().iter().filter(move |s| s.why == why).map(|s| s.layer);
+    assert!(step(Why::Fetch).eq([Layer::Link]));
+    assert!(step(Why::Command).eq([Layer::Transfer]), "the cycles of the flash");
 }
 
 #[test]
