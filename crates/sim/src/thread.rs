@@ -51,6 +51,8 @@ pub struct Sample {
     pub submitted: Time,
     pub completed: Time,
     pub error: i32,
+    /// A sync that is in no statistics.
+    pub closing: bool,
 }
 
 enum OpenLog {
@@ -168,7 +170,9 @@ impl ThreadStats {
         r.finished = r.finished.max(s.completed);
         let (slat, clat) = (s.submitted.since(s.issued).0, s.completed.since(s.submitted).0);
         if s.ddir.is_sync() {
-            r.sync.add(slat + clat);
+            if !s.closing {
+                r.sync.add(slat + clat);
+            }
             return;
         }
         let d = s.ddir as usize;

@@ -278,6 +278,10 @@ impl World {
     fn finished(&mut self, f: &Finished) {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(f) };
+        let closing = match self.host.source_mut(f.thread) {
+            Some(AnySource::Job(job)) if f.ddir.is_sync() => job.take_closing(),
+            _ => false,
+        };
         let stats = &mut self.threads[f.thread as usize];
         stats.add(&Sample {
             ddir: f.ddir,
@@ -287,6 +291,7 @@ impl World {
             submitted: f.submitted,
             completed: f.completed,
             error,
+            closing,
         });
         if let Some(AnySource::Job(job)) = self.host.source_mut(f.thread)
             && job.take_restart()

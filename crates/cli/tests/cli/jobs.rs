@@ -160,6 +160,33 @@ fn syncs_trims_and_percentiles() {
 }
 
 #[test]
+fn syncs_are_counted_as_fio_counts_them() {
+    let place = Place::new();
+    for (words, syncs, from_fio) in [
+        ("--fsync=4", 3, true),
+        ("--end_fsync=1", 0, true),
+        ("--fsync=4 --end_fsync=1", 3, true),
+        ("--fsync=4 --fsync_on_close=1 --loops=3 --ioengine=psync", 13, true),
+        // fio 3.33 counts these one place too far, as short reads.
+        ("--fdatasync=4 --end_fsync=1", 3, false),
+    ] {
+        let job = format!("--name=a --rw=write --bs=4k --size=64k {words}");
+        let own = place.json(&format!("{job} {SMALL}"));
+        assert_eq!(int(&own, "/jobs/0/sync/total_ios"), syncs, "{words}");
+        assert_eq!(int(&own, "/jobs/0/sync/lat_ns/N"), syncs, "{words}");
+        assert_eq!(own["wordline"]["machine"]["generated"], own["wordline"]["machine"]["served"]);
+        if !has("fio") {
+            continue;
+        }
+        let real = place.shell(&format!("fio {job} --filename=f --output-format=json")).ok().json();
+        assert_eq!(int(&real, "/jobs/0/sync/lat_ns/N"), syncs, "fio {words}");
+        if from_fio {
+            assert_eq!(int(&real, "/jobs/0/sync/total_ios"), syncs, "fio {words}");
+        }
+    }
+}
+
+#[test]
 fn as_many_ios_as_fio() {
     if !has("fio") {
         return;
