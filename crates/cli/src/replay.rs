@@ -98,6 +98,7 @@ fn plan(iodepth: u32) -> Result<ThreadPlan, Failure> {
         ioengine: "libaio".into(),
         iodepth,
         clat_percentiles: true,
+        reported: true,
         percentile_list: plan.jobs[0].percentile_list.clone(),
         bw_interval: SAMPLES,
         iops_interval: SAMPLES,

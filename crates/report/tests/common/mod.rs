@@ -38,6 +38,8 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         slat_percentiles: false,
         percentile_list: PERCENTILES.to_vec(),
         logs: Vec::new(),
+        reported: true,
+        steady: None,
         generated: 0,
         served: 0,
     }
@@ -154,9 +156,10 @@ impl Random {
         Log {
             prefix: self.text(),
             kind: kinds[self.below(5) as usize],
-            number: 1,
+            number: Some(1),
             with_offset: self.odds(2),
             with_prio: false,
+            hist: Vec::new(),
             lines: (0..self.below(5))
                 .map(|_| LogLine {
                     at: Time(self.any()),
