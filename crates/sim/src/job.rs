@@ -29,6 +29,9 @@ pub struct JobSource {
     issued: u64,
     /// Of the syncs in flight, in order of issue: whether it closes a file.
     syncs: VecDeque<bool>,
+    /// Of the I/Os in flight of a job with `cmdprio`: direction, offset and fio's number of the
+    /// priority, for the logs.
+    prios: Option<Vec<(Ddir, u64, u16)>>,
     /// Every I/O issued, for `write_iolog`.
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
@@ -53,6 +56,7 @@ impl JobSource {
             in_flight: 0,
             issued: 0,
             syncs: VecDeque::new(),
+            prios: job.has_cmdprio().then(Vec::new),
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
@@ -74,6 +78,12 @@ impl JobSource {
     /// at a time; where they are not, which is which makes no difference.
     pub fn take_closing(&mut self) -> bool {
         self.syncs.pop_front().unwrap_or(false)
+    }
+    /// The priority of an I/O that came back, if it is not simply the job's.
+    pub fn take_prio(&mut self, ddir: Ddir, offset: u64) -> Option<u16> {
+        let prios = self.prios.as_mut()?;
+        let at = prios.iter().position(|&(d, o, _)| (d, o) == (ddir, offset))?;
+        Some(prios.remove(at).2)
     }
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
         &self.stop
@@ -117,6 +127,9 @@ impl JobSource {
         self.in_flight += 1;
         if io.ddir.is_sync() {
             self.syncs.push_back(io.closing);
+        }
+        if let Some(prios) = &mut self.prios {
+            prios.push((io.ddir, io.offset, io.prio.ioprio()));
         }
         if self.paced {
             self.pacer.issued(&io);

@@ -232,9 +232,10 @@ pub fn threads(
 }
 
 /// fio's words that are read but change nothing here, with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 9] = [
+const WITHOUT_EFFECT: [(&str, &str); 10] = [
     ("atomic", "writes of one sector are atomic, larger ones are not"),
     ("invalidate", "no page cache is modelled"),
+    ("sync_file_range", "it writes back cached pages, and no page cache is modelled"),
     ("serialize_overlap", "overlapping I/Os go to the drive together"),
     ("io_submit_mode", "I/O is submitted inline"),
     ("write_hint", "the drive has no use for lifetime hints"),
@@ -272,11 +273,14 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
                 _ => {}
             }
         }
-        if given(plan, job, "direct") && !job.direct {
-            say(
-                "direct=0: no page cache is modelled, every I/O goes to the drive as with direct=1"
-                    .into(),
-            );
+        for option in ["direct", "buffered"] {
+            if given(plan, job, option) && !job.direct {
+                say(format!(
+                    "{option}={}: no page cache is modelled, every I/O goes to the drive as with \
+                     direct=1",
+                    u8::from(option == "buffered")
+                ));
+            }
         }
         if given(plan, job, "prio") && job.prio.class == 0 {
             say("prio without prioclass reaches the logs only".into());
@@ -287,7 +291,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if job.sync != job::SyncMode::None {
             say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
         }
-        if stack.kernel && (job.prio.class != 0 || job.cmdprio_percentage.iter().any(|&p| p > 0)) {
+        if stack.kernel && (job.prio.class != 0 || job.has_cmdprio()) {
             say("prio, prioclass and cmdprio reach the logs only: Linux 4.14 schedules no NVMe I/O by \
                  them (with stack.kernel=false they choose the class of the job's queue)"
                 .into());

@@ -61,6 +61,8 @@ pub struct Sample {
     pub error: i32,
     /// A sync that is in no statistics.
     pub closing: bool,
+    /// fio's number of its priority, if it has one of its own.
+    pub prio: Option<u16>,
 }
 
 enum OpenLog {
@@ -213,7 +215,7 @@ impl ThreadStats {
             ddir: s.ddir,
             bs: s.len,
             offset: s.offset,
-            prio: self.prio,
+            prio: s.prio.unwrap_or(self.prio),
         };
         for (kind, _, log) in &mut self.logs {
             match log {

@@ -288,9 +288,10 @@ impl World {
     fn finished(&mut self, f: &Finished) {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(f) };
-        let closing = match self.host.source_mut(f.thread) {
-            Some(AnySource::Job(job)) if f.ddir.is_sync() => job.take_closing(),
-            _ => false,
+        let (closing, prio) = match self.host.source_mut(f.thread) {
+            Some(AnySource::Job(job)) if f.ddir.is_sync() => (job.take_closing(), None),
+            Some(AnySource::Job(job)) => (false, job.take_prio(f.ddir, f.offset)),
+            _ => (false, None),
         };
         let stats = &mut self.threads[f.thread as usize];
         stats.add(&Sample {
@@ -302,6 +303,7 @@ impl World {
             completed: f.completed,
             error,
             closing,
+            prio,
         });
         if let Some(AnySource::Job(job)) = self.host.source_mut(f.thread)
             && job.take_restart()
