@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("trace", &["base"]),
     ("sim", &["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace"]),
     ("report", &["base", "sim"]),
-    ("profile", &["base", "nand", "ftl", "device", "host"]),
+    ("profile", &["base", "nvme", "nand", "ftl", "device", "host"]),
 ];
 
 fn root() -> PathBuf {

@@ -173,6 +173,10 @@ impl Controller {
         if device.queues.in_flight > 1 << 20 {
             return Err(("queues.in_flight", "must be at most 1048576".into()));
         }
+        if wordline_nvme::mdts(device.queues.max_transfer).is_none() {
+            let message = "must be 0 for no limit, or a power of two from 8192 bytes on (MDTS)";
+            return Err(("queues.max_transfer", message.into()));
+        }
         let sectors = ftl.as_ref().map_or(0, Ftl::sectors);
         let (mut cache, mut read_ahead) = (None, None);
         if let Some(c) = &device.cache {

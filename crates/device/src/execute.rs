@@ -72,6 +72,11 @@ impl Controller {
                 if sqe.bytes == 0 || unaligned {
                     return Err(Status::InvalidField);
                 }
+                // A trim moves ranges and not their bytes.
+                let most = self.config.queues.max_transfer;
+                if most > 0 && sqe.bytes > most && sqe.opcode != Opcode::Deallocate {
+                    return Err(Status::InvalidField);
+                }
                 let end = sqe.address.checked_add(u64::from(sqe.bytes));
                 match end {
                     Some(end) if end <= ftl.sectors() << SECTOR_SHIFT => Ok(()),

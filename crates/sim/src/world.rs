@@ -144,7 +144,7 @@ impl World {
             lba_bytes: if ftl_on_host { 4096 } else { 512 },
             queues: config.device.queues.count,
             depth: config.device.queues.depth,
-            max_transfer: 0,
+            max_transfer: config.device.queues.max_transfer,
             volatile_cache: config.device.cache.as_ref().is_none_or(|c| !c.capacitor),
             unit_sectors: nand.geometry.sectors_per_unit,
         };

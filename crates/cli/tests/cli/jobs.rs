@@ -319,6 +319,24 @@ fn a_steady_job_ends() {
 }
 
 #[test]
+fn large_ios_are_split_at_the_drives_largest_transfer() {
+    let place = Place::new();
+    let requests = |words: &str| {
+        let job = "--name=a --rw=randread --bs=1m --number_ios=10 --norandommap";
+        let result = place.json(&format!("{job} {SMALL} {words}"));
+        assert_eq!(int(&result, "/jobs/0/read/total_ios"), 10);
+        int(&result, "/wordline/machine/counters/host.requests")
+    };
+    assert_eq!(requests(""), 80);
+    assert_eq!(requests("--set queues.max_transfer=32768"), 320);
+    assert_eq!(requests("--set queues.max_transfer=0"), 10);
+    assert_eq!(requests("--set queues.max_transfer=0 --set stack.max_request=262144"), 40);
+    assert_eq!(requests("--stack none --set queues.max_transfer=262144"), 40);
+    let odd = place.run(&format!("run --name=a {SMALL} --set queues.max_transfer=100000"));
+    odd.fails(2, &["max_transfer", "power of two"]);
+}
+
+#[test]
 fn as_many_ios_as_fio() {
     if !has("fio") {
         return;
