@@ -707,6 +707,49 @@ fn batches_of_completions_and_the_low_mark_follow_fio() {
     assert_eq!(w.host.stats(w.ctx.now).cores[0].idle, 0);
 }
 
+/// An open loop at twice what the drive serves: the submitter is always late and short of tags.
+#[test]
+fn a_reaper_keeps_completions_from_waiting_for_the_submitter() {
+    let items: Vec<Next> = (0..2_000u64)
+        .flat_map(|i| {
+            let at = Time(i * 5_000);
+            [Next::NotBefore { at, quiesce: false }, io(Ddir::Read, i * 4096, 4096)]
+        })
+        .collect();
+    let run = |cores: u32, reaper: bool| {
+        let mut config = stack(cores);
+        config.queue_depth = 33;
+        let mut s = spec(Engine::Libaio, 4096);
+        s.reaper = reaper;
+        // One command at a time, 10 us each.
+        let mut free = Time::ZERO;
+        let serial = move |_: &Sqe, now: Time| {
+            free = free.max(now) + Span(10_000);
+            free
+        };
+        let mut w = world(&config, vec![(s, list(items.clone()))], Box::new(serial));
+        w.run();
+        w.check_drained();
+        assert_eq!(w.finished.len(), 2_000);
+        assert!(w.host.counters.tag_waits > 1_000);
+        let stats = &w.host.stats(w.ctx.now).threads[0];
+        assert_eq!(stats.complete_calls, if reaper { 2_000 } else { stats.complete_calls });
+        let all = w.finished.iter().map(|(_, l)| spent(l, Layer::Completion));
+        (all.clone().sum::<u64>() / 2_000, all.max().unwrap())
+    };
+    let c = i7_8700();
+    // Handler, wake-up by another core or in turn, and one io_getevents.
+    let handler = c.interrupt_entry.0 + c.interrupt.0 + c.completion.0;
+    let reap = c.wake_up.0 + c.crossing.0 + c.aio_getevents.0 + c.finish.0;
+    let one = handler + c.ipi.0 + reap;
+    assert_eq!(run(2, true), (one, one));
+    let (mean, _) = run(2, false);
+    assert!(mean > 20 * one, "without a reaper {mean} ns, reaping costs {one}");
+    // On one core the two take turns.
+    let (mean, _) = run(1, true);
+    assert!(mean < 2 * one, "{mean} ns on one core");
+}
+
 #[test]
 fn timed_sources_wait_and_quiesce() {
     // Open loop: arrivals every 5 us on a drive of 100 us; the depth is not the limit.

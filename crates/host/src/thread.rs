@@ -71,6 +71,9 @@ pub(crate) enum Step {
     Getevents,
     /// io_getevents returns with so many.
     Reap(u32),
+    /// A reaper waits in io_getevents, and is back with one.
+    Collect,
+    Collected,
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
@@ -88,6 +91,8 @@ pub(crate) enum Asleep {
     Events,
     Tag,
     Timer,
+    /// For its reaper: until there is room, or nothing in flight.
+    Reaper,
     /// pblk's kernel thread has nothing to do.
     Actions,
     Done,
@@ -187,6 +192,8 @@ pub(crate) struct Thread<S> {
     /// Completed and not reaped (aio_ring).
     pub ring: VecDeque<u32>,
     pub(crate) reaping: Reaping,
+    /// Of a job: the thread that reaps for it. Of a reaper: the job.
+    pub partner: u32,
     pub quiesce: Option<Time>,
     pub exhausted: bool,
     pub failed: bool,
@@ -238,6 +245,7 @@ impl<S> Thread<S> {
             requeued: None,
             ring: VecDeque::with_capacity(depth),
             reaping: REAP_ONE,
+            partner: NONE,
             quiesce: None,
             exhausted: false,
             failed: false,
@@ -331,6 +339,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
             Step::Getevents => self.getevents(ctx, t),
             Step::Reap(n) => self.reap_events(ctx, t, n),
+            Step::Collect => self.collect(ctx, t),
+            Step::Collected => self.collected(ctx, t),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
         }
@@ -562,7 +572,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         if !thread.iocbs.is_empty() {
             return self.commit(t, Step::Top);
         }
-        if !thread.ring.is_empty() {
+        if !thread.ring.is_empty() && thread.partner == NONE {
             thread.reaping = REAP_ONE;
             return self.go(t, Step::Getevents);
         }
@@ -1054,6 +1064,9 @@ impl<S: Source, F: Translate> Host<S, F> {
         if !thread.iocbs.is_empty() {
             return self.commit(t, Step::Getevents);
         }
+        if thread.partner != NONE {
+            return self.leave_to_reaper(ctx, t);
+        }
         let min = thread.reaping.min.min(thread.cur_depth);
         let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
         let ready = thread.ring.len() as u32;
@@ -1084,6 +1097,46 @@ impl<S: Source, F: Translate> Host<S, F> {
         let thread = &mut self.threads[t as usize];
         let again = thread.reaping.full && thread.cur_depth > thread.spec.iodepth_low;
         self.go(t, if again { Step::Getevents } else { Step::Top })
+    }
+
+    /// A job with a reaper waits for room in its queue, or for nothing to be in flight.
+    fn leave_to_reaper(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::Getevents);
+        }
+        let most = if thread.reaping.full { thread.spec.iodepth } else { 1 };
+        if thread.cur_depth < most {
+            return self.go(t, Step::Top);
+        }
+        self.sleep(ctx, t, Asleep::Reaper)
+    }
+
+    /// A reaper: io_getevents for one, as long as there are any.
+    fn collect(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
+        let owner = self.threads[r as usize].partner;
+        if self.threads[owner as usize].ring.is_empty() {
+            return self.sleep(ctx, r, Asleep::Events);
+        }
+        let cost = &self.cost;
+        let call = cost.crossing.0 + cost.aio_getevents.0 + cost.finish.0;
+        self.threads[r as usize].pend.entry += call;
+        self.segment(ctx, r, Step::Collected)
+    }
+
+    fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
+        let reaper = &self.threads[r as usize];
+        let (owner, core, (wake, work)) = (reaper.partner, reaper.core, reaper.done);
+        let job = &mut self.threads[owner as usize];
+        job.stats.iodepth_complete[call_bucket(1)] += 1;
+        job.stats.complete_calls += 1;
+        if let Some(node) = job.ring.pop_front() {
+            self.finish_io(ctx, node, wake, work);
+        }
+        if self.threads[owner as usize].asleep == Asleep::Reaper {
+            self.wake(ctx, owner, Some(core));
+        }
+        self.go(r, Step::Collect)
     }
 
     // pblk.
