@@ -24,6 +24,8 @@ pub enum Layer {
     QueueWait,
     /// PCIe: command fetch, data, completion entry.
     Link,
+    /// The drive holds a command back to keep its data-sheet rates.
+    Limit,
     /// Device DRAM: cache look-up, copy, waiting for a cache line.
     Cache,
     /// Firmware or host FTL: its processor time, and waiting for write-buffer space.
@@ -38,7 +40,7 @@ pub enum Layer {
     Completion,
 }
 
-pub const LAYERS: usize = 12;
+pub const LAYERS: usize = 13;
 
 impl Layer {
     pub const ALL: [Layer; LAYERS] = [
@@ -48,6 +50,7 @@ impl Layer {
         Layer::Driver,
         Layer::QueueWait,
         Layer::Link,
+        Layer::Limit,
         Layer::Cache,
         Layer::Ftl,
         Layer::LunWait,
@@ -63,6 +66,7 @@ impl Layer {
             Layer::Driver => "driver",
             Layer::QueueWait => "queue wait",
             Layer::Link => "link",
+            Layer::Limit => "device limit",
             Layer::Cache => "cache",
             Layer::Ftl => "ftl",
             Layer::LunWait => "LUN wait",
@@ -88,10 +92,14 @@ pub enum Why {
     QueueFull,
     /// Waiting for another command's use of the firmware core.
     FirmwareBusy,
-    /// Waiting for the link or a bandwidth cap.
+    /// Waiting for the link, or for the cache memory's bus.
     LinkBusy,
-    /// The device's own throughput limit.
-    DeviceCap,
+    /// The drive works on as many commands as it can.
+    SlotsFull,
+    /// IOPS or bytes a second of reads, of writes, and of programs.
+    ReadLimit,
+    WriteLimit,
+    ProgramLimit,
     /// Write buffer or rate limiter.
     WriteBuffer,
     /// A cache line being written back.
@@ -107,7 +115,7 @@ pub enum Why {
     BehindErase,
     /// Waiting for a transfer of another LUN on the channel.
     ChannelBusy,
-    /// Command and address cycles.
+    /// Command and address cycles of the flash.
     Command,
     Data,
     Read,
@@ -121,8 +129,12 @@ pub enum Why {
     /// Waiting for an earlier request that overlaps.
     Overlap,
     Doorbell,
+    /// The command on its way from the submission queue.
+    Fetch,
     /// Back, but reaped only when the others that io_getevents waits for are back too.
     Batch,
+    /// The same at the end of a job, which waits for everything in flight at once.
+    Drain,
 }
 
 impl Why {
@@ -135,7 +147,10 @@ impl Why {
             Why::QueueFull => "submission queue full",
             Why::FirmwareBusy => "firmware busy",
             Why::LinkBusy => "link busy",
-            Why::DeviceCap => "device limit",
+            Why::SlotsFull => "command slots taken",
+            Why::ReadLimit => "read limit",
+            Why::WriteLimit => "write limit",
+            Why::ProgramLimit => "program limit",
             Why::WriteBuffer => "write buffer",
             Why::WriteBack => "write-back",
             Why::Flush => "flush",
@@ -158,7 +173,9 @@ impl Why {
             Why::ReadAhead => "read-ahead under way",
             Why::Overlap => "overlapping request",
             Why::Doorbell => "doorbell",
+            Why::Fetch => "command fetch",
             Why::Batch => "waiting for the batch",
+            Why::Drain => "end of the job",
         }
     }
 }

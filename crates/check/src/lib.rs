@@ -23,6 +23,8 @@ pub struct Case<'a> {
     pub age: Age,
     pub seed: u64,
     pub options: Options,
+    /// What `read_iolog` of a job reads, whatever its name.
+    pub replay: &'a str,
 }
 
 impl<'a> Case<'a> {
@@ -35,6 +37,7 @@ impl<'a> Case<'a> {
             age: Age::Fresh,
             seed: 1,
             options: Options { digest: true, ..Options::default() },
+            replay: "",
         }
     }
     pub fn stack(mut self, stack: &'a str) -> Self {
@@ -93,8 +96,10 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
     if case.age == Age::Steady {
         drive.steady(&mut WriteSampler::new(Some(&plan), bytes, seed)?)?;
     }
-    let threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |_| {
-        Err("no replay in this test".into())
+    let threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
+        let log = std::io::Cursor::new(case.replay.to_string());
+        let reader = wordline_trace::open(log, Default::default()).map_err(|e| e.to_string())?;
+        Ok(setup::replay_source(job, reader, bytes))
     })?;
     let mut world =
         World::new(&system, drive, threads, &case.options).map_err(|e| e.to_string())?;

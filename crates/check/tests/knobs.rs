@@ -53,7 +53,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
     match kind {
         PathKind::Integer => {
             let n = number() as i64;
-            [n * 2, n / 2, n + 1, n - 1, 1, 0, 64, 3_000_000, 100_000_000]
+            [n * 2, n / 2, n + 1, n - 1, 1, 0, 64, 3_000_000, 100_000_000, 8192]
                 .into_iter()
                 .filter(|&v| v != n && v >= 0)
                 .map(|v| v.to_string())

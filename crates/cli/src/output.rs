@@ -61,9 +61,9 @@ pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
             log.finish().map(|_| ())
         }));
     }
-    for log in result.threads.iter().flat_map(|thread| &thread.logs) {
-        let path = PathBuf::from(report::log_file_name(log));
-        check(files::write(&path, |w| report::write_log(log, w)));
+    for (name, logs) in report::log_files(result) {
+        let write = |w: &mut dyn Write| logs.iter().try_for_each(|log| report::write_log(log, w));
+        check(files::write(&PathBuf::from(name), write));
     }
     if let Some(path) = &args.timeline {
         check(files::write(path, |w| report::timeline_json(result, w)));

@@ -43,6 +43,8 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let iodepth = args.closed_loop.unwrap_or(DEPTH);
     let mut spec = ThreadSpec::new("replay", Engine::Libaio, iodepth);
     spec.continue_on_error = true;
+    // By timestamps the submitter may be late; what comes back must not wait for it.
+    spec.reaper = clock != Clock::ClosedLoop;
     let mut notes = Vec::new();
     if loaded.system.stack.engine != Engine::Libaio && loaded.system.stack.kernel {
         notes.push("a replay keeps many requests in flight: it runs on libaio".to_string());
@@ -98,6 +100,7 @@ fn plan(iodepth: u32) -> Result<ThreadPlan, Failure> {
         ioengine: "libaio".into(),
         iodepth,
         clat_percentiles: true,
+        reported: true,
         percentile_list: plan.jobs[0].percentile_list.clone(),
         bw_interval: SAMPLES,
         iops_interval: SAMPLES,

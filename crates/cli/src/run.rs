@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use wordline_base::{Seed, Span};
 use wordline_fio::{Env, Job, ParseOptions, Plan};
 use wordline_host::Engine;
-use wordline_sim::{AnySource, TraceSource, WriteSampler, setup};
-use wordline_trace::{Clock, OpenOptions, Wrap};
+use wordline_sim::{AnySource, WriteSampler, setup};
+use wordline_trace::OpenOptions;
 
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(&args.common.machine)?;
@@ -139,16 +139,7 @@ fn open_replay(job: &Job, drive_bytes: u64) -> Result<AnySource, String> {
     let path = PathBuf::from(job.read_iolog.as_deref().unwrap_or_default());
     let (reader, _) =
         files::open_trace(&[path], OpenOptions::default()).map_err(Failure::into_message)?;
-    let clock = if job.replay_no_stall {
-        Clock::ClosedLoop
-    } else if job.replay_time_scale == 100 {
-        Clock::Timestamps
-    } else {
-        // fio's scale is a speed in percent; ours multiplies times.
-        let ppb = 100_000_000_000u64 / u64::from(job.replay_time_scale.max(1));
-        Clock::Scaled { ppb }
-    };
-    Ok(AnySource::Trace(Box::new(TraceSource::new(reader, clock, Wrap::Error, drive_bytes))))
+    Ok(setup::replay_source(job, reader, drive_bytes))
 }
 
 /// When the jobs end by their own words, if they all say so.

@@ -127,6 +127,7 @@ mod tests {
             burst,
             weights: [8, 4, 1],
             in_flight: 64,
+            max_transfer: 0,
         };
         let mut a = Arbiter::new(&config);
         let places: Vec<Place> =

@@ -59,6 +59,9 @@ pub struct QueueConfig {
     pub weights: [u32; 3],
     /// Commands the controller works on at a time, from fetch to completion.
     pub in_flight: u32,
+    /// The most bytes of a logical command (MDTS); 0 is no limit.
+    #[serde(default)]
+    pub max_transfer: u32,
 }
 
 fn weights() -> [u32; 3] {

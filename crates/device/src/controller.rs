@@ -172,6 +172,10 @@ impl Controller {
         if device.queues.in_flight > 1 << 20 {
             return Err(("queues.in_flight", "must be at most 1048576".into()));
         }
+        if wordline_nvme::mdts(device.queues.max_transfer).is_none() {
+            let message = "must be 0 for no limit, or a power of two from 8192 bytes on (MDTS)";
+            return Err(("queues.max_transfer", message.into()));
+        }
         let sectors = ftl.as_ref().map_or(0, Ftl::sectors);
         let (mut cache, mut read_ahead) = (None, None);
         if let Some(c) = &device.cache {
@@ -406,9 +410,9 @@ impl Controller {
         let queue = u32::from(sq);
         if io != IoId::NONE {
             ctx.mark(io, Layer::Link, Why::Doorbell, TO_DEVICE, arrived);
-            ctx.mark(io, Layer::QueueWait, Why::DeviceCap, queue, ctx.now);
+            ctx.mark(io, Layer::QueueWait, Why::SlotsFull, queue, ctx.now);
             ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, fetch.start);
-            ctx.mark(io, Layer::Link, Why::Command, TO_DEVICE, fetch.arrival);
+            ctx.mark(io, Layer::Link, Why::Fetch, TO_DEVICE, fetch.arrival);
             ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
             ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
             ctx.mark(io, Layer::Cache, Why::Work, 0, ready);
@@ -459,7 +463,7 @@ impl Controller {
         if io != IoId::NONE {
             ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, transfer.start);
             ctx.mark(io, Layer::Link, Why::Data, TO_DEVICE, transfer.arrival);
-            ctx.mark(io, Layer::Link, Why::DeviceCap, TO_DEVICE, admitted);
+            ctx.mark(io, Layer::Limit, Why::WriteLimit, 0, admitted);
         }
         ctx.slice(Track::Link(TO_DEVICE), "data in", transfer.start, transfer.end, io);
         ctx.at(admitted, Kind::DataIn, cmd);
@@ -479,7 +483,7 @@ impl Controller {
             if admitted > ctx.now {
                 command.stage = Stage::Limit;
                 self.counts.waits.limits += admitted.since(ctx.now).0;
-                ctx.mark(command.sqe.io, Layer::Link, Why::DeviceCap, TO_HOST, admitted);
+                ctx.mark(command.sqe.io, Layer::Limit, Why::ReadLimit, 0, admitted);
                 return ctx.at(admitted, Kind::DataOut, cmd);
             }
         }

@@ -74,6 +74,11 @@ impl Controller {
                 if sqe.bytes == 0 || unaligned {
                     return Err(Status::InvalidField);
                 }
+                // A trim moves ranges and not their bytes.
+                let most = self.config.queues.max_transfer;
+                if most > 0 && sqe.bytes > most && sqe.opcode != Opcode::Deallocate {
+                    return Err(Status::InvalidField);
+                }
                 let end = sqe.address.checked_add(u64::from(sqe.bytes));
                 match end {
                     Some(end) if end <= ftl.sectors() << SECTOR_SHIFT => Ok(()),
@@ -137,7 +142,7 @@ impl Controller {
         }
         let at = self.submit_in_order(ctx, op);
         self.counts.waits.limits += at.since(ctx.now).0;
-        ctx.mark(sqe.io, Layer::Ftl, Why::DeviceCap, 0, at);
+        ctx.mark(sqe.io, Layer::Limit, Why::ProgramLimit, 0, at);
     }
 
     /// A flash operation ended.

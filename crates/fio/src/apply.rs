@@ -175,7 +175,12 @@ pub fn apply(
         "read_iolog" => job.read_iolog = Some(v.text()),
         "replay_no_stall" => job.replay_no_stall = v.flag()?,
         "replay_scale" => job.replay_scale = v.first_u32()?,
-        "replay_align" => job.replay_align = v.first()?,
+        "replay_align" => {
+            job.replay_align = v.first()?;
+            if job.replay_align > 0 && !job.replay_align.is_power_of_two() {
+                return Err(format!("'{}' is not a power of two", v.text.trim()));
+            }
+        }
         "replay_time_scale" => job.replay_time_scale = v.first_u32()?,
         "replay_skip" => job.replay_skip = replay_skip(v.text)?,
         "ioscheduler" => job.ioscheduler = Some(v.text()),
@@ -810,6 +815,7 @@ mod tests {
                 ("cpus_allowed", _) => "0-3,7",
                 ("steadystate", _) => "iops:10%",
                 ("replay_skip", _) => "sync",
+                ("replay_align", _) => "4k",
                 ("zonemode", _) => "strided",
                 (_, Value::Words(words)) => words[words.len() - 1],
                 (_, Value::Text) => "text",

@@ -59,6 +59,8 @@ pub struct Io {
     pub prio: Prio,
     /// A `DataSync` that is sync_file_range: it writes back cached pages and sends no flush.
     pub range_only: bool,
+    /// A `Sync` of `end_fsync` or `fsync_on_close`, which fio leaves out of its statistics.
+    pub closing: bool,
 }
 
 /// What [`Generator::next_paced`] says.
@@ -528,7 +530,7 @@ impl Generator {
         let file = self.files.len() - self.end_syncs;
         self.end_syncs -= 1;
         self.last_was_sync = true;
-        Some(self.sync(Ddir::Sync, file))
+        Some(Io { closing: true, ..self.sync(Ddir::Sync, file) })
     }
 
     #[inline]
@@ -686,7 +688,8 @@ impl Generator {
     }
 
     fn sync(&self, ddir: Ddir, file: usize) -> Io {
-        Io { ddir, offset: 0, len: 0, file: file as u32, prio: self.job.prio, range_only: false }
+        let (file, prio) = (file as u32, self.job.prio);
+        Io { ddir, offset: 0, len: 0, file, prio, range_only: false, closing: false }
     }
 
     fn may_sync(&self) -> bool {
@@ -796,7 +799,8 @@ impl Generator {
         file.last_pos[d] = offset + len;
         let base = file.base;
         let prio = self.prio(d, len);
-        Ok(Io { ddir, offset: base + offset, len, file: index as u32, prio, range_only: false })
+        let (offset, file) = (base + offset, index as u32);
+        Ok(Io { ddir, offset, len, file, prio, range_only: false, closing: false })
     }
 
     /// The direction of the next I/O of a mix. A new one is drawn once the current has had its

@@ -614,6 +614,12 @@ impl Job {
         self.ioengine.is_sync(self.iodepth)
     }
 
+    /// Whether some I/Os may have another priority than the job's.
+    pub fn has_cmdprio(&self) -> bool {
+        self.cmdprio_percentage.iter().any(|&p| p > 0)
+            || self.cmdprio_bssplit.iter().any(|splits| !splits.is_empty())
+    }
+
     /// Whether any direction has a rate or a least rate.
     pub fn is_rated(&self) -> bool {
         [&self.rate, &self.rate_iops, &self.rate_min, &self.rate_iops_min]

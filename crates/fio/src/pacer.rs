@@ -482,6 +482,7 @@ mod tests {
             file: 0,
             prio: Default::default(),
             range_only: false,
+            closing: false,
         };
         let mut failed = None;
         for ms in 0..5_000u64 {

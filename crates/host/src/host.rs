@@ -7,7 +7,7 @@ use crate::pblk::{Pblk, Translate};
 use crate::sched::Deadline;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{Counters, HostStats};
-use crate::thread::{Asleep, Step, Thread};
+use crate::thread::{Asleep, Reaping, Step, Thread};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
@@ -165,7 +165,7 @@ impl<S: Source, F: Translate> Host<S, F> {
 
         let mut priorities = vec![None; queues as usize];
         let mut load = vec![0u32; stack.cores as usize];
-        let mut threads = Vec::with_capacity(jobs.len() + 1);
+        let mut threads = Vec::with_capacity(2 * jobs.len() + 1);
         for (index, (spec, source)) in jobs.into_iter().enumerate() {
             if spec.iodepth > 1 << 20 {
                 return refuse("iodepth", "must be at most 1048576");
@@ -219,6 +219,19 @@ impl<S: Source, F: Translate> Host<S, F> {
             None => None,
         };
 
+        for job in 0..count {
+            if !threads[job as usize].spec.reaper || !stack.kernel {
+                continue;
+            }
+            let core = (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0);
+            load[core as usize] += 1;
+            let spec = ThreadSpec::new("reaper", Engine::Libaio, 1);
+            let mut reaper = Thread::new(spec, None, core, map[core as usize]);
+            (reaper.step, reaper.asleep, reaper.partner) = (Step::Collect, Asleep::Events, job);
+            threads[job as usize].partner = threads.len() as u32;
+            threads.push(reaper);
+        }
+        let reapers = threads.iter().any(|t| t.partner != NONE);
         let max_request = match drive.max_transfer {
             0 => u64::from(stack.max_request),
             max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
@@ -246,7 +259,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             private: stack.kernel
                 && queues == stack.cores
                 && stack.scheduler == Scheduler::None
-                && pblk.is_none(),
+                && pblk.is_none()
+                && !reapers,
             pblk,
             priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
             depth,
@@ -381,7 +395,7 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub fn idle(&self) -> bool {
         self.threads.iter().all(|t| match t.source {
             Some(_) => t.asleep == Asleep::Done && t.cur_depth == 0,
-            None => t.asleep == Asleep::Actions,
+            None => matches!(t.asleep, Asleep::Actions | Asleep::Events),
         }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.entries.is_empty())
             && self.out.is_empty()
     }
@@ -395,6 +409,17 @@ impl<S: Source, F: Translate> Host<S, F> {
             if let Some((t, user, system)) = core.running(now) {
                 threads[t as usize].user += user;
                 threads[t as usize].system += system;
+            }
+        }
+        // A reaper's time is its job's.
+        for (r, thread) in self.threads.iter().enumerate() {
+            if thread.source.is_none() && thread.partner != NONE {
+                let reaper = threads[r].clone();
+                let job = &mut threads[thread.partner as usize];
+                job.user += reaper.user;
+                job.system += reaper.system;
+                job.voluntary_switches += reaper.voluntary_switches;
+                job.involuntary_switches += reaper.involuntary_switches;
             }
         }
         HostStats {
@@ -699,6 +724,13 @@ impl<S: Source, F: Translate> Host<S, F> {
             thread.spec.engine == Engine::Libaio && matches!(node.ddir, Ddir::Read | Ddir::Write);
         let sleeping = if is_aio {
             thread.ring.push_back(n);
+            let reaper = thread.partner;
+            if reaper != NONE {
+                if self.threads[reaper as usize].asleep == Asleep::Events {
+                    self.wake(ctx, reaper, on);
+                }
+                return;
+            }
             matches!(thread.asleep, Asleep::Events | Asleep::Timer)
         } else {
             thread.asleep == Asleep::Call
@@ -714,8 +746,17 @@ impl<S: Source, F: Translate> Host<S, F> {
         self.block.nodes.remove(n);
         let t = node.thread;
         let thread = &mut self.threads[t as usize];
-        let (now, core) = (ctx.now, thread.core);
-        let held = if thread.reaping.min > 1 { Why::Batch } else { Why::CoreBusy };
+        let (now, core) = match thread.partner {
+            NONE => (ctx.now, thread.core),
+            reaper => (ctx.now, self.threads[reaper as usize].core),
+        };
+        let thread = &mut self.threads[t as usize];
+        let held = match thread.reaping {
+            _ if thread.partner != NONE => Why::CoreBusy,
+            Reaping { min: 0..=1, .. } => Why::CoreBusy,
+            Reaping { drain: true, .. } => Why::Drain,
+            _ => Why::Batch,
+        };
         ctx.mark(node.life, Layer::Completion, held, core, Time(now.0.saturating_sub(wake + work)));
         let woken = Time(now.0.saturating_sub(work));
         ctx.mark(node.life, Layer::Completion, Why::WakeUp, core, woken);

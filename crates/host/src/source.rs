@@ -56,6 +56,9 @@ pub struct ThreadSpec {
     pub cpus_allowed: Vec<u32>,
     /// The class of its own submission queue; only `kernel = false` gives a job one.
     pub priority: QueuePriority,
+    /// Another thread, on a core of its own where there is one, sits in io_getevents and takes what
+    /// comes back one by one: the job itself only issues. For libaio and timed sources.
+    pub reaper: bool,
     /// Go on after a failed I/O. fio's default is to stop the job.
     pub continue_on_error: bool,
 }
@@ -74,6 +77,7 @@ impl ThreadSpec {
             start: Time::ZERO,
             cpus_allowed: Vec::new(),
             priority: QueuePriority::Medium,
+            reaper: false,
             continue_on_error: false,
         }
     }

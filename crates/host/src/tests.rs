@@ -678,6 +678,26 @@ fn batches_of_completions_and_the_low_mark_follow_fio() {
     assert_eq!(stats.iodepth_submit[2], 20);
     assert!(stats.complete_calls >= 20 && stats.complete_calls <= 41, "{stats:?}");
 
+    // A batch is waited for, and at the end what is left of the job.
+    let late = |f: &Finished| f.offset == 7919 * 4096;
+    for (reads_of_job, min, why) in [(4, 1, Why::Drain), (8, 4, Why::Batch)] {
+        let mut s = spec(Engine::Libaio, 8);
+        s.iodepth_batch_complete_min = min;
+        s.iodepth_batch_complete_max = min;
+        let latency = |sqe: &Sqe, now: Time| {
+            now + Span(if sqe.address == 7919 * 4096 { 900_000 } else { 30_000 })
+        };
+        let mut w = world(&stack(1), vec![(s, list(reads(reads_of_job)))], Box::new(latency));
+        w.run();
+        let waited = |(_, l): &&(Finished, Life)| {
+            let of = |w| l.steps().iter().any(|s| s.why == w);
+            assert!(!of(Why::Batch) || !of(Why::Drain));
+            of(why)
+        };
+        let n = w.finished.iter().filter(|f| !late(&f.0)).filter(waited).count();
+        assert!(n >= 3, "{why:?}: {n} of {}", w.finished.len());
+    }
+
     // Polling: io_getevents never sleeps, so the core is busy throughout.
     let mut s = spec(Engine::Libaio, 1);
     s.iodepth_batch_complete_min = 0;
@@ -685,6 +705,49 @@ fn batches_of_completions_and_the_low_mark_follow_fio() {
     w.run();
     w.check_drained();
     assert_eq!(w.host.stats(w.ctx.now).cores[0].idle, 0);
+}
+
+/// An open loop at twice what the drive serves: the submitter is always late and short of tags.
+#[test]
+fn a_reaper_keeps_completions_from_waiting_for_the_submitter() {
+    let items: Vec<Next> = (0..2_000u64)
+        .flat_map(|i| {
+            let at = Time(i * 5_000);
+            [Next::NotBefore { at, quiesce: false }, io(Ddir::Read, i * 4096, 4096)]
+        })
+        .collect();
+    let run = |cores: u32, reaper: bool| {
+        let mut config = stack(cores);
+        config.queue_depth = 33;
+        let mut s = spec(Engine::Libaio, 4096);
+        s.reaper = reaper;
+        // One command at a time, 10 us each.
+        let mut free = Time::ZERO;
+        let serial = move |_: &Sqe, now: Time| {
+            free = free.max(now) + Span(10_000);
+            free
+        };
+        let mut w = world(&config, vec![(s, list(items.clone()))], Box::new(serial));
+        w.run();
+        w.check_drained();
+        assert_eq!(w.finished.len(), 2_000);
+        assert!(w.host.counters.tag_waits > 1_000);
+        let stats = &w.host.stats(w.ctx.now).threads[0];
+        assert_eq!(stats.complete_calls, if reaper { 2_000 } else { stats.complete_calls });
+        let all = w.finished.iter().map(|(_, l)| spent(l, Layer::Completion));
+        (all.clone().sum::<u64>() / 2_000, all.max().unwrap())
+    };
+    let c = i7_8700();
+    // Handler, wake-up by another core or in turn, and one io_getevents.
+    let handler = c.interrupt_entry.0 + c.interrupt.0 + c.completion.0;
+    let reap = c.wake_up.0 + c.crossing.0 + c.aio_getevents.0 + c.finish.0;
+    let one = handler + c.ipi.0 + reap;
+    assert_eq!(run(2, true), (one, one));
+    let (mean, _) = run(2, false);
+    assert!(mean > 20 * one, "without a reaper {mean} ns, reaping costs {one}");
+    // On one core the two take turns.
+    let (mean, _) = run(1, true);
+    assert!(mean < 2 * one, "{mean} ns on one core");
 }
 
 #[test]

@@ -71,6 +71,9 @@ pub(crate) enum Step {
     Getevents,
     /// io_getevents returns with so many.
     Reap(u32),
+    /// A reaper waits in io_getevents, and is back with one.
+    Collect,
+    Collected,
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
@@ -88,6 +91,8 @@ pub(crate) enum Asleep {
     Events,
     Tag,
     Timer,
+    /// For its reaper: until there is room, or nothing in flight.
+    Reaper,
     /// pblk's kernel thread has nothing to do.
     Actions,
     Done,
@@ -162,7 +167,11 @@ pub(crate) struct Reaping {
     full: bool,
     /// Look again in any case: io_getevents(0) in a loop.
     spin: bool,
+    /// The job is over: all that is in flight at once.
+    pub drain: bool,
 }
+
+const REAP_ONE: Reaping = Reaping { min: 1, full: false, spin: false, drain: false };
 
 #[derive(Debug)]
 pub(crate) struct Thread<S> {
@@ -183,6 +192,8 @@ pub(crate) struct Thread<S> {
     /// Completed and not reaped (aio_ring).
     pub ring: VecDeque<u32>,
     pub(crate) reaping: Reaping,
+    /// Of a job: the thread that reaps for it. Of a reaper: the job.
+    pub partner: u32,
     pub quiesce: Option<Time>,
     pub exhausted: bool,
     pub failed: bool,
@@ -233,7 +244,8 @@ impl<S> Thread<S> {
             iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
             requeued: None,
             ring: VecDeque::with_capacity(depth),
-            reaping: Reaping { min: 1, full: false, spin: false },
+            reaping: REAP_ONE,
+            partner: NONE,
             quiesce: None,
             exhausted: false,
             failed: false,
@@ -327,6 +339,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
             Step::Getevents => self.getevents(ctx, t),
             Step::Reap(n) => self.reap_events(ctx, t, n),
+            Step::Collect => self.collect(ctx, t),
+            Step::Collected => self.collected(ctx, t),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
         }
@@ -463,14 +477,14 @@ impl<S: Source, F: Translate> Host<S, F> {
         if self.stopping || thread.exhausted || thread.failed {
             thread.requeued = None;
             if thread.cur_depth > 0 {
-                thread.reaping = Reaping { min: thread.cur_depth, full: false, spin: false };
+                thread.reaping = Reaping { min: thread.cur_depth, drain: true, ..REAP_ONE };
                 return self.go(t, Step::Getevents);
             }
             return self.sleep(ctx, t, Asleep::Done);
         }
         if let Some(at) = thread.quiesce {
             if thread.cur_depth > 0 {
-                thread.reaping = Reaping { min: 1, full: false, spin: false };
+                thread.reaping = REAP_ONE;
                 return self.go(t, Step::Getevents);
             }
             if at > ctx.now {
@@ -501,7 +515,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                         if !thread.iocbs.is_empty() {
                             return self.commit(t, Step::Top);
                         }
-                        thread.reaping = Reaping { min: 1, full: false, spin: false };
+                        thread.reaping = REAP_ONE;
                         return self.go(t, Step::Getevents);
                     }
                     Next::Pause { spin_until, until } => {
@@ -558,8 +572,8 @@ impl<S: Source, F: Translate> Host<S, F> {
         if !thread.iocbs.is_empty() {
             return self.commit(t, Step::Top);
         }
-        if !thread.ring.is_empty() {
-            thread.reaping = Reaping { min: 1, full: false, spin: false };
+        if !thread.ring.is_empty() && thread.partner == NONE {
+            thread.reaping = REAP_ONE;
             return self.go(t, Step::Getevents);
         }
         self.sleep_until(ctx, t, at)
@@ -573,7 +587,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         if thread.cur_depth > 0 && (full || busy || polling) {
             let min = thread.spec.iodepth_batch_complete_min.min(thread.cur_depth);
             let spin = thread.spec.iodepth_batch_complete_min == 0;
-            thread.reaping = Reaping { min: min.max(1), full, spin };
+            thread.reaping = Reaping { min: min.max(1), full, spin, drain: false };
             return self.go(t, Step::Getevents);
         }
         self.go(t, Step::Top)
@@ -1050,6 +1064,9 @@ impl<S: Source, F: Translate> Host<S, F> {
         if !thread.iocbs.is_empty() {
             return self.commit(t, Step::Getevents);
         }
+        if thread.partner != NONE {
+            return self.leave_to_reaper(ctx, t);
+        }
         let min = thread.reaping.min.min(thread.cur_depth);
         let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
         let ready = thread.ring.len() as u32;
@@ -1080,6 +1097,46 @@ impl<S: Source, F: Translate> Host<S, F> {
         let thread = &mut self.threads[t as usize];
         let again = thread.reaping.full && thread.cur_depth > thread.spec.iodepth_low;
         self.go(t, if again { Step::Getevents } else { Step::Top })
+    }
+
+    /// A job with a reaper waits for room in its queue, or for nothing to be in flight.
+    fn leave_to_reaper(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::Getevents);
+        }
+        let most = if thread.reaping.full { thread.spec.iodepth } else { 1 };
+        if thread.cur_depth < most {
+            return self.go(t, Step::Top);
+        }
+        self.sleep(ctx, t, Asleep::Reaper)
+    }
+
+    /// A reaper: io_getevents for one, as long as there are any.
+    fn collect(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
+        let owner = self.threads[r as usize].partner;
+        if self.threads[owner as usize].ring.is_empty() {
+            return self.sleep(ctx, r, Asleep::Events);
+        }
+        let cost = &self.cost;
+        let call = cost.crossing.0 + cost.aio_getevents.0 + cost.finish.0;
+        self.threads[r as usize].pend.entry += call;
+        self.segment(ctx, r, Step::Collected)
+    }
+
+    fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
+        let reaper = &self.threads[r as usize];
+        let (owner, core, (wake, work)) = (reaper.partner, reaper.core, reaper.done);
+        let job = &mut self.threads[owner as usize];
+        job.stats.iodepth_complete[call_bucket(1)] += 1;
+        job.stats.complete_calls += 1;
+        if let Some(node) = job.ring.pop_front() {
+            self.finish_io(ctx, node, wake, work);
+        }
+        if self.threads[owner as usize].asleep == Asleep::Reaper {
+            self.wake(ctx, owner, Some(core));
+        }
+        self.go(r, Step::Collect)
     }
 
     // pblk.

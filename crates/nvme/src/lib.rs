@@ -39,6 +39,20 @@ impl Opcode {
     }
 }
 
+/// Unit of a controller's largest transfer: the smallest page it supports (CAP.MPSMIN of 0).
+pub const MIN_PAGE: u32 = 4096;
+
+/// Identify Controller's MDTS (NVMe 1.4, figure 247): a power of two of pages, 0 for no limit. None
+/// if a limit has no such form.
+pub fn mdts(max_transfer: u32) -> Option<u8> {
+    match max_transfer {
+        0 => Some(0),
+        // A limit of one page would read as none.
+        n if n > MIN_PAGE && n.is_power_of_two() => Some((n / MIN_PAGE).ilog2() as u8),
+        _ => None,
+    }
+}
+
 /// Priority class of a submission queue (Create I/O Submission Queue, QPRIO).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
@@ -154,6 +168,16 @@ impl Cqe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mdts_is_a_power_of_two_of_pages() {
+        for (bytes, field) in [(0, Some(0)), (8192, Some(1)), (128 << 10, Some(5))] {
+            assert_eq!(mdts(bytes), field);
+        }
+        for bytes in [1, 4096, 100_000, 3 << 12] {
+            assert_eq!(mdts(bytes), None, "{bytes}");
+        }
+    }
 
     #[test]
     fn commands_survive_the_wire() {

@@ -131,6 +131,10 @@ fn device(config: &Config, found: &mut Found) {
         let remedy = "needs the FTL in the drive: set cache to none, or ftl.placement to device";
         found.add("device.cache", remedy);
     }
+    if wordline_nvme::mdts(c.queues.max_transfer).is_none() {
+        let remedy = "must be 0 for no limit, or a power of two from 8192 bytes on (MDTS)";
+        found.add("device.queues.max_transfer", remedy);
+    }
     found.range("device.link.generation", c.link.generation.into(), 1, 5);
     if !c.link.lanes.is_power_of_two() || c.link.lanes > 32 {
         let lanes = c.link.lanes;

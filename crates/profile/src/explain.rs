@@ -95,9 +95,17 @@ pub fn explain(config: &Config) -> String {
     );
     out.row("user", both(c.user_bytes()));
     let host = config.ftl.placement == Placement::Host;
+    let memory = if host { "host" } else { "drive" };
+    out.row("L2P, 4 B a sector", format!("{} of {memory} memory", binary(c.user_sectors * 4)));
+    let all = c.user_sectors * 4 + c.raw_sectors * 4 + c.raw_sectors / 8;
     out.row(
-        "mapping, 4 B a sector",
-        format!("{} of {} memory", binary(c.user_sectors * 4), if host { "host" } else { "drive" }),
+        "whole mapping",
+        format!(
+            "{}, {:.2} B a user sector: 4 B and a bit more for each raw one, once all lines are \
+             written",
+            binary(all),
+            all as f64 / c.user_sectors as f64
+        ),
     );
 
     out.head("Geometry");

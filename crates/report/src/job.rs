@@ -4,7 +4,7 @@
 use crate::number::{millis_up, per_second, percentile_list, share};
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, Span};
-use wordline_sim::{DirResult, RunResult, SampleStats, ThreadResult};
+use wordline_sim::{DirResult, RunResult, SampleStats, SteadyResult, ThreadResult};
 
 /// Upper bounds of fio's latency shares, exclusive, in each of the three units.
 pub const LATENCY_BOUNDS: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
@@ -62,6 +62,7 @@ pub struct Job<'a> {
     pub total_errors: u64,
     pub continue_on_error: bool,
     pub iodepth: u32,
+    pub steady: Option<&'a SteadyResult>,
     pub options: &'a [(String, String)],
     pub slat_percentiles: bool,
     pub clat_percentiles: bool,
@@ -160,6 +161,7 @@ impl<'a> Job<'a> {
             total_errors: 0,
             continue_on_error: false,
             iodepth: 0,
+            steady: None,
             options: &[],
             slat_percentiles: false,
             clat_percentiles: false,
@@ -196,6 +198,7 @@ impl<'a> Job<'a> {
             None | Some("" | "none" | "0")
         );
         self.iodepth = thread.iodepth;
+        self.steady = thread.steady.as_ref();
         self.options = &thread.options;
         self.slat_percentiles = thread.slat_percentiles;
         self.clat_percentiles = thread.clat_percentiles;
@@ -253,7 +256,7 @@ fn of_calls(counts: &[u64; 7]) -> [f64; 7] {
 pub fn jobs(result: &RunResult) -> Vec<Job<'_>> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut last = None;
-    for thread in &result.threads {
+    for thread in result.threads.iter().filter(|thread| thread.reported) {
         if !thread.group_reporting || last != Some(thread.group) || jobs.is_empty() {
             jobs.push(Job::new(thread));
         }

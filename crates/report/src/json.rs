@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, Layer};
-use wordline_sim::{DirResult, RunResult, SampleStats};
+use wordline_sim::{DirResult, RunResult, SampleStats, SteadyResult};
 
 /// What beyond fio's own keys to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,6 +205,26 @@ fn options(pairs: &[(String, String)]) -> Object {
     o
 }
 
+fn steady(s: &SteadyResult) -> Object {
+    let mean = |list: &[u64]| list.iter().sum::<u64>() / list.len().max(1) as u64;
+    let list = |list: &[u64]| Json::Array(list.iter().map(|&n| int(n)).collect());
+    let mut o = Object::default();
+    o.put("ss", string(&s.name));
+    o.put("duration", int(s.duration));
+    o.put("attained", int(s.attained.into()));
+    let percent = if s.percent { "%" } else { "" };
+    o.put("criterion", string(&format!("{:.6}{percent}", finite(s.criterion))));
+    o.put("max_deviation", float(s.max_deviation));
+    o.put("slope", float(s.slope_value));
+    let mut data = Object::default();
+    data.put("bw_mean", int(mean(&s.bw)));
+    data.put("iops_mean", int(mean(&s.iops)));
+    data.put("iops", list(&s.iops));
+    data.put("bw", list(&s.bw));
+    o.put("data", data);
+    o
+}
+
 fn job_object(job: &Job, dirs: &[GroupDir; 3], elapsed: u64, plus: bool) -> Object {
     let mut o = Object::default();
     o.put("jobname", string(job.name));
@@ -252,6 +272,9 @@ fn job_object(job: &Job, dirs: &[GroupDir; 3], elapsed: u64, plus: bool) -> Obje
         o.put("latency_target", int(0));
         o.put("latency_percentile", float(100.0));
         o.put("latency_window", int(0));
+    }
+    if let Some(s) = job.steady {
+        o.put("steadystate", steady(s));
     }
     if !job.description.is_empty() {
         o.put("desc", string(job.description));

@@ -30,7 +30,7 @@ mod timeline;
 
 pub use explain::{EXPLAIN_COLUMNS, EXPLAIN_LINES, explain_text};
 pub use json::{JsonOptions, fio_json};
-pub use log::{log_file_name, log_text, write_log};
+pub use log::{log_file_name, log_files, log_text, write_log};
 pub use normal::fio_normal;
 pub use slowest::slowest_text;
 pub use terse::fio_terse;

@@ -3,7 +3,7 @@
 use crate::normal::put;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use wordline_sim::{Log, LogKind, LogLine};
+use wordline_sim::{HistLine, Log, LogKind, LogLine, RunResult};
 
 /// The real-time class, as fio's priority numbers have it in their upper bits.
 const REAL_TIME: u16 = 1;
@@ -17,8 +17,34 @@ pub fn log_file_name(log: &Log) -> String {
         LogKind::Clat => "clat",
         LogKind::Bw => "bw",
         LogKind::Iops => "iops",
+        LogKind::Hist => "clat_hist",
     };
-    format!("{}_{kind}.{}.log", log.prefix, log.number)
+    match log.number {
+        Some(number) => format!("{}_{kind}.{number}.log", log.prefix),
+        None => format!("{}_{kind}.log", log.prefix),
+    }
+}
+
+/// All log files of a run: those of several threads with one name are one file, thread after
+/// thread in the order in which they ended, as fio appends them.
+pub fn log_files(result: &RunResult) -> Vec<(String, Vec<&Log>)> {
+    let mut threads: Vec<_> = result.threads.iter().collect();
+    threads.sort_by_key(|thread| thread.finished);
+    let mut files: Vec<(String, Vec<&Log>)> = Vec::new();
+    for log in threads.into_iter().flat_map(|thread| &thread.logs) {
+        let name = log_file_name(log);
+        match files.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, logs)) => logs.push(log),
+            None => files.push((name, vec![log])),
+        }
+    }
+    files
+}
+
+fn hist_line(out: &mut String, line: &HistLine) {
+    put!(out, "{}, {}, {}", line.at.0 / 1_000_000, line.ddir as u8, line.bs);
+    line.bins.iter().for_each(|n| put!(out, ", {n}"));
+    out.push('\n');
 }
 
 fn line(out: &mut String, log: &Log, line: &LogLine) {
@@ -41,11 +67,17 @@ pub fn write_log(log: &Log, w: &mut dyn Write) -> io::Result<()> {
         line(&mut text, log, l);
         w.write_all(text.as_bytes())?;
     }
+    for l in &log.hist {
+        text.clear();
+        hist_line(&mut text, l);
+        w.write_all(text.as_bytes())?;
+    }
     Ok(())
 }
 
 pub fn log_text(log: &Log) -> String {
     let mut out = String::new();
     log.lines.iter().for_each(|l| line(&mut out, log, l));
+    log.hist.iter().for_each(|l| hist_line(&mut out, l));
     out
 }

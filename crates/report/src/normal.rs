@@ -3,7 +3,8 @@
 use crate::job::{Group, GroupDir, Job, LATENCY_NAMES, error_text, group_of, groups, jobs};
 use crate::json::share_of_group;
 use crate::number::{
-    finite, iops_text, millis_up, per_second, percentiles, rate_texts, scaled, size_texts,
+    finite, iops_text, kib_rate_texts, millis_up, per_second, percentiles, rate_texts, scaled,
+    size_texts,
 };
 use std::fmt::Write;
 use wordline_base::Histogram;
@@ -166,6 +167,19 @@ fn job_block(out: &mut String, job: &Job, group: &Group) {
     if job.iodepth > 0 {
         out.push_str("     latency   : target=0, window=0, percentile=100.00%, ");
         put!(out, "depth={}\n", job.iodepth);
+    }
+    if let Some(s) = job.steady {
+        let mean = |list: &[u64]| list.iter().sum::<u64>() / list.len().max(1) as u64;
+        let (bw, bw_si) = kib_rate_texts(mean(&s.bw) / 1024);
+        put!(out, "  steadystate  : attained={}, ", if s.attained { "yes" } else { "no" });
+        put!(out, "bw={bw} ({bw_si}), iops={}, ", iops_text(mean(&s.iops)));
+        put!(
+            out,
+            "{}{}=",
+            if s.of_iops { "iops" } else { "bw" },
+            if s.slope { " slope" } else { " mean dev" }
+        );
+        put!(out, "{:.3}{}\n", finite(s.criterion), if s.percent { "%" } else { "" });
     }
 }
 

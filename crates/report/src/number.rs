@@ -24,8 +24,13 @@ fn digits(n: u64) -> usize {
 /// left of `max` after the point is spent on decimals of the last remainder alone. A fraction that
 /// rounds to 1 carries; a number past the last prefix loses it.
 pub fn prefixed(n: u64, max: usize, iec: bool, unit: Unit) -> String {
+    prefixed_from(n, 0, max, iec, unit)
+}
+
+/// A number that is already so many prefixes up.
+fn prefixed_from(n: u64, power: usize, max: usize, iec: bool, unit: Unit) -> String {
     let (base, prefixes) = if iec { (1024, &IEC) } else { (1000, &SI) };
-    let (mut n, mut power, mut rest) = (n, 0, None);
+    let (mut n, mut power, mut rest) = (n, power, None);
     while power < prefixes.len() && digits(n) > max {
         rest = Some(n % base);
         n /= base;
@@ -61,6 +66,12 @@ pub fn rate_texts(bytes_per_s: u64) -> (String, String) {
         prefixed(bytes_per_s, DIGITS, true, Unit::BytePerSec),
         prefixed(bytes_per_s, DIGITS, false, Unit::BytePerSec),
     )
+}
+
+/// A rate that fio has in KiB already, whose form in powers of 1000 it takes for kB.
+pub fn kib_rate_texts(kib_per_s: u64) -> (String, String) {
+    let text = |iec| prefixed_from(kib_per_s, 1, DIGITS, iec, Unit::BytePerSec);
+    (text(true), text(false))
 }
 
 /// `n` things in `ns`, by the second, rounded down; 0 in no time.

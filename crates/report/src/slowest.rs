@@ -19,7 +19,7 @@ fn place(step: &Step) -> String {
         (Layer::Link, _) => format!("link {}", link_direction(n)),
         (Layer::Ftl, Why::FirmwareBusy) => format!("firmware core {n}"),
         (Layer::Ftl, Why::Work) => format!("ftl core {n}"), // of the drive, or of the host
-        (Layer::Cache | Layer::Ftl, _) => String::new(),
+        (Layer::Cache | Layer::Ftl | Layer::Limit, _) => String::new(),
         (Layer::LunWait | Layer::Nand, _) => format!("LUN {n}"),
         (Layer::Transfer, _) => format!("channel {n}"),
     }

@@ -510,10 +510,11 @@ fn logs_as_fio_writes_them() {
             let mut log = Log {
                 prefix: "x".to_owned(),
                 kind,
-                number: 1,
+                number: Some(1),
                 with_offset: offset,
                 with_prio: false,
                 lines: Vec::new(),
+                hist: Vec::new(),
             };
             let real = std::fs::read_to_string(dir.join(log_file_name(&log))).unwrap();
             for line in real.lines() {

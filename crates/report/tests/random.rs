@@ -205,7 +205,7 @@ fn places_are_in_words() {
 fn layered() -> RunResult {
     let mut result = result(vec![thread("reader", 1)]);
     let split = |scale: f64| {
-        let mut parts = vec![0.0; 12];
+        let mut parts = vec![0.0; Layer::ALL.len()];
         for (layer, ns) in [
             (Layer::Syscall, 900.0),
             (Layer::Block, 450.5),

@@ -1,6 +1,6 @@
 //! Statistics gathered as I/Os finish: fio's own, and where the time went.
 
-use crate::result::{DirResult, LayerRow, LayerTable, LogLine};
+use crate::result::{DirResult, HistLine, LayerRow, LayerTable, LogLine};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wordline_base::hist::{self, BUCKETS};
@@ -161,6 +161,52 @@ impl LatLog {
             *w = Window { start: line.at, ..Window::default() };
             self.lines.push(LogLine { value, offset: 0, bs: 0, ..line });
         }
+    }
+}
+
+/// fio's `write_hist_log`: what the histogram of completion latency has gained, each time an
+/// interval is over as an I/O completes. Intervals are of whole milliseconds and do not drift; the
+/// first begins with the first I/O after the first millisecond.
+pub struct HistLog {
+    pub lines: Vec<HistLine>,
+    interval_ms: u64,
+    /// Bins that become one.
+    stride: usize,
+    last_ms: [u64; 3],
+    before: [Vec<u64>; 3],
+}
+
+impl HistLog {
+    pub fn new(interval: Span, coarseness: u32) -> HistLog {
+        HistLog {
+            lines: Vec::new(),
+            interval_ms: interval.0 / 1_000_000,
+            stride: 1 << coarseness,
+            last_ms: [0; 3],
+            before: std::array::from_fn(|_| vec![0; BUCKETS]),
+        }
+    }
+    pub fn add(&mut self, at: Time, ddir: Ddir, bs: u32, clat: &Histogram) {
+        if self.interval_ms == 0 {
+            return;
+        }
+        let (d, now) = (ddir as usize, at.0 / 1_000_000);
+        if self.last_ms[d] == 0 {
+            self.last_ms[d] = now;
+        }
+        if now - self.last_ms[d] < self.interval_ms {
+            return;
+        }
+        let window = now - self.last_ms[d];
+        self.last_ms[d] = now - (window - self.interval_ms);
+        let mut counts = vec![0; BUCKETS];
+        clat.buckets().for_each(|(bucket, n)| counts[bucket] = n);
+        let gained =
+            counts.iter().zip(&self.before[d]).map(|(now, then)| now.saturating_sub(*then));
+        let gained: Vec<u64> = gained.collect();
+        let bins = gained.chunks(self.stride).map(|bins| bins.iter().sum()).collect();
+        self.lines.push(HistLine { at, ddir, bs, bins });
+        self.before[d] = counts;
     }
 }
 

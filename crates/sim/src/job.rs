@@ -2,6 +2,7 @@
 //! pacer, and when to end.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use wordline_base::{Ddir, Span, Time};
 use wordline_fio::job::ContinueOnError;
@@ -26,6 +27,11 @@ pub struct JobSource {
     paced: bool,
     in_flight: u32,
     issued: u64,
+    /// Of the syncs in flight, in order of issue: whether it closes a file.
+    syncs: VecDeque<bool>,
+    /// Of the I/Os in flight of a job with `cmdprio`: direction, offset and fio's number of the
+    /// priority, for the logs.
+    prios: Option<Vec<(Ddir, u64, u16)>>,
     /// Every I/O issued, for `write_iolog`.
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
@@ -49,6 +55,8 @@ impl JobSource {
             paced,
             in_flight: 0,
             issued: 0,
+            syncs: VecDeque::new(),
+            prios: job.has_cmdprio().then(Vec::new),
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
@@ -65,6 +73,17 @@ impl JobSource {
     }
     pub fn take_restart(&mut self) -> bool {
         std::mem::take(&mut self.restart_stats)
+    }
+    /// Whether the sync that came back now is fio's own at the end of its data. Syncs are made one
+    /// at a time; where they are not, which is which makes no difference.
+    pub fn take_closing(&mut self) -> bool {
+        self.syncs.pop_front().unwrap_or(false)
+    }
+    /// The priority of an I/O that came back, if it is not simply the job's.
+    pub fn take_prio(&mut self, ddir: Ddir, offset: u64) -> Option<u16> {
+        let prios = self.prios.as_mut()?;
+        let at = prios.iter().position(|&(d, o, _)| (d, o) == (ddir, offset))?;
+        Some(prios.remove(at).2)
     }
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
         &self.stop
@@ -106,6 +125,12 @@ impl JobSource {
         }
         self.issued += 1;
         self.in_flight += 1;
+        if io.ddir.is_sync() {
+            self.syncs.push_back(io.closing);
+        }
+        if let Some(prios) = &mut self.prios {
+            prios.push((io.ddir, io.offset, io.prio.ioprio()));
+        }
         if self.paced {
             self.pacer.issued(&io);
         }
@@ -194,6 +219,7 @@ impl Source for JobSource {
                 file: 0,
                 prio: Prio::default(),
                 range_only: false,
+                closing: false,
             };
             self.pacer.completed(&io);
             if !self.ramping && self.pacer.check_min_rate(now).is_err() {

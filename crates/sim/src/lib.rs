@@ -7,6 +7,7 @@ pub mod job;
 pub mod replay;
 pub mod result;
 pub mod setup;
+pub mod steady;
 pub mod thread;
 pub mod world;
 

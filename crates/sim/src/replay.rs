@@ -4,10 +4,43 @@ use wordline_base::{Ddir, Time};
 use wordline_host::source::{Next, Source};
 use wordline_trace::{Arrival, Clock, Fit, Reader, Request, TraceError, Wrap};
 
+/// What fio's options make of a trace's requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Shift {
+    /// `replay_scale`: offsets are divided by this.
+    pub scale: u64,
+    /// `replay_align`: then rounded down to a multiple of this power of two; zero leaves them.
+    pub align: u64,
+    /// Lengths are rounded up to the same.
+    pub whole: bool,
+    /// `replay_skip`: reads, writes, trims and syncs left out.
+    pub skip: [bool; 4],
+}
+
+impl Shift {
+    const NONE: Shift = Shift { scale: 1, align: 0, whole: false, skip: [false; 4] };
+
+    fn apply(&self, mut request: Request) -> Option<Request> {
+        if self.skip[(request.op as usize).min(Ddir::Sync as usize)] {
+            return None;
+        }
+        request.offset /= self.scale;
+        if self.align > 0 {
+            request.offset &= !(self.align - 1);
+            if self.whole && !request.op.is_sync() {
+                let len = u64::from(request.len).next_multiple_of(self.align);
+                request.len = u32::try_from(len).unwrap_or(request.len);
+            }
+        }
+        Some(request)
+    }
+}
+
 pub struct TraceSource {
     reader: Reader,
     clock: Clock,
     fit: Fit,
+    shift: Shift,
     held: Option<(Request, Arrival)>,
     error: Option<TraceError>,
     issued: u64,
@@ -22,12 +55,16 @@ impl TraceSource {
             reader,
             clock,
             fit: Fit::new(wrap, drive_bytes),
+            shift: Shift::NONE,
             held: None,
             error: None,
             issued: 0,
             late: 0,
             stopped: false,
         }
+    }
+    pub fn shifted(self, shift: Shift) -> TraceSource {
+        TraceSource { shift, ..self }
     }
     pub fn error(&self) -> Option<&TraceError> {
         self.error.as_ref()
@@ -46,7 +83,12 @@ impl TraceSource {
     }
 
     fn fetch(&mut self) -> Result<Option<(Request, Arrival)>, TraceError> {
-        let Some(request) = self.reader.next()? else { return Ok(None) };
+        let request = loop {
+            let Some(request) = self.reader.next()? else { return Ok(None) };
+            if let Some(request) = self.shift.apply(request) {
+                break request;
+            }
+        };
         let request = self.fit.place(request, &self.reader)?;
         let arrival =
             self.clock.arrival(request.at).map_err(|message| self.reader.error_here(message))?;

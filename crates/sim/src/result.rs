@@ -112,19 +112,56 @@ pub enum LogKind {
     Clat,
     Bw,
     Iops,
+    /// Histograms of completion latency.
+    Hist,
+}
+
+/// One line of fio's `write_hist_log`: what was counted since the line before.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HistLine {
+    pub at: Time,
+    pub ddir: Ddir,
+    /// Of the I/O that ended the interval.
+    pub bs: u32,
+    pub bins: Vec<u64>,
 }
 
 /// A log file to be written: fio names it `{prefix}_{kind}.{thread number}.log`.
+#[derive(Clone)]
 pub struct Log {
     pub prefix: String,
     pub kind: LogKind,
-    /// From 1.
-    pub number: u32,
+    /// From 1; None with `per_job_logs=0`: threads share a file.
+    pub number: Option<u32>,
     /// Write the offset column (fio's log_offset).
     pub with_offset: bool,
     /// Write the priority itself (fio's log_prio), not only whether it was high.
     pub with_prio: bool,
     pub lines: Vec<LogLine>,
+    /// Of [`LogKind::Hist`].
+    pub hist: Vec<HistLine>,
+}
+
+/// What fio's `steadystate` found. Rates of the intervals, earliest first; one that did not come
+/// is 0.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SteadyResult {
+    /// As in fio's output: `iops_slope:0.300000%`.
+    pub name: String,
+    /// Of I/Os a second, and not of bandwidth.
+    pub of_iops: bool,
+    pub slope: bool,
+    pub percent: bool,
+    /// Seconds.
+    pub duration: u64,
+    pub attained: bool,
+    /// What was compared with the limit last.
+    pub criterion: f64,
+    pub max_deviation: f64,
+    pub slope_value: f64,
+    pub iops: Vec<u64>,
+    /// Bytes a second.
+    pub bw: Vec<u64>,
 }
 
 pub struct ThreadResult {
@@ -163,6 +200,9 @@ pub struct ThreadResult {
     /// Percentages to report.
     pub percentile_list: Vec<f64>,
     pub logs: Vec<Log>,
+    /// False: fio leaves the thread out of its report (`stats=0`).
+    pub reported: bool,
+    pub steady: Option<SteadyResult>,
     /// I/Os the workload generated, and I/Os that came back. Equal unless the run was interrupted.
     pub generated: u64,
     pub served: u64,

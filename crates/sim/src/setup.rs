@@ -1,6 +1,7 @@
 //! From a fio plan to threads of the machine, and the distribution that ages a drive for it.
 
 use crate::job::JobSource;
+use crate::replay::{Shift, TraceSource};
 use crate::result::LogKind;
 use crate::thread::ThreadPlan;
 use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
@@ -12,6 +13,7 @@ use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
 use wordline_nvme::QueuePriority;
+use wordline_trace::{Clock, Format, Reader, Wrap};
 
 /// fio's class of a job's I/O as the class of an NVMe queue, for stacks that give jobs queues.
 fn queue_priority(job: &Job) -> QueuePriority {
@@ -77,12 +79,14 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
     let logs = &job.logs;
     let named = [(LogKind::Lat, &logs.lat), (LogKind::Bw, &logs.bw), (LogKind::Iops, &logs.iops)];
     let mut files = Vec::new();
+    let named = named.into_iter().chain([(LogKind::Hist, &logs.hist)]);
     for (kind, prefix) in named {
         let Some(prefix) = prefix else { continue };
         let kinds: &[LogKind] = match kind {
             // write_lat_log makes three files.
             LogKind::Lat => &[LogKind::Slat, LogKind::Clat, LogKind::Lat],
             LogKind::Bw => &[LogKind::Bw],
+            LogKind::Hist => &[LogKind::Hist],
             _ => &[LogKind::Iops],
         };
         let prefix = if prefix.is_empty() { job.name.clone() } else { prefix.clone() };
@@ -113,6 +117,11 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         log_offset: logs.offset,
         prio: job.prio.ioprio(),
         log_prio: logs.prio,
+        per_job_logs: logs.per_job,
+        hist_interval: logs.hist_interval,
+        hist_coarseness: logs.hist_coarseness,
+        reported: job.stats,
+        steady: job.steadystate,
         bw_interval: interval(logs.bw_avg),
         iops_interval: interval(logs.iops_avg),
         disable_lat: job.disable_lat,
@@ -167,6 +176,28 @@ fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
 /// How jobs that replay a log are fed: the caller opens the file.
 pub type OpenReplay<'a> = &'a mut dyn FnMut(&Job) -> Result<AnySource, String>;
 
+/// A job's `read_iolog`, once its file is open: its clock, and its offsets as fio changes them.
+pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> AnySource {
+    let clock = if job.replay_no_stall {
+        Clock::ClosedLoop
+    } else if job.replay_time_scale == 100 {
+        Clock::Timestamps
+    } else {
+        // fio's scale is a speed in percent; ours multiplies times.
+        let ppb = 100_000_000_000u64 / u64::from(job.replay_time_scale.max(1));
+        Clock::Scaled { ppb }
+    };
+    let shift = Shift {
+        scale: u64::from(job.replay_scale.max(1)),
+        align: job.replay_align,
+        // fio 3.33 rounds lengths of blktraces alone.
+        whole: reader.format() == Format::Blktrace,
+        skip: job.replay_skip,
+    };
+    let source = TraceSource::new(reader, clock, Wrap::Error, drive_bytes);
+    AnySource::Trace(Box::new(source.shifted(shift)))
+}
+
 /// The threads of a plan on a drive of `drive_bytes`.
 pub fn threads(
     plan: &Plan,
@@ -201,24 +232,17 @@ pub fn threads(
 }
 
 /// fio's words that are read but change nothing here, with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 17] = [
+const WITHOUT_EFFECT: [(&str, &str); 10] = [
     ("atomic", "writes of one sector are atomic, larger ones are not"),
     ("invalidate", "no page cache is modelled"),
+    ("sync_file_range", "it writes back cached pages, and no page cache is modelled"),
     ("serialize_overlap", "overlapping I/Os go to the drive together"),
     ("io_submit_mode", "I/O is submitted inline"),
     ("write_hint", "the drive has no use for lifetime hints"),
-    ("replay_scale", "addresses of a replay are taken as they are"),
-    ("replay_align", "addresses of a replay are taken as they are"),
-    ("replay_skip", "a replay issues everything"),
-    ("per_job_logs", "each thread writes its own log"),
-    ("stats", "every job is reported"),
     ("significant_figures", "numbers are printed with fio's usual figures"),
     ("unit_base", "rates are printed in bytes"),
     ("hipri_percentage", "completions are by interrupt, polling is not modelled"),
     ("sqthread_poll", "no kernel thread submits"),
-    ("write_hist_log", "the JSON+ output holds the histograms"),
-    ("log_hist_msec", "the JSON+ output holds the histograms"),
-    ("log_hist_coarseness", "the JSON+ output holds the histograms"),
 ];
 
 /// What the user should know about a plan on this machine: words of fio that ask for something that
@@ -249,11 +273,14 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
                 _ => {}
             }
         }
-        if given(plan, job, "direct") && !job.direct {
-            say(
-                "direct=0: no page cache is modelled, every I/O goes to the drive as with direct=1"
-                    .into(),
-            );
+        for option in ["direct", "buffered"] {
+            if given(plan, job, option) && !job.direct {
+                say(format!(
+                    "{option}={}: no page cache is modelled, every I/O goes to the drive as with \
+                     direct=1",
+                    u8::from(option == "buffered")
+                ));
+            }
         }
         if given(plan, job, "prio") && job.prio.class == 0 {
             say("prio without prioclass reaches the logs only".into());
@@ -264,7 +291,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if job.sync != job::SyncMode::None {
             say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
         }
-        if stack.kernel && (job.prio.class != 0 || job.cmdprio_percentage.iter().any(|&p| p > 0)) {
+        if stack.kernel && (job.prio.class != 0 || job.has_cmdprio()) {
             say("prio, prioclass and cmdprio reach the logs only: Linux 4.14 schedules no NVMe I/O by \
                  them (with stack.kernel=false they choose the class of the job's queue)"
                 .into());
@@ -281,9 +308,8 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
                 say(format!("{option} has no effect here: {why}"));
             }
         }
-        if job.steadystate.is_some() {
-            say("steadystate: runs go on to their own end; --precondition steady ages the drive"
-                .into());
+        if job.logs.hist.is_some() && job.logs.hist_interval == Span::ZERO {
+            say("write_hist_log writes nothing without log_hist_msec=".into());
         }
     }
     notes

@@ -1,8 +1,9 @@
 //! Statistics of one thread, in fio's terms.
 
-use crate::collect::{LatLog, Sampler};
+use crate::collect::{HistLog, LatLog, Sampler};
 use crate::result::{Log, LogKind, LogLine, ThreadResult};
 use wordline_base::{Ddir, Span, Time};
+use wordline_fio::job::SteadyState;
 
 /// What a thread's statistics need to know of its job.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,13 @@ pub struct ThreadPlan {
     pub log_maximum: bool,
     pub log_offset: bool,
     pub log_prio: bool,
+    pub per_job_logs: bool,
+    /// Interval of `write_hist_log`, zero for none, and how many times two bins become one.
+    pub hist_interval: Span,
+    pub hist_coarseness: u32,
+    /// False: not in the report (`stats=0`).
+    pub reported: bool,
+    pub steady: Option<SteadyState>,
     /// fio's number of the job's I/O priority, for the logs.
     pub prio: u16,
     /// fio's bwavgtime and iopsavgtime.
@@ -51,11 +59,16 @@ pub struct Sample {
     pub submitted: Time,
     pub completed: Time,
     pub error: i32,
+    /// A sync that is in no statistics.
+    pub closing: bool,
+    /// fio's number of its priority, if it has one of its own.
+    pub prio: Option<u16>,
 }
 
 enum OpenLog {
     Latency(LatLog),
     Rate { lines: Vec<LogLine>, samplers: [Sampler; 3] },
+    Hist(HistLog),
 }
 
 pub struct ThreadStats {
@@ -70,6 +83,7 @@ pub struct ThreadStats {
     with_offset: bool,
     prio: u16,
     with_prio: bool,
+    per_job_logs: bool,
     disable: [bool; 4],
 }
 
@@ -79,6 +93,7 @@ impl ThreadStats {
             LogKind::Bw | LogKind::Iops => {
                 OpenLog::Rate { lines: Vec::new(), samplers: Default::default() }
             }
+            LogKind::Hist => OpenLog::Hist(HistLog::new(plan.hist_interval, plan.hist_coarseness)),
             _ => OpenLog::Latency(LatLog::new(plan.log_average, plan.log_maximum)),
         };
         ThreadStats {
@@ -109,6 +124,8 @@ impl ThreadStats {
                 slat_percentiles: plan.slat_percentiles,
                 percentile_list: plan.percentile_list.clone(),
                 logs: Vec::new(),
+                reported: plan.reported,
+                steady: None,
                 generated: 0,
                 served: 0,
             },
@@ -122,6 +139,7 @@ impl ThreadStats {
             with_offset: plan.log_offset,
             prio: plan.prio,
             with_prio: plan.log_prio,
+            per_job_logs: plan.per_job_logs,
             disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
         }
     }
@@ -168,7 +186,9 @@ impl ThreadStats {
         r.finished = r.finished.max(s.completed);
         let (slat, clat) = (s.submitted.since(s.issued).0, s.completed.since(s.submitted).0);
         if s.ddir.is_sync() {
-            r.sync.add(slat + clat);
+            if !s.closing {
+                r.sync.add(slat + clat);
+            }
             return;
         }
         let d = s.ddir as usize;
@@ -195,10 +215,13 @@ impl ThreadStats {
             ddir: s.ddir,
             bs: s.len,
             offset: s.offset,
-            prio: self.prio,
+            prio: s.prio.unwrap_or(self.prio),
         };
         for (kind, _, log) in &mut self.logs {
             match log {
+                OpenLog::Hist(log) => {
+                    log.add(at, s.ddir, s.len, &self.result.dirs[s.ddir as usize].clat);
+                }
                 OpenLog::Latency(log) => log.add(line(match kind {
                     LogKind::Slat => slat,
                     LogKind::Clat => clat,
@@ -249,16 +272,21 @@ impl ThreadStats {
         self.result.logs = self
             .logs
             .into_iter()
-            .map(|(kind, prefix, log)| Log {
-                prefix,
-                kind,
-                number,
-                with_offset: self.with_offset,
-                with_prio: self.with_prio,
-                lines: match log {
-                    OpenLog::Latency(log) => log.lines,
-                    OpenLog::Rate { lines, .. } => lines,
-                },
+            .map(|(kind, prefix, log)| {
+                let (lines, hist) = match log {
+                    OpenLog::Latency(log) => (log.lines, Vec::new()),
+                    OpenLog::Rate { lines, .. } => (lines, Vec::new()),
+                    OpenLog::Hist(log) => (Vec::new(), log.lines),
+                };
+                Log {
+                    prefix,
+                    kind,
+                    number: self.per_job_logs.then_some(number),
+                    with_offset: self.with_offset,
+                    with_prio: self.with_prio,
+                    lines,
+                    hist,
+                }
             })
             .collect();
         self.result

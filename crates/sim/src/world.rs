@@ -5,7 +5,9 @@ use crate::drive::{Drive, Problem, SystemConfig};
 use crate::job::{EINVAL, EIO, JobSource};
 use crate::replay::TraceSource;
 use crate::result::*;
+use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
+use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
 use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
 use wordline_device::Controller;
@@ -86,6 +88,8 @@ pub struct Options {
     pub limit: Option<Span>,
 }
 
+/// Index of the `Sample` event that looks for steady jobs.
+const STEADY: u32 = 1;
 /// First interval of the write-amplification series; it doubles when the series is full.
 const SERIES_INTERVAL: Span = Span(10_000_000);
 const SERIES_ROWS: usize = 128;
@@ -100,6 +104,7 @@ pub struct World {
     starts: Vec<Start>,
     exits: Vec<ExitRule>,
     ended: Vec<bool>,
+    steady: Vec<Option<Steady>>,
     /// Threads that have not ended.
     running: usize,
     lba_bytes: u64,
@@ -139,7 +144,7 @@ impl World {
             lba_bytes: if ftl_on_host { 4096 } else { 512 },
             queues: config.device.queues.count,
             depth: config.device.queues.depth,
-            max_transfer: 0,
+            max_transfer: config.device.queues.max_transfer,
             volatile_cache: config.device.cache.as_ref().is_none_or(|c| !c.capacitor),
             unit_sectors: nand.geometry.sectors_per_unit,
         };
@@ -181,6 +186,7 @@ impl World {
             running: plans.len(),
             lba_bytes: u64::from(info.lba_bytes),
             drive_bytes: info.bytes,
+            steady: plans.iter().map(|p| p.steady.map(Steady::new)).collect(),
             plans,
             starts,
             exits,
@@ -207,6 +213,9 @@ impl World {
 
     fn start(&mut self, options: &Options) {
         self.ctx.at(Time::ZERO + self.series_interval, Kind::Sample, 0);
+        if self.steady.iter().any(Option::is_some) {
+            self.ctx.at(Time::ZERO + steady::INTERVAL, Kind::Sample, STEADY);
+        }
         if let Some(limit) = options.limit {
             self.ctx.at(Time::ZERO + limit, Kind::Limit, 0);
         }
@@ -240,6 +249,7 @@ impl World {
                 Kind::FtlTimer | Kind::FtlStep if self.ftl_on_host => {
                     self.host.on_event(&mut self.ctx, event);
                 }
+                Kind::Sample if event.index() == STEADY => self.look_for_steady(),
                 Kind::Sample => self.sample(),
                 Kind::Limit => self.stop(),
                 _ => self.controller.on_event(&mut self.ctx, event),
@@ -278,6 +288,11 @@ impl World {
     fn finished(&mut self, f: &Finished) {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(f) };
+        let (closing, prio) = match self.host.source_mut(f.thread) {
+            Some(AnySource::Job(job)) if f.ddir.is_sync() => (job.take_closing(), None),
+            Some(AnySource::Job(job)) => (false, job.take_prio(f.ddir, f.offset)),
+            _ => (false, None),
+        };
         let stats = &mut self.threads[f.thread as usize];
         stats.add(&Sample {
             ddir: f.ddir,
@@ -287,6 +302,8 @@ impl World {
             submitted: f.submitted,
             completed: f.completed,
             error,
+            closing,
+            prio,
         });
         if let Some(AnySource::Job(job)) = self.host.source_mut(f.thread)
             && job.take_restart()
@@ -449,10 +466,52 @@ impl World {
             self.series_interval = self.series_interval * 2;
         }
         let next = self.ctx.now + self.series_interval;
-        // Alone it would keep a machine going that has come to a halt.
-        if !self.ctx.queue.is_empty() {
-            self.ctx.at(next, Kind::Sample, 0);
+        self.look_again(next, 0);
+    }
+
+    /// Alone these events would keep a machine going that has come to a halt.
+    fn look_again(&mut self, at: Time, index: u32) {
+        let others = usize::from(self.steady.iter().any(Option::is_some));
+        if self.ctx.queue.len() > others {
+            self.ctx.at(at, Kind::Sample, index);
         }
+    }
+
+    /// fio's steadystate_check: rates of each thread, or of its group with `group_reporting`, in
+    /// which the last thread judges.
+    fn look_for_steady(&mut self) {
+        let now = self.ctx.now;
+        let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for i in 0..self.threads.len() {
+            let (stats, ended) = (&self.threads[i].result, self.ended[i]);
+            let started = stats.started;
+            let Some(steady) = &mut self.steady[i] else { continue };
+            if ended || steady.attained() || now < started {
+                continue;
+            }
+            let bytes = stats.dirs.iter().map(|d| d.io_bytes).sum();
+            let ios = stats.dirs.iter().map(|d| d.total_ios).sum();
+            let rate = steady.rate(now, started, bytes, ios);
+            let (group, grouped) = (stats.group, stats.group_reporting);
+            let sum = if grouped { sums.entry(group).or_default() } else { &mut (0, 0) };
+            let (iops, bw) = rate.unwrap_or_default();
+            *sum = (sum.0 + iops, sum.1 + bw);
+            let of_group = |t: usize| grouped && self.plans[t].group == group;
+            let last = !(i + 1..self.threads.len()).any(|t| of_group(t) && !self.ended[t]);
+            if rate.is_none() || grouped && !last || !steady.judge(sum.0, sum.1) {
+                continue;
+            }
+            let settled = (0..self.threads.len()).filter(|&t| t == i || of_group(t));
+            for t in settled.collect::<Vec<_>>() {
+                if let Some(steady) = &mut self.steady[t] {
+                    steady.set_attained();
+                }
+                if let Some(AnySource::Job(job)) = self.host.source(t as u32) {
+                    job.stop_flag().set(true);
+                }
+            }
+        }
+        self.look_again(now + steady::INTERVAL, STEADY);
     }
 
     /// The result so far. A run is complete when [`World::step`] has returned false.
@@ -474,6 +533,7 @@ impl World {
             r.generated = self.host.source(i as u32).map_or(0, AnySource::issued);
             generated += r.generated;
             failed |= r.error != 0;
+            r.steady = self.steady[i].as_ref().map(Steady::result);
         }
         if self.ctx.now > Time::ZERO && self.series_last != self.written() {
             let written = self.written();

@@ -82,7 +82,8 @@ impl Format {
         }
         let lower = name.to_ascii_lowercase();
         let names = Format::ALL.iter().map(|f| f.name()).chain(["auto"]);
-        let near = names.map(|n| (text::distance(n, &lower), n)).min().filter(|(d, _)| *d <= 3);
+        let near =
+            names.map(|n| (strsim::osa_distance(n, &lower), n)).min().filter(|(d, _)| *d <= 3);
         let all: Vec<&str> = Format::ALL.iter().map(|f| f.name()).collect();
         Err(match near {
             Some((_, near)) => format!("unknown trace format '{name}', did you mean '{near}'?"),

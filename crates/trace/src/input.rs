@@ -22,13 +22,18 @@ pub(crate) struct Input {
     /// The head is all there is.
     pub ended: bool,
     /// What went wrong while looking ahead: reported once the head has been read.
+    pub failure: Option<io::Error>,
     rest: Bytes,
 }
 
 impl Input {
-    pub fn open(mut raw: Bytes) -> io::Result<Input> {
+    /// `name` helps where the bytes alone do not tell.
+    pub fn open(mut raw: Bytes, name: &str) -> io::Result<Input> {
         let mut magic = Vec::new();
         (&mut raw).take(4).read_to_end(&mut magic)?;
+        if let Some(what) = cut_magic(&magic, name) {
+            return Err(cut_short(what));
+        }
         let whole = Cursor::new(magic.clone()).chain(raw);
         let mut bytes: Bytes = match magic.as_slice() {
             [0x1F, 0x8B, ..] => Box::new(Explained {
@@ -45,16 +50,34 @@ impl Input {
             _ => Box::new(whole),
         };
         let mut head = Vec::new();
-        let (ended, rest) = match (&mut bytes).take(PEEK as u64).read_to_end(&mut head) {
-            Ok(n) => (n < PEEK, bytes),
-            Err(e) => (false, Box::new(Failing(Some(e))) as Bytes),
-        };
-        Ok(Input { head, ended, rest })
+        match (&mut bytes).take(PEEK as u64).read_to_end(&mut head) {
+            Ok(n) => Ok(Input { head, ended: n < PEEK, failure: None, rest: bytes }),
+            Err(e) if head.is_empty() => Err(e),
+            Err(e) => Ok(Input { head, ended: false, failure: Some(e), rest: bytes }),
+        }
     }
 
     /// All the bytes from the beginning.
     pub fn into_bytes(self) -> BufReader<Chain<Cursor<Vec<u8>>, Bytes>> {
-        BufReader::with_capacity(BUFFER, Cursor::new(self.head).chain(self.rest))
+        let rest = match self.failure {
+            Some(e) => Box::new(Failing(Some(e))),
+            None => self.rest,
+        };
+        BufReader::with_capacity(BUFFER, Cursor::new(self.head).chain(rest))
+    }
+}
+
+/// Which compression a file shorter than its magic number is the beginning of.
+fn cut_magic(head: &[u8], name: &str) -> Option<&'static str> {
+    // The first byte of a zstd frame is a letter of text as well.
+    let zstd = match head {
+        [0x28] | [0x50..=0x5F] | [0x50..=0x5F, 0x2A] => name.ends_with(".zst"),
+        [0x28, 0xB5] | [0x28, 0xB5, 0x2F] | [0x50..=0x5F, 0x2A, 0x4D] => true,
+        _ => false,
+    };
+    match head {
+        [0x1F] => Some("gzip"),
+        _ => zstd.then_some("zstd"),
     }
 }
 

@@ -436,8 +436,11 @@ pub fn open<R: Read + Send + 'static>(
     let input = open_input(Box::new(reader), &name)?;
     let format = match options.format {
         Some(format) => format,
-        None => format::detect(&input.head, input.ended, &name)
-            .map_err(|message| TraceError::whole(&name, message))?,
+        None => format::detect(&input.head, input.ended, &name).map_err(|message| {
+            // Nothing can be told from the little that comes before the damage.
+            let message = input.failure.as_ref().map_or(message, unreadable);
+            TraceError::whole(&name, message)
+        })?,
     };
     let parser = match format {
         Format::Blktrace => {
@@ -481,7 +484,11 @@ pub fn open_merged(
 }
 
 fn open_input(reader: Bytes, name: &str) -> Result<Input, TraceError> {
-    Input::open(reader).map_err(|e| TraceError::whole(name, format!("cannot be read: {e}")))
+    Input::open(reader, name).map_err(|e| TraceError::whole(name, unreadable(&e)))
+}
+
+fn unreadable(e: &io::Error) -> String {
+    format!("cannot be read: {e}")
 }
 
 impl Reader {

@@ -163,19 +163,3 @@ pub(crate) fn show(text: &[u8]) -> String {
     }
     shown
 }
-
-/// Edits between two words: insert, delete, replace.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replace = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
-}

@@ -489,7 +489,7 @@ fn what_is_no_trace_is_refused_with_a_reason() {
     // A frame header that asks for a window of 2^(10 + 19) bytes, and no data.
     assert_eq!(
         error(Some(Format::Msr), *b"\x28\xB5\x2F\xFD\x00\x98\x01\x00\x00"),
-        "trace.csv:1: a zstd window of 512 MiB, at most 128 are allowed: decompress it with \
+        "trace.csv: cannot be read: a zstd window of 512 MiB, at most 128 are allowed: decompress it with \
          zstd -d --long=31"
     );
     let mut tar = vec![0; 600];
@@ -508,6 +508,33 @@ fn what_is_no_trace_is_refused_with_a_reason() {
         error(None, "1 0 8 8 1\n1400000000000000000 0 8 8 1\n"),
         "trace.csv:2:1: more than 36 years after the first request"
     );
+}
+
+#[test]
+fn a_compressed_trace_cut_anywhere_is_said_to_be_cut() {
+    let text = "1000 4 264720 16 0\n300000 3 19760 8 1\n501000 4 8 8 1\n";
+    let mut skippable = b"\x50\x2A\x4D\x18\x03\0\0\0abc".to_vec();
+    skippable.extend(zst(text.as_bytes()));
+    let cases = [
+        ("t.gz", "gzip", gz(text.as_bytes()), 0..0),
+        ("t.zst", "zstd", zst(text.as_bytes()), 0..0),
+        // After the skippable frame the file could as well be over.
+        ("t.zst", "zstd", skippable, 11..12),
+    ];
+    for (name, what, whole, valid) in cases {
+        for cut in (1..whole.len()).filter(|cut| !valid.contains(cut)) {
+            for format in [None, Some(Format::Mqsim)] {
+                let options = OpenOptions { format, ..named(name) };
+                let e = match open_bytes(&whole[..cut], options) {
+                    Err(e) => e.to_string(),
+                    Ok(mut reader) => all(&mut reader).unwrap_err().to_string(),
+                };
+                assert!(e.contains(&format!("the {what} data end early")), "{cut} {format:?}: {e}");
+            }
+        }
+        let mut reader = open_bytes(whole, named(name)).unwrap();
+        assert_eq!(all(&mut reader).unwrap().len(), 3);
+    }
 }
 
 #[test]

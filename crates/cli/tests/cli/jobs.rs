@@ -160,6 +160,183 @@ fn syncs_trims_and_percentiles() {
 }
 
 #[test]
+fn syncs_are_counted_as_fio_counts_them() {
+    let place = Place::new();
+    for (words, syncs, from_fio) in [
+        ("--fsync=4", 3, true),
+        ("--end_fsync=1", 0, true),
+        ("--fsync=4 --end_fsync=1", 3, true),
+        ("--fsync=4 --fsync_on_close=1 --loops=3 --ioengine=psync", 13, true),
+        // fio 3.33 counts these one place too far, as short reads.
+        ("--fdatasync=4 --end_fsync=1", 3, false),
+    ] {
+        let job = format!("--name=a --rw=write --bs=4k --size=64k {words}");
+        let own = place.json(&format!("{job} {SMALL}"));
+        assert_eq!(int(&own, "/jobs/0/sync/total_ios"), syncs, "{words}");
+        assert_eq!(int(&own, "/jobs/0/sync/lat_ns/N"), syncs, "{words}");
+        assert_eq!(own["wordline"]["machine"]["generated"], own["wordline"]["machine"]["served"]);
+        if !has("fio") {
+            continue;
+        }
+        let real = place.shell(&format!("fio {job} --filename=f --output-format=json")).ok().json();
+        assert_eq!(int(&real, "/jobs/0/sync/lat_ns/N"), syncs, "fio {words}");
+        if from_fio {
+            assert_eq!(int(&real, "/jobs/0/sync/total_ios"), syncs, "fio {words}");
+        }
+    }
+}
+
+/// Direction and offset and length of each line of a latency log.
+fn offsets(place: &Place, name: &str) -> Vec<[u64; 3]> {
+    let lines = place.text(name);
+    let fields = |line: &str| -> [u64; 3] {
+        let f: Vec<u64> = line.split(", ").map(|f| f.parse().expect(line)).collect();
+        [f[2], f[4], f[3]]
+    };
+    lines.lines().map(fields).collect()
+}
+
+#[test]
+fn logs_are_replayed_with_fios_offsets() {
+    let place = Place::new();
+    let header = "fio version 2 iolog\nf add\nf open\n";
+    let ios = "f read 4096 4096\nf write 10240 4096\nf read 1232896 8192\nf write 1048576 512\n";
+    place.file("v2", format!("{header}{ios}f close\n"));
+    let mut blktrace = Vec::new();
+    let records = [(8u64, 4096u32, 1u32), (20, 4096, 2), (2408, 8192, 1), (2048, 512, 2)];
+    for (i, (sector, bytes, op)) in records.into_iter().enumerate() {
+        blktrace.extend(0x6561_7407u32.to_le_bytes());
+        blktrace.extend(1u32.to_le_bytes());
+        blktrace.extend((i as u64 * 100_000).to_le_bytes());
+        blktrace.extend(sector.to_le_bytes());
+        for word in [bytes, 1 | op << 16, 42, 8 << 20, 0, 0] {
+            blktrace.extend(word.to_le_bytes());
+        }
+    }
+    place.file("bt", blktrace);
+    place.shell("truncate -s 16m f").ok();
+    for (log, words) in [
+        ("v2", ""),
+        ("v2", "--replay_scale=4"),
+        ("v2", "--replay_align=4096"),
+        ("v2", "--replay_scale=4 --replay_align=2k"),
+        ("bt", "--replay_scale=4"),
+        ("bt", "--replay_align=4096"),
+        ("bt", "--replay_skip=write"),
+        ("bt", "--replay_skip=read,sync"),
+    ] {
+        let job = format!(
+            "--name=a --read_iolog={log} --replay_no_stall=1 --ioengine=psync --log_offset=1 {words}"
+        );
+        place.run(&format!("run {job} --write_lat_log=own {SMALL}")).ok();
+        let own = offsets(&place, "own_lat.1.log");
+        assert!(!own.is_empty(), "{log} {words}");
+        if has("fio") {
+            let line = format!("fio {job} --filename=f --replay_redirect=f --write_lat_log=real");
+            place.shell(&line).ok();
+            assert_eq!(own, offsets(&place, "real_lat.1.log"), "{log} {words}");
+        }
+    }
+    // fio 3.33 skips in blktraces alone.
+    place.run(&format!("run --name=a --read_iolog=v2 --replay_skip=write --write_lat_log=s --log_offset=1 {SMALL}")).ok();
+    assert_eq!(offsets(&place, "s_lat.1.log").len(), 2);
+    place
+        .run(&format!("run --name=a --read_iolog=v2 --replay_align=3000 {SMALL}"))
+        .fails(2, &["power of two"]);
+}
+
+#[test]
+fn histograms_over_time_as_fio_logs_them() {
+    let place = Place::new();
+    let job = "--name=a --rw=randrw --size=64m --rate_iops=2000 --runtime=1 --time_based \
+               --log_hist_msec=200 --log_hist_coarseness=5";
+    place.run(&format!("run {job} --ioengine=psync --write_hist_log=own {SMALL}")).ok();
+    let lines = |name: &str| -> Vec<Vec<u64>> {
+        let fields = |l: &str| l.split(", ").map(|f| f.parse().expect("a number")).collect();
+        place.text(name).lines().map(fields).collect()
+    };
+    let own = lines("own_clat_hist.1.log");
+    let real = match has("fio") {
+        true => {
+            place.shell(&format!("fio {job} --ioengine=null --write_hist_log=real")).ok();
+            lines("real_clat_hist.1.log")
+        }
+        false => own.clone(),
+    };
+    for log in [&own, &real] {
+        assert_eq!(log.len(), 8, "four windows of both directions");
+        for line in log {
+            assert_eq!(line.len(), 3 + 1856 / 32);
+            let ios: u64 = line[3..].iter().sum();
+            assert!((380..=440).contains(&ios) && line[2] == 4096, "{line:?}");
+        }
+    }
+    let none = place.run(&format!("run --name=b --size=64k --write_hist_log=none {SMALL}")).ok();
+    assert!(none.out.contains("without log_hist_msec"), "{}", none.out);
+    assert_eq!(place.text("none_clat_hist.1.log"), "");
+}
+
+#[test]
+fn what_is_left_out_of_the_report_and_what_shares_a_log() {
+    let place = Place::new();
+    place.file("job.fio", "[global]\nrw=randread\nnumber_ios=30\n[a]\nstats=0\n[b]\n");
+    let result = place.json(&format!("job.fio {SMALL}"));
+    assert_eq!(result["jobs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(result["jobs"][0]["jobname"], "b");
+    assert_eq!(int(&result, "/wordline/machine/served"), 60);
+    let text = place.run(&format!("run --name=a --size=1m --stats=0 {SMALL}")).ok();
+    assert!(text.out.contains("generated = served") && !text.out.contains("IOPS="), "{text:?}");
+    let job = "--name=a --rw=randread --number_ios=30 --numjobs=3 --write_lat_log=x";
+    place.run(&format!("run {job} --per_job_logs=0 {SMALL}")).ok();
+    assert_eq!(place.text("x_lat.log").lines().count(), 90);
+    assert!(!place.path("x_lat.1.log").exists());
+}
+
+#[test]
+fn a_steady_job_ends() {
+    let place = Place::new();
+    let run = |words: &str| {
+        let job = "--name=a --rw=randread --rate_iops=1000 --runtime=9 --time_based --size=64m";
+        place.json(&format!("{job} {words} {SMALL}"))
+    };
+    let steady = run("--steadystate=iops:5% --steadystate_duration=3");
+    about(simulated_ms(&steady), 3_000.0);
+    let s = &steady["jobs"][0]["steadystate"];
+    assert_eq!((&s["ss"], &s["attained"]), (&"iops:5.000000%".into(), &1.into()));
+    assert_eq!(s["data"]["iops"].as_array().map(Vec::len), Some(3));
+    assert_eq!(steady["wordline"]["ended"], "complete");
+    about(simulated_ms(&run("--ss=bw_slope:1% --ss_dur=3 --ss_ramp=2")), 5_000.0);
+    // Of a group the sum counts: one thread stops at a second, and then it is steady again.
+    let group = run("--ss=iops:5% --ss_dur=4 --group_reporting --numjobs=2");
+    about(simulated_ms(&group), 4_000.0);
+    assert!((1_990..=2_010).contains(&int(&group, "/jobs/0/steadystate/data/iops_mean")));
+    let restless = run("--ss=iops:0 --ss_dur=3");
+    about(simulated_ms(&restless), 9_000.0);
+    assert_eq!(int(&restless, "/jobs/0/steadystate/attained"), 0);
+    let text = place
+        .run(&format!("run --name=a --rate_iops=500 --runtime=9 --ss=iops:9% --ss_dur=2 {SMALL}"));
+    assert!(text.ok().out.contains("  steadystate  : attained=yes, bw="));
+}
+
+#[test]
+fn large_ios_are_split_at_the_drives_largest_transfer() {
+    let place = Place::new();
+    let requests = |words: &str| {
+        let job = "--name=a --rw=randread --bs=1m --number_ios=10 --norandommap";
+        let result = place.json(&format!("{job} {SMALL} {words}"));
+        assert_eq!(int(&result, "/jobs/0/read/total_ios"), 10);
+        int(&result, "/wordline/machine/counters/host.requests")
+    };
+    assert_eq!(requests(""), 80);
+    assert_eq!(requests("--set queues.max_transfer=32768"), 320);
+    assert_eq!(requests("--set queues.max_transfer=0"), 10);
+    assert_eq!(requests("--set queues.max_transfer=0 --set stack.max_request=262144"), 40);
+    assert_eq!(requests("--stack none --set queues.max_transfer=262144"), 40);
+    let odd = place.run(&format!("run --name=a {SMALL} --set queues.max_transfer=100000"));
+    odd.fails(2, &["max_transfer", "power of two"]);
+}
+
+#[test]
 fn as_many_ios_as_fio() {
     if !has("fio") {
         return;

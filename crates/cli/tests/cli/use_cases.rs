@@ -2,6 +2,8 @@
 
 use crate::place::{Place, float, int};
 use serde_json::Value;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 const MIXED: &str = "\
 [global]
@@ -223,30 +225,149 @@ fn the_slowest_are_told_step_by_step() {
     assert!(json.err.contains("#1 read of 4096 bytes"), "{}", json.err);
 }
 
-#[test]
-fn the_timeline_opens_in_perfetto() {
-    let place = Place::new();
-    let job = "run --name=a --rw=randrw --number_ios=300 --iodepth=32 --device z-ssd-small \
-               --precondition fill --timeline out.trace.json";
-    place.run(job).ok();
-    let trace: Value = serde_json::from_str(&place.text("out.trace.json")).expect("JSON");
-    let events = trace["traceEvents"].as_array().expect("events");
-    assert!(events.len() > 1000, "{}", events.len());
-    let named: Vec<&str> = events
-        .iter()
-        .filter(|e| e["ph"] == "M" && e["name"].as_str().is_some_and(|n| n.ends_with("_name")))
-        .filter_map(|e| e["args"]["name"].as_str())
-        .collect();
-    for track in ["job 0: a", "core 0", "channel 0", "LUN 0", "host cores"] {
-        assert!(named.iter().any(|n| n.starts_with(track)), "no {track}: {named:?}");
+/// The rules of Chrome's trace event format (documents "Trace Event Format" and Perfetto's on JSON)
+/// that a reader relies on. Times in nanoseconds.
+fn check_trace_events(trace: &Value) {
+    let ns = |e: &Value, key: &str| {
+        let us = e[key].as_f64().unwrap_or_else(|| panic!("{key} is no number: {e}"));
+        assert!(us >= 0.0, "{e}");
+        (us * 1_000.0).round() as u64
+    };
+    let ids = |e: &Value| {
+        let id = |key: &str| e[key].as_u64().unwrap_or_else(|| panic!("no {key}: {e}"));
+        let (pid, tid) = (id("pid"), id("tid"));
+        // Readers keep 32 bits; pid 0 and tid 0 are the kernel's and the idle thread.
+        assert!((1..1 << 32).contains(&pid) && (1..1 << 32).contains(&tid), "{e}");
+        (pid, tid)
+    };
+    let (mut processes, mut threads) = (BTreeSet::new(), BTreeSet::new());
+    let mut open: BTreeMap<(u64, String, String), (u64, String)> = BTreeMap::new();
+    let mut closed = BTreeSet::new();
+    let mut rows: BTreeMap<(u64, u64), Vec<(u64, u64)>> = BTreeMap::new();
+    let mut used = BTreeSet::new();
+    for e in trace["traceEvents"].as_array().expect("events") {
+        let (pid, tid) = ids(e);
+        let name = e["name"].as_str().unwrap_or_else(|| panic!("no name: {e}"));
+        assert!(!name.is_empty() && (e["args"].is_null() || e["args"].is_object()), "{e}");
+        match e["ph"].as_str() {
+            Some("M") => match name {
+                "process_name" => {
+                    assert!(e["args"]["name"].is_string() && processes.insert(pid), "{e}");
+                }
+                "thread_name" => {
+                    assert!(e["args"]["name"].is_string() && threads.insert((pid, tid)), "{e}");
+                }
+                "process_sort_index" | "thread_sort_index" => {
+                    assert!(e["args"]["sort_index"].is_u64(), "{e}");
+                }
+                _ => panic!("unknown metadata: {e}"),
+            },
+            Some("X") => {
+                let at = ns(e, "ts");
+                rows.entry((pid, tid)).or_default().push((at, at + ns(e, "dur")));
+                used.insert((pid, tid));
+            }
+            // Nestable asynchronous events are matched by process, category and id.
+            Some(ph @ ("b" | "e")) => {
+                let text = |key: &str| e[key].as_str().unwrap_or_else(|| panic!("no {key}: {e}"));
+                let key = (pid, text("cat").to_string(), text("id").to_string());
+                let at = ns(e, "ts");
+                used.insert((pid, tid));
+                if ph == "b" {
+                    assert!(!closed.contains(&key), "an id used twice: {e}");
+                    assert!(open.insert(key, (at, name.to_string())).is_none(), "{e}");
+                } else {
+                    let (begin, begun) = open.remove(&key).unwrap_or_else(|| panic!("{e}"));
+                    assert!(begun == name && begin <= at, "{e}");
+                    closed.insert(key);
+                }
+            }
+            _ => panic!("no phase that is written: {e}"),
+        }
     }
-    // Every slice belongs to a named process.
-    let process = |e: &Value| e["pid"].as_u64();
-    let known: Vec<_> =
-        events.iter().filter(|e| e["name"] == "process_name").map(process).collect();
-    assert!(events.iter().all(|e| known.contains(&process(e))));
-    let cut = place.run(&format!("{job} --timeline-limit 10")).ok();
-    assert!(cut.out.contains("the timeline holds the first 10 slices"), "{}", cut.out);
+    assert!(open.is_empty(), "without an end: {open:?}");
+    assert!(used.iter().all(|row| threads.contains(row) && processes.contains(&row.0)));
+    // Slices of a row follow one another, or lie within one another as interrupts do in what they
+    // interrupt: readers draw anything else wrongly.
+    for (row, mut slices) in rows {
+        slices.sort_unstable_by_key(|&(begin, end)| (begin, Reverse(end)));
+        let mut around: Vec<u64> = Vec::new();
+        for (begin, end) in slices {
+            around.retain(|&outer| outer > begin);
+            let inner = around.last().is_none_or(|&outer| end <= outer);
+            assert!(inner, "{row:?}: {begin}..{end} leaves the slice around it, {around:?}");
+            around.push(end);
+        }
+    }
+}
+
+#[test]
+fn the_timeline_keeps_the_rules_of_trace_events() {
+    let place = Place::new();
+    for (words, tracks) in [
+        (
+            "--device z-ssd-small --precondition fill",
+            &["job 0: a", "core 0", "channel 0", "LUN 0", "firmware core 0", "to device"][..],
+        ),
+        ("--device cnex-small --precondition steady --numjobs=2", &["job 1: a", "queue 0"]),
+        ("--device intel-750-small --stack none --fsync=7", &["queue 0", "to host"]),
+    ] {
+        let job = format!(
+            "run --name=a --rw=randrw --number_ios=300 --ioengine=libaio --iodepth=32 \
+             --timeline out.trace.json {words}"
+        );
+        place.run(&job).ok();
+        let trace: Value = serde_json::from_str(&place.text("out.trace.json")).expect("JSON");
+        check_trace_events(&trace);
+        let events = trace["traceEvents"].as_array().expect("events");
+        assert!(events.len() > 1000, "{}", events.len());
+        let named: Vec<&str> = events.iter().filter_map(|e| e["args"]["name"].as_str()).collect();
+        for track in tracks {
+            assert!(named.contains(track), "no {track}: {named:?}");
+        }
+        let cut = place.run(&format!("{job} --timeline-limit 10")).ok();
+        assert!(cut.out.contains("the timeline holds the first 10 slices"), "{}", cut.out);
+        let trace: Value = serde_json::from_str(&place.text("out.trace.json")).expect("JSON");
+        check_trace_events(&trace);
+        assert!(trace["otherData"]["dropped_slices"].as_u64() > Some(500));
+    }
+}
+
+#[test]
+fn the_keys_of_formats_md_are_all_there() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/design/formats.md");
+    let text = std::fs::read_to_string(root).expect("formats.md");
+    let place = Place::new();
+    let job = "--name=a --rw=randrw --number_ios=50 --device intel-750-small --precondition fill";
+    let result = place.json(job);
+    let rows = text.lines().filter_map(|l| l.strip_prefix("| `wordline.")?.split(" | ").next());
+    let keys: Vec<&str> = rows.flat_map(|row| row.split(", ")).collect();
+    let mut documented = BTreeSet::new();
+    for key in keys {
+        let key = key.trim_matches('`').trim_start_matches("wordline.").trim_end_matches("[]");
+        let found = result["wordline"].pointer(&format!("/{}", key.replace('.', "/")));
+        assert!(found.is_some(), "wordline.{key} is in formats.md and not in the output");
+        documented.extend(key.split('.').nth(1).map(str::to_string));
+    }
+    let machine = result["wordline"]["machine"].as_object().expect("an object");
+    let missing: Vec<_> = machine.keys().filter(|k| !documented.contains(*k)).collect();
+    assert!(missing.is_empty(), "not in formats.md: {missing:?}");
+}
+
+#[test]
+fn device_check_and_a_run_agree_on_the_mapping() {
+    let place = Place::new();
+    for device in ["z-ssd-small", "intel-750-small", "cnex-small"] {
+        let check = place.run(&format!("device check {device}")).ok().out;
+        let line = check.lines().find(|l| l.contains("whole mapping")).expect("a line");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|w| *w == "B").expect("bytes a sector");
+        let said: f64 = words[at - 1].parse().expect("a number");
+        let job = "--name=a --rw=randread --number_ios=5 --precondition steady --device";
+        let run = place.json(&format!("{job} {device}"));
+        let is = float(&run, "/wordline/machine/mapping_bytes_per_sector");
+        assert!((is / said - 1.0).abs() < 0.02, "{device}: {is} in a run, {said} by check");
+    }
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub fn device_config() -> DeviceConfig {
             burst: 1,
             weights: [4, 2, 1],
             in_flight: 256,
+            max_transfer: 0,
         },
         firmware: FirmwareConfig {
             cores: 2,

@@ -106,6 +106,26 @@ fn backlogged_queues_get_their_shares() {
 }
 
 #[test]
+fn a_command_beyond_mdts_is_refused() {
+    let (n, mut d) = (nand_config(), device_config());
+    d.queues.max_transfer = 16 << 10;
+    let mut h = Host::with_ftl(&n, &d, &ftl_config());
+    h.queue(0, 64, QueuePriority::Medium);
+    for (opcode, bytes, status) in [
+        (Opcode::Write, 16 << 10, Status::Success),
+        (Opcode::Read, 16 << 10, Status::Success),
+        (Opcode::Write, 20 << 10, Status::InvalidField),
+        (Opcode::Read, 20 << 10, Status::InvalidField),
+        (Opcode::Deallocate, 1 << 20, Status::Success),
+    ] {
+        assert_eq!(h.one(opcode, 0, bytes).1, status, "{opcode:?} of {bytes}");
+    }
+    d.queues.max_transfer = 12 << 10;
+    let nand = Nand::new(&n, Seed(1)).unwrap();
+    assert_eq!(Controller::new(&d, nand, None).err().unwrap().0, "queues.max_transfer");
+}
+
+#[test]
 fn the_limit_in_flight_holds() {
     let mut d = device_config();
     d.queues.in_flight = 5;

@@ -1,7 +1,7 @@
 //! Closed forms: latency of an idle drive, throughput of a saturated one, energy, waits.
 
 use super::*;
-use wordline_base::{Layer, Rng};
+use wordline_base::{Layer, Rng, Why};
 
 fn link_span(bytes: u64) -> u64 {
     let rate = 984_615_384u64 * 4 * 90 / 100;
@@ -125,6 +125,9 @@ fn the_steps_of_a_life_sum_to_the_latency_and_name_the_right_layers() {
         spent(Layer::Link),
         150 + link_span(64) + 600 + link_span(4096) + link_span(16) + 150
     );
+    let step = |why| life.steps().iter().filter(move |s| s.why == why).map(|s| s.layer);
+    assert!(step(Why::Fetch).eq([Layer::Link]));
+    assert!(step(Why::Command).eq([Layer::Transfer]), "the cycles of the flash");
 }
 
 #[test]
@@ -267,6 +270,48 @@ fn write_limits_hold() {
     h.queue(0, 64, QueuePriority::Medium);
     let span = closed_loop(&mut h, 8, 2_000, |i, _| (Opcode::Write, (i as u64 % 500) * 8192, 8192));
     assert_close(2_000.0 / span.as_secs_f64(), 12_345.0, "write_iops");
+}
+
+#[test]
+fn the_wait_for_a_limit_is_a_layer_of_its_own() {
+    let (n, d, f) = (nand_config(), device_config(), ftl_config());
+    let mut capped = d.clone();
+    capped.limits = Limits { read_iops: 9_000, write_rate: 80_000_000, ..Limits::default() };
+    let mut programs = d.clone();
+    programs.limits.program_rate = 50_000_000;
+    // Nanoseconds by layer of 16 commands at once, and what the drive says they waited for limits.
+    let run = |d: &DeviceConfig, vector: bool, opcode, bytes: u32| {
+        let mut h = if vector { Host::bare(&n, d) } else { Host::with_ftl(&n, d, &f) };
+        h.queue(0, 64, QueuePriority::Medium);
+        let ios: Vec<_> = (0..16u64)
+            .map(|i| {
+                let at = i * u64::from(bytes);
+                h.submit_io(0, opcode, if vector { at / SECTOR } else { at }, bytes)
+            })
+            .collect();
+        h.settle();
+        let mut sums = [0; wordline_base::life::LAYERS];
+        for io in ios {
+            let life = h.ctx.lives.end(io);
+            assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+            sums.iter_mut().zip(life.spent()).for_each(|(sum, ns)| *sum += ns);
+        }
+        (sums, h.drive.stats(h.ctx.now).waits.limits)
+    };
+    let unit = n.planes * n.page_bytes;
+    for (limited, vector, opcode, bytes) in [
+        (&capped, false, Opcode::Read, 4096),
+        (&capped, false, Opcode::Write, 8192),
+        (&programs, true, Opcode::VectorWrite, unit),
+    ] {
+        let (free, none) = run(&d, vector, opcode, bytes);
+        let (sums, waited) = run(limited, vector, opcode, bytes);
+        assert_eq!((free[Layer::Limit as usize], none), (0, 0));
+        assert_eq!(sums[Layer::Limit as usize], waited, "{opcode:?}");
+        assert!(waited > 1_000_000, "{opcode:?}: {waited}");
+        // The link transfers the same bytes at the same rate, and is asked for less at a time.
+        assert!(sums[Layer::Link as usize] <= free[Layer::Link as usize], "{opcode:?}");
+    }
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         slat_percentiles: false,
         percentile_list: PERCENTILES.to_vec(),
         logs: Vec::new(),
+        reported: true,
+        steady: None,
         generated: 0,
         served: 0,
     }
@@ -154,9 +156,10 @@ impl Random {
         Log {
             prefix: self.text(),
             kind: kinds[self.below(5) as usize],
-            number: 1,
+            number: Some(1),
             with_offset: self.odds(2),
             with_prio: false,
+            hist: Vec::new(),
             lines: (0..self.below(5))
                 .map(|_| LogLine {
                     at: Time(self.any()),
@@ -226,7 +229,7 @@ impl Random {
     fn table(&mut self, ddir: &str) -> LayerTable {
         let parts = |r: &mut Random| match r.below(3) {
             0 => r.floats(),
-            _ => (0..12).map(|_| if r.odds(3) { 0.0 } else { r.float() }).collect(),
+            _ => (0..Layer::ALL.len()).map(|_| if r.odds(3) { 0.0 } else { r.float() }).collect(),
         };
         LayerTable {
             ddir: ddir.to_owned(),
@@ -303,7 +306,7 @@ impl Random {
         let io = lives.begin(job, self.ddir(), self.any(), self.any() as u32, now);
         for _ in 0..self.below(60) {
             now = Time(now.0 + self.below(1 << 20));
-            let layer = Layer::ALL[self.below(12) as usize];
+            let layer = Layer::ALL[self.below(Layer::ALL.len() as u64) as usize];
             lives.mark(io, layer, why[self.below(5) as usize], self.below(99) as u32, now);
         }
         lives.end(io)
