@@ -43,7 +43,8 @@ pub fn engine_of(plan: &Plan, job: &Job, stack: &StackConfig) -> Engine {
     }
 }
 
-fn engine_name(engine: Engine) -> &'static str {
+/// As a job's `ioengine` names it.
+pub fn engine_name(engine: Engine) -> &'static str {
     match engine {
         Engine::Pvsync2 => "pvsync2",
         Engine::Libaio => "libaio",
@@ -200,6 +201,21 @@ pub fn threads(
     Ok(setups)
 }
 
+/// When the jobs end by their own words, if they all say so.
+pub fn expected_end(plan: &Plan) -> Option<Span> {
+    let (mut total, mut group) = (Span::ZERO, Span::ZERO);
+    for job in &plan.jobs {
+        if job.runtime == Span::ZERO {
+            return None;
+        }
+        if job.stonewall {
+            total += std::mem::replace(&mut group, Span::ZERO);
+        }
+        group = group.max(job.runtime + job.ramp_time + job.startdelay.1);
+    }
+    Some(total + group)
+}
+
 /// fio's words that are read but change nothing here, with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 17] = [
     ("atomic", "writes of one sector are atomic, larger ones are not"),
@@ -287,6 +303,40 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         }
     }
     notes
+}
+
+/// All that decides which sectors a plan's jobs write, and in which order: with equal texts and
+/// seeds two plans age a drive alike. Pace, depth and end of a job have no part in it.
+pub fn writes(plan: &Plan) -> String {
+    let mut text = String::new();
+    for thread in plan.threads() {
+        let job = &plan.jobs[thread.job as usize];
+        if !job.rw.writes() || job.read_iolog.is_some() {
+            continue;
+        }
+        let places = Job {
+            name: String::new(),
+            place: Default::default(),
+            options: Vec::new(),
+            description: None,
+            rate: [0; 3],
+            rate_iops: [0; 3],
+            runtime: Span::ZERO,
+            ramp_time: Span::ZERO,
+            startdelay: (Span::ZERO, Span::ZERO),
+            time_based: true,
+            number_ios: 0,
+            loops: 1,
+            iodepth: 1,
+            iodepth_batch: 1,
+            iodepth_batch_complete_min: 1,
+            iodepth_batch_complete_max: 1,
+            iodepth_low: 1,
+            ..job.clone()
+        };
+        text += &format!("{} {} {places:?}\n", thread.thread_number, thread.subjob);
+    }
+    text
 }
 
 /// I/Os in a row without a write after which a job counts as one that does not write.
