@@ -173,7 +173,7 @@ impl Comparer<'_> {
             }
         }
         let wanted = explicit.as_ref().unwrap_or(&own);
-        let (mut held, mut worst): (usize, Option<String>) = (0, None);
+        let (mut held, mut broken): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for (_, row) in &rows {
             let at = |value: &String| {
                 row.iter().copied().find(|&i| self.plan.points[i].value(axis) == Some(value))
@@ -185,24 +185,21 @@ impl Comparer<'_> {
                 return self.made(published, "-".into(), Verdict::NotRun);
             };
             let text: Vec<String> = values.iter().map(|&v| number(v)).collect();
-            if follows(&values, trend, claim.slack) {
-                held += 1;
-                worst.get_or_insert_with(|| text.join(relation));
-            } else if held + 1 > 0 && worst.as_ref().is_none_or(|w| !w.starts_with("not ")) {
-                worst = Some(format!("not {}", text.join(", ")));
+            match follows(&values, trend, claim.slack) {
+                true => held.push(text.join(relation)),
+                false => broken.push(text.join(", ")),
             }
         }
-        let Some(worst) = worst else {
+        let verdict = if broken.is_empty() { Verdict::Holds } else { Verdict::DoesNot };
+        // One row speaks for all: the first that breaks the order, if one does.
+        let Some(row) = broken.first().or(held.first()) else {
             return self.made(published, "-".into(), Verdict::NotRun);
         };
-        let verdict = if held == rows.len() { Verdict::Holds } else { Verdict::DoesNot };
-        let of =
-            if rows.len() > 1 { format!(" ({held} of {})", rows.len()) } else { String::new() };
-        self.made(
-            published,
-            worst.trim_start_matches("not ").to_string() + &self.unit() + &of,
-            verdict,
-        )
+        let of = match rows.len() {
+            1 => String::new(),
+            all => format!(" ({} of {all})", held.len()),
+        };
+        self.made(published, format!("{row}{}{of}", self.unit()), verdict)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::plan::{Point, parse_job};
 use crate::spec::Precondition;
-use wordline_base::{Seed, Span};
+use wordline_base::Seed;
 use wordline_profile::Config;
 use wordline_sim::{
     Drive, Ended, Options, Provenance, RunResult, SystemConfig, World, WriteSampler, setup,
@@ -48,9 +48,13 @@ pub fn run(point: &Point, drive: Drive, at: &mut dyn FnMut(u64)) -> Result<Strin
         setup::threads(&plan, &system.stack, drive.bytes(), Seed(point.seed), &mut no_log)?;
     let mut world =
         World::new(&system, drive, threads, &Options::default()).map_err(|p| p.to_string())?;
-    let end = setup::expected_end(&plan).unwrap_or(Span(u64::MAX));
+    let end = setup::expected_end(&plan).map_or(u64::MAX, |end| end.0.max(1));
+    let counted = |job: &wordline_fio::Job| job.number_ios * u64::from(job.numjobs);
+    let ios: u64 = plan.jobs.iter().map(counted).sum();
     while world.step(CHUNK) {
-        at((u128::from(world.now().0) * 1000 / u128::from(end.0.max(1))) as u64);
+        let by_time = u128::from(world.now().0) * 1000 / u128::from(end);
+        let by_count = world.served() * 1000 / ios.max(1);
+        at(if end < u64::MAX || ios == 0 { by_time as u64 } else { by_count });
     }
     let on_host = config.ftl.placement == wordline_ftl::Placement::Host;
     let mut result = world.finish(provenance(point, &config));
