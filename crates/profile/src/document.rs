@@ -110,7 +110,7 @@ mod tests {
         for (from, to, message) in [
             ("count = 3", "cuont = 3", "x.toml:5:1: unknown key 'cuont' in [[item]], did you mean"),
             ("count = 3", "count = 'x'", "x.toml:5:9: expected a whole number"),
-            ("name = \"a\"\n", "", "x.toml:3:3: the key 'name' of [[item]] is missing"),
+            ("name = \"a\"\n", "", "x.toml:3:1: the key 'name' of [[item]] is missing"),
             ("[head]", "[haed]", "unknown key 'haed' in the file, did you mean 'head'?"),
             ("title = \"t\"", "", "the key 'title' of [head] is missing"),
             ("= 3", "= = 3", "x.toml:5:9: not TOML"),

@@ -306,7 +306,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
 }
 
 /// All that decides which sectors a plan's jobs write, and in which order: with equal texts and
-/// seeds two plans age a drive alike. Pace, depth and end of a job have no part in it.
+/// seeds two plans age a drive alike. Pace and time of a job have no part in it.
 pub fn writes(plan: &Plan) -> String {
     let mut text = String::new();
     for thread in plan.threads() {
@@ -315,7 +315,6 @@ pub fn writes(plan: &Plan) -> String {
             continue;
         }
         let places = Job {
-            name: String::new(),
             place: Default::default(),
             options: Vec::new(),
             description: None,
@@ -325,13 +324,6 @@ pub fn writes(plan: &Plan) -> String {
             ramp_time: Span::ZERO,
             startdelay: (Span::ZERO, Span::ZERO),
             time_based: true,
-            number_ios: 0,
-            loops: 1,
-            iodepth: 1,
-            iodepth_batch: 1,
-            iodepth_batch_complete_min: 1,
-            iodepth_batch_complete_max: 1,
-            iodepth_low: 1,
             ..job.clone()
         };
         text += &format!("{} {} {places:?}\n", thread.thread_number, thread.subjob);
@@ -416,5 +408,39 @@ impl WriteSampler {
             }
         }
         self.uniform.below(self.sectors) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_fio::{NoEnv, ParseOptions, parse_file};
+
+    fn plan(text: &str) -> Plan {
+        parse_file("job.fio", text, &ParseOptions::default(), &mut NoEnv).unwrap()
+    }
+
+    #[test]
+    fn equal_writes_age_alike() {
+        const JOB: &str = "[w]\nrw=randrw\nbssplit=4k/50:16k/50\nrandom_distribution=zipf:1.1\n\
+                           rate_iops=500\niodepth=2\nruntime=3s\n[r]\nrw=randread\nbs=4k\n";
+        let drawn = |plan: &Plan| {
+            let mut lpns = vec![0; 20_000];
+            WriteSampler::new(Some(plan), 1 << 30, Seed(3)).unwrap().fill(&mut lpns);
+            lpns
+        };
+        let first = plan(JOB);
+        for (from, to, alike) in [
+            ("rate_iops=500", "rate=9m,1m", true),
+            ("runtime=3s", "runtime=1s\nramp_time=1s\nstartdelay=2\ntime_based", true),
+            ("[r]\nrw=randread\nbs=4k", "[r]\nrw=randread\nbs=8k\nnumjobs=7", true),
+            ("zipf:1.1", "zipf:1.2", false),
+            ("50:16k/50", "40:16k/60", false),
+            ("[w]", "[a]\nrw=read\n[w]", false),
+        ] {
+            let other = plan(&JOB.replace(from, to));
+            assert_eq!(writes(&first) == writes(&other), alike, "{to}");
+            assert_eq!(drawn(&first) == drawn(&other), alike, "{to}");
+        }
     }
 }

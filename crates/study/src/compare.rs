@@ -163,7 +163,7 @@ impl Comparer<'_> {
         };
         let points = self.points();
         // Every combination of the other axes' values, in the order of the points.
-        let mut rows: Vec<(Vec<(String, String)>, Vec<usize>)> = Vec::new();
+        let mut rows: Vec<(Vec<_>, Vec<usize>)> = Vec::new();
         for &i in &points {
             let others: Vec<_> =
                 self.plan.points[i].values.iter().filter(|(n, _)| n != axis).cloned().collect();

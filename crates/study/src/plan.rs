@@ -367,3 +367,113 @@ pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, S
     }
     Ok(plan)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+[study]
+title = "t"
+shows = "s"
+[base]
+device = "cnex-small"
+ftl = "pblk"
+precondition = "steady"
+set = ["ftl.over_provisioning=${op}"]
+job = '''
+[w]
+rw=randwrite
+rate_iops=${rate}
+random_distribution=zipf:${theta}
+[r]
+rw=randread
+iodepth=${depth}
+bs=${depth}k
+'''
+[vars]
+op = "${twice_ten}"
+twice_ten = 20
+theta = 0.9
+[quick]
+vars = { theta = 1.1 }
+[[axis]]
+name = "system"
+[[axis.value]]
+name = "a"
+[[axis.value]]
+name = "b"
+vars = { theta = 1.2 }
+[[axis.value]]
+name = "c"
+set = ["stack.queue_depth=64"]
+[[axis]]
+name = "rate"
+values = [100, 200]
+quick = [200]
+[[axis]]
+name = "depth"
+values = [4, 8]
+[[metric]]
+name = "m"
+path = "jobs.0.read.iops"
+"#;
+
+    fn no_file(_: &str) -> Result<String, String> {
+        Err("no files here".into())
+    }
+
+    fn plan(text: &str, scale: Scale, only: &[&str]) -> Plan {
+        let study = Study::parse("t", "t.toml", text).unwrap();
+        let only: Vec<String> = only.iter().map(|s| s.to_string()).collect();
+        let only = parse_only(&study, &only).unwrap();
+        Plan::new(&study, scale, &only, &no_file).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn axes_multiply_and_share_what_ageing_depends_on() {
+        let whole = plan(TEXT, Scale::Whole, &[]);
+        assert_eq!(whole.points.len(), 12);
+        assert_eq!(whole.points[5].label(), "system=b, rate=100, depth=8");
+        assert!(whole.points[5].job.contains("rate_iops=100\nrandom_distribution=zipf:1.2"));
+        assert_eq!(whole.points[0].overrides, ["ftl.over_provisioning=20"]);
+        // Pace, readers and the host's stack have no part in ageing; places have.
+        let groups: Vec<_> = whole.groups.iter().map(|g| g.points.clone()).collect();
+        assert_eq!(groups, [vec![0, 1, 2, 3, 8, 9, 10, 11], vec![4, 5, 6, 7]]);
+        let quick = plan(TEXT, Scale::Quick, &[]);
+        assert_eq!(quick.points.len(), 6);
+        assert!(
+            quick.points[0].job.contains("zipf:1.1") && quick.points[2].job.contains("zipf:1.2")
+        );
+        let some = plan(TEXT, Scale::Whole, &["system=a,c", "rate=100"]);
+        assert_eq!((some.points.len(), some.partial, some.groups.len()), (4, true, 1));
+        // The same point has the same key in each.
+        assert_eq!(some.points[0].key, whole.points[0].key);
+        let mut keys: Vec<_> = whole.points.iter().map(|p| &p.key).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 12);
+    }
+
+    #[test]
+    fn variables_that_never_end_are_an_error() {
+        let text = TEXT.replace("twice_ten = 20", "twice_ten = \"${op}\"");
+        let study = Study::parse("t", "t.toml", &text).unwrap();
+        let error = Plan::new(&study, Scale::Whole, &Only::new(), &no_file).unwrap_err();
+        assert!(error.to_string().contains("made of itself"), "{error}");
+    }
+
+    #[test]
+    fn configurations_come_back_from_text_as_they_went() {
+        for device in wordline_profile::presets() {
+            if device.kind != wordline_profile::Kind::Device {
+                continue;
+            }
+            let sources = Sources::presets(device.name, "linux-libaio");
+            let config = wordline_profile::assemble(sources, &[]).unwrap();
+            let text = toml::to_string(&config).unwrap();
+            let back: Config = toml::from_str(&text).unwrap();
+            assert_eq!(back, config, "{}", device.name);
+        }
+    }
+}

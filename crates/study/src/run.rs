@@ -80,8 +80,10 @@ struct Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // With its copies. It is gone already when all went well.
-        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        // With its copies, unless it ended by itself: then they did, too.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        }
         let _ = self.child.wait();
     }
 }
