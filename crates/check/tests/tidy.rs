@@ -20,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sim", &["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace"]),
     ("report", &["base", "sim"]),
     ("profile", &["base", "nvme", "nand", "ftl", "device", "host"]),
+    ("study", &["base", "nand", "ftl", "fio", "sim", "report", "profile"]),
 ];
 
 fn root() -> PathBuf {

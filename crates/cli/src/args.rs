@@ -18,6 +18,7 @@ Examples:
   wordline run job.fio --output-format json+ --output out.json --timeline out.trace.json
   wordline replay trace.csv.gz --format msr --device intel-750-400g --closed-loop 16
   wordline device check z-ssd-800g --set nand.t_read=5us
+  wordline study run rail/read-latency-vs-write-rate --scale quick --out results
 
 Exit status:
   0  the run reached its end, or --limit
@@ -55,6 +56,32 @@ Examples:
   wordline replay tpcc.trace --format mqsim --device intel-750-400g --time-scale 0.5
   wordline replay sda.blktrace.0 sda.blktrace.1 --wrap --closed-loop 32";
 
+const STUDY_HELP: &str = "\
+A study is a TOML file: a machine, a fio job, axes to sweep, numbers to read from each result, and
+what was published for them. wordline study show NAME prints one to start from; docs/design/study.md
+has every key.
+
+Examples:
+  wordline study list
+  wordline study show rail/read-latency-vs-write-rate
+  wordline study run rail/read-latency-vs-write-rate --out results --jobs 2
+  wordline study run my.toml --out results --point system=pblk --dry-run";
+
+const STUDY_RUN_HELP: &str = "\
+Each point's result is kept in DIR/STUDY/points as soon as it is there: the same command goes on
+where an earlier one was stopped, by whatever means, and runs again what a changed study, profile or
+program makes different. At the end DIR/STUDY.csv, .json and .svg hold the numbers, and a table with
+what was published is printed. --scale quick writes STUDY.quick.csv and so on, --point
+STUDY.part.csv.
+
+Points that begin with the same aged drive share one ageing; fewer than --jobs run at once where
+memory is short.
+
+Examples:
+  wordline study run rail/max-write-rate --out results
+  wordline study run rail/read-latency-vs-write-rate --point system=rail,pblk --point write_kiops=96
+  wordline study run my.toml --scale quick --dry-run";
+
 fn format_help() -> String {
     let mut text = String::from("Format of the trace; gzip and zstd are unpacked\n");
     text += "\n  auto      told from the first bytes";
@@ -84,6 +111,60 @@ pub enum Command {
         #[command(subcommand)]
         command: DeviceCommand,
     },
+    /// Run a published figure or a study of your own, and compare with what was published
+    #[command(after_help = STUDY_HELP)]
+    Study {
+        #[command(subcommand)]
+        command: StudyCommand,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum StudyCommand {
+    /// The studies that come with the program
+    List,
+    /// A study as written
+    Show {
+        /// A name from the list, or a TOML file
+        name: String,
+    },
+    /// Run what has no result yet, then tabulate all of it
+    #[command(after_help = STUDY_RUN_HELP)]
+    Run(StudyRunArgs),
+    /// Ages a drive and runs points on copies of it, as told on standard input
+    #[command(hide = true)]
+    Worker,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ScaleArg {
+    /// All points
+    Whole,
+    /// Fewer points or shorter runs, as the study says
+    Quick,
+}
+
+#[derive(Args, Clone)]
+pub struct StudyRunArgs {
+    /// A name from `wordline study list`, or a TOML file
+    pub study: String,
+    /// Where results are kept and tables are written
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Points and ageing drives at once; the machine's cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    #[arg(long, value_enum, default_value = "whole")]
+    pub scale: ScaleArg,
+    /// Only points with this value of an axis, or with one of several (repeatable)
+    #[arg(long, value_name = "AXIS=VALUE[,VALUE]")]
+    pub point: Vec<String>,
+    /// Name the points, and those that share a drive, and stop there
+    #[arg(long)]
+    pub dry_run: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 #[derive(Subcommand)]

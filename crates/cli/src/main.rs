@@ -13,6 +13,7 @@ mod replay;
 mod run;
 mod showcmd;
 mod signals;
+mod study;
 mod words;
 
 use args::Command;
@@ -60,6 +61,7 @@ fn command() -> Result<(), Failure> {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::replay(args),
         Command::Device { command } => device::device(command),
+        Command::Study { command } => study::study(command),
     }
 }
 

@@ -9,12 +9,7 @@ use std::io::BufReader;
 use wordline_base::Seed;
 use wordline_nand::Geometry;
 use wordline_sim::{Drive, WriteSampler};
-
-/// Memory a sector takes: its entry of the map on a fresh drive, and beyond that the reverse map
-/// and valid bits once it is written, and its version stamp.
-const BYTES_MAPPED: u64 = 5;
-const BYTES_WRITTEN: u64 = 5;
-const BYTES_STAMP: u64 = 8;
+use wordline_study::memory;
 
 /// A drive fresh from the factory.
 pub fn fresh(loaded: &Loaded, args: &CommonArgs) -> Result<Drive, Failure> {
@@ -27,15 +22,18 @@ pub fn fresh(loaded: &Loaded, args: &CommonArgs) -> Result<Drive, Failure> {
 /// Says that memory is short before the system ends the program for it.
 fn check_memory(sectors: u64, args: &CommonArgs) -> Result<(), Failure> {
     let written = args.precondition != Precondition::None || args.load_state.is_some();
-    let short = available_memory().and_then(|free| shortage(sectors, written, args, free));
+    let short = memory::available().and_then(|free| shortage(sectors, written, args, free));
     short.map_or(Ok(()), |message| Err(Failure::usage(message)))
 }
 
 fn shortage(sectors: u64, written: bool, args: &CommonArgs, free: u64) -> Option<String> {
-    let stamp = if written && !args.no_integrity { BYTES_STAMP } else { 0 };
-    let needed = sectors * (BYTES_MAPPED + stamp + if written { BYTES_WRITTEN } else { 0 });
+    let needed = memory::needed(sectors, written, !args.no_integrity);
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    let or = if stamp > 0 { ", or --no-integrity to keep no versions of sectors" } else { "" };
+    let or = if written && !args.no_integrity {
+        ", or --no-integrity to keep no versions of sectors"
+    } else {
+        ""
+    };
     (needed > free).then(|| {
         format!(
             "this drive's state takes {:.1} GiB of memory and {:.1} GiB are available: use a \
@@ -44,18 +42,6 @@ fn shortage(sectors: u64, written: bool, args: &CommonArgs, free: u64) -> Option
             gib(free)
         )
     })
-}
-
-/// What the system says is left, and no more than the group of processes may have.
-fn available_memory() -> Option<u64> {
-    let number = |path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let free = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10;
-    let of_group = number("/sys/fs/cgroup/memory.max")
-        .zip(number("/sys/fs/cgroup/memory.current"))
-        .map_or(u64::MAX, |(max, current)| max.saturating_sub(current));
-    Some(free.min(of_group))
 }
 
 /// Brings a fresh drive into the state asked for.
@@ -119,6 +105,6 @@ mod tests {
         }
         assert_eq!(shortage(1 << 30, true, &without, 17 << 30), None);
         assert_eq!(shortage(1 << 30, false, &plain, 5 << 30), None);
-        assert!(available_memory().is_none_or(|free| free > 1 << 20));
+        assert!(memory::available().is_none_or(|free| free > 1 << 20));
     }
 }

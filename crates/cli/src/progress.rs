@@ -133,3 +133,101 @@ impl Progress {
 fn seconds(span: Span) -> f64 {
     span.0 as f64 / 1e9
 }
+
+/// The bar of a study: points, and how far those under way are.
+pub struct StudyProgress {
+    bar: ProgressBar,
+    points: u64,
+    /// By point in thousandths.
+    at: std::collections::BTreeMap<usize, u64>,
+    done: u64,
+    /// Prepared drives and points that are left, for the time to go.
+    drives_left: usize,
+    ageing: Vec<Instant>,
+    begun_at: std::collections::BTreeMap<usize, Instant>,
+    drive_times: Vec<f64>,
+    point_times: Vec<f64>,
+    jobs: usize,
+}
+
+impl StudyProgress {
+    pub fn begin(plan: &wordline_study::Plan, jobs: usize, quiet: bool) -> StudyProgress {
+        let points = plan.points.len() as u64;
+        let bar = if quiet || !std::io::stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new(points * 1000).with_style(style("{wide_bar} {percent:>3}% {msg}"))
+        };
+        bar.enable_steady_tick(REDRAW);
+        StudyProgress {
+            bar,
+            points,
+            at: Default::default(),
+            done: 0,
+            drives_left: plan.groups.len(),
+            ageing: Vec::new(),
+            begun_at: Default::default(),
+            drive_times: Vec::new(),
+            point_times: Vec::new(),
+            jobs,
+        }
+    }
+
+    pub fn event(&mut self, event: &wordline_study::Event) {
+        use wordline_study::Event;
+        match event {
+            Event::Found(n) => self.done = *n as u64,
+            Event::Ageing => {
+                self.drives_left = self.drives_left.saturating_sub(1);
+                self.ageing.push(Instant::now());
+            }
+            Event::Aged if !self.ageing.is_empty() => {
+                self.drive_times.push(self.ageing.remove(0).elapsed().as_secs_f64());
+            }
+            Event::Started(point) => {
+                self.at.insert(*point, 0);
+                self.begun_at.insert(*point, Instant::now());
+            }
+            Event::At(point, thousandths) => drop(self.at.insert(*point, *thousandths)),
+            Event::Done(point) | Event::Failed(point, _) => {
+                self.at.remove(point);
+                self.done += 1;
+                if let Some(begun) = self.begun_at.remove(point) {
+                    self.point_times.push(begun.elapsed().as_secs_f64());
+                }
+            }
+            _ => {}
+        }
+        if self.bar.is_hidden() {
+            return;
+        }
+        self.bar.set_position(self.done * 1000 + self.at.values().sum::<u64>());
+        let ageing = match self.ageing.len() {
+            0 => String::new(),
+            n => format!(", {n} drives being prepared"),
+        };
+        let to_go = self.to_go().map_or(String::new(), |s| format!(", {s:.0} s to go"));
+        self.bar.set_message(format!("{} of {} points{ageing}{to_go}", self.done, self.points));
+    }
+
+    /// From the mean times so far, once there are any.
+    fn to_go(&self) -> Option<f64> {
+        let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+        if self.point_times.is_empty() {
+            return None;
+        }
+        let ageing = self.drives_left as f64 + self.ageing.len() as f64 / 2.0;
+        let drives = if self.drive_times.is_empty() { 0.0 } else { mean(&self.drive_times) };
+        let left = (self.points - self.done) as f64;
+        let under_way = self.at.values().sum::<u64>() as f64 / 1000.0;
+        Some((ageing * drives + (left - under_way) * mean(&self.point_times)) / self.jobs as f64)
+    }
+
+    pub fn suspend(&self, say: impl FnOnce()) {
+        self.bar.suspend(say);
+    }
+
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -7,7 +7,7 @@ use crate::progress::Extent;
 use crate::showcmd::showcmd;
 use crate::{Failure, files, finish, output, prepare, signals};
 use std::path::PathBuf;
-use wordline_base::{Seed, Span};
+use wordline_base::Seed;
 use wordline_fio::{Env, Job, ParseOptions, Plan};
 use wordline_host::Engine;
 use wordline_sim::{AnySource, WriteSampler, setup};
@@ -15,7 +15,7 @@ use wordline_trace::OpenOptions;
 
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(&args.common.machine)?;
-    let engine = engine_name(loaded.system.stack.engine);
+    let engine = setup::engine_name(loaded.system.stack.engine);
     let plan = parse(&args, engine)?;
     if args.showcmd {
         return output::print(&showcmd(&args, engine, &plan)?);
@@ -38,18 +38,10 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         workload: workload(&args),
         notes: notes(&plan, &loaded),
         globals: plan.globals.clone(),
-        extent: expected_end(&plan).map_or(Extent::Unknown, Extent::Time),
+        extent: setup::expected_end(&plan).map_or(Extent::Unknown, Extent::Time),
         limit,
     };
     run.finish(drive, threads)
-}
-
-fn engine_name(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Pvsync2 => "pvsync2",
-        Engine::Libaio => "libaio",
-        Engine::Null => "null",
-    }
 }
 
 fn file_names(args: &RunArgs) -> impl Iterator<Item = String> {
@@ -140,19 +132,4 @@ fn open_replay(job: &Job, drive_bytes: u64) -> Result<AnySource, String> {
     let (reader, _) =
         files::open_trace(&[path], OpenOptions::default()).map_err(Failure::into_message)?;
     Ok(setup::replay_source(job, reader, drive_bytes))
-}
-
-/// When the jobs end by their own words, if they all say so.
-fn expected_end(plan: &Plan) -> Option<Span> {
-    let (mut total, mut group) = (Span::ZERO, Span::ZERO);
-    for job in &plan.jobs {
-        if job.runtime == Span::ZERO {
-            return None;
-        }
-        if job.stonewall {
-            total += std::mem::replace(&mut group, Span::ZERO);
-        }
-        group = group.max(job.runtime + job.ramp_time + job.startdelay.1);
-    }
-    Some(total + group)
 }

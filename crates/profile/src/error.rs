@@ -53,7 +53,7 @@ impl fmt::Display for ConfigError {
 
 impl ConfigError {
     /// A problem that has no place in a file.
-    pub(crate) fn plain(message: String) -> ConfigError {
+    pub fn plain(message: String) -> ConfigError {
         ConfigError { problems: vec![Problem { source: String::new(), position: None, message }] }
     }
 }

@@ -2,7 +2,7 @@
 
 /// The known name nearest to `word`, if one is near: a third of its letters wrong at most, or one
 /// name contained in the other.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Nobody mistypes 64 letters, and the distance is quadratic.
     if word.is_empty() || word.chars().count() > 64 {
         return None;

@@ -45,7 +45,8 @@ pub fn engine_of(plan: &Plan, job: &Job, stack: &StackConfig) -> Engine {
     }
 }
 
-fn engine_name(engine: Engine) -> &'static str {
+/// As a job's `ioengine` names it.
+pub fn engine_name(engine: Engine) -> &'static str {
     match engine {
         Engine::Pvsync2 => "pvsync2",
         Engine::Libaio => "libaio",
@@ -231,6 +232,21 @@ pub fn threads(
     Ok(setups)
 }
 
+/// When the jobs end by their own words, if they all say so.
+pub fn expected_end(plan: &Plan) -> Option<Span> {
+    let (mut total, mut group) = (Span::ZERO, Span::ZERO);
+    for job in &plan.jobs {
+        if job.runtime == Span::ZERO {
+            return None;
+        }
+        if job.stonewall {
+            total += std::mem::replace(&mut group, Span::ZERO);
+        }
+        group = group.max(job.runtime + job.ramp_time + job.startdelay.1);
+    }
+    Some(total + group)
+}
+
 /// fio's words that are read but change nothing here, with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 10] = [
     ("atomic", "writes of one sector are atomic, larger ones are not"),
@@ -315,6 +331,32 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
     notes
 }
 
+/// All that decides which sectors a plan's jobs write, and in which order: with equal texts and
+/// seeds two plans age a drive alike. Pace and time of a job have no part in it.
+pub fn writes(plan: &Plan) -> String {
+    let mut text = String::new();
+    for thread in plan.threads() {
+        let job = &plan.jobs[thread.job as usize];
+        if !job.rw.writes() || job.read_iolog.is_some() {
+            continue;
+        }
+        let places = Job {
+            place: Default::default(),
+            options: Vec::new(),
+            description: None,
+            rate: [0; 3],
+            rate_iops: [0; 3],
+            runtime: Span::ZERO,
+            ramp_time: Span::ZERO,
+            startdelay: (Span::ZERO, Span::ZERO),
+            time_based: true,
+            ..job.clone()
+        };
+        text += &format!("{} {} {places:?}\n", thread.thread_number, thread.subjob);
+    }
+    text
+}
+
 /// I/Os in a row without a write after which a job counts as one that does not write.
 const FRUITLESS: u32 = 100_000;
 
@@ -392,5 +434,39 @@ impl WriteSampler {
             }
         }
         self.uniform.below(self.sectors) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_fio::{NoEnv, ParseOptions, parse_file};
+
+    fn plan(text: &str) -> Plan {
+        parse_file("job.fio", text, &ParseOptions::default(), &mut NoEnv).unwrap()
+    }
+
+    #[test]
+    fn equal_writes_age_alike() {
+        const JOB: &str = "[w]\nrw=randrw\nbssplit=4k/50:16k/50\nrandom_distribution=zipf:1.1\n\
+                           rate_iops=500\niodepth=2\nruntime=3s\n[r]\nrw=randread\nbs=4k\n";
+        let drawn = |plan: &Plan| {
+            let mut lpns = vec![0; 20_000];
+            WriteSampler::new(Some(plan), 1 << 30, Seed(3)).unwrap().fill(&mut lpns);
+            lpns
+        };
+        let first = plan(JOB);
+        for (from, to, alike) in [
+            ("rate_iops=500", "rate=9m,1m", true),
+            ("runtime=3s", "runtime=1s\nramp_time=1s\nstartdelay=2\ntime_based", true),
+            ("[r]\nrw=randread\nbs=4k", "[r]\nrw=randread\nbs=8k\nnumjobs=7", true),
+            ("zipf:1.1", "zipf:1.2", false),
+            ("50:16k/50", "40:16k/60", false),
+            ("[w]", "[a]\nrw=read\n[w]", false),
+        ] {
+            let other = plan(&JOB.replace(from, to));
+            assert_eq!(writes(&first) == writes(&other), alike, "{to}");
+            assert_eq!(drawn(&first) == drawn(&other), alike, "{to}");
+        }
     }
 }

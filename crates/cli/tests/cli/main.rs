@@ -5,4 +5,5 @@ mod jobs;
 mod place;
 mod replay;
 mod stop;
+mod study;
 mod use_cases;

@@ -1,0 +1,310 @@
+//! Studies: tables, resumption, errors.
+
+use crate::place::Place;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Two drives to prepare, three rates each.
+const STUDY: &str = r#"
+[study]
+title = "Reads beside a writer"
+shows = "a test"
+source = "nowhere, 1"
+
+[base]
+device = "cnex-small"
+precondition = "fill"
+job = '''
+[global]
+bs=4k
+norandommap
+time_based
+runtime=${runtime}
+group_reporting
+[writer]
+rw=randwrite
+rate_iops=(${kiops}*1000)
+[readers]
+new_group
+rw=randread
+iodepth=2
+numjobs=2
+'''
+
+[vars]
+runtime = "400ms"
+S = 4
+
+[quick]
+vars = { runtime = "20ms" }
+
+[[axis]]
+name = "drive"
+[[axis.value]]
+name = "tight"
+[[axis.value]]
+name = "roomy"
+set = ["ftl.over_provisioning=40"]
+
+[[axis]]
+name = "kiops"
+values = [1, 2, 4]
+quick = [1, 4]
+
+[[metric]]
+name = "p99"
+path = "jobs.readers.read.clat_ns.p99"
+scale = 1e-3
+unit = "us"
+[[metric]]
+name = "writes"
+path = "jobs.writer.write.iops"
+unit = "IOPS"
+[[metric]]
+name = "share"
+path = "jobs.writer.write.iops"
+relative_to = { drive = "tight" }
+
+[[form]]
+metric = "share"
+at = { drive = "roomy" }
+formula = "1/S"
+
+[[published]]
+what = "one rate"
+place = "figure 1"
+metric = "writes"
+at = { drive = "tight", kiops = 2 }
+value = 1600
+[[published]]
+what = "writes rise"
+place = "figure 2"
+metric = "writes"
+along = "kiops"
+trend = "rises"
+[[published]]
+what = "an unlikely tail"
+place = "figure 3"
+metric = "p99"
+below = 1
+[[published]]
+what = "a ratio"
+place = "figure 4"
+metric = "writes"
+at = { drive = "tight", kiops = 4 }
+to = { kiops = 1 }
+above = 3
+
+[chart]
+x = "kiops"
+y = ["p99", "writes"]
+log_y = true
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    place.file("s.toml", STUDY);
+    place
+}
+
+/// Everything a run leaves for readers, point by point.
+fn left(place: &Place, out: &str) -> Vec<(String, String)> {
+    let mut files: Vec<String> =
+        ["s.csv", "s.json", "s.svg"].map(|name| format!("{out}/{name}")).to_vec();
+    let points = std::fs::read_dir(place.path(&format!("{out}/s/points"))).expect("points");
+    files.extend(
+        points.map(|e| {
+            format!("{out}/s/points/{}", e.expect("an entry").file_name().to_string_lossy())
+        }),
+    );
+    files.sort();
+    let texts: Vec<String> = files.iter().map(|name| place.text(name)).collect();
+    files.iter().map(|f| f.replacen(out, "", 1)).zip(texts).collect()
+}
+
+fn points(place: &Place, out: &str) -> usize {
+    let folder = place.path(&format!("{out}/s/points"));
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    names.filter(|e| e.path().extension().is_some_and(|x| x == "json")).count()
+}
+
+fn start(place: &Place, words: &str) -> Child {
+    place
+        .command(&words.split_whitespace().collect::<Vec<_>>())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts")
+}
+
+#[track_caller]
+fn wait_until(mut what: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !what() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn ours_stands_beside_theirs() {
+    let place = place();
+    let done = place.run("study run s.toml --out a --scale quick").ok();
+    for line in ["Reads beside a writer", "nowhere, 1", "quick scale: 4 points", "drive  kiops"] {
+        assert!(done.out.contains(line), "{}", done.out);
+    }
+    let row =
+        |what: &str| done.out.lines().find(|l| l.starts_with(what)).expect("a row").to_string();
+    assert!(row("one rate").ends_with("not run"), "{}", done.out);
+    assert!(row("writes rise").ends_with("holds"), "{}", done.out);
+    assert!(row("an unlikely tail").ends_with("does not"), "{}", done.out);
+    assert!(row("a ratio").ends_with("holds"), "{}", done.out);
+    let csv = place.text("a/s.quick.csv");
+    assert!(csv.starts_with("drive,kiops,p99 (us),writes (IOPS),share,share (form)\n"), "{csv}");
+    assert_eq!(csv.lines().count(), 5);
+    assert!(csv.lines().nth(3).is_some_and(|l| l.starts_with("roomy,1,") && l.ends_with(",0.25")));
+    assert!(place.text("a/s.quick.svg").contains("</svg>"));
+    let one = place.run("study run s.toml --out a --point kiops=2 --point drive=tight").ok();
+    assert!(one.out.contains("1600 IOPS") && one.out.contains("+25"), "{}", one.out);
+    let json: serde_json::Value = serde_json::from_str(&place.text("a/s.part.json")).expect("JSON");
+    assert_eq!(json["published"][0]["published"], "1600 IOPS");
+    assert!(!place.path("a/s.csv").exists(), "a part is not the whole");
+}
+
+#[test]
+fn at_once_or_one_by_one_is_the_same() {
+    let place = place();
+    let one = place.run("study run s.toml --out one --jobs 1").ok();
+    let three = place.run("study run s.toml --out three --jobs 3").ok();
+    assert_eq!(one.out, three.out);
+    assert_eq!(left(&place, "one"), left(&place, "three"));
+}
+
+#[test]
+fn a_killed_study_goes_on_where_it_was() {
+    let place = place();
+    let whole = place.run("study run s.toml --out whole --jobs 2").ok();
+    for (signal, jobs, least) in [(Signal::SIGKILL, 2, 1), (Signal::SIGINT, 1, 3)] {
+        let out = format!("{signal}");
+        let words = format!("study run s.toml --out {out} --jobs {jobs}");
+        let child = start(&place, &words);
+        wait_until(|| points(&place, &out) >= least);
+        kill(Pid::from_raw(child.id() as i32), signal).expect("it is there");
+        let done = child.wait_with_output().expect("it ends");
+        let err = String::from_utf8_lossy(&done.stderr);
+        if signal == Signal::SIGINT {
+            assert_eq!(done.status.code(), Some(1));
+            assert!(err.contains("of 6 points are done, the same command goes on"), "{err}");
+        }
+        assert!(!place.path(&format!("{out}/s.csv")).exists());
+        // Workers end with it: nothing is added behind its back.
+        std::thread::sleep(Duration::from_millis(100));
+        let before = points(&place, &out);
+        std::thread::sleep(Duration::from_millis(700));
+        assert_eq!(points(&place, &out), before);
+        assert!((least..6).contains(&before), "{before}");
+        let again = place.run(&words).ok();
+        assert!(again.err.contains(&format!("{before} points are there")), "{}", again.err);
+        assert_eq!(again.out, whole.out);
+        assert_eq!(left(&place, &out), left(&place, "whole"), "{signal}");
+    }
+}
+
+#[test]
+fn what_changed_runs_again() {
+    let place = place();
+    place.run("study run s.toml --out a --scale quick").ok();
+    place.file("s.toml", STUDY.replace("OVER", "").replace("provisioning=40", "provisioning=45"));
+    let again = place.run("study run s.toml --out a --scale quick").ok();
+    assert!(again.err.contains("2 points are there from before"), "{}", again.err);
+    // A published number is no part of a point.
+    place.file("s.toml", STUDY.replace("value = 1600", "value = 1700"));
+    let again = place.run("study run s.toml --out a --scale quick").ok();
+    assert!(again.err.contains("4 points are there from before"), "{}", again.err);
+}
+
+#[test]
+fn errors_have_a_place_and_a_remedy() {
+    let place = Place::new();
+    let line = |part: &str| STUDY[..STUDY.find(part).expect("there")].lines().count();
+    for (from, to, parts) in [
+        ("title =", "titel =", &["unknown key 'titel' in [study], did you mean 'title'?"][..]),
+        ("precondition = \"fill\"", "precondition = \"full\"", &["unknown value 'full'"]),
+        ("rw=randwrite", "rw=randwriet", &["did you mean 'randwrite'?", "drive=tight, kiops=1"]),
+        ("runtime=${runtime}", "runtime=${rutime}", &["did you mean 'runtime'?"]),
+        ("over_provisioning=40", "over_provisoning=40", &["did you mean 'over_provisioning'?"]),
+        ("cnex-small", "cnex-smal", &["did you mean 'cnex-small'?"]),
+        ("quick = [1, 4]", "quick = [1, 5]", &["unknown value of axis kiops '5'"]),
+        ("metric = \"writes\"\nalong", "metric = \"wirtes\"\nalong", &["did you mean 'writes'?"]),
+        ("along = \"kiops\"\n", "", &["an ordering needs the axis"]),
+        ("formula = \"1/S\"", "formula = \"1/T\"", &["unknown name 'T' in the formula"]),
+        ("x = \"kiops\"", "x = \"kips\"", &["did you mean 'kiops'?"]),
+        ("scale = 1e-3", "scale = \"x\"", &["expected a number"]),
+    ] {
+        place.file("s.toml", STUDY.replacen(from, to, 1));
+        let done = place.run("study run s.toml --out a").fails(2, parts);
+        assert!(done.err.contains("s.toml:"), "{}", done.err);
+    }
+    // The line is the file's own, also inside of the job.
+    place.file("s.toml", STUDY.replace("rw=randwrite", "rw=randwriet"));
+    let at = format!("s.toml:{}:", line("rw=randwrite") + 1);
+    place.run("study run s.toml").fails(2, &[&at]);
+    place.file("s.toml", STUDY);
+    place.run("study run s.toml --point kiop=1").fails(2, &["did you mean 'kiops'?"]);
+    place.run("study run s.toml --point kiops=3").fails(2, &["unknown value", "1, 2, 4"]);
+    place.run("study run s.toml --point kiops").fails(2, &["--point AXIS=VALUE"]);
+    place.run("study run none.toml").fails(2, &["none.toml", "check the path"]);
+    place.run("study run latency-cdf").fails(2, &["did you mean 'rail/latency-cdf'?"]);
+    place.run("study show rail/stride-wdith").fails(2, &["did you mean 'rail/stride-width'?"]);
+    assert_eq!(place.files(), ["s.toml"], "nothing was begun");
+    // A path that only a result can tell is wrong.
+    place.file("s.toml", STUDY.replace("jobs.writer.write.iops", "jobs.writer.wrote.iops"));
+    place.run("study run s.toml --scale quick").fails(2, &["s.toml:", "no 'wrote'", "write"]);
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let place = place();
+    place.file("taken", "");
+    place.run("study run s.toml --out taken").fails(2, &["cannot write taken/s", "--out"]);
+    place.run("study run s.toml --out /proc/x").fails(2, &["cannot write /proc/x"]);
+    // Files of 4 KiB at most, as on a disk that is nearly full.
+    let done =
+        place.shell("trap '' XFSZ; ulimit -f 8; exec $W study run s.toml --scale quick --out a");
+    assert!(done.err.contains("cannot write a/s/points/"), "{}", done.err);
+    assert_eq!(done.status, 1);
+    assert_eq!(points(&place, "a"), 0);
+    let mut child = start(&place, "study run s.toml --out busy");
+    wait_until(|| place.path("busy/s/.lock").exists());
+    place.run("study run s.toml --out busy").fails(2, &["in use by another run"]);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("it is there");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn a_point_without_a_result_leaves_the_others() {
+    let place = Place::new();
+    // Writes of 1 and 2 KiB: this drive has sectors of 4.
+    place.file("s.toml", STUDY.replace("rw=randwrite", "rw=randwrite\nbs=(${kiops}*1024)"));
+    let done = place.run("study run s.toml --out a --point drive=tight --jobs 2");
+    let parts = ["2 of 3 points have no result, the first: drive=tight, kiops=1: job 'writer'"];
+    let done = done.fails(1, &parts);
+    assert!(done.out.contains("no result: job 'writer' failed: Invalid argument"), "{}", done.out);
+    assert!(place.text("a/s.part.csv").contains("\ntight,1,,,,"), "{}", done.out);
+}
+
+#[test]
+fn list_show_and_dry_run() {
+    let place = place();
+    let list = place.run("study list").ok().out;
+    assert!(list.contains("rail/read-latency-vs-write-rate  "), "{list}");
+    let shown = place.run("study show rail/read-latency-vs-write-rate").ok().out;
+    assert!(shown.contains("[[published]]"), "{shown}");
+    let dry = place.run("study run s.toml --dry-run").ok().out;
+    assert!(dry.contains("whole scale: 6 points"), "{dry}");
+    assert_eq!(dry.matches("3 points share a prepared drive").count(), 2, "{dry}");
+    assert_eq!(place.files(), ["s.toml"]);
+    place.run("study worker").ok();
+}

@@ -1,0 +1,237 @@
+//! What was published beside what came out.
+
+use crate::metric::counterpart;
+use crate::plan::{Plan, Point};
+use crate::spec::{At, Published, Study, Trend};
+use crate::table::number;
+use serde::Serialize;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// A number beside a number.
+    Compared,
+    Holds,
+    DoesNot,
+    /// A point it needs was not run, or has no such number.
+    NotRun,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Compared => "",
+            Verdict::Holds => "holds",
+            Verdict::DoesNot => "does not",
+            Verdict::NotRun => "not run",
+        }
+    }
+}
+
+/// One published statement and our numbers for it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    pub what: String,
+    pub place: String,
+    pub published: String,
+    pub ours: String,
+    /// Relative, where both are numbers.
+    pub difference: Option<f64>,
+    pub verdict: Verdict,
+}
+
+fn selected(point: &Point, at: &At) -> bool {
+    at.iter().all(|(axis, choice)| {
+        point.value(axis).is_some_and(|value| choice.0.iter().any(|c| c.0 == value))
+    })
+}
+
+pub fn compare(study: &Study, plan: &Plan, table: &[Vec<Option<f64>>]) -> Vec<Comparison> {
+    let each = |claim| Comparer { study, plan, table, claim }.compare();
+    study.spec.published.iter().map(each).collect()
+}
+
+struct Comparer<'a> {
+    study: &'a Study,
+    plan: &'a Plan,
+    table: &'a [Vec<Option<f64>>],
+    claim: &'a Published,
+}
+
+impl Comparer<'_> {
+    fn compare(&self) -> Comparison {
+        match &self.claim.along {
+            Some(axis) => self.ordering(axis),
+            None => self.limit(),
+        }
+    }
+
+    fn made(&self, published: String, ours: String, verdict: Verdict) -> Comparison {
+        Comparison {
+            what: self.claim.what.clone(),
+            place: self.claim.place.clone(),
+            published,
+            ours,
+            difference: None,
+            verdict,
+        }
+    }
+
+    fn unit(&self) -> String {
+        let metric = self.study.spec.metric.iter().find(|m| m.name == self.claim.metric);
+        match metric {
+            Some(m) if self.claim.to.is_none() && !m.unit.is_empty() => format!(" {}", m.unit),
+            _ => String::new(),
+        }
+    }
+
+    /// The metric at a point, or its ratio to another point's.
+    fn value(&self, i: usize) -> Option<f64> {
+        let names = self.study.spec.metric.iter();
+        let m = names.clone().position(|m| m.name == self.claim.metric)?;
+        let value = self.table[i][m]?;
+        match &self.claim.to {
+            None => Some(value),
+            Some(other) => {
+                let k = counterpart(&self.plan.points, &self.plan.points[i], other)?;
+                Some(value / self.table[k][m]?).filter(|x| x.is_finite())
+            }
+        }
+    }
+
+    fn points(&self) -> Vec<usize> {
+        let all = 0..self.plan.points.len();
+        all.filter(|&i| selected(&self.plan.points[i], &self.claim.at)).collect()
+    }
+
+    /// A value or a bound: at several points the one farthest from it counts.
+    fn limit(&self) -> Comparison {
+        let claim = self.claim;
+        let unit = self.unit();
+        let (bound, word) = match (claim.value, claim.below, claim.above) {
+            (Some(value), ..) => (value, ""),
+            (_, Some(below), _) => (below, "below "),
+            (.., above) => (above.unwrap_or_default(), "above "),
+        };
+        let published = format!("{word}{}{unit}", number(bound));
+        let points = self.points();
+        let values: Option<Vec<f64>> = points.iter().map(|&i| self.value(i)).collect();
+        let Some(values) = values.filter(|v| !v.is_empty()) else {
+            return self.made(published, "-".into(), Verdict::NotRun);
+        };
+        let farthest = |a: &f64, b: &f64| match word {
+            "" => (a - bound).abs().total_cmp(&(b - bound).abs()),
+            "below " => a.total_cmp(b),
+            _ => b.total_cmp(a),
+        };
+        let ours = values.iter().copied().max_by(farthest).expect("not empty");
+        let verdict = match word {
+            "" => Verdict::Compared,
+            "below " if ours < bound => Verdict::Holds,
+            "above " if ours > bound => Verdict::Holds,
+            _ => Verdict::DoesNot,
+        };
+        let of = if values.len() > 1 { format!(" (of {})", values.len()) } else { String::new() };
+        let mut made = self.made(published, format!("{}{unit}{of}", number(ours)), verdict);
+        made.difference = Some(ours / bound - 1.0).filter(|x| x.is_finite());
+        made
+    }
+
+    /// Along an axis, for every combination of the others.
+    fn ordering(&self, axis: &str) -> Comparison {
+        let claim = self.claim;
+        let trend = claim.trend.expect("checked when parsed");
+        let own: Vec<String> =
+            self.study.axis(axis).into_iter().flat_map(|a| a.all().map(|v| v.0.clone())).collect();
+        let explicit: Option<Vec<String>> =
+            claim.order.as_ref().map(|o| o.iter().map(|v| v.0.clone()).collect());
+        let relation = match trend {
+            Trend::Falls => " > ",
+            Trend::Rises => " < ",
+            Trend::Level => " = ",
+        };
+        let published = match &explicit {
+            Some(order) => order.join(relation),
+            None => format!(
+                "{} along {axis}",
+                match trend {
+                    Trend::Falls => "falls",
+                    Trend::Rises => "rises",
+                    Trend::Level => "level",
+                }
+            ),
+        };
+        let points = self.points();
+        // Every combination of the other axes' values, in the order of the points.
+        let mut rows: Vec<(Vec<_>, Vec<usize>)> = Vec::new();
+        for &i in &points {
+            let others: Vec<_> =
+                self.plan.points[i].values.iter().filter(|(n, _)| n != axis).cloned().collect();
+            match rows.iter_mut().find(|(o, _)| *o == others) {
+                Some((_, row)) => row.push(i),
+                None => rows.push((others, vec![i])),
+            }
+        }
+        let wanted = explicit.as_ref().unwrap_or(&own);
+        let (mut held, mut broken): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for (_, row) in &rows {
+            let at = |value: &String| {
+                row.iter().copied().find(|&i| self.plan.points[i].value(axis) == Some(value))
+            };
+            let line: Vec<usize> = wanted.iter().filter_map(at).collect();
+            let complete = explicit.is_none() || line.len() == wanted.len();
+            let values: Option<Vec<f64>> = line.iter().map(|&i| self.value(i)).collect();
+            let Some(values) = values.filter(|v| complete && v.len() > 1) else {
+                return self.made(published, "-".into(), Verdict::NotRun);
+            };
+            let text: Vec<String> = values.iter().map(|&v| number(v)).collect();
+            match follows(&values, trend, claim.slack) {
+                true => held.push(text.join(relation)),
+                false => broken.push(text.join(", ")),
+            }
+        }
+        let verdict = if broken.is_empty() { Verdict::Holds } else { Verdict::DoesNot };
+        // One row speaks for all: the first that breaks the order, if one does.
+        let Some(row) = broken.first().or(held.first()) else {
+            return self.made(published, "-".into(), Verdict::NotRun);
+        };
+        let of = match rows.len() {
+            1 => String::new(),
+            all => format!(" ({} of {all})", held.len()),
+        };
+        self.made(published, format!("{row}{}{of}", self.unit()), verdict)
+    }
+}
+
+/// Whether neighbours follow the trend, give or take `slack` of the larger.
+fn follows(values: &[f64], trend: Trend, slack: f64) -> bool {
+    values.windows(2).all(|w| match trend {
+        Trend::Falls => w[1] < w[0] * (1.0 + slack),
+        Trend::Rises => w[1] > w[0] * (1.0 - slack),
+        Trend::Level => true,
+    }) && (trend != Trend::Level || {
+        let most = values.iter().copied().fold(f64::MIN, f64::max);
+        let least = values.iter().copied().fold(f64::MAX, f64::min);
+        most - least <= slack * most.abs()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trends_allow_the_slack_given() {
+        for (values, trend, slack, wanted) in [
+            (&[3.0, 2.0, 1.0][..], Trend::Falls, 0.0, true),
+            (&[3.0, 3.0], Trend::Falls, 0.0, false),
+            (&[3.0, 3.1], Trend::Falls, 0.05, true),
+            (&[3.0, 3.1], Trend::Rises, 0.0, true),
+            (&[3.0, 2.9], Trend::Rises, 0.0, false),
+            (&[100.0, 95.0, 104.0], Trend::Level, 0.1, true),
+            (&[100.0, 85.0, 104.0], Trend::Level, 0.1, false),
+        ] {
+            assert_eq!(follows(values, trend, slack), wanted, "{values:?} {trend:?}");
+        }
+    }
+}

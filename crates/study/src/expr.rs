@@ -1,0 +1,137 @@
+//! Formulas of closed forms: + - * / ^, parentheses, numbers, names.
+
+use wordline_profile::nearest;
+
+/// A recursive descent over the text; what a name is worth comes from outside.
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    value: &'a mut dyn FnMut(&str) -> Result<f64, String>,
+}
+
+impl Parser<'_> {
+    fn peek(&mut self) -> Option<char> {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        self.text[self.at..].chars().next()
+    }
+
+    fn take(&mut self, wanted: &[char]) -> Option<char> {
+        let next = self.peek().filter(|c| wanted.contains(c))?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    fn sum(&mut self) -> Result<f64, String> {
+        let mut left = self.product()?;
+        while let Some(sign) = self.take(&['+', '-']) {
+            let right = self.product()?;
+            left = if sign == '+' { left + right } else { left - right };
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<f64, String> {
+        let mut left = self.power()?;
+        while let Some(sign) = self.take(&['*', '/']) {
+            let right = self.power()?;
+            left = if sign == '*' { left * right } else { left / right };
+        }
+        Ok(left)
+    }
+
+    fn power(&mut self) -> Result<f64, String> {
+        let base = self.atom()?;
+        match self.take(&['^']) {
+            Some(_) => Ok(base.powf(self.power()?)),
+            None => Ok(base),
+        }
+    }
+
+    fn atom(&mut self) -> Result<f64, String> {
+        if self.take(&['-']).is_some() {
+            return Ok(-self.atom()?);
+        }
+        if self.take(&['(']).is_some() {
+            let inner = self.sum()?;
+            return self.take(&[')']).map(|_| inner).ok_or("a ')' is missing".into());
+        }
+        self.peek();
+        let rest = &self.text[self.at..];
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        self.at += end;
+        match name.chars().next() {
+            None if after.is_empty() => Err("the formula ends too early".into()),
+            None => Err(format!("unexpected '{}'", after.chars().next().unwrap_or(' '))),
+            Some(c) if c.is_ascii_alphabetic() => (self.value)(name),
+            Some(_) => name.parse().map_err(|_| format!("'{name}' is not a number")),
+        }
+    }
+}
+
+/// The value of a formula.
+pub fn evaluate(
+    text: &str,
+    value: &mut dyn FnMut(&str) -> Result<f64, String>,
+) -> Result<f64, String> {
+    let mut parser = Parser { text, at: 0, value };
+    let result = parser.sum()?;
+    match parser.peek() {
+        None => Ok(result),
+        Some(c) => Err(format!("unexpected '{c}'")),
+    }
+}
+
+/// Whether a formula can be read and names only what is known.
+pub fn check(text: &str, known: &[&str]) -> Result<(), String> {
+    evaluate(text, &mut |name| {
+        if known.contains(&name) {
+            return Ok(1.0);
+        }
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(near) => format!(", did you mean '{near}'?"),
+            None => format!(": there are {}", known.join(", ")),
+        };
+        Err(format!("unknown name '{name}' in the formula{hint}"))
+    })
+    .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_have_the_usual_meaning() {
+        let value = |text: &str| {
+            evaluate(text, &mut |name| match name {
+                "S" => Ok(4.0),
+                "wa" => Ok(2.5),
+                "p99.99" => Ok(900.0),
+                _ => Err(format!("unknown {name}")),
+            })
+        };
+        for (text, wanted) in [
+            ("1/S", 0.25),
+            ("wa / (1 + S*(wa - 1))", 2.5 / 7.0),
+            ("wa/(wa+S-1)", 2.5 / 5.5),
+            ("2 - 3 - 4 * -2 ^ 2", 2.0 - 3.0 - 4.0 * 4.0),
+            ("p99.99 / 1e3", 0.9),
+        ] {
+            assert_eq!(value(text), Ok(wanted), "{text}");
+        }
+        for (text, message) in [
+            ("1 +", "ends too early"),
+            ("(1", "')' is missing"),
+            ("1 2", "unexpected '2'"),
+            ("1 + *", "unexpected '*'"),
+            ("1.2.3", "not a number"),
+            ("Q", "unknown Q"),
+        ] {
+            assert!(value(text).unwrap_err().contains(message), "{text}");
+        }
+        assert!(check("1/s_width", &["S_width"]).unwrap_err().contains("did you mean"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Studies: a TOML file that says what to run over which axes, what to read from the results, and
+//! what was published; the processes that run its points; and the table, chart and files in which
+//! ours and theirs stand side by side.
+//!
+//! Of the effects ring: it reads no clock, but starts processes and writes files.
+
+mod chart;
+mod compare;
+mod digest;
+mod expr;
+mod fork;
+mod machine;
+pub mod memory;
+mod metric;
+mod plan;
+mod preset;
+mod run;
+mod spec;
+mod store;
+mod table;
+mod worker;
+
+pub use compare::{Comparison, Verdict};
+pub use digest::digest_bytes;
+pub use plan::{Group, Only, Plan, Point, Scale, parse_only};
+pub use preset::{Preset, find, list, presets};
+pub use run::{Event, Failed, Options, Stopped, Watch, run};
+pub use spec::{Spec, Study};
+pub use store::Store;
+pub use table::Table;
+pub use worker::work;
+
+use std::path::{Path, PathBuf};
+
+/// The table of what the store has for a plan.
+pub fn tabulate<'a>(
+    study: &'a Study,
+    plan: &'a Plan,
+    store: &Store,
+    failed: &[Failed],
+) -> Result<Table<'a>, String> {
+    let results: Vec<_> = plan.points.iter().map(|p| store.result(p)).collect();
+    let metrics = metric::extract(study, &plan.points, &results)?;
+    let comparisons = compare::compare(study, plan, &metrics);
+    let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
+    Ok(Table { study, plan, metrics, comparisons, failed })
+}
+
+/// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale or a
+/// part of the points never replaces the tables of the whole.
+pub fn write_tables(table: &Table<'_>, store: &Store, out: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut stem = table.study.name.clone();
+    if table.plan.scale == Scale::Quick {
+        stem += ".quick";
+    }
+    if table.plan.partial {
+        stem += ".part";
+    }
+    let mut files = vec![("csv", table.csv()), ("json", table.json())];
+    if let Some(chart) = &table.study.spec.chart {
+        files.push(("svg", chart::draw(table, chart, store)?));
+    }
+    let mut written = Vec::new();
+    for (extension, text) in files {
+        let path = out.join(format!("{stem}.{extension}"));
+        store::write(&path, text.as_bytes())?;
+        written.push(path);
+    }
+    Ok(written)
+}

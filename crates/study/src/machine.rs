@@ -1,0 +1,96 @@
+//! One point, from its configuration to the text of its result.
+
+use crate::plan::{Point, parse_job};
+use crate::spec::Precondition;
+use wordline_base::Seed;
+use wordline_profile::Config;
+use wordline_sim::{
+    Drive, Ended, Options, Provenance, RunResult, SystemConfig, World, WriteSampler, setup,
+};
+
+/// Events between two reports of progress.
+const CHUNK: u64 = 100_000;
+
+fn system(config: &Config) -> SystemConfig {
+    SystemConfig {
+        nand: config.nand.clone(),
+        device: config.device.clone(),
+        ftl: config.ftl.clone(),
+        stack: config.stack.clone(),
+    }
+}
+
+/// The drive as the points of a group find it.
+pub fn prepare(point: &Point) -> Result<Drive, String> {
+    let config = point.config()?;
+    let seed = Seed(point.seed);
+    let mut drive =
+        Drive::new(&system(&config), seed, point.integrity).map_err(|p| p.to_string())?;
+    let precondition = point.precondition();
+    if precondition != Precondition::None {
+        drive.fill()?;
+    }
+    if precondition == Precondition::Steady {
+        let plan = parse_job(point, &config)?;
+        drive.steady(&mut WriteSampler::new(Some(&plan), drive.bytes(), seed)?)?;
+    }
+    Ok(drive)
+}
+
+/// Runs a point on its drive; `at` hears how far it is, in thousandths, where the job says how long
+/// it takes. The result is fio's JSON+.
+pub fn run(point: &Point, drive: Drive, at: &mut dyn FnMut(u64)) -> Result<String, String> {
+    let config = point.config()?;
+    let plan = parse_job(point, &config)?;
+    let system = system(&config);
+    let mut no_log = |_: &_| Err("a study replays no log".into());
+    let threads =
+        setup::threads(&plan, &system.stack, drive.bytes(), Seed(point.seed), &mut no_log)?;
+    let mut world =
+        World::new(&system, drive, threads, &Options::default()).map_err(|p| p.to_string())?;
+    let end = setup::expected_end(&plan).map_or(u64::MAX, |end| end.0.max(1));
+    let counted = |job: &wordline_fio::Job| job.number_ios * u64::from(job.numjobs);
+    let ios: u64 = plan.jobs.iter().map(counted).sum();
+    while world.step(CHUNK) {
+        let by_time = u128::from(world.now().0) * 1000 / u128::from(end);
+        let by_count = world.served() * 1000 / ios.max(1);
+        at(if end < u64::MAX || ios == 0 { by_time as u64 } else { by_count });
+    }
+    let on_host = config.ftl.placement == wordline_ftl::Placement::Host;
+    let mut result = world.finish(provenance(point, &config));
+    result.global_options = plan.globals.clone();
+    result.notes.extend(setup::notes(&plan, &config.stack, on_host));
+    verdict(&result)?;
+    Ok(wordline_report::fio_json(&result, true, &Default::default()))
+}
+
+fn provenance(point: &Point, config: &Config) -> Provenance {
+    Provenance {
+        version: env!("CARGO_PKG_VERSION").into(),
+        device: config.device_name.clone(),
+        ftl: config.ftl_name.clone(),
+        stack: config.stack_name.clone(),
+        testbed: config.testbed_name.clone(),
+        workload: point.label(),
+        precondition: point.precondition.clone(),
+        seed: point.seed,
+        overrides: point.overrides.clone(),
+    }
+}
+
+fn verdict(result: &RunResult) -> Result<(), String> {
+    let machine = &result.machine;
+    if machine.integrity.wrong > 0 {
+        let wrong = machine.integrity.wrong;
+        return Err(format!("{wrong} reads did not return the newest write: this is a defect"));
+    }
+    if result.ended == Ended::Complete && machine.generated == machine.served {
+        return Ok(());
+    }
+    Err(match result.threads.iter().find(|t| t.error != 0) {
+        Some(t) => {
+            format!("job '{}' failed: {}", t.name, std::io::Error::from_raw_os_error(t.error))
+        }
+        None => format!("{} I/Os generated, {} served", machine.generated, machine.served),
+    })
+}

@@ -1,0 +1,182 @@
+//! Numbers out of a result.
+
+use crate::expr::evaluate;
+use crate::plan::Point;
+use crate::spec::{Metric, Study};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What stands at a dotted path: keys; elements of arrays by position, or by the `jobname` or
+/// `ddir` they have. After a latency, `p99.9` is that percentile.
+pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, String> {
+    let mut value = result;
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(percent) = rest.strip_prefix('p').and_then(|p| p.parse::<f64>().ok())
+            && value.get(rest).is_none()
+        {
+            return percentile(value, percent).map(Found::Number).ok_or_else(|| {
+                match value.get("N") {
+                    Some(_) => format!(
+                        "{path}: no percentiles are kept there: use clat_ns, or lat_percentiles=1 \
+                         in the job"
+                    ),
+                    None => format!("{path}: percentiles are of a latency, as in clat_ns.p99"),
+                }
+            });
+        }
+        let (key, after) = rest.split_once('.').unwrap_or((rest, ""));
+        let next = match value {
+            Value::Array(items) => match key.parse::<usize>() {
+                Ok(i) => items.get(i),
+                Err(_) => items.iter().find(|item| item["jobname"] == key || item["ddir"] == key),
+            },
+            _ => value.get(key),
+        };
+        value = next.ok_or_else(|| {
+            let known = match value {
+                Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
+                Value::Array(items) => format!("{} elements", items.len()),
+                _ => "no keys".into(),
+            };
+            format!("{path}: there is no '{key}', but {known}")
+        })?;
+        rest = after;
+    }
+    Ok(Found::Value(value))
+}
+
+#[derive(Debug)]
+pub enum Found<'v> {
+    Value(&'v Value),
+    Number(f64),
+}
+
+/// From fio's table, or else from the histogram.
+fn percentile(latency: &Value, percent: f64) -> Option<f64> {
+    if let Some(value) = latency.get("percentile")?.get(format!("{percent:.6}")) {
+        return value.as_f64();
+    }
+    let bins = bins(latency.get("bins")?)?;
+    let total: u64 = bins.iter().map(|b| b.1).sum();
+    let wanted = (percent / 100.0 * total as f64).ceil() as u64;
+    let mut seen = 0;
+    let at = bins.iter().find(|bin| {
+        seen += bin.1;
+        seen >= wanted
+    });
+    at.map(|bin| bin.0)
+}
+
+/// Midpoints and counts, ascending.
+pub fn bins(value: &Value) -> Option<Vec<(f64, u64)>> {
+    let bin = |(key, n): (&String, &Value)| Some((key.parse::<f64>().ok()?, n.as_u64()?));
+    let mut bins: Vec<(f64, u64)> = value.as_object()?.iter().map(bin).collect::<Option<_>>()?;
+    bins.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Some(bins)
+}
+
+/// The metrics of every point; none where a point has no result or no such number (no write was
+/// amplified, say).
+pub fn extract(
+    study: &Study,
+    points: &[Point],
+    results: &[Option<Value>],
+) -> Result<Vec<Vec<Option<f64>>>, String> {
+    let mut table: Vec<Vec<Option<f64>>> = vec![Vec::new(); points.len()];
+    for (m, metric) in study.spec.metric.iter().enumerate() {
+        for (i, result) in results.iter().enumerate() {
+            let value = match result {
+                None => None,
+                Some(result) => {
+                    let place = format!("metric.{m}");
+                    of_point(study, metric, &points[i], result, &table[i])
+                        .map_err(|e| study.document.error(&place, e).to_string())?
+                }
+            };
+            table[i].push(value);
+        }
+        if let Some(other) = &metric.relative_to {
+            let own: Vec<Option<f64>> = table.iter().map(|row| row[m]).collect();
+            for (i, row) in table.iter_mut().enumerate() {
+                let base = counterpart(points, &points[i], other).and_then(|k| own[k]);
+                row[m] = own[i].zip(base).map(|(a, b)| a / b).filter(|x| x.is_finite());
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// The point that differs by these values only.
+pub fn counterpart(points: &[Point], point: &Point, values: &crate::spec::Values) -> Option<usize> {
+    let wanted = |(name, value): &(String, String)| {
+        (name.clone(), values.get(name).map_or_else(|| value.clone(), |v| v.0.clone()))
+    };
+    let wanted: Vec<_> = point.values.iter().map(wanted).collect();
+    points.iter().position(|p| p.values == wanted)
+}
+
+fn of_point(
+    study: &Study,
+    metric: &Metric,
+    point: &Point,
+    result: &Value,
+    before: &[Option<f64>],
+) -> Result<Option<f64>, String> {
+    let value = match (&metric.path, &metric.formula) {
+        (Some(path), _) => match value_at(result, path)? {
+            Found::Number(x) => Some(x),
+            Found::Value(Value::Null) => None,
+            Found::Value(value) => {
+                Some(value.as_f64().ok_or_else(|| format!("{path} is not a number"))?)
+            }
+        },
+        (None, Some(text)) => formula(study, text, point, before),
+        (None, None) => None,
+    };
+    Ok(value.map(|x| x * metric.scale).filter(|x| x.is_finite()))
+}
+
+/// A formula over a point's metrics and variables; none if one of them has no value there.
+pub fn formula(study: &Study, text: &str, point: &Point, metrics: &[Option<f64>]) -> Option<f64> {
+    let names = study.spec.metric.iter().map(|m| m.name.as_str());
+    let known: BTreeMap<&str, Option<f64>> = names.zip(metrics.iter().copied()).collect();
+    evaluate(text, &mut |name| {
+        let variable = || point.vars.get(name).and_then(|v| v.parse().ok());
+        known.get(name).copied().flatten().or_else(variable).ok_or_else(String::new)
+    })
+    .ok()
+    .filter(|x| x.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn paths_lead_to_numbers() {
+        let result = json!({
+            "jobs": [{"jobname": "r", "read": {"iops": 5.5, "lat_ns": {
+                "percentile": {"99.000000": 70}, "bins": {"100": 1, "9": 98, "70": 1}}}}],
+            "wordline": {"layers": [{"ddir": "read", "count": 3}], "wa": null},
+        });
+        let number = |path: &str| match value_at(&result, path)? {
+            Found::Number(x) => Ok(x),
+            Found::Value(v) => v.as_f64().ok_or_else(|| "no number".to_string()),
+        };
+        for (path, wanted) in [
+            ("jobs.r.read.iops", 5.5),
+            ("jobs.0.read.iops", 5.5),
+            ("jobs.r.read.lat_ns.p99", 70.0),
+            ("jobs.r.read.lat_ns.p98", 9.0),
+            ("jobs.r.read.lat_ns.p99.9", 100.0),
+            ("wordline.layers.read.count", 3.0),
+        ] {
+            assert_eq!(number(path), Ok(wanted), "{path}");
+        }
+        let error = number("jobs.w.read").unwrap_err();
+        assert!(error.contains("no 'w', but 1 elements"), "{error}");
+        assert!(number("jobs.r.raed").unwrap_err().contains("no 'raed', but jobname, read"));
+    }
+}

@@ -1,0 +1,479 @@
+//! From a study to its points: every combination of the axes' values, fully resolved, and the
+//! groups of points that can share an aged drive.
+
+use crate::digest::digest;
+use crate::spec::{Base, Change, Precondition, Scalar, Study, Values, unknown};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use wordline_fio::{Env, ParseOptions};
+use wordline_nand::Geometry;
+use wordline_profile::{Config, ConfigError, Source, Sources};
+use wordline_sim::setup;
+
+/// How much of a study to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scale {
+    #[default]
+    Whole,
+    Quick,
+}
+
+impl Scale {
+    pub fn name(self) -> &'static str {
+        match self {
+            Scale::Whole => "whole",
+            Scale::Quick => "quick",
+        }
+    }
+}
+
+/// One point: all that decides its result.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Axis and value, in the order of the axes.
+    pub values: Vec<(String, String)>,
+    /// Variables, axes among them: for formulas.
+    pub vars: BTreeMap<String, String>,
+    /// The machine, in TOML: its floats come back as they went.
+    pub config: String,
+    pub precondition: String,
+    pub seed: u64,
+    pub integrity: bool,
+    pub overrides: Vec<String>,
+    pub job: String,
+    /// The study's file and the line above the job's first, for errors.
+    pub file: String,
+    pub line: u32,
+    pub key: String,
+}
+
+impl Point {
+    pub fn value(&self, axis: &str) -> Option<&str> {
+        self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
+    }
+    /// `system=rail, write_kiops=8`
+    pub fn label(&self) -> String {
+        let all: Vec<_> = self.values.iter().map(|(name, v)| format!("{name}={v}")).collect();
+        all.join(", ")
+    }
+    pub fn precondition(&self) -> Precondition {
+        match self.precondition.as_str() {
+            "fill" => Precondition::Fill,
+            "steady" => Precondition::Steady,
+            _ => Precondition::None,
+        }
+    }
+    pub fn config(&self) -> Result<Config, String> {
+        toml::from_str(&self.config).map_err(|e| e.to_string())
+    }
+}
+
+/// Points that begin with the same drive.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Indices of points.
+    pub points: Vec<usize>,
+    pub memory: u64,
+    /// Whether the drive takes long to prepare.
+    pub ages: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub scale: Scale,
+    pub points: Vec<Point>,
+    pub groups: Vec<Group>,
+    /// Not all points of this scale.
+    pub partial: bool,
+}
+
+/// `--point NAME=VALUE`: only points with one of the values given for an axis.
+pub type Only = BTreeMap<String, Vec<String>>;
+
+/// Reads a profile file for a study.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+impl Plan {
+    pub fn new(
+        study: &Study,
+        scale: Scale,
+        only: &Only,
+        read: ReadFile,
+    ) -> Result<Plan, ConfigError> {
+        let mut combinations: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
+        let mut partial = false;
+        for (i, axis) in study.spec.axis.iter().enumerate() {
+            let all: Vec<&Scalar> = axis.all().collect();
+            let wanted = |k: &usize| match (scale, &axis.quick) {
+                (Scale::Quick, Some(quick)) => quick.contains(all[*k]),
+                _ => true,
+            };
+            let mut chosen: Vec<usize> = (0..all.len()).filter(wanted).collect();
+            if let Some(values) = only.get(&axis.name) {
+                let named = |k: &usize| values.contains(&all[*k].0);
+                partial = true;
+                chosen = (0..all.len()).filter(named).collect();
+            }
+            combinations = combinations
+                .into_iter()
+                .flat_map(|c| chosen.iter().map(move |&k| [&c[..], &[(i, k)]].concat()))
+                .collect();
+        }
+        let mut builder = Builder { study, scale, read, ageing: BTreeMap::new(), groups: vec![] };
+        let mut points = Vec::new();
+        for combination in combinations {
+            let point = builder.point(&combination, points.len())?;
+            points.push(point);
+        }
+        Ok(Plan { scale, points, groups: builder.groups, partial })
+    }
+}
+
+/// Takes `NAME=VALUE` words apart and checks them against the study.
+pub fn parse_only(study: &Study, words: &[String]) -> Result<Only, String> {
+    let mut only = Only::new();
+    for word in words {
+        let (name, value) = word
+            .split_once('=')
+            .ok_or_else(|| format!("--point {word}: no '=': write --point AXIS=VALUE"))?;
+        let names = study.spec.axis.iter().map(|a| a.name.as_str());
+        let axis = study
+            .axis(name)
+            .ok_or_else(|| format!("--point {word}: {}", unknown("axis", name, names)))?;
+        for value in value.split(',') {
+            if !axis.all().any(|v| v.0 == value) {
+                let what = format!("value of axis {name}");
+                let known = axis.all().map(|v| v.0.as_str());
+                return Err(format!("--point {word}: {}", unknown(&what, value, known)));
+            }
+            only.entry(name.into()).or_default().push(value.into());
+        }
+    }
+    Ok(only)
+}
+
+struct Builder<'a> {
+    study: &'a Study,
+    scale: Scale,
+    read: ReadFile<'a>,
+    /// Group by what ageing depends on.
+    ageing: BTreeMap<String, usize>,
+    groups: Vec<Group>,
+}
+
+impl Builder<'_> {
+    fn point(&mut self, at: &[(usize, usize)], index: usize) -> Result<Point, ConfigError> {
+        let spec = &self.study.spec;
+        let fail = |path: &str, message: String| self.study.document.error(path, message);
+        let mut base = spec.base.clone();
+        let mut sets: Vec<(String, String)> = Vec::new();
+        let mut vars: Values = spec.vars.clone();
+        take_sets(&mut sets, "base", &base.set);
+        if let (Scale::Quick, Some(quick)) = (self.scale, &spec.quick) {
+            lay(&mut base, &mut vars, &mut sets, "quick", quick);
+        }
+        let mut values = Vec::new();
+        // The place of an error that only a combination of values has: its innermost.
+        let mut place = String::from("base");
+        for &(i, k) in at {
+            let axis = &spec.axis[i];
+            let value = axis.all().nth(k).expect("an index of this axis").clone();
+            if let Some(change) = axis.value.get(k) {
+                place = format!("axis.{i}.value.{k}");
+                lay(&mut base, &mut vars, &mut sets, &place, change);
+            }
+            values.push((axis.name.clone(), value.0.clone()));
+            vars.insert(axis.name.clone(), value);
+        }
+        let vars = resolve_vars(vars).map_err(|m| fail("vars", m))?;
+        let mut overrides = Vec::new();
+        for (path, text) in &sets {
+            overrides.push(substitute(text, &vars).map_err(|m| fail(path, m))?);
+        }
+        let job = substitute(&base.job, &vars).map_err(|m| fail("base.job", m))?;
+        let config = self.config(&base, &vars, &overrides).map_err(|m| fail(&place, m))?;
+        let label: Vec<_> = values.iter().map(|(name, v)| format!("{name}={v}")).collect();
+        let label = label.join(", ");
+        // A text of several lines begins below its quotes.
+        let above = self.study.document.line("base.job") - u32::from(!job.contains('\n'));
+        let mut point = Point {
+            values,
+            vars: vars.into_iter().map(|(name, value)| (name, value.0)).collect(),
+            config: toml::to_string(&config).map_err(|e| fail(&place, e.to_string()))?,
+            precondition: base.precondition.name().into(),
+            seed: base.seed,
+            integrity: base.integrity,
+            overrides,
+            job,
+            file: self.study.document.name().into(),
+            line: above,
+            key: String::new(),
+        };
+        let plan = parse_job(&point, &config)
+            .map_err(|m| ConfigError::plain(format!("{m}\n(at {label})")))?;
+        let Point { precondition, seed, integrity, job, config: machine, .. } = &point;
+        let version = env!("CARGO_PKG_VERSION");
+        point.key =
+            digest(&format!("{version}\n{machine}\n{precondition} {seed} {integrity}\n{job}"));
+        self.join_group(&point, &config, &plan, index).map_err(|m| fail(&place, m))?;
+        Ok(point)
+    }
+
+    fn config(&self, base: &Base, vars: &Values, set: &[String]) -> Result<Config, String> {
+        let named = |name: &str| -> Result<(String, Option<String>), String> {
+            let name = substitute(name, vars)?;
+            let is_preset = wordline_profile::presets().iter().any(|p| p.name == name);
+            if is_preset || !(name.ends_with(".toml") || name.contains('/')) {
+                return Ok((name, None));
+            }
+            let text =
+                (self.read)(&name).map_err(|e| format!("cannot read the profile {name}: {e}"))?;
+            Ok((name, Some(text)))
+        };
+        let optional = |name: &Option<String>| name.as_deref().map(named).transpose();
+        let device = named(&base.device)?;
+        let (ftl, stack) = (optional(&base.ftl)?, named(&base.stack)?);
+        let testbed = optional(&base.testbed)?;
+        let sources = Sources {
+            device: source(&device),
+            ftl: ftl.as_ref().map(source),
+            stack: source(&stack),
+            testbed: testbed.as_ref().map(source),
+        };
+        wordline_profile::assemble(sources, set).map_err(|e| e.to_string())
+    }
+
+    fn join_group(
+        &mut self,
+        point: &Point,
+        config: &Config,
+        plan: &wordline_fio::Plan,
+        index: usize,
+    ) -> Result<(), String> {
+        let Point { precondition, seed, integrity, .. } = point;
+        let mut ageing =
+            format!("{precondition} {seed} {integrity}\n{:?}\n{:?}\n", config.nand, config.ftl);
+        if point.precondition() == Precondition::Steady {
+            ageing += &setup::writes(plan);
+        }
+        let next = self.groups.len();
+        let group = *self.ageing.entry(ageing).or_insert(next);
+        if group == next {
+            let geometry = Geometry::new(&config.nand).map_err(|(k, m)| format!("nand.{k} {m}"))?;
+            let written = point.precondition() != Precondition::None;
+            self.groups.push(Group {
+                points: Vec::new(),
+                memory: crate::memory::needed(geometry.sectors(), written, *integrity),
+                ages: written,
+            });
+        }
+        self.groups[group].points.push(index);
+        Ok(())
+    }
+}
+
+fn source((name, text): &(String, Option<String>)) -> Source<'_> {
+    match text {
+        Some(text) => Source::File { name, text },
+        None => Source::Preset(name),
+    }
+}
+
+fn take_sets(sets: &mut Vec<(String, String)>, at: &str, set: &[String]) {
+    sets.extend(set.iter().enumerate().map(|(k, text)| (format!("{at}.set.{k}"), text.clone())));
+}
+
+fn lay(
+    base: &mut Base,
+    vars: &mut Values,
+    sets: &mut Vec<(String, String)>,
+    at: &str,
+    change: &Change,
+) {
+    let lay = |to: &mut String, from: &Option<String>| {
+        if let Some(name) = from {
+            to.clone_from(name);
+        }
+    };
+    lay(&mut base.device, &change.device);
+    lay(&mut base.stack, &change.stack);
+    base.ftl = change.ftl.clone().or(base.ftl.take());
+    base.testbed = change.testbed.clone().or(base.testbed.take());
+    base.precondition = change.precondition.unwrap_or(base.precondition);
+    base.seed = change.seed.unwrap_or(base.seed);
+    take_sets(sets, at, &change.set);
+    vars.extend(change.vars.clone());
+}
+
+/// Replaces `${name}`.
+fn substitute(text: &str, vars: &Values) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) =
+            after.split_once('}').ok_or_else(|| "a '}' is missing after '${'".to_string())?;
+        let value = vars
+            .get(name)
+            .ok_or_else(|| unknown("variable", name, vars.keys().map(String::as_str)))?;
+        out += before;
+        out += &value.0;
+        rest = after;
+    }
+    Ok(out + rest)
+}
+
+/// Variables may be made of axes and of each other, as long as that comes to an end.
+fn resolve_vars(mut vars: Values) -> Result<Values, String> {
+    for _ in 0..8 {
+        if vars.values().all(|v| !v.0.contains("${")) {
+            return Ok(vars);
+        }
+        let before = vars.clone();
+        for value in vars.values_mut() {
+            *value = Scalar(substitute(&value.0, &before)?);
+        }
+    }
+    Err("a variable is made of itself".into())
+}
+
+struct Inline<'a>(&'a str);
+
+impl Env for Inline<'_> {
+    fn read_file(&mut self, path: &str) -> Result<String, String> {
+        match path {
+            "job" => Ok(self.0.into()),
+            _ => Err("a study's job stands in the study: write what the file has here".into()),
+        }
+    }
+    fn var(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// The jobs of a point, on the stack's engine unless they name one.
+pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, String> {
+    // Empty lines above, so that the parser counts the study's own lines.
+    let text = "\n".repeat(point.line as usize) + &point.job;
+    let engine = setup::engine_name(config.stack.engine);
+    let words = [format!("--ioengine={engine}"), "--".into(), "job".into()];
+    let mut plan = wordline_fio::parse_args(&words, &ParseOptions::default(), &mut Inline(&text))
+        .map_err(|e| match e.place.line {
+        0 => format!("{}: the job: {}", point.file, e.message),
+        line => format!("{}:{line}: {}", point.file, e.message),
+    })?;
+    plan.globals.remove(0);
+    if let Some(job) = plan.jobs.iter().find(|job| job.read_iolog.is_some()) {
+        return Err(format!("{}:{}: a study replays no log", point.file, job.place.line));
+    }
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+[study]
+title = "t"
+shows = "s"
+[base]
+device = "cnex-small"
+ftl = "pblk"
+precondition = "steady"
+set = ["ftl.over_provisioning=${op}"]
+job = '''
+[w]
+rw=randwrite
+rate_iops=${rate}
+random_distribution=zipf:${theta}
+[r]
+rw=randread
+iodepth=${depth}
+bs=${depth}k
+'''
+[vars]
+op = "${twice_ten}"
+twice_ten = 20
+theta = 0.9
+[quick]
+vars = { theta = 1.1 }
+[[axis]]
+name = "system"
+[[axis.value]]
+name = "a"
+[[axis.value]]
+name = "b"
+vars = { theta = 1.2 }
+[[axis.value]]
+name = "c"
+set = ["stack.queue_depth=64"]
+[[axis]]
+name = "rate"
+values = [100, 200]
+quick = [200]
+[[axis]]
+name = "depth"
+values = [4, 8]
+[[metric]]
+name = "m"
+path = "jobs.0.read.iops"
+"#;
+
+    fn no_file(_: &str) -> Result<String, String> {
+        Err("no files here".into())
+    }
+
+    fn plan(text: &str, scale: Scale, only: &[&str]) -> Plan {
+        let study = Study::parse("t", "t.toml", text).unwrap();
+        let only: Vec<String> = only.iter().map(|s| s.to_string()).collect();
+        let only = parse_only(&study, &only).unwrap();
+        Plan::new(&study, scale, &only, &no_file).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn axes_multiply_and_share_what_ageing_depends_on() {
+        let whole = plan(TEXT, Scale::Whole, &[]);
+        assert_eq!(whole.points.len(), 12);
+        assert_eq!(whole.points[5].label(), "system=b, rate=100, depth=8");
+        assert!(whole.points[5].job.contains("rate_iops=100\nrandom_distribution=zipf:1.2"));
+        assert_eq!(whole.points[0].overrides, ["ftl.over_provisioning=20"]);
+        // Pace, readers and the host's stack have no part in ageing; places have.
+        let groups: Vec<_> = whole.groups.iter().map(|g| g.points.clone()).collect();
+        assert_eq!(groups, [vec![0, 1, 2, 3, 8, 9, 10, 11], vec![4, 5, 6, 7]]);
+        let quick = plan(TEXT, Scale::Quick, &[]);
+        assert_eq!(quick.points.len(), 6);
+        assert!(
+            quick.points[0].job.contains("zipf:1.1") && quick.points[2].job.contains("zipf:1.2")
+        );
+        let some = plan(TEXT, Scale::Whole, &["system=a,c", "rate=100"]);
+        assert_eq!((some.points.len(), some.partial, some.groups.len()), (4, true, 1));
+        // The same point has the same key in each.
+        assert_eq!(some.points[0].key, whole.points[0].key);
+        let mut keys: Vec<_> = whole.points.iter().map(|p| &p.key).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 12);
+    }
+
+    #[test]
+    fn variables_that_never_end_are_an_error() {
+        let text = TEXT.replace("twice_ten = 20", "twice_ten = \"${op}\"");
+        let study = Study::parse("t", "t.toml", &text).unwrap();
+        let error = Plan::new(&study, Scale::Whole, &Only::new(), &no_file).unwrap_err();
+        assert!(error.to_string().contains("made of itself"), "{error}");
+    }
+
+    #[test]
+    fn configurations_come_back_from_text_as_they_went() {
+        for device in wordline_profile::presets() {
+            if device.kind != wordline_profile::Kind::Device {
+                continue;
+            }
+            let sources = Sources::presets(device.name, "linux-libaio");
+            let config = wordline_profile::assemble(sources, &[]).unwrap();
+            let text = toml::to_string(&config).unwrap();
+            let back: Config = toml::from_str(&text).unwrap();
+            assert_eq!(back, config, "{}", device.name);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The studies that come with the program.
+
+use crate::spec::{Study, unknown};
+use crate::table::aligned;
+
+/// One of the studies that come with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+macro_rules! presets {
+    ($($name:literal)*) => {
+        &[$(Preset { name: $name, text: include_str!(concat!("../../../studies/", $name, ".toml")) }),*]
+    };
+}
+
+static PRESETS: &[Preset] = presets! {
+    "rail/latency-cdf"
+    "rail/read-latency-vs-write-rate"
+    "rail/read-latency-uniform"
+    "rail/max-write-rate"
+    "rail/read-latency-without-gc"
+    "rail/write-throughput-vs-write-amplification"
+    "rail/read-size"
+    "rail/stride-width"
+    "rail/over-provisioning"
+};
+
+pub fn presets() -> &'static [Preset] {
+    PRESETS
+}
+
+pub fn find(name: &str) -> Result<&'static Preset, String> {
+    PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
+        let known = PRESETS.iter().map(|p| p.name);
+        let of_file = PRESETS.iter().find(|p| p.name.rsplit('/').next() == Some(name));
+        match of_file {
+            Some(p) => format!("unknown study '{name}', did you mean '{}'?", p.name),
+            None => format!("{}; or give a .toml file", unknown("study", name, known)),
+        }
+    })
+}
+
+/// All of them with their titles.
+pub fn list() -> String {
+    let rows: Vec<Vec<String>> = PRESETS
+        .iter()
+        .map(|p| {
+            let study = Study::parse(p.name, &format!("{}.toml", p.name), p.text);
+            vec![p.name.into(), study.map_or_else(|e| e.to_string(), |s| s.spec.study.title)]
+        })
+        .collect();
+    aligned(&rows, |_| false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_study_that_comes_along_parses() {
+        for p in PRESETS {
+            Study::parse(p.name, p.name, p.text).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+}

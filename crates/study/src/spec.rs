@@ -1,0 +1,501 @@
+//! A study file: what to run, over which axes, what to read from the results, and what was
+//! published.
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use wordline_profile::{ConfigError, Document, nearest};
+
+/// A value of an axis or a variable: as written, and as a number if it is one.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Scalar(pub String);
+
+impl Scalar {
+    pub fn number(&self) -> Option<f64> {
+        self.0.parse().ok().filter(|x: &f64| x.is_finite())
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+struct ScalarVisitor;
+
+impl Visitor<'_> for ScalarVisitor {
+    type Value = Scalar;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string, a number or a switch")
+    }
+    fn visit_str<E: de::Error>(self, s: &str) -> Result<Scalar, E> {
+        Ok(Scalar(s.into()))
+    }
+    fn visit_i64<E: de::Error>(self, n: i64) -> Result<Scalar, E> {
+        Ok(Scalar(n.to_string()))
+    }
+    fn visit_f64<E: de::Error>(self, x: f64) -> Result<Scalar, E> {
+        Ok(Scalar(x.to_string()))
+    }
+    fn visit_bool<E: de::Error>(self, b: bool) -> Result<Scalar, E> {
+        Ok(Scalar(b.to_string()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Scalar, D::Error> {
+        d.deserialize_any(ScalarVisitor)
+    }
+}
+
+/// One value, or an array of them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice(pub Vec<Scalar>);
+
+impl<'de> Deserialize<'de> for Choice {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Choice, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Choice;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value or an array of values")
+            }
+            fn visit_str<E: de::Error>(self, s: &str) -> Result<Choice, E> {
+                ScalarVisitor.visit_str(s).map(|s| Choice(vec![s]))
+            }
+            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Choice, E> {
+                ScalarVisitor.visit_i64(n).map(|s| Choice(vec![s]))
+            }
+            fn visit_f64<E: de::Error>(self, x: f64) -> Result<Choice, E> {
+                ScalarVisitor.visit_f64(x).map(|s| Choice(vec![s]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Choice, A::Error> {
+                let mut all = Vec::new();
+                while let Some(value) = seq.next_element()? {
+                    all.push(value);
+                }
+                Ok(Choice(all))
+            }
+        }
+        d.deserialize_any(Either)
+    }
+}
+
+pub type Values = BTreeMap<String, Scalar>;
+/// Values of some axes.
+pub type At = BTreeMap<String, Choice>;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Head {
+    pub title: String,
+    /// What the figure shows, in a sentence or two.
+    pub shows: String,
+    /// Paper, section and figure.
+    #[serde(default)]
+    pub source: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precondition {
+    #[default]
+    None,
+    Fill,
+    Steady,
+}
+
+impl Precondition {
+    pub fn name(self) -> &'static str {
+        match self {
+            Precondition::None => "none",
+            Precondition::Fill => "fill",
+            Precondition::Steady => "steady",
+        }
+    }
+}
+
+fn default_stack() -> String {
+    "linux-libaio".into()
+}
+fn default_seed() -> u64 {
+    1
+}
+fn default_true() -> bool {
+    true
+}
+fn default_scale() -> f64 {
+    1.0
+}
+
+/// What all points have in common.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Base {
+    pub device: String,
+    #[serde(default)]
+    pub ftl: Option<String>,
+    #[serde(default = "default_stack")]
+    pub stack: String,
+    #[serde(default)]
+    pub testbed: Option<String>,
+    #[serde(default)]
+    pub precondition: Precondition,
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// Overrides, as of `--set`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Check that every read returns the newest write; 8 bytes a sector.
+    #[serde(default = "default_true")]
+    pub integrity: bool,
+    /// The text of a fio job file.
+    pub job: String,
+}
+
+/// What a value of an axis, or the quick scale, changes.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Change {
+    /// Of a value; the quick scale has none.
+    #[serde(default)]
+    pub name: Option<Scalar>,
+    pub device: Option<String>,
+    pub ftl: Option<String>,
+    pub stack: Option<String>,
+    pub testbed: Option<String>,
+    pub precondition: Option<Precondition>,
+    pub seed: Option<u64>,
+    #[serde(default)]
+    pub set: Vec<String>,
+    #[serde(default)]
+    pub vars: Values,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Axis {
+    pub name: String,
+    /// How charts and tables call it.
+    #[serde(default)]
+    pub label: Option<String>,
+    #[serde(default)]
+    pub values: Vec<Scalar>,
+    #[serde(default)]
+    pub value: Vec<Change>,
+    /// The values of the quick scale; all of them if absent.
+    #[serde(default)]
+    pub quick: Option<Vec<Scalar>>,
+}
+
+impl Axis {
+    pub fn all(&self) -> impl Iterator<Item = &Scalar> {
+        self.values.iter().chain(self.value.iter().filter_map(|v| v.name.as_ref()))
+    }
+    pub fn label(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.name)
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Metric {
+    pub name: String,
+    /// Dotted, into the JSON+ result.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Of metrics before it, variables and numeric axes.
+    #[serde(default)]
+    pub formula: Option<String>,
+    #[serde(default)]
+    pub unit: String,
+    #[serde(default = "default_scale")]
+    pub scale: f64,
+    /// Divided by the same metric at the point with these values instead.
+    #[serde(default)]
+    pub relative_to: Option<Values>,
+}
+
+/// What a closed form says a metric should be.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Form {
+    pub metric: String,
+    pub formula: String,
+    #[serde(default)]
+    pub at: At,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trend {
+    Rises,
+    Falls,
+    /// Stays within `slack`.
+    Level,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Published {
+    pub what: String,
+    pub place: String,
+    pub metric: String,
+    /// The points meant; all of an axis that is not named.
+    #[serde(default)]
+    pub at: At,
+    /// A ratio: what the metric is divided by, at the point with these values instead.
+    #[serde(default)]
+    pub to: Option<Values>,
+    #[serde(default)]
+    pub value: Option<f64>,
+    #[serde(default)]
+    pub below: Option<f64>,
+    #[serde(default)]
+    pub above: Option<f64>,
+    /// The axis of an ordering.
+    #[serde(default)]
+    pub along: Option<String>,
+    /// The axis' values in the order meant; its own by default.
+    #[serde(default)]
+    pub order: Option<Vec<Scalar>>,
+    #[serde(default)]
+    pub trend: Option<Trend>,
+    /// Share by which neighbours may miss the trend.
+    #[serde(default)]
+    pub slack: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChartKind {
+    #[default]
+    Lines,
+    /// Share of I/Os slower than a latency, from histogram bins.
+    Slower,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Chart {
+    #[serde(default)]
+    pub kind: ChartKind,
+    /// The axis drawn to the right.
+    #[serde(default)]
+    pub x: Option<String>,
+    /// Metrics, a panel each.
+    #[serde(default)]
+    pub y: Vec<String>,
+    /// Path of the bins, for `slower`.
+    #[serde(default)]
+    pub bins: Option<String>,
+    #[serde(default)]
+    pub log_x: bool,
+    #[serde(default)]
+    pub log_y: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Spec {
+    pub study: Head,
+    pub base: Base,
+    #[serde(default)]
+    pub vars: Values,
+    #[serde(default)]
+    pub quick: Option<Change>,
+    pub axis: Vec<Axis>,
+    pub metric: Vec<Metric>,
+    #[serde(default)]
+    pub form: Vec<Form>,
+    #[serde(default)]
+    pub published: Vec<Published>,
+    #[serde(default)]
+    pub chart: Option<Chart>,
+}
+
+const LISTS: [&str; 5] = ["axis", "axis.value", "metric", "form", "published"];
+
+/// A study as parsed, with its file for the places of errors found later.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// `rail/read-latency-vs-write-rate`, or the path without `.toml`.
+    pub name: String,
+    pub spec: Spec,
+    pub document: Document,
+}
+
+impl Study {
+    /// `file` is for messages.
+    pub fn parse(name: &str, file: &str, text: &str) -> Result<Study, ConfigError> {
+        let document = Document::parse(file, text)?;
+        let spec: Spec = document.read(&LISTS)?;
+        let study = Study { name: name.into(), spec, document };
+        study.check()?;
+        Ok(study)
+    }
+
+    pub fn axis(&self, name: &str) -> Option<&Axis> {
+        self.spec.axis.iter().find(|a| a.name == name)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let spec = &self.spec;
+        let fail = |path: String, message: String| Err(self.document.error(&path, message));
+        if spec.axis.is_empty() {
+            return fail("axis".into(), "a study needs an [[axis]] with a value".into());
+        }
+        for (i, axis) in spec.axis.iter().enumerate() {
+            let at = format!("axis.{i}");
+            let twice = spec.axis[..i].iter().any(|a| a.name == axis.name);
+            if twice || spec.vars.contains_key(&axis.name) {
+                let message = format!("'{}' is the name of another axis or variable", axis.name);
+                return fail(format!("{at}.name"), message);
+            }
+            if axis.values.is_empty() == axis.value.is_empty() {
+                return fail(at, "give either values = [...] or tables [[axis.value]]".into());
+            }
+            if let Some(k) = axis.value.iter().position(|v| v.name.is_none()) {
+                let message = "the key 'name' of [[axis.value]] is missing";
+                return fail(format!("{at}.value.{k}"), message.into());
+            }
+            let all: Vec<&Scalar> = axis.all().collect();
+            if let Some(k) = (1..all.len()).find(|&k| all[..k].contains(&all[k])) {
+                return fail(at, format!("the value {} is there twice", all[k]));
+            }
+            for (k, value) in axis.quick.iter().flatten().enumerate() {
+                self.check_value(&format!("{at}.quick.{k}"), axis, value)?;
+            }
+        }
+        if spec.quick.as_ref().is_some_and(|q| q.name.is_some()) {
+            return fail("quick.name".into(), "the quick scale has no name".into());
+        }
+        for (i, metric) in spec.metric.iter().enumerate() {
+            let at = format!("metric.{i}");
+            if spec.metric[..i].iter().any(|m| m.name == metric.name) {
+                return fail(format!("{at}.name"), format!("'{}' is there twice", metric.name));
+            }
+            match (&metric.path, &metric.formula) {
+                (Some(_), None) => {}
+                (None, Some(text)) => {
+                    let known: Vec<_> = spec.metric[..i].iter().map(|m| m.name.as_str()).collect();
+                    self.check_formula(&format!("{at}.formula"), text, &known)?;
+                }
+                _ => return fail(at, "give either a path or a formula".into()),
+            }
+            if let Some(values) = &metric.relative_to {
+                self.check_values(&format!("{at}.relative_to"), values)?;
+            }
+        }
+        let metrics: Vec<&str> = spec.metric.iter().map(|m| m.name.as_str()).collect();
+        for (i, form) in spec.form.iter().enumerate() {
+            self.check_metric(&format!("form.{i}.metric"), &form.metric)?;
+            self.check_at(&format!("form.{i}.at"), &form.at)?;
+            self.check_formula(&format!("form.{i}.formula"), &form.formula, &metrics)?;
+        }
+        for (i, claim) in spec.published.iter().enumerate() {
+            self.check_published(&format!("published.{i}"), claim)?;
+        }
+        self.check_chart()
+    }
+
+    fn check_published(&self, at: &str, claim: &Published) -> Result<(), ConfigError> {
+        self.check_metric(&format!("{at}.metric"), &claim.metric)?;
+        self.check_at(&format!("{at}.at"), &claim.at)?;
+        if let Some(values) = &claim.to {
+            self.check_values(&format!("{at}.to"), values)?;
+        }
+        let limits = [claim.value, claim.below, claim.above].iter().flatten().count();
+        let message = match &claim.along {
+            Some(name) => {
+                let Some(axis) = self.axis(name) else {
+                    return Err(self.unknown_axis(&format!("{at}.along"), name));
+                };
+                for (k, value) in claim.order.iter().flatten().enumerate() {
+                    self.check_value(&format!("{at}.order.{k}"), axis, value)?;
+                }
+                match (claim.trend, limits) {
+                    (Some(_), 0) => return Ok(()),
+                    (None, _) => "an ordering needs trend = rises, falls or level",
+                    _ => "an ordering has no value, below or above",
+                }
+            }
+            None if claim.trend.is_some() || claim.order.is_some() => {
+                "an ordering needs the axis it goes along"
+            }
+            None if limits != 1 => "give one of value, below, above, or along with a trend",
+            None => return Ok(()),
+        };
+        Err(self.document.error(at, message))
+    }
+
+    fn check_chart(&self) -> Result<(), ConfigError> {
+        let Some(chart) = &self.spec.chart else { return Ok(()) };
+        if let Some(name) = &chart.x
+            && self.axis(name).is_none()
+        {
+            return Err(self.unknown_axis("chart.x", name));
+        }
+        for (i, name) in chart.y.iter().enumerate() {
+            self.check_metric(&format!("chart.y.{i}"), name)?;
+        }
+        let missing = match chart.kind {
+            ChartKind::Lines if chart.x.is_none() || chart.y.is_empty() => "x and y",
+            ChartKind::Slower if chart.bins.is_none() => "bins",
+            _ => return Ok(()),
+        };
+        Err(self.document.error("chart", format!("this chart needs {missing}")))
+    }
+
+    fn check_metric(&self, at: &str, name: &str) -> Result<(), ConfigError> {
+        let names = || self.spec.metric.iter().map(|m| m.name.as_str());
+        if names().any(|n| n == name) {
+            return Ok(());
+        }
+        Err(self.document.error(at, unknown("metric", name, names())))
+    }
+
+    fn unknown_axis(&self, at: &str, name: &str) -> ConfigError {
+        self.document.error(at, unknown("axis", name, self.spec.axis.iter().map(|a| &*a.name)))
+    }
+
+    fn check_value(&self, at: &str, axis: &Axis, value: &Scalar) -> Result<(), ConfigError> {
+        if axis.all().any(|v| v == value) {
+            return Ok(());
+        }
+        let what = format!("value of axis {}", axis.name);
+        Err(self.document.error(at, unknown(&what, &value.0, axis.all().map(|v| v.0.as_str()))))
+    }
+
+    fn check_values(&self, at: &str, values: &Values) -> Result<(), ConfigError> {
+        for (name, value) in values {
+            let at = format!("{at}.{name}");
+            let axis = self.axis(name).ok_or_else(|| self.unknown_axis(&at, name))?;
+            self.check_value(&at, axis, value)?;
+        }
+        Ok(())
+    }
+
+    fn check_at(&self, at: &str, choices: &At) -> Result<(), ConfigError> {
+        for (name, choice) in choices {
+            let at = format!("{at}.{name}");
+            let axis = self.axis(name).ok_or_else(|| self.unknown_axis(&at, name))?;
+            choice.0.iter().try_for_each(|value| self.check_value(&at, axis, value))?;
+        }
+        Ok(())
+    }
+
+    fn check_formula(&self, at: &str, text: &str, metrics: &[&str]) -> Result<(), ConfigError> {
+        let spec = &self.spec;
+        let mut known: Vec<&str> = metrics.to_vec();
+        known.extend(spec.vars.keys().map(String::as_str));
+        known.extend(spec.axis.iter().map(|a| a.name.as_str()));
+        for named in spec.axis.iter().flat_map(|a| &a.value) {
+            known.extend(named.vars.keys().map(String::as_str));
+        }
+        crate::expr::check(text, &known).map_err(|message| self.document.error(at, message))
+    }
+}
+
+/// `unknown WHAT 'name'`, with the nearest known one, or all of them.
+pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("unknown {what} '{name}', did you mean '{near}'?"),
+        None => format!("unknown {what} '{name}': there are {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,101 @@
+//! Results on disk: a file a point, which is there whole or not at all.
+
+use crate::plan::Point;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Why something cannot be written, with what may help.
+pub fn explain(error: &std::io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            ": free space there or name another --out"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ": change its permissions or name another --out"
+        }
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            ": a file is in the way, name another --out"
+        }
+        _ => "",
+    };
+    format!("{error}{remedy}")
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot write {}: {}", path.display(), explain(error))
+}
+
+/// Writes a file that appears under its name only when it is complete.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let unfinished = PathBuf::from(name);
+    let written = (|| {
+        let mut file = File::create(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)
+    })();
+    written.map_err(|e| {
+        let _ = fs::remove_file(&unfinished);
+        cannot_write(path, &e)
+    })
+}
+
+/// Where the points of a study are kept. Nobody else writes there while this lives.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// Digest of the program: other programs' results are not its own.
+    build: String,
+    _lock: File,
+}
+
+impl Store {
+    pub fn open(out: &Path, study: &str, build: &str) -> Result<Store, String> {
+        let folder = out.join(study).join("points");
+        fs::create_dir_all(&folder).map_err(|e| cannot_write(&folder, &e))?;
+        let path = out.join(study).join(".lock");
+        let lock = File::create(&path).map_err(|e| cannot_write(&path, &e))?;
+        lock.try_lock().map_err(|_| {
+            format!(
+                "{} is in use by another run: wait for it or name another --out",
+                folder.display()
+            )
+        })?;
+        Ok(Store { folder, build: build.into(), _lock: lock })
+    }
+
+    pub fn path(&self, point: &Point) -> PathBuf {
+        self.folder.join(format!("{}.json", point.key))
+    }
+
+    /// The result of a point, if it is there and this program's.
+    pub fn result(&self, point: &Point) -> Option<Value> {
+        result(&self.path(point), point, &self.build)
+    }
+}
+
+/// What is at `path`, if it is a point's result by this program.
+pub fn result(path: &Path, point: &Point, build: &str) -> Option<Value> {
+    let mut record: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let same = record["key"] == point.key && record["build"] == build;
+    same.then(|| record["result"].take())
+}
+
+/// The text of a point's file.
+pub fn record(point: &Point, build: &str, result: &str) -> String {
+    let values: Vec<_> = point
+        .values
+        .iter()
+        .map(|(n, v)| format!("{}: {}", Value::from(&**n), Value::from(&**v)))
+        .collect();
+    format!(
+        "{{\"key\": \"{}\", \"build\": \"{build}\", \"point\": {{{}}}, \"result\":\n{}}}\n",
+        point.key,
+        values.join(", "),
+        result
+    )
+}

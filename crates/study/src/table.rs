@@ -1,0 +1,216 @@
+//! A study's numbers as text for people, CSV and JSON.
+
+use crate::compare::Comparison;
+use crate::metric::formula;
+use crate::plan::Plan;
+use crate::spec::Study;
+use serde_json::{Map, Value, json};
+
+/// A number as tables have it: four digits, or all before the point.
+pub fn number(x: f64) -> String {
+    let decimals = match x.abs() {
+        a if a >= 1000.0 || a == 0.0 => 0,
+        a if a >= 100.0 => 1,
+        a if a >= 10.0 => 2,
+        a if a >= 0.1 => 3,
+        _ => 5,
+    };
+    let text = format!("{x:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}
+
+/// All of a study's results.
+#[derive(Debug)]
+pub struct Table<'a> {
+    pub study: &'a Study,
+    pub plan: &'a Plan,
+    /// By point and metric.
+    pub metrics: Vec<Vec<Option<f64>>>,
+    pub comparisons: Vec<Comparison>,
+    pub failed: Vec<(usize, String)>,
+}
+
+impl Table<'_> {
+    /// Metrics that have a closed form.
+    fn forms(&self) -> Vec<&str> {
+        let metrics = self.study.spec.metric.iter().map(|m| m.name.as_str());
+        metrics.filter(|m| self.study.spec.form.iter().any(|f| f.metric == *m)).collect()
+    }
+
+    /// What the closed form says of a metric at a point.
+    fn form(&self, point: usize, metric: &str) -> Option<f64> {
+        let p = &self.plan.points[point];
+        let applies = |f: &&crate::spec::Form| {
+            let at = |(axis, choice): (&String, &crate::spec::Choice)| {
+                choice.0.iter().any(|c| p.value(axis) == Some(c.0.as_str()))
+            };
+            f.metric == metric && f.at.iter().all(at)
+        };
+        let form = self.study.spec.form.iter().find(applies)?;
+        formula(self.study, &form.formula, p, &self.metrics[point])
+    }
+
+    fn head(&self) -> Vec<String> {
+        let spec = &self.study.spec;
+        let mut head: Vec<String> = spec.axis.iter().map(|a| a.name.clone()).collect();
+        head.extend(spec.metric.iter().map(|m| m.name.clone()));
+        head.extend(self.forms().iter().map(|m| format!("{m} (form)")));
+        head
+    }
+
+    fn cells(&self, point: usize) -> (Vec<String>, Vec<Option<f64>>) {
+        let axes = self.plan.points[point].values.iter().map(|(_, v)| v.clone()).collect();
+        let forms = self.forms();
+        let forms = forms.iter().map(|m| self.form(point, m));
+        (axes, self.metrics[point].iter().copied().chain(forms).collect())
+    }
+
+    pub fn csv(&self) -> String {
+        let quoted = |s: &String| match s.contains([',', '"', '\n']) {
+            true => format!("\"{}\"", s.replace('"', "\"\"")),
+            false => s.clone(),
+        };
+        let mut head = self.head();
+        let units = self.study.spec.metric.iter().map(|m| m.unit.as_str());
+        for (name, unit) in head[self.study.spec.axis.len()..].iter_mut().zip(units) {
+            if !unit.is_empty() {
+                *name += &format!(" ({unit})");
+            }
+        }
+        let mut out = head.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        for i in 0..self.plan.points.len() {
+            let (axes, numbers) = self.cells(i);
+            let numbers = numbers.iter().map(|x| x.map_or(String::new(), |x| x.to_string()));
+            out += &axes.iter().map(quoted).chain(numbers).collect::<Vec<_>>().join(",");
+            out.push('\n');
+        }
+        out
+    }
+
+    pub fn json(&self) -> String {
+        let spec = &self.study.spec;
+        let points = (0..self.plan.points.len()).map(|i| {
+            let point = &self.plan.points[i];
+            let metrics = spec.metric.iter().zip(&self.metrics[i]);
+            let metrics: Map<_, _> = metrics.map(|(m, x)| (m.name.clone(), json!(x))).collect();
+            let forms = self.forms();
+            let forms: Map<_, _> =
+                forms.iter().map(|m| (m.to_string(), json!(self.form(i, m)))).collect();
+            let values: Map<_, _> =
+                point.values.iter().map(|(n, v)| (n.clone(), json!(v))).collect();
+            json!({ "key": point.key, "at": values, "metrics": metrics, "closed_forms": forms })
+        });
+        let failed: Vec<Value> = self
+            .failed
+            .iter()
+            .map(|(i, why)| json!({ "at": self.plan.points[*i].label(), "why": why }))
+            .collect();
+        let units: Map<_, _> =
+            spec.metric.iter().map(|m| (m.name.clone(), json!(m.unit))).collect();
+        let all = json!({
+            "study": self.study.name,
+            "title": spec.study.title,
+            "source": spec.study.source,
+            "scale": self.plan.scale.name(),
+            "partial": self.plan.partial,
+            "version": env!("CARGO_PKG_VERSION"),
+            "units": units,
+            "points": points.collect::<Vec<_>>(),
+            "published": self.comparisons,
+            "failed": failed,
+        });
+        serde_json::to_string_pretty(&all).expect("plain values have a JSON form") + "\n"
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let spec = &self.study.spec;
+        let mut out = format!("{}\n", spec.study.title);
+        if !spec.study.source.is_empty() {
+            out += &format!("{}\n", spec.study.source);
+        }
+        let part = if self.plan.partial { ", some points only" } else { "" };
+        let scale = self.plan.scale.name();
+        let count = self.plan.points.len();
+        out += &format!("{scale} scale{part}: {count} points\n\n");
+        let axes = spec.axis.len();
+        let units = spec.metric.iter().map(|m| m.unit.clone());
+        let mut rows = vec![self.head()];
+        let mut unit_row: Vec<String> = vec![String::new(); axes];
+        unit_row.extend(units);
+        unit_row.resize(rows[0].len(), String::new());
+        if unit_row.iter().any(|u| !u.is_empty()) {
+            rows.push(unit_row);
+        }
+        for i in 0..count {
+            let (mut row, numbers) = self.cells(i);
+            row.extend(numbers.iter().map(|x| x.map_or("-".into(), number)));
+            rows.push(row);
+        }
+        out += &aligned(&rows, |column| column >= axes);
+        if !self.comparisons.is_empty() {
+            let mut rows = vec![
+                ["published", "place", "they", "we", "difference", ""].map(String::from).to_vec(),
+            ];
+            for c in &self.comparisons {
+                let difference = match c.difference {
+                    Some(d) if c.verdict == crate::compare::Verdict::Compared => {
+                        format!("{:+.1} %", d * 100.0)
+                    }
+                    _ => String::new(),
+                };
+                rows.push(vec![
+                    c.what.clone(),
+                    c.place.clone(),
+                    c.published.clone(),
+                    c.ours.clone(),
+                    difference,
+                    c.verdict.word().into(),
+                ]);
+            }
+            out.push('\n');
+            out += &aligned(&rows, |_| false);
+        }
+        for (i, why) in &self.failed {
+            out += &format!("\n{}: no result: {why}\n", self.plan.points[*i].label());
+        }
+        out
+    }
+}
+
+pub(crate) fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().map(|r| r.get(c).map_or(0, |s| s.chars().count())).max();
+    let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (c, cell) in row.iter().enumerate() {
+            let pad = " ".repeat(widths[c] - cell.chars().count());
+            if c > 0 {
+                line += "  ";
+            }
+            line += &if right(c) { pad + cell } else { cell.clone() + &pad };
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits() {
+        for (x, text) in
+            [(5300.4, "5300"), (0.25, "0.25"), (12.345, "12.35"), (0.0, "0"), (96.0, "96")]
+        {
+            assert_eq!(number(x), text);
+        }
+    }
+}
