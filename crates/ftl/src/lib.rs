@@ -143,6 +143,20 @@ pub struct Memory {
     pub sectors: u64,
 }
 
+/// Beside the [`Counters`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StrideUse {
+    /// Times that too few reads ended throttling.
+    pub throttling_ended: u64,
+    /// Programs and erases that waited for reads issued before.
+    pub deferred: u64,
+    /// The tables from parity to buffer.
+    pub parity_table_bytes: u64,
+    /// LUNs of the hot side, and times that changed.
+    pub hot_luns: u32,
+    pub partitions: u64,
+}
+
 /// Erase counts of the good blocks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wear {
@@ -354,11 +368,22 @@ impl Ftl {
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
+    /// What strides do to reads and writes; none without.
+    pub fn strides(&self) -> Option<StrideUse> {
+        (self.config.stride > 0).then(|| StrideUse {
+            throttling_ended: self.mostly.released,
+            deferred: self.locks.deferred,
+            parity_table_bytes: self.memory().parity,
+            hot_luns: self.lines.hot,
+            partitions: self.partition.moves,
+        })
+    }
     pub fn geometry(&self) -> &Geometry {
         &self.g
     }
     pub fn memory(&self) -> Memory {
-        let parity = self.writers.iter().map(Writer::p2b_bytes).sum();
+        // Two words of 4 bytes for each unit of a stripe.
+        let parity = if self.config.stride > 0 { 8 * u64::from(self.g.luns) } else { 0 };
         Memory { parity, ..self.map.memory() }
     }
     /// Free lines, and the numbers of them at which users wait and collecting starts.

@@ -176,10 +176,6 @@ impl Writer {
     pub fn has_open_stripe(&self) -> bool {
         self.open.is_some()
     }
-    /// Bytes of the table from parity to buffer: two words of 4 bytes an entry.
-    pub fn p2b_bytes(&self) -> u64 {
-        self.open.as_ref().map_or(0, |o| 8 * o.p2b.len() as u64)
-    }
 }
 
 impl Ftl {

@@ -11,9 +11,9 @@ use crate::core::Irq;
 use crate::host::{Host, Output};
 use crate::pblk::Translate;
 use crate::source::Source;
-use wordline_base::{Ctx, IoId, Layer, Lpn, Time, Why};
+use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Time, Why};
 use wordline_nand::{Outcome, Ppa};
-use wordline_nvme::{Cqe, Sqe, Status};
+use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
 impl<S: Source, F: Translate> Host<S, F> {
     /// Marks every I/O of a request.
@@ -52,6 +52,12 @@ impl<S: Source, F: Translate> Host<S, F> {
             io,
         };
         self.counters.requests += 1;
+        if let Some(pblk) = &mut self.pblk
+            && r.opcode.is_vector()
+        {
+            let sectors = if r.opcode == Opcode::VectorReset { 0 } else { r.bytes >> SECTOR_SHIFT };
+            pblk.stats.link_sectors[usize::from(r.class)] += sectors - u64::from(r.inner);
+        }
         self.out.push_back(Output::Submit { sq: r.hctx, sqe });
     }
 

@@ -80,6 +80,8 @@ pub struct PblkStats {
     pub background_reads: u64,
     /// Processor time of parity sums, written and rebuilt.
     pub xor_ns: u64,
+    /// Sectors over the link by `wordline_nand::Class`.
+    pub link_sectors: [u64; wordline_nand::machine::CLASSES],
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]

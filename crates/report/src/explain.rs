@@ -196,9 +196,33 @@ fn blocked(m: &Machine) -> Vec<String> {
     section("reads waited", &items, 3)
 }
 
+/// Reads around busy LUNs, and what that costs.
+fn strides(m: &Machine) -> Vec<String> {
+    let Some(s) = &m.strides else { return Vec::new() };
+    let mut items = vec![format!(
+        "{} reads rebuilt of {} sectors from {}",
+        s.rebuilt_reads, s.rebuilt_sectors, s.member_sectors
+    )];
+    let waits = s.waits.iter().filter(|w| w.1 > 0);
+    items.extend(waits.map(|(why, n)| format!("read all the same: {why} {n}")));
+    if s.read_errors > 0 {
+        items.push(format!("{} of {} read errors repaired", s.repaired_reads, s.read_errors));
+    }
+    if s.throttling_ended > 0 {
+        items.push(format!("throttling off {} times", s.throttling_ended));
+    }
+    items.push(format!("parity sums {:.3} ms of a core", s.xor_ns as f64 / 1e6));
+    if s.partitions > 0 || s.hot_gc_sectors > 0 {
+        items.push(format!("{} hot LUNs, moved {} times", s.hot_luns, s.partitions));
+        items.push(format!("{} sectors of gc on hot lines", s.hot_gc_sectors));
+    }
+    section("strides", &items, 2)
+}
+
 fn tail(result: &RunResult) -> Vec<String> {
     let m = &result.machine;
     let mut lines = blocked(m);
+    lines.extend(strides(m));
     let w = &m.write_amplification;
     let flash =
         [("gc", w.gc_sectors), ("padding", w.padding_sectors), ("metadata", w.metadata_sectors)];
@@ -208,7 +232,11 @@ fn tail(result: &RunResult) -> Vec<String> {
         for (name, n) in flash {
             sum += &format!(" + {name} {:.3}", of_user(n));
         }
-        lines.extend(section("write ampl.", &[sum, format!("{} user sectors", w.user_sectors)], 1));
+        let mut items = vec![sum, format!("{} user sectors", w.user_sectors)];
+        if let Some(whole) = w.factor_with_parity.filter(|_| w.parity_sectors > 0) {
+            items.insert(1, format!("with parity {:.3}", finite(whole)));
+        }
+        lines.extend(section("write ampl.", &items, 1));
     } else if flash.iter().any(|(_, n)| *n > 0) {
         let mut items = vec!["no user sectors".to_owned()];
         items.extend(flash.map(|(name, n)| format!("{name} {n}")));

@@ -320,8 +320,11 @@ fn to_value(part: &impl Serialize) -> Value {
 /// What fio has no keys for.
 fn wordline(result: &RunResult) -> Value {
     let mut machine = to_value(&result.machine);
-    for key in ["reads_blocked", "energy_j", "counters"] {
+    for key in ["reads_blocked", "link_bytes", "energy_j", "counters"] {
         named_pairs(&mut machine[key]);
+    }
+    if machine["strides"].is_object() {
+        named_pairs(&mut machine["strides"]["waits"]);
     }
     named_intervals(&mut machine["write_amplification"]["over_time"]);
     if let Value::Array(tables) = &mut machine["layers"] {

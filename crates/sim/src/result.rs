@@ -221,6 +221,10 @@ pub struct Machine {
     /// Of them, those that waited for anything at all.
     pub user_reads_waited: u64,
     pub user_flash_reads: u64,
+    /// Reads rebuilt from their stride; none without parity.
+    pub strides: Option<StrideReport>,
+    /// Bytes between host and an open-channel drive, by what they are for.
+    pub link_bytes: Vec<(String, u64)>,
     /// Read, write, trim: where the time went.
     pub layers: Vec<LayerTable>,
     pub channels: Vec<f64>,
@@ -252,14 +256,45 @@ pub struct WriteAmplification {
     pub gc_sectors: u64,
     pub padding_sectors: u64,
     pub metadata_sectors: u64,
+    pub parity_sectors: u64,
     /// (user + gc + padding + metadata) / user; none when users wrote nothing.
     pub factor: Option<f64>,
+    /// The same with parity.
+    pub factor_with_parity: Option<f64>,
     /// The same over time: end of the interval in ns, and the four counts within it.
     pub over_time: Vec<(u64, [u64; 4])>,
     /// While ageing: write amplification window by window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
     pub ageing_unsteady: bool,
+}
+
+/// What strides do: of reads, by flash read.
+#[derive(Clone, Debug, Serialize)]
+pub struct StrideReport {
+    /// Runs whose LUN was busy and that were rebuilt, their sectors, and the sectors read for that.
+    pub rebuilt_reads: u64,
+    pub rebuilt_sectors: u64,
+    pub member_sectors: u64,
+    /// Runs read from a busy LUN, by what stood in the way.
+    pub waits: Vec<(String, u64)>,
+    /// Reads that failed, and those of them repaired from the stride.
+    pub read_errors: u64,
+    pub repaired_reads: u64,
+    pub rebuild_errors: u64,
+    /// Programs and erases that waited for reads issued before them.
+    pub deferred: u64,
+    /// Times that too few reads ended throttling.
+    pub throttling_ended: u64,
+    /// Sectors added to sums, and the host's processor time for it.
+    pub xor_sectors: u64,
+    pub xor_ns: u64,
+    pub parity_table_bytes: u64,
+    /// LUNs with hot data at the end, times the border moved, and the collector's sectors that had
+    /// to go to hot lines.
+    pub hot_luns: u32,
+    pub partitions: u64,
+    pub hot_gc_sectors: u64,
 }
 
 /// Latency by layer for one direction. Every row sums to the latency it splits.

@@ -581,6 +581,7 @@ impl World {
         let gc = c.gc_sectors - b.gc_sectors;
         let padding = c.pad_sectors - b.pad_sectors;
         let metadata = c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors;
+        let parity = c.parity_sectors - b.parity_sectors;
         let factor = (user > 0).then(|| (user + gc + padding + metadata) as f64 / user as f64);
         let mut reads_blocked: Vec<(String, u64)> = Class::ALL
             .iter()
@@ -639,6 +640,40 @@ impl World {
         ];
         let mut counters: Vec<(String, u64)> =
             of_ftl.map(|(name, now, then)| (name.to_string(), now - then)).to_vec();
+        let link_bytes = host.pblk.as_ref().map_or(Vec::new(), |p| {
+            let of = |class: &Class| {
+                let sectors = p.link_sectors[*class as usize];
+                (sectors > 0).then(|| (class.name().to_string(), sectors * SECTOR))
+            };
+            Class::ALL.iter().filter_map(of).collect()
+        });
+        let strides = ftl.strides().map(|s| StrideReport {
+            rebuilt_reads: c.rebuilt_reads - b.rebuilt_reads,
+            rebuilt_sectors: c.rebuilt_sectors - b.rebuilt_sectors,
+            member_sectors: c.member_sectors - b.member_sectors,
+            waits: [
+                ("cold", c.waits_cold - b.waits_cold),
+                ("no_parity", c.waits_no_parity - b.waits_no_parity),
+                ("write_error", c.waits_write_error - b.waits_write_error),
+                ("one_neighbour", c.waits_one_neighbour - b.waits_one_neighbour),
+                ("busy_neighbour", c.waits_busy - b.waits_busy),
+                ("unthrottled", c.waits_unthrottled - b.waits_unthrottled),
+                ("wide", c.waits_wide - b.waits_wide),
+            ]
+            .map(|(name, n)| (name.to_string(), n))
+            .to_vec(),
+            read_errors: c.read_errors - b.read_errors,
+            repaired_reads: c.repaired_reads - b.repaired_reads,
+            rebuild_errors: c.rebuild_errors - b.rebuild_errors,
+            deferred: s.deferred,
+            throttling_ended: s.throttling_ended,
+            xor_sectors: c.xor_sectors - b.xor_sectors,
+            xor_ns: host.pblk.as_ref().map_or(0, |p| p.xor_ns),
+            parity_table_bytes: s.parity_table_bytes,
+            hot_luns: s.hot_luns,
+            partitions: s.partitions,
+            hot_gc_sectors: c.hot_gc_sectors - b.hot_gc_sectors,
+        });
         let h = &host.counters;
         counters.extend(
             [
@@ -676,14 +711,19 @@ impl World {
                 gc_sectors: gc,
                 padding_sectors: padding,
                 metadata_sectors: metadata,
+                parity_sectors: parity,
                 factor,
+                factor_with_parity: factor.map(|f| f + parity as f64 / user as f64),
                 over_time: self.series.clone(),
                 ageing: self.ageing.clone(),
                 ageing_unsteady: self.unsteady,
             },
             reads_blocked,
             user_reads_waited: flash.reads_waited,
-            user_flash_reads: flash.ops[Class::UserRead as usize],
+            user_flash_reads: flash.ops[Class::UserRead as usize]
+                + flash.ops[Class::RebuildRead as usize],
+            strides,
+            link_bytes,
             layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
             channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
             luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
