@@ -81,6 +81,16 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "libaio",
             "null",
             "none",
+            "all",
+            "gc",
+            "modulo",
+            "skewed",
+            "last-good",
+            "fixed",
+            "balanced",
+            "gc-share",
+            "shared",
+            "own",
             "mq-deadline",
             "0",
             "1",
@@ -139,6 +149,28 @@ number_ios=40
 thinktime=20ms
 thinktime_blocks=3
 ";
+    // Long and short reads beside writes, on strides.
+    const READERS: &str = "
+[global]
+norandommap
+direct=1
+[r]
+rw=randread
+bssplit=4k/80:64k/20
+iodepth=16
+number_ios=4000
+[w]
+rw=randwrite
+bs=4k
+iodepth=8
+number_ios=6000
+";
+    let rail = |stride: &'static str| {
+        Case::new("cnex-small", READERS)
+            .age(Age::Steady)
+            .set(stride)
+            .set("ftl.over_provisioning=30")
+    };
     let crowd = |c: Case<'static>| {
         c.age(Age::Filled)
             .set("stack.scheduler=mq-deadline")
@@ -176,6 +208,17 @@ thinktime_blocks=3
             .set("nand.faults.read_fail_ppb=2000000")
             .set("nand.faults.erase_fail_ppb=20000000")
             .set("nand.faults.bad_blocks_ppb=20000000"),
+        rail("ftl.stride=4")
+            .set("nand.faults.read_fail_ppb=3000000")
+            .set("nand.faults.bad_blocks_ppb=30000000")
+            .set("limits.read_iops=60000"),
+        rail("ftl.stride=2").set("ftl.throttle=gc").set("ftl.emeta_on_parity=true"),
+        rail("ftl.stride=4").set("ftl.parities=2").set("ftl.write_mostly_iops=20000"),
+        rail("ftl.stride=8").set("ftl.over_provisioning=45").set("ftl.write_mostly_iops=0"),
+        rail("ftl.stride=2")
+            .set("ftl.hot_cold=true")
+            .set("ftl.partition_interval=3000")
+            .set("ftl.write_mostly_iops=0"),
         Case::new("z-ssd-small", CLASSES)
             .age(Age::Filled)
             .stack("none")

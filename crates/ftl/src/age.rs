@@ -254,16 +254,21 @@ impl Ftl {
         let done = if l.state == LineState::Open && l.left > 0 {
             self.lines.peek_unit(line) / luns
         } else {
-            end / luns
+            end.div_ceil(luns)
         };
         for lun in 0..luns {
             if self.lines.is_bad(line, lun) {
                 continue;
             }
             let block = self.lines.block(line, lun);
-            let parity = self.lines.is_parity(line, lun);
-            self.lines.programmed[block] =
-                if parity { done } else { (end + luns - 1 - lun) / luns };
+            let mut pages = (end + luns - 1 - lun) / luns;
+            if self.lines.is_parity(line, lun) {
+                // Published layout: what would be the last parity unit may be emeta.
+                let last = (done * luns + lun).saturating_sub(luns);
+                let open = self.lines.lines[line as usize].state == LineState::Open;
+                pages = done - u32::from(open && done > 0 && self.lines.is_emeta(line, last));
+            }
+            self.lines.programmed[block] = pages;
         }
     }
     /// Writes the parity of a stripe. What it holds is computed when it is read.
@@ -370,6 +375,11 @@ impl Ftl {
                     from = unit + 1;
                 }
                 self.counters.smeta_sectors += u64::from(self.g.sectors_per_unit);
+                let l = &self.lines.lines[line as usize];
+                if l.strides.is_some() && l.left > 0 && self.lines.peek_unit(line) >= self.g.luns {
+                    // smeta is all the data of the first stripe.
+                    self.age_parity(line, 0);
+                }
                 self.reserve_next(side);
                 self.rate_update();
             }

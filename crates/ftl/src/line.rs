@@ -388,7 +388,11 @@ impl Lines {
     pub fn note_program(&mut self, line: u32, unit: u32) {
         let (lun, page) = (self.lun(unit), unit / self.luns);
         let block = self.block(line, lun);
-        debug_assert!(self.programmed[block] <= page, "line {line} unit {unit} programmed twice");
+        debug_assert!(
+            self.programmed[block] <= page,
+            "line {line} unit {unit} programmed twice: {:?}",
+            self.lines[line as usize]
+        );
         self.programmed[block] = page + 1;
     }
     pub fn note_erase(&mut self, side: usize, line: u32, lun: u32) {
@@ -475,14 +479,16 @@ impl Lines {
             let data = (0..self.luns).filter(free).filter(|&l| !self.is_parity(line, l)).count();
             let data = data as u32;
             // A stripe begun keeps its parity.
-            let begun = page * self.luns < from && self.lines[line as usize].strides.is_some();
-            if begun && from > self.lines[line as usize].smeta + 1 && need >= data {
+            let l = &self.lines[line as usize];
+            let begun = page * self.luns < from && l.strides.is_some() && from > l.smeta + 1;
+            if begun && need >= data {
                 need -= data;
                 (tail.emeta, tail.whole) = (from, tail.whole.min(page + 1));
                 tail.data += data;
                 continue;
             }
-            if need >= all || !literal && need > data {
+            // A stripe without data has no parity either, and blocks are programmed without gaps.
+            if need >= all || !literal && need >= data {
                 need = need.saturating_sub(all);
                 tail.emeta = (page * self.luns).max(from);
                 tail.whole = page;
@@ -494,14 +500,19 @@ impl Lines {
                 if need == 0 {
                     break;
                 }
-                if literal || !parity {
+                if literal && !begun || !parity {
                     need -= 1;
                     tail.emeta = page * self.luns + lun;
                     tail.data += u32::from(!parity);
                 }
             }
-            if literal {
+            if literal && !begun {
                 tail.whole = page;
+                let before = |lun: &u32| page * self.luns + lun < tail.emeta;
+                let left = (0..self.luns).filter(free).filter(before);
+                if left.clone().all(|lun| self.is_parity(line, lun)) && page * self.luns >= from {
+                    tail.emeta = page * self.luns;
+                }
             }
         }
         tail.found = need == 0;
@@ -697,8 +708,13 @@ impl Lines {
         let cur = self.lines[line as usize].cur;
         let smeta = if cur == 0 { first } else { self.lines[line as usize].smeta };
         let from = cur.max(smeta + 1);
-        let tail = self.tail(line, from);
+        let mut tail = self.tail(line, from);
         let data = (from..tail.emeta).filter(|&u| self.is_data(line, self.lun(u))).count();
+        if cur > 0 && data == 0 && self.lines[line as usize].strides.is_some() {
+            // Without stripes before it emeta would leave gaps in the parity blocks: it stays in
+            // memory, and the line is collected first.
+            tail = Tail { emeta: self.units, whole: self.pages, data: 0, found: false };
+        }
         let l = &mut self.lines[line as usize];
         l.smeta = smeta;
         (l.emeta, l.whole) = (tail.emeta, tail.whole);

@@ -208,6 +208,10 @@ impl Ftl {
                     return self.send_held(side) | progress | more;
                 }
             };
+            if self.begin_blank_stripe(side, line) {
+                progress = true;
+                continue;
+            }
             let lun = self.lines.lun(self.lines.peek_unit(line));
             let class = self.class_at(side, self.writers[side].pos);
             let lock = self.lock(class, side);
@@ -385,18 +389,44 @@ impl Ftl {
             return NO_STRIPE;
         }
         if w.open.is_none() {
-            let id = w.first_stripe + w.stripes.len() as u32;
-            let cells = strides.map_or(0, |s| s.count as usize * MEMBERS);
-            w.open = Some(Open { id, line, page, p2b: vec![None; cells], parity: None, class });
-            w.stripes.push_back(Stripe { line, out: 0, closed: false });
-            self.lines.lines[line as usize].stripes += 1;
+            self.begin_stripe(side, line, page, class);
         }
+        let w = &mut self.writers[side];
         let open = w.open.as_mut().expect("an open stripe");
         debug_assert_eq!((open.line, open.page), (line, page));
         open.class = class;
         let stripe = w.stripes.back_mut().expect("the open stripe");
         stripe.out += 1;
         open.id
+    }
+    /// Where smeta is all the data of the first stripe its parity is written all the same: blocks are
+    /// programmed without gaps.
+    fn begin_blank_stripe(&mut self, side: usize, line: u32) -> bool {
+        let Some(page) = (self.lines.peek_unit(line) / self.g.luns).checked_sub(1) else {
+            return false;
+        };
+        let l = &self.lines.lines[line as usize];
+        if l.strides.is_none() || l.data > 0 || self.writers[side].open.is_some() {
+            return false;
+        }
+        let Some(unit) = self.lines.parity_unit(line, page, 0) else { return false };
+        if self.lines.programmed[self.lines.block(line, self.lines.lun(unit))] > page {
+            return false;
+        }
+        let id = self.begin_stripe(side, line, page, Class::UserProgram);
+        self.writers[side].open.as_mut().expect("just begun").parity = Some(0);
+        debug_assert_ne!(id, NO_STRIPE);
+        true
+    }
+    fn begin_stripe(&mut self, side: usize, line: u32, page: u32, class: Class) -> u32 {
+        let strides = self.lines.lines[line as usize].strides;
+        let w = &mut self.writers[side];
+        let id = w.first_stripe + w.stripes.len() as u32;
+        let cells = strides.map_or(0, |s| s.count as usize * MEMBERS);
+        w.open = Some(Open { id, line, page, p2b: vec![None; cells], parity: None, class });
+        w.stripes.push_back(Stripe { line, out: 0, closed: false });
+        self.lines.lines[line as usize].stripes += 1;
+        id
     }
     /// If the stripe's data are all mapped its parity is next.
     fn end_of_data(&mut self, side: usize, line: u32) {

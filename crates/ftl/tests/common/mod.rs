@@ -235,7 +235,7 @@ impl Fake {
             }
             Work::Program => {
                 let next = self.pages[block];
-                assert!(page >= next, "page {page} of block {block} programmed after {next}");
+                assert_eq!(page, next, "pages of block {block} are programmed without gaps");
                 self.pages[block] = page + 1;
                 rng.chance(self.faults.program)
             }
