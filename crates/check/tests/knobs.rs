@@ -214,7 +214,10 @@ number_ios=6000
             .set("limits.read_iops=60000"),
         rail("ftl.stride=2").set("ftl.throttle=gc").set("ftl.emeta_on_parity=true"),
         rail("ftl.stride=4").set("ftl.parities=2").set("ftl.write_mostly_iops=20000"),
-        rail("ftl.stride=8").set("ftl.over_provisioning=45").set("ftl.write_mostly_iops=0"),
+        rail("ftl.stride=8")
+            .age(Age::Filled)
+            .set("ftl.over_provisioning=45")
+            .set("ftl.write_mostly_iops=0"),
         rail("ftl.stride=2")
             .set("ftl.hot_cold=true")
             .set("ftl.partition_interval=3000")

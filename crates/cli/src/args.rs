@@ -222,6 +222,8 @@ pub enum Precondition {
     Fill,
     /// Filled, then overwritten with the job's own distribution until write amplification is steady
     Steady,
+    /// Filled, overwritten uniformly at random until steady, then a tenth with the job's own writes
+    Random,
 }
 
 impl Precondition {
@@ -230,6 +232,7 @@ impl Precondition {
             Precondition::None => "none",
             Precondition::Fill => "fill",
             Precondition::Steady => "steady",
+            Precondition::Random => "random",
         }
     }
 }

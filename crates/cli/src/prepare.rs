@@ -76,6 +76,14 @@ pub fn age(
             "overwrote it {whose}: write amplification {last:.2} after {windows} windows"
         ));
     }
+    if let (Precondition::Random, Some(sampler)) = (args.precondition, &mut sampler) {
+        let what = "overwriting it at random until write amplification is steady";
+        let ageing = Activity::begin(args, what);
+        drive.random(sampler, Seed(args.seed)).map_err(Failure::usage)?;
+        let last = drive.ageing.last().copied().unwrap_or(1.0);
+        let own = if sampler.is_own() { ", then with the job's writes" } else { "" };
+        ageing.done(&format!("overwrote it at random{own}: write amplification {last:.2}"));
+    }
     if let Some(path) = &args.save_state {
         let _saving = Activity::begin(args, "saving the drive's state");
         files::write(path, |w| drive.save(w))?;

@@ -217,6 +217,10 @@ impl Ftl {
             }
         }
     }
+    /// Ends ageing by [`Ftl::overwrite`], which leaves a stripe half written.
+    pub fn end_ageing(&mut self) {
+        self.fill_stripes();
+    }
     /// Ends a stripe that ageing left half written, with padding, so that all that is read from
     /// flash has its parity.
     pub(crate) fn fill_stripes(&mut self) {

@@ -80,6 +80,32 @@ impl Drive {
         Ok(())
     }
 
+    /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
+    /// in most studies, and then a tenth of the capacity with what the sampler draws, if it is a job's
+    /// own: a run of some minutes at a drive's full rate, after which the collector's victims are
+    /// lines that the job itself wrote.
+    pub fn random(&mut self, sampler: &mut WriteSampler, seed: Seed) -> Result<(), String> {
+        self.steady(&mut WriteSampler::new(None, self.bytes(), seed)?)?;
+        if !sampler.is_own() {
+            return Ok(());
+        }
+        let mut lpns = vec![0; (self.sectors() / 1000).clamp(1, 1 << 16) as usize];
+        let mut left = self.sectors() / 10;
+        let before = *self.ftl.counters();
+        while left > 0 {
+            let n = left.min(lpns.len() as u64) as usize;
+            sampler.fill(&mut lpns[..n]);
+            self.ftl.overwrite(&mut self.stamps, &lpns[..n])?;
+            left -= n as u64;
+        }
+        self.ftl.end_ageing();
+        let c = self.ftl.counters();
+        let (user, gc) = (c.user_sectors - before.user_sectors, c.gc_sectors - before.gc_sectors);
+        self.ageing.push((user + gc) as f64 / user.max(1) as f64);
+        self.settle();
+        Ok(())
+    }
+
     /// Writes the drive's state, to start from again.
     pub fn save(&self, w: &mut dyn std::io::Write) -> std::io::Result<()> {
         self.ftl.save(w)

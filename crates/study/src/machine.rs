@@ -34,6 +34,10 @@ pub fn prepare(point: &Point) -> Result<Drive, String> {
         let plan = parse_job(point, &config)?;
         drive.steady(&mut WriteSampler::new(Some(&plan), drive.bytes(), seed)?)?;
     }
+    if precondition == Precondition::Random {
+        let plan = parse_job(point, &config)?;
+        drive.random(&mut WriteSampler::new(Some(&plan), drive.bytes(), seed)?, seed)?;
+    }
     Ok(drive)
 }
 

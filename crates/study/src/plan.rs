@@ -60,6 +60,7 @@ impl Point {
         match self.precondition.as_str() {
             "fill" => Precondition::Fill,
             "steady" => Precondition::Steady,
+            "random" => Precondition::Random,
             _ => Precondition::None,
         }
     }
@@ -253,7 +254,7 @@ impl Builder<'_> {
         let Point { precondition, seed, integrity, .. } = point;
         let mut ageing =
             format!("{precondition} {seed} {integrity}\n{:?}\n{:?}\n", config.nand, config.ftl);
-        if point.precondition() == Precondition::Steady {
+        if matches!(point.precondition(), Precondition::Steady | Precondition::Random) {
             ageing += &setup::writes(plan);
         }
         let next = self.groups.len();

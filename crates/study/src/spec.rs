@@ -105,6 +105,7 @@ pub enum Precondition {
     None,
     Fill,
     Steady,
+    Random,
 }
 
 impl Precondition {
@@ -113,6 +114,7 @@ impl Precondition {
             Precondition::None => "none",
             Precondition::Fill => "fill",
             Precondition::Steady => "steady",
+            Precondition::Random => "random",
         }
     }
 }
