@@ -84,13 +84,15 @@ fn tinytail_waits_behind_users_programs_alone() {
 
 #[test]
 fn a_read_that_fails_is_repaired_from_its_stride() {
-    let faulty = |c: Case<'static>| c.set("nand.faults.read_fail_ppb=1500000");
+    let faulty = |c: Case<'static>| c.set("nand.faults.read_fail_ppb=1000000");
     let plain = faulty(rail(MIXED)).set("ftl.stride=0").run().unwrap();
     assert!(plain.result.threads.iter().any(|t| t.error != 0), "errors reach the jobs of pblk");
     let o = faulty(rail(MIXED)).run().unwrap();
     let strides = o.result.machine.strides.as_ref().unwrap();
-    assert!(strides.repaired_reads > 10, "{strides:?}");
+    assert!(strides.repaired_reads > 10 && strides.rebuild_errors > 0, "{strides:?}");
     assert_eq!(o.result.machine.integrity.wrong, 0);
+    let failed = o.result.threads.iter().filter(|t| t.error != 0).count();
+    assert_eq!(failed, 0, "jobs that failed");
 }
 
 #[test]

@@ -392,8 +392,10 @@ impl Controller {
         let mut ok = record.outcome == Outcome::Ok;
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
         let mut over = true;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
         if let Some(rebuild) = rebuild {
-            match ftl.member_done(ctx, rebuild, ok) {
+            match ftl.member_done(ctx, rebuild, ok, &mut pieces) {
                 Some(rebuilt) => ok = rebuilt,
                 None => over = false,
             }
@@ -403,22 +405,23 @@ impl Controller {
                 ctx.stamps.check_digest(Lpn(lpn), got, expected);
             }
         } else {
-            let mut pieces = std::mem::take(&mut self.pieces);
-            pieces.clear();
             over = !ftl.repair(ctx, Lpn(lpn), sectors, ppa, expected, &mut pieces);
-            for piece in &pieces {
-                let Place::Member { rebuild, ppa, .. } = piece.place else { continue };
-                let rebuild = Some(rebuild);
-                let flight = Flight { cmd, lpn, sectors, expected: 0, fill, rebuild };
-                let owner = OWNER_READ | self.flights.insert(flight);
-                if cmd != NONE {
-                    self.commands[cmd].pending += 1;
-                }
-                let (kind, class) = (OpKind::Read, piece.place.class());
-                self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner, io });
-            }
-            self.pieces = pieces;
         }
+        for piece in &pieces {
+            let (expected, rebuild, ppa) = match piece.place {
+                Place::Flash { ppa, expected } => (expected, None, ppa),
+                Place::Member { rebuild, ppa, .. } => (0, Some(rebuild), ppa),
+                Place::Unmapped | Place::Buffer => continue,
+            };
+            let flight = Flight { cmd, lpn, sectors, expected, fill, rebuild };
+            let owner = OWNER_READ | self.flights.insert(flight);
+            if cmd != NONE {
+                self.commands[cmd].pending += 1;
+            }
+            let (kind, class) = (OpKind::Read, piece.place.class());
+            self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner, io });
+        }
+        self.pieces = pieces;
         self.ftl.as_mut().expect("logical addresses need an FTL").read_done(ctx, ppa);
         // The sectors are there, or lost; otherwise others of their reads are under way.
         if over && fill {

@@ -69,6 +69,8 @@ pub struct Counters {
     pub waits_busy: u64,
     pub waits_unthrottled: u64,
     pub waits_wide: u64,
+    /// ... and because a sector to rebuild from could not be read.
+    pub waits_rebuild_error: u64,
     /// Flash reads of users that failed, those repaired from their stride, and rebuilds that failed.
     pub read_errors: u64,
     pub repaired_reads: u64,
@@ -92,6 +94,7 @@ impl Counters {
             + self.waits_busy
             + self.waits_unthrottled
             + self.waits_wide
+            + self.waits_rebuild_error
     }
     /// Write amplification added by each cause.
     pub fn causes(&self) -> [(&'static str, f64); 6] {

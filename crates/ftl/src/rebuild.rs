@@ -32,6 +32,8 @@ pub(crate) struct Rebuild {
     n: u32,
     left: u32,
     ok: bool,
+    /// The sectors themselves could not be read.
+    repair: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,7 +114,7 @@ impl Ftl {
         match self.plan_rebuild(lpn.0, sectors, ppa.0, expected, false) {
             Ok(rebuild) => {
                 self.counters.repaired_reads += 1;
-                self.begin_rebuild(rebuild, out);
+                self.begin_rebuild(Rebuild { repair: true, ..rebuild }, out);
                 // What could be read only so is not left where it is.
                 self.suspect(ppa.0);
                 true
@@ -134,9 +136,16 @@ impl Ftl {
             out.push(Piece { lpn, sectors, place });
         }
     }
-    /// One of the runs of a rebuild was read. After the last: whether the sectors are there. Its
-    /// [`Ftl::read_done`] is the caller's to call as for any flash read.
-    pub fn member_done(&mut self, ctx: &mut Ctx, rebuild: u32, ok: bool) -> Option<bool> {
+    /// One of the runs of a rebuild was read. After the last: whether the sectors are there. If they
+    /// are not because a companion could not be read, the busy LUN is read after all: the caller goes
+    /// on with the piece in `out`. [`Ftl::read_done`] is the caller's to call as for any flash read.
+    pub fn member_done(
+        &mut self,
+        ctx: &mut Ctx,
+        rebuild: u32,
+        ok: bool,
+        out: &mut Vec<Piece>,
+    ) -> Option<bool> {
         let r = &mut self.rebuilds[rebuild];
         r.ok &= ok;
         r.left -= 1;
@@ -146,7 +155,15 @@ impl Ftl {
         let r = self.rebuilds.remove(rebuild);
         if !r.ok {
             self.counters.rebuild_errors += 1;
-            return Some(false);
+            if r.repair {
+                return Some(false);
+            }
+            self.counters.waits_rebuild_error += 1;
+            self.pin(r.ppa);
+            let (lpn, sectors) = (Lpn(r.lpn), r.sectors);
+            let place = Place::Flash { ppa: Ppa(r.ppa), expected: r.expected };
+            out.push(Piece { lpn, sectors, place });
+            return None;
         }
         if ctx.stamps.is_on() {
             let got = self.rebuilt_digest(&r);
@@ -264,8 +281,20 @@ impl Ftl {
         }
         let equation = equation.take().expect("chosen above");
         let (n, row) = (n as u32, strides.row(lun));
-        let ok = true;
-        Ok(Rebuild { lpn, sectors, expected, ppa, equation, row, members: data, n, left: n, ok })
+        let (ok, repair) = (true, false);
+        Ok(Rebuild {
+            lpn,
+            sectors,
+            expected,
+            ppa,
+            equation,
+            row,
+            members: data,
+            n,
+            left: n,
+            ok,
+            repair,
+        })
     }
 
     /// What the rest of the stride says the sectors hold.

@@ -129,10 +129,22 @@ impl<S: Source, F: Translate> Host<S, F> {
                 }
             }
             Purpose::Member { rebuild } => {
+                let mut again = false;
                 if let Some(pblk) = &mut self.pblk {
-                    ok = pblk.ftl.member_done(ctx, rebuild, ok).unwrap_or(true);
+                    let mut pieces = std::mem::take(&mut pblk.repairs);
+                    let last = pblk.ftl.member_done(ctx, rebuild, ok, &mut pieces);
+                    again = !pieces.is_empty();
+                    // Until the last is there nothing is known.
+                    ok = last.unwrap_or(true);
+                    pblk.repairs = pieces;
                     pblk.ftl.read_done(ctx, Ppa(r.offset as u32));
+                    if again {
+                        self.repair(ctx, r.first, r.hctx, core);
+                    }
                     self.pump_ftl(ctx, Some(core));
+                }
+                if again {
+                    return;
                 }
             }
             Purpose::Ftl { op } => {

@@ -31,7 +31,13 @@ pub trait Translate {
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa);
-    fn member_done(&mut self, ctx: &mut Ctx, rebuild: u32, ok: bool) -> Option<bool>;
+    fn member_done(
+        &mut self,
+        ctx: &mut Ctx,
+        rebuild: u32,
+        ok: bool,
+        out: &mut Vec<Piece>,
+    ) -> Option<bool>;
     fn repair(
         &mut self,
         ctx: &Ctx,
@@ -69,8 +75,14 @@ impl Translate for Ftl {
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa) {
         Ftl::read_done(self, ctx, ppa);
     }
-    fn member_done(&mut self, ctx: &mut Ctx, rebuild: u32, ok: bool) -> Option<bool> {
-        Ftl::member_done(self, ctx, rebuild, ok)
+    fn member_done(
+        &mut self,
+        ctx: &mut Ctx,
+        rebuild: u32,
+        ok: bool,
+        out: &mut Vec<Piece>,
+    ) -> Option<bool> {
+        Ftl::member_done(self, ctx, rebuild, ok, out)
     }
     fn repair(
         &mut self,

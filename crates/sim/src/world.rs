@@ -659,6 +659,7 @@ impl World {
                 ("busy_neighbour", c.waits_busy - b.waits_busy),
                 ("unthrottled", c.waits_unthrottled - b.waits_unthrottled),
                 ("wide", c.waits_wide - b.waits_wide),
+                ("rebuild_error", c.waits_rebuild_error - b.waits_rebuild_error),
             ]
             .map(|(name, n)| (name.to_string(), n))
             .to_vec(),

@@ -194,7 +194,7 @@ impl World {
                 self.ftl.read_done(&mut self.ctx, ppa);
             }
             Place::Member { rebuild, ppa, .. } => {
-                self.ftl.member_done(&mut self.ctx, rebuild, true);
+                self.ftl.member_done(&mut self.ctx, rebuild, true, &mut Vec::new());
                 self.ftl.read_done(&mut self.ctx, ppa);
             }
             Place::Unmapped | Place::Buffer => unreachable!("not in flash"),
