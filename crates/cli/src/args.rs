@@ -222,7 +222,8 @@ pub enum Precondition {
     Fill,
     /// Filled, then overwritten with the job's own distribution until write amplification is steady
     Steady,
-    /// Filled, overwritten uniformly at random until steady, then a tenth with the job's own writes
+    /// Filled, overwritten uniformly at random until steady, then a tenth by the job's own writes,
+    /// then left alone until the collector rests
     Random,
 }
 

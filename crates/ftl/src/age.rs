@@ -217,9 +217,21 @@ impl Ftl {
             }
         }
     }
-    /// Ends ageing by [`Ftl::overwrite`], which leaves a stripe half written.
-    pub fn end_ageing(&mut self) {
+    /// Leaves the drive alone: the collector works until enough lines are free, or it has moved a
+    /// capacity's worth. (pblk goes on with lines that hardly give anything back.)
+    pub fn rest(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+        self.age_begin(stamps)?;
+        let before = self.counters.gc_sectors;
+        self.free_full();
+        while self.should_collect() && self.counters.gc_sectors - before < self.sectors {
+            let Some(line) = self.choose_victim() else { break };
+            self.age_move(line)?;
+            self.free_full();
+        }
+        self.age_credit = 0;
+        self.age_end();
         self.fill_stripes();
+        Ok(())
     }
     /// Ends a stripe that ageing left half written, with padding, so that all that is read from
     /// flash has its parity.

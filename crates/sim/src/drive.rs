@@ -82,26 +82,24 @@ impl Drive {
 
     /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
     /// in most studies, and then a tenth of the capacity with what the sampler draws, if it is a job's
-    /// own: a run of some minutes at a drive's full rate, after which the collector's victims are
-    /// lines that the job itself wrote.
+    /// own. Then it is left alone until the collector rests, as between preconditioning and a run.
     pub fn random(&mut self, sampler: &mut WriteSampler, seed: Seed) -> Result<(), String> {
         self.steady(&mut WriteSampler::new(None, self.bytes(), seed)?)?;
-        if !sampler.is_own() {
-            return Ok(());
-        }
-        let mut lpns = vec![0; (self.sectors() / 1000).clamp(1, 1 << 16) as usize];
-        let mut left = self.sectors() / 10;
         let before = *self.ftl.counters();
+        let mut lpns = vec![0; (self.sectors() / 1000).clamp(1, 1 << 16) as usize];
+        let mut left = if sampler.is_own() { self.sectors() / 10 } else { 0 };
         while left > 0 {
             let n = left.min(lpns.len() as u64) as usize;
             sampler.fill(&mut lpns[..n]);
             self.ftl.overwrite(&mut self.stamps, &lpns[..n])?;
             left -= n as u64;
         }
-        self.ftl.end_ageing();
         let c = self.ftl.counters();
         let (user, gc) = (c.user_sectors - before.user_sectors, c.gc_sectors - before.gc_sectors);
-        self.ageing.push((user + gc) as f64 / user.max(1) as f64);
+        if user > 0 {
+            self.ageing.push((user + gc) as f64 / user as f64);
+        }
+        self.ftl.rest(&mut self.stamps)?;
         self.settle();
         Ok(())
     }
