@@ -89,6 +89,11 @@ fn a_read_that_fails_is_repaired_from_its_stride() {
     assert!(plain.result.threads.iter().any(|t| t.error != 0), "errors reach the jobs of pblk");
     let o = faulty(rail(MIXED)).run().unwrap();
     let strides = o.result.machine.strides.as_ref().unwrap();
+    let counter = |name: &str| {
+        o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+    };
+    assert!(counter("ftl.gc_repaired_reads") > 10);
+    assert_eq!(counter("ftl.lost_sectors"), 0);
     assert!(strides.repaired_reads > 10 && strides.rebuild_errors > 0, "{strides:?}");
     assert_eq!(o.result.machine.integrity.wrong, 0);
     let failed = o.result.threads.iter().filter(|t| t.error != 0).count();

@@ -348,7 +348,7 @@ impl Controller {
                 }
                 let flight = Flight { cmd: NONE, lpn, sectors, expected, fill: true, rebuild };
                 let owner = OWNER_READ | self.flights.insert(flight);
-                let (kind, class, io) = (OpKind::Read, Class::UserRead, IoId::NONE);
+                let (kind, class, io) = (OpKind::Read, piece.place.class(), IoId::NONE);
                 let op = Op { kind, class, ppa, sectors, owner, io };
                 self.enqueue_job(ctx, std::mem::take(&mut cost), Job::ReadAhead(op));
             }
@@ -399,6 +399,8 @@ impl Controller {
                 Some(rebuilt) => ok = rebuilt,
                 None => over = false,
             }
+        } else if ok && ftl.has_lost(ppa, sectors) {
+            ok = false;
         } else if ok {
             if ctx.stamps.is_on() {
                 let got = ftl.digest(ppa, Lpn(lpn), sectors);

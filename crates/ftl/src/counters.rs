@@ -68,12 +68,16 @@ pub struct Counters {
     pub waits_one_neighbour: u64,
     pub waits_busy: u64,
     pub waits_unthrottled: u64,
-    pub waits_wide: u64,
+    pub waits_too_long: u64,
     /// ... and because a sector to rebuild from could not be read.
     pub waits_rebuild_error: u64,
     /// Flash reads of users that failed, those repaired from their stride, and rebuilds that failed.
     pub read_errors: u64,
     pub repaired_reads: u64,
+    /// The same of the collector's.
+    pub gc_repaired_reads: u64,
+    /// Runs to rebuild from that lay behind a program or an erase themselves.
+    pub members_busy: u64,
     pub rebuild_errors: u64,
     pub parity_errors: u64,
     /// Sectors of the collector written to hot lines because there was no cold one.
@@ -93,7 +97,7 @@ impl Counters {
             + self.waits_one_neighbour
             + self.waits_busy
             + self.waits_unthrottled
-            + self.waits_wide
+            + self.waits_too_long
             + self.waits_rebuild_error
     }
     /// Write amplification added by each cause.

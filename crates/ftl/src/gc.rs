@@ -12,7 +12,7 @@
 //! Lines with write errors come first under every policy. A new victim is begun only if all sectors
 //! already on their way still find room with its own, so that a begun victim always ends; when few
 //! lines are free every policy takes the least valid line, for the same reason. A sector that cannot
-//! be read is moved with the stamp [`LOST`](crate::LOST) and counted.
+//! be read, nor rebuilt from its stride, is moved with the stamp [`LOST`](crate::LOST) and counted.
 
 use crate::config::{FtlConfig, VictimPolicy};
 use crate::line::{LineState, NO_LINE, Stream};
@@ -20,7 +20,7 @@ use crate::map::{LOST, Where};
 use crate::ring::{Entry, GC};
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
-use wordline_base::Ctx;
+use wordline_base::{Ctx, Slab};
 use wordline_nand::{Class, Ppa};
 
 pub(crate) struct Victim {
@@ -55,7 +55,18 @@ struct Request {
     inserted: u32,
 }
 
+/// A run of a request being read from the rest of its stride.
+#[derive(Clone, Copy)]
+struct Repair {
+    request: u32,
+    first: u32,
+    n: u32,
+    left: u32,
+    ok: bool,
+}
+
 pub(crate) struct Gc {
+    repairs: Slab<Repair>,
     pub victims: Vec<Victim>,
     requests: Vec<Request>,
     unused: Vec<u32>,
@@ -79,6 +90,7 @@ impl Gc {
     pub fn new(c: &FtlConfig, lines: u32) -> Gc {
         let request = Request { ppas: Vec::with_capacity(64), ..Request::default() };
         Gc {
+            repairs: Slab::with_capacity(4),
             victims: Vec::with_capacity(c.gc_lines as usize),
             requests: (0..c.gc_queue).map(|_| request.clone()).collect(),
             unused: (0..c.gc_queue).rev().collect(),
@@ -342,9 +354,48 @@ impl Ftl {
         progress
     }
     pub(crate) fn gc_read_done(&mut self, request: u32, first: u32, n: u32, ok: bool) {
-        let r = &mut self.gc.requests[request as usize];
         if !ok {
             self.counters.gc_read_errors += 1;
+            if self.gc_rebuild(request, first, n) {
+                return;
+            }
+        }
+        self.gc_run_over(request, first, n, ok);
+    }
+    /// A run that could not be read is read from the rest of its stride. False: it cannot be.
+    fn gc_rebuild(&mut self, request: u32, first: u32, n: u32) -> bool {
+        let ppa = self.gc.requests[request as usize].ppas[first as usize];
+        let Some(members) = self.companions(ppa, n) else { return false };
+        let left = members.len() as u32;
+        let repair = self.gc.repairs.insert(Repair { request, first, n, left, ok: true });
+        self.counters.gc_repaired_reads += 1;
+        self.counters.xor_sectors += u64::from(left * n);
+        for ppa in members {
+            self.counters.gc_read_sectors += u64::from(n);
+            let payload = if self.config.copy_offload { 0 } else { n };
+            self.issue(Op::GcMember { repair }, |op| Action::Read {
+                op,
+                ppa: Ppa(ppa),
+                sectors: n,
+                class: Class::GcRead,
+                payload,
+            });
+        }
+        true
+    }
+    pub(crate) fn gc_member_done(&mut self, repair: u32, ok: bool) {
+        let r = &mut self.gc.repairs[repair];
+        r.ok &= ok;
+        r.left -= 1;
+        if r.left == 0 {
+            let Repair { request, first, n, ok, .. } = self.gc.repairs.remove(repair);
+            self.gc_run_over(request, first, n, ok);
+        }
+    }
+    /// A run of a request is there, or lost.
+    fn gc_run_over(&mut self, request: u32, first: u32, n: u32, ok: bool) {
+        let r = &mut self.gc.requests[request as usize];
+        if !ok {
             r.failed |= (!0u64 >> (64 - n)) << first;
         }
         r.out -= 1;

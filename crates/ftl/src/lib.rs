@@ -227,6 +227,10 @@ enum Op {
         first: u32,
         n: u32,
     },
+    /// A run read to rebuild such sectors.
+    GcMember {
+        repair: u32,
+    },
 }
 
 const TIMER_WRITE: u32 = 0;
@@ -468,6 +472,7 @@ impl Ftl {
             }
             Op::EmetaRead { line } => self.emeta_read_done(line, ok),
             Op::GcRead { request, first, n } => self.gc_read_done(request, first, n, ok),
+            Op::GcMember { repair } => self.gc_member_done(repair, ok),
         }
         self.work(ctx);
     }
@@ -522,6 +527,9 @@ impl Ftl {
             if !std::mem::replace(&mut looked, true) {
                 self.gc.look = true;
                 self.gc.kick = true;
+            } else if self.force_emeta() {
+                // Page pairs of a full line end with its metadata.
+                continue;
             } else if !self.unstick() {
                 break;
             }

@@ -31,8 +31,10 @@ struct Lun {
     marks: u32,
     /// User reads on their way.
     reads: u32,
-    /// Operations that wait for those, in order.
+    /// Operations that wait, in order, for those of them that were sent before the first. A LUN
+    /// serves in order, so these are done first.
     deferred: Vec<Action>,
+    ahead: u32,
     /// When the marked operations are expected to be done.
     due: Time,
 }
@@ -154,6 +156,9 @@ impl Locks {
             return Some(action);
         }
         self.deferred += 1;
+        if l.deferred.is_empty() {
+            l.ahead = l.reads;
+        }
         l.deferred.push(action);
         None
     }
@@ -166,7 +171,11 @@ impl Locks {
     pub fn read_done(&mut self, lun: u32) -> Vec<Action> {
         let l = &mut self.luns[lun as usize];
         l.reads -= 1;
-        if l.reads == 0 { std::mem::take(&mut l.deferred) } else { Vec::new() }
+        if l.deferred.is_empty() {
+            return Vec::new();
+        }
+        l.ahead = l.ahead.saturating_sub(1);
+        if l.ahead == 0 { std::mem::take(&mut l.deferred) } else { Vec::new() }
     }
 
     /// At most `parities` LUNs of a stride are held, the counts are right, and a mark means that an

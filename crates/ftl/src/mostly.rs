@@ -45,7 +45,7 @@ impl Mostly {
         self.reads = 0;
         self.end = now + self.window;
     }
-    /// A user read; true if it brought throttling back.
+    /// A run of sectors that a user reads from flash.
     pub fn read(&mut self, now: Time) {
         if self.enough == 0 {
             return;

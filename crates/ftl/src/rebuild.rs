@@ -51,7 +51,7 @@ enum Blocked {
     WriteError,
     OneNeighbour,
     Busy,
-    Wide,
+    TooLong,
 }
 
 impl Ftl {
@@ -70,7 +70,8 @@ impl Ftl {
         let lun = self.g.lun_of(Ppa(ppa));
         let mut direct = !self.locks.is_busy(lun);
         if !direct {
-            match self.plan_rebuild(lpn, sectors, ppa, expected, self.config.check_neighbours) {
+            let plan = self.plan_rebuild(lpn, sectors, ppa, expected, self.config.check_neighbours);
+            match plan.and_then(|rebuild| self.permit(rebuild)) {
                 Ok(rebuild) => {
                     self.counters.rebuilt_reads += 1;
                     self.counters.rebuilt_sectors += u64::from(sectors);
@@ -86,7 +87,7 @@ impl Ftl {
                         Blocked::OneNeighbour => &mut c.waits_one_neighbour,
                         Blocked::Busy if self.mostly.throttled => &mut c.waits_busy,
                         Blocked::Busy => &mut c.waits_unthrottled,
-                        Blocked::Wide => &mut c.waits_wide,
+                        Blocked::TooLong => &mut c.waits_too_long,
                     } += 1;
                 }
             }
@@ -98,6 +99,24 @@ impl Ftl {
         }
     }
 
+    /// What configuration has against rebuilding for speed.
+    fn permit(&self, r: Rebuild) -> Result<Rebuild, Blocked> {
+        if r.n == 1 && !self.config.rebuild_from_one {
+            return Err(Blocked::OneNeighbour);
+        }
+        if r.n * r.sectors > VECTOR && !self.config.rebuild_split {
+            return Err(Blocked::TooLong);
+        }
+        Ok(r)
+    }
+    /// Where the collector finds the rest of the stride of a run.
+    pub(crate) fn companions(&self, ppa: u32, sectors: u32) -> Option<Vec<u32>> {
+        if self.config.stride == 0 {
+            return None;
+        }
+        let plan = self.plan_rebuild(0, sectors, ppa, 0, false).ok()?;
+        Some(plan.members[..plan.n as usize].iter().map(|m| m.0).collect())
+    }
     /// A flash read failed: reads the rest of its stride instead, if it can. The caller goes on with
     /// the pieces; `read_done` of the failed read is still to be called.
     pub fn repair(
@@ -131,6 +150,7 @@ impl Ftl {
         self.counters.xor_sectors += u64::from(rebuild.n * sectors);
         let key = self.rebuilds.insert(rebuild);
         for (i, &(ppa, ..)) in members[..n].iter().enumerate() {
+            self.counters.members_busy += u64::from(self.locks.is_busy(self.g.lun_of(Ppa(ppa))));
             self.pin(ppa);
             let place = Place::Member { rebuild: key, ppa: Ppa(ppa), first: i == 0 };
             out.push(Piece { lpn, sectors, place });
@@ -244,7 +264,7 @@ impl Ftl {
         }
         // A stride without parity, or one whose LUNs are busy themselves.
         let busy_parity = lost_parity >> 8 > 0;
-        let mut equation = match (p, q, late) {
+        let equation = match (p, q, late) {
             _ if several => None,
             (Some(_), _, None) => Some(Equation::P),
             (None, Some(_), None) => Some(Equation::Q),
@@ -273,13 +293,7 @@ impl Ftl {
             data[n] = p.expect("P is there");
             n += 1;
         }
-        if n == 1 && !self.config.rebuild_from_one {
-            return Err(Blocked::OneNeighbour);
-        }
-        if n as u32 * sectors > VECTOR && !self.config.rebuild_split {
-            return Err(Blocked::Wide);
-        }
-        let equation = equation.take().expect("chosen above");
+        let Some(equation) = equation else { return Err(Blocked::NoParity) };
         let (n, row) = (n as u32, strides.row(lun));
         let (ok, repair) = (true, false);
         Ok(Rebuild {
@@ -376,8 +390,6 @@ impl Ftl {
                 ));
             }
             rebuilt += 1;
-            // With two parities each alone must do as well.
-            debug_assert_eq!(plan.ppa, ppa);
         }
         Ok(rebuilt)
     }

@@ -139,6 +139,20 @@ impl Ftl {
             order.extend(m.smeta.iter().enumerate().map(|(i, s)| (s.seq, block as u32, i)));
         }
         order.sort_unstable();
+        // A line that was freed keeps its smeta until that block is erased: newer lines have its LUNs.
+        let mut taken: Vec<BitMap> = vec![BitMap::new(g.luns as usize); g.lines as usize];
+        let mut newest_first = order.split_off(0);
+        newest_first.reverse();
+        for (seq, block, i) in newest_first {
+            let luns = &media.lines[block as usize].smeta[i].luns;
+            if luns.iter().all(|lun| !taken[block as usize].get(lun)) {
+                luns.iter().for_each(|lun| {
+                    taken[block as usize].set(lun);
+                });
+                order.push((seq, block, i));
+            }
+        }
+        order.reverse();
         ftl.lines.begin_load(ftl.lines.hot);
         for block in 0..g.lines {
             let m = &media.lines[block as usize];

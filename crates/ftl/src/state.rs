@@ -123,7 +123,7 @@ impl In<'_> {
 }
 
 /// What must be the same when the drive is loaded.
-fn shape(g: &Geometry, c: &FtlConfig) -> [(&'static str, u32); 9] {
+fn shape(g: &Geometry, c: &FtlConfig) -> [(&'static str, u32); 10] {
     [
         ("channels", g.channels),
         ("LUNs", g.luns),
@@ -133,6 +133,7 @@ fn shape(g: &Geometry, c: &FtlConfig) -> [(&'static str, u32); 9] {
         ("planes", g.planes),
         ("LUNs a stride", c.stride),
         ("parity units a stride", c.parities),
+        ("as its stride layout", c.stride_layout as u32),
         ("kinds of lines", 1 + u32::from(c.hot_cold)),
     ]
 }

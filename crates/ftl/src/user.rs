@@ -70,7 +70,10 @@ impl Ftl {
                         let e = self.buffered(slot);
                         debug_assert_eq!(e.lpn, at);
                         let newest = ctx.stamps.newest(Lpn(at));
-                        ctx.stamps.check(Lpn(at), e.stamp, newest);
+                        // Lost by the collector: it is an error once it is in flash again.
+                        if e.stamp != LOST {
+                            ctx.stamps.check(Lpn(at), e.stamp, newest);
+                        }
                         at += 1;
                     }
                     self.counters.read_buffer += u64::from(at - first);
@@ -297,6 +300,10 @@ impl Ftl {
         if let Some(old) = self.map.replace_by_buffer(entry.lpn, slot) {
             self.invalidate(old.0);
         }
+    }
+    /// Data in a run of sectors were lost: what flash holds there is not what was written.
+    pub fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
+        self.counters.lost_sectors > 0 && (ppa.0..ppa.0 + sectors).any(|p| self.is_lost(Ppa(p)))
     }
     /// Sectors mapped to flash whose data were lost.
     pub fn is_lost(&self, ppa: Ppa) -> bool {

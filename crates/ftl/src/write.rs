@@ -217,7 +217,12 @@ impl Ftl {
             let lock = self.lock(class, side);
             if !self.locks.is_free(lun, lock) {
                 // A request wider than the line's good LUNs or strides waits for itself.
-                return (self.holds_back(side, lun) && self.send_held(side)) | progress;
+                // A border that moved lets both threads write to a LUN: neither waits for what the
+                // other has not sent.
+                let other = 1 - side;
+                let own = self.holds_back(side, lun) && self.send_held(side);
+                let others = self.holds_back(other, lun) && self.send_held(other);
+                return own | others | progress;
             }
             self.map_unit(side, line, lun, class, lock);
             progress = true;
@@ -413,12 +418,11 @@ impl Ftl {
         if self.lines.programmed[self.lines.block(line, self.lines.lun(unit))] > page {
             return false;
         }
-        let id = self.begin_stripe(side, line, page, Class::UserProgram);
+        self.begin_stripe(side, line, page, Class::UserProgram);
         self.writers[side].open.as_mut().expect("just begun").parity = Some(0);
-        debug_assert_ne!(id, NO_STRIPE);
         true
     }
-    fn begin_stripe(&mut self, side: usize, line: u32, page: u32, class: Class) -> u32 {
+    fn begin_stripe(&mut self, side: usize, line: u32, page: u32, class: Class) {
         let strides = self.lines.lines[line as usize].strides;
         let w = &mut self.writers[side];
         let id = w.first_stripe + w.stripes.len() as u32;
@@ -426,7 +430,6 @@ impl Ftl {
         w.open = Some(Open { id, line, page, p2b: vec![None; cells], parity: None, class });
         w.stripes.push_back(Stripe { line, out: 0, closed: false });
         self.lines.lines[line as usize].stripes += 1;
-        id
     }
     /// If the stripe's data are all mapped its parity is next.
     fn end_of_data(&mut self, side: usize, line: u32) {

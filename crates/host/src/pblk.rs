@@ -30,6 +30,7 @@ pub trait Translate {
     fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
+    fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool;
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa);
     fn member_done(
         &mut self,
@@ -71,6 +72,9 @@ impl Translate for Ftl {
     }
     fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64 {
         Ftl::digest(self, ppa, lpn, sectors)
+    }
+    fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
+        Ftl::has_lost(self, ppa, sectors)
     }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa) {
         Ftl::read_done(self, ctx, ppa);

@@ -632,6 +632,7 @@ impl World {
             ("ftl.program_errors", c.program_errors, b.program_errors),
             ("ftl.erase_errors", c.erase_errors, b.erase_errors),
             ("ftl.gc_read_errors", c.gc_read_errors, b.gc_read_errors),
+            ("ftl.gc_repaired_reads", c.gc_repaired_reads, b.gc_repaired_reads),
             ("ftl.meta_read_errors", c.meta_read_errors, b.meta_read_errors),
             ("ftl.blocks_retired", c.blocks_retired, b.blocks_retired),
             ("ftl.lines_retired", c.lines_retired, b.lines_retired),
@@ -658,7 +659,7 @@ impl World {
                 ("one_neighbour", c.waits_one_neighbour - b.waits_one_neighbour),
                 ("busy_neighbour", c.waits_busy - b.waits_busy),
                 ("unthrottled", c.waits_unthrottled - b.waits_unthrottled),
-                ("wide", c.waits_wide - b.waits_wide),
+                ("too_long", c.waits_too_long - b.waits_too_long),
                 ("rebuild_error", c.waits_rebuild_error - b.waits_rebuild_error),
             ]
             .map(|(name, n)| (name.to_string(), n))

@@ -256,9 +256,7 @@ impl Fake {
                         kept.oob[p as usize] = kept.pending[p as usize].filter(|_| !failed);
                     }
                     if let Some(smeta) = op.smeta.filter(|_| !failed) {
-                        let others = &mut kept.smeta[line as usize];
-                        others.retain(|s| s.luns.iter().all(|lun| !smeta.luns.get(lun)));
-                        others.push(smeta);
+                        kept.smeta[line as usize].push(smeta);
                     }
                 }
                 Work::Erase => {
