@@ -871,7 +871,7 @@ impl Lines {
             let mine = line as usize * self.words + word;
             let within = if word + 1 == self.words { last } else { !0 };
             let whole = !self.is_split() && mask != within;
-            if whole || mask & !within != 0 || (good | parity) & !mask != 0 {
+            if whole || mask & !within != 0 {
                 return false;
             }
             if self.is_split() {
@@ -881,7 +881,9 @@ impl Lines {
                 }
                 *taken |= mask;
             }
-            (self.mask[mine], self.good_at_open[mine], self.parity[mine]) = (mask, good, parity);
+            // A line not opened yet has the other two from an earlier life.
+            (self.mask[mine], self.good_at_open[mine], self.parity[mine]) =
+                (mask, good & mask, parity & mask);
         }
         self.lines[line as usize].block = block;
         let good = (0..self.luns).filter(|&lun| !self.is_bad(line, lun)).count() as u32;

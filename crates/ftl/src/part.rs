@@ -26,8 +26,8 @@ pub(crate) struct Partition {
     user: u64,
     all: u64,
     /// The same since the beginning, older intervals counted less.
-    users: u64,
-    written: u64,
+    pub users: u64,
+    pub written: u64,
     /// Partitions that moved the border, ...
     pub moves: u64,
     /// ... so that old strides may have more than one LUN busy.

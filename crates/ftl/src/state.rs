@@ -169,6 +169,8 @@ impl Ftl {
         out.put64(lines.next_seq)?;
         out.put32(lines.hot)?;
         out.put32(u32::from(self.partition.moved))?;
+        out.put64(self.partition.users)?;
+        out.put64(self.partition.written)?;
         for (line, l) in lines.lines.iter().enumerate() {
             out.put32(l.state as u32)?;
             out.put32(l.stream as u32)?;
@@ -314,6 +316,11 @@ impl Ftl {
         }
         let hot = r.up_to(g.luns, "the border of the LUNs")?;
         self.partition.moved = r.up_to(1, "the border's flag")? == 1;
+        let counts = [r.get64()?, r.get64()?];
+        if counts.iter().any(|&n| n > 1 << 60) {
+            return damaged("the border's counts are impossible");
+        }
+        [self.partition.users, self.partition.written] = counts;
         let split = self.lines.is_split();
         if hot == 0 || !split && hot != g.luns || split && hot == g.luns {
             return damaged("the border of the LUNs is impossible");

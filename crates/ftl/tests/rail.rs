@@ -263,3 +263,38 @@ fn page_pairs_at_the_end_of_a_line_do_not_stop_the_drive() {
     assert!(fake.done.values().all(|ok| *ok), "{:?}", ftl.counters());
     assert!(ftl.counters().emeta_sectors > 0);
 }
+
+/// Lines with strides, of one side or two, come back from a file as they were.
+#[test]
+fn a_drive_with_strides_is_saved_and_loaded() {
+    let (mut ran, mut split) = (0, 0);
+    for seed in seeds(50_000, 60) {
+        println!("seed {seed}");
+        let mut rng = Seed(seed).stream("rail");
+        let (g, c) = setup(&mut rng);
+        let bad = [0, 20_000_000][rng.below(2) as usize];
+        let mut bad_rng = Seed(seed).stream("bad");
+        let Ok(mut ftl) = Ftl::new(&g, &c, &mut |_, _| bad_rng.chance(bad), Seed(seed)) else {
+            continue;
+        };
+        let mut stamps = wordline_base::Stamps::new(ftl.sectors());
+        ftl.fill(&mut stamps).unwrap();
+        let n = ftl.sectors();
+        let lpns: Vec<u32> = (0..2 * n).map(|_| rng.below(n) as u32).collect();
+        ftl.overwrite(&mut stamps, &lpns).unwrap();
+        ftl.check_invariants().unwrap();
+        let mut file = Vec::new();
+        ftl.save(&mut file).unwrap();
+        let mut loaded = Ftl::load(&g, &c, &mut &file[..]).unwrap_or_else(|e| panic!("{e}: {c:?}"));
+        loaded.check_invariants().unwrap();
+        loaded.check_parity().unwrap();
+        let mut again = wordline_base::Stamps::new(n);
+        loaded.overwrite(&mut again, &lpns).unwrap();
+        loaded.check_invariants().unwrap();
+        loaded.check_parity().unwrap();
+        ran += 1;
+        split += u32::from(c.hot_cold);
+    }
+    println!("{ran} ran, {split} of them hot and cold");
+    assert!(ran > 30 && split > 3, "{ran} {split}");
+}
