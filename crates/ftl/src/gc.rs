@@ -368,7 +368,6 @@ impl Ftl {
         let Some(members) = self.companions(ppa, n) else { return false };
         let left = members.len() as u32;
         let repair = self.gc.repairs.insert(Repair { request, first, n, left, ok: true });
-        self.counters.gc_repaired_reads += 1;
         self.counters.xor_sectors += u64::from(left * n);
         for ppa in members {
             self.counters.gc_read_sectors += u64::from(n);
@@ -389,6 +388,7 @@ impl Ftl {
         r.left -= 1;
         if r.left == 0 {
             let Repair { request, first, n, ok, .. } = self.gc.repairs.remove(repair);
+            self.counters.gc_repaired_reads += u64::from(ok);
             self.gc_run_over(request, first, n, ok);
         }
     }

@@ -132,7 +132,6 @@ impl Ftl {
         self.counters.read_errors += 1;
         match self.plan_rebuild(lpn.0, sectors, ppa.0, expected, false) {
             Ok(rebuild) => {
-                self.counters.repaired_reads += 1;
                 self.begin_rebuild(Rebuild { repair: true, ..rebuild }, out);
                 // What could be read only so is not left where it is.
                 self.suspect(ppa.0);
@@ -185,6 +184,7 @@ impl Ftl {
             out.push(Piece { lpn, sectors, place });
             return None;
         }
+        self.counters.repaired_reads += u64::from(r.repair);
         if ctx.stamps.is_on() {
             let got = self.rebuilt_digest(&r);
             ctx.stamps.check_digest(Lpn(r.lpn), got, r.expected);
@@ -226,7 +226,7 @@ impl Ftl {
         let (mut late, mut several) = (None, false);
         // When the busy neighbours are done, at the latest.
         let mut due = self.now;
-        let mut lost_parity = 0;
+        let (mut failed_parity, mut busy_parity) = (false, false);
         for member in strides.members(stride).filter(|&m| m != lun) {
             let at = page * self.g.luns + member;
             if !self.lines.was_good(line, member) {
@@ -241,7 +241,7 @@ impl Ftl {
             };
             if !self.is_written(line, at) {
                 // A unit that failed, or comes after one that did.
-                lost_parity += u32::from(kind != Kind::Data);
+                failed_parity |= kind != Kind::Data;
                 continue;
             }
             let entry = (self.lines.ppa(line, at) + offset, strides.row(member), kind);
@@ -249,7 +249,7 @@ impl Ftl {
                 due = due.max(self.locks.due(member));
                 match kind {
                     Kind::Data => several |= late.replace(entry).is_some(),
-                    _ => lost_parity += 1 << 8,
+                    _ => busy_parity = true,
                 }
                 continue;
             }
@@ -262,40 +262,28 @@ impl Ftl {
                 Kind::Q => q = Some(entry),
             }
         }
-        // A stride without parity, or one whose LUNs are busy themselves.
-        let busy_parity = lost_parity >> 8 > 0;
-        let equation = match (p, q, late) {
-            _ if several => None,
-            (Some(_), _, None) => Some(Equation::P),
-            (None, Some(_), None) => Some(Equation::Q),
-            (Some(_), Some(_), Some((_, row, _))) => Some(Equation::Both(row)),
-            _ => None,
+        let (equation, parity) = match (p, q, late) {
+            (Some(p), _, None) if !several => (Equation::P, [Some(p), None]),
+            (None, Some(q), None) if !several => (Equation::Q, [Some(q), None]),
+            (Some(p), Some(q), Some((_, row, _))) if !several => {
+                (Equation::Both(row), [Some(p), Some(q)])
+            }
+            (None, None, _) if !busy_parity => {
+                return Err(if failed_parity { Blocked::WriteError } else { Blocked::NoParity });
+            }
+            // LUNs of the stride are busy themselves: whichever is done first.
+            _ if due >= self.locks.due(lun) => return Err(Blocked::Busy),
+            _ => {
+                let rest = self.plan_rebuild(lpn, sectors, ppa, expected, false);
+                return rest.map_err(|_| Blocked::Busy);
+            }
         };
-        if equation.is_none() {
-            if !busy_parity && p.is_none() && q.is_none() {
-                return Err(match lost_parity & 0xFF {
-                    0 => Blocked::NoParity,
-                    _ => Blocked::WriteError,
-                });
-            }
-            // Whichever is done first.
-            if due >= self.locks.due(lun) {
-                return Err(Blocked::Busy);
-            }
-            let rest = self.plan_rebuild(lpn, sectors, ppa, expected, false);
-            return rest.map_err(|_| Blocked::Busy);
-        }
-        if equation == Some(Equation::Q) || matches!(equation, Some(Equation::Both(_))) {
-            data[n] = q.expect("Q is there");
+        let mut members = data;
+        for entry in parity.into_iter().flatten() {
+            members[n] = entry;
             n += 1;
         }
-        if !matches!(equation, Some(Equation::Q)) {
-            data[n] = p.expect("P is there");
-            n += 1;
-        }
-        let Some(equation) = equation else { return Err(Blocked::NoParity) };
         let (n, row) = (n as u32, strides.row(lun));
-        let (ok, repair) = (true, false);
         Ok(Rebuild {
             lpn,
             sectors,
@@ -303,11 +291,11 @@ impl Ftl {
             ppa,
             equation,
             row,
-            members: data,
+            members,
             n,
             left: n,
-            ok,
-            repair,
+            ok: true,
+            repair: false,
         })
     }
 
