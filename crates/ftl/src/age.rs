@@ -300,7 +300,7 @@ impl Ftl {
         while let Some(unit) = self.lines.parity_unit(line, page, from) {
             let lun = self.lines.lun(unit);
             if keep {
-                self.compute_parity(line, page, lun, None);
+                self.sum_aged(line, page, lun);
             }
             self.counters.parity_sectors += u64::from(size);
             self.counters.programmed_sectors += u64::from(size);

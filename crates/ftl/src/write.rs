@@ -18,7 +18,7 @@ use crate::line::{LineState, Lines, Stream};
 use crate::lock::Lock;
 use crate::map::{EMPTY, Where};
 use crate::ring::{DONE, GC, NO_STRIPE, STALE, USER};
-use crate::stride::{MEMBERS, times_power};
+use crate::stride::times_power;
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
 use wordline_nand::{Class, Geometry, Ppa};
@@ -53,13 +53,11 @@ struct Stripe {
     closed: bool,
 }
 
-/// The stripe being written: pblk-rail's table from parity to buffer.
+/// The stripe being written.
 struct Open {
     id: u32,
     line: u32,
     page: u32,
-    /// By stride and row: the first ring position and the entries of each data unit mapped.
-    p2b: Vec<Option<(u64, u32)>>,
     /// Its data are mapped; the next LUN to look for parity on.
     parity: Option<u32>,
     /// Of the unit mapped last.
@@ -86,6 +84,9 @@ pub(crate) struct Writer {
     again: bool,
     stale: Vec<Stale>,
     open: Option<Open>,
+    /// pblk-rail's table from parity to buffer: for each LUN of the open stripe with data, their first
+    /// ring position and how many there are.
+    p2b: Vec<Option<(u64, u32)>>,
     /// Stripes in the order they were begun, the first of number `first_stripe`.
     stripes: VecDeque<Stripe>,
     first_stripe: u32,
@@ -125,6 +126,7 @@ impl Writer {
             again: false,
             stale: Vec::new(),
             open: None,
+            p2b: vec![None; if c.stride > 0 { g.luns as usize } else { 0 }],
             stripes: VecDeque::with_capacity(8),
             first_stripe: 0,
             max_units,
@@ -367,10 +369,8 @@ impl Ftl {
             self.supersede(side, ppa, pos, n);
         }
         let w = &mut self.writers[side];
-        if let (Some(open), Some(strides)) = (&mut w.open, self.lines.lines[line as usize].strides)
-        {
-            open.p2b[strides.of(lun) as usize * MEMBERS + strides.row(lun) as usize] =
-                Some((pos, n));
+        if let Some(cell) = w.p2b.get_mut(lun as usize) {
+            *cell = Some((pos, n));
         }
         self.lines.lines[line as usize].refs += n;
         self.counters.pad_sectors += u64::from(size - n);
@@ -423,11 +423,10 @@ impl Ftl {
         true
     }
     fn begin_stripe(&mut self, side: usize, line: u32, page: u32, class: Class) {
-        let strides = self.lines.lines[line as usize].strides;
         let w = &mut self.writers[side];
         let id = w.first_stripe + w.stripes.len() as u32;
-        let cells = strides.map_or(0, |s| s.count as usize * MEMBERS);
-        w.open = Some(Open { id, line, page, p2b: vec![None; cells], parity: None, class });
+        w.p2b.fill(None);
+        w.open = Some(Open { id, line, page, parity: None, class });
         w.stripes.push_back(Stripe { line, out: 0, closed: false });
         self.lines.lines[line as usize].stripes += 1;
     }
@@ -462,7 +461,7 @@ impl Ftl {
         self.send_held(side);
         self.locks.take(self.now, lun, lock);
         self.lines.note_program(line, unit);
-        let members = self.compute_parity(line, page, lun, Some(side));
+        let members = self.sum_buffered(side, line, page, lun);
         let w = &mut self.writers[side];
         w.stripes.back_mut().expect("the open stripe").out += 1;
         if let Some(open) = &mut w.open {
@@ -488,77 +487,69 @@ impl Ftl {
         self.send_erases(side);
         Some(true)
     }
-    /// The sum of logical addresses and stamps at sector `i` of data units, given with their rows;
-    /// padding is left out.
-    fn sum_at(&self, members: &[(u32, u32)], weighted: bool, i: u32) -> (u32, u32) {
+    /// What parity is at sector `i` of a parity unit: the sum of logical addresses and stamps over its
+    /// stride's data units, padding left out.
+    fn sum_at(&self, line: u32, unit: u32, i: u32) -> (u32, u32) {
+        let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
+        let strides = self.lines.lines[line as usize].strides.expect("a line with parity");
+        let weighted = self.is_q(line, lun);
         let (mut lpn, mut stamp) = (0, 0);
-        for &(ppa, row) in members {
-            let at = self.map.lpn_at(ppa + i);
-            if at == EMPTY {
+        for member in strides.members(strides.of(lun)) {
+            let unit = page * self.g.luns + member;
+            let ppa = self.lines.ppa(line, unit) + i;
+            let at = self.map.lpn_at(ppa);
+            if !self.is_summed(line, unit) || at == EMPTY {
                 continue;
             }
-            let there = self.map.stamp_at(ppa + i);
-            let power = if weighted { row } else { 0 };
+            let power = if weighted { strides.row(member) } else { 0 };
             lpn ^= times_power(at, power);
-            stamp ^= times_power(there, power);
+            stamp ^= times_power(self.map.stamp_at(ppa), power);
         }
         (lpn, stamp)
     }
     /// What sector `i` of a unit holds beside its data, parity that is not kept included.
     pub(crate) fn spare_at(&self, line: u32, unit: u32, i: u32) -> (u32, u32) {
-        let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
         let l = &self.lines.lines[line as usize];
+        let implied = l.implied.contains(&(unit / self.g.luns));
+        if implied && self.lines.is_parity(line, self.lines.lun(unit)) {
+            return self.sum_at(line, unit, i);
+        }
         let ppa = self.lines.ppa(line, unit) + i;
-        if !l.implied.contains(&page) || !self.lines.is_parity(line, lun) {
-            return (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
-        }
-        let strides = l.strides.expect("a line with parity");
-        let mut members = [(0, 0); MEMBERS];
-        let mut n = 0;
-        for member in strides.members(strides.of(lun)) {
-            let unit = page * self.g.luns + member;
-            if self.is_summed(line, unit) {
-                members[n] = (self.lines.ppa(line, unit), strides.row(member));
-                n += 1;
-            }
-        }
-        self.sum_at(&members[..n], self.is_q(line, lun), i)
+        (self.map.lpn_at(ppa), self.map.stamp_at(ppa))
     }
-    /// Puts parity into the spare area of a parity unit: sums over the data units of its stride.
-    /// Returns how many there are.
-    pub(crate) fn compute_parity(
-        &mut self,
-        line: u32,
-        page: u32,
-        lun: u32,
-        side: Option<usize>,
-    ) -> u32 {
-        let size = self.g.sectors_per_unit;
+    /// Puts parity into the spare area of a parity unit: sums over the data units of its stride, which
+    /// are still in the buffer. Returns how many there are.
+    fn sum_buffered(&mut self, side: usize, line: u32, page: u32, lun: u32) -> u32 {
         let strides = self.lines.lines[line as usize].strides.expect("a line with parity");
-        let stride = strides.of(lun);
         let weighted = self.is_q(line, lun);
-        let mut members = [(0, 0); MEMBERS];
-        let mut n = 0;
-        for member in strides.members(stride) {
-            let unit = page * self.g.luns + member;
-            // Ageing knows no failures, and counts pages later.
-            if self.is_summed(line, unit) && (side.is_none() || self.is_written(line, unit)) {
-                members[n] = (self.lines.ppa(line, unit), strides.row(member));
-                n += 1;
-            }
-        }
-        if let Some(open) = side.and_then(|s| self.writers[s].open.as_ref()) {
-            // Nothing that goes into parity has left the buffer.
-            let ring = &self.rings[side.unwrap_or(0)];
-            let cells = &open.p2b[stride as usize * MEMBERS..][..MEMBERS];
-            debug_assert!(cells.iter().flatten().all(|c| ring.mem - c.0 <= u64::from(ring.size())));
-        }
         let first = self.lines.ppa(line, page * self.g.luns + lun);
-        for i in 0..size {
-            let (lpn, stamp) = self.sum_at(&members[..n], weighted, i);
+        let (w, ring) = (&self.writers[side], &self.rings[side]);
+        let units = |stride| strides.members(stride).filter_map(|m| Some((m, w.p2b[m as usize]?)));
+        for i in 0..self.g.sectors_per_unit {
+            let (mut lpn, mut stamp) = (0, 0);
+            for (member, (pos, n)) in units(strides.of(lun)) {
+                let at = pos + u64::from(i);
+                let e = ring.at(at);
+                if i >= n || e.flags & STALE != 0 {
+                    continue;
+                }
+                debug_assert!(ring.mem - at <= u64::from(ring.size()), "out of the buffer");
+                let power = if weighted { strides.row(member) } else { 0 };
+                lpn ^= times_power(e.lpn, power);
+                stamp ^= times_power(e.stamp, power);
+            }
             self.map.put_oob(first + i, lpn, stamp);
         }
-        n as u32
+        units(strides.of(lun)).count() as u32
+    }
+    /// The same of a stripe that ageing wrote.
+    pub(crate) fn sum_aged(&mut self, line: u32, page: u32, lun: u32) {
+        let unit = page * self.g.luns + lun;
+        let first = self.lines.ppa(line, unit);
+        for i in 0..self.g.sectors_per_unit {
+            let (lpn, stamp) = self.sum_at(line, unit, i);
+            self.map.put_oob(first + i, lpn, stamp);
+        }
     }
     /// The unit is one of those whose sum its stride's parity is: data.
     pub(crate) fn is_summed(&self, line: u32, unit: u32) -> bool {
@@ -932,7 +923,7 @@ impl Ftl {
         if let Some(open) = &mut self.writers[side].open
             && (open.line, open.page) == (line, page)
         {
-            open.p2b[stride as usize * MEMBERS + strides.row(lun) as usize] = None;
+            self.writers[side].p2b[lun as usize] = None;
             // Parity units go out from the first LUN on.
             let sent = open.parity.unwrap_or(0);
             let mut parity = strides.members(stride).filter(|&m| self.lines.is_parity(line, m));
