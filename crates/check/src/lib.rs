@@ -11,6 +11,7 @@ pub enum Age {
     Fresh,
     Filled,
     Steady,
+    Random,
 }
 
 /// A run to make.
@@ -93,8 +94,11 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
     if case.age != Age::Fresh {
         drive.fill()?;
     }
-    if case.age == Age::Steady {
-        drive.steady(&mut WriteSampler::new(Some(&plan), bytes, seed)?)?;
+    let mut sampler = WriteSampler::new(Some(&plan), bytes, seed)?;
+    match case.age {
+        Age::Fresh | Age::Filled => {}
+        Age::Steady => drive.steady(&mut sampler)?,
+        Age::Random => drive.random(&mut sampler, seed)?,
     }
     let threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
         let log = std::io::Cursor::new(case.replay.to_string());

@@ -48,3 +48,31 @@ fn a_mix_that_never_writes_ages_uniformly_and_ends() {
     let (wa, _) = aged(Case::new("z-ssd-small", job));
     assert!(wa > 2.0, "{wa}");
 }
+
+/// Writers at full speed leave the collector work for a while; a drive left alone has none.
+#[test]
+fn a_rested_drive_has_nothing_to_collect() {
+    const READS: &str = "[r]\nrw=randread\nnorandommap\nnumber_ios=2000\n";
+    for stride in ["ftl.stride=0", "ftl.stride=4"] {
+        let case = Case::new("cnex-small", READS).set(stride).set("ftl.over_provisioning=30");
+        let moved = |age: Age| {
+            let result = case.clone().age(age).run().unwrap().result;
+            result.machine.write_amplification.gc_sectors
+        };
+        assert!(moved(Age::Steady) > 1000, "{stride}");
+        assert_eq!(moved(Age::Random), 0, "{stride}");
+    }
+}
+
+/// After uniform writes comes a tenth of the job's own, which is a window of its own.
+#[test]
+fn the_jobs_own_writes_follow_the_uniform_ones() {
+    let windows = |job: &str| {
+        let case = Case::new("cnex-small", job).age(Age::Random);
+        case.run().unwrap().result.machine.write_amplification.ageing
+    };
+    let reads = windows("[r]\nrw=randread\nnumber_ios=10\n");
+    let writes = windows("[w]\nrw=randwrite\nnorandommap\nnumber_ios=10\n");
+    assert_eq!(writes.len(), reads.len() + 1);
+    assert_eq!(writes[..reads.len()], reads);
+}
