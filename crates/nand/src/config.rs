@@ -80,6 +80,9 @@ pub struct NandConfig {
     pub t_erase: Span,
     /// Bytes a second of one channel.
     pub channel_rate: u64,
+    /// Bytes moved before another LUN may have the channel; 0 is all of an operation's.
+    #[serde(default)]
+    pub transfer_bytes: u32,
     /// Command and address cycles of an operation, on the channel.
     #[serde(default)]
     pub t_command: Span,

@@ -53,6 +53,9 @@ impl Geometry {
         if !c.channels.is_multiple_of(c.gang) {
             return Err(("gang", format!("must divide the number of channels, {}", c.channels)));
         }
+        if (1..512).contains(&c.transfer_bytes) {
+            return Err(("transfer_bytes", "must be 0 (all at once) or at least 512".into()));
+        }
         if c.channel_rate == 0 {
             return Err(("channel_rate", "must be above 0 bytes a second".into()));
         }
@@ -169,6 +172,7 @@ pub(crate) fn small() -> NandConfig {
         t_program: PerPage::Each(vec![Span::from_us(400), Span::from_us(900)]),
         t_erase: Span::from_ms(3),
         channel_rate: 400_000_000,
+        transfer_bytes: 0,
         t_command: Span(200),
         endurance: 3000,
         power: Default::default(),

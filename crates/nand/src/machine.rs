@@ -6,6 +6,9 @@
 //! - program: command cycles and data in on the channel, tPROG;
 //! - erase: command cycles, tBERS.
 //!
+//! Data move `transfer_bytes` at a time (the planes of a unit one after the other, each with cycles of
+//! its own: ONFI, multi-plane operations), and LUNs that want the channel meanwhile come in between.
+//!
 //! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
 //! each class of work, and an operation takes the difference between its arrival and its start.
 //! Not modelled: cache reads and programs (the register is not double-buffered), and read retry.
@@ -14,6 +17,7 @@ use crate::config::NandConfig;
 use crate::geometry::{Geometry, Ppa};
 use serde::Serialize;
 use std::collections::VecDeque;
+use wordline_base::track::Track;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline, Why};
 
 /// What an operation is for.
@@ -113,11 +117,12 @@ pub struct Record {
     pub submitted: Time,
     /// The LUN took it up.
     pub started: Time,
-    /// Granted the channel for command (and, for a program, data in).
+    /// Granted the channel for command (and, for a program, data in); waits between parts of the
+    /// data count as if they came before.
     pub bus_start: Time,
     pub bus_end: Time,
     pub array_end: Time,
-    /// Read only: granted the channel for data out.
+    /// Read only: granted the channel for data out; waits between parts count as before it.
     pub out_start: Time,
     pub end: Time,
     /// Nanoseconds between `submitted` and `started` by the class of work that held the LUN. Until
@@ -196,6 +201,7 @@ struct Lun {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Waiting,
+    In,
     Array,
     Out,
 }
@@ -204,6 +210,8 @@ enum Stage {
 struct State {
     record: Record,
     stage: Stage,
+    /// Time the data not yet granted need on the channel.
+    left: Span,
 }
 
 /// One block of one LUN.
@@ -230,6 +238,8 @@ pub struct Nand {
     t_read: Vec<Span>,
     t_program: Vec<Span>,
     t_unit_transfer: Span,
+    /// The longest a LUN keeps the channel for data.
+    t_part: Span,
     /// Time of one sector on the channel: most reads move one.
     t_sector_transfer: Span,
 }
@@ -262,6 +272,11 @@ impl Nand {
             t_read: (0..bits).map(|t| config.t_read.get(t)).collect(),
             t_program: (0..bits).map(|t| config.t_program.get(t)).collect(),
             t_unit_transfer: Span::of_bytes(geometry.unit_bytes(), rate),
+            t_part: match config.transfer_bytes {
+                0 => Span(u64::MAX),
+                // Of a gang each channel moves as much.
+                bytes => Span::of_bytes(u64::from(bytes), config.channel_rate),
+            },
             t_sector_transfer: Span::of_bytes(wordline_base::SECTOR, rate),
             config: config.clone(),
         })
@@ -359,7 +374,7 @@ impl Nand {
             end: ctx.now,
             waited: if busy { self.held_now(lun, ctx.now) } else { [0; CLASSES] },
         };
-        let key = self.states.insert(State { record, stage: Stage::Waiting });
+        let key = self.states.insert(State { record, stage: Stage::Waiting, left: Span::ZERO });
         if busy {
             self.luns[lun as usize].queue.push_back(key);
         } else {
@@ -391,14 +406,14 @@ impl Nand {
         let line = geometry.line_of(op.ppa);
         let block = &mut self.blocks[line as usize * geometry.luns as usize + lun as usize];
         let page_type = page as usize % self.t_read.len();
-        let (bus, array) = match op.kind {
+        let (data, array) = match op.kind {
             OpKind::Read => {
                 assert!(
                     page < u32::from(block.programmed),
                     "read of page {page} of LUN {lun} line {line}, where only {} are programmed",
                     block.programmed
                 );
-                (self.config.t_command, self.t_read[page_type])
+                (Span::ZERO, self.t_read[page_type])
             }
             OpKind::Program => {
                 assert_eq!(
@@ -407,23 +422,36 @@ impl Nand {
                     "pages of a block are programmed in order, once between erases: LUN {lun} line {line}"
                 );
                 block.programmed += 1;
-                (self.config.t_command + self.t_unit_transfer, self.t_program[page_type])
+                (self.t_unit_transfer, self.t_program[page_type])
             }
             OpKind::Erase => {
                 block.programmed = 0;
                 block.erases += 1;
-                (self.config.t_command, self.config.t_erase)
+                (Span::ZERO, self.config.t_erase)
             }
         };
-        let channel = record.channel as usize;
-        let (bus_start, bus_end) =
-            if bus == Span::ZERO { (now, now) } else { self.channels[channel].reserve(now, bus) };
+        let part = data.min(self.t_part);
+        let bus = self.config.t_command + part;
+        let channel = record.channel;
+        let (bus_start, bus_end) = match bus {
+            Span::ZERO => (now, now),
+            _ => self.channels[channel as usize].reserve(now, bus),
+        };
         self.counters.transfer_ns += bus.0;
+        self.counters.array_ns[op.class as usize] += array.0;
         record.bus_start = bus_start;
         record.bus_end = bus_end;
         record.array_end = bus_end + array;
-        self.counters.array_ns[op.class as usize] += array.0;
-        ctx.at(record.array_end, Kind::NandArray, lun);
+        state.left = data - part;
+        if state.left > Span::ZERO {
+            state.stage = Stage::In;
+            ctx.at(bus_end, Kind::NandBus, lun);
+        } else {
+            ctx.at(record.array_end, Kind::NandArray, lun);
+        }
+        if bus > Span::ZERO && ctx.tracks.is_some() {
+            ctx.slice(Track::Channel(channel), "command, data in", bus_start, bus_end, op.io);
+        }
         let l = &mut self.luns[lun as usize];
         l.current = Some(key);
         l.started = now;
@@ -435,24 +463,65 @@ impl Nand {
         let key = self.luns[lun as usize].current.expect("an event belongs to an operation");
         let state = &mut self.states[key];
         let record = &mut state.record;
-        if state.stage == Stage::Array && record.op.kind == OpKind::Read {
-            let span = if record.op.sectors == 1 {
-                self.t_sector_transfer
-            } else {
-                Span::of_bytes(
-                    u64::from(record.op.sectors) << wordline_base::SECTOR_SHIFT,
-                    self.rate,
-                )
-            };
-            let (start, end) = self.channels[record.channel as usize].reserve(ctx.now, span);
-            self.counters.transfer_ns += span.0;
-            record.out_start = start;
-            state.stage = Stage::Out;
-            ctx.at(end, Kind::NandBus, lun);
-            return None;
+        match state.stage {
+            Stage::In => {
+                let part = state.left.min(self.t_part);
+                state.left -= part;
+                let channel = record.channel;
+                let (start, end) = self.channels[channel as usize].reserve(ctx.now, part);
+                self.counters.transfer_ns += part.0;
+                let waited = start.since(record.bus_end);
+                record.bus_start += waited;
+                record.array_end += end.since(record.bus_end);
+                record.bus_end = end;
+                if state.left > Span::ZERO {
+                    ctx.at(end, Kind::NandBus, lun);
+                } else {
+                    state.stage = Stage::Array;
+                    ctx.at(record.array_end, Kind::NandArray, lun);
+                }
+                let io = record.op.io;
+                if ctx.tracks.is_some() {
+                    ctx.slice(Track::Channel(channel), "data in", start, end, io);
+                }
+                return None;
+            }
+            Stage::Array if record.op.kind == OpKind::Read => {
+                state.stage = Stage::Out;
+                state.left = match record.op.sectors {
+                    1 => self.t_sector_transfer,
+                    n => Span::of_bytes(u64::from(n) << wordline_base::SECTOR_SHIFT, self.rate),
+                };
+                record.out_start = ctx.now;
+                record.end = ctx.now;
+                self.data_out(ctx, lun, key);
+                return None;
+            }
+            Stage::Out if state.left > Span::ZERO => {
+                self.data_out(ctx, lun, key);
+                return None;
+            }
+            _ => {}
         }
         self.finish(ctx, lun, key);
         Some(key)
+    }
+    /// The next part of a read's data.
+    fn data_out(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        let state = &mut self.states[key];
+        let record = &mut state.record;
+        let part = state.left.min(self.t_part);
+        state.left -= part;
+        let channel = record.channel;
+        let (start, end) = self.channels[channel as usize].reserve(ctx.now, part);
+        self.counters.transfer_ns += part.0;
+        record.out_start += start.since(ctx.now);
+        record.end = end;
+        ctx.at(end, Kind::NandBus, lun);
+        let io = record.op.io;
+        if ctx.tracks.is_some() {
+            ctx.slice(Track::Channel(channel), "data out", start, end, io);
+        }
     }
     /// What a finished operation did, until the next is submitted.
     #[inline]
@@ -495,16 +564,8 @@ impl Nand {
             }
         }
         if ctx.tracks.is_some() {
-            use wordline_base::track::Track;
-            let io = record.op.io;
-            ctx.slice(Track::Lun(lun), record.op.class.name(), record.started, record.end, io);
-            let channel = Track::Channel(record.channel);
-            if record.bus_end > record.bus_start {
-                ctx.slice(channel, "command, data in", record.bus_start, record.bus_end, io);
-            }
-            if record.op.kind == OpKind::Read {
-                ctx.slice(channel, "data out", record.out_start, record.end, io);
-            }
+            let op = record.op;
+            ctx.slice(Track::Lun(lun), op.class.name(), record.started, record.end, op.io);
         }
         let l = &mut self.luns[lun as usize];
         l.held[class] += held;
@@ -637,6 +698,32 @@ mod tests {
             let expected = if r.lun < 4 { data + t0 } else { data + data + t0 };
             assert_eq!(r.end, Time::ZERO + expected, "LUN {}", r.lun);
         }
+    }
+
+    #[test]
+    fn data_of_planes_take_turns_on_the_channel() {
+        let c = NandConfig { transfer_bytes: 4096, ..small() };
+        let mut b = Bench::new(&c);
+        b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+        b.run();
+        // LUNs 0 and 4 share a channel. Eight parts of a program, between them a read's one.
+        let (t0, part) = (b.ctx.now, Span::of_bytes(4096, 400_000_000));
+        b.submit(OpKind::Program, Class::GcProgram, 0, 0, 4);
+        b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+        b.run();
+        let of = |class| b.done.iter().rfind(|r| r.op.class == class).unwrap();
+        let (read, program) = (of(Class::UserRead), of(Class::GcProgram));
+        // The read's command goes after the first part; its array time ends in the middle of another.
+        let command = Span(200);
+        assert_eq!(read.bus_end.since(t0), command + part + command);
+        let ready = read.array_end.since(t0).0 - 2 * command.0;
+        assert_eq!(read.out_start.since(t0), Span(2 * command.0) + part * ready.div_ceil(part.0));
+        assert_eq!(read.end, read.out_start + part);
+        let data = part * 8;
+        assert_eq!(program.bus_end.since(t0), command + data + command + part);
+        assert_eq!(program.bus_end.since(program.bus_start), command + data, "waits come first");
+        assert_eq!(program.end, program.bus_end + Span::from_us(400));
+        assert_eq!(b.nand.counters().transfer_ns, 3 * command.0 + data.0 * 2 + part.0);
     }
 
     #[test]
