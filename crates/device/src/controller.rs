@@ -306,7 +306,7 @@ impl Controller {
             Kind::Posted => self.post(ctx, index),
             Kind::DeviceTimer if index == HELD_BACK => self.release_held_back(ctx),
             Kind::DeviceTimer => return self.aggregation_over(ctx, index as u16),
-            Kind::NandArray | Kind::NandBus => match self.nand.on_event(ctx, index) {
+            Kind::NandArray | Kind::NandBus => match self.nand.on_event(ctx, event.kind(), index) {
                 Some(key) => self.flash_done(ctx, key),
                 None => return,
             },

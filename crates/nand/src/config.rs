@@ -83,6 +83,10 @@ pub struct NandConfig {
     /// Bytes moved before another LUN may have the channel; 0 is all of an operation's.
     #[serde(default)]
     pub transfer_bytes: u32,
+    /// A second page register: while a read's data leave from it, the array reads for the next
+    /// (ONFI, read cache random).
+    #[serde(default)]
+    pub cache_register: bool,
     /// Command and address cycles of an operation, on the channel.
     #[serde(default)]
     pub t_command: Span,

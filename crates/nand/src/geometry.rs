@@ -173,6 +173,7 @@ pub(crate) fn small() -> NandConfig {
         t_erase: Span::from_ms(3),
         channel_rate: 400_000_000,
         transfer_bytes: 0,
+        cache_register: false,
         t_command: Span(200),
         endurance: 3000,
         power: Default::default(),

@@ -2,7 +2,8 @@
 //! carries one transfer at a time.
 //!
 //! - read: command cycles on the channel, tR in the array, data out on the channel; the LUN is
-//!   occupied until the data have left its page register;
+//!   occupied until the data have left its page register. With a cache register the data leave from
+//!   there and the LUN goes on with the next read; what writes needs both registers empty;
 //! - program: command cycles and data in on the channel, tPROG;
 //! - erase: command cycles, tBERS.
 //!
@@ -11,7 +12,7 @@
 //!
 //! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
 //! each class of work, and an operation takes the difference between its arrival and its start.
-//! Not modelled: cache reads and programs (the register is not double-buffered), and read retry.
+//! Not modelled: cache programs, and read retry.
 
 use crate::config::NandConfig;
 use crate::geometry::{Geometry, Ppa};
@@ -190,12 +191,31 @@ pub struct Counters {
 #[derive(Debug)]
 struct Lun {
     queue: VecDeque<u32>,
-    /// The operation that holds the LUN.
+    /// The operation that has the array, or the page register.
     current: Option<u32>,
+    /// The read whose data are in the cache register.
+    leaving: Option<u32>,
+    /// Since when the LUN is held, and by what: the current operation, or else the leaving one.
     started: Time,
     class: Class,
-    /// Time held so far by each class, the current operation excluded.
+    /// Time held so far by each class, up to `started`.
     held: [u64; CLASSES],
+}
+
+impl Lun {
+    fn is_held(&self) -> bool {
+        self.current.is_some() || self.leaving.is_some()
+    }
+    fn can_start(&self, kind: OpKind) -> bool {
+        self.current.is_none() && (self.leaving.is_none() || kind == OpKind::Read)
+    }
+    /// Counts the time held until `now`, which it returns.
+    fn settle(&mut self, now: Time) -> u64 {
+        let held = if self.is_held() { now.since(self.started).0 } else { 0 };
+        self.held[self.class as usize] += held;
+        self.started = now;
+        held
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,6 +223,8 @@ enum Stage {
     Waiting,
     In,
     Array,
+    /// Read, and the cache register is not free.
+    Ready,
     Out,
 }
 
@@ -253,6 +275,7 @@ impl Nand {
         let lun = || Lun {
             queue: VecDeque::with_capacity(8),
             current: None,
+            leaving: None,
             started: Time::ZERO,
             class: Class::UserRead,
             held: [0; CLASSES],
@@ -341,7 +364,7 @@ impl Nand {
     fn held_now(&self, lun: u32, now: Time) -> [u64; CLASSES] {
         let l = &self.luns[lun as usize];
         let mut held = l.held;
-        if l.current.is_some() {
+        if l.is_held() {
             held[l.class as usize] += now.since(l.started).0;
         }
         held
@@ -359,7 +382,8 @@ impl Nand {
             op.sectors,
             op.ppa
         );
-        let busy = self.luns[lun as usize].current.is_some();
+        let l = &self.luns[lun as usize];
+        let busy = !l.can_start(op.kind) || !l.queue.is_empty();
         let record = Record {
             op,
             outcome: Outcome::Ok,
@@ -453,14 +477,19 @@ impl Nand {
             ctx.slice(Track::Channel(channel), "command, data in", bus_start, bus_end, op.io);
         }
         let l = &mut self.luns[lun as usize];
+        self.counters.busy_ns[l.class as usize] += l.settle(now);
         l.current = Some(key);
-        l.started = now;
         l.class = op.class;
     }
 
     /// A stage of the LUN's operation ended. If that was its last: its key, for [`Nand::record`].
-    pub fn on_event(&mut self, ctx: &mut Ctx, lun: u32) -> Option<u32> {
-        let key = self.luns[lun as usize].current.expect("an event belongs to an operation");
+    pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, lun: u32) -> Option<u32> {
+        let l = &self.luns[lun as usize];
+        let key = match l.leaving {
+            // Data go in only when none are leaving.
+            Some(key) if kind == Kind::NandBus => key,
+            _ => l.current.expect("an event belongs to an operation"),
+        };
         let state = &mut self.states[key];
         let record = &mut state.record;
         match state.stage {
@@ -494,7 +523,13 @@ impl Nand {
                 };
                 record.out_start = ctx.now;
                 record.end = ctx.now;
-                self.data_out(ctx, lun, key);
+                if !self.config.cache_register {
+                    self.data_out(ctx, lun, key);
+                } else if self.luns[lun as usize].leaving.is_none() {
+                    self.leave(ctx, lun, key);
+                } else {
+                    state.stage = Stage::Ready;
+                }
                 return None;
             }
             Stage::Out if state.left > Span::ZERO => {
@@ -506,6 +541,31 @@ impl Nand {
         self.finish(ctx, lun, key);
         Some(key)
     }
+    /// A read's data move to the cache register; the next operation may start.
+    fn leave(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        self.states[key].stage = Stage::Out;
+        let l = &mut self.luns[lun as usize];
+        self.counters.busy_ns[l.class as usize] += l.settle(ctx.now);
+        if ctx.tracks.is_some() {
+            let Record { op, started, .. } = self.states[key].record;
+            ctx.slice(Track::Lun(lun), op.class.name(), started, ctx.now, op.io);
+        }
+        l.current = None;
+        l.leaving = Some(key);
+        // The next read's command frees the page register: it goes before the data.
+        self.next(ctx, lun);
+        self.data_out(ctx, lun, key);
+    }
+    /// What waits first starts, if it can.
+    fn next(&mut self, ctx: &mut Ctx, lun: u32) {
+        let l = &mut self.luns[lun as usize];
+        if let Some(&next) = l.queue.front()
+            && l.can_start(self.states[next].record.op.kind)
+        {
+            l.queue.pop_front();
+            self.start(ctx, lun, next);
+        }
+    }
     /// The next part of a read's data.
     fn data_out(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
         let state = &mut self.states[key];
@@ -515,7 +575,8 @@ impl Nand {
         let channel = record.channel;
         let (start, end) = self.channels[channel as usize].reserve(ctx.now, part);
         self.counters.transfer_ns += part.0;
-        record.out_start += start.since(ctx.now);
+        // Waiting for the cache register included.
+        record.out_start += start.since(record.end);
         record.end = end;
         ctx.at(end, Kind::NandBus, lun);
         let io = record.op.io;
@@ -549,8 +610,6 @@ impl Nand {
             OpKind::Program => u64::from(self.geometry.sectors_per_unit),
             OpKind::Erase => 1,
         };
-        let held = record.end.since(record.started).0;
-        counters.busy_ns[class] += held;
         if matches!(record.op.class, Class::UserRead | Class::RebuildRead) {
             let held = record.started > record.submitted;
             let queued = record.bus_start > record.started || record.out_start > record.array_end;
@@ -563,15 +622,25 @@ impl Nand {
                 counters.reads_blocked_by_transfer += 1;
             }
         }
-        if ctx.tracks.is_some() {
-            let op = record.op;
-            ctx.slice(Track::Lun(lun), op.class.name(), record.started, record.end, op.io);
-        }
+        let op = record.op;
+        let started = record.started;
         let l = &mut self.luns[lun as usize];
-        l.held[class] += held;
-        l.current = None;
-        if let Some(next) = l.queue.pop_front() {
-            self.start(ctx, lun, next);
+        counters.busy_ns[l.class as usize] += l.settle(ctx.now);
+        if l.leaving == Some(key) {
+            l.leaving = None;
+            if let Some(current) = l.current
+                && self.states[current].stage == Stage::Ready
+            {
+                self.leave(ctx, lun, current);
+            } else {
+                self.next(ctx, lun);
+            }
+        } else {
+            l.current = None;
+            if ctx.tracks.is_some() {
+                ctx.slice(Track::Lun(lun), op.class.name(), started, ctx.now, op.io);
+            }
+            self.next(ctx, lun);
         }
         self.states.remove(key);
     }
@@ -629,7 +698,7 @@ mod tests {
         fn run(&mut self) {
             while let Some((now, event)) = self.ctx.queue.pop() {
                 self.ctx.now = now;
-                if let Some(key) = self.nand.on_event(&mut self.ctx, event.index()) {
+                if let Some(key) = self.nand.on_event(&mut self.ctx, event.kind(), event.index()) {
                     self.done.push(*self.nand.record(key));
                 }
             }
@@ -724,6 +793,38 @@ mod tests {
         assert_eq!(program.bus_end.since(program.bus_start), command + data, "waits come first");
         assert_eq!(program.end, program.bus_end + Span::from_us(400));
         assert_eq!(b.nand.counters().transfer_ns, 3 * command.0 + data.0 * 2 + part.0);
+    }
+
+    #[test]
+    fn with_a_cache_register_a_lun_reads_at_the_rate_of_its_channel() {
+        let run = |cache_register, reads: u64| {
+            let mut b = Bench::new(&NandConfig { cache_register, ..small() });
+            b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+            b.run();
+            let t0 = b.ctx.now;
+            for _ in 0..reads {
+                b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+            }
+            b.submit(OpKind::Erase, Class::Erase, 0, 0, 0);
+            b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+            b.submit(OpKind::Read, Class::GcRead, 0, 0, 0);
+            b.run();
+            for r in &b.done {
+                assert_eq!(r.waited.iter().sum::<u64>(), r.started.since(r.submitted).0);
+            }
+            let held: u64 = b.nand.lun_busy(0, b.ctx.now).iter().sum();
+            assert_eq!(held, b.ctx.now.0, "never idle");
+            assert_eq!(held, b.nand.counters().busy_ns.iter().sum::<u64>());
+            let of = |class| b.done.iter().rfind(|r| r.op.class == class).unwrap();
+            (of(Class::UserRead).end.since(t0), of(Class::Erase).started.since(t0))
+        };
+        // The array (50 us) is slower than the channel (10 us).
+        let (command, array, data) = (200, 50_000, Span::of_bytes(4096, 400_000_000).0);
+        let (last, erase) = run(true, 10);
+        assert_eq!(last, Span(10 * (command + array) + data));
+        assert_eq!(erase, last, "what writes waits for the cache register");
+        let (last, _) = run(false, 10);
+        assert_eq!(last, Span(10 * (command + array + data)));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub fn nand_config() -> NandConfig {
         t_erase: Span::from_ms(2),
         channel_rate: 800_000_000,
         transfer_bytes: 0,
+        cache_register: false,
         t_command: Span(100),
         endurance: 3000,
         power: Default::default(),
