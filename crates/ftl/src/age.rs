@@ -190,7 +190,7 @@ impl Ftl {
                 self.map.put_oob(ppa.0, lpn, stamps.newest(Lpn(lpn)).max(1));
             }
             let stamp = self.map.stamp_at(ppa.0);
-            while stamp != LOST && stamps.newest(Lpn(lpn)) < stamp {
+            while stamps.newest(Lpn(lpn)) < stamp & !LOST {
                 stamps.bump(Lpn(lpn));
             }
         }

@@ -12,7 +12,7 @@
 //! Lines with write errors come first under every policy. A new victim is begun only if all sectors
 //! already on their way still find room with its own, so that a begun victim always ends; when few
 //! lines are free every policy takes the least valid line, for the same reason. A sector that cannot
-//! be read, nor rebuilt from its stride, is moved with the stamp [`LOST`](crate::LOST) and counted.
+//! be read, nor rebuilt from its stride, is moved with a mark in its stamp and counted.
 
 use crate::config::{FtlConfig, VictimPolicy};
 use crate::line::{LineState, NO_LINE, Stream};
@@ -431,8 +431,11 @@ impl Ftl {
                 }
                 let mut stamp = self.map.stamp_at(ppa);
                 if failed {
-                    self.counters.lost_sectors += u64::from(stamp != LOST);
-                    stamp = LOST;
+                    self.counters.lost_sectors += u64::from(stamp & LOST == 0);
+                    stamp |= LOST;
+                    self.lossy = true;
+                    // The mark is kept there, whether stamps are checked or not.
+                    self.map.keep_stamps();
                 }
                 self.insert(
                     side,

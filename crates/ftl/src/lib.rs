@@ -48,7 +48,6 @@ pub use config::{
 };
 pub use counters::Counters;
 pub use line::{Group, LineState, Stream};
-pub use map::LOST;
 pub use recover::{LineMedia, Media, Recovery, SmetaRecord};
 
 use gc::Gc;
@@ -275,6 +274,8 @@ pub struct Ftl {
     stopping: bool,
     /// The integrity check does not know the stamps in flash yet.
     stamps_unknown: bool,
+    /// Sectors may be marked as lost.
+    lossy: bool,
     /// Sectors the collector may move before users go on (ageing).
     age_credit: i64,
     counters: Counters,
@@ -332,6 +333,7 @@ impl Ftl {
             read_only: false,
             stopping: false,
             stamps_unknown: false,
+            lossy: false,
             age_credit: 0,
             counters: Counters::default(),
         })

@@ -184,6 +184,9 @@ impl Ftl {
             out.push(Piece { lpn, sectors, place });
             return None;
         }
+        if self.has_lost(Ppa(r.ppa), r.sectors) {
+            return Some(false);
+        }
         self.counters.repaired_reads += u64::from(r.repair);
         if ctx.stamps.is_on() {
             let got = self.rebuilt_digest(&r);

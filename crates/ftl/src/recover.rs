@@ -105,7 +105,10 @@ impl Ftl {
     /// What is being or was written to a sector beside its data.
     pub fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
         let line = self.map.line_of(ppa.0);
-        let used = self.lines.lines.get(line as usize).is_some_and(|l| l.strides.is_some());
+        // Blocks that are in no line now may be owned by a number that is another line's.
+        let block = ppa.0 / self.g.sectors_per_line;
+        let of = |l: &crate::line::Line| l.block == block && l.strides.is_some();
+        let used = self.lines.lines.get(line as usize).is_some_and(of);
         let (lpn, stamp) = if used {
             let sector = ppa.0 - self.lines.first_sector(line);
             let size = self.g.sectors_per_unit;
@@ -241,11 +244,12 @@ impl Ftl {
                     continue;
                 }
                 self.map.put_oob(ppa, lpn, stamp);
+                self.lossy |= stamp & LOST != 0;
                 if let Where::Flash(older) = self.map.get(lpn) {
-                    // Two open lines are no order: the version in the spare area is.
-                    let before = self.map.stamp_at(older.0);
-                    let by_version = self.lines.is_split() && stamp != LOST && before != LOST;
-                    if by_version && before > stamp {
+                    // Two open lines are no order: the version in the spare area is, and of one
+                    // version the copy that was read.
+                    let rank = |stamp: u32| (stamp & !LOST, stamp & LOST == 0);
+                    if self.lines.is_split() && rank(self.map.stamp_at(older.0)) > rank(stamp) {
                         continue;
                     }
                     self.map.invalidate(older.0);

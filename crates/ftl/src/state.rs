@@ -8,7 +8,7 @@
 
 use crate::config::FtlConfig;
 use crate::line::{LineState, NO_LINE, Stream};
-use crate::map::Where;
+use crate::map::{LOST, Where};
 use crate::stride::Strides;
 use crate::{Counters, Ftl};
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use wordline_base::{Seed, rng::splitmix64};
 use wordline_nand::Geometry;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const CHUNK: usize = 1 << 16;
 
 /// A running hash of a byte stream, eight bytes at a time.
@@ -505,6 +505,7 @@ impl Ftl {
             r.words32(n as usize, &mut lpns)?;
             if stamped {
                 r.words32(n as usize, &mut stamps)?;
+                self.lossy |= stamps.iter().any(|stamp| stamp & LOST != 0);
             }
             let first = if n == 0 { 0 } else { self.lines.first_sector(line) };
             let mut next = 0;

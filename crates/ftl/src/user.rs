@@ -71,7 +71,7 @@ impl Ftl {
                         debug_assert_eq!(e.lpn, at);
                         let newest = ctx.stamps.newest(Lpn(at));
                         // Lost by the collector: it is an error once it is in flash again.
-                        if e.stamp != LOST {
+                        if e.stamp & LOST == 0 {
                             ctx.stamps.check(Lpn(at), e.stamp, newest);
                         }
                         at += 1;
@@ -303,10 +303,10 @@ impl Ftl {
     }
     /// Data in a run of sectors were lost: what flash holds there is not what was written.
     pub fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
-        self.counters.lost_sectors > 0 && (ppa.0..ppa.0 + sectors).any(|p| self.is_lost(Ppa(p)))
+        self.lossy && (ppa.0..ppa.0 + sectors).any(|p| self.is_lost(Ppa(p)))
     }
     /// Sectors mapped to flash whose data were lost.
     pub fn is_lost(&self, ppa: Ppa) -> bool {
-        self.map.stamp_at(ppa.0) == LOST
+        self.map.stamp_at(ppa.0) & LOST != 0
     }
 }

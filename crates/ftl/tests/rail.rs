@@ -1,17 +1,31 @@
 //! RAIL beside the plain model: reads that never wait, parity that holds, and nothing lost.
 
 mod common;
+use common::case::{Case, Claim, Step};
+use common::shrink::{quietly, shrink};
 use common::world::*;
 use common::*;
 use wordline_base::{Lpn, Rng, Seed};
-use wordline_ftl::{Counters, Ftl, FtlConfig, Placement, Throttle};
+use wordline_ftl::{Ftl, FtlConfig, Placement, Throttle};
 use wordline_nand::Geometry;
 
+#[allow(clippy::disallowed_methods, reason = "what is tried, not what it does")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Seeds of a property: more with `WORDLINE_SEEDS=n`.
-#[allow(clippy::disallowed_methods, reason = "how many seeds are tried, not what they do")]
 fn seeds(from: u64, n: u64) -> std::ops::Range<u64> {
-    let n = std::env::var("WORDLINE_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(n);
+    let n = environment("WORDLINE_SEEDS").and_then(|s| s.parse().ok()).unwrap_or(n);
     from..from + n
+}
+
+/// What a failed property prints.
+#[test]
+fn the_case_given() {
+    let Some(text) = environment("WORDLINE_CASE") else { return };
+    let case = Case::parse(&text).unwrap_or_else(|e| panic!("WORDLINE_CASE: {e}"));
+    assert!(case.replay().is_some(), "there is no such drive");
 }
 
 fn setup(rng: &mut Rng) -> (Geometry, FtlConfig) {
@@ -26,56 +40,16 @@ fn setup(rng: &mut Rng) -> (Geometry, FtlConfig) {
     }
 }
 
-struct Ran {
-    counters: Counters,
-    blocked: u32,
-    refused: u32,
-    rebuilt: u64,
-    overtook: u32,
-}
-
 /// Runs random commands on a drive, aged or not.
-fn run(
-    seed: u64,
-    g: &Geometry,
-    c: &FtlConfig,
-    rng: Rng,
-    faults: Faults,
-    bad_share: u64,
-) -> Option<Ran> {
-    let mut bad_rng = Seed(seed).stream("bad");
-    let mut ftl = Ftl::new(g, c, &mut |_, _| bad_rng.chance(bad_share), Seed(seed)).ok()?;
-    let mut ctx = ctx(Some(ftl.sectors()));
-    let mut rng = rng;
-    let filled = rng.below(2) == 0;
-    if filled {
-        ftl.fill(&mut ctx.stamps).unwrap();
-        ftl.check_invariants().unwrap();
-        ftl.check_parity().unwrap();
-    }
-    let sectors = ftl.sectors() as u32;
-    let mut w = World::new(ftl, ctx, rng);
-    if filled {
-        w.model = (0..sectors).map(|l| (l, (1, false))).collect();
-    }
-    w.fake.faults = faults;
-    for _ in 0..5 {
-        w.run(400, 12);
-        w.ftl.check_invariants().unwrap();
-        w.ftl.check_parity().unwrap();
-    }
-    w.settle();
-    w.ftl.check_invariants().unwrap();
-    let rebuilt = w.ftl.check_parity().unwrap();
-    if w.refused == 0 {
-        w.verify();
-    }
-    Some(Ran {
-        counters: *w.ftl.counters(),
-        blocked: w.blocked,
-        refused: w.refused,
-        rebuilt,
-        overtook: w.fake.overtook,
+fn run(case: Case, mut rng: Rng, faults: Faults) -> Option<World> {
+    let case = Case { filled: rng.below(2) == 0, ..case };
+    case.run(rng, |w| {
+        w.fake.faults = faults;
+        for _ in 0..5 {
+            w.run(400, 12);
+            w.ftl.check_invariants().unwrap();
+            w.ftl.check_parity().unwrap();
+        }
     })
 }
 
@@ -87,21 +61,15 @@ fn random_commands_on_strides() {
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
         let bad = [0, 0, 20_000_000, 60_000_000][rng.below(4) as usize];
-        let Some(r) = run(seed, &g, &c, rng, Faults::default(), bad) else { continue };
-        assert_eq!(r.refused, 0, "seed {seed}");
+        let case = Case { claim: Claim::WaitsCounted, ..Case::new(g, c) };
+        let case = case.bad(&mut Seed(seed).stream("bad"), bad);
+        let hot_cold = case.config.hot_cold;
+        let Some(w) = run(case, rng, Faults::default()) else { continue };
+        assert_eq!(w.refused, 0, "seed {seed}");
         ran += 1;
-        rebuilt += r.rebuilt;
-        reads += r.counters.rebuilt_reads;
-        split += u32::from(c.hot_cold);
-        if c.throttle == Throttle::All {
-            // Reads that go to a marked LUN all the same know what they wait for.
-            let counted = r.counters.waits() + r.counters.members_busy;
-            assert!(counted > 0 || r.overtook == 0, "seed {seed}: programs overtook reads");
-            if c.check_neighbours {
-                let counted = r.counters.waits() + r.counters.members_busy;
-                assert!(u64::from(r.blocked) <= counted, "seed {seed}: {} of {counted}", r.blocked);
-            }
-        }
+        rebuilt += w.rebuilt;
+        reads += w.ftl.counters().rebuilt_reads;
+        split += u32::from(hot_cold);
     }
     println!("{ran} ran, {split} of them hot and cold; {rebuilt} sectors rebuilt, {reads} reads");
     assert!(ran > 100 && split > 20 && rebuilt > 10_000 && reads > 1000);
@@ -122,10 +90,10 @@ fn no_read_ever_waits_behind_a_program_or_an_erase() {
         c.rebuild_split = true;
         c.emeta_on_parity = false;
         c.hot_cold = false;
-        let Some(r) = run(seed, &g, &c, rng, Faults::default(), 0) else { continue };
-        assert_eq!((r.blocked, r.counters.waits(), r.overtook), (0, 0, 0), "seed {seed}: {c:?}");
+        let case = Case { claim: Claim::NeverWaits, ..Case::new(g, c) };
+        let Some(w) = run(case, rng, Faults::default()) else { continue };
         ran += 1;
-        reads += r.counters.rebuilt_reads;
+        reads += w.ftl.counters().rebuilt_reads;
     }
     println!("{ran} ran, {reads} reads rebuilt");
     assert!(ran > 75 && reads > 1000, "{ran} {reads}");
@@ -133,20 +101,22 @@ fn no_read_ever_waits_behind_a_program_or_an_erase() {
 
 #[test]
 fn random_commands_with_failures_on_strides() {
-    let (mut ran, mut refused, mut broken) = (0, 0, 0);
+    let (mut ran, mut refused, mut broken, mut repaired) = (0, 0, 0, 0);
     for seed in seeds(30_000, 150) {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
         let rate = [100_000, 1_000_000, 5_000_000][seed as usize % 3];
-        let faults = Faults { program: rate, erase: rate, read: 0 };
-        let Some(r) = run(seed, &g, &c, rng, faults, 0) else { continue };
+        let reads = [0, 1_000_000, 20_000_000][seed as usize / 3 % 3];
+        let faults = Faults { program: rate, erase: rate, read: reads, user_read: reads };
+        let Some(w) = run(Case::new(g, c), rng, faults) else { continue };
         ran += 1;
-        refused += u32::from(r.refused > 0);
-        broken += r.counters.parity_errors;
+        refused += u32::from(w.refused > 0);
+        broken += w.ftl.counters().parity_errors;
+        repaired += w.ftl.counters().repaired_reads + w.ftl.counters().gc_repaired_reads;
     }
-    println!("{ran} ran, {refused} wore out, {broken} parity units failed");
-    assert!(ran > 75 && refused < ran / 2 && broken > 0);
+    println!("{ran} ran, {refused} wore out, {broken} parity units failed, {repaired} repaired");
+    assert!(ran > 75 && refused < ran / 2 && broken > 0 && repaired > 100);
 }
 
 #[test]
@@ -156,43 +126,127 @@ fn power_may_go_at_any_time_on_strides() {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
-        let Ok(ftl) = Ftl::new(&g, &c, &mut |_, _| false, Seed(seed)) else { continue };
-        let ctx0 = ctx(Some(ftl.sectors()));
-        let mut w = World::new(ftl, ctx0, rng);
-        w.fake.keep_media(&w.ftl);
         let rate = [0, 1_000_000, 5_000_000][seed as usize % 3];
-        w.fake.faults = Faults { program: rate, erase: rate / 4, read: 0 };
-        for _ in 0..4 {
-            let commands = 200 + w.rng.below(800) as u32;
-            w.run(commands, 12);
-            if w.refused > 0 {
-                break;
-            }
-            losses += 1;
-            let Some((after, now)) = w.pull_the_plug(&g, &c, seed) else { break };
-            after.check_parity().unwrap();
-            let model = (0..after.sectors() as u32)
-                .map(|l| (l, (now.stamps.newest(Lpn(l)), false)))
-                .filter(|(_, m)| m.0 > 0)
-                .collect();
-            let (kept, faults) = (w.fake.kept.take(), w.fake.faults);
-            let (pages, rng) = (w.fake.pages(), w.rng.clone());
-            let floor: Vec<u32> =
-                (0..after.sectors()).map(|l| now.stamps.newest(Lpn(l as u32))).collect();
-            w = World::new(after, now, rng);
-            w.fake.set_pages(pages);
-            w.fake.kept = kept;
-            w.fake.faults = faults;
-            w.model = model;
-            w.floor = floor;
-            w.verify();
-        }
-        w.settle();
-        w.ftl.check_invariants().unwrap();
-        w.ftl.check_parity().unwrap();
+        let reads = [0, 0, 20_000_000][seed as usize / 3 % 3];
+        let faults = Faults { program: rate, erase: rate / 4, read: reads, user_read: reads };
+        let w = Case::new(g, c).run(rng, |w| w.run_with_losses(faults, 4));
+        losses += w.map_or(0, |w| w.losses);
     }
     println!("{losses} power losses");
     assert!(losses > 100);
+}
+
+/// The systems compared, on drives small enough to look at from every side.
+fn system(name: &str) -> (Geometry, FtlConfig) {
+    let wide = name == "rail6" || name == "rail-hc";
+    let g = geometry(2, if wide { 10 } else { 8 }, 32, 6, 2);
+    let mut c = FtlConfig::new(Placement::Host, 50.0);
+    c.stride = if name == "pblk" { 0 } else { 4 };
+    match name {
+        "pblk" | "rail" => {}
+        "tinytail" => c.throttle = Throttle::Gc,
+        "rail6" => (c.stride, c.parities) = (5, 2),
+        "rail-hc" => (c.stride, c.hot_cold, c.partition_interval) = (2, true, 150),
+        _ => panic!("no system is called {name}"),
+    }
+    (g, c)
+}
+
+/// Power goes at every event of a run, and what comes back is written to, and loses power again.
+fn lose_power_everywhere(name: &str) {
+    let (mut events, mut moved, mut held) = (0, 0, 0);
+    for seed in seeds(60_000, 4) {
+        println!("{name}, seed {seed}");
+        let mut rng = Seed(seed).stream("crash");
+        let (g, c) = system(name);
+        let mut case = Case { filled: seed % 3 > 0, ..Case::new(g, c) };
+        let faulty =
+            Faults { program: 4_000_000, erase: 20_000_000, read: 5_000_000, user_read: 5_000_000 };
+        let faults = if seed % 2 == 0 { Faults::default() } else { faulty };
+        // What happens afterwards, whenever that is.
+        let after = case.run(rng.clone(), |w| w.run(12, 4)).expect("a drive").log.take();
+        let w = case.run(Seed(seed).stream("order"), |w| {
+            w.fake.faults = faults;
+            w.run(60, 12);
+        });
+        let w = w.expect("a drive");
+        moved += w.ftl.counters().gc_sectors;
+        case.steps = w.log.take();
+        let mut w = case.start(Seed(0).stream("order")).expect("a drive");
+        for (i, &step) in case.steps.iter().enumerate() {
+            w.apply(step);
+            let crash = Step::Crash { torn: rng.below(1000) as u32 };
+            let then: Vec<Step> =
+                [crash].into_iter().chain(after.iter().copied()).chain([crash]).collect();
+            let outcome = quietly(|| {
+                let Step::Crash { torn } = crash else { unreachable!() };
+                let Some(mut w) = w.recovered(torn) else { return };
+                for &step in &then[1..] {
+                    w.apply(step);
+                }
+                w.finish(Claim::Sound);
+            });
+            if let Err(why) = outcome {
+                let steps = case.steps[..=i].iter().chain(&then).copied().collect();
+                Case { steps, ..case }.report(&why);
+            }
+            events += 1;
+            held += u64::from(w.floor.iter().any(|&f| f > 1));
+        }
+    }
+    println!("{name}: {events} events, {held} of them after a flush, {moved} sectors collected");
+    assert!(events > 2000 && held > events / 2 && moved > 200, "{events} {held} {moved}");
+}
+
+#[test]
+fn pblk_may_lose_power_at_every_event() {
+    lose_power_everywhere("pblk");
+}
+#[test]
+fn tinytail_may_lose_power_at_every_event() {
+    lose_power_everywhere("tinytail");
+}
+#[test]
+fn rail_may_lose_power_at_every_event() {
+    lose_power_everywhere("rail");
+}
+#[test]
+fn rail6_may_lose_power_at_every_event() {
+    lose_power_everywhere("rail6");
+}
+#[test]
+fn rail_hc_may_lose_power_at_every_event() {
+    lose_power_everywhere("rail-hc");
+}
+
+/// A claim that is wrong on purpose: what is left of a long run is what breaks it.
+#[test]
+fn a_case_that_fails_is_cut_down() {
+    let mut rng = Seed(70_000).stream("rail");
+    let (g, mut c) = system("rail-hc");
+    (c.gc_lines, c.meta_lines, c.wear_spread) = (2, 2, 3);
+    let case = Case { filled: true, ..Case::new(g, c) }.bad(&mut rng, 10_000_000);
+    let faults = Faults { program: 500_000, user_read: 5_000_000, ..Faults::default() };
+    let w = case.run(rng, |w| w.run_with_losses(faults, 3)).expect("a drive");
+    assert!(w.planted && w.losses == 3);
+    let case = Case { claim: Claim::Planted, steps: w.log.take(), ..case };
+    assert!(case.steps.len() > 10_000);
+    let small = shrink(&case, &mut |case| case.failure().is_some());
+    println!("{} steps became: {small}", case.steps.len());
+    // Operations that are done until there is a program to fail, and power.
+    assert!(small.steps.len() <= 40, "{small}");
+    assert_eq!(small.steps.iter().filter(|s| s.fails()).count(), 1);
+    assert!(matches!(small.steps.last(), Some(Step::Crash { .. })));
+    let needless = ["gc_lines", "meta_lines", "wear_spread", "partition_interval"];
+    assert!(
+        small.bad.is_empty() && !needless.iter().any(|&key| small.settings().contains_key(key))
+    );
+    assert!(small.geometry.sectors() < case.geometry.sectors());
+    // What is printed fails in the same way.
+    let again = Case::parse(&small.to_string()).unwrap();
+    assert_eq!(again, small);
+    let why = quietly(|| again.report("as drawn")).unwrap_err();
+    assert!(why.contains("a block was lost, and then power") && why.contains("WORDLINE_CASE='{"));
 }
 
 /// S = 2 is mirroring: the parity unit is the data unit.

@@ -2,10 +2,12 @@
 //! LUN, injects failures, and checks the rules of flash on the way.
 #![allow(dead_code)]
 
+pub mod case;
+pub mod shrink;
 pub mod world;
 
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{BitMap, Ctx, Lpn, Rng, Stamps, Time};
+use wordline_base::{BitMap, Ctx, Lpn, Rng, Seed, Stamps, Time};
 use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord};
 use wordline_nand::{Class, Geometry, Outcome, Ppa};
 
@@ -40,6 +42,7 @@ struct Pending {
 }
 
 /// What flash durably holds, if it is kept for pulling the plug.
+#[derive(Clone)]
 pub struct Kept {
     /// Per sector, once programmed.
     pub oob: Vec<Option<(Lpn, u32)>>,
@@ -50,12 +53,47 @@ pub struct Kept {
     erases: Vec<u32>,
 }
 
+impl Kept {
+    /// The operation was carried out, or failed.
+    fn apply(&mut self, g: &Geometry, op: &Pending, lun: u32, failed: bool) {
+        let size = g.sectors_per_unit;
+        let line = g.line_of(Ppa(op.ppa));
+        match op.work {
+            Work::Read => {}
+            Work::Program => {
+                self.units[(op.ppa / size) as usize] = !failed;
+                for p in op.ppa..op.ppa + size {
+                    self.oob[p as usize] = self.pending[p as usize].filter(|_| !failed);
+                }
+                if let Some(smeta) = op.smeta.clone().filter(|_| !failed) {
+                    self.smeta[line as usize].push(smeta);
+                }
+            }
+            Work::Erase => {
+                self.erases[(line * g.luns + lun) as usize] += 1;
+                for page in 0..g.pages {
+                    let unit = (line * g.pages + page) * g.luns + lun;
+                    self.units[unit as usize] = false;
+                    for p in unit * size..(unit + 1) * size {
+                        self.oob[p as usize] = None;
+                    }
+                    let in_line = unit % g.units_per_line();
+                    self.smeta[line as usize].retain(|s| s.unit != in_line);
+                }
+            }
+        }
+    }
+}
+
 /// Failures per 10^9 operations.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Faults {
     pub program: u64,
     pub erase: u64,
+    /// The FTL's own reads, ...
     pub read: u64,
+    /// ... and users'.
+    pub user_read: u64,
 }
 
 pub struct Fake {
@@ -117,9 +155,30 @@ impl Fake {
         let erases = ftl.media_state().map(|b| b.erases).collect();
         self.kept = Some(Kept { pending: oob.clone(), oob, units, smeta, erases });
     }
-    /// The media as they are this moment: operations in flight are lost.
-    pub fn lines(&self, ftl: &Ftl) -> Vec<LineMedia> {
-        let (g, kept) = (self.g, self.kept.as_ref().expect("media kept"));
+    /// What flash holds when power goes now. Of each LUN the oldest operation was under way: by a draw
+    /// it is not begun, done, or cut short, which leaves a page or a block that cannot be read.
+    pub fn cut(&self, torn: u32) -> (Kept, Vec<u32>) {
+        let mut rng = Seed(u64::from(torn)).stream("torn");
+        let mut kept = self.kept.clone().expect("media kept");
+        let mut pages = self.pages.clone();
+        for (lun, queue) in self.queues.iter().enumerate() {
+            let fate = rng.below(3);
+            let Some(op) = queue.front().filter(|_| fate > 0) else { continue };
+            let line = self.g.line_of(Ppa(op.ppa));
+            let block = (line * self.g.luns) as usize + lun;
+            match op.work {
+                Work::Read => continue,
+                Work::Program => pages[block] += 1,
+                Work::Erase if fate == 1 => pages[block] = 0,
+                Work::Erase => {}
+            }
+            kept.apply(&self.g, op, lun as u32, fate > 1);
+        }
+        (kept, pages)
+    }
+    /// The same as the FTL finds it.
+    pub fn lines(&self, ftl: &Ftl, kept: &Kept, pages: &[u32]) -> Vec<LineMedia> {
+        let g = self.g;
         let bad: Vec<bool> = ftl.media_state().map(|b| b.bad).collect();
         (0..g.lines)
             .map(|line| {
@@ -134,7 +193,7 @@ impl Fake {
                     emeta: ftl.lines_of(line).filter_map(|l| ftl.line_emeta(l)).collect(),
                     units,
                     bad: bad[blocks.clone()].to_vec(),
-                    programmed: self.pages[blocks.clone()].to_vec(),
+                    programmed: pages[blocks.clone()].to_vec(),
                     erases: kept.erases[blocks].to_vec(),
                 }
             })
@@ -198,9 +257,6 @@ impl Fake {
     pub fn is_busy(&self, ppa: Ppa) -> bool {
         self.queues[self.g.lun_of(ppa) as usize].iter().any(|p| p.work != Work::Read)
     }
-    pub fn pages(&self) -> Vec<u32> {
-        self.pages.clone()
-    }
     pub fn set_pages(&mut self, pages: Vec<u32>) {
         self.pages = pages;
     }
@@ -210,12 +266,31 @@ impl Fake {
     pub fn is_idle(&self) -> bool {
         self.active.is_empty()
     }
+    /// Draws which LUN is done with its oldest operation next, and whether that fails.
+    pub fn draw(&self, rng: &mut Rng) -> Option<(u32, bool)> {
+        if self.active.is_empty() {
+            return None;
+        }
+        let k = rng.below(self.active.len() as u64) as u32;
+        let op = self.queues[self.active[k as usize] as usize].front().expect("an operation");
+        let share = match op.work {
+            Work::Read => self.faults.read,
+            Work::Program => self.faults.program,
+            Work::Erase => self.faults.erase,
+        };
+        Some((k, rng.chance(share)))
+    }
     /// Completes the oldest operation of a LUN drawn at random. False if there is none.
     pub fn step(&mut self, ftl: &mut Ftl, ctx: &mut Ctx, rng: &mut Rng) -> bool {
+        let Some((k, failed)) = self.draw(rng) else { return false };
+        self.end(ftl, ctx, k, failed)
+    }
+    /// Completes the oldest operation of the `k`-th LUN that has any. False if there is none.
+    pub fn end(&mut self, ftl: &mut Ftl, ctx: &mut Ctx, k: u32, failed: bool) -> bool {
         if self.active.is_empty() {
             return false;
         }
-        let i = rng.below(self.active.len() as u64) as usize;
+        let i = k as usize % self.active.len();
         let lun = self.active[i];
         let op = self.queues[lun as usize].pop_front().expect("an operation");
         if self.queues[lun as usize].is_empty() {
@@ -225,53 +300,23 @@ impl Fake {
         let line = g.line_of(Ppa(op.ppa));
         let block = (line * g.luns + lun) as usize;
         let page = g.page_of(Ppa(op.ppa));
-        let failed = match op.work {
+        match op.work {
             Work::Read => {
                 assert!(
                     page < self.pages[block],
                     "page {page} of block {block} read but not programmed"
                 );
-                rng.chance(self.faults.read)
             }
             Work::Program => {
                 let next = self.pages[block];
                 assert_eq!(page, next, "pages of block {block} are programmed without gaps");
                 self.pages[block] = page + 1;
-                rng.chance(self.faults.program)
             }
-            Work::Erase => {
-                self.pages[block] = 0;
-                rng.chance(self.faults.erase)
-            }
-        };
+            Work::Erase => self.pages[block] = 0,
+        }
         self.completed += 1;
         if let Some(kept) = &mut self.kept {
-            let size = g.sectors_per_unit;
-            match op.work {
-                Work::Read => {}
-                Work::Program => {
-                    let unit = (op.ppa / size) as usize;
-                    kept.units[unit] = !failed;
-                    for p in op.ppa..op.ppa + size {
-                        kept.oob[p as usize] = kept.pending[p as usize].filter(|_| !failed);
-                    }
-                    if let Some(smeta) = op.smeta.filter(|_| !failed) {
-                        kept.smeta[line as usize].push(smeta);
-                    }
-                }
-                Work::Erase => {
-                    kept.erases[block] += 1;
-                    for page in 0..g.pages {
-                        let unit = (line * g.pages + page) * g.luns + lun;
-                        kept.units[unit as usize] = false;
-                        for p in unit * size..(unit + 1) * size {
-                            kept.oob[p as usize] = None;
-                        }
-                        let in_line = unit % g.units_per_line();
-                        kept.smeta[line as usize].retain(|s| s.unit != in_line);
-                    }
-                }
-            }
+            kept.apply(&g, &op, lun, failed);
         }
         let outcome = if failed { Outcome::Failed } else { Outcome::Ok };
         ftl.on_done(ctx, op.op, outcome);

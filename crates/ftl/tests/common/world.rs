@@ -1,13 +1,16 @@
 //! An FTL, a fake executor and a plain model side by side.
 
+use super::case::Step;
 use super::*;
-use wordline_base::Seed;
+use std::cell::RefCell;
+use std::rc::Rc;
+use wordline_base::Span;
 use wordline_ftl::{
     FtlConfig, Media, ParityPlace, Placement, Source, StrideLayout, Throttle, VictimPolicy,
 };
 
 /// Writes to a sector so far, and whether it was trimmed last.
-pub type Model = BTreeMap<u32, (u32, bool)>;
+pub type Model = Vec<(u32, bool)>;
 
 pub struct Flush {
     pub tag: u32,
@@ -15,10 +18,14 @@ pub struct Flush {
 }
 
 pub struct World {
+    g: Geometry,
+    pub config: FtlConfig,
     pub ftl: Ftl,
     pub ctx: Ctx,
     pub fake: Fake,
     pub rng: Rng,
+    /// Everything that happened.
+    pub log: Rc<RefCell<Vec<Step>>>,
     pub model: Model,
     pub next_tag: u32,
     pub open: Vec<u32>,
@@ -31,6 +38,13 @@ pub struct World {
     pub refused: u32,
     /// Reads issued to a LUN with a program or an erase before them.
     pub blocked: u32,
+    /// Reads that ended with an error.
+    pub unreadable: u32,
+    /// Sectors that parity gave back at the end.
+    pub rebuilt: u64,
+    pub losses: u32,
+    /// What was lost to sectors before power went the last time.
+    pub planted: bool,
 }
 
 pub fn random_setup(rng: &mut Rng) -> (Geometry, FtlConfig) {
@@ -87,18 +101,35 @@ pub fn random_strides(rng: &mut Rng, g: &Geometry, c: &mut FtlConfig) {
     c.back_threshold = None;
 }
 
+/// Time between two operations that are done.
+const BEAT: Span = Span::from_us(20);
+
 impl World {
-    pub fn new(ftl: Ftl, mut ctx: Ctx, rng: Rng) -> World {
-        let mut ftl = ftl;
+    /// Of a drive at rest.
+    pub fn new(g: &Geometry, c: &FtlConfig, ftl: Ftl, ctx: Ctx, rng: Rng) -> World {
+        let mut fake = Fake::new(&ftl);
+        fake.keep_media(&ftl);
+        World::begin(g, c, ftl, ctx, rng, fake)
+    }
+    fn begin(
+        g: &Geometry,
+        c: &FtlConfig,
+        mut ftl: Ftl,
+        mut ctx: Ctx,
+        rng: Rng,
+        fake: Fake,
+    ) -> World {
         ftl.start(&mut ctx);
-        let fake = Fake::new(&ftl);
-        World {
+        let mut w = World {
+            g: *g,
+            config: c.clone(),
             floor: vec![0; ftl.sectors() as usize],
+            model: vec![(0, false); ftl.sectors() as usize],
             ftl,
             ctx,
             fake,
             rng,
-            model: Model::new(),
+            log: Rc::default(),
             next_tag: 0,
             open: Vec::new(),
             flushes: Vec::new(),
@@ -107,9 +138,15 @@ impl World {
             out: Vec::new(),
             refused: 0,
             blocked: 0,
-        }
+            unreadable: 0,
+            rebuilt: 0,
+            losses: 0,
+            planted: false,
+        };
+        w.after();
+        w
     }
-    pub fn range(&mut self) -> (u32, u32) {
+    fn range(&mut self) -> (u32, u32) {
         let sectors = self.ftl.sectors();
         let most = if self.rng.below(20) == 0 { 400 } else { 16 };
         let n = 1 + self.rng.below(most.min(sectors));
@@ -120,94 +157,158 @@ impl World {
     }
     pub fn command(&mut self) {
         let (lpn, n) = self.range();
-        let tag = self.next_tag;
-        match self.rng.below(100) {
-            0..60 => {
-                self.next_tag += 1;
-                let fua = self.rng.below(20) == 0;
-                let fresh: Vec<u32> =
-                    (lpn..lpn + n).map(|l| self.model.get(&l).map_or(0, |m| m.0) + 1).collect();
-                for l in lpn..lpn + n {
-                    let m = self.model.entry(l).or_default();
-                    *m = (m.0 + 1, false);
-                }
-                if fua {
-                    self.fua.push((tag, lpn, fresh));
-                }
-                self.open.push(tag);
-                self.ftl.write(&mut self.ctx, tag, Lpn(lpn), n, fua, Source::Host);
+        let step = match self.rng.below(100) {
+            0..60 => Step::Write { lpn, n, fua: self.rng.below(20) == 0 },
+            60..65 => Step::Flush,
+            65..70 => Step::Trim { lpn, n },
+            _ => Step::Read { lpn, n },
+        };
+        self.apply(step);
+    }
+    /// False: there is nothing it could happen to.
+    pub fn apply(&mut self, step: Step) -> bool {
+        self.log.borrow_mut().push(step);
+        let sectors = self.ftl.sectors() as u32;
+        let within = |lpn: u32, n: u32| {
+            let n = n.clamp(1, sectors);
+            (lpn % (sectors - n + 1), n)
+        };
+        let mut done = true;
+        match step {
+            Step::Write { lpn, n, fua } => {
+                let (lpn, n) = within(lpn, n);
+                self.write(lpn, n, fua);
             }
-            60..65 => {
-                self.next_tag += 1;
-                // A trim may still wait inside.
-                let trimmed = |l: u32| self.model.get(&l).is_some_and(|m| m.1);
-                let newest = |l: u32| self.ctx.stamps.newest(Lpn(l));
-                let stamps = (0..self.ftl.sectors() as u32)
-                    .map(|l| if trimmed(l) { 0 } else { newest(l) })
-                    .collect();
-                self.flushes.push(Flush { tag, stamps });
-                self.open.push(tag);
-                self.ftl.flush(&mut self.ctx, tag);
+            Step::Read { lpn, n } => {
+                let (lpn, n) = within(lpn, n);
+                self.read(lpn, n);
             }
-            65..70 => {
-                self.next_tag += 1;
-                for l in lpn..lpn + n {
-                    if let Some(m) = self.model.get_mut(&l) {
-                        m.1 = true;
-                    }
-                    // A trim may be undone by a power loss, or not.
-                    self.floor[l as usize] = 0;
-                    self.flushes.iter_mut().for_each(|f| f.stamps[l as usize] = 0);
-                    self.fua.retain(|f| !(f.1..f.1 + f.2.len() as u32).contains(&l));
-                }
-                self.open.push(tag);
-                self.ftl.trim(&mut self.ctx, tag, Lpn(lpn), n);
+            Step::Trim { lpn, n } => {
+                let (lpn, n) = within(lpn, n);
+                self.trim(lpn, n);
             }
-            _ => {
-                self.out.clear();
-                self.ftl.read(&mut self.ctx, Lpn(lpn), n, &mut self.out);
-                for piece in self.out.iter().filter(|p| p.place.ppa().is_some()) {
-                    let ppa = piece.place.ppa().expect("in flash");
-                    self.blocked += u32::from(self.fake.is_busy(ppa));
-                    self.fake.reads[self.fake.g.lun_of(ppa) as usize] += 1;
-                    self.reads.push(*piece);
-                }
+            Step::Flush => self.flush(),
+            Step::End { k, fails } => {
+                self.pass();
+                done = self.fake.end(&mut self.ftl, &mut self.ctx, k, fails);
             }
+            Step::EndRead { k, fails } => done = self.read_ends(k, fails),
+            Step::Tick => done = self.fake.tick(&mut self.ftl, &mut self.ctx),
+            Step::Crash { torn } => self.crash(torn),
         }
         self.after();
+        done
     }
+    /// A little time passes.
+    fn pass(&mut self) {
+        let now = self.ctx.now + BEAT;
+        while self.ctx.queue.next_time().is_some_and(|at| at <= now) {
+            self.fake.tick(&mut self.ftl, &mut self.ctx);
+        }
+        self.ctx.now = now;
+    }
+    fn tag(&mut self) -> u32 {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.open.push(tag);
+        tag
+    }
+    fn write(&mut self, lpn: u32, n: u32, fua: bool) {
+        let tag = self.tag();
+        let fresh: Vec<u32> = (lpn..lpn + n).map(|l| self.model[l as usize].0 + 1).collect();
+        for (l, &count) in (lpn as usize..).zip(&fresh) {
+            self.model[l] = (count, false);
+        }
+        if fua {
+            self.fua.push((tag, lpn, fresh));
+        }
+        self.ftl.write(&mut self.ctx, tag, Lpn(lpn), n, fua, Source::Host);
+    }
+    fn flush(&mut self) {
+        let tag = self.tag();
+        // A trim may still wait inside.
+        let trimmed = |l: u32| self.model[l as usize].1;
+        let newest = |l: u32| self.ctx.stamps.newest(Lpn(l));
+        let stamps = (0..self.ftl.sectors() as u32)
+            .map(|l| if trimmed(l) { 0 } else { newest(l) })
+            .collect();
+        self.flushes.push(Flush { tag, stamps });
+        self.ftl.flush(&mut self.ctx, tag);
+    }
+    fn trim(&mut self, lpn: u32, n: u32) {
+        let tag = self.tag();
+        for l in lpn..lpn + n {
+            self.model[l as usize].1 = true;
+            // A trim may be undone by a power loss, or not.
+            self.floor[l as usize] = 0;
+            self.flushes.iter_mut().for_each(|f| f.stamps[l as usize] = 0);
+            self.fua.retain(|f| !(f.1..f.1 + f.2.len() as u32).contains(&l));
+        }
+        self.ftl.trim(&mut self.ctx, tag, Lpn(lpn), n);
+    }
+    fn read(&mut self, lpn: u32, n: u32) {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        self.ftl.read(&mut self.ctx, Lpn(lpn), n, &mut out);
+        self.issue_reads(&out);
+        self.out = out;
+    }
+    fn issue_reads(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            let Some(ppa) = piece.place.ppa() else { continue };
+            self.blocked += u32::from(self.fake.is_busy(ppa));
+            self.fake.reads[self.g.lun_of(ppa) as usize] += 1;
+            self.reads.push(*piece);
+        }
+    }
+    /// A flash read of a user, drawn, is done.
     pub fn end_read(&mut self) {
         if self.reads.is_empty() {
             return;
         }
-        let i = self.rng.below(self.reads.len() as u64) as usize;
-        let piece = self.reads.swap_remove(i);
-        if let Some(ppa) = piece.place.ppa() {
-            let reads = &mut self.fake.reads[self.fake.g.lun_of(ppa) as usize];
-            *reads = reads.saturating_sub(1);
+        let k = self.rng.below(self.reads.len() as u64) as u32;
+        let fails = self.rng.chance(self.fake.faults.user_read);
+        self.apply(Step::EndRead { k, fails });
+    }
+    fn read_ends(&mut self, k: u32, fails: bool) -> bool {
+        if self.reads.is_empty() {
+            return false;
         }
+        let piece = self.reads.swap_remove(k as usize % self.reads.len());
+        let ppa = piece.place.ppa().expect("in flash");
+        let reads = &mut self.fake.reads[self.g.lun_of(ppa) as usize];
+        *reads = reads.saturating_sub(1);
+        // Flash holds there what the FTL believes.
+        let kept = self.fake.kept.as_ref().expect("media kept");
+        for ppa in ppa.0..ppa.0 + piece.sectors {
+            assert_eq!(kept.oob[ppa as usize], self.ftl.oob(Ppa(ppa)), "sector {ppa}");
+        }
+        let mut more = Vec::new();
+        let (ctx, n) = (&mut self.ctx, piece.sectors);
         match piece.place {
-            Place::Flash { ppa, expected } => {
-                let got = self.ftl.digest(ppa, piece.lpn, piece.sectors);
-                let lost = self.lost(ppa, piece.sectors);
-                assert!(got == expected || lost, "{piece:?} holds something else");
-                self.ftl.read_done(&mut self.ctx, ppa);
+            Place::Flash { ppa, expected } if fails => {
+                let repaired = self.ftl.repair(ctx, piece.lpn, n, ppa, expected, &mut more);
+                self.unreadable += u32::from(!repaired);
             }
-            Place::Member { rebuild, ppa, .. } => {
-                self.ftl.member_done(&mut self.ctx, rebuild, true, &mut Vec::new());
-                self.ftl.read_done(&mut self.ctx, ppa);
+            Place::Flash { ppa, .. } if self.ftl.has_lost(ppa, n) => self.unreadable += 1,
+            Place::Flash { ppa, expected } => {
+                let got = self.ftl.digest(ppa, piece.lpn, n);
+                assert_eq!(got, expected, "{piece:?} holds something else");
+            }
+            Place::Member { rebuild, .. } => {
+                let there = self.ftl.member_done(ctx, rebuild, !fails, &mut more);
+                self.unreadable += u32::from(there == Some(false));
             }
             Place::Unmapped | Place::Buffer => unreachable!("not in flash"),
         }
-        self.after();
+        self.issue_reads(&more);
+        self.ftl.read_done(&mut self.ctx, ppa);
+        true
     }
-    pub fn lost(&self, ppa: Ppa, n: u32) -> bool {
-        (ppa.0..ppa.0 + n).any(|p| self.ftl.is_lost(Ppa(p)))
-    }
+    /// An operation, drawn, is done.
     pub fn step(&mut self) -> bool {
-        let stepped = self.fake.step(&mut self.ftl, &mut self.ctx, &mut self.rng);
-        self.after();
-        stepped
+        let Some((k, fails)) = self.fake.draw(&mut self.rng) else { return false };
+        self.apply(Step::End { k, fails })
     }
     pub fn after(&mut self) {
         self.fake.drain(&mut self.ftl);
@@ -244,39 +345,28 @@ impl World {
                 break;
             }
             assert!(
-                self.fake.tick(&mut self.ftl, &mut self.ctx),
+                self.apply(Step::Tick),
                 "stuck with {} open: free {:?}, {:?}; {}",
                 self.open.len(),
                 self.ftl.free_lines(),
                 self.ftl.counters(),
                 self.ftl.situation()
             );
-            self.after();
         }
     }
+    /// Reads every sector.
     pub fn verify(&mut self) {
         for lpn in 0..self.ftl.sectors() as u32 {
-            let expected = match self.model.get(&lpn) {
-                Some(&(count, false)) => count,
-                _ => 0,
-            };
+            let (count, trimmed) = self.model[lpn as usize];
+            let expected = if trimmed { 0 } else { count };
             assert_eq!(self.ctx.stamps.newest(Lpn(lpn)), expected, "sector {lpn}");
-            self.out.clear();
-            self.ftl.read(&mut self.ctx, Lpn(lpn), 1, &mut self.out);
-            if let Place::Flash { ppa, expected } = self.out[0].place {
-                assert!(self.ftl.digest(ppa, Lpn(lpn), 1) == expected || self.lost(ppa, 1));
-                self.ftl.read_done(&mut self.ctx, ppa);
-            } else {
-                self.reads.extend(self.out.iter().filter(|p| p.place.ppa().is_some()));
-                while !self.reads.is_empty() {
-                    self.end_read();
-                }
+            self.read(lpn, 1);
+            while !self.reads.is_empty() {
+                self.read_ends(0, false);
             }
         }
         self.after();
-        if self.ftl.counters().lost_sectors == 0 {
-            assert_eq!(self.ctx.stamps.wrong().0, 0, "{:?}", self.ctx.stamps.wrong());
-        }
+        assert_eq!(self.ctx.stamps.wrong().0, 0, "{:?}", self.ctx.stamps.wrong());
     }
     pub fn run(&mut self, commands: u32, depth: usize) {
         for i in 0..commands {
@@ -292,12 +382,7 @@ impl World {
                         self.end_read();
                         continue;
                     }
-                    assert!(
-                        self.fake.tick(&mut self.ftl, &mut self.ctx),
-                        "stuck: {}",
-                        self.ftl.situation()
-                    );
-                    self.after();
+                    assert!(self.apply(Step::Tick), "stuck: {}", self.ftl.situation());
                     continue;
                 }
                 break;
@@ -308,31 +393,63 @@ impl World {
             }
         }
     }
-}
-
-impl World {
-    /// Recovers from what flash holds now, and checks that nothing durable is missing.
-    pub fn pull_the_plug(&self, g: &Geometry, c: &FtlConfig, seed: u64) -> Option<(Ftl, Ctx)> {
-        let kept = self.fake.kept.as_ref().unwrap();
+    /// Random commands with failures and power losses.
+    pub fn run_with_losses(&mut self, faults: Faults, losses: u32) {
+        self.fake.faults = faults;
+        for _ in 0..losses {
+            let commands = 200 + self.rng.below(800) as u32;
+            self.run(commands, 12);
+            if self.refused > 0 {
+                break;
+            }
+            let torn = self.rng.below(1 << 16) as u32;
+            self.apply(Step::Crash { torn });
+        }
+    }
+    /// Power goes now. None: there are too few blocks left for a drive.
+    pub fn recovered(&self, torn: u32) -> Option<World> {
+        let (kept, pages) = self.fake.cut(torn);
         let media = Media {
             sectors: self.ftl.sectors(),
-            lines: self.fake.lines(&self.ftl),
+            lines: self.fake.lines(&self.ftl, &kept, &pages),
             oob: &|ppa| kept.oob[ppa.0 as usize],
         };
-        let (mut after, report) = Ftl::recover(g, c, &media, Seed(seed)).ok()?;
-        after.check_invariants().unwrap();
-        assert!(report.mapped <= after.sectors());
-        let mut now = ctx(Some(after.sectors()));
-        after.adopt_stamps(&mut now.stamps);
-        for lpn in 0..after.sectors() as u32 {
-            let stamp = now.stamps.newest(Lpn(lpn));
-            let newest = self.model.get(&lpn).map_or(0, |m| m.0);
-            let floor = self.floor[lpn as usize];
+        let (mut ftl, report) = Ftl::recover(&self.g, &self.config, &media, Seed(1)).ok()?;
+        ftl.check_invariants().unwrap();
+        ftl.check_parity().unwrap();
+        assert!(report.mapped <= ftl.sectors());
+        let mut now = ctx(Some(ftl.sectors()));
+        ftl.adopt_stamps(&mut now.stamps);
+        let came: Vec<u32> = (0..ftl.sectors() as u32).map(|l| now.stamps.newest(Lpn(l))).collect();
+        for (lpn, &stamp) in came.iter().enumerate() {
+            let newest = self.model[lpn].0;
+            let floor = self.floor[lpn];
             assert!(
                 (floor..=newest).contains(&stamp),
-                "seed {seed}: sector {lpn} came back as {stamp}, not in {floor}..={newest}"
+                "sector {lpn} came back as {stamp}, not in {floor}..={newest}"
             );
         }
-        Some((after, now))
+        let mut fake = Fake::new(&ftl);
+        fake.set_pages(pages);
+        (fake.kept, fake.faults) = (Some(kept), self.fake.faults);
+        let mut w = World::begin(&self.g, &self.config, ftl, now, self.rng.clone(), fake);
+        w.model = came.iter().map(|&n| (n, false)).collect();
+        w.floor = came;
+        let unreadable = w.unreadable;
+        w.verify();
+        w.unreadable = unreadable;
+        Some(w)
+    }
+    fn crash(&mut self, torn: u32) {
+        self.planted |= self.ftl.counters().blocks_retired > 0;
+        let Some(mut w) = self.recovered(torn) else { return };
+        w.log = self.log.clone();
+        w.losses = self.losses + 1;
+        (w.planted, w.next_tag) = (self.planted, self.next_tag);
+        (w.refused, w.unreadable, w.blocked) = (self.refused, self.unreadable, self.blocked);
+        w.fake.trace = self.fake.trace;
+        w.fake.by_class = self.fake.by_class;
+        w.fake.overtook = self.fake.overtook;
+        *self = w;
     }
 }
