@@ -112,6 +112,36 @@ fn offloaded_commands_carry_no_data() {
     assert!(o.result.machine.strides.as_ref().unwrap().xor_ns > 0);
 }
 
+/// Sums cost the core that adds them up, in the drive too: firmware works for what was summed and for
+/// nothing else, where nothing else costs anything.
+#[test]
+fn firmware_pays_for_sums() {
+    let zero = [
+        "firmware.t_read",
+        "firmware.t_write",
+        "firmware.t_other",
+        "firmware.t_sector",
+        "firmware.t_complete",
+        "ftl.cost.read_command",
+        "ftl.cost.read_sector",
+        "ftl.cost.write_command",
+        "ftl.cost.write_sector",
+        "ftl.cost.program_unit",
+        "ftl.cost.gc_sector",
+        "ftl.cost.background_command",
+    ];
+    let case = rail(MIXED).set("ftl.placement=device").set("ftl.cost.xor_sector=2us");
+    let case = zero.iter().fold(case, |case, key| case.set(&format!("{key}=0ns")));
+    let o = case.run().unwrap();
+    let m = &o.result.machine;
+    let strides = m.strides.as_ref().unwrap();
+    assert!(strides.rebuilt_reads > 1000);
+    let busy = m.firmware.iter().sum::<f64>() * m.simulated_ns as f64;
+    let summed = strides.xor_sectors as f64 * 2000.0;
+    assert!((busy / summed - 1.0).abs() < 1e-3, "{busy} ns for {summed} ns of sums");
+    assert_eq!(m.integrity.wrong, 0);
+}
+
 /// Few reads: writes are let go, and take what parity leaves of the drive.
 #[test]
 fn writes_without_reads_are_not_throttled() {

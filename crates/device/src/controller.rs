@@ -22,7 +22,7 @@ use crate::arbiter::Arbiter;
 use crate::background::{Background, WriteBack};
 use crate::cache::{Cache, LineId, Woken};
 use crate::config::DeviceConfig;
-use crate::execute::Flight;
+use crate::execute::{Flight, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::limits::{Cap, Rate};
 use crate::link::{Link, Transfer};
@@ -41,6 +41,8 @@ use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
 
 /// Index of a `Firmware` event that is about background work instead of a command.
 pub(crate) const BACKGROUND: u32 = (1 << Event::INDEX_BITS) - 1;
+/// Indices of `Firmware` events from here on are about sums of rebuilds.
+pub(crate) const SUMS: u32 = 1 << (Event::INDEX_BITS - 1);
 /// Index of a `DeviceTimer` event for flash operations held back by the program rate; smaller ones
 /// name a completion queue.
 pub(crate) const HELD_BACK: u32 = BACKGROUND;
@@ -123,6 +125,7 @@ pub struct Controller {
     pub(crate) program_rate: Rate,
     pub(crate) commands: Slab<Command>,
     pub(crate) flights: Slab<Flight>,
+    pub(crate) sums: Slab<Sum>,
     pub(crate) background: Background,
     pub(crate) write_backs: Slab<WriteBack>,
     pub(crate) cache: Option<Cache>,
@@ -205,6 +208,7 @@ impl Controller {
             program_rate: Rate::new(limits.program_rate),
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
             flights: Slab::with_capacity(256),
+            sums: Slab::with_capacity(16),
             write_backs: Slab::default(),
             cache,
             read_ahead,
@@ -299,6 +303,7 @@ impl Controller {
         match event.kind() {
             Kind::Fetch => self.on_doorbell(ctx),
             Kind::Firmware if index == BACKGROUND => self.background_ready(ctx),
+            Kind::Firmware if index & SUMS != 0 => self.sum_done(ctx, index & !SUMS),
             Kind::Firmware => self.execute(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
             Kind::DataOut if self.commands[index].stage == Stage::Copy => self.respond(ctx, index),
@@ -610,6 +615,7 @@ impl Controller {
             && self.doorbells.is_empty()
             && self.queues.iter().flatten().all(SubmissionQueue::is_empty)
             && self.flights.is_empty()
+            && self.sums.is_empty()
             && self.write_backs.is_empty()
             && self.background.is_empty()
             && self.nand.in_flight() == 0

@@ -14,10 +14,11 @@
 
 use crate::background::Job;
 use crate::cache::{Cache, LineId, Wait, Woken, bits};
-use crate::controller::{Controller, NONE, Stage, partial_sectors};
+use crate::controller::{Controller, NONE, SUMS, Stage, partial_sectors};
+use crate::firmware::Grant;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
 use wordline_ftl::{Piece, Place, Source};
-use wordline_nand::{Class, Op, OpKind, Outcome, Ppa};
+use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Status};
 
 /// Owners of flash operations: the kind in the two highest bits, and a number.
@@ -42,6 +43,14 @@ pub(crate) struct Flight {
     fill: bool,
     /// It is one of the reads of a rebuild.
     rebuild: Option<u32>,
+}
+
+/// The sum of a rebuild that a core works on, and the flash read that was the last it waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum {
+    flight: Flight,
+    grant: Grant,
+    record: Record,
 }
 
 impl Controller {
@@ -391,12 +400,12 @@ impl Controller {
         let (ppa, io) = (record.op.ppa, record.op.io);
         let mut ok = record.outcome == Outcome::Ok;
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        let mut over = true;
+        let (mut over, mut summed) = (true, 0);
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         if let Some(rebuild) = rebuild {
-            match ftl.member_done(ctx, rebuild, ok, &mut pieces) {
-                Some(rebuilt) => ok = rebuilt,
+            match ftl.member_done(ctx, rebuild, ppa, ok, &mut pieces) {
+                Some(rebuilt) => (ok, summed) = (rebuilt.ok, rebuilt.summed),
                 None => over = false,
             }
         } else if ok && ftl.has_lost(ppa, sectors) {
@@ -425,6 +434,14 @@ impl Controller {
         }
         self.pieces = pieces;
         self.ftl.as_mut().expect("logical addresses need an FTL").read_done(ctx, ppa);
+        let cost = self.cost.xor_sector * u64::from(summed);
+        if cost > Span::ZERO {
+            let grant = self.firmware.reserve(ctx.now, cost);
+            self.counts.waits.firmware += grant.start.since(ctx.now).0;
+            let flight = Flight { cmd, lpn, sectors, expected, fill, rebuild };
+            let sum = self.sums.insert(Sum { flight, grant, record: *self.nand.record(key) });
+            return ctx.at(grant.end, Kind::Firmware, SUMS | sum);
+        }
         // The sectors are there, or lost; otherwise others of their reads are under way.
         if over && fill {
             self.filled(lpn, sectors, ok, 1);
@@ -436,6 +453,25 @@ impl Controller {
             self.commands[cmd].status = Status::UnrecoveredRead;
         }
         self.part_done(ctx, cmd, Some(key));
+    }
+
+    /// A core has added up what a rebuild read.
+    pub(crate) fn sum_done(&mut self, ctx: &mut Ctx, sum: u32) {
+        let Sum { flight, grant, record } = self.sums.remove(sum);
+        let Flight { cmd, lpn, sectors, fill, .. } = flight;
+        if fill {
+            self.filled(lpn, sectors, true, 1);
+        }
+        if cmd == NONE {
+            return;
+        }
+        if self.commands[cmd].pending == 1 {
+            let io = self.commands[cmd].sqe.io;
+            record.mark(&mut ctx.lives, io);
+            ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
+            ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
+        }
+        self.part_done(ctx, cmd, None);
     }
 
     /// One part of a command is over. After the last the command goes on, and its life is charged

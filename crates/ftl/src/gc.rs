@@ -62,7 +62,11 @@ struct Repair {
     first: u32,
     n: u32,
     left: u32,
-    ok: bool,
+    /// Rows of units that were read, and that could not be.
+    read: u32,
+    missing: u32,
+    /// One of those asked for last.
+    failed: bool,
 }
 
 pub(crate) struct Gc {
@@ -356,23 +360,27 @@ impl Ftl {
     pub(crate) fn gc_read_done(&mut self, request: u32, first: u32, n: u32, ok: bool) {
         if !ok {
             self.counters.gc_read_errors += 1;
-            if self.gc_rebuild(request, first, n) {
+            let repair = Repair { request, first, n, left: 0, read: 0, missing: 0, failed: false };
+            if self.gc_rebuild(repair) {
                 return;
             }
         }
         self.gc_run_over(request, first, n, ok);
     }
-    /// A run that could not be read is read from the rest of its stride. False: it cannot be.
-    fn gc_rebuild(&mut self, request: u32, first: u32, n: u32) -> bool {
-        let ppa = self.gc.requests[request as usize].ppas[first as usize];
-        let Some(members) = self.companions(ppa, n) else { return false };
-        let left = members.len() as u32;
-        let repair = self.gc.repairs.insert(Repair { request, first, n, left, ok: true });
-        self.counters.xor_sectors += u64::from(left * n);
-        for ppa in members {
+    /// A run that could not be read is read from the rest of its stride, as far as that was not read
+    /// before. False: it cannot be.
+    fn gc_rebuild(&mut self, mut r: Repair) -> bool {
+        let Repair { n, read, .. } = r;
+        let ppa = self.gc.requests[r.request as usize].ppas[r.first as usize];
+        let Some(members) = self.companions(ppa, n, r.missing) else { return false };
+        self.counters.xor_sectors += u64::from(members.len() as u32 * n);
+        let new = |&(_, row): &(u32, u32)| read >> row & 1 == 0;
+        (r.left, r.failed) = (members.iter().copied().filter(new).count() as u32, false);
+        let repair = self.gc.repairs.insert(r);
+        for (ppa, row) in members.into_iter().filter(new) {
             self.counters.gc_read_sectors += u64::from(n);
             let payload = if self.config.copy_offload { 0 } else { n };
-            self.issue(Op::GcMember { repair }, |op| Action::Read {
+            self.issue(Op::GcMember { repair, row }, |op| Action::Read {
                 op,
                 ppa: Ppa(ppa),
                 sectors: n,
@@ -382,15 +390,20 @@ impl Ftl {
         }
         true
     }
-    pub(crate) fn gc_member_done(&mut self, repair: u32, ok: bool) {
+    pub(crate) fn gc_member_done(&mut self, repair: u32, row: u32, ok: bool) {
         let r = &mut self.gc.repairs[repair];
-        r.ok &= ok;
+        *(if ok { &mut r.read } else { &mut r.missing }) |= 1 << row;
+        r.failed |= !ok;
         r.left -= 1;
-        if r.left == 0 {
-            let Repair { request, first, n, ok, .. } = self.gc.repairs.remove(repair);
-            self.counters.gc_repaired_reads += u64::from(ok);
-            self.gc_run_over(request, first, n, ok);
+        if r.left > 0 {
+            return;
         }
+        let r = self.gc.repairs.remove(repair);
+        if r.failed && self.gc_rebuild(r) {
+            return;
+        }
+        self.counters.gc_repaired_reads += u64::from(!r.failed);
+        self.gc_run_over(r.request, r.first, r.n, !r.failed);
     }
     /// A run of a request is there, or lost.
     fn gc_run_over(&mut self, request: u32, first: u32, n: u32, ok: bool) {

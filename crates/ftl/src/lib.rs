@@ -48,6 +48,7 @@ pub use config::{
 };
 pub use counters::Counters;
 pub use line::{Group, LineState, Stream};
+pub use rebuild::Rebuilt;
 pub use recover::{LineMedia, Media, Recovery, SmetaRecord};
 
 use gc::Gc;
@@ -229,6 +230,7 @@ enum Op {
     /// A run read to rebuild such sectors.
     GcMember {
         repair: u32,
+        row: u32,
     },
 }
 
@@ -309,7 +311,7 @@ impl Ftl {
             sectors: plan.sectors,
             seed,
             rng: seed.stream("ftl/victim"),
-            map: Map::new(&g, plan.sectors, lines.count()),
+            map: Map::new(&g, plan.sectors, lines.most()),
             rate: Rate::new(plan.high, plan.reserve, plan.budget(config), unit),
             rings: [Ring::new(plan.buffer, plan.back), Ring::new(plan.cold_buffer, plan.cold_back)],
             writers: [Writer::new(&g, config, &lines), Writer::new(&g, config, &lines)],
@@ -474,7 +476,7 @@ impl Ftl {
             }
             Op::EmetaRead { line } => self.emeta_read_done(line, ok),
             Op::GcRead { request, first, n } => self.gc_read_done(request, first, n, ok),
-            Op::GcMember { repair } => self.gc_member_done(repair, ok),
+            Op::GcMember { repair, row } => self.gc_member_done(repair, row, ok),
         }
         self.work(ctx);
     }

@@ -202,10 +202,6 @@ struct Tail {
     found: bool,
 }
 
-/// Line numbers for each block id when lines are parts of one: hot and cold, and what older
-/// partitions left; on average, as most have two or three.
-const PARTS: u32 = 8;
-
 impl Lines {
     pub fn new(
         g: &Geometry,
@@ -248,7 +244,61 @@ impl Lines {
         }
         let words = g.luns.div_ceil(64) as usize;
         let blocks = g.lines as usize * g.luns as usize;
-        let ids = if config.hot_cold { g.lines * PARTS } else { g.lines };
+        let side = || Side {
+            free: VecDeque::with_capacity(g.lines as usize),
+            erase_todo: vec![0; words],
+            closing: VecDeque::with_capacity(config.meta_lines as usize + 2),
+            ..Side::default()
+        };
+        let mut lines = Lines {
+            luns: g.luns,
+            pages: g.pages,
+            units: g.units_per_line(),
+            sectors_per_unit: g.sectors_per_unit,
+            blocks: g.lines,
+            config: config.clone(),
+            g: *g,
+            lines: Vec::new(),
+            bad: vec![0; words * g.lines as usize],
+            words,
+            mask: Vec::new(),
+            good_at_open: Vec::new(),
+            parity: Vec::new(),
+            erases: vec![0; blocks],
+            programmed: vec![0; blocks],
+            opened: vec![0; g.lines as usize],
+            min_good: config.min_good_luns.unwrap_or(needed),
+            sides: [side(), side()],
+            next_seq: 1,
+            write_errors: 0,
+            retired: 0,
+            hot: g.luns,
+            taken: Vec::new(),
+            unused: Vec::new(),
+        };
+        // Hot and cold at first; more when partitions leave more.
+        lines.number(if config.hot_cold { 2 * g.lines } else { g.lines });
+        for block in 0..g.lines {
+            for lun in (0..g.luns).filter(|&lun| bad(lun, block)) {
+                lines.bad[block as usize * words + lun as usize / 64] |= 1 << (lun % 64);
+            }
+        }
+        if config.hot_cold {
+            lines.taken = vec![0; words * g.lines as usize];
+            lines.unused = (0..lines.count()).rev().collect();
+            lines.partition(g.luns - config.stride.max(1));
+        } else {
+            for block in 0..g.lines {
+                lines.assign(block, block, Stream::Mixed);
+                lines.release(block);
+            }
+        }
+        lines.retired = 0;
+        Ok(lines)
+    }
+
+    /// Makes that many line numbers.
+    pub fn number(&mut self, count: u32) {
         let line = Line {
             state: LineState::Free,
             stream: Stream::Mixed,
@@ -277,55 +327,28 @@ impl Lines {
             broken: Vec::new(),
             implied: 0..0,
         };
-        let side = || Side {
-            free: VecDeque::with_capacity(g.lines as usize),
-            erase_todo: vec![0; words],
-            closing: VecDeque::with_capacity(config.meta_lines as usize + 2),
-            ..Side::default()
-        };
-        let mut lines = Lines {
-            luns: g.luns,
-            pages: g.pages,
-            units: g.units_per_line(),
-            sectors_per_unit: g.sectors_per_unit,
-            blocks: g.lines,
-            config: config.clone(),
-            g: *g,
-            lines: vec![line; ids as usize],
-            bad: vec![0; words * g.lines as usize],
-            words,
-            mask: vec![0; words * ids as usize],
-            good_at_open: vec![0; words * ids as usize],
-            parity: vec![0; words * ids as usize],
-            erases: vec![0; blocks],
-            programmed: vec![0; blocks],
-            opened: vec![0; g.lines as usize],
-            min_good: config.min_good_luns.unwrap_or(needed),
-            sides: [side(), side()],
-            next_seq: 1,
-            write_errors: 0,
-            retired: 0,
-            hot: g.luns,
-            taken: Vec::new(),
-            unused: Vec::new(),
-        };
-        for block in 0..g.lines {
-            for lun in (0..g.luns).filter(|&lun| bad(lun, block)) {
-                lines.bad[block as usize * words + lun as usize / 64] |= 1 << (lun % 64);
-            }
+        self.lines.resize(count as usize, line);
+        let words = self.words * count as usize;
+        for map in [&mut self.mask, &mut self.good_at_open, &mut self.parity] {
+            map.resize(words, 0);
         }
-        if config.hot_cold {
-            lines.taken = vec![0; words * g.lines as usize];
-            lines.unused = (0..ids).rev().collect();
-            lines.partition(g.luns - config.stride.max(1));
-        } else {
-            for block in 0..g.lines {
-                lines.assign(block, block, Stream::Mixed);
-                lines.release(block);
-            }
+    }
+    /// Most line numbers there can be: borders lie between strides, so a block id is in no more lines
+    /// than it has strides.
+    pub fn most(&self) -> u32 {
+        match self.is_split() {
+            true => self.blocks * self.luns.div_ceil(self.config.stride.max(1)),
+            false => self.blocks,
         }
-        lines.retired = 0;
-        Ok(lines)
+    }
+    /// A number that no line has.
+    fn unused(&mut self) -> u32 {
+        if self.unused.is_empty() {
+            let line = self.count();
+            self.number(line + 1);
+            self.unused.push(line);
+        }
+        *self.unused.last().expect("one at least")
     }
 
     /// Number of lines, used or not.
@@ -562,13 +585,13 @@ impl Lines {
     }
     /// Good blocks and data units of a line that the stream could have of this block id now.
     fn free_on(&mut self, block: u32, stream: Stream) -> (u32, u32) {
-        let Some(&line) = self.unused.last() else { return (0, 0) };
         let nobodys = |lun: u32| {
             self.taken[block as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 0
         };
         if !self.side_luns(stream).any(nobodys) {
             return (0, 0);
         }
+        let line = self.unused();
         self.assign(line, block, stream);
         let l = &self.lines[line as usize];
         let found = (l.good, l.capacity);
@@ -620,7 +643,8 @@ impl Lines {
             let (good, units) = self.free_on(block, stream);
             self.sides[side].free_blocks -= good;
             self.sides[side].free_units -= u64::from(units);
-            line = self.unused.pop().expect("a number for each part of a block id");
+            line = self.unused();
+            self.unused.pop();
             self.assign(line, block, stream);
         } else {
             let l = &self.lines[line as usize];
@@ -917,5 +941,41 @@ impl Lines {
                 self.plan_erases(side, next);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Placement;
+
+    /// Each border leaves a line of a block id behind, and the next one finds a number all the same.
+    #[test]
+    fn a_block_id_is_in_as_many_lines_as_borders_left_there() {
+        let (luns, blocks) = (32, 4);
+        let g = Geometry {
+            channels: 4,
+            luns,
+            lines: blocks,
+            pages: 64,
+            sectors_per_unit: 4,
+            sectors_per_stripe: 4 * luns,
+            sectors_per_line: 4 * luns * 64,
+            planes: 1,
+        };
+        let mut c = FtlConfig::new(Placement::Host, 30.0);
+        (c.stride, c.hot_cold) = (2, true);
+        let mut lines = Lines::new(&g, &c, &mut |_, _| false).unwrap();
+        for hot in (2..luns - 1).rev().step_by(2) {
+            lines.partition(hot);
+            for _ in 0..blocks {
+                let line = lines.reserve_next(Stream::Cold).expect("two LUNs are free");
+                let own = (0..luns).filter(|&lun| lines.has_lun(line, lun)).count();
+                assert_eq!(own, 2);
+                lines.sides[1].next = None;
+            }
+            assert_eq!(lines.reserve_next(Stream::Cold), None);
+        }
+        assert!(lines.count() > 8 * blocks && lines.count() <= lines.most());
     }
 }

@@ -37,6 +37,8 @@ struct Lun {
     ahead: u32,
     /// When the marked operations are expected to be done.
     due: Time,
+    /// When the last operation was done.
+    idle: Time,
 }
 
 pub(crate) struct Locks {
@@ -125,9 +127,11 @@ impl Locks {
             l.due += took;
         }
     }
-    /// The operation began to hold its locks at `since`.
+    /// The operation began to hold its locks at `since`, and was under way from then on or from when
+    /// those before it on its LUN were done.
     pub fn release(&mut self, now: Time, since: Time, lun: u32, lock: Lock) {
         let l = &mut self.luns[lun as usize];
+        let took = now.since(since.max(std::mem::replace(&mut l.idle, now)));
         if lock.program {
             l.program = false;
         }
@@ -143,8 +147,8 @@ impl Locks {
             l.marks -= 1;
             if l.marks == 0 {
                 self.busy.clear(lun as usize);
-                self.took[usize::from(!lock.program)] = now.since(since);
             }
+            self.took[usize::from(!lock.program)] = took;
         }
     }
     /// The operation may go to flash now; otherwise it is kept until `read_done` says so.
@@ -203,5 +207,31 @@ impl Locks {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An erase goes right behind the program it hides behind.
+    #[test]
+    fn an_erase_takes_its_own_time_and_not_that_of_the_program_before() {
+        let at = |us: u64| Time::ZERO + Span::from_us(us);
+        let program = Lock { program: true, stride: false, mark: true };
+        let erase = Lock { program: false, ..program };
+        let mut locks = Locks::new(2, None, false);
+        for (from, due) in [(0, 0), (10_000, 19_400)] {
+            locks.take(at(from), 0, program);
+            locks.take(at(from), 0, erase);
+            assert_eq!(locks.due(0), at(due), "nothing is known at first");
+            locks.release(at(from + 3400), at(from), 0, program);
+            assert!(locks.is_busy(0));
+            locks.release(at(from + 9400), at(from), 0, erase);
+            assert!(!locks.is_busy(0));
+        }
+        // One that begins on an idle LUN.
+        locks.take(at(50_000), 1, program);
+        assert_eq!(locks.due(1), at(53_400));
     }
 }

@@ -45,7 +45,7 @@ impl Mostly {
         self.reads = 0;
         self.end = now + self.window;
     }
-    /// A run of sectors that a user reads from flash.
+    /// A read command some of whose sectors are in flash: others gain nothing by throttling.
     pub fn read(&mut self, now: Time) {
         if self.enough == 0 {
             return;

@@ -31,9 +31,29 @@ pub(crate) struct Rebuild {
     members: [(u32, u32, Kind); MEMBERS],
     n: u32,
     left: u32,
-    ok: bool,
+    /// Rows of units that were read, and that could not be.
+    read: u32,
+    missing: u32,
     /// The sectors themselves could not be read.
     repair: bool,
+}
+
+/// Which units of a stride a plan may not count on.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Avoid {
+    /// Those on busy LUNs.
+    pub busy: bool,
+    /// Those of these rows, a bit each: they could not be read.
+    pub missing: u32,
+}
+
+/// A rebuild that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rebuilt {
+    /// The sectors are there.
+    pub ok: bool,
+    /// Sectors that were added up for it.
+    pub summed: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,11 +86,11 @@ impl Ftl {
         out: &mut Vec<Piece>,
     ) {
         self.now = ctx.now;
-        self.mostly.read(ctx.now);
         let lun = self.g.lun_of(Ppa(ppa));
         let mut direct = !self.locks.is_busy(lun);
         if !direct {
-            let plan = self.plan_rebuild(lpn, sectors, ppa, expected, self.config.check_neighbours);
+            let avoid = Avoid { busy: self.config.check_neighbours, missing: 0 };
+            let plan = self.plan_rebuild(lpn, sectors, ppa, expected, avoid);
             match plan.and_then(|rebuild| self.permit(rebuild)) {
                 Ok(rebuild) => {
                     self.counters.rebuilt_reads += 1;
@@ -109,13 +129,20 @@ impl Ftl {
         }
         Ok(r)
     }
-    /// Where the collector finds the rest of the stride of a run.
-    pub(crate) fn companions(&self, ppa: u32, sectors: u32) -> Option<Vec<u32>> {
+    /// Where the collector finds the rest of the stride of a run, and in which rows, without those
+    /// that could not be read.
+    pub(crate) fn companions(
+        &self,
+        ppa: u32,
+        sectors: u32,
+        missing: u32,
+    ) -> Option<Vec<(u32, u32)>> {
         if self.config.stride == 0 {
             return None;
         }
-        let plan = self.plan_rebuild(0, sectors, ppa, 0, false).ok()?;
-        Some(plan.members[..plan.n as usize].iter().map(|m| m.0).collect())
+        let avoid = Avoid { busy: false, missing };
+        let plan = self.plan_rebuild(0, sectors, ppa, 0, avoid).ok()?;
+        Some(plan.members[..plan.n as usize].iter().map(|m| (m.0, m.1)).collect())
     }
     /// A flash read failed: reads the rest of its stride instead, if it can. The caller goes on with
     /// the pieces; `read_done` of the failed read is still to be called.
@@ -130,7 +157,7 @@ impl Ftl {
     ) -> bool {
         self.now = ctx.now;
         self.counters.read_errors += 1;
-        match self.plan_rebuild(lpn.0, sectors, ppa.0, expected, false) {
+        match self.plan_rebuild(lpn.0, sectors, ppa.0, expected, Avoid::default()) {
             Ok(rebuild) => {
                 self.begin_rebuild(Rebuild { repair: true, ..rebuild }, out);
                 // What could be read only so is not left where it is.
@@ -141,41 +168,59 @@ impl Ftl {
         }
     }
 
-    fn begin_rebuild(&mut self, rebuild: Rebuild, out: &mut Vec<Piece>) {
-        let (lpn, sectors) = (Lpn(rebuild.lpn), rebuild.sectors);
+    /// Reads what was not read yet.
+    fn begin_rebuild(&mut self, mut rebuild: Rebuild, out: &mut Vec<Piece>) {
+        let (lpn, sectors, read) = (Lpn(rebuild.lpn), rebuild.sectors, rebuild.read);
         let members = rebuild.members;
         let n = rebuild.n as usize;
-        self.counters.member_sectors += u64::from(rebuild.n * sectors);
+        let new = |&&(_, row, _): &&(u32, u32, Kind)| read >> row & 1 == 0;
+        rebuild.left = members[..n].iter().filter(new).count() as u32;
+        self.counters.member_sectors += u64::from(rebuild.left * sectors);
         self.counters.xor_sectors += u64::from(rebuild.n * sectors);
         let key = self.rebuilds.insert(rebuild);
-        for (i, &(ppa, ..)) in members[..n].iter().enumerate() {
+        for (i, &(ppa, ..)) in members[..n].iter().filter(new).enumerate() {
             self.counters.members_busy += u64::from(self.locks.is_busy(self.g.lun_of(Ppa(ppa))));
             self.pin(ppa);
-            let place = Place::Member { rebuild: key, ppa: Ppa(ppa), first: i == 0 };
+            let first = i == 0 && read == 0;
+            let place = Place::Member { rebuild: key, ppa: Ppa(ppa), first };
             out.push(Piece { lpn, sectors, place });
         }
     }
-    /// One of the runs of a rebuild was read. After the last: whether the sectors are there. If they
-    /// are not because a companion could not be read, the busy LUN is read after all: the caller goes
-    /// on with the piece in `out`. [`Ftl::read_done`] is the caller's to call as for any flash read.
+    /// One of the runs of a rebuild was read, the one at `ppa`. After the last: whether the sectors are
+    /// there. If they are not because a companion could not be read, other parity is tried, or the
+    /// busy LUN is read after all: the caller goes on with the pieces in `out`. [`Ftl::read_done`] is
+    /// the caller's to call as for any flash read.
     pub fn member_done(
         &mut self,
         ctx: &mut Ctx,
         rebuild: u32,
+        ppa: Ppa,
         ok: bool,
         out: &mut Vec<Piece>,
-    ) -> Option<bool> {
+    ) -> Option<Rebuilt> {
         let r = &mut self.rebuilds[rebuild];
-        r.ok &= ok;
+        let member = r.members[..r.n as usize].iter().find(|m| m.0 == ppa.0);
+        let row = member.expect("a run that was asked for").1;
+        *(if ok { &mut r.read } else { &mut r.missing }) |= 1 << row;
         r.left -= 1;
         if r.left > 0 {
             return None;
         }
         let r = self.rebuilds.remove(rebuild);
-        if !r.ok {
+        let over = |ok: bool| Some(Rebuilt { ok, summed: if ok { r.n * r.sectors } else { 0 } });
+        if r.members[..r.n as usize].iter().any(|m| r.missing >> m.1 & 1 == 1) {
             self.counters.rebuild_errors += 1;
             if r.repair {
-                return Some(false);
+                let avoid = Avoid { busy: false, missing: r.missing };
+                return match self.plan_rebuild(r.lpn, r.sectors, r.ppa, r.expected, avoid) {
+                    Ok(plan) => {
+                        let (read, missing) = (r.read, r.missing);
+                        let plan = Rebuild { repair: true, read, missing, ..plan };
+                        self.begin_rebuild(plan, out);
+                        None
+                    }
+                    Err(_) => over(false),
+                };
             }
             self.counters.waits_rebuild_error += 1;
             self.pin(r.ppa);
@@ -185,14 +230,14 @@ impl Ftl {
             return None;
         }
         if self.has_lost(Ppa(r.ppa), r.sectors) {
-            return Some(false);
+            return over(false);
         }
         self.counters.repaired_reads += u64::from(r.repair);
         if ctx.stamps.is_on() {
             let got = self.rebuilt_digest(&r);
             ctx.stamps.check_digest(Lpn(r.lpn), got, r.expected);
         }
-        Some(true)
+        over(true)
     }
 
     /// The units to read instead of a run, and what to do with them.
@@ -202,7 +247,7 @@ impl Ftl {
         sectors: u32,
         ppa: u32,
         expected: u64,
-        avoid_busy: bool,
+        avoid: Avoid,
     ) -> Result<Rebuild, Blocked> {
         let size = self.g.sectors_per_unit;
         let line = self.map.line_of(ppa);
@@ -222,7 +267,7 @@ impl Ftl {
         if l.state == LineState::Open && self.writers.iter().any(|w| w.is_open_stripe(line, page)) {
             return Err(Blocked::NoParity);
         }
-        let busy = |lun: u32| avoid_busy && self.locks.is_busy(lun);
+        let busy = |lun: u32| avoid.busy && self.locks.is_busy(lun);
         let mut data = [(0, 0, Kind::Data); MEMBERS];
         let mut n = 0;
         let (mut p, mut q) = (None, None);
@@ -248,6 +293,13 @@ impl Ftl {
                 continue;
             }
             let entry = (self.lines.ppa(line, at) + offset, strides.row(member), kind);
+            if avoid.missing >> entry.1 & 1 == 1 {
+                match kind {
+                    Kind::Data => several |= late.replace(entry).is_some(),
+                    _ => failed_parity = true,
+                }
+                continue;
+            }
             if busy(member) {
                 due = due.max(self.locks.due(member));
                 match kind {
@@ -274,10 +326,12 @@ impl Ftl {
             (None, None, _) if !busy_parity => {
                 return Err(if failed_parity { Blocked::WriteError } else { Blocked::NoParity });
             }
+            _ if !avoid.busy => return Err(Blocked::WriteError),
             // LUNs of the stride are busy themselves: whichever is done first.
             _ if due >= self.locks.due(lun) => return Err(Blocked::Busy),
             _ => {
-                let rest = self.plan_rebuild(lpn, sectors, ppa, expected, false);
+                let avoid = Avoid { busy: false, ..avoid };
+                let rest = self.plan_rebuild(lpn, sectors, ppa, expected, avoid);
                 return rest.map_err(|_| Blocked::Busy);
             }
         };
@@ -297,7 +351,8 @@ impl Ftl {
             members,
             n,
             left: n,
-            ok: true,
+            read: 0,
+            missing: 0,
             repair: false,
         })
     }
@@ -364,7 +419,8 @@ impl Ftl {
             let crate::map::Where::Flash(Ppa(ppa)) = self.map.get(lpn) else { continue };
             let mut digest = Digest::new();
             digest.add(lpn, self.map.stamp_at(ppa));
-            let Ok(plan) = self.plan_rebuild(lpn, 1, ppa, digest.get(), false) else { continue };
+            let plan = self.plan_rebuild(lpn, 1, ppa, digest.get(), Avoid::default());
+            let Ok(plan) = plan else { continue };
             if self.rebuilt_digest(&plan) != plan.expected {
                 let line = self.map.line_of(ppa);
                 let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;

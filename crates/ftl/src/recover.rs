@@ -156,6 +156,9 @@ impl Ftl {
             }
         }
         order.reverse();
+        if split {
+            ftl.lines.number(ftl.lines.count().max(order.len() as u32));
+        }
         ftl.lines.begin_load(ftl.lines.hot);
         for block in 0..g.lines {
             let m = &media.lines[block as usize];

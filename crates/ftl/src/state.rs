@@ -16,7 +16,7 @@ use wordline_base::{Seed, rng::splitmix64};
 use wordline_nand::Geometry;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const CHUNK: usize = 1 << 16;
 
 /// A running hash of a byte stream, eight bytes at a time.
@@ -171,6 +171,7 @@ impl Ftl {
         out.put32(u32::from(self.partition.moved))?;
         out.put64(self.partition.users)?;
         out.put64(self.partition.written)?;
+        out.put32(lines.count())?;
         for (line, l) in lines.lines.iter().enumerate() {
             out.put32(l.state as u32)?;
             out.put32(l.stream as u32)?;
@@ -330,6 +331,11 @@ impl Ftl {
         let mut errors = 0;
         let mut next = [None; 2];
         let mut cur = [None; 2];
+        let count = r.up_to(self.lines.most(), "the number of lines")?;
+        if count < self.lines.count() {
+            return damaged("there are too few lines");
+        }
+        self.lines.number(count);
         self.lines.begin_load(hot);
         for line in 0..self.lines.count() {
             let state = match r.get32()? {

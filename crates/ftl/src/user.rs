@@ -51,6 +51,7 @@ impl Ftl {
         let unit = self.g.sectors_per_unit;
         let end = lpn.0 + sectors;
         let mut at = lpn.0;
+        let mut counted = self.config.stride == 0;
         while at < end {
             let first = at;
             let place = match self.map.get(at) {
@@ -92,6 +93,9 @@ impl Ftl {
                         next += 1;
                     }
                     self.counters.read_flash += u64::from(at - first);
+                    if !std::mem::replace(&mut counted, true) {
+                        self.mostly.read(ctx.now);
+                    }
                     if self.config.stride > 0 {
                         self.route(ctx, first, at - first, ppa, digest.get(), out);
                         continue;

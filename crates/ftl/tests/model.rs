@@ -5,8 +5,8 @@ mod common;
 use common::case::{Case, Step};
 use common::world::*;
 use common::*;
-use wordline_base::Seed;
-use wordline_ftl::{FtlConfig, Placement};
+use wordline_base::{Lpn, Seed};
+use wordline_ftl::{Ftl, FtlConfig, Place, Placement, Source};
 
 fn one(seed: u64, faults: Faults, commands: u32) -> Option<World> {
     println!("seed {seed}");
@@ -73,6 +73,47 @@ fn unreadable_sectors_are_counted_and_marked() {
         }
     }
     assert!(lost > 100 && unreadable > 100, "{lost} {unreadable}");
+}
+
+/// Whether stamps are checked or not.
+#[test]
+fn lost_sectors_are_known_without_the_integrity_check() {
+    let g = geometry(2, 4, 40, 16, 2);
+    let c = FtlConfig::new(Placement::Device, 30.0);
+    let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
+    let mut now = ctx(None);
+    ftl.fill(&mut now.stamps).unwrap();
+    ftl.start(&mut now);
+    let mut fake = Fake::new(&ftl);
+    fake.faults.read = 200_000_000;
+    let mut rng = Seed(5).stream("order");
+    for tag in 0..2000 {
+        let lpn = Lpn(rng.below(ftl.sectors() - 4) as u32);
+        ftl.write(&mut now, tag, lpn, 4, false, Source::Host);
+        fake.settle(&mut ftl, &mut now, &mut rng);
+    }
+    assert!(ftl.counters().lost_sectors > 100);
+    let lost = |ftl: &mut Ftl| {
+        let (mut out, mut now, mut lost) = (Vec::new(), ctx(None), 0);
+        for lpn in 0..ftl.sectors() as u32 {
+            out.clear();
+            ftl.read(&mut now, Lpn(lpn), 1, &mut out);
+            if let Place::Flash { ppa, .. } = out[0].place {
+                lost += u32::from(ftl.has_lost(ppa, 1));
+                ftl.read_done(&mut now, ppa);
+            }
+        }
+        lost
+    };
+    let before = lost(&mut ftl);
+    assert!(before > 50, "{before}");
+    // Nor does a drive forget them when it is saved.
+    ftl.stop(&mut now);
+    fake.settle(&mut ftl, &mut now, &mut rng);
+    let mut file = Vec::new();
+    ftl.save(&mut file).unwrap();
+    let mut loaded = Ftl::load(&g, &c, &mut &file[..]).unwrap();
+    assert!(lost(&mut loaded) >= before);
 }
 
 #[test]

@@ -249,6 +249,82 @@ fn a_case_that_fails_is_cut_down() {
     assert!(why.contains("a block was lost, and then power") && why.contains("WORDLINE_CASE='{"));
 }
 
+/// A flash read fails, and then so many of those that its stride is rebuilt from: errors that reach the
+/// user, and reads done.
+fn failing_members(name: &str, failures: u32) -> (u32, u32) {
+    let (g, c) = system(name);
+    let mut w = Case { filled: true, ..Case::new(g, c) }.start(Seed(1).stream("order")).unwrap();
+    let mut reads = 0;
+    for lpn in (0..w.ftl.sectors() as u32).step_by(11) {
+        // Each of them in turn is the first that fails.
+        for first in 0..4 {
+            w.apply(Step::Read { lpn, n: 1 });
+            w.apply(Step::EndRead { k: 0, fails: true });
+            if w.reads.len() < 3 {
+                continue; // Beside metadata or padding.
+            }
+            reads += 1;
+            let mut failed = 0;
+            while !w.reads.is_empty() {
+                let fails = failed < failures;
+                failed += u32::from(fails);
+                w.apply(Step::EndRead { k: first, fails });
+            }
+        }
+    }
+    (w.unreadable, reads)
+}
+
+#[test]
+fn as_many_failures_as_there_is_parity_are_repaired() {
+    for (name, parities) in [("rail", 1), ("rail6", 2)] {
+        for members in 0..3 {
+            let (errors, reads) = failing_members(name, members);
+            assert!(reads > 100);
+            let expected = if members < parities { 0 } else { reads };
+            assert_eq!(errors, expected, "{name}: 1 + {members} failures in {reads} strides");
+        }
+    }
+}
+
+/// The same by the collector.
+#[test]
+fn the_collector_uses_both_parities() {
+    let lost = |name: &str| {
+        let (g, c) = system(name);
+        let case = Case { filled: true, ..Case::new(g, c) };
+        let w = case.run(Seed(2).stream("order"), |w| {
+            w.fake.faults.read = 100_000_000;
+            w.run(1500, 12);
+        });
+        let c = *w.expect("a drive").ftl.counters();
+        println!("{name}: {} of {} sectors lost", c.lost_sectors, c.gc_sectors);
+        c.lost_sectors as f64 / c.gc_sectors as f64
+    };
+    // A tenth of reads fail: lost is what two, or three, units of a stride of 4, or 5, lose.
+    let (one, two) = (lost("rail"), lost("rail6"));
+    assert!((0.015..0.04).contains(&one) && two < 0.01, "{one} {two}");
+}
+
+/// Commands are what a second is full of, not the runs that they are split into.
+#[test]
+fn write_mostly_counts_read_commands() {
+    let (g, mut c) = system("rail");
+    c.write_mostly_iops = 1000;
+    let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
+    let mut now = ctx(None);
+    ftl.fill(&mut now.stamps).unwrap();
+    ftl.start(&mut now);
+    let mut out = Vec::new();
+    // 500 commands a second of 16 sectors, which are eight units.
+    for i in 0..200 {
+        assert_eq!(read_check(&mut ftl, &mut now, i % 10 * 16, 16, &mut out), 0);
+        assert!(out.len() >= 8);
+        now.now += wordline_base::Span::from_ms(2);
+    }
+    assert_eq!(ftl.strides().unwrap().throttling_ended, 1);
+}
+
 /// S = 2 is mirroring: the parity unit is the data unit.
 #[test]
 fn two_wide_strides_are_mirrors() {

@@ -134,12 +134,13 @@ impl<S: Source, F: Translate> Host<S, F> {
                 let mut again = false;
                 if let Some(pblk) = &mut self.pblk {
                     let mut pieces = std::mem::take(&mut pblk.repairs);
-                    let last = pblk.ftl.member_done(ctx, rebuild, ok, &mut pieces);
+                    let ppa = Ppa(r.offset as u32);
+                    let last = pblk.ftl.member_done(ctx, rebuild, ppa, ok, &mut pieces);
                     again = !pieces.is_empty();
                     // Until the last is there nothing is known.
-                    ok = last.unwrap_or(true);
+                    ok = last.is_none_or(|r| r.ok);
                     pblk.repairs = pieces;
-                    pblk.ftl.read_done(ctx, Ppa(r.offset as u32));
+                    pblk.ftl.read_done(ctx, ppa);
                     if again {
                         self.repair(ctx, r.first, r.hctx, core);
                     }

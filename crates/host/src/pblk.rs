@@ -19,7 +19,7 @@ use crate::stats::PblkStats;
 use std::collections::VecDeque;
 use wordline_base::{Ctx, Lpn};
 use wordline_ftl::config::FtlCost;
-use wordline_ftl::{Action, Ftl, Piece, Source};
+use wordline_ftl::{Action, Ftl, Piece, Rebuilt, Source};
 use wordline_nand::{Outcome, Ppa};
 
 /// What pblk needs of an FTL; [`Ftl`] is one.
@@ -36,9 +36,10 @@ pub trait Translate {
         &mut self,
         ctx: &mut Ctx,
         rebuild: u32,
+        ppa: Ppa,
         ok: bool,
         out: &mut Vec<Piece>,
-    ) -> Option<bool>;
+    ) -> Option<Rebuilt>;
     fn repair(
         &mut self,
         ctx: &Ctx,
@@ -83,10 +84,11 @@ impl Translate for Ftl {
         &mut self,
         ctx: &mut Ctx,
         rebuild: u32,
+        ppa: Ppa,
         ok: bool,
         out: &mut Vec<Piece>,
-    ) -> Option<bool> {
-        Ftl::member_done(self, ctx, rebuild, ok, out)
+    ) -> Option<Rebuilt> {
+        Ftl::member_done(self, ctx, rebuild, ppa, ok, out)
     }
     fn repair(
         &mut self,

@@ -371,7 +371,7 @@ pub fn read_check(
                 ftl.read_done(ctx, ppa);
             }
             Place::Member { rebuild, ppa, .. } => {
-                ftl.member_done(ctx, rebuild, true, &mut Vec::new());
+                ftl.member_done(ctx, rebuild, ppa, true, &mut Vec::new());
                 ftl.read_done(ctx, ppa);
             }
             Place::Unmapped | Place::Buffer => {}

@@ -296,8 +296,8 @@ impl World {
                 assert_eq!(got, expected, "{piece:?} holds something else");
             }
             Place::Member { rebuild, .. } => {
-                let there = self.ftl.member_done(ctx, rebuild, !fails, &mut more);
-                self.unreadable += u32::from(there == Some(false));
+                let over = self.ftl.member_done(ctx, rebuild, ppa, !fails, &mut more);
+                self.unreadable += u32::from(over.is_some_and(|r| !r.ok));
             }
             Place::Unmapped | Place::Buffer => unreachable!("not in flash"),
         }
