@@ -113,6 +113,10 @@ pub enum Why {
     BehindMetaProgram,
     BehindParityProgram,
     BehindErase,
+    /// A program or erase in the way is being suspended.
+    Suspending,
+    /// A program or erase, while reads go ahead of it.
+    Suspended,
     /// Waiting for a transfer of another LUN on the channel.
     ChannelBusy,
     /// Command and address cycles of the flash.
@@ -161,6 +165,8 @@ impl Why {
             Why::BehindMetaProgram => "behind a metadata program",
             Why::BehindParityProgram => "behind a parity program",
             Why::BehindErase => "behind an erase",
+            Why::Suspending => "suspending what is under way",
+            Why::Suspended => "suspended",
             Why::ChannelBusy => "channel busy",
             Why::Command => "command cycles",
             Why::Data => "data",

@@ -90,6 +90,8 @@ pub struct NandConfig {
     /// Command and address cycles of an operation, on the channel.
     #[serde(default)]
     pub t_command: Span,
+    #[serde(default)]
+    pub suspend: Suspend,
     /// Rated program/erase cycles: wear is reported against it.
     pub endurance: u32,
     #[serde(default)]
@@ -100,6 +102,38 @@ pub struct NandConfig {
 
 fn one() -> u32 {
     1
+}
+
+/// What reads for users go ahead of at their LUN. All off: operations in order of arrival.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Suspend {
+    /// Operations that wait at the LUN.
+    pub queue: bool,
+    /// A program in the array.
+    pub program: bool,
+    /// A program whose data are on the channel or wait for it; and on a channel all transfers that
+    /// are not for such reads.
+    pub dma: bool,
+    /// An erase in the array.
+    pub erase: bool,
+    /// From the decision until the array can read.
+    pub t_program: Span,
+    pub t_erase: Span,
+    /// Context of a transfer saved, and the same again restored, on the channel.
+    pub t_dma: Span,
+    /// Added to a program or erase each time it goes on.
+    pub t_resume: Span,
+    /// The least a program or erase works between going on and the next suspension.
+    pub interval: Span,
+    /// The most reads that an operation lets go ahead of it, waiting, transferring or suspended.
+    pub most: u32,
+}
+
+impl Suspend {
+    pub fn any(&self) -> bool {
+        self.queue || self.program || self.dma || self.erase
+    }
 }
 
 /// Power drawn by one LUN (a gang counts once) while it works, and by a channel while it transfers.

@@ -53,8 +53,18 @@ impl Geometry {
         if !c.channels.is_multiple_of(c.gang) {
             return Err(("gang", format!("must divide the number of channels, {}", c.channels)));
         }
+        if c.suspend.any() && c.cache_register {
+            let message =
+                "must be false with suspend: the register takes the data of what was stopped";
+            return Err(("cache_register", message.into()));
+        }
         if (1..512).contains(&c.transfer_bytes) {
             return Err(("transfer_bytes", "must be 0 (all at once) or at least 512".into()));
+        }
+        if c.suspend.any() && c.suspend.most == 0 {
+            let message = "must be at least 1 for a read to go ahead: or switch off queue, program, \
+                           dma and erase";
+            return Err(("suspend.most", message.into()));
         }
         if c.channel_rate == 0 {
             return Err(("channel_rate", "must be above 0 bytes a second".into()));
@@ -175,6 +185,7 @@ pub(crate) fn small() -> NandConfig {
         transfer_bytes: 0,
         cache_register: false,
         t_command: Span(200),
+        suspend: Default::default(),
         endurance: 3000,
         power: Default::default(),
         faults: Default::default(),

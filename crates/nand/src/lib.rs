@@ -4,7 +4,8 @@
 pub mod config;
 pub mod geometry;
 pub mod machine;
+mod suspend;
 
-pub use config::{Cell, NandConfig, PerPage};
+pub use config::{Cell, NandConfig, PerPage, Suspend};
 pub use geometry::{Geometry, Ppa, UnitId};
 pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, Record};

@@ -10,12 +10,15 @@
 //! Data move `transfer_bytes` at a time (the planes of a unit one after the other, each with cycles of
 //! its own: ONFI, multi-plane operations), and LUNs that want the channel meanwhile come in between.
 //!
+//! With `[nand.suspend]` reads for users go first: module `suspend`.
+//!
 //! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
 //! each class of work, and an operation takes the difference between its arrival and its start.
 //! Not modelled: cache programs, and read retry.
 
 use crate::config::NandConfig;
 use crate::geometry::{Geometry, Ppa};
+use crate::suspend::{Preemption, Suspensions};
 use serde::Serialize;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
@@ -39,6 +42,9 @@ pub enum Class {
 }
 
 pub const CLASSES: usize = 9;
+/// What may hold a LUN: work of a class, or something on its way to being suspended.
+pub const HOLDERS: usize = CLASSES + 1;
+pub(crate) const SUSPENSION: usize = CLASSES;
 
 impl Class {
     pub const ALL: [Class; CLASSES] = [
@@ -64,6 +70,10 @@ impl Class {
             Class::ParityProgram => "parity_program",
             Class::Erase => "erase",
         }
+    }
+    /// Someone waits for it: it may go ahead of what nobody waits for.
+    pub fn goes_ahead(self) -> bool {
+        matches!(self, Class::UserRead | Class::RebuildRead)
     }
     fn behind(self) -> Why {
         match self {
@@ -126,9 +136,13 @@ pub struct Record {
     /// Read only: granted the channel for data out; waits between parts count as before it.
     pub out_start: Time,
     pub end: Time,
-    /// Nanoseconds between `submitted` and `started` by the class of work that held the LUN. Until
-    /// it starts: `Lun::held` as it was on arrival, the part of the operation under way included.
-    pub waited: [u64; CLASSES],
+    /// Nanoseconds between `submitted` and `started` by the class of work that held the LUN, and last
+    /// those for suspending it. Until it starts: `Lun::held` as it was on arrival, the part of the
+    /// operation under way included.
+    pub waited: [u64; HOLDERS],
+    /// Time since `started` in which reads had gone ahead: until the channel was granted, until its
+    /// data were in, until the end.
+    pub away: [Span; 3],
 }
 
 impl Record {
@@ -146,8 +160,14 @@ impl Record {
                     lives.mark(io, Layer::LunWait, class.behind(), self.lun, at);
                 }
             }
+            at += Span(self.waited[SUSPENSION]);
+            lives.mark(io, Layer::LunWait, Why::Suspending, self.lun, at);
         }
-        lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.bus_start);
+        // Put together, whenever they were: steps are few and sums exact.
+        let [before, during, after] = self.away;
+        let lost = self.started + before + during;
+        lives.mark(io, Layer::LunWait, Why::Suspended, self.lun, lost);
+        lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.bus_start + during);
         match self.op.kind {
             OpKind::Read => {
                 lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.bus_end);
@@ -157,11 +177,13 @@ impl Record {
             }
             OpKind::Program => {
                 lives.mark(io, Layer::Transfer, Why::Data, self.channel, self.bus_end);
-                lives.mark(io, Layer::Nand, Why::Program, self.lun, self.end);
+                lives.mark(io, Layer::Nand, Why::Program, self.lun, Time(self.end.0 - after.0));
+                lives.mark(io, Layer::LunWait, Why::Suspended, self.lun, self.end);
             }
             OpKind::Erase => {
                 lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.bus_end);
-                lives.mark(io, Layer::Nand, Why::Erase, self.lun, self.end);
+                lives.mark(io, Layer::Nand, Why::Erase, self.lun, Time(self.end.0 - after.0));
+                lives.mark(io, Layer::LunWait, Why::Suspended, self.lun, self.end);
             }
         }
     }
@@ -180,8 +202,9 @@ pub struct Counters {
     pub array_ns: [u64; CLASSES],
     pub transfer_ns: u64,
     pub failed: [u64; CLASSES],
-    /// User reads that had to wait for their LUN, by the class of work they waited for longest.
-    pub reads_blocked_by: [u64; CLASSES],
+    /// User reads that had to wait for their LUN, by the class of work they waited for longest; last
+    /// those that waited longest for a suspension.
+    pub reads_blocked_by: [u64; HOLDERS],
     /// User reads that waited for anything.
     pub reads_waited: u64,
     /// User reads that waited for the channel.
@@ -189,17 +212,18 @@ pub struct Counters {
 }
 
 #[derive(Debug)]
-struct Lun {
-    queue: VecDeque<u32>,
+pub(crate) struct Lun {
+    pub queue: VecDeque<u32>,
     /// The operation that has the array, or the page register.
-    current: Option<u32>,
+    pub current: Option<u32>,
     /// The read whose data are in the cache register.
     leaving: Option<u32>,
-    /// Since when the LUN is held, and by what: the current operation, or else the leaving one.
-    started: Time,
-    class: Class,
-    /// Time held so far by each class, up to `started`.
-    held: [u64; CLASSES],
+    /// Since when the LUN is held, and as what, a class or `SUSPENSION`: for the current operation,
+    /// or else the leaving one.
+    pub since: Time,
+    pub holder: usize,
+    /// Time held so far by each holder, up to `since`.
+    pub held: [u64; HOLDERS],
 }
 
 impl Lun {
@@ -210,16 +234,16 @@ impl Lun {
         self.current.is_none() && (self.leaving.is_none() || kind == OpKind::Read)
     }
     /// Counts the time held until `now`, which it returns.
-    fn settle(&mut self, now: Time) -> u64 {
-        let held = if self.is_held() { now.since(self.started).0 } else { 0 };
-        self.held[self.class as usize] += held;
-        self.started = now;
+    pub fn settle(&mut self, now: Time) -> u64 {
+        let held = if self.is_held() { now.since(self.since).0 } else { 0 };
+        self.held[self.holder] += held;
+        self.since = now;
         held
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+pub(crate) enum Stage {
     Waiting,
     In,
     Array,
@@ -229,11 +253,11 @@ enum Stage {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct State {
-    record: Record,
-    stage: Stage,
+pub(crate) struct State {
+    pub record: Record,
+    pub stage: Stage,
     /// Time the data not yet granted need on the channel.
-    left: Span,
+    pub left: Span,
 }
 
 /// One block of one LUN.
@@ -247,13 +271,13 @@ struct Block {
 /// All LUNs and channels.
 pub struct Nand {
     pub geometry: Geometry,
-    config: NandConfig,
-    luns: Vec<Lun>,
+    pub(crate) config: NandConfig,
+    pub(crate) luns: Vec<Lun>,
     channels: Vec<Timeline>,
     /// By `line * luns + lun`.
     blocks: Vec<Block>,
-    states: Slab<State>,
-    counters: Counters,
+    pub(crate) states: Slab<State>,
+    pub(crate) counters: Counters,
     faults: Rng,
     bad_block_seed: u64,
     rate: u64,
@@ -261,9 +285,11 @@ pub struct Nand {
     t_program: Vec<Span>,
     t_unit_transfer: Span,
     /// The longest a LUN keeps the channel for data.
-    t_part: Span,
+    pub(crate) t_part: Span,
     /// Time of one sector on the channel: most reads move one.
     t_sector_transfer: Span,
+    /// Reads for users go first.
+    pub(crate) preemption: Option<Box<Preemption>>,
 }
 
 impl Nand {
@@ -276,9 +302,9 @@ impl Nand {
             queue: VecDeque::with_capacity(8),
             current: None,
             leaving: None,
-            started: Time::ZERO,
-            class: Class::UserRead,
-            held: [0; CLASSES],
+            since: Time::ZERO,
+            holder: 0,
+            held: [0; HOLDERS],
         };
         let rate = config.channel_rate * u64::from(config.gang);
         let bits = config.cell.bits();
@@ -301,6 +327,7 @@ impl Nand {
                 bytes => Span::of_bytes(u64::from(bytes), config.channel_rate),
             },
             t_sector_transfer: Span::of_bytes(wordline_base::SECTOR, rate),
+            preemption: Preemption::new(config, &geometry).map(Box::new),
             config: config.clone(),
         })
     }
@@ -330,12 +357,19 @@ impl Nand {
         self.blocks[self.block_index(lun, line)].erases
     }
     /// Time LUN `lun` was occupied by each class until `now`.
-    pub fn lun_busy(&self, lun: u32, now: Time) -> [u64; CLASSES] {
+    pub fn lun_busy(&self, lun: u32, now: Time) -> [u64; HOLDERS] {
         self.held_now(lun, now)
+    }
+    /// What reads going first did, where they may.
+    pub fn suspensions(&self) -> Option<&Suspensions> {
+        self.preemption.as_ref().map(|p| &p.counters)
     }
     /// Time the channel was in use until `now`.
     pub fn channel_busy(&self, channel: u32, now: Time) -> Span {
-        self.channels[channel as usize].busy_until(now)
+        match &self.preemption {
+            Some(p) if self.config.suspend.dma => p.channel_busy(channel, now),
+            _ => self.channels[channel as usize].busy_until(now),
+        }
     }
     /// Energy in nanojoules: LUN array time and channel time, each times its power.
     pub fn energy_nj(&self) -> [(&'static str, u64); 4] {
@@ -361,11 +395,11 @@ impl Nand {
         line as usize * self.geometry.luns as usize + lun as usize
     }
 
-    fn held_now(&self, lun: u32, now: Time) -> [u64; CLASSES] {
+    fn held_now(&self, lun: u32, now: Time) -> [u64; HOLDERS] {
         let l = &self.luns[lun as usize];
         let mut held = l.held;
         if l.is_held() {
-            held[l.class as usize] += now.since(l.started).0;
+            held[l.holder] += now.since(l.since).0;
         }
         held
     }
@@ -396,10 +430,13 @@ impl Nand {
             array_end: ctx.now,
             out_start: ctx.now,
             end: ctx.now,
-            waited: if busy { self.held_now(lun, ctx.now) } else { [0; CLASSES] },
+            waited: if busy { self.held_now(lun, ctx.now) } else { [0; HOLDERS] },
+            away: [Span::ZERO; 3],
         };
         let key = self.states.insert(State { record, stage: Stage::Waiting, left: Span::ZERO });
-        if busy {
+        if self.preemption.is_some() {
+            self.submit_ahead(ctx, lun, key);
+        } else if busy {
             self.luns[lun as usize].queue.push_back(key);
         } else {
             self.start(ctx, lun, key);
@@ -407,7 +444,7 @@ impl Nand {
     }
 
     /// The LUN takes up an operation: channel for command and data in, then the array.
-    fn start(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    pub(crate) fn start(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
         let now = ctx.now;
         let state = &mut self.states[key];
         let record = &mut state.record;
@@ -422,7 +459,7 @@ impl Nand {
                 "a wait is accounted to the nanosecond"
             );
         } else {
-            record.waited = [0; CLASSES];
+            record.waited = [0; HOLDERS];
         }
         record.started = now;
         state.stage = Stage::Array;
@@ -454,6 +491,13 @@ impl Nand {
                 (Span::ZERO, self.config.t_erase)
             }
         };
+        let l = &mut self.luns[lun as usize];
+        self.counters.busy_ns[l.holder] += l.settle(now);
+        l.current = Some(key);
+        l.holder = op.class as usize;
+        if self.config.suspend.dma {
+            return self.ask_for_channel(ctx, key, data, array);
+        }
         let part = data.min(self.t_part);
         let bus = self.config.t_command + part;
         let channel = record.channel;
@@ -467,23 +511,29 @@ impl Nand {
         record.bus_end = bus_end;
         record.array_end = bus_end + array;
         state.left = data - part;
+        let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
         if state.left > Span::ZERO {
             state.stage = Stage::In;
-            ctx.at(bus_end, Kind::NandBus, lun);
+            ctx.at(bus_end, Kind::NandBus, tag);
         } else {
-            ctx.at(record.array_end, Kind::NandArray, lun);
+            ctx.at(record.array_end, Kind::NandArray, tag);
         }
         if bus > Span::ZERO && ctx.tracks.is_some() {
             ctx.slice(Track::Channel(channel), "command, data in", bus_start, bus_end, op.io);
         }
-        let l = &mut self.luns[lun as usize];
-        self.counters.busy_ns[l.class as usize] += l.settle(now);
-        l.current = Some(key);
-        l.class = op.class;
     }
 
-    /// A stage of the LUN's operation ended. If that was its last: its key, for [`Nand::record`].
-    pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, lun: u32) -> Option<u32> {
+    /// A stage of a LUN's operation ended. If that was its last: its key, for [`Nand::record`].
+    pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
+        if self.preemption.is_some() {
+            self.on_tagged(ctx, index)
+        } else {
+            self.advance(ctx, kind, index)
+        }
+    }
+
+    /// The LUN's operation goes on to its next stage.
+    pub(crate) fn advance(&mut self, ctx: &mut Ctx, kind: Kind, lun: u32) -> Option<u32> {
         let l = &self.luns[lun as usize];
         let key = match l.leaving {
             // Data go in only when none are leaving.
@@ -503,15 +553,19 @@ impl Nand {
                 record.bus_start += waited;
                 record.array_end += end.since(record.bus_end);
                 record.bus_end = end;
+                let (io, array_end) = (record.op.io, record.array_end);
+                let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
                 if state.left > Span::ZERO {
-                    ctx.at(end, Kind::NandBus, lun);
+                    ctx.at(end, Kind::NandBus, tag);
                 } else {
                     state.stage = Stage::Array;
-                    ctx.at(record.array_end, Kind::NandArray, lun);
+                    ctx.at(array_end, Kind::NandArray, tag);
                 }
-                let io = record.op.io;
                 if ctx.tracks.is_some() {
                     ctx.slice(Track::Channel(channel), "data in", start, end, io);
+                }
+                if self.preemption.is_some() {
+                    self.consider(ctx, lun);
                 }
                 return None;
             }
@@ -523,10 +577,13 @@ impl Nand {
                 };
                 record.out_start = ctx.now;
                 record.end = ctx.now;
-                if !self.config.cache_register {
+                if self.config.suspend.dma {
+                    let data = state.left;
+                    self.transfer(ctx, key, data, Span::ZERO);
+                } else if !self.config.cache_register {
                     self.data_out(ctx, lun, key);
                 } else if self.luns[lun as usize].leaving.is_none() {
-                    self.leave(ctx, lun, key);
+                    self.leave_array(ctx, lun, key);
                 } else {
                     state.stage = Stage::Ready;
                 }
@@ -542,10 +599,10 @@ impl Nand {
         Some(key)
     }
     /// A read's data move to the cache register; the next operation may start.
-    fn leave(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    fn leave_array(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
         self.states[key].stage = Stage::Out;
         let l = &mut self.luns[lun as usize];
-        self.counters.busy_ns[l.class as usize] += l.settle(ctx.now);
+        self.counters.busy_ns[l.holder] += l.settle(ctx.now);
         if ctx.tracks.is_some() {
             let Record { op, started, .. } = self.states[key].record;
             ctx.slice(Track::Lun(lun), op.class.name(), started, ctx.now, op.io);
@@ -558,6 +615,9 @@ impl Nand {
     }
     /// What waits first starts, if it can.
     fn next(&mut self, ctx: &mut Ctx, lun: u32) {
+        if self.preemption.is_some() {
+            return self.next_at(ctx, lun);
+        }
         let l = &mut self.luns[lun as usize];
         if let Some(&next) = l.queue.front()
             && l.can_start(self.states[next].record.op.kind)
@@ -578,7 +638,8 @@ impl Nand {
         // Waiting for the cache register included.
         record.out_start += start.since(record.end);
         record.end = end;
-        ctx.at(end, Kind::NandBus, lun);
+        let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
+        ctx.at(end, Kind::NandBus, tag);
         let io = record.op.io;
         if ctx.tracks.is_some() {
             ctx.slice(Track::Channel(channel), "data out", start, end, io);
@@ -590,7 +651,7 @@ impl Nand {
         &self.states[key].record
     }
 
-    fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
         let record = &mut self.states[key].record;
         record.end = ctx.now;
         let class = record.op.class as usize;
@@ -615,23 +676,25 @@ impl Nand {
             let queued = record.bus_start > record.started || record.out_start > record.array_end;
             counters.reads_waited += u64::from(held || queued);
             if held {
-                let longest = (0..CLASSES).rev().max_by_key(|&k| record.waited[k]).unwrap_or(0);
+                let longest = (0..HOLDERS).rev().max_by_key(|&k| record.waited[k]).unwrap_or(0);
                 counters.reads_blocked_by[longest] += 1;
             }
             if queued {
                 counters.reads_blocked_by_transfer += 1;
             }
         }
-        let op = record.op;
-        let started = record.started;
+        let (op, started) = (record.op, record.started);
+        if let Some(p) = &mut self.preemption {
+            p.counters.suspended_ns[class] += record.away.iter().map(|away| away.0).sum::<u64>();
+        }
         let l = &mut self.luns[lun as usize];
-        counters.busy_ns[l.class as usize] += l.settle(ctx.now);
+        counters.busy_ns[l.holder] += l.settle(ctx.now);
         if l.leaving == Some(key) {
             l.leaving = None;
             if let Some(current) = l.current
                 && self.states[current].stage == Stage::Ready
             {
-                self.leave(ctx, lun, current);
+                self.leave_array(ctx, lun, current);
             } else {
                 self.next(ctx, lun);
             }
@@ -719,7 +782,7 @@ mod tests {
         b.run();
         let out = Span::of_bytes(4096, 400_000_000);
         assert_eq!(b.done[1].end.since(t0), Span(200) + Span::from_us(50) + out);
-        assert_eq!(b.done[1].waited, [0; CLASSES]);
+        assert_eq!(b.done[1].waited, [0; HOLDERS]);
         let t0 = b.ctx.now;
         b.submit(OpKind::Erase, Class::Erase, 0, 0, 0);
         b.run();

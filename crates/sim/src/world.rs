@@ -589,6 +589,10 @@ impl World {
             .map(|(class, n)| (class.name().to_string(), n))
             .collect();
         debug_assert_eq!(reads_blocked.len(), CLASSES);
+        let suspensions = nand.suspensions();
+        if suspensions.is_some() {
+            reads_blocked.push(("suspension".into(), flash.reads_blocked_by[CLASSES]));
+        }
         reads_blocked.push(("transfer".into(), flash.reads_blocked_by_transfer));
         let (wrong, examples) = self.ctx.stamps.wrong();
         debug_assert!(wrong == 0, "reads returned old data: {examples:?}");
@@ -676,6 +680,20 @@ impl World {
             partitions: s.partitions,
             hot_gc_sectors: c.hot_gc_sectors - b.hot_gc_sectors,
         });
+        if let Some(s) = suspensions {
+            let erase = Class::Erase as usize;
+            let programs = |by: &[u64; CLASSES]| by.iter().sum::<u64>() - by[erase];
+            let of_nand = [
+                ("nand.programs_suspended", programs(&s.suspends)),
+                ("nand.erases_suspended", s.suspends[erase]),
+                ("nand.transfers_stopped", s.stops),
+                ("nand.operations_passed", s.passed),
+                ("nand.program_suspended_ns", programs(&s.suspended_ns)),
+                ("nand.erase_suspended_ns", s.suspended_ns[erase]),
+                ("nand.most_reads_ahead", s.most.into()),
+            ];
+            counters.extend(of_nand.map(|(name, n)| (name.to_string(), n)));
+        }
         let h = &host.counters;
         counters.extend(
             [

@@ -29,6 +29,7 @@ pub fn nand_config() -> NandConfig {
         transfer_bytes: 0,
         cache_register: false,
         t_command: Span(100),
+        suspend: Default::default(),
         endurance: 3000,
         power: Default::default(),
         faults: Default::default(),

@@ -1,0 +1,61 @@
+//! The ultra-low-latency drive: the order of what was published, and what each mechanism is for.
+
+use wordline_check::{Age, Case, Outcome};
+
+/// Reads of depth one beside writes at a rate.
+fn beside(writes: u32) -> String {
+    format!(
+        "[global]\nbs=4k\ndirect=1\nnorandommap\n\
+         [r]\nrw=randread\nnumber_ios=6000\nexitall\n\
+         [w]\nrw=randwrite\nrate_iops={writes}\ntime_based\nruntime=10\n"
+    )
+}
+
+const ORDER_OF_ARRIVAL: [&str; 4] = [
+    "nand.suspend.queue=false",
+    "nand.suspend.program=false",
+    "nand.suspend.dma=false",
+    "nand.suspend.erase=false",
+];
+
+fn without<'a>(case: Case<'a>, sets: &[&str]) -> Case<'a> {
+    sets.iter().fold(case, |case, set| case.set(set))
+}
+
+fn read_mean(o: &Outcome) -> f64 {
+    o.result.threads[0].dirs[0].lat.mean()
+}
+fn counter(o: &Outcome, name: &str) -> u64 {
+    o.result.machine.counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name}")).1
+}
+
+#[test]
+fn reads_stay_flat_beside_writes_because_they_go_first() {
+    let (few, many) = (beside(1000), beside(60_000));
+    let run = |job: &str, sets: &[&str]| {
+        without(Case::new("z-ssd-small", job).age(Age::Random), sets).run().unwrap()
+    };
+    let rise = |sets: &[&str]| read_mean(&run(&many, sets)) / read_mean(&run(&few, sets));
+    let (first, in_order) = (rise(&[]), rise(&ORDER_OF_ARRIVAL));
+    assert!(first < 1.1, "{first}");
+    assert!(in_order > 1.3, "{in_order}");
+    let o = run(&many, &[]);
+    assert!(counter(&o, "nand.programs_suspended") > 100);
+    assert!(counter(&o, "nand.most_reads_ahead") <= 16);
+    assert_eq!(o.result.machine.integrity.wrong, 0);
+}
+
+#[test]
+fn switched_off_it_leaves_no_trace() {
+    let job = beside(60_000);
+    let off = without(Case::new("z-ssd-small", &job).age(Age::Random), &ORDER_OF_ARRIVAL);
+    let plain = off.run().unwrap();
+    let times =
+        ["t_program=9us", "t_erase=9us", "t_dma=9us", "t_resume=9us", "interval=9us", "most=0"];
+    let times: Vec<String> = times.iter().map(|t| format!("nand.suspend.{t}")).collect();
+    let times: Vec<&str> = times.iter().map(String::as_str).collect();
+    let other = without(off, &times).run().unwrap();
+    assert_eq!(plain.events, other.events);
+    assert_eq!(plain.text(), other.text());
+    assert!(!plain.result.machine.counters.iter().any(|(name, _)| name.starts_with("nand.")));
+}

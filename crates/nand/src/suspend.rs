@@ -1,0 +1,541 @@
+//! Reads for users go first (`[nand.suspend]`).
+//!
+//! - `queue`: at its LUN such a read goes ahead of whatever else waits there.
+//! - `program`, `erase`: if it is next at a LUN whose array programs or erases, that is suspended: the
+//!   array can read after `t_program` or `t_erase`, and on going on works `t_resume` longer.
+//! - `dma`: the channel serves such reads first, and stops the data of a program for them; to save
+//!   where it stood, and to restore it, the channel takes `t_dma` each. The LUN of those data may read
+//!   meanwhile: they are in a register of their own (a cache register; IISWC 2019, II-A3).
+//!
+//! Reads keep their order among each other and stay behind what they depend on: programs of their
+//! page and erases of their block. An operation lets `most` reads go ahead of it, wherever, and none
+//! after that; and a program or erase works for `interval` between suspensions. So each ends.
+//!
+//! An event carries the LUN and a number that changes when the LUN's pending events no longer hold;
+//! others are dropped as they come.
+
+use crate::config::NandConfig;
+use crate::geometry::Geometry;
+use crate::machine::{CLASSES, Nand, OpKind, SUSPENSION, Stage, State};
+use serde::Serialize;
+use std::collections::VecDeque;
+use wordline_base::track::Track;
+use wordline_base::{Ctx, Event, Kind, Span, Time};
+
+/// What reads going first did to others, by the others' class.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Suspensions {
+    /// Programs and erases suspended in the array.
+    pub suspends: [u64; CLASSES],
+    /// Transfers stopped.
+    pub stops: u64,
+    /// Waiting operations that reads passed, once a read.
+    pub passed: u64,
+    /// Time that operations under way lost, beside what going on costs them.
+    pub suspended_ns: [u64; CLASSES],
+    /// The most reads that went ahead of one operation.
+    pub most: u32,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Die {
+    /// Names the events that hold.
+    number: u32,
+    /// Its operation is being suspended.
+    leaving: bool,
+    /// When its operation will be, if not yet.
+    due: Option<Time>,
+    suspended: Option<u32>,
+}
+
+/// How far an operation is, by its key.
+#[derive(Clone, Copy, Default, Debug)]
+struct Progress {
+    /// Reads that went ahead.
+    ahead: u32,
+    /// What is left to do in the array.
+    array: Span,
+    /// What there was to transfer, what is left of it, and of that the command cycles.
+    whole: Span,
+    transfer: Span,
+    cycles: Span,
+    /// Its transfer was stopped.
+    saved: bool,
+    /// It was stopped or suspended.
+    away_since: Time,
+    /// It went on in the array.
+    resumed: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    key: u32,
+    /// Before: saving or restoring.
+    start: Time,
+    end: Time,
+    part: Span,
+    /// The channel saves what this one left.
+    saving: bool,
+}
+
+/// A channel that serves reads for users first.
+#[derive(Clone, Default, Debug)]
+struct Bus {
+    current: Option<Grant>,
+    stopped: Option<u32>,
+    first: VecDeque<u32>,
+    others: VecDeque<u32>,
+    /// Time granted, to the end of `current`.
+    busy: Span,
+}
+
+pub(crate) struct Preemption {
+    dies: Vec<Die>,
+    progress: Vec<Progress>,
+    buses: Vec<Bus>,
+    lun_bits: u32,
+    pub counters: Suspensions,
+}
+
+impl Preemption {
+    /// None if nothing may go ahead.
+    pub fn new(config: &NandConfig, geometry: &Geometry) -> Option<Preemption> {
+        let buses = if config.suspend.dma { geometry.channels } else { 0 };
+        config.suspend.any().then(|| Preemption {
+            dies: vec![Die::default(); geometry.luns as usize],
+            progress: Vec::new(),
+            buses: vec![Bus::default(); buses as usize],
+            lun_bits: 32 - (geometry.luns - 1).leading_zeros(),
+            counters: Suspensions::default(),
+        })
+    }
+    /// The index of an event of the LUN.
+    pub fn tag(&self, lun: u32) -> u32 {
+        self.dies[lun as usize].number << self.lun_bits | lun
+    }
+    /// The LUN's pending events no longer hold.
+    fn forget_events(&mut self, lun: u32) {
+        let numbers = 1 << (Event::INDEX_BITS - self.lun_bits);
+        let die = &mut self.dies[lun as usize];
+        die.number = (die.number + 1) % numbers;
+        die.due = None;
+    }
+    pub fn channel_busy(&self, channel: u32, now: Time) -> Span {
+        let bus = &self.buses[channel as usize];
+        bus.busy.saturating_sub(bus.current.map_or(Span::ZERO, |g| g.end.since(now)))
+    }
+    fn let_ahead(&mut self, key: u32) {
+        let ahead = &mut self.progress[key as usize].ahead;
+        *ahead += 1;
+        self.counters.most = self.counters.most.max(*ahead);
+    }
+}
+
+impl Nand {
+    fn preempt(&self) -> &Preemption {
+        self.preemption.as_ref().expect("only where reads go first")
+    }
+    fn preempt_mut(&mut self) -> &mut Preemption {
+        self.preemption.as_mut().expect("only where reads go first")
+    }
+    fn progress(&mut self, key: u32) -> &mut Progress {
+        &mut self.preempt_mut().progress[key as usize]
+    }
+
+    pub(crate) fn submit_ahead(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        let all = &mut self.preempt_mut().progress;
+        all.resize(all.len().max(key as usize + 1), Progress::default());
+        all[key as usize] = Progress::default();
+        if self.luns[lun as usize].current.is_none() {
+            return self.start(ctx, lun, key);
+        }
+        let mut place = self.luns[lun as usize].queue.len();
+        while self.config.suspend.queue && place > 0 {
+            let other = self.luns[lun as usize].queue[place - 1];
+            if !self.may_pass(key, other) {
+                break;
+            }
+            place -= 1;
+            let p = self.preempt_mut();
+            p.let_ahead(other);
+            p.counters.passed += 1;
+        }
+        self.luns[lun as usize].queue.insert(place, key);
+        self.consider(ctx, lun);
+    }
+
+    /// Whether an operation is a read that may go ahead of another at its LUN.
+    fn may_pass(&self, read: u32, key: u32) -> bool {
+        let ahead = self.preempt().progress[key as usize].ahead;
+        let (read, op) = (self.states[read].record.op, self.states[key].record.op);
+        let g = &self.geometry;
+        let hazard = g.line_of(read.ppa) == g.line_of(op.ppa)
+            && match op.kind {
+                OpKind::Read => false,
+                OpKind::Program => g.page_of(read.ppa) >= g.page_of(op.ppa),
+                OpKind::Erase => true,
+            };
+        read.class.goes_ahead()
+            && !op.class.goes_ahead()
+            && ahead < self.config.suspend.most
+            && !hazard
+    }
+
+    /// Suspends what the LUN does if next in line is a read that may go ahead of it: now, or when it
+    /// can be.
+    pub(crate) fn consider(&mut self, ctx: &mut Ctx, lun: u32) {
+        let (l, p) = (&self.luns[lun as usize], self.preempt());
+        let d = &p.dies[lun as usize];
+        if d.leaving || d.due.is_some() || d.suspended.is_some() {
+            return;
+        }
+        let (Some(key), Some(&read)) = (l.current, l.queue.front()) else { return };
+        if !self.may_pass(read, key) {
+            return;
+        }
+        let (s, State { record, stage, .. }) = (&self.config.suspend, &self.states[key]);
+        let leave = match (record.op.kind, stage) {
+            (OpKind::Program, Stage::In) if s.dma => return self.withdraw(ctx, lun, key),
+            (OpKind::Program, Stage::Array) if s.program => s.t_program,
+            (OpKind::Erase, Stage::Array) if s.erase => s.t_erase,
+            _ => return,
+        };
+        let mut at = ctx.now.max(record.bus_end);
+        if let Some(resumed) = p.progress[key as usize].resumed {
+            at = at.max(resumed + s.interval);
+        }
+        if at + leave >= record.array_end {
+            return; // It ends as soon as it would be suspended.
+        }
+        if at == ctx.now {
+            return self.suspend(ctx, lun, key, leave);
+        }
+        let tag = p.tag(lun);
+        self.preempt_mut().dies[lun as usize].due = Some(at);
+        ctx.at(at, Kind::NandArray, tag);
+    }
+
+    /// Stops the array; reads begin when it has stopped.
+    fn suspend(&mut self, ctx: &mut Ctx, lun: u32, key: u32, leave: Span) {
+        let record = &self.states[key].record;
+        let (left, class) = (record.array_end.since(ctx.now), record.op.class as usize);
+        self.counters.array_ns[class] += leave.0;
+        let p = self.preempt_mut();
+        p.counters.suspends[class] += 1;
+        p.progress[key as usize].array = left;
+        self.leave(ctx, lun, leave);
+    }
+
+    /// The operation leaves the LUN to reads, which takes some time.
+    fn leave(&mut self, ctx: &mut Ctx, lun: u32, time: Span) {
+        let l = &mut self.luns[lun as usize];
+        self.counters.busy_ns[l.holder] += l.settle(ctx.now);
+        l.holder = SUSPENSION;
+        let p = self.preempt_mut();
+        p.forget_events(lun);
+        if time == Span::ZERO {
+            return self.left(ctx, lun);
+        }
+        p.dies[lun as usize].leaving = true;
+        let tag = p.tag(lun);
+        ctx.at(ctx.now + time, Kind::NandArray, tag);
+    }
+
+    fn left(&mut self, ctx: &mut Ctx, lun: u32) {
+        let l = &mut self.luns[lun as usize];
+        let held = l.settle(ctx.now);
+        let key = l.current.take().expect("something leaves");
+        let read = l.queue.pop_front().expect("for a read");
+        let State { record, stage, .. } = self.states[key];
+        l.holder = record.op.class as usize;
+        self.counters.busy_ns[l.holder] += held;
+        let p = self.preempt_mut();
+        p.dies[lun as usize].leaving = false;
+        p.dies[lun as usize].suspended = Some(key);
+        if stage == Stage::Array {
+            p.progress[key as usize].away_since = ctx.now;
+        }
+        p.let_ahead(key);
+        self.start(ctx, lun, read);
+        if stage == Stage::In {
+            let bus = &mut self.preempt_mut().buses[record.channel as usize];
+            if bus.current.is_some_and(|g| g.saving && g.key == key) {
+                bus.current = None;
+                self.grant_next(ctx, record.channel);
+            }
+        }
+    }
+
+    /// What a LUN does next, its operation having ended.
+    pub(crate) fn next_at(&mut self, ctx: &mut Ctx, lun: u32) {
+        let next = self.luns[lun as usize].queue.front().copied();
+        match (self.preempt().dies[lun as usize].suspended, next) {
+            (Some(key), Some(read)) if self.may_pass(read, key) => {
+                self.preempt_mut().let_ahead(key);
+                self.luns[lun as usize].queue.pop_front();
+                return self.start(ctx, lun, read);
+            }
+            (Some(key), _) => self.resume(ctx, lun, key),
+            (None, Some(next)) => {
+                self.luns[lun as usize].queue.pop_front();
+                self.start(ctx, lun, next);
+            }
+            (None, None) => return,
+        }
+        self.consider(ctx, lun);
+    }
+
+    fn resume(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        let t_resume = self.config.suspend.t_resume;
+        let l = &mut self.luns[lun as usize];
+        let State { record, stage, .. } = &mut self.states[key];
+        l.current = Some(key);
+        l.since = ctx.now;
+        l.holder = record.op.class as usize;
+        let p = self.preemption.as_mut().expect("something was suspended");
+        p.dies[lun as usize].suspended = None;
+        let progress = &mut p.progress[key as usize];
+        if *stage == Stage::In {
+            if !progress.saved {
+                record.away[0] += ctx.now.since(progress.away_since);
+            }
+            return self.want(ctx, key);
+        }
+        record.away[2] += ctx.now.since(progress.away_since);
+        progress.resumed = Some(ctx.now + t_resume);
+        record.array_end = ctx.now + t_resume + progress.array;
+        self.counters.array_ns[record.op.class as usize] += t_resume.0;
+        ctx.at(record.array_end, Kind::NandArray, p.tag(lun));
+    }
+
+    pub(crate) fn on_tagged(&mut self, ctx: &mut Ctx, index: u32) -> Option<u32> {
+        let p = self.preempt_mut();
+        let lun = index & ((1 << p.lun_bits) - 1);
+        if p.tag(lun) != index {
+            return None;
+        }
+        let die = &mut p.dies[lun as usize];
+        if die.leaving {
+            self.left(ctx, lun);
+            return None;
+        }
+        if die.due == Some(ctx.now) {
+            die.due = None;
+            self.consider(ctx, lun);
+            return None;
+        }
+        let key = self.luns[lun as usize].current.expect("an event belongs to an operation");
+        let stage = self.states[key].stage;
+        if !self.config.suspend.dma || stage == Stage::Array {
+            return self.advance(ctx, Kind::NandArray, lun);
+        }
+        if !self.part_over(ctx, key) {
+            self.consider(ctx, lun);
+            return None;
+        }
+        let Progress { whole, .. } = *self.progress(key);
+        let record = &mut self.states[key].record;
+        // Waits between parts count as if they came before.
+        let begin = Time(ctx.now.0 - whole.0 - record.away[1].0);
+        if stage == Stage::In {
+            (record.bus_start, record.bus_end) = (begin, ctx.now);
+            self.begin_array(ctx, key);
+            return None;
+        }
+        record.out_start = begin;
+        self.finish(ctx, lun, key);
+        Some(key)
+    }
+}
+
+/// The channel.
+impl Nand {
+    /// An operation begins, on a channel that serves out of order.
+    pub(crate) fn ask_for_channel(&mut self, ctx: &mut Ctx, key: u32, data: Span, array: Span) {
+        let State { record, stage, .. } = &mut self.states[key];
+        (record.bus_start, record.bus_end) = (ctx.now, ctx.now);
+        *stage = Stage::In;
+        let cycles = self.config.t_command;
+        self.progress(key).array = array;
+        if cycles + data == Span::ZERO {
+            return self.begin_array(ctx, key);
+        }
+        self.transfer(ctx, key, data, cycles);
+    }
+
+    /// An operation has something to transfer.
+    pub(crate) fn transfer(&mut self, ctx: &mut Ctx, key: u32, data: Span, cycles: Span) {
+        let progress = self.progress(key);
+        progress.cycles = cycles;
+        progress.whole = cycles + data;
+        progress.transfer = progress.whole;
+        self.want(ctx, key);
+    }
+
+    fn begin_array(&mut self, ctx: &mut Ctx, key: u32) {
+        let array = self.progress(key).array;
+        let State { record, stage, .. } = &mut self.states[key];
+        *stage = Stage::Array;
+        record.array_end = ctx.now + array;
+        self.counters.array_ns[record.op.class as usize] += array.0;
+        let (lun, end) = (record.lun, record.array_end);
+        ctx.at(end, Kind::NandArray, self.preempt().tag(lun));
+        self.consider(ctx, lun);
+    }
+
+    fn want(&mut self, ctx: &mut Ctx, key: u32) {
+        let record = &self.states[key].record;
+        let (channel, first) = (record.channel, record.op.class.goes_ahead());
+        let bus = &mut self.preempt_mut().buses[channel as usize];
+        let Some(g) = bus.current else { return self.grant(ctx, key, Span::ZERO) };
+        if !first {
+            bus.others.push_back(key);
+        } else if !bus.first.is_empty() || !self.may_stop(ctx.now, channel, g) {
+            self.preempt_mut().buses[channel as usize].first.push_back(key);
+        } else {
+            let lead = self.stop(ctx, channel, g);
+            self.preempt_mut().buses[channel as usize].stopped = Some(g.key);
+            self.let_first(channel);
+            self.grant(ctx, key, lead);
+            let lun = self.states[g.key].record.lun;
+            self.consider(ctx, lun);
+        }
+    }
+
+    /// Whether the transfer under way may be stopped for a read, and with it everything that waits
+    /// let that read pass.
+    fn may_stop(&self, now: Time, channel: u32, g: Grant) -> bool {
+        let State { record, stage, .. } = &self.states[g.key];
+        let ahead = self.preempt().progress[g.key as usize].ahead;
+        *stage == Stage::In
+            && record.op.kind == OpKind::Program
+            && !g.saving
+            && ahead < self.config.suspend.most
+            && g.end.since(now) > self.config.suspend.t_dma
+            && self.may_go_first(channel)
+    }
+    /// Whether reads may go ahead of all others that wait for the channel.
+    fn may_go_first(&self, channel: u32) -> bool {
+        let p = self.preempt();
+        let bus = &p.buses[channel as usize];
+        let mut waiting = bus.stopped.iter().chain(&bus.others);
+        waiting.all(|&key| p.progress[key as usize].ahead < self.config.suspend.most)
+    }
+    fn let_first(&mut self, channel: u32) {
+        let p = self.preempt_mut();
+        let bus = std::mem::take(&mut p.buses[channel as usize]);
+        bus.stopped.iter().chain(&bus.others).for_each(|&key| p.let_ahead(key));
+        p.buses[channel as usize] = bus;
+    }
+
+    /// Stops a transfer. Answers how long the channel saves its context.
+    fn stop(&mut self, ctx: &mut Ctx, channel: u32, g: Grant) -> Span {
+        let (now, record) = (ctx.now, &mut self.states[g.key].record);
+        let lun = record.lun;
+        let left = g.end.since(now);
+        self.counters.transfer_ns -= left.0;
+        let p = self.preemption.as_mut().expect("only where reads go first");
+        p.counters.stops += 1;
+        p.buses[channel as usize].busy = p.buses[channel as usize].busy.saturating_sub(left);
+        p.buses[channel as usize].current = None;
+        p.forget_events(lun);
+        let progress = &mut p.progress[g.key as usize];
+        progress.saved = true;
+        progress.away_since = now;
+        // Stopped while its context was being restored, it still is where it was saved.
+        let restoring = g.start.since(now);
+        record.away[1] = record.away[1].saturating_sub(restoring);
+        if restoring > Span::ZERO {
+            return Span::ZERO;
+        }
+        let done = g.part - left;
+        progress.transfer -= done;
+        progress.cycles = progress.cycles.saturating_sub(done);
+        ctx.slice(Track::Channel(channel), "stopped", g.start, now, record.op.io);
+        self.config.suspend.t_dma
+    }
+
+    /// The channel is an operation's, after `lead`.
+    fn grant(&mut self, ctx: &mut Ctx, key: u32, mut lead: Span) {
+        let record = &mut self.states[key].record;
+        let p = self.preemption.as_mut().expect("only where reads go first");
+        let progress = &mut p.progress[key as usize];
+        if progress.saved {
+            lead += self.config.suspend.t_dma;
+        }
+        let part = progress.transfer.min(Span(progress.cycles.0.saturating_add(self.t_part.0)));
+        let start = ctx.now + lead;
+        let end = start + part;
+        if progress.saved {
+            record.away[1] += start.since(progress.away_since);
+        }
+        progress.saved = false;
+        self.counters.transfer_ns += end.since(ctx.now).0;
+        let bus = &mut p.buses[record.channel as usize];
+        bus.busy += end.since(ctx.now);
+        bus.current = Some(Grant { key, start, end, part, saving: false });
+        ctx.at(end, Kind::NandBus, p.tag(record.lun));
+    }
+
+    /// A part of a transfer is over; true if it was the last. Others come before the next.
+    fn part_over(&mut self, ctx: &mut Ctx, key: u32) -> bool {
+        let State { record, stage, .. } = self.states[key];
+        let p = self.preempt_mut();
+        let bus = &mut p.buses[record.channel as usize];
+        let g = bus.current.take().expect("a part that is over was granted");
+        let progress = &mut p.progress[key as usize];
+        progress.transfer -= g.part;
+        progress.cycles = Span::ZERO;
+        let more = progress.transfer > Span::ZERO;
+        if more && record.op.class.goes_ahead() {
+            bus.first.push_back(key);
+        } else if more {
+            bus.others.push_back(key);
+        }
+        let name = if stage == Stage::In { "command, data in" } else { "data out" };
+        ctx.slice(Track::Channel(record.channel), name, g.start, g.end, record.op.io);
+        self.grant_next(ctx, record.channel);
+        !more
+    }
+
+    fn grant_next(&mut self, ctx: &mut Ctx, channel: u32) {
+        let ahead = self.may_go_first(channel);
+        let bus = &mut self.preempt_mut().buses[channel as usize];
+        let first = if ahead { bus.first.pop_front() } else { None };
+        if let Some(key) = first {
+            self.let_first(channel);
+            return self.grant(ctx, key, Span::ZERO);
+        }
+        let next = bus.stopped.take().or_else(|| bus.others.pop_front());
+        if let Some(key) = next.or_else(|| bus.first.pop_front()) {
+            self.grant(ctx, key, Span::ZERO);
+        }
+    }
+
+    /// A program whose data are on their way, or wait, leaves its LUN to a read.
+    fn withdraw(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        let channel = self.states[key].record.channel;
+        let bus = &mut self.preempt_mut().buses[channel as usize];
+        let mut save = Span::ZERO;
+        if bus.stopped == Some(key) {
+            bus.stopped = None;
+        } else if let Some(place) = bus.others.iter().position(|&k| k == key) {
+            bus.others.remove(place);
+            let progress = self.progress(key);
+            if !progress.saved {
+                progress.away_since = ctx.now;
+            }
+        } else if let Some(g) = bus.current.filter(|g| g.key == key) {
+            if g.end.since(ctx.now) <= self.config.suspend.t_dma {
+                return; // It ends as soon as it would be stopped.
+            }
+            save = self.stop(ctx, channel, g);
+            let end = ctx.now + save;
+            self.counters.transfer_ns += save.0;
+            let bus = &mut self.preempt_mut().buses[channel as usize];
+            bus.busy += save;
+            bus.current = Some(Grant { key, start: ctx.now, end, part: save, saving: true });
+        }
+        self.leave(ctx, lun, save);
+    }
+}

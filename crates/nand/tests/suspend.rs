@@ -1,0 +1,429 @@
+//! Reads for users go first: against a LUN that is looked at every nanosecond, and against sums that
+//! must come out whatever happens.
+
+use wordline_base::{Ctx, Ddir, Event, IoId, Kind, Rng, Seed, Span, Time};
+use wordline_nand::config::NandPower;
+use wordline_nand::{
+    Cell, Class, Nand, NandConfig, Op, OpKind, PerPage, Record, Suspend, machine::CLASSES,
+};
+
+const PAGES: u32 = 32;
+
+fn config(suspend: Suspend) -> NandConfig {
+    NandConfig {
+        cell: Cell::Slc,
+        channels: 1,
+        gang: 1,
+        luns_per_channel: 1,
+        planes: 1,
+        blocks: 64,
+        pages_per_block: PAGES,
+        page_bytes: 4096,
+        t_read: PerPage::One(Span(30)),
+        t_program: PerPage::One(Span(400)),
+        t_erase: Span(1000),
+        // 16 ns for a page.
+        channel_rate: 256_000_000_000,
+        t_command: Span(3),
+        transfer_bytes: 0,
+        cache_register: false,
+        suspend,
+        endurance: 1000,
+        power: NandPower::default(),
+        faults: Default::default(),
+    }
+}
+
+fn all(most: u32) -> Suspend {
+    Suspend {
+        queue: true,
+        program: true,
+        dma: true,
+        erase: true,
+        t_program: Span(7),
+        t_erase: Span(40),
+        t_dma: Span(2),
+        t_resume: Span(11),
+        interval: Span(25),
+        most,
+    }
+}
+
+/// One operation to come.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    at: u64,
+    kind: OpKind,
+    class: Class,
+    lun: u32,
+    line: u32,
+    page: u32,
+}
+
+/// Runs them all; records by arrival.
+fn run(c: &NandConfig, arrivals: &[Arrival]) -> (Nand, Vec<Record>) {
+    let mut ctx = Ctx::new();
+    let mut nand = Nand::new(c, Seed(1)).unwrap();
+    let g = nand.geometry;
+    // Lines from 32 on are written, for reads.
+    for (lun, line) in (0..g.luns).flat_map(|lun| (32..g.lines).map(move |line| (lun, line))) {
+        nand.set_block(lun, line, PAGES, 1);
+    }
+    for (i, a) in arrivals.iter().enumerate() {
+        ctx.at(Time(a.at), Kind::Sample, i as u32);
+    }
+    let mut records: Vec<Option<Record>> = vec![None; arrivals.len()];
+    while let Some((now, event)) = ctx.queue.pop() {
+        ctx.now = now;
+        if Event::kind(event) == Kind::Sample {
+            let (owner, a) = (event.index(), arrivals[event.index() as usize]);
+            let ppa = g.first_of_unit(g.unit_at(a.line, a.page, a.lun));
+            let (kind, class, io) = (a.kind, a.class, IoId::NONE);
+            nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, owner, io });
+        } else if let Some(key) = nand.on_event(&mut ctx, event.kind(), event.index()) {
+            let record = *nand.record(key);
+            records[record.op.owner as usize] = Some(record);
+        }
+    }
+    assert_eq!(nand.in_flight(), 0, "every operation ends");
+    (nand, records.into_iter().map(|r| r.expect("every operation ends")).collect())
+}
+
+fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {
+    let mut at = 0;
+    let mut next = vec![(0u32, 0u32); luns as usize];
+    let read = |class, line, page| (OpKind::Read, class, line, page);
+    (0..n)
+        .map(|_| {
+            at += rng.below(gap);
+            let lun = rng.below(u64::from(luns)) as u32;
+            let (line, page) = &mut next[lun as usize];
+            let (old, some) = (32 + rng.below(16) as u32, rng.below(u64::from(PAGES)) as u32);
+            let (kind, class, line, page) = match rng.below(10) {
+                0..5 => read(Class::UserRead, old, some),
+                5 => read(Class::RebuildRead, old, some),
+                6 => read(Class::GcRead, old, some),
+                7 => (OpKind::Erase, Class::Erase, 48 + rng.below(16) as u32, 0),
+                k => {
+                    let place = (*line, *page);
+                    *page = (*page + 1) % PAGES;
+                    *line += u32::from(*page == 0);
+                    let class = if k == 8 { Class::UserProgram } else { Class::GcProgram };
+                    (OpKind::Program, class, place.0, place.1)
+                }
+            };
+            Arrival { at, kind, class, lun, line, page }
+        })
+        .collect()
+}
+
+/// One LUN, a nanosecond at a time.
+struct Slow<'a> {
+    c: &'a NandConfig,
+    ops: Vec<Work>,
+    queue: Vec<usize>,
+    current: Option<usize>,
+    suspended: Option<usize>,
+    leaving: Option<u64>,
+    suspends: u64,
+}
+
+struct Work {
+    a: Arrival,
+    /// Command, data and (of a read) what follows; then the array of a program or erase.
+    before: u64,
+    array: u64,
+    /// Since it went on.
+    worked: Option<i64>,
+    ahead: u32,
+    end: Option<u64>,
+}
+
+impl Slow<'_> {
+    fn passes(&self, read: usize, other: usize) -> bool {
+        let (r, o) = (&self.ops[read].a, &self.ops[other]);
+        let first = |class| matches!(class, Class::UserRead | Class::RebuildRead);
+        let depends = r.line == o.a.line
+            && (o.a.kind == OpKind::Erase || o.a.kind == OpKind::Program && r.page >= o.a.page);
+        first(r.class) && !first(o.a.class) && o.ahead < self.c.suspend.most && !depends
+    }
+
+    fn arrive(&mut self, op: usize) {
+        let mut place = self.queue.len();
+        while self.c.suspend.queue && place > 0 && self.passes(op, self.queue[place - 1]) {
+            place -= 1;
+            let other = self.queue[place];
+            self.ops[other].ahead += 1;
+        }
+        self.queue.insert(place, op);
+    }
+
+    /// Does one thing that is due; false if there is none.
+    fn act(&mut self, now: u64) -> bool {
+        let s = &self.c.suspend;
+        let front = self.queue.first().copied();
+        match (self.current, self.suspended, front) {
+            (Some(_), _, Some(_)) if self.leaving == Some(0) => {
+                self.leaving = None;
+                self.suspended = self.current.take();
+            }
+            (Some(op), ..) if self.leaving.is_none() && self.ops[op].left() == 0 => {
+                self.ops[op].end = Some(now);
+                self.current = None;
+            }
+            (Some(op), None, Some(read)) if self.leaving.is_none() && self.passes(read, op) => {
+                let w = &self.ops[op];
+                let (may, leave) = match w.a.kind {
+                    OpKind::Program => (s.program, s.t_program.0),
+                    OpKind::Erase => (s.erase, s.t_erase.0),
+                    OpKind::Read => return false,
+                };
+                let rested = w.worked.is_none_or(|n| n >= s.interval.0 as i64);
+                if !may || w.before > 0 || !rested || w.array <= leave {
+                    return false;
+                }
+                self.leaving = Some(leave);
+                self.suspends += 1;
+            }
+            (None, Some(op), Some(read)) if self.passes(read, op) => {
+                self.ops[op].ahead += 1;
+                self.current = Some(self.queue.remove(0));
+            }
+            (None, Some(op), _) => {
+                self.suspended = None;
+                self.current = Some(op);
+                self.ops[op].array += s.t_resume.0;
+                self.ops[op].worked = Some(-(s.t_resume.0 as i64));
+            }
+            (None, None, Some(_)) => self.current = Some(self.queue.remove(0)),
+            _ => return false,
+        }
+        true
+    }
+
+    fn tick(&mut self) {
+        if let Some(left) = &mut self.leaving {
+            *left -= 1;
+            return;
+        }
+        let Some(op) = self.current else { return };
+        let w = &mut self.ops[op];
+        if let Some(worked) = &mut w.worked {
+            *worked += 1;
+        }
+        if w.before > 0 { w.before -= 1 } else { w.array -= 1 }
+    }
+}
+
+impl Work {
+    fn left(&self) -> u64 {
+        self.before + self.array
+    }
+}
+
+#[test]
+fn a_lun_does_what_a_lun_looked_at_every_nanosecond_does() {
+    for seed in 0..400 {
+        let mut rng = Rng::from_seed(0x5105 + seed);
+        let suspend = Suspend {
+            queue: rng.below(3) > 0,
+            program: rng.below(4) > 0,
+            erase: rng.below(4) > 0,
+            dma: false,
+            t_program: Span(rng.below(20)),
+            t_erase: Span(rng.below(90)),
+            t_dma: Span(0),
+            t_resume: Span(rng.below(30)),
+            interval: Span(rng.below(60)),
+            most: 1 + rng.below(9) as u32,
+        };
+        let c = config(suspend);
+        let gap = 20 + rng.below(300);
+        let arrivals = draw(&mut rng, 150, 1, gap);
+        let (nand, records) = run(&c, &arrivals);
+
+        let page = Span::of_bytes(4096, c.channel_rate).0;
+        let work = |a: &Arrival| {
+            let (before, array) = match a.kind {
+                OpKind::Read => (3 + 30 + page, 0),
+                OpKind::Program => (3 + page, 400),
+                OpKind::Erase => (3, 1000),
+            };
+            Work { a: *a, before, array, worked: None, ahead: 0, end: None }
+        };
+        let ops: Vec<Work> = arrivals.iter().map(work).collect();
+        let (queue, current, suspended, leaving) = (Vec::new(), None, None, None);
+        let mut slow = Slow { c: &c, ops, queue, current, suspended, leaving, suspends: 0 };
+        let (mut now, mut arrived) = (0, 0);
+        while slow.ops.iter().any(|w| w.end.is_none()) {
+            while arrived < arrivals.len() && arrivals[arrived].at == now {
+                slow.arrive(arrived);
+                arrived += 1;
+            }
+            while slow.act(now) {}
+            slow.tick();
+            now += 1;
+        }
+        for (i, (r, w)) in records.iter().zip(&slow.ops).enumerate() {
+            assert_eq!(Some(r.end.0), w.end, "seed {seed}: {i}, {:?} with {:?}", w.a, c.suspend);
+        }
+        if let Some(s) = nand.suspensions() {
+            assert_eq!(s.suspends.iter().sum::<u64>(), slow.suspends, "seed {seed}");
+            assert!(s.most <= c.suspend.most, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn time_is_conserved_and_every_operation_ends() {
+    for seed in 0..200 {
+        let mut rng = Rng::from_seed(0xD0A + seed);
+        let most = 1 + rng.below(12) as u32;
+        let mut suspend = all(most);
+        suspend.queue = rng.below(4) > 0;
+        suspend.program = rng.below(4) > 0;
+        suspend.erase = rng.below(4) > 0;
+        suspend.dma = rng.below(4) > 0;
+        let mut c = config(suspend);
+        (c.channels, c.luns_per_channel) = (2, 4);
+        // 82 ns for a page, so that transfers meet.
+        c.channel_rate = 50_000_000_000;
+        c.transfer_bytes = if rng.below(2) > 0 { 1024 } else { 0 };
+        let gap = 5 + rng.below(60);
+        let arrivals = draw(&mut rng, 1500, 8, gap);
+        let (nand, records) = run(&c, &arrivals);
+        let (n, s) = (nand.counters(), nand.suspensions().cloned().unwrap_or_default());
+        let now = Time(records.iter().map(|r| r.end.0).max().unwrap());
+        let lasts = [30, 30, 30, 30, 400, 400, 400, 400, 1000];
+        for (class, last) in lasts.into_iter().enumerate() {
+            let leave = if class == Class::Erase as usize { 40 } else { 7 };
+            let array = n.ops[class] * last + s.suspends[class] * (leave + 11);
+            assert_eq!(n.array_ns[class], array, "seed {seed}: class {class}");
+        }
+        let by_lun: u64 = (0..8).flat_map(|lun| nand.lun_busy(lun, now)).sum();
+        assert_eq!(by_lun, n.busy_ns.iter().sum::<u64>(), "seed {seed}");
+        let by_channel: u64 = (0..2).map(|ch| nand.channel_busy(ch, now).0).sum();
+        assert_eq!(by_channel, n.transfer_ns, "seed {seed}");
+        let page = Span::of_bytes(4096, c.channel_rate).0;
+        let plain: u64 =
+            arrivals.iter().map(|a| if a.kind == OpKind::Erase { 3 } else { 3 + page }).sum();
+        assert!((plain..=plain + 4 * s.stops).contains(&n.transfer_ns), "seed {seed}");
+        assert!(s.most <= most, "seed {seed}");
+        assert_eq!(n.ops.iter().sum::<u64>(), 1500, "seed {seed}");
+        let mut lost = [0; CLASSES];
+        for r in &records {
+            lost[r.op.class as usize] += r.away.iter().map(|s| s.0).sum::<u64>();
+            // An I/O marked with it is charged to the nanosecond.
+            let mut ctx = Ctx::new();
+            let io = ctx.lives.begin(0, Ddir::Read, 0, 4096, r.submitted);
+            r.mark(&mut ctx.lives, io);
+            let life = ctx.lives.end(io);
+            assert_eq!(life.latency(), r.end.since(r.submitted), "seed {seed}");
+            assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0, "seed {seed}");
+        }
+        assert_eq!(s.suspended_ns, lost, "seed {seed}");
+    }
+}
+
+/// A read comes to a LUN that does one other thing.
+fn alone(kind: OpKind, after: u64, suspend: Suspend) -> (Record, Record) {
+    let c = config(suspend);
+    let class = if kind == OpKind::Erase { Class::Erase } else { Class::UserProgram };
+    let arrivals = [
+        Arrival { at: 0, kind, class, lun: 0, line: 0, page: 0 },
+        Arrival {
+            at: after,
+            kind: OpKind::Read,
+            class: Class::UserRead,
+            lun: 0,
+            line: 40,
+            page: 1,
+        },
+    ];
+    let (_, r) = run(&c, &arrivals);
+    (r[0], r[1])
+}
+
+#[test]
+fn a_lone_read_waits_no_longer_than_a_suspension_takes() {
+    let page = Span::of_bytes(4096, config(all(1)).channel_rate).0;
+    let (read, program, erase) = (3 + 30 + page, 3 + page + 400, 3 + 1000);
+    for after in 0..program {
+        let (p, r) = alone(OpKind::Program, after, all(5));
+        // The last of the data are not stopped.
+        let longest = match after {
+            a if a + 2 < 3 + page => 2,
+            a if a < 3 + page => 2 + 7,
+            _ => 7,
+        };
+        assert!(r.started.since(r.submitted).0 <= longest, "{after}: {r:?}");
+        assert_eq!(r.end.since(r.started).0, read, "{after}");
+        // What it costs the program is the read, leaving and going on; near its end, nothing.
+        let cost = p.end.0 - program;
+        let expected = match after {
+            a if a + 2 < 3 + page => read + 2 * 2,
+            a if a + 7 < program => read + 7 + 11,
+            _ => 0,
+        };
+        assert_eq!(cost, expected, "{after}");
+    }
+    for after in 3..erase {
+        let (e, r) = alone(OpKind::Erase, after, all(5));
+        assert!(r.started.since(r.submitted).0 <= 40, "{after}: {r:?}");
+        let near_end = after + 40 >= erase;
+        assert_eq!(e.end.0, if near_end { erase } else { erase + 40 + read + 11 }, "{after}");
+    }
+    // Each part has its own switch.
+    let off = |f: fn(&mut Suspend)| {
+        let mut s = all(5);
+        f(&mut s);
+        s
+    };
+    let waits = |kind, after, s| {
+        let (_, r) = alone(kind, after, s);
+        r.started.since(r.submitted).0
+    };
+    assert_eq!(waits(OpKind::Program, 100, off(|s| s.program = false)), program - 100);
+    assert_eq!(waits(OpKind::Erase, 100, off(|s| s.erase = false)), erase - 100);
+    assert_eq!(waits(OpKind::Program, 5, off(|s| s.dma = false)), 3 + page - 5 + 7);
+}
+
+#[test]
+fn reads_of_the_collector_and_of_the_same_page_suspend_nothing() {
+    let c = config(all(5));
+    let program = Arrival {
+        at: 0,
+        kind: OpKind::Program,
+        class: Class::UserProgram,
+        lun: 0,
+        line: 0,
+        page: 0,
+    };
+    let read = |class, line| Arrival { at: 100, kind: OpKind::Read, class, line, ..program };
+    for other in [read(Class::GcRead, 40), read(Class::MetaRead, 40), read(Class::UserRead, 0)] {
+        let (nand, r) = run(&c, &[program, other]);
+        assert_eq!(r[1].started, r[0].end, "{other:?}");
+        assert_eq!(nand.suspensions().unwrap().suspends, [0; CLASSES]);
+    }
+}
+
+#[test]
+fn with_no_read_to_go_first_every_operation_keeps_its_time() {
+    for seed in 0..50 {
+        let mut rng = Rng::from_seed(0xFAD + seed);
+        let mut c = config(all(5));
+        (c.channels, c.luns_per_channel) = (2, 4);
+        c.channel_rate = 50_000_000_000;
+        c.transfer_bytes = if rng.below(2) > 0 { 1024 } else { 0 };
+        let gap = 40 + rng.below(200);
+        let mut arrivals = draw(&mut rng, 800, 8, gap);
+        arrivals.retain(|a| !a.class.goes_ahead());
+        let (_, first) = run(&c, &arrivals);
+        c.suspend = Suspend::default();
+        let (_, plain) = run(&c, &arrivals);
+        for (f, p) in first.iter().zip(&plain) {
+            let times = |r: &Record| (r.started, r.bus_start, r.bus_end, r.out_start, r.end);
+            assert_eq!(times(f), times(p), "seed {seed}: {:?}", p.op);
+        }
+    }
+}
