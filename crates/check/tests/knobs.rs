@@ -194,6 +194,7 @@ number_ios=6000
         Case::new("z-ssd-small", jobs)
             .age(Age::Steady)
             .set("ftl.victim=d-choices")
+            .set("nand.faults.bad_blocks_ppb=20000000")
             .set("ftl.gc_start_lines=12"),
         Case::new("intel-750-small", jobs)
             .age(Age::Steady)

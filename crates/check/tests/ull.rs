@@ -59,3 +59,19 @@ fn switched_off_it_leaves_no_trace() {
     assert_eq!(plain.text(), other.text());
     assert!(!plain.result.machine.counters.iter().any(|(name, _)| name.starts_with("nand.")));
 }
+
+#[test]
+fn halves_told_apart_serve_the_same_jobs() {
+    let job = beside(30_000);
+    let case = Case::new("z-ssd-small", &job).age(Age::Random);
+    let plain = case.run().unwrap();
+    let skewed = case.clone().set("nand.t_skew=200ns").run().unwrap();
+    // A read waits for its later half, and another's work may come between.
+    let later = read_mean(&skewed) - read_mean(&plain);
+    assert!((150.0..400.0).contains(&later), "{later} ns");
+    assert_eq!(skewed.result.machine.integrity.wrong, 0);
+    let bad = case.clone().set("nand.faults.bad_blocks_ppb=20000000");
+    let remapped = bad.run().unwrap();
+    assert!(counter(&remapped, "nand.blocks_remapped") > 0);
+    assert_eq!(remapped.result.machine.integrity.wrong, 0);
+}

@@ -65,6 +65,12 @@ pub struct NandConfig {
     /// 4 KiB sector). `channels` is a multiple of it; a LUN here is then one die on each of them.
     #[serde(default = "one")]
     pub gang: u32,
+    /// Of the dies of a gang each gets its part of an operation so much after the one before.
+    #[serde(default)]
+    pub t_skew: Span,
+    /// A bad block does not cost its partners in the gang: another of its channel replaces it.
+    #[serde(default)]
+    pub remap: bool,
     pub luns_per_channel: u32,
     /// Planes programmed and erased together.
     pub planes: u32,

@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod gang;
 pub mod geometry;
 pub mod machine;
 mod suspend;
 
 pub use config::{Cell, NandConfig, PerPage, Suspend};
+pub use gang::Joined;
 pub use geometry::{Geometry, Ppa, UnitId};
 pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, Record};

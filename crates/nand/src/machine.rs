@@ -10,13 +10,14 @@
 //! Data move `transfer_bytes` at a time (the planes of a unit one after the other, each with cycles of
 //! its own: ONFI, multi-plane operations), and LUNs that want the channel meanwhile come in between.
 //!
-//! With `[nand.suspend]` reads for users go first: module `suspend`.
+//! With `[nand.suspend]` reads for users go first: module `suspend`. Channels in gangs: module `gang`.
 //!
 //! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
 //! each class of work, and an operation takes the difference between its arrival and its start.
 //! Not modelled: cache programs, and read retry.
 
 use crate::config::NandConfig;
+use crate::gang::{Gang, HELD_BACK, Joined, WHOLE};
 use crate::geometry::{Geometry, Ppa};
 use crate::suspend::{Preemption, Suspensions};
 use serde::Serialize;
@@ -163,6 +164,8 @@ impl Record {
             at += Span(self.waited[SUSPENSION]);
             lives.mark(io, Layer::LunWait, Why::Suspending, self.lun, at);
         }
+        // Issued later than the operation's first part.
+        lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.submitted);
         // Put together, whenever they were: steps are few and sums exact.
         let [before, during, after] = self.away;
         let lost = self.started + before + during;
@@ -258,6 +261,8 @@ pub(crate) struct State {
     pub stage: Stage,
     /// Time the data not yet granted need on the channel.
     pub left: Span,
+    /// The operation that it is a part of, or `WHOLE`.
+    join: u32,
 }
 
 /// One block of one LUN.
@@ -279,7 +284,7 @@ pub struct Nand {
     pub(crate) states: Slab<State>,
     pub(crate) counters: Counters,
     faults: Rng,
-    bad_block_seed: u64,
+    pub(crate) bad_block_seed: u64,
     rate: u64,
     t_read: Vec<Span>,
     t_program: Vec<Span>,
@@ -290,10 +295,23 @@ pub struct Nand {
     t_sector_transfer: Span,
     /// Reads for users go first.
     pub(crate) preemption: Option<Box<Preemption>>,
+    pub(crate) gang: Option<Box<Gang>>,
+    /// Parts of an operation on LUNs of their own: 1, or those of a gang told apart.
+    parts: u32,
+    /// Neither parts nor preemption: an event's index is a LUN.
+    plain: bool,
 }
 
 impl Nand {
     pub fn new(config: &NandConfig, seed: Seed) -> Result<Nand, (&'static str, String)> {
+        Nand::build(config, seed, false)
+    }
+    /// With the dies of gangs told apart, if asked, even where they all do the same.
+    pub(crate) fn build(
+        config: &NandConfig,
+        seed: Seed,
+        apart: bool,
+    ) -> Result<Nand, (&'static str, String)> {
         let geometry = Geometry::new(config)?;
         if config.pages_per_block > u32::from(u16::MAX) {
             return Err(("pages_per_block", "must be at most 65535".into()));
@@ -307,16 +325,24 @@ impl Nand {
             held: [0; HOLDERS],
         };
         let rate = config.channel_rate * u64::from(config.gang);
+        let bad_block_seed = seed.stream("nand/bad-block").next_u64();
+        let gang = Gang::new(config, &geometry, bad_block_seed).map(Box::new);
+        let parts = match &gang {
+            Some(gang) if gang.apart || apart => gang.parts,
+            _ => 1,
+        };
+        let (luns, channels) = (geometry.luns * parts, geometry.channels * parts);
+        let preemption = Preemption::new(config, luns, channels).map(Box::new);
         let bits = config.cell.bits();
         Ok(Nand {
             geometry,
-            luns: (0..geometry.luns).map(|_| lun()).collect(),
-            channels: vec![Timeline::default(); geometry.channels as usize],
-            blocks: vec![Block::default(); geometry.luns as usize * geometry.lines as usize],
+            luns: (0..luns).map(|_| lun()).collect(),
+            channels: vec![Timeline::default(); channels as usize],
+            blocks: vec![Block::default(); luns as usize * geometry.lines as usize],
             states: Slab::with_capacity(1024),
             counters: Counters::default(),
             faults: seed.stream("nand/fault"),
-            bad_block_seed: seed.stream("nand/bad-block").next_u64(),
+            bad_block_seed,
             rate,
             t_read: (0..bits).map(|t| config.t_read.get(t)).collect(),
             t_program: (0..bits).map(|t| config.t_program.get(t)).collect(),
@@ -327,21 +353,28 @@ impl Nand {
                 bytes => Span::of_bytes(u64::from(bytes), config.channel_rate),
             },
             t_sector_transfer: Span::of_bytes(wordline_base::SECTOR, rate),
-            preemption: Preemption::new(config, &geometry).map(Box::new),
+            plain: preemption.is_none() && parts == 1,
+            preemption,
+            gang,
+            parts,
             config: config.clone(),
         })
     }
 
     /// Whether the block was bad from the factory.
     pub fn is_factory_bad(&self, lun: u32, line: u32) -> bool {
-        let block = u64::from(line) * u64::from(self.geometry.luns) + u64::from(lun);
-        Rng::from_seed(self.bad_block_seed ^ block).chance(self.config.faults.bad_blocks_ppb)
+        let block = self.block_index(lun, line);
+        if let Some(bad) = self.gang.as_ref().and_then(|gang| gang.is_bad(block)) {
+            return bad;
+        }
+        Rng::from_seed(self.bad_block_seed ^ block as u64).chance(self.config.faults.bad_blocks_ppb)
     }
 
     /// Sets a block's state after untimed ageing.
     pub fn set_block(&mut self, lun: u32, line: u32, programmed: u32, erases: u32) {
-        let index = self.block_index(lun, line);
-        self.blocks[index] = Block { programmed: programmed as u16, erases };
+        let (parts, first) = (self.parts as usize, self.block_index(lun, line));
+        let block = Block { programmed: programmed as u16, erases };
+        self.blocks[first * parts..(first + 1) * parts].fill(block);
     }
 
     pub fn config(&self) -> &NandConfig {
@@ -351,25 +384,34 @@ impl Nand {
         &self.counters
     }
     pub fn in_flight(&self) -> usize {
-        self.states.len()
+        self.states.len() + self.gang.as_ref().map_or(0, |gang| gang.open())
     }
     pub fn erases(&self, lun: u32, line: u32) -> u32 {
-        self.blocks[self.block_index(lun, line)].erases
+        self.blocks[self.block_index(lun, line) * self.parts as usize].erases
     }
-    /// Time LUN `lun` was occupied by each class until `now`.
+    /// Time LUN `lun` was occupied by each class until `now`: of dies told apart their mean.
     pub fn lun_busy(&self, lun: u32, now: Time) -> [u64; HOLDERS] {
-        self.held_now(lun, now)
+        let dies = lun * self.parts..(lun + 1) * self.parts;
+        let held = dies.map(|die| self.held_now(die, now));
+        let sum = held.reduce(|a, b| std::array::from_fn(|i| a[i] + b[i])).unwrap_or_default();
+        sum.map(|ns| ns / u64::from(self.parts))
+    }
+    /// What operations of parts did, where parts are told apart.
+    pub fn joined(&self) -> Option<&Joined> {
+        self.gang.as_ref().filter(|_| self.parts > 1).map(|gang| &gang.counters)
     }
     /// What reads going first did, where they may.
     pub fn suspensions(&self) -> Option<&Suspensions> {
         self.preemption.as_ref().map(|p| &p.counters)
     }
-    /// Time the channel was in use until `now`.
+    /// Time the channel was in use until `now`: of channels told apart their mean.
     pub fn channel_busy(&self, channel: u32, now: Time) -> Span {
-        match &self.preemption {
+        let busy = |channel: u32| match &self.preemption {
             Some(p) if self.config.suspend.dma => p.channel_busy(channel, now),
             _ => self.channels[channel as usize].busy_until(now),
-        }
+        };
+        let parts = channel * self.parts..(channel + 1) * self.parts;
+        parts.map(busy).sum::<Span>() / u64::from(self.parts)
     }
     /// Energy in nanojoules: LUN array time and channel time, each times its power.
     pub fn energy_nj(&self) -> [(&'static str, u64); 4] {
@@ -377,7 +419,8 @@ impl Nand {
         let c = &self.counters;
         let sum = |classes: &[Class]| classes.iter().map(|&k| c.array_ns[k as usize]).sum::<u64>();
         // 1 mW for 1 ns is 1 pJ.
-        let nj = |mw: u32, ns: u64| (u128::from(mw) * u128::from(ns) / 1000) as u64;
+        let parts = u128::from(self.parts);
+        let nj = |mw: u32, ns: u64| (u128::from(mw) * u128::from(ns) / parts / 1000) as u64;
         let reads = [Class::UserRead, Class::RebuildRead, Class::GcRead, Class::MetaRead];
         let reads = sum(&reads);
         let programs =
@@ -391,7 +434,7 @@ impl Nand {
         ]
     }
 
-    fn block_index(&self, lun: u32, line: u32) -> usize {
+    pub(crate) fn block_index(&self, lun: u32, line: u32) -> usize {
         line as usize * self.geometry.luns as usize + lun as usize
     }
 
@@ -416,13 +459,21 @@ impl Nand {
             op.sectors,
             op.ppa
         );
+        if self.parts > 1 {
+            return self.submit_parts(ctx, op);
+        }
+        self.submit_at(ctx, op, lun, self.geometry.channel_of(lun), WHOLE);
+    }
+
+    #[inline]
+    pub(crate) fn submit_at(&mut self, ctx: &mut Ctx, op: Op, lun: u32, channel: u32, join: u32) {
         let l = &self.luns[lun as usize];
         let busy = !l.can_start(op.kind) || !l.queue.is_empty();
         let record = Record {
             op,
             outcome: Outcome::Ok,
             lun,
-            channel: self.geometry.channel_of(lun),
+            channel,
             submitted: ctx.now,
             started: ctx.now,
             bus_start: ctx.now,
@@ -433,7 +484,8 @@ impl Nand {
             waited: if busy { self.held_now(lun, ctx.now) } else { [0; HOLDERS] },
             away: [Span::ZERO; 3],
         };
-        let key = self.states.insert(State { record, stage: Stage::Waiting, left: Span::ZERO });
+        let key =
+            self.states.insert(State { record, stage: Stage::Waiting, left: Span::ZERO, join });
         if self.preemption.is_some() {
             self.submit_ahead(ctx, lun, key);
         } else if busy {
@@ -465,7 +517,11 @@ impl Nand {
         state.stage = Stage::Array;
         let page = geometry.page_of(op.ppa);
         let line = geometry.line_of(op.ppa);
-        let block = &mut self.blocks[line as usize * geometry.luns as usize + lun as usize];
+        let mut block = line as usize * geometry.luns as usize + geometry.lun_of(op.ppa) as usize;
+        if self.parts > 1 {
+            block = block * self.parts as usize + (lun % self.parts) as usize;
+        }
+        let block = &mut self.blocks[block];
         let page_type = page as usize % self.t_read.len();
         let (data, array) = match op.kind {
             OpKind::Read => {
@@ -525,7 +581,12 @@ impl Nand {
 
     /// A stage of a LUN's operation ended. If that was its last: its key, for [`Nand::record`].
     pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
-        if self.preemption.is_some() {
+        if self.plain {
+            self.advance(ctx, kind, index)
+        } else if index & HELD_BACK != 0 {
+            self.release_part(ctx, index & !HELD_BACK);
+            None
+        } else if self.preemption.is_some() {
             self.on_tagged(ctx, index)
         } else {
             self.advance(ctx, kind, index)
@@ -595,8 +656,7 @@ impl Nand {
             }
             _ => {}
         }
-        self.finish(ctx, lun, key);
-        Some(key)
+        self.finish(ctx, lun, key).then_some(key)
     }
     /// A read's data move to the cache register; the next operation may start.
     fn leave_array(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
@@ -651,9 +711,24 @@ impl Nand {
         &self.states[key].record
     }
 
-    pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
-        let record = &mut self.states[key].record;
+    /// The LUN is done with it; true if the operation is over, all its parts.
+    pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) -> bool {
+        let State { record, join, .. } = &mut self.states[key];
         record.end = ctx.now;
+        let over = match &mut self.gang {
+            Some(gang) if *join != WHOLE => gang.part_over(ctx.now, *join),
+            _ => true,
+        };
+        if over {
+            self.count(key);
+        }
+        self.release(ctx, lun, key);
+        over
+    }
+
+    /// Counts an operation that is over, and draws whether it failed.
+    fn count(&mut self, key: u32) {
+        let record = &mut self.states[key].record;
         let class = record.op.class as usize;
         let ppb = match record.op.kind {
             OpKind::Read => self.config.faults.read_fail_ppb,
@@ -683,12 +758,16 @@ impl Nand {
                 counters.reads_blocked_by_transfer += 1;
             }
         }
-        let (op, started) = (record.op, record.started);
+    }
+
+    /// The LUN goes on to what is next.
+    fn release(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+        let Record { op, started, away, .. } = self.states[key].record;
         if let Some(p) = &mut self.preemption {
-            p.counters.suspended_ns[class] += record.away.iter().map(|away| away.0).sum::<u64>();
+            p.counters.suspended_ns[op.class as usize] += away.iter().map(|a| a.0).sum::<u64>();
         }
         let l = &mut self.luns[lun as usize];
-        counters.busy_ns[l.holder] += l.settle(ctx.now);
+        self.counters.busy_ns[l.holder] += l.settle(ctx.now);
         if l.leaving == Some(key) {
             l.leaving = None;
             if let Some(current) = l.current

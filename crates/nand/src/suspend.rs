@@ -15,12 +15,12 @@
 //! others are dropped as they come.
 
 use crate::config::NandConfig;
-use crate::geometry::Geometry;
+use crate::gang::HELD_BACK;
 use crate::machine::{CLASSES, Nand, OpKind, SUSPENSION, Stage, State};
 use serde::Serialize;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
-use wordline_base::{Ctx, Event, Kind, Span, Time};
+use wordline_base::{Ctx, Kind, Span, Time};
 
 /// What reads going first did to others, by the others' class.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -99,13 +99,13 @@ pub(crate) struct Preemption {
 
 impl Preemption {
     /// None if nothing may go ahead.
-    pub fn new(config: &NandConfig, geometry: &Geometry) -> Option<Preemption> {
-        let buses = if config.suspend.dma { geometry.channels } else { 0 };
+    pub fn new(config: &NandConfig, luns: u32, channels: u32) -> Option<Preemption> {
+        let buses = if config.suspend.dma { channels } else { 0 };
         config.suspend.any().then(|| Preemption {
-            dies: vec![Die::default(); geometry.luns as usize],
+            dies: vec![Die::default(); luns as usize],
             progress: Vec::new(),
             buses: vec![Bus::default(); buses as usize],
-            lun_bits: 32 - (geometry.luns - 1).leading_zeros(),
+            lun_bits: 32 - (luns - 1).leading_zeros(),
             counters: Suspensions::default(),
         })
     }
@@ -115,7 +115,7 @@ impl Preemption {
     }
     /// The LUN's pending events no longer hold.
     fn forget_events(&mut self, lun: u32) {
-        let numbers = 1 << (Event::INDEX_BITS - self.lun_bits);
+        let numbers = HELD_BACK >> self.lun_bits;
         let die = &mut self.dies[lun as usize];
         die.number = (die.number + 1) % numbers;
         die.due = None;
@@ -343,8 +343,7 @@ impl Nand {
             return None;
         }
         record.out_start = begin;
-        self.finish(ctx, lun, key);
-        Some(key)
+        self.finish(ctx, lun, key).then_some(key)
     }
 }
 

@@ -14,6 +14,8 @@ fn config(suspend: Suspend) -> NandConfig {
         cell: Cell::Slc,
         channels: 1,
         gang: 1,
+        t_skew: Span::ZERO,
+        remap: false,
         luns_per_channel: 1,
         planes: 1,
         blocks: 64,

@@ -694,6 +694,15 @@ impl World {
             ];
             counters.extend(of_nand.map(|(name, n)| (name.to_string(), n)));
         }
+        if let Some(j) = nand.joined() {
+            let of_gangs = [
+                ("nand.operations_joined", j.operations),
+                ("nand.skew_ns", j.skew_ns),
+                ("nand.most_skew_ns", j.most_skew_ns),
+                ("nand.blocks_remapped", j.remapped),
+            ];
+            counters.extend(of_gangs.map(|(name, n)| (name.to_string(), n)));
+        }
         let h = &host.counters;
         counters.extend(
             [

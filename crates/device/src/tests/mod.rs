@@ -17,6 +17,8 @@ pub fn nand_config() -> NandConfig {
         cell: Cell::Slc,
         channels: 4,
         gang: 1,
+        t_skew: Span::ZERO,
+        remap: false,
         luns_per_channel: 2,
         planes: 2,
         blocks: 64,
