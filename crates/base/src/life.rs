@@ -126,6 +126,8 @@ pub enum Why {
     Program,
     Erase,
     Interrupt,
+    /// Seen only at the next look of a polling loop.
+    Polling,
     WakeUp,
     CacheHit,
     /// Waiting for a read-ahead already under way.
@@ -174,6 +176,7 @@ impl Why {
             Why::Program => "array program",
             Why::Erase => "array erase",
             Why::Interrupt => "interrupt",
+            Why::Polling => "polling",
             Why::WakeUp => "wake-up",
             Why::CacheHit => "cache hit",
             Why::ReadAhead => "read-ahead under way",

@@ -92,6 +92,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "shared",
             "own",
             "mq-deadline",
+            "io_uring",
+            "spdk",
             "0",
             "1",
         ]
@@ -165,6 +167,37 @@ bs=4k
 iodepth=8
 number_ios=6000
 ";
+    // Every way to wait for a completion.
+    const POLLED: &str = "
+[global]
+bs=4k
+rw=randread
+norandommap
+number_ios=300
+[p]
+ioengine=pvsync2
+hipri
+[u]
+ioengine=io_uring
+iodepth=4
+[h]
+ioengine=io_uring
+hipri
+iodepth=4
+[s]
+ioengine=io_uring
+sqthread_poll
+thinktime=10ms
+thinktime_blocks=100
+";
+    const SPDK: &str = "
+[s]
+ioengine=spdk
+rw=randread
+bs=4k
+iodepth=4
+number_ios=300
+";
     let rail = |stride: &'static str| {
         Case::new("cnex-small", READERS)
             .age(Age::Steady)
@@ -223,6 +256,8 @@ number_ios=6000
             .set("ftl.hot_cold=true")
             .set("ftl.partition_interval=3000")
             .set("ftl.write_mostly_iops=0"),
+        Case::new("z-ssd-small", POLLED).age(Age::Filled).set("stack.io_poll_delay=3"),
+        Case::new("z-ssd-small", SPDK).age(Age::Filled).stack("spdk"),
         Case::new("z-ssd-small", CLASSES)
             .age(Age::Filled)
             .stack("none")

@@ -197,7 +197,7 @@ const TRIALS: &[(&str, &str, &str)] = &[
     ("steadystate_duration", "3", STEADY),
     ("steadystate_ramp_time", "1", STEADY),
     ("hipri", "1", RANDOM),
-    ("hipri_percentage", "50", RANDOM),
+    ("hipri_percentage", "50", "rw=randread\nnumber_ios=200\nioengine=pvsync2\nhipri=1"),
     ("cmdprio_percentage", "90", CMDPRIO),
     ("cmdprio_class", "2", CMDPRIO),
     ("cmdprio", "2", CMDPRIO),
@@ -206,7 +206,12 @@ const TRIALS: &[(&str, &str, &str)] = &[
         "4k/50",
         "rw=randread\nnumber_ios=200\nioengine=libaio\nwrite_lat_log=l\nlog_prio=1",
     ),
-    ("sqthread_poll", "1", RANDOM),
+    ("sqthread_poll", "1", "rw=randread\nnumber_ios=200\nioengine=io_uring"),
+    (
+        "sqthread_poll_cpu",
+        "0",
+        "rw=randread\nnumber_ios=200\nioengine=io_uring\nsqthread_poll=1\ncpus_allowed=0",
+    ),
 ];
 
 const LOG: &str = "fio version 3 iolog

@@ -284,6 +284,7 @@ pub fn apply(
         }
         "cmdprio_bssplit" => set_cmdprio_bssplit(job, &v)?,
         "sqthread_poll" => job.sqthread_poll = v.flag()?,
+        "sqthread_poll_cpu" => job.sqthread_poll_cpu = Some(v.first_u32()?),
         other => {
             return Err(format!("option '{other}' has a class but no meaning: a bug in the table"));
         }

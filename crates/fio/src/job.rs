@@ -89,6 +89,7 @@ choices! {
         Libaio = "libaio",
         IoUring = "io_uring",
         PosixAio = "posixaio",
+        Spdk = "spdk",
         Null = "null",
     }
 }
@@ -99,7 +100,7 @@ impl Engine {
     pub fn is_sync(self, iodepth: u32) -> bool {
         match self {
             Engine::Psync | Engine::Sync | Engine::Vsync | Engine::Pvsync | Engine::Pvsync2 => true,
-            Engine::Libaio | Engine::IoUring | Engine::PosixAio => false,
+            Engine::Libaio | Engine::IoUring | Engine::PosixAio | Engine::Spdk => false,
             // fio's null engine turns asynchronous above depth 1.
             Engine::Null => iodepth == 1,
         }
@@ -371,6 +372,7 @@ pub struct Job {
     pub hipri_percentage: u32,
     /// A kernel thread submits (io_uring).
     pub sqthread_poll: bool,
+    pub sqthread_poll_cpu: Option<u32>,
     /// O_DIRECT.
     pub direct: bool,
     pub sync: SyncMode,
@@ -538,6 +540,7 @@ impl Job {
             hipri: false,
             hipri_percentage: 100,
             sqthread_poll: false,
+            sqthread_poll_cpu: None,
             direct: false,
             sync: SyncMode::None,
             write_hint: WriteHint::Unset,

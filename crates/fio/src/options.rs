@@ -417,7 +417,7 @@ pub const OPTIONS: &[OptionDef] = &[
     row("cmdprio", "", Int(0, 7), SHAPES),
     row("cmdprio_bssplit", "", Text, SHAPES),
     row("sqthread_poll", "", Flag, KEPT),
-    row("sqthread_poll_cpu", "", U32, ENGINE),
+    row("sqthread_poll_cpu", "", U32, KEPT),
     row("userspace_reap", "", Flag, ENGINE),
     row("nowait", "", Bool, ENGINE),
     row("fixedbufs", "", Flag, ENGINE),

@@ -82,6 +82,8 @@ pub(crate) struct Request {
     pub sched_tag: bool,
     pub offset: u64,
     pub bytes: u64,
+    /// When it went to the driver, if somebody wants to know (RQF_STATS).
+    pub issued: Option<Time>,
     /// The nodes served, first and last.
     pub first: u32,
     pub last: u32,
@@ -122,6 +124,10 @@ pub(crate) struct Hctx {
     /// Completion entries visible and not reaped.
     pub entries: VecDeque<Cqe>,
     pub handler: Handler,
+    /// Its completion queue was created with interrupts.
+    pub interrupts: bool,
+    /// Threads that look at it.
+    pub pollers: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,6 +153,8 @@ impl Hctx {
             flush_pending: Vec::with_capacity(8),
             entries: VecDeque::with_capacity(64),
             handler: Handler::Off,
+            interrupts: true,
+            pollers: Vec::new(),
         }
     }
     pub fn in_flight(&self) -> usize {
@@ -234,6 +242,7 @@ impl BlockLayer {
             sched_tag: tag == NO_TAG,
             offset,
             bytes,
+            issued: None,
             first: node,
             last: node,
             purpose: Purpose::Data,
@@ -268,13 +277,18 @@ impl BlockLayer {
             self.hctxs[usize::from(h)].dispatch.pop_front();
             return Some(rq);
         }
-        let rq = self.deadline.as_mut()?.dispatch(now)?;
-        if self.get_driver_tag(rq) {
-            return Some(rq);
+        loop {
+            let rq = self.deadline.as_mut()?.dispatch(now)?;
+            if self.get_driver_tag(rq) {
+                return Some(rq);
+            }
+            let owner = &mut self.hctxs[usize::from(self.requests[rq].hctx)];
+            owner.dispatch.push_back(rq);
+            // A queue that only polling empties may be left alone for long: the others go on.
+            if owner.interrupts {
+                return None;
+            }
         }
-        let owner = usize::from(self.requests[rq].hctx);
-        self.hctxs[owner].dispatch.push_back(rq);
-        None
     }
 
     pub fn insert_scheduler(&mut self, rq: u32, now: Time) {

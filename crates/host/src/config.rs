@@ -10,6 +10,10 @@ pub enum Engine {
     Pvsync2,
     /// io_submit and io_getevents.
     Libaio,
+    /// Submission and completion rings, io_uring_enter (Linux 5.1).
+    IoUring,
+    /// The user-space NVMe driver of SPDK, by its fio plugin: no system call, no interrupt.
+    Spdk,
     /// Completes every I/O at once: what the job itself costs.
     Null,
 }
@@ -44,6 +48,23 @@ pub struct StackConfig {
     pub max_request: u32,
     #[serde(default = "yes")]
     pub merge: bool,
+    /// Jobs whose engine knows the word ask for polled completions (RWF_HIPRI), as with `hipri`.
+    #[serde(default)]
+    pub hipri: bool,
+    /// queue/io_poll of sysfs, 0 or 1: whether a request that asks for it is polled.
+    #[serde(default = "one")]
+    pub io_poll: u32,
+    /// queue/io_poll_delay of sysfs: -1 polls at once, 0 sleeps half the mean of earlier requests
+    /// first, N sleeps N microseconds.
+    #[serde(default = "classic")]
+    pub io_poll_delay: i64,
+    /// Queue pairs without interrupt that polled requests go to (nvme.poll_queues, Linux 5.0). 0:
+    /// they are polled on the queues of the others, whose interrupts stay on (Linux 4.14).
+    #[serde(default)]
+    pub poll_queues: u32,
+    /// How long io_uring's submission thread looks for work before it sleeps (sq_thread_idle).
+    #[serde(default = "sq_thread_idle")]
+    pub sq_thread_idle: Span,
     /// How long a thread keeps its core while another waits for it.
     #[serde(default = "time_slice")]
     pub time_slice: Span,
@@ -59,6 +80,19 @@ pub struct StackConfig {
 /// CFS: sched_min_granularity, 0.75 ms x (1 + log2 of 8 cores).
 fn time_slice() -> Span {
     Span::from_ms(3)
+}
+
+/// io_uring: a second (HZ) unless the application says otherwise, and fio does not.
+fn sq_thread_idle() -> Span {
+    Span::from_secs(1)
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn classic() -> i64 {
+    -1
 }
 
 fn yes() -> bool {
@@ -125,4 +159,60 @@ pub struct HostCost {
     pub idle_exit: Span,
     /// Unmap, bio end, return.
     pub finish: Span,
+    #[serde(default)]
+    pub poll: PollCost,
+    #[serde(default)]
+    pub uring: UringCost,
+    #[serde(default)]
+    pub spdk: SpdkCost,
+}
+
+/// What completions without waiting for an interrupt cost.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PollCost {
+    /// One turn of the loop, in its three parts: blk_mq_poll's own work, cpu_relax within it, and
+    /// nvme_poll's look at the phase bit.
+    pub blk_mq_poll: Span,
+    pub cpu_relax: Span,
+    pub nvme_poll: Span,
+    /// The first look at an entry that the drive has just written, a miss in all caches.
+    pub entry_miss: Span,
+    /// spin_lock_irq of the queue and its release, once an entry is there. What the entry itself
+    /// costs is `completion`.
+    pub queue_lock: Span,
+    /// Of `interrupt_entry`, the way of the message to the core: a poller can be faster than that.
+    pub interrupt_delivery: Span,
+    /// Hybrid polling: timer armed and core given up; and the timer's interrupt.
+    pub sleep: Span,
+    pub timer_interrupt: Span,
+}
+
+/// io_uring, in place of what io_submit and io_getevents cost.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UringCost {
+    /// io_uring_enter, beyond `crossing`, once a call.
+    pub enter: Span,
+    /// The application's entry in the submission ring, and its look at one in the completion ring.
+    pub prepare: Span,
+    pub reap: Span,
+    /// One look of the submission thread at its ring, and of the application at the completion ring.
+    pub look: Span,
+}
+
+/// SPDK's NVMe driver and its fio plugin, all in user mode.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpdkCost {
+    /// The plugin, per I/O.
+    pub plugin: Span,
+    /// nvme_qpair_check_enabled, at each submission and each process_completions.
+    pub check_enabled: Span,
+    /// Command and doorbell, per command.
+    pub submit: Span,
+    /// One call of spdk_nvme_qpair_process_completions that finds nothing, without the check.
+    pub process_completions: Span,
+    /// One completion, with its callback.
+    pub complete: Span,
 }

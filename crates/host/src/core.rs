@@ -18,6 +18,8 @@ pub(crate) enum Irq {
     Vector(u16),
     /// A thread of this core is woken from another one.
     Ipi(u32),
+    /// The timer of a thread of this core.
+    Timer(u32),
     /// A request held up for a tag goes out after a completion (blk_mq_sched_restart). Linux does
     /// it in a kblockd worker of this core; no worker is modelled.
     Dispatch(u32),
@@ -33,6 +35,29 @@ pub(crate) struct Segment {
     pub end: Time,
     pub user: u64,
     pub system: u64,
+    /// Of a loop: in user mode.
+    pub in_user: bool,
+    /// A loop of looks; its `end` is NEVER until what it looks for is there.
+    pub spin: Option<Spin>,
+}
+
+/// Looks at regular times, up to one at `until`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spin {
+    pub first: Time,
+    pub turn: u64,
+    pub until: Time,
+}
+
+impl Spin {
+    /// The first look at or after `from`, and the turns before it.
+    pub fn look_at(&self, from: Time) -> (Time, u64) {
+        if self.turn == 0 {
+            return (from.max(self.first), 0);
+        }
+        let turns = from.since(self.first).0.div_ceil(self.turn);
+        (self.first + Span(turns * self.turn), turns)
+    }
 }
 
 #[derive(Debug)]
@@ -48,6 +73,8 @@ pub(crate) struct Core {
     /// The thread that holds the core, also between two of its segments.
     pub current: Option<u32>,
     pub idle_since: Option<Time>,
+    /// When the thread that holds the core has used up its slice.
+    pub slice_end: Time,
     /// The earliest pending CoreDone event.
     pub armed: Time,
     pub stats: CoreStats,
@@ -64,6 +91,7 @@ impl Core {
             ready: VecDeque::with_capacity(ready),
             current: None,
             idle_since: Some(Time::ZERO),
+            slice_end: Time::ZERO,
             armed: Time::NEVER,
             stats: CoreStats::default(),
         }
@@ -74,8 +102,18 @@ impl Core {
         if !self.irqs.is_empty() && !self.lazy {
             self.irq_end
         } else {
-            self.segment.as_ref().map_or(Time::NEVER, |s| s.end)
+            self.segment.as_ref().map_or(Time::NEVER, |s| match s.spin {
+                Some(spin) if s.end == Time::NEVER => self.loop_ends(s.begin, spin),
+                _ => s.end,
+            })
         }
+    }
+
+    /// When a loop ends whatever it looks for: it is to, or another thread's turn comes.
+    fn loop_ends(&self, begin: Time, spin: Spin) -> Time {
+        let turn =
+            if self.ready.is_empty() { Time::NEVER } else { self.slice_end.max(begin + Span(1)) };
+        turn.min(spin.until)
     }
 
     /// Leaves idle, if it was; true if so.
@@ -97,7 +135,13 @@ impl Core {
             if at < segment.split {
                 segment.split += span;
             }
-            segment.end += span;
+            match &mut segment.spin {
+                Some(spin) if segment.end == Time::NEVER => {
+                    segment.begin += span;
+                    spin.first += span;
+                }
+                _ => segment.end += span,
+            }
         }
     }
 
@@ -122,6 +166,10 @@ impl Core {
     /// User and system time of the running segment so far.
     fn segment_done(&self, now: Time, irq_left: u64) -> Option<(u64, u64)> {
         let segment = self.segment.as_ref()?;
+        if segment.end == Time::NEVER {
+            let done = now.since(segment.begin).0.saturating_sub(irq_left);
+            return Some(if segment.in_user { (done, 0) } else { (0, done) });
+        }
         let left = segment.end.since(now).0.saturating_sub(irq_left);
         let done = (segment.user + segment.system).saturating_sub(left);
         let user = done.min(segment.user);

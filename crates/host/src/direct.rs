@@ -89,7 +89,7 @@ impl<S: Source, F: Translate> Host<S, F> {
     }
 
     /// Sends an I/O, in parts if it is larger than a command may be.
-    fn direct_submit(&mut self, ctx: &mut Ctx, node: u32) {
+    pub(crate) fn direct_submit(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         let whole = !matches!(n.ddir, Ddir::Read | Ddir::Write);
         let max = self.block.max_request;
@@ -110,7 +110,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
     }
 
-    fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
+    pub(crate) fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         let h = self.threads[n.thread as usize].hctx;
         let hctx = &mut self.block.hctxs[usize::from(h)];

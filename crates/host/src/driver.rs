@@ -39,7 +39,8 @@ impl<S: Source, F: Translate> Host<S, F> {
     #[inline]
     pub(crate) fn issue(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
         self.mark_request(ctx, rq, Layer::Driver, Why::Doorbell, core, ctx.now);
-        let r = &self.block.requests[rq];
+        let r = &mut self.block.requests[rq];
+        r.issued = self.poll_stats.on.then_some(ctx.now);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
         let sqe = Sqe {
             opcode: r.opcode,
@@ -61,7 +62,8 @@ impl<S: Source, F: Translate> Host<S, F> {
         self.out.push_back(Output::Submit { sq: r.hctx, sqe });
     }
 
-    /// nvme_handle_cqe, in the handler that ran from `begin` to `end` on `core`.
+    /// nvme_handle_cqe, in the handler or after the look of a poller, from `begin` to `end` on
+    /// `core`.
     pub(crate) fn reap(
         &mut self,
         ctx: &mut Ctx,
@@ -69,6 +71,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         cqe: Cqe,
         core: u32,
         (begin, end): (Time, Time),
+        (waited, worked): (Why, Why),
     ) {
         let h = usize::from(cqe.sq);
         debug_assert_eq!(cq, cqe.sq);
@@ -91,8 +94,14 @@ impl<S: Source, F: Translate> Host<S, F> {
                 n = node.next;
             }
         }
-        self.mark_request(ctx, rq, Layer::Completion, Why::CoreBusy, core, begin);
-        self.mark_request(ctx, rq, Layer::Completion, Why::Interrupt, core, end);
+        self.mark_request(ctx, rq, Layer::Completion, waited, core, begin);
+        self.mark_request(ctx, rq, Layer::Completion, worked, core, end);
+        if let Some(issued) = r.issued
+            && matches!(r.opcode, Opcode::Read | Opcode::Write)
+        {
+            let write = r.opcode == Opcode::Write;
+            self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(issued));
+        }
 
         self.block.requests.remove(rq);
         if r.purpose == Purpose::Flush {

@@ -4,6 +4,7 @@ use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_q
 use crate::config::{Engine, HostCost, Scheduler, StackConfig};
 use crate::core::{Core, Irq};
 use crate::pblk::{Pblk, Translate};
+use crate::poll::PollStats;
 use crate::sched::Deadline;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{Counters, HostStats};
@@ -40,6 +41,8 @@ pub struct QueuePair {
     pub cq: u16,
     pub depth: u32,
     pub priority: QueuePriority,
+    /// Completions raise interrupts (IEN of Create I/O Completion Queue).
+    pub interrupts: bool,
 }
 
 /// An I/O that came back to its application. Its life is still in `ctx.lives`: whoever takes this
@@ -86,6 +89,9 @@ pub struct Host<S, F = Ftl> {
     pub(crate) out: VecDeque<Output>,
     pub(crate) counters: Counters,
     pub(crate) stopping: bool,
+    pub(crate) io_poll_delay: i64,
+    pub(crate) sq_thread_idle: Span,
+    pub(crate) poll_stats: PollStats,
     /// Each core has a hardware queue of its own, and nothing else couples cores.
     private: bool,
     priorities: Vec<QueuePriority>,
@@ -148,22 +154,50 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
 
         let count = jobs.len() as u32;
-        let wanted = match (stack.queues, stack.kernel) {
+        let is_null = |spec: &ThreadSpec| spec.engine == Engine::Null;
+        // The user-space driver has the drive, or the kernel.
+        let spdk = stack.kernel && jobs.iter().any(|(spec, _)| spec.engine == Engine::Spdk);
+        if spdk {
+            let of = |(spec, _): &&(ThreadSpec, S)| !(spec.engine == Engine::Spdk || is_null(spec));
+            if let Some((other, _)) = jobs.iter().find(of) {
+                let job = &other.name;
+                return refuse(
+                    "engine",
+                    format!(
+                        "job {job} needs the kernel's driver, and spdk takes the drive from it: all jobs or none"
+                    ),
+                );
+            }
+            if ftl.is_some() {
+                return refuse("engine", "spdk takes the drive from the kernel, where its FTL is");
+            }
+        }
+        let shared = stack.kernel && !spdk;
+        let wanted = match (stack.queues, shared) {
             (0, true) => stack.cores,
             (0, false) => count.max(1),
             (n, true) => n.min(stack.cores),
             (n, false) => n.min(count.max(1)),
         };
-        let queues = wanted.min(drive.queues).min(u32::from(u16::MAX));
+        let poll_queues = if shared { stack.poll_queues.min(stack.cores) } else { 0 };
+        if poll_queues >= drive.queues {
+            return refuse("poll_queues", format!("the drive has {} queues", drive.queues));
+        }
+        let queues = wanted.min(drive.queues - poll_queues).min(u32::from(u16::MAX));
         // Command identifiers have 16 bits, and NO_TAG is one of them.
         let depth = stack.queue_depth.min(drive.depth).min(65_535);
-        let (map, vectors) = if stack.kernel {
+        let (map, vectors) = if shared {
             map_queues(stack.cores, queues)
         } else {
             (vec![0; stack.cores as usize], vec![0; queues as usize])
         };
+        // Polled requests have queues behind the others, or the same.
+        let poll_map: Vec<u16> = match poll_queues {
+            0 => map.clone(),
+            n => map_queues(stack.cores, n).0.iter().map(|q| q + queues as u16).collect(),
+        };
 
-        let mut priorities = vec![None; queues as usize];
+        let mut priorities = vec![None; (queues + poll_queues) as usize];
         let mut load = vec![0u32; stack.cores as usize];
         let mut threads = Vec::with_capacity(2 * jobs.len() + 1);
         for (index, (spec, source)) in jobs.into_iter().enumerate() {
@@ -192,8 +226,16 @@ impl<S: Source, F: Translate> Host<S, F> {
             let allowed = if spec.cpus_allowed.is_empty() { &all } else { &spec.cpus_allowed };
             let core = allowed.iter().copied().min_by_key(|&c| (load[c as usize], c)).unwrap_or(0);
             load[core as usize] += 1;
-            let hctx = if stack.kernel { map[core as usize] } else { q as u16 };
-            threads.push(Thread::new(spec.fixed_up(), Some(source), core, hctx));
+            let hctx = if shared { map[core as usize] } else { q as u16 };
+            let mut thread = Thread::new(spec.fixed_up(), Some(source), core, hctx);
+            let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
+            // A bio-based device cannot be polled (BLK_QC_T_NONE).
+            thread.polls =
+                shared && knows && thread.spec.hipri && stack.io_poll > 0 && ftl.is_none();
+            if thread.polls {
+                thread.poll_hctx = poll_map[core as usize];
+            }
+            threads.push(thread);
         }
         let pblk = match ftl {
             Some((ftl, cost)) => {
@@ -231,7 +273,29 @@ impl<S: Source, F: Translate> Host<S, F> {
             threads[job as usize].partner = threads.len() as u32;
             threads.push(reaper);
         }
-        let reapers = threads.iter().any(|t| t.partner != NONE);
+        for job in 0..count {
+            let thread = &threads[job as usize];
+            if !shared || thread.spec.engine != Engine::IoUring || !thread.spec.sqthread_poll {
+                continue;
+            }
+            let core = match thread.spec.sqthread_poll_cpu {
+                Some(core) if core >= stack.cores => {
+                    return refuse("sqthread_poll_cpu", format!("there are {} cores", stack.cores));
+                }
+                Some(core) => core,
+                None => (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0),
+            };
+            load[core as usize] += 1;
+            let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
+            (spec.hipri, spec.priority) = (thread.spec.hipri, thread.spec.priority);
+            let polls = thread.polls;
+            let home = if polls { poll_map[core as usize] } else { map[core as usize] };
+            let mut sq = Thread::new(spec, None, core, home);
+            (sq.step, sq.asleep, sq.owner, sq.polls) = (Step::SqLoop, Asleep::Ring, job, polls);
+            threads[job as usize].sq = threads.len() as u32;
+            threads.push(sq);
+        }
+        let reapers = threads.iter().any(|t| t.partner != NONE || t.owner != NONE);
         let max_request = match drive.max_transfer {
             0 => u64::from(stack.max_request),
             max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
@@ -247,7 +311,15 @@ impl<S: Source, F: Translate> Host<S, F> {
             block: BlockLayer {
                 nodes: Slab::with_capacity(in_use),
                 requests: Slab::with_capacity(requests),
-                hctxs: vectors.iter().map(|&c| Hctx::new(c, depth, stack.scheduler_tags)).collect(),
+                hctxs: vectors
+                    .iter()
+                    .map(|&c| (c, !spdk))
+                    .chain((0..poll_queues).map(|_| (0, false)))
+                    .map(|(core, interrupts)| Hctx {
+                        interrupts,
+                        ..Hctx::new(core, depth, stack.scheduler_tags)
+                    })
+                    .collect(),
                 deadline: (stack.scheduler == Scheduler::MqDeadline && stack.kernel)
                     .then(|| Deadline::new(&stack.deadline, requests)),
                 max_request,
@@ -256,7 +328,10 @@ impl<S: Source, F: Translate> Host<S, F> {
             out: VecDeque::with_capacity(256),
             counters: Counters::default(),
             stopping: false,
-            private: stack.kernel
+            io_poll_delay: stack.io_poll_delay,
+            sq_thread_idle: stack.sq_thread_idle,
+            poll_stats: PollStats::default(),
+            private: shared
                 && queues == stack.cores
                 && stack.scheduler == Scheduler::None
                 && pblk.is_none()
@@ -274,6 +349,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             cq: i as u16,
             depth: self.depth,
             priority,
+            interrupts: self.block.hctxs[i].interrupts,
         })
     }
 
@@ -353,7 +429,13 @@ impl<S: Source, F: Translate> Host<S, F> {
             let c = &mut self.cores[core as usize];
             let at = c.irq_end;
             c.steal(at, self.cost.completion);
-        } else if interrupt {
+            return;
+        }
+        let interrupt = interrupt && hctx.interrupts;
+        if self.has_poller(cq) && self.polled(ctx, cq, interrupt) {
+            return;
+        }
+        if interrupt {
             self.interrupt(ctx, cq);
         }
     }
@@ -384,10 +466,19 @@ impl<S: Source, F: Translate> Host<S, F> {
             let waits = matches!(thread.asleep, Asleep::Start | Asleep::Timer);
             if thread.cur_depth == 0 && (waits || !self.kernel) && thread.source.is_some() {
                 thread.asleep = Asleep::Done;
-                self.out.push_back(Output::Ended { thread: t });
+                self.ended(ctx, t);
             } else if waits && self.kernel {
                 self.wake(ctx, t, None);
             }
+        }
+    }
+
+    /// A job is over; its submission thread goes with it.
+    pub(crate) fn ended(&mut self, ctx: &mut Ctx, t: u32) {
+        self.out.push_back(Output::Ended { thread: t });
+        let sq = self.threads[t as usize].sq;
+        if sq != NONE {
+            self.notice(ctx, sq);
         }
     }
 
@@ -395,7 +486,7 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub fn idle(&self) -> bool {
         self.threads.iter().all(|t| match t.source {
             Some(_) => t.asleep == Asleep::Done && t.cur_depth == 0,
-            None => matches!(t.asleep, Asleep::Actions | Asleep::Events),
+            None => matches!(t.asleep, Asleep::Actions | Asleep::Events | Asleep::Ring),
         }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.entries.is_empty())
             && self.out.is_empty()
     }
@@ -433,9 +524,10 @@ impl<S: Source, F: Translate> Host<S, F> {
     // Cores.
 
     /// Puts an event at the end of the work at hand, unless one is pending that early.
-    fn arm(&mut self, ctx: &mut Ctx, core: u32) {
+    pub(crate) fn arm(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core as usize];
-        let due = c.due();
+        // A loop whose thread has had its slice ends when another one is ready.
+        let due = c.due().max(ctx.now);
         if due < c.armed {
             c.armed = due;
             ctx.at(due, Kind::CoreDone, core);
@@ -453,6 +545,16 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         if !c.irqs.is_empty() {
             self.finish_irq(ctx, core);
+        }
+        let c = &mut self.cores[core as usize];
+        if c.irqs.is_empty()
+            && let Some(segment) = &c.segment
+            && segment.end == Time::NEVER
+            && c.due() <= ctx.now
+        {
+            let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
+            self.threads[t as usize].looking.resched = turn;
+            self.stop_looking(ctx, t, Span::ZERO);
         }
         let c = &mut self.cores[core as usize];
         if c.irqs.is_empty()
@@ -495,6 +597,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                         c.current = Some(t);
                         let thread = &mut self.threads[t as usize];
                         thread.slice = ctx.now;
+                        c.slice_end = ctx.now + self.time_slice;
                         thread.asleep = Asleep::No;
                         if std::mem::take(&mut thread.preempted) {
                             thread.pend.lead += self.cost.wake_up.0;
@@ -538,14 +641,22 @@ impl<S: Source, F: Translate> Host<S, F> {
     /// Interrupt work for a core.
     pub(crate) fn raise(&mut self, ctx: &mut Ctx, core: u32, irq: Irq) {
         let c = &mut self.cores[core as usize];
+        if c.lazy && c.irq_end <= ctx.now {
+            self.finish_irq(ctx, core);
+        }
+        let c = &mut self.cores[core as usize];
         c.irqs.push_back(irq);
         if c.irqs.len() > 1 {
+            if std::mem::take(&mut c.lazy) {
+                self.arm(ctx, core);
+            }
             return;
         }
         // Where a core has a queue of its own, all that a handler completes belongs to threads of
         // this core, and while one of them runs none of them can tell when it ended: the end of
         // the segment, or the next entry, settles it. This saves an event.
-        c.lazy = self.private && c.segment.is_some() && matches!(irq, Irq::Vector(_));
+        let ends = c.segment.as_ref().is_some_and(|s| s.end < Time::NEVER);
+        c.lazy = self.private && ends && matches!(irq, Irq::Vector(_));
         let lazy = c.lazy;
         self.start_irq(ctx, core);
         if !lazy {
@@ -560,11 +671,13 @@ impl<S: Source, F: Translate> Host<S, F> {
                 let hctx = &mut self.block.hctxs[usize::from(cq)];
                 hctx.handler = Handler::Running;
                 self.counters.interrupts += 1;
+                self.counters.empty_interrupts += u64::from(hctx.entries.is_empty());
                 self.cost.interrupt_entry
                     + self.cost.interrupt
                     + self.cost.completion * hctx.entries.len() as u64
             }
             Irq::Ipi(_) => self.cost.ipi,
+            Irq::Timer(_) => self.cost.poll.timer_interrupt,
             Irq::Dispatch(rq) => match self.block.requests[rq].purpose {
                 Purpose::Flush => self.cost.doorbell,
                 _ => self.cost.dma_map + self.cost.doorbell,
@@ -582,6 +695,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let c = &mut self.cores[core as usize];
         // It stays at the front until its effects are out, so that what they raise queues up.
         let Some(&irq) = c.irqs.front() else { return };
+        c.lazy = false;
         let (begin, end) = (c.irq_begin, c.irq_end);
         if ctx.tracks.is_some() {
             ctx.slice(Track::Core(core), "interrupt", begin, end, IoId::NONE);
@@ -590,13 +704,19 @@ impl<S: Source, F: Translate> Host<S, F> {
             Irq::Vector(cq) => {
                 self.block.hctxs[usize::from(cq)].handler = Handler::Off;
                 while let Some(cqe) = self.block.hctxs[usize::from(cq)].entries.pop_front() {
-                    self.reap(ctx, cq, cqe, core, (begin, end));
+                    self.reap(ctx, cq, cqe, core, (begin, end), (Why::CoreBusy, Why::Interrupt));
                 }
             }
             Irq::Ipi(t) => {
                 let thread = &self.threads[t as usize];
                 debug_assert_eq!(thread.core, core);
                 self.cores[core as usize].ready.push_back(t);
+            }
+            Irq::Timer(t) => {
+                // hrtimer_wakeup, unless a completion was faster.
+                if self.threads[t as usize].asleep == Asleep::Hybrid {
+                    self.wake(ctx, t, Some(core));
+                }
             }
             Irq::Dispatch(rq) => {
                 self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, begin);
@@ -605,7 +725,6 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         let c = &mut self.cores[core as usize];
         c.irqs.pop_front();
-        c.lazy = false;
         if !c.irqs.is_empty() {
             self.start_irq(ctx, core);
         }
@@ -619,6 +738,11 @@ impl<S: Source, F: Translate> Host<S, F> {
         if !self.kernel {
             if thread.asleep != Asleep::Done {
                 self.direct_fill(ctx, t);
+            }
+        } else if thread.asleep == Asleep::Hybrid {
+            if thread.timer_at <= ctx.now {
+                let core = thread.core;
+                self.raise(ctx, core, Irq::Timer(t));
             }
         } else if matches!(thread.asleep, Asleep::Start | Asleep::Timer) {
             if thread.asleep == Asleep::Start {
@@ -720,8 +844,16 @@ impl<S: Source, F: Translate> Host<S, F> {
             return;
         }
         let thread = &mut self.threads[t as usize];
-        let is_aio =
-            thread.spec.engine == Engine::Libaio && matches!(node.ddir, Ddir::Read | Ddir::Write);
+        let is_aio = match thread.spec.engine {
+            Engine::Libaio | Engine::IoUring => matches!(node.ddir, Ddir::Read | Ddir::Write),
+            Engine::Spdk => true,
+            Engine::Pvsync2 | Engine::Null => false,
+        };
+        let sq = thread.sq;
+        if is_aio && sq != NONE {
+            self.threads[sq as usize].cur_depth -= 1;
+        }
+        let thread = &mut self.threads[t as usize];
         let sleeping = if is_aio {
             thread.ring.push_back(n);
             let reaper = thread.partner;
@@ -731,12 +863,17 @@ impl<S: Source, F: Translate> Host<S, F> {
                 }
                 return;
             }
-            matches!(thread.asleep, Asleep::Events | Asleep::Timer)
+            match thread.asleep {
+                Asleep::Events => thread.ring.len() as u32 >= thread.wait_nr,
+                asleep => asleep == Asleep::Timer,
+            }
         } else {
-            thread.asleep == Asleep::Call
+            matches!(thread.asleep, Asleep::Call | Asleep::Hybrid)
         };
         if sleeping {
             self.wake(ctx, t, on);
+        } else if thread.step == Step::Looked {
+            self.notice(ctx, t);
         }
     }
 
@@ -806,6 +943,17 @@ impl<S: Source, F: Translate> Host<S, F> {
             self.wake(ctx, t, Some(on));
         } else {
             hctx.tags.push(tag);
+            self.notice_tag(ctx, h);
+        }
+    }
+
+    /// Pollers that look for a tag.
+    fn notice_tag(&mut self, ctx: &mut Ctx, h: u16) {
+        for i in 0..self.block.hctxs[usize::from(h)].pollers.len() {
+            let t = self.block.hctxs[usize::from(h)].pollers[i];
+            if self.threads[t as usize].looking.then == Step::TagWait {
+                self.notice(ctx, t);
+            }
         }
     }
 
@@ -816,7 +964,10 @@ impl<S: Source, F: Translate> Host<S, F> {
                 debug_assert_eq!(self.threads[t as usize].granted, NO_TAG);
                 self.wake(ctx, t, Some(on));
             }
-            None => hctx.sched_free += 1,
+            None => {
+                hctx.sched_free += 1;
+                self.notice_tag(ctx, h);
+            }
         }
     }
 }

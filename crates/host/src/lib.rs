@@ -13,10 +13,13 @@ mod direct;
 mod driver;
 mod host;
 mod pblk;
+mod poll;
 pub mod sched;
 pub mod source;
+mod spdk;
 pub mod stats;
 mod thread;
+mod uring;
 
 pub use config::{Engine, Scheduler, StackConfig};
 pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
@@ -24,5 +27,7 @@ pub use pblk::Translate;
 pub use source::{Next, Source, ThreadSpec};
 pub use stats::HostStats;
 
+#[cfg(test)]
+mod poll_tests;
 #[cfg(test)]
 mod tests;

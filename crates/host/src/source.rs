@@ -59,6 +59,15 @@ pub struct ThreadSpec {
     /// Another thread, on a core of its own where there is one, sits in io_getevents and takes what
     /// comes back one by one: the job itself only issues. For libaio and timed sources.
     pub reaper: bool,
+    /// Asks for polled completions (RWF_HIPRI; IORING_SETUP_IOPOLL), and for how many of a hundred
+    /// I/Os of a synchronous engine, drawn from `seed`.
+    pub hipri: bool,
+    pub hipri_percentage: u32,
+    pub seed: u64,
+    /// io_uring: a thread of the kernel's submits (IORING_SETUP_SQPOLL), on this core if one is
+    /// given.
+    pub sqthread_poll: bool,
+    pub sqthread_poll_cpu: Option<u32>,
     /// Go on after a failed I/O. fio's default is to stop the job.
     pub continue_on_error: bool,
 }
@@ -78,6 +87,11 @@ impl ThreadSpec {
             cpus_allowed: Vec::new(),
             priority: QueuePriority::Medium,
             reaper: false,
+            hipri: false,
+            hipri_percentage: 100,
+            seed: 0,
+            sqthread_poll: false,
+            sqthread_poll_cpu: None,
             continue_on_error: false,
         }
     }

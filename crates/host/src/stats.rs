@@ -57,6 +57,21 @@ pub struct Counters {
     pub shared_flushes: u64,
     /// I/Os that failed.
     pub errors: u64,
+    /// Handlers that found no entry.
+    pub empty_interrupts: u64,
+    /// Looks of polling loops: nvme_poll, spdk_nvme_qpair_process_completions, and at io_uring's
+    /// rings. Completions found so.
+    pub polls: u64,
+    pub process_completions: u64,
+    pub ring_looks: u64,
+    pub polled_completions: u64,
+    /// Loops that the scheduler ended (need_resched).
+    pub poll_yields: u64,
+    /// Sleeps before polling, and the time asked for.
+    pub hybrid_sleeps: u64,
+    pub hybrid_sleep_ns: u64,
+    /// Calls to wake io_uring's submission thread.
+    pub sq_wake_ups: u64,
 }
 
 /// The block device an FTL on the host presents.

@@ -1,6 +1,6 @@
 //! The whole host against a fake drive.
 
-use crate::config::{DeadlineConfig, HostCost};
+use crate::config::{DeadlineConfig, HostCost, PollCost, SpdkCost, UringCost};
 use crate::*;
 use std::collections::BTreeMap;
 use wordline_base::event::Event;
@@ -31,6 +31,9 @@ pub fn i7_8700() -> HostCost {
         ipi: Span(700),
         idle_exit: Span(0),
         finish: Span(300),
+        poll: PollCost::default(),
+        uring: UringCost::default(),
+        spdk: SpdkCost::default(),
     }
 }
 
@@ -45,6 +48,11 @@ pub fn stack(cores: u32) -> StackConfig {
         scheduler_tags: 256,
         max_request: 128 << 10,
         merge: true,
+        hipri: false,
+        io_poll: 1,
+        io_poll_delay: -1,
+        poll_queues: 0,
+        sq_thread_idle: Span::from_secs(1),
         time_slice: Span::from_ms(3),
         ftl_core: None,
         deadline: DeadlineConfig::default(),
@@ -250,7 +258,7 @@ impl<S: Source, F: Translate> World<S, F> {
     fn check_drained(&self) {
         if !self.host.idle() {
             let threads: Vec<String> = self.host.threads.iter().map(|t| t.dump()).collect();
-            let hctxs = &self.host.block.hctxs;
+            let hctxs: Vec<_> = self.host.block.hctxs.iter().map(|h| h.in_flight()).collect();
             let deadline = self.host.block.deadline.as_ref().map(|d| d.len());
             panic!("not idle: {threads:#?} {:?} {hctxs:?} {deadline:?}", self.host.counters);
         }
@@ -893,7 +901,7 @@ fn mq_deadline_merges_across_calls_and_prefers_reads() {
 
 /// Random jobs, shapes, stacks and latencies: every I/O issued finishes once, its life sums up, and
 /// nothing is left behind. `World` checks identifiers, lives and core times throughout.
-fn random_run(seed: u64, shuffle: bool) -> (u64, u64, u64) {
+pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {
     let mut rng = Rng::from_seed(seed);
     let mut config = stack(1 + rng.below(4) as u32);
     config.queues = rng.below(u64::from(config.cores) + 1) as u32;
@@ -944,6 +952,9 @@ fn random_run(seed: u64, shuffle: bool) -> (u64, u64, u64) {
             .collect();
         jobs.push((s, list(items)));
     }
+    if polling {
+        poll_tests::randomize(&mut config, &mut jobs, &mut Rng::from_seed(seed ^ 2));
+    }
     let mut device = Rng::from_seed(seed ^ 1);
     let spread = [1, 1_000, 100_000][rng.below(3) as usize];
     let latency = Box::new(move |_: &Sqe, now: Time| now + Span(1 + device.below(spread)));
@@ -981,7 +992,7 @@ fn random_run(seed: u64, shuffle: bool) -> (u64, u64, u64) {
         assert_eq!((hctx.sched_free, hctx.waiters.len()), (config.scheduler_tags, 0));
     }
     let issued: u64 = w.host.stats(w.ctx.now).threads.iter().flat_map(|t| t.issued).sum();
-    let done: u64 = w.host.threads.iter().map(|t| t.source.as_ref().unwrap().done).sum();
+    let done: u64 = w.host.threads.iter().filter_map(|t| t.source.as_ref()).map(|s| s.done).sum();
     assert_eq!(done, w.count);
     assert!(issued - w.count <= count, "{issued} issued, {} finished", w.count);
     (w.ctx.now.0, w.count, w.host.counters.requests)
@@ -990,7 +1001,7 @@ fn random_run(seed: u64, shuffle: bool) -> (u64, u64, u64) {
 #[test]
 fn random_jobs_lose_nothing() {
     for seed in 0..1_000 {
-        let result = std::panic::catch_unwind(|| random_run(seed, seed % 3 == 2));
+        let result = std::panic::catch_unwind(|| random_run(seed, seed % 3 == 2, false));
         if let Err(e) = result {
             eprintln!("seed {seed}");
             std::panic::resume_unwind(e);
@@ -1001,7 +1012,7 @@ fn random_jobs_lose_nothing() {
 #[test]
 fn runs_repeat() {
     for seed in [3, 17, 99] {
-        assert_eq!(random_run(seed, false), random_run(seed, false), "seed {seed}");
+        assert_eq!(random_run(seed, false, false), random_run(seed, false, false), "seed {seed}");
     }
 }
 

@@ -20,11 +20,14 @@ use crate::config::Engine;
 use crate::core::Segment;
 use crate::host::Host;
 use crate::pblk::Translate;
+use crate::poll::{Looking, Loop};
 use crate::sched::deadline::Merge;
 use crate::source::{Next, Source, ThreadSpec};
 use crate::stats::{ThreadStats, call_bucket, level_bucket};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Time, Why};
+use wordline_base::{
+    Ctx, Ddir, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
+};
 use wordline_ftl::{Action, Piece, Place};
 use wordline_nand::Class;
 use wordline_nvme::Opcode;
@@ -69,6 +72,16 @@ pub(crate) enum Step {
     SyncReturn,
     NullDone,
     Getevents,
+    /// A loop of looks has ended.
+    Looked,
+    /// Before the sleep of hybrid polling.
+    HybridSleep,
+    /// SPDK's commands are written.
+    SpdkSubmit,
+    /// Entries of io_uring are in the ring of the submission thread.
+    HandOver,
+    /// io_uring's submission thread looks for work.
+    SqLoop,
     /// io_getevents returns with so many.
     Reap(u32),
     /// A reaper waits in io_getevents, and is back with one.
@@ -87,8 +100,12 @@ pub(crate) enum Asleep {
     Start,
     /// In a synchronous call.
     Call,
+    /// In a synchronous call, with a timer (hybrid polling).
+    Hybrid,
     /// In io_getevents.
     Events,
+    /// io_uring's submission thread, idle for too long.
+    Ring,
     Tag,
     Timer,
     /// For its reaper: until there is room, or nothing in flight.
@@ -105,6 +122,8 @@ pub(crate) struct Pending {
     pub lead: u64,
     /// The application.
     pub user: u64,
+    /// Its I/O library, once the I/O has begun: rings of io_uring, SPDK.
+    pub library: u64,
     /// System call (or io_getevents, or the end of a synchronous call).
     pub entry: u64,
     pub block: u64,
@@ -117,8 +136,8 @@ impl Pending {
     pub fn has_work(&self) -> bool {
         self.total() > self.lead
     }
-    fn total(&self) -> u64 {
-        self.lead + self.user + self.entry + self.block + self.ftl + self.driver
+    pub fn total(&self) -> u64 {
+        self.lead + self.user + self.library + self.entry + self.block + self.ftl + self.driver
     }
 }
 
@@ -143,8 +162,10 @@ pub(crate) struct Call {
     single: u32,
     /// I/Os taken up so far.
     index: usize,
-    /// The current I/O, how much of it has become parts, and the current part.
+    /// The current I/O, how much of it has become parts, and the current part. Once the last part
+    /// is out another thread may reap it: its length is kept.
     node: u32,
+    len: u64,
     at: u64,
     part: u32,
     divided: bool,
@@ -187,13 +208,29 @@ pub(crate) struct Thread<S> {
     /// Of the segment that ended last: lead and entry.
     done: (u64, u64),
     pub cur_depth: u32,
-    iocbs: Vec<u32>,
+    pub iocbs: Vec<u32>,
     requeued: Option<(Ddir, u64, u32)>,
     /// Completed and not reaped (aio_ring).
     pub ring: VecDeque<u32>,
     pub(crate) reaping: Reaping,
     /// Of a job: the thread that reaps for it. Of a reaper: the job.
     pub partner: u32,
+    /// Of an io_uring job: the thread that submits for it. Of that thread: the job, and when it
+    /// has been idle for long enough.
+    pub sq: u32,
+    pub owner: u32,
+    pub sq_until: Time,
+    /// The hardware queue of its core, and the one its polled requests go to.
+    pub home: u16,
+    pub poll_hctx: u16,
+    /// Its requests are polled, and the call under way is.
+    pub polls: bool,
+    pub polled: bool,
+    pub rng: Rng,
+    pub looking: Looking,
+    /// In io_uring_enter to wait, and for how many.
+    pub entered: bool,
+    pub wait_nr: u32,
     pub quiesce: Option<Time>,
     pub exhausted: bool,
     pub failed: bool,
@@ -227,6 +264,7 @@ impl<S> Thread<S> {
                 single: NONE,
                 index: 0,
                 node: NONE,
+                len: 0,
                 at: 0,
                 part: NONE,
                 divided: false,
@@ -246,6 +284,17 @@ impl<S> Thread<S> {
             ring: VecDeque::with_capacity(depth),
             reaping: REAP_ONE,
             partner: NONE,
+            sq: NONE,
+            owner: NONE,
+            sq_until: Time::NEVER,
+            home: hctx,
+            poll_hctx: hctx,
+            polls: false,
+            polled: false,
+            rng: Rng::from_seed(spec.seed),
+            looking: Looking::default(),
+            entered: false,
+            wait_nr: 0,
             quiesce: None,
             exhausted: false,
             failed: false,
@@ -260,6 +309,33 @@ impl<S> Thread<S> {
             stats: ThreadStats::default(),
             spec,
         }
+    }
+}
+
+impl<S> Thread<S> {
+    /// The I/O of the synchronous call under way.
+    pub fn single(&self) -> u32 {
+        self.call.single
+    }
+    pub fn after(&self) -> Step {
+        self.call.after
+    }
+    /// A submission of one I/O in user mode.
+    pub fn begin_call(&mut self, node: u32) {
+        (self.call.aio, self.call.single, self.call.fresh) = (false, node, true);
+        self.plan = NO_PLAN;
+    }
+    /// The I/Os of `iocbs` begin; another thread submits them.
+    pub fn begin_hand_over(&mut self, after: Step) {
+        (self.call.aio, self.call.fresh, self.call.after) = (true, true, after);
+    }
+    /// What the ring holds is submitted in one call.
+    pub fn take_ring(&mut self) {
+        self.cur_depth += self.ring.len() as u32;
+        self.iocbs.extend(self.ring.drain(..));
+        let call = &mut self.call;
+        (call.aio, call.single, call.index, call.after) = (true, NONE, 0, Step::SqLoop);
+        (call.plugged, call.fresh) = (true, false);
     }
 }
 
@@ -285,7 +361,7 @@ impl<S> Thread<S> {
 
 /// Whether the thread has more to do now.
 #[derive(PartialEq, Eq)]
-enum Flow {
+pub(crate) enum Flow {
     Again,
     /// A segment runs, or the thread sleeps.
     Off,
@@ -338,6 +414,11 @@ impl<S: Source, F: Translate> Host<S, F> {
                 self.go(t, Step::Top)
             }
             Step::Getevents => self.getevents(ctx, t),
+            Step::Looked => self.looked(ctx, t),
+            Step::HybridSleep => self.hybrid_sleep(ctx, t),
+            Step::SpdkSubmit => self.spdk_submit(ctx, t),
+            Step::HandOver => self.handed_over(ctx, t),
+            Step::SqLoop => self.sq_loop(ctx, t),
             Step::Reap(n) => self.reap_events(ctx, t, n),
             Step::Collect => self.collect(ctx, t),
             Step::Collected => self.collected(ctx, t),
@@ -347,14 +428,14 @@ impl<S: Source, F: Translate> Host<S, F> {
     }
 
     #[inline]
-    fn go(&mut self, t: u32, step: Step) -> Flow {
+    pub(crate) fn go(&mut self, t: u32, step: Step) -> Flow {
         self.threads[t as usize].step = step;
         Flow::Again
     }
 
     /// Spends the pending processor time; its end runs the plan, and then `step`.
     #[inline]
-    fn segment(&mut self, ctx: &mut Ctx, t: u32, step: Step) -> Flow {
+    pub(crate) fn segment(&mut self, ctx: &mut Ctx, t: u32, step: Step) -> Flow {
         let thread = &mut self.threads[t as usize];
         thread.step = step;
         let total = thread.pend.total();
@@ -362,6 +443,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             self.run_plan(ctx, t, ctx.now);
             return Flow::Again;
         }
+        let user = thread.pend.user + thread.pend.library;
         let core = &mut self.cores[thread.core as usize];
         let begin = if core.irqs.is_empty() { ctx.now } else { core.irq_end };
         core.segment = Some(Segment {
@@ -369,8 +451,10 @@ impl<S: Source, F: Translate> Host<S, F> {
             begin,
             split: begin + Span(thread.pend.lead + thread.pend.user),
             end: begin + Span(total),
-            user: thread.pend.user,
-            system: total - thread.pend.user,
+            user,
+            system: total - user,
+            in_user: false,
+            spin: None,
         });
         Flow::Off
     }
@@ -382,7 +466,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let plan = std::mem::replace(&mut thread.plan, NO_PLAN);
         let pend = std::mem::take(&mut thread.pend);
         let core = thread.core;
-        thread.done = (pend.lead, pend.entry);
+        thread.done = (pend.lead, pend.library + pend.entry);
         if thread.call.fresh {
             thread.call.fresh = false;
             if thread.call.aio {
@@ -401,19 +485,19 @@ impl<S: Source, F: Translate> Host<S, F> {
         if plan.node != NONE {
             let ftl = Time(driver.0.saturating_sub(pend.ftl));
             let block = Time(ftl.0.saturating_sub(pend.block));
-            let entry = Time(block.0.saturating_sub(pend.entry));
+            let entry = Time(block.0.saturating_sub(pend.library + pend.entry));
             let node = self.block.nodes[plan.node];
             let mut life = node.life;
             if node.parent != NONE {
                 let root = self.begin_life(ctx, node.parent);
-                if pend.entry > 0 {
+                if pend.library + pend.entry > 0 {
                     let (layer, why) = NO_PLAN.waited;
                     ctx.mark(root, layer, why, core, entry);
                     ctx.mark(root, Layer::Syscall, Why::Work, core, block);
                 }
                 if life == IoId::NONE {
                     let begin = ctx.lives.get(root).end;
-                    life = ctx.lives.begin(t, node.ddir, node.offset, node.len, begin);
+                    life = ctx.lives.begin(node.thread, node.ddir, node.offset, node.len, begin);
                     self.block.nodes[plan.node].life = life;
                 }
             } else if life == IoId::NONE {
@@ -444,7 +528,7 @@ impl<S: Source, F: Translate> Host<S, F> {
     }
 
     /// Sleeps, once the processor time still owed is spent.
-    fn sleep(&mut self, ctx: &mut Ctx, t: u32, asleep: Asleep) -> Flow {
+    pub(crate) fn sleep(&mut self, ctx: &mut Ctx, t: u32, asleep: Asleep) -> Flow {
         let thread = &mut self.threads[t as usize];
         if thread.pend.total() > 0 {
             let step = thread.step;
@@ -454,7 +538,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         thread.stats.voluntary_switches += 1;
         self.cores[thread.core as usize].current = None;
         if asleep == Asleep::Done {
-            self.out.push_back(crate::host::Output::Ended { thread: t });
+            self.ended(ctx, t);
         }
         Flow::Off
     }
@@ -513,7 +597,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                     }
                     Next::WhenReaped => {
                         if !thread.iocbs.is_empty() {
-                            return self.commit(t, Step::Top);
+                            return self.commit(ctx, t, Step::Top);
                         }
                         thread.reaping = REAP_ONE;
                         return self.go(t, Step::Getevents);
@@ -531,23 +615,26 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
         };
         match thread.spec.engine {
-            Engine::Libaio if matches!(ddir, Ddir::Read | Ddir::Write) => {
+            Engine::Libaio | Engine::IoUring if matches!(ddir, Ddir::Read | Ddir::Write) => {
                 thread.cur_depth += 1;
                 let batch = thread.spec.iodepth_batch as usize;
                 let node = self.new_node(t, ddir, offset, len);
                 let thread = &mut self.threads[t as usize];
                 thread.iocbs.push(node);
                 if thread.iocbs.len() >= batch {
-                    return self.commit(t, Step::Queued { busy: false });
+                    return self.commit(ctx, t, Step::Queued { busy: false });
                 }
                 self.go(t, Step::Queued { busy: false })
             }
-            Engine::Libaio if !thread.iocbs.is_empty() => {
+            Engine::Libaio | Engine::IoUring if !thread.iocbs.is_empty() => {
                 // FIO_Q_BUSY: requeue, commit, reap, try again.
                 thread.requeued = Some((ddir, offset, len));
-                self.commit(t, Step::Queued { busy: true })
+                self.commit(ctx, t, Step::Queued { busy: true })
             }
-            Engine::Libaio => self.sync_call(t, ddir, offset, len, Step::Queued { busy: false }),
+            Engine::Libaio | Engine::IoUring => {
+                self.sync_call(t, ddir, offset, len, Step::Queued { busy: false })
+            }
+            Engine::Spdk => self.spdk_queue(ctx, t, ddir, offset, len),
             Engine::Pvsync2 => self.sync_call(t, ddir, offset, len, Step::Top),
             Engine::Null => {
                 thread.cur_depth += 1;
@@ -570,13 +657,20 @@ impl<S: Source, F: Translate> Host<S, F> {
             return Flow::Again;
         }
         if !thread.iocbs.is_empty() {
-            return self.commit(t, Step::Top);
+            return self.commit(ctx, t, Step::Top);
         }
         if !thread.ring.is_empty() && thread.partner == NONE {
             thread.reaping = REAP_ONE;
             return self.go(t, Step::Getevents);
         }
-        self.sleep_until(ctx, t, at)
+        // Who looks for its completions itself goes on looking.
+        let looks = thread.cur_depth > 0 && thread.partner == NONE;
+        match thread.spec.engine {
+            Engine::Spdk if looks => self.look(ctx, t, Loop::Spdk, at),
+            Engine::IoUring if looks && thread.sq != NONE => self.look(ctx, t, Loop::Ring, at),
+            Engine::IoUring if looks && thread.polls => self.look(ctx, t, Loop::Kernel, at),
+            _ => self.sleep_until(ctx, t, at),
+        }
     }
 
     fn queued(&mut self, t: u32, busy: bool) -> Flow {
@@ -599,6 +693,18 @@ impl<S: Source, F: Translate> Host<S, F> {
         let level = level_bucket(thread.cur_depth);
         thread.stats.iodepth_level[level] += 1;
         thread.pend.entry += self.cost.crossing.0;
+        let data = matches!(ddir, Ddir::Read | Ddir::Write);
+        let share = u64::from(thread.spec.hipri_percentage);
+        // pvsync2 draws for each I/O whether it carries RWF_HIPRI.
+        // A bio that is split is not polled where only polling would find its end
+        // (bio_clear_hipri, Linux 5.10).
+        let whole = thread.poll_hctx == thread.home
+            || u64::from(len) <= self.block.max_request.min(BIO_BYTES);
+        let thread = &mut self.threads[t as usize];
+        thread.polled =
+            thread.polls && data && whole && (share >= 100 || thread.rng.below(100) < share);
+        thread.hctx = if thread.polled { thread.poll_hctx } else { thread.home };
+        thread.looking.slept = false;
         let node = self.new_node(t, ddir, offset, len);
         let call = &mut self.threads[t as usize].call;
         (call.aio, call.single, call.index, call.after) = (false, node, 0, after);
@@ -608,13 +714,23 @@ impl<S: Source, F: Translate> Host<S, F> {
     }
 
     /// td_io_commit: one io_submit.
-    fn commit(&mut self, t: u32, after: Step) -> Flow {
+    fn commit(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
         let thread = &mut self.threads[t as usize];
+        if thread.sq != NONE {
+            return self.hand_over(ctx, t, after);
+        }
+        thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
         let n = thread.iocbs.len() as u32;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
-        thread.pend.entry += self.cost.crossing.0 + self.cost.aio_submit.0;
+        thread.pend.entry += self.cost.crossing.0;
+        if thread.spec.engine == Engine::IoUring {
+            thread.pend.library += self.cost.uring.prepare.0 * u64::from(n);
+            thread.pend.entry += self.cost.uring.enter.0;
+        } else {
+            thread.pend.entry += self.cost.aio_submit.0;
+        }
         let call = &mut thread.call;
         (call.aio, call.single, call.index, call.after) = (true, NONE, 0, after);
         call.plugged = true;
@@ -644,7 +760,11 @@ impl<S: Source, F: Translate> Host<S, F> {
         (call.node, call.part, call.at) = (node, node, 0);
         thread.pend.entry += self.cost.syscall.0;
         thread.plan = Plan { node, ..NO_PLAN };
+        if thread.owner != NONE {
+            thread.plan.waited = (Layer::Syscall, Why::Polling);
+        }
         let n = self.block.nodes[node];
+        thread.call.len = u64::from(n.len);
         if !self.valid(n.ddir, n.offset, n.len) {
             // Time must pass, or a job that goes on after errors never ends.
             let thread = &mut self.threads[t as usize];
@@ -682,11 +802,11 @@ impl<S: Source, F: Translate> Host<S, F> {
     fn part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t as usize];
         let call = &mut thread.call;
-        let n = self.block.nodes[call.node];
-        let (at, len) = (call.at, u64::from(n.len));
+        let (at, len) = (call.at, call.len);
         if at >= len {
             return self.go(t, Step::NextIo);
         }
+        let n = self.block.nodes[call.node];
         if at > 0 && thread.plan.node != NONE {
             return self.segment(ctx, t, Step::Part);
         }
@@ -745,7 +865,7 @@ impl<S: Source, F: Translate> Host<S, F> {
     /// that each part's work ends where it ends.
     fn after_part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t as usize];
-        let more = thread.call.at < u64::from(self.block.nodes[thread.call.node].len);
+        let more = thread.call.at < thread.call.len;
         if more { self.segment(ctx, t, Step::Part) } else { self.go(t, Step::NextIo) }
     }
 
@@ -794,12 +914,19 @@ impl<S: Source, F: Translate> Host<S, F> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::TagWait);
         }
+        if !hctx.interrupts && thread.action.is_none() {
+            // Nobody else need look at this queue: io_uring is told EAGAIN and reaps first, and so
+            // does everybody here.
+            thread.plan =
+                Plan { node: thread.call.part, issue: NONE, waited: (Layer::Block, Why::Tag) };
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+        }
         self.counters.tag_waits += 1;
         hctx.waiters.push_back(t);
         thread.step = Step::Granted;
         thread.plan =
             Plan { node: thread.call.part, issue: NONE, waited: (Layer::Block, Why::Tag) };
-        if thread.source.is_none() {
+        if thread.action.is_some() {
             thread.plan = NO_PLAN;
             thread.step = Step::KernelIssue;
         }
@@ -1038,8 +1165,11 @@ impl<S: Source, F: Translate> Host<S, F> {
             return self.segment(ctx, t, Step::CallEnd);
         }
         if thread.call.aio {
+            let handed_over = thread.owner != NONE;
             for node in thread.iocbs.drain(..) {
-                self.block.nodes[node].submitted = ctx.now;
+                if !handed_over {
+                    self.block.nodes[node].submitted = ctx.now;
+                }
             }
             let after = thread.call.after;
             return self.go(t, after);
@@ -1052,6 +1182,9 @@ impl<S: Source, F: Translate> Host<S, F> {
     fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t as usize];
         if self.block.nodes[thread.call.single].pending > 0 {
+            if thread.polled {
+                return self.poll_wait(ctx, t);
+            }
             return self.sleep(ctx, t, Asleep::Call);
         }
         thread.pend.entry += self.cost.finish.0;
@@ -1062,10 +1195,15 @@ impl<S: Source, F: Translate> Host<S, F> {
     fn getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t as usize];
         if !thread.iocbs.is_empty() {
-            return self.commit(t, Step::Getevents);
+            return self.commit(ctx, t, Step::Getevents);
         }
         if thread.partner != NONE {
             return self.leave_to_reaper(ctx, t);
+        }
+        match thread.spec.engine {
+            Engine::IoUring => return self.uring_getevents(ctx, t),
+            Engine::Spdk => return self.spdk_getevents(ctx, t),
+            _ => {}
         }
         let min = thread.reaping.min.min(thread.cur_depth);
         let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);

@@ -200,6 +200,14 @@ fn stack(config: &Config, found: &mut Found) {
     found.range("stack.queues", c.queues.into(), 0, 65_535);
     found.range("stack.queue_depth", c.queue_depth.into(), 2, 65_536);
     found.range("stack.scheduler_tags", c.scheduler_tags.into(), 1, 65_536);
+    found.range("stack.io_poll", c.io_poll.into(), 0, 1);
+    if !(-1..=3_600_000_000).contains(&c.io_poll_delay) {
+        found.add(
+            "stack.io_poll_delay",
+            "must be -1 (poll at once), 0 (adaptive) or microseconds, an hour at most",
+        );
+    }
+    found.range("stack.poll_queues", c.poll_queues.into(), 0, 65_535);
     if c.max_request == 0 || !u64::from(c.max_request).is_multiple_of(SECTOR) {
         found.add("stack.max_request", "must be a multiple of 4096");
     }

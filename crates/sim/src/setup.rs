@@ -39,10 +39,20 @@ pub fn engine_of(plan: &Plan, job: &Job, stack: &StackConfig) -> Engine {
         return stack.engine;
     }
     match job.ioengine {
-        job::Engine::Libaio | job::Engine::IoUring | job::Engine::PosixAio => Engine::Libaio,
         job::Engine::Null => Engine::Null,
+        // The user-space driver has the drive.
+        _ if stack.engine == Engine::Spdk && stack.kernel => Engine::Spdk,
+        job::Engine::Spdk => Engine::Spdk,
+        job::Engine::Libaio | job::Engine::PosixAio => Engine::Libaio,
+        job::Engine::IoUring => Engine::IoUring,
         _ => Engine::Pvsync2,
     }
+}
+
+/// Whether the job's engine has the word `hipri`.
+fn knows_hipri(plan: &Plan, job: &Job) -> bool {
+    matches!(job.ioengine, job::Engine::Pvsync2 | job::Engine::IoUring)
+        || !given(plan, job, "ioengine")
 }
 
 /// As a job's `ioengine` names it.
@@ -50,6 +60,8 @@ pub fn engine_name(engine: Engine) -> &'static str {
     match engine {
         Engine::Pvsync2 => "pvsync2",
         Engine::Libaio => "libaio",
+        Engine::IoUring => "io_uring",
+        Engine::Spdk => "spdk",
         Engine::Null => "null",
     }
 }
@@ -71,6 +83,13 @@ fn spec(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadS
     if !stack.kernel {
         spec.priority = queue_priority(job);
     }
+    if engine == Engine::Spdk && given(plan, job, "ioengine") && job.is_sync() {
+        spec.iodepth = 1;
+    }
+    spec.hipri = (job.hipri || stack.hipri) && knows_hipri(plan, job);
+    spec.hipri_percentage = job.hipri_percentage;
+    spec.seed = u64::from(thread.thread_number);
+    (spec.sqthread_poll, spec.sqthread_poll_cpu) = (job.sqthread_poll, job.sqthread_poll_cpu);
     // Which failures end a job is its own rule, which the source applies.
     spec.continue_on_error = true;
     spec
@@ -248,7 +267,7 @@ pub fn expected_end(plan: &Plan) -> Option<Span> {
 }
 
 /// fio's words that are read but change nothing here, with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 10] = [
+const WITHOUT_EFFECT: [(&str, &str); 8] = [
     ("atomic", "writes of one sector are atomic, larger ones are not"),
     ("invalidate", "no page cache is modelled"),
     ("sync_file_range", "it writes back cached pages, and no page cache is modelled"),
@@ -257,8 +276,6 @@ const WITHOUT_EFFECT: [(&str, &str); 10] = [
     ("write_hint", "the drive has no use for lifetime hints"),
     ("significant_figures", "numbers are printed with fio's usual figures"),
     ("unit_base", "rates are printed in bytes"),
-    ("hipri_percentage", "completions are by interrupt, polling is not modelled"),
-    ("sqthread_poll", "no kernel thread submits"),
 ];
 
 /// What the user should know about a plan on this machine: words of fio that ask for something that
@@ -277,7 +294,11 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if given(plan, job, "ioengine") {
             let engine = given_word(plan, job, "ioengine");
             match job.ioengine {
-                job::Engine::IoUring | job::Engine::PosixAio => {
+                job::Engine::Null | job::Engine::Spdk => {}
+                _ if stack.engine == Engine::Spdk && stack.kernel => {
+                    say(format!("ioengine={engine} runs on spdk, which has the drive"));
+                }
+                job::Engine::PosixAio => {
                     say(format!("ioengine={engine} runs with libaio's path and costs"));
                 }
                 job::Engine::Psync
@@ -301,8 +322,27 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if given(plan, job, "prio") && job.prio.class == 0 {
             say("prio without prioclass reaches the logs only".into());
         }
-        if job.hipri {
-            say("hipri: completions are by interrupt, polling is not modelled".into());
+        let engine = engine_of(plan, job, stack);
+        if job.hipri && stack.kernel {
+            let why = match engine {
+                Engine::Pvsync2 | Engine::IoUring if ftl_on_host => {
+                    Some("an FTL on the host presents a bio-based device, which Linux cannot poll")
+                }
+                Engine::Pvsync2 | Engine::IoUring if stack.io_poll == 0 => {
+                    Some("polling is switched off: --set stack.io_poll=1")
+                }
+                Engine::Pvsync2 | Engine::IoUring if !knows_hipri(plan, job) => {
+                    Some("only pvsync2 and io_uring ask the kernel for it")
+                }
+                Engine::Libaio => Some("io_submit of Linux 4.14 knows no polling"),
+                _ => None,
+            };
+            if let Some(why) = why {
+                say(format!("hipri has no effect here: {why}"));
+            }
+        }
+        if job.sqthread_poll && (engine != Engine::IoUring || !stack.kernel) {
+            say("sqthread_poll has no effect here: it is io_uring's".into());
         }
         if job.sync != job::SyncMode::None {
             say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());

@@ -169,15 +169,17 @@ impl World {
         }
         let host = Host::new(&config.stack, specs, info.clone(), on_host).map_err(|e| match e {
             // Of a job, not of the stack.
-            (key @ ("cpus_allowed" | "iodepth" | "priority"), message) => {
-                Problem { path: String::new(), message: format!("{key}: {message}") }
-            }
+            (
+                key @ ("cpus_allowed" | "iodepth" | "priority" | "engine" | "sqthread_poll_cpu"),
+                message,
+            ) => Problem { path: String::new(), message: format!("{key}: {message}") },
             e => Problem::new("stack", e),
         })?;
         for queue in host.queues() {
             controller
                 .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
                 .map_err(|e| Problem::new("", e))?;
+            controller.set_interrupts(queue.cq, queue.interrupts);
         }
         let stats = plans.iter().enumerate().map(|(i, p)| ThreadStats::new(i as u32 + 1, p));
         let mut world = World {
@@ -718,6 +720,15 @@ impl World {
                 ("host.tag_waits", h.tag_waits),
                 ("host.splits", h.splits),
                 ("host.errors", h.errors),
+                ("host.empty_interrupts", h.empty_interrupts),
+                ("host.polls", h.polls),
+                ("host.process_completions", h.process_completions),
+                ("host.ring_looks", h.ring_looks),
+                ("host.polled_completions", h.polled_completions),
+                ("host.poll_yields", h.poll_yields),
+                ("host.hybrid_sleeps", h.hybrid_sleeps),
+                ("host.hybrid_sleep_ns", h.hybrid_sleep_ns),
+                ("host.sq_wake_ups", h.sq_wake_ups),
                 ("device.commands_in", device.commands_in.iter().sum()),
                 ("device.commands_out", device.commands_out.iter().sum()),
                 ("device.failed", device.failed),

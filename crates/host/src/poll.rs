@@ -1,0 +1,432 @@
+//! Completions without waiting for an interrupt: loops that look again and again.
+//!
+//! A loop is a segment without an end. Nothing happens between two of its looks, so its end is
+//! computed when the thing it looks for has come: the first look at or after that moment. What
+//! interrupts the core meanwhile moves all later looks. Looks are counted as they would have been
+//! made.
+//!
+//! - blk_mq_poll (Linux 4.14) leaves its loop when the request's entry is there, when somebody else
+//!   completed it (the task is running again), or when the scheduler wants the core (need_resched);
+//!   then the task sleeps, and the interrupt wakes it. Without an interrupt (poll queues of Linux
+//!   5.0) it only yields.
+//! - A queue that is polled with its interrupt on sees every entry twice: the poller holds the
+//!   queue's lock with interrupts off, and the message, which takes longer than the entry, finds
+//!   nothing. Only a poller that is late, because another handler had the core, comes second.
+//! - Hybrid polling sleeps first, once a request, for half of what requests of its direction and
+//!   size took in the window before.
+//!
+//! Left out: pending signals, the granularity of the statistics' timer (jiffies).
+
+use crate::blkmq::Handler;
+use crate::core::{Segment, Spin};
+use crate::host::Host;
+use crate::pblk::Translate;
+use crate::source::Source;
+use crate::thread::{Asleep, Flow, Step};
+use wordline_base::{Ctx, Kind, Span, Time, Why};
+use wordline_nvme::Cqe;
+
+/// What a loop looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loop {
+    /// The completion queue, by blk_mq_poll and nvme_poll.
+    Kernel,
+    /// The completion queue, by spdk_nvme_qpair_process_completions.
+    Spdk,
+    /// A ring in memory that other cores write: io_uring's, by the application or by the
+    /// submission thread.
+    Ring,
+    /// Both: the submission thread of a polled ring.
+    RingAndQueue,
+}
+
+/// A thread in its loop.
+#[derive(Debug)]
+pub(crate) struct Looking {
+    pub what: Loop,
+    /// The queue looked at.
+    pub hctx: u16,
+    /// What the thread does next.
+    pub then: Step,
+    /// Entries taken at the look that ended the loop, and when that was.
+    pub claimed: Vec<Cqe>,
+    pub at: Time,
+    /// The message of the entry taken arrives then.
+    pub message: Option<Time>,
+    /// The scheduler ended the loop.
+    pub resched: bool,
+    /// The request has slept already (RQF_MQ_POLL_SLEPT).
+    pub slept: bool,
+}
+
+impl Default for Looking {
+    fn default() -> Looking {
+        Looking {
+            what: Loop::Kernel,
+            hctx: 0,
+            then: Step::Top,
+            claimed: Vec::new(),
+            at: Time::ZERO,
+            message: None,
+            resched: false,
+            slept: false,
+        }
+    }
+}
+
+const BUCKETS: usize = 16;
+/// blk_mq_poll_stats_start.
+const WINDOW: Span = Span::from_ms(100);
+
+/// Latencies of requests by direction and size (blk_mq_poll_stats_bkt, blk-stat.c).
+#[derive(Debug, Default)]
+pub(crate) struct PollStats {
+    /// The first request that may sleep switches them on.
+    pub on: bool,
+    end: Option<Time>,
+    /// Sum and number in this window, and the last mean of each bucket.
+    sums: [(u64, u64); BUCKETS],
+    means: [Option<u64>; BUCKETS],
+}
+
+impl PollStats {
+    /// Smaller than 512 bytes has none; everything from 64 KiB on shares one.
+    pub fn bucket(write: bool, bytes: u64) -> Option<usize> {
+        let size = bytes.checked_ilog2()?.checked_sub(9)? as usize;
+        Some((usize::from(write) + 2 * size).min(BUCKETS - 2 + usize::from(write)))
+    }
+    /// blk_mq_poll_stats_fn: at a window's end the buckets that have samples publish their mean.
+    fn publish(&mut self, now: Time) {
+        if self.end.is_none_or(|end| now < end) {
+            return;
+        }
+        self.end = None;
+        for (sum, mean) in self.sums.iter_mut().zip(&mut self.means) {
+            if sum.1 > 0 {
+                *mean = Some(sum.0 / sum.1);
+            }
+            *sum = (0, 0);
+        }
+    }
+    /// A request completed, `took` after it was issued; a window begins with one.
+    pub fn add(&mut self, now: Time, write: bool, bytes: u64, took: Span) {
+        self.publish(now);
+        self.end.get_or_insert(now + WINDOW);
+        if let Some(bucket) = Self::bucket(write, bytes) {
+            let sum = &mut self.sums[bucket];
+            *sum = (sum.0 + took.0, sum.1 + 1);
+        }
+    }
+    /// blk_mq_poll_nsecs.
+    pub fn sleep(&mut self, now: Time, write: bool, bytes: u64) -> Span {
+        self.publish(now);
+        self.on = true;
+        let mean = Self::bucket(write, bytes).and_then(|bucket| self.means[bucket]);
+        Span(mean.map_or(0, |mean| mean.div_ceil(2)))
+    }
+}
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// One turn of a loop, and where in it the look is.
+    fn turn(&self, what: Loop) -> (u64, u64) {
+        let (poll, uring, spdk) = (&self.cost.poll, &self.cost.uring, &self.cost.spdk);
+        match what {
+            Loop::Kernel => {
+                let before = poll.blk_mq_poll.0;
+                (before + poll.cpu_relax.0 + poll.nvme_poll.0, before)
+            }
+            Loop::Spdk => {
+                let before = spdk.check_enabled.0;
+                (before + spdk.process_completions.0, before)
+            }
+            Loop::Ring => (uring.look.0, 0),
+            Loop::RingAndQueue => (uring.look.0 + poll.nvme_poll.0, uring.look.0),
+        }
+    }
+
+    /// From a look that finds `n` entries to the end of their processing.
+    fn found(&self, what: Loop, n: u64) -> Span {
+        let poll = &self.cost.poll;
+        match what {
+            Loop::Kernel | Loop::RingAndQueue if n > 0 => {
+                let once = poll.nvme_poll + poll.entry_miss + poll.queue_lock;
+                // The submission thread ends the bio, too; others do so when they return.
+                let end = match what {
+                    Loop::RingAndQueue => self.cost.finish,
+                    _ => Span::ZERO,
+                };
+                once + (self.cost.completion + end) * n
+            }
+            Loop::Spdk if n > 0 => poll.entry_miss + self.cost.spdk.complete * n,
+            _ => Span::ZERO,
+        }
+    }
+
+    /// The thread begins to look, at `until` at the latest stops, and goes on with `then`.
+    pub(crate) fn look(&mut self, ctx: &mut Ctx, t: u32, what: Loop, until: Time) -> Flow {
+        let (turn, before) = self.turn(what);
+        let thread = &mut self.threads[t as usize];
+        let (h, core) = (thread.poll_hctx, thread.core);
+        let then = thread.step;
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, then);
+        }
+        thread.looking.then = then;
+        thread.looking.what = what;
+        thread.looking.hctx = h;
+        thread.looking.resched = false;
+        thread.step = Step::Looked;
+        let in_user = match what {
+            Loop::Spdk => true,
+            Loop::Ring => thread.source.is_some(),
+            Loop::Kernel | Loop::RingAndQueue => false,
+        };
+        let c = &mut self.cores[core as usize];
+        let begin = if c.irqs.is_empty() { ctx.now } else { c.irq_end };
+        c.segment = Some(Segment {
+            thread: t,
+            begin,
+            split: begin,
+            end: Time::NEVER,
+            user: 0,
+            system: 0,
+            in_user,
+            spin: Some(Spin { first: begin + Span(before), turn, until }),
+        });
+        if what != Loop::Ring {
+            let hctx = &mut self.block.hctxs[usize::from(h)];
+            hctx.pollers.push(t);
+            if !hctx.entries.is_empty() && hctx.handler != Handler::Running {
+                self.claim(ctx, t, None);
+            }
+        }
+        Flow::Off
+    }
+
+    /// The thread's loop, if it is in one that has not ended.
+    fn spinning(&self, t: u32) -> Option<Spin> {
+        let core = self.threads[t as usize].core;
+        let segment = self.cores[core as usize].segment.as_ref()?;
+        (segment.thread == t && segment.end == Time::NEVER).then_some(segment.spin?)
+    }
+
+    /// Its first look at or after now.
+    fn next_look(&self, ctx: &Ctx, t: u32) -> Option<(Time, u64)> {
+        let spin = self.spinning(t)?;
+        let core = &self.cores[self.threads[t as usize].core as usize];
+        let from = if core.irqs.is_empty() { ctx.now } else { ctx.now.max(core.irq_end) };
+        Some(spin.look_at(from))
+    }
+
+    /// An entry became visible on a queue with pollers; `message` says whether an interrupt comes
+    /// with it. False: nobody takes it, the interrupt has to.
+    pub(crate) fn polled(&mut self, ctx: &mut Ctx, h: u16, message: bool) -> bool {
+        let hctx = &self.block.hctxs[usize::from(h)];
+        let vector = hctx.core;
+        let first = hctx
+            .pollers
+            .iter()
+            .filter_map(|&t| self.next_look(ctx, t).map(|(at, _)| (at, t)))
+            .min();
+        let Some((at, t)) = first else { return false };
+        let poll = &self.cost.poll;
+        if message {
+            let locked = at + poll.nvme_poll + poll.entry_miss;
+            let same = self.threads[t as usize].core == vector;
+            let way = if same { poll.interrupt_delivery } else { self.cost.interrupt_entry };
+            if locked > ctx.now + way {
+                return false;
+            }
+        }
+        self.claim(ctx, t, message.then_some(ctx.now));
+        true
+    }
+
+    /// The next look of thread `t` takes what is there.
+    fn claim(&mut self, ctx: &mut Ctx, t: u32, posted: Option<Time>) {
+        let Some((at, _)) = self.next_look(ctx, t) else { return };
+        let what = self.threads[t as usize].looking.what;
+        let h = usize::from(self.threads[t as usize].looking.hctx);
+        let looking = &mut self.threads[t as usize].looking;
+        looking.claimed.extend(self.block.hctxs[h].entries.drain(..));
+        looking.at = at;
+        looking.message = posted.map(|posted| posted + self.cost.poll.interrupt_delivery);
+        let n = looking.claimed.len() as u64;
+        let found = self.found(what, n);
+        self.stop_looking(ctx, t, found);
+    }
+
+    /// What the thread looks for besides entries is there: its next look ends the loop.
+    pub(crate) fn notice(&mut self, ctx: &mut Ctx, t: u32) {
+        if self.spinning(t).is_some() {
+            self.stop_looking(ctx, t, Span::ZERO);
+        }
+    }
+
+    /// Ends the loop at its first look from now on, and `found` after that the segment.
+    pub(crate) fn stop_looking(&mut self, ctx: &mut Ctx, t: u32, found: Span) {
+        let Some((at, turns)) = self.next_look(ctx, t) else { return };
+        let thread = &self.threads[t as usize];
+        let (what, core) = (thread.looking.what, thread.core);
+        let looks = turns + 1;
+        match what {
+            Loop::Kernel => self.counters.polls += looks,
+            Loop::Spdk => self.counters.process_completions += looks,
+            Loop::Ring | Loop::RingAndQueue => self.counters.ring_looks += looks,
+        }
+        let Some(segment) = &mut self.cores[core as usize].segment else { return };
+        segment.end = at + found;
+        let spent = segment.end.since(segment.begin).0;
+        if segment.in_user {
+            segment.user = spent;
+        } else {
+            segment.system = spent;
+        }
+        self.arm(ctx, core);
+    }
+
+    /// The loop has ended.
+    pub(crate) fn looked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let core = thread.core;
+        let (what, h, then) = (thread.looking.what, thread.looking.hctx, thread.looking.then);
+        let mut claimed = std::mem::take(&mut thread.looking.claimed);
+        let (at, message) = (thread.looking.at, thread.looking.message.take());
+        let resched = std::mem::take(&mut thread.looking.resched);
+        thread.step = then;
+        if what != Loop::Ring {
+            self.block.hctxs[usize::from(h)].pollers.retain(|&p| p != t);
+        }
+        for cqe in claimed.drain(..) {
+            self.counters.polled_completions += 1;
+            if what == Loop::Spdk {
+                self.spdk_done(ctx, cqe, at);
+            } else {
+                self.reap(ctx, h, cqe, core, (at, ctx.now), (Why::Polling, Why::Work));
+            }
+        }
+        self.threads[t as usize].looking.claimed = claimed;
+        match message {
+            // The lock is released, interrupts are on again.
+            Some(due) if due <= ctx.now => self.interrupt(ctx, h),
+            Some(due) => ctx.at(due, Kind::Interrupt, u32::from(h)),
+            None => {}
+        }
+        if resched { self.give_way(ctx, t, what) } else { Flow::Again }
+    }
+
+    /// need_resched ended the loop.
+    fn give_way(&mut self, ctx: &mut Ctx, t: u32, what: Loop) -> Flow {
+        self.counters.poll_yields += 1;
+        let thread = &mut self.threads[t as usize];
+        let (h, core) = (usize::from(thread.looking.hctx), thread.core);
+        let waits = thread.step == Step::SyncWait
+            && self.block.nodes[thread.single()].pending > 0
+            && what == Loop::Kernel
+            && self.block.hctxs[h].interrupts;
+        if waits {
+            // __blkdev_direct_IO_simple: io_schedule, until the interrupt.
+            return self.sleep(ctx, t, Asleep::Call);
+        }
+        thread.stats.involuntary_switches += 1;
+        thread.preempted = true;
+        let c = &mut self.cores[core as usize];
+        c.current = None;
+        c.ready.push_back(t);
+        Flow::Off
+    }
+
+    /// A polled synchronous call waits: it sleeps for a while if it may, and looks.
+    pub(crate) fn poll_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::SyncWait);
+        }
+        if self.io_poll_delay < 0 || std::mem::replace(&mut thread.looking.slept, true) {
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+        }
+        let node = self.block.nodes[thread.single()];
+        let write = node.ddir == wordline_base::Ddir::Write;
+        let span = match self.io_poll_delay {
+            0 => self.poll_stats.sleep(ctx.now, write, u64::from(node.len)),
+            us => Span::from_us(us as u64),
+        };
+        if span == Span::ZERO {
+            self.threads[t as usize].looking.slept = false;
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+        }
+        self.counters.hybrid_sleeps += 1;
+        self.counters.hybrid_sleep_ns += span.0;
+        let thread = &mut self.threads[t as usize];
+        // hrtimer_start is at the beginning of what follows.
+        thread.timer_at = ctx.now + span;
+        thread.pend.entry += self.cost.poll.sleep.0;
+        self.segment(ctx, t, Step::HybridSleep)
+    }
+
+    /// The timer is armed: off the core, unless the request is done or the time is over.
+    pub(crate) fn hybrid_sleep(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        thread.step = Step::SyncWait;
+        let done = self.block.nodes[thread.single()].pending == 0;
+        if done || thread.timer_at <= ctx.now {
+            return Flow::Again;
+        }
+        let at = thread.timer_at;
+        thread.timer = at;
+        ctx.at(at, Kind::AppWake, t);
+        self.sleep(ctx, t, Asleep::Hybrid)
+    }
+
+    /// Whether a thread looks at this queue now.
+    pub(crate) fn has_poller(&self, h: u16) -> bool {
+        !self.block.hctxs[usize::from(h)].pollers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// bucket = direction + 2 x (log2(bytes) - 9), within 16.
+    #[test]
+    fn buckets_are_by_direction_and_power_of_two() {
+        let table = [
+            (false, 511, None),
+            (false, 512, Some(0)),
+            (true, 512, Some(1)),
+            (false, 1023, Some(0)),
+            (false, 1024, Some(2)),
+            (false, 4096, Some(6)),
+            (true, 4096, Some(7)),
+            (true, 8191, Some(7)),
+            (false, 32 << 10, Some(12)),
+            (false, 64 << 10, Some(14)),
+            (true, 64 << 10, Some(15)),
+            (false, 1 << 20, Some(14)),
+            (true, 1 << 20, Some(15)),
+        ];
+        for (write, bytes, bucket) in table {
+            assert_eq!(PollStats::bucket(write, bytes), bucket, "{write} {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_sleep_is_half_the_mean_of_the_window_before() {
+        let mut s = PollStats::default();
+        let us = |n: u64| Time(n * 1000);
+        assert_eq!(s.sleep(us(0), false, 4096), Span(0), "no sample, no sleep");
+        assert!(s.on);
+        s.add(us(10), false, 4096, Span(7_000));
+        s.add(us(20), false, 4096, Span(8_001));
+        assert_eq!(s.sleep(us(100_009), false, 4096), Span(0), "the window is not over");
+        // Mean 7500, (7500 + 1) / 2.
+        assert_eq!(s.sleep(us(100_010), false, 4096), Span(3_750));
+        assert_eq!(s.sleep(us(100_010), true, 4096), Span(0), "a bucket of its own");
+        // The next window begins with the next completion, and an empty bucket keeps its mean.
+        s.add(us(300_000), true, 4096, Span(101));
+        assert_eq!(s.sleep(us(399_999), true, 4096), Span(0));
+        assert_eq!(s.sleep(us(400_000), true, 4096), Span(51));
+        assert_eq!(s.sleep(us(400_000), false, 4096), Span(3_750));
+    }
+}

@@ -1,0 +1,99 @@
+//! SPDK's NVMe driver in the application, by way of its fio plugin: a queue pair of its own for each
+//! job, created without interrupts; commands built and doorbells rung in user mode; completions
+//! found by spdk_nvme_qpair_process_completions, called again and again until enough are there.
+//! nvme_qpair_check_enabled runs at each submission and each of these calls. The drive is taken
+//! from the kernel, so all jobs of a run use it or none (null apart).
+//!
+//! Commands that find the queue full wait in the driver and go out as others complete (SPDK's
+//! queued requests). Left out: huge-page set-up, the reactor and its other pollers, hot-plug checks.
+
+use crate::blkmq::NONE;
+use crate::host::Host;
+use crate::pblk::Translate;
+use crate::poll::Loop;
+use crate::source::Source;
+use crate::stats::level_bucket;
+use crate::thread::{Flow, Step};
+use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
+use wordline_nvme::{Cqe, Status};
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// spdk_fio_queue: the plugin and the driver, up to the doorbells.
+    pub(crate) fn spdk_queue(
+        &mut self,
+        ctx: &mut Ctx,
+        t: u32,
+        ddir: Ddir,
+        offset: u64,
+        len: u32,
+    ) -> Flow {
+        let parts = if ddir.is_sync() || ddir == Ddir::Trim {
+            1
+        } else {
+            u64::from(len).div_ceil(self.block.max_request).max(1)
+        };
+        let node = self.new_node(t, ddir, offset, len);
+        let thread = &mut self.threads[t as usize];
+        thread.cur_depth += 1;
+        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
+        thread.stats.iodepth_submit[crate::stats::call_bucket(1)] += 1;
+        thread.stats.submit_calls += 1;
+        let cost = &self.cost.spdk;
+        let driver = (cost.check_enabled.0 + cost.submit.0) * parts;
+        // Time must pass, or a job that goes on after errors never ends.
+        thread.pend.library += (cost.plugin.0 + driver).max(1);
+        thread.begin_call(node);
+        self.segment(ctx, t, Step::SpdkSubmit)
+    }
+
+    /// The commands are written.
+    pub(crate) fn spdk_submit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let node = self.threads[t as usize].single();
+        self.threads[t as usize].step = Step::Queued { busy: false };
+        let n = &mut self.block.nodes[node];
+        n.submitted = ctx.now;
+        let n = *n;
+        if n.life == IoId::NONE {
+            let life = ctx.lives.begin(t, n.ddir, n.offset, n.len, n.issued);
+            ctx.mark(life, Layer::Driver, Why::Doorbell, self.threads[t as usize].core, ctx.now);
+            self.block.nodes[node].life = life;
+        }
+        if self.valid(n.ddir, n.offset, n.len) {
+            self.direct_submit(ctx, node);
+        } else {
+            let core = self.threads[t as usize].core;
+            self.node_done(ctx, node, false, Some(core));
+        }
+        Flow::Again
+    }
+
+    /// One entry that process_completions found, looked at since `at`.
+    pub(crate) fn spdk_done(&mut self, ctx: &mut Ctx, cqe: Cqe, at: Time) {
+        let hctx = &mut self.block.hctxs[usize::from(cqe.sq)];
+        let slot = &mut hctx.by_tag[usize::from(cqe.cid)];
+        let node = std::mem::replace(slot, NONE);
+        assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
+        hctx.tags.push(cqe.cid);
+        self.counters.completions += 1;
+        if let Some(next) = hctx.waiters.pop_front() {
+            self.direct_send(ctx, next);
+        }
+        let n = self.block.nodes[node];
+        let core = self.threads[n.thread as usize].core;
+        ctx.mark(n.life, Layer::Completion, Why::Polling, core, at);
+        ctx.mark(n.life, Layer::Completion, Why::Work, core, ctx.now);
+        self.node_done(ctx, node, cqe.status == Status::Success, Some(core));
+    }
+
+    /// spdk_fio_getevents.
+    pub(crate) fn spdk_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let min = thread.reaping.min.min(thread.cur_depth);
+        let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
+        let ready = thread.ring.len() as u32;
+        if ready >= min {
+            return self.segment(ctx, t, Step::Reap(ready.min(max)));
+        }
+        self.look(ctx, t, Loop::Spdk, Time::NEVER)
+    }
+}

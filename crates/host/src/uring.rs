@@ -1,0 +1,118 @@
+//! io_uring as fio's engine drives it (Linux 5.1): entries are prepared in a ring, io_uring_enter
+//! submits them, completions are taken from a ring without a system call, and a second
+//! io_uring_enter waits when too few are there. Unlike io_getevents it wakes only when there are
+//! enough (io_should_wake).
+//!
+//! - With `hipri` (IORING_SETUP_IOPOLL) that call polls instead of sleeping (io_iopoll_check).
+//! - With `sqthread_poll` (IORING_SETUP_SQPOLL) a kernel thread on another core looks at the ring
+//!   and submits; the application makes no call unless that thread has gone to sleep, which it does
+//!   after `sq_thread_idle` without work, and looks at the completion ring in user mode.
+//! - With both the kernel thread polls the queue, too.
+//!
+//! As with libaio, fsync and trim are synchronous calls here. Left out: registered buffers and
+//! files, linked entries, io-wq.
+
+use crate::blkmq::NONE;
+use crate::host::Host;
+use crate::pblk::Translate;
+use crate::poll::Loop;
+use crate::source::Source;
+use crate::stats::{call_bucket, level_bucket};
+use crate::thread::{Asleep, Flow, Step};
+use wordline_base::{Ctx, Time};
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// fio_ioring_commit of a ring that the kernel's thread looks at.
+    pub(crate) fn hand_over(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let n = thread.iocbs.len() as u32;
+        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
+        thread.stats.iodepth_submit[call_bucket(n)] += 1;
+        thread.stats.submit_calls += 1;
+        thread.pend.library += self.cost.uring.prepare.0 * u64::from(n);
+        thread.begin_hand_over(after);
+        let sq = thread.sq;
+        if self.threads[sq as usize].asleep == Asleep::Ring {
+            // IORING_SQ_NEED_WAKEUP.
+            self.counters.sq_wake_ups += 1;
+            self.threads[t as usize].pend.entry += self.cost.crossing.0 + self.cost.uring.enter.0;
+        }
+        self.segment(ctx, t, Step::HandOver)
+    }
+
+    pub(crate) fn handed_over(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let (sq, core) = (thread.sq, thread.core);
+        let mut entries = std::mem::take(&mut thread.iocbs);
+        for &node in &entries {
+            self.block.nodes[node].submitted = ctx.now;
+        }
+        self.threads[sq as usize].ring.extend(entries.drain(..));
+        self.threads[t as usize].iocbs = entries;
+        if self.threads[sq as usize].asleep == Asleep::Ring {
+            self.wake(ctx, sq, Some(core));
+        } else {
+            self.notice(ctx, sq);
+        }
+        let after = self.threads[t as usize].after();
+        self.go(t, after)
+    }
+
+    /// io_sq_thread.
+    pub(crate) fn sq_loop(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
+        let thread = &mut self.threads[r as usize];
+        let owner = thread.owner;
+        if !thread.ring.is_empty() {
+            thread.sq_until = Time::NEVER;
+            thread.take_ring();
+            return self.go(r, Step::NextIo);
+        }
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, r, Step::SqLoop);
+        }
+        let job = &self.threads[owner as usize];
+        let ended = job.asleep == Asleep::Done;
+        let thread = &mut self.threads[r as usize];
+        let what = if thread.polls { Loop::RingAndQueue } else { Loop::Ring };
+        let in_flight = thread.polls && thread.cur_depth > 0;
+        if thread.sq_until == Time::NEVER {
+            thread.sq_until = ctx.now + self.sq_thread_idle;
+        }
+        if ended || !in_flight && thread.sq_until <= ctx.now {
+            return self.sleep(ctx, r, Asleep::Ring);
+        }
+        let until = if in_flight { Time::NEVER } else { thread.sq_until };
+        self.look(ctx, r, what, until)
+    }
+
+    /// fio_ioring_getevents.
+    pub(crate) fn uring_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let min = thread.reaping.min.min(thread.cur_depth);
+        let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
+        let ready = thread.ring.len() as u32;
+        let cost = &self.cost;
+        if ready >= min {
+            let n = ready.min(max);
+            thread.entered = false;
+            thread.pend.library += cost.uring.reap.0 * u64::from(n);
+            if thread.sq == NONE || !thread.polls {
+                // With both threads polling, the other one has done this.
+                thread.pend.entry += cost.finish.0 * u64::from(n);
+            }
+            return self.segment(ctx, t, Step::Reap(n));
+        }
+        if thread.sq != NONE {
+            return self.look(ctx, t, Loop::Ring, Time::NEVER);
+        }
+        if !std::mem::replace(&mut thread.entered, true) {
+            thread.pend.entry += cost.crossing.0 + cost.uring.enter.0;
+            return self.segment(ctx, t, Step::Getevents);
+        }
+        if thread.polls {
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+        }
+        thread.wait_nr = min;
+        self.sleep(ctx, t, Asleep::Events)
+    }
+}
