@@ -102,8 +102,8 @@ impl PollStats {
         }
         self.end = None;
         for (sum, mean) in self.sums.iter_mut().zip(&mut self.means) {
-            if sum.1 > 0 {
-                *mean = Some(sum.0 / sum.1);
+            if let Some(of_window) = sum.0.checked_div(sum.1) {
+                *mean = Some(of_window);
             }
             *sum = (0, 0);
         }
