@@ -1,8 +1,9 @@
 //! Runs of the whole machine for tests: one call from a configuration and a job to a result.
 
+use wordline_app::App;
 use wordline_base::Seed;
-use wordline_fio::{NoEnv, ParseOptions, parse_file};
-use wordline_profile::{Config, Sources, assemble};
+use wordline_fio::{NoEnv, ParseOptions, Plan, parse_file};
+use wordline_profile::{Config, Source, Sources, assemble};
 use wordline_sim::{Drive, Options, RunResult, SystemConfig, World, WriteSampler, setup};
 
 /// How a drive is prepared.
@@ -24,6 +25,8 @@ pub struct Case<'a> {
     pub age: Age,
     pub seed: u64,
     pub options: Options,
+    /// A program; `job` may then be empty.
+    pub app: Option<&'a str>,
     /// What `read_iolog` of a job reads, whatever its name.
     pub replay: &'a str,
 }
@@ -38,11 +41,16 @@ impl<'a> Case<'a> {
             age: Age::Fresh,
             seed: 1,
             options: Options { digest: true, ..Options::default() },
+            app: None,
             replay: "",
         }
     }
     pub fn stack(mut self, stack: &'a str) -> Self {
         self.stack = stack;
+        self
+    }
+    pub fn app(mut self, app: &'a str) -> Self {
+        self.app = Some(app);
         self
     }
     pub fn age(mut self, age: Age) -> Self {
@@ -54,7 +62,8 @@ impl<'a> Case<'a> {
         self
     }
     pub fn config(&self) -> Result<Config, String> {
-        assemble(Sources::presets(self.device, self.stack), &self.overrides)
+        let app = self.app.map(Source::Preset);
+        assemble(Sources { app, ..Sources::presets(self.device, self.stack) }, &self.overrides)
             .map_err(|e| e.to_string())
     }
     pub fn run(&self) -> Result<Outcome, String> {
@@ -87,8 +96,11 @@ pub fn system(config: &Config) -> SystemConfig {
 pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
     let system = system(config);
     let seed = Seed(case.seed);
-    let plan = parse_file("test.fio", case.job, &ParseOptions::default(), &mut NoEnv)
-        .map_err(|e| e.to_string())?;
+    let plan = match case.job {
+        "" => Plan::none(),
+        job => parse_file("test.fio", job, &ParseOptions::default(), &mut NoEnv)
+            .map_err(|e| e.to_string())?,
+    };
     let mut drive = Drive::new(&system, seed, true).map_err(|e| e.to_string())?;
     let bytes = drive.bytes();
     if case.age != Age::Fresh {
@@ -100,11 +112,17 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
         Age::Steady => drive.steady(&mut sampler)?,
         Age::Random => drive.random(&mut sampler, seed)?,
     }
-    let threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
+    let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
         let log = std::io::Cursor::new(case.replay.to_string());
         let reader = wordline_trace::open(log, Default::default()).map_err(|e| e.to_string())?;
         Ok(setup::replay_source(job, reader, bytes))
     })?;
+    if let Some(c) = &config.app {
+        let app =
+            App::new(&config.app_name, c, bytes, seed).map_err(|(k, e)| format!("{k} {e}"))?;
+        drive.lay(&app.layout(), case.age == Age::Random)?;
+        setup::app_threads(app, c, &mut threads);
+    }
     let mut world =
         World::new(&system, drive, threads, &case.options).map_err(|e| e.to_string())?;
     while world.step(1 << 20) {}

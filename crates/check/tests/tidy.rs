@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RING: [&str; 10] =
-    ["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace", "sim", "report"];
+const RING: [&str; 11] =
+    ["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace", "app", "sim", "report"];
 
 /// Crate -> workspace crates it may use, directly.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -17,10 +17,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("host", &["base", "nvme", "nand", "ftl"]),
     ("fio", &["base"]),
     ("trace", &["base"]),
-    ("sim", &["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace"]),
-    ("report", &["base", "sim"]),
-    ("profile", &["base", "nvme", "nand", "ftl", "device", "host"]),
-    ("study", &["base", "nand", "ftl", "fio", "sim", "report", "profile"]),
+    ("app", &["base"]),
+    ("sim", &["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace", "app"]),
+    ("report", &["base", "sim", "app"]),
+    ("profile", &["base", "nvme", "nand", "ftl", "device", "host", "app"]),
+    ("study", &["base", "nand", "ftl", "fio", "sim", "report", "profile", "app"]),
 ];
 
 fn root() -> PathBuf {

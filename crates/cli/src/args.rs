@@ -8,7 +8,7 @@ use wordline_trace::Format as TraceFormat;
 const ABOUT: &str = "\
 An NVMe storage stack from application to NAND, simulated deterministically
 
-Takes fio jobs or block traces, runs them on a modelled host, drive and FTL in virtual time, and
+Takes fio jobs, block traces or models of programs, runs them on a modelled host, drive and FTL in virtual time, and
 reports what fio would, and where every microsecond went. No device is touched.";
 
 const EXAMPLES: &str = "\
@@ -18,6 +18,7 @@ Examples:
   wordline run job.fio --output-format json+ --output out.json --timeline out.trace.json
   wordline replay trace.csv.gz --format msr --device intel-750-400g --closed-loop 16
   wordline device check z-ssd-800g --set nand.t_read=5us
+  wordline run --app rocksdb-readwhilewriting --set app.lsm.keys=10000000 --ftl rail
   wordline study run rail/read-latency-vs-write-rate --scale quick --out results
 
 Exit status:
@@ -36,6 +37,11 @@ addresses the whole drive unless it sets offset and size, runs on the stack's en
 an ioengine, and ends as it would in fio: after size bytes (of the whole drive by default!),
 number_ios or runtime.
 
+With --app the load is a program: an LSM store or a B-tree with its threads, caches and background
+work (rocksdb-*, mongodb-*; docs/design/app.md). Every value of its profile is set as in
+--set app.lsm.readers=8. Operations and their latencies are reported beside the I/O's. Jobs given as well
+run beside it, and end with it.
+
 The result goes to standard output or --output; notes and progress go to standard error. The same
 command gives the same bytes, on every machine.
 
@@ -44,6 +50,7 @@ Examples:
   wordline run --name=a --rw randread --iodepth 32 --number_ios 100k --device z-ssd-small
   wordline run job.fio --section readers --set ftl.victim=cost-benefit --precondition steady
   wordline run job.fio --showcmd
+  wordline run --app mongodb-ycsb-a --set app.btree.records=20000000 --precondition random
 
 See also: wordline device list, wordline device check NAME";
 
@@ -169,7 +176,7 @@ pub struct StudyRunArgs {
 
 #[derive(Subcommand)]
 pub enum DeviceCommand {
-    /// All profiles that come with the program: devices, FTLs, stacks, testbeds
+    /// All profiles that come with the program: devices, FTLs, stacks, testbeds, programs
     List,
     /// A profile as written, with the source of every constant
     Show {
@@ -315,6 +322,10 @@ pub struct RunArgs {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub common: CommonArgs,
+    /// A program as workload, beside jobs or without any: a name from `wordline device list`, or a
+    /// TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub app: Option<String>,
     /// Run only these sections of the job files (repeatable)
     #[arg(long, value_name = "NAME")]
     pub section: Vec<String>,

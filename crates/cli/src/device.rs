@@ -12,7 +12,7 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
             output::print(wordline_profile::show(&name).map_err(Failure::usage)?)
         }
         DeviceCommand::Check { profile, parts } => {
-            let loaded = Loaded::combine(&profile, &parts)?;
+            let loaded = Loaded::combine(&profile, &parts, None)?;
             // What only the building of the machine can find out.
             Drive::new(&loaded.system, Default::default(), false).map_err(|p| loaded.misfit(&p))?;
             output::print(&wordline_profile::explain(&loaded.config))

@@ -142,6 +142,9 @@ impl Run<'_> {
                 machine.served
             ))),
             Ended::Failed => {
+                if let Some(why) = result.app.as_ref().and_then(|app| app.failure.as_ref()) {
+                    return Err(Failure::run(format!("the program ended early: {why}")));
+                }
                 let Some(t) = result.threads.iter().find(|t| t.error != 0) else {
                     return Err(Failure::run("a job failed"));
                 };

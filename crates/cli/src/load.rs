@@ -42,19 +42,21 @@ pub struct Loaded {
 
 impl Loaded {
     pub fn read(machine: &MachineArgs) -> Result<Loaded, Failure> {
-        Loaded::combine(&machine.device, &machine.parts)
+        Loaded::combine(&machine.device, &machine.parts, None)
     }
 
-    pub fn combine(device: &str, parts: &PartArgs) -> Result<Loaded, Failure> {
+    pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<Loaded, Failure> {
         let device = Named::read(device)?;
         let ftl = Named::read(&parts.ftl)?;
         let stack = Named::read(&parts.stack)?;
         let testbed = parts.testbed.as_deref().map(Named::read).transpose()?;
+        let app = app.map(Named::read).transpose()?;
         let sources = Sources {
             device: device.source(),
             ftl: Some(ftl.source()),
             stack: stack.source(),
             testbed: testbed.as_ref().map(Named::source),
+            app: app.as_ref().map(Named::source),
         };
         let (config, places) = wordline_profile::assemble_with_places(sources, &parts.overrides)
             .map_err(Failure::usage)?;

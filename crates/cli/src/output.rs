@@ -28,6 +28,7 @@ fn text(result: &RunResult, args: &CommonArgs) -> String {
         match format {
             Format::Normal => {
                 text += &report::fio_normal(result);
+                text += &report::app_text(result);
                 text += "\n";
                 text += &report::explain_text(result);
                 if args.slowest > 0 {

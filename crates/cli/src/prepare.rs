@@ -6,7 +6,8 @@ use crate::progress::Activity;
 use crate::{Failure, files};
 use std::fs::File;
 use std::io::BufReader;
-use wordline_base::Seed;
+use wordline_app::App;
+use wordline_base::{SECTOR, Seed};
 use wordline_nand::Geometry;
 use wordline_sim::{Drive, WriteSampler};
 use wordline_study::memory;
@@ -50,6 +51,7 @@ pub fn age(
     loaded: &Loaded,
     args: &CommonArgs,
     mut sampler: Option<WriteSampler>,
+    app: Option<&App>,
 ) -> Result<(), Failure> {
     if let Some(path) = &args.load_state {
         let failed =
@@ -87,6 +89,14 @@ pub fn age(
     if let Some(path) = &args.save_state {
         let _saving = Activity::begin(args, "saving the drive's state");
         files::write(path, |w| drive.save(w))?;
+    }
+    if let Some(app) = app {
+        let layout = app.layout();
+        let bytes: u64 = layout.iter().map(|run| run.sectors).sum::<u64>() * SECTOR;
+        let loading = Activity::begin(args, "writing the program's files");
+        let rest = args.precondition == Precondition::Random;
+        drive.lay(&layout, rest).map_err(Failure::usage)?;
+        loading.done(&format!("wrote the program's files, {:.1} GB", bytes as f64 / 1e9));
     }
     Ok(())
 }

@@ -4,22 +4,18 @@ use crate::args::ReplayArgs;
 use crate::finish::{Run, parse_limit};
 use crate::load::Loaded;
 use crate::progress::Extent;
-use crate::run::parse_with;
 use crate::{Failure, files, finish, prepare, signals};
-use wordline_base::{Seed, Span, Time};
-use wordline_fio::NoEnv;
+use wordline_base::{Seed, Time};
+use wordline_fio::Job;
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
-    AnySource, ExitRule, Start, ThreadPlan, ThreadSetup, TraceSource, WriteSampler,
+    AnySource, ExitRule, Start, ThreadPlan, ThreadSetup, TraceSource, WriteSampler, setup,
 };
 use wordline_trace::{Clock, Format, OpenOptions, Wrap};
 
 /// In flight at most in a replay by timestamps: an open loop in all but name.
 pub const DEPTH: u32 = 4096;
-/// Between two samples of bandwidth and IOPS, as fio has it.
-const SAMPLES: Span = Span::from_ms(500);
-
 pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let format = Format::from_name(&args.format).map_err(Failure::usage)?;
     let clock = match (&args.time_scale, args.closed_loop) {
@@ -50,7 +46,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
         notes.push("a replay keeps many requests in flight: it runs on libaio".to_string());
     }
     let setup = ThreadSetup {
-        plan: plan(iodepth)?,
+        plan: plan(iodepth),
         spec,
         source: AnySource::Trace(Box::new(TraceSource::new(reader, clock, wrap, bytes))),
         start: Start::At(Time::ZERO),
@@ -59,7 +55,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let threads = vec![setup];
     finish::check_writable(&args.common, &threads)?;
     let sampler = WriteSampler::new(None, bytes, Seed(args.common.seed)).map_err(Failure::usage)?;
-    prepare::age(&mut drive, &loaded, &args.common, Some(sampler))?;
+    prepare::age(&mut drive, &loaded, &args.common, Some(sampler), None)?;
     let files: Vec<String> = args.files.iter().map(|p| p.display().to_string()).collect();
     let run = Run {
         args: &args.common,
@@ -92,18 +88,16 @@ fn workload(args: &ReplayArgs, files: &str) -> String {
 }
 
 /// fio's defaults for everything a report needs.
-fn plan(iodepth: u32) -> Result<ThreadPlan, Failure> {
-    let words = ["--name=replay".to_string()];
-    let plan = parse_with(&words, &[], "libaio", false, &[], &mut NoEnv)?;
-    Ok(ThreadPlan {
+fn plan(iodepth: u32) -> ThreadPlan {
+    ThreadPlan {
         name: "replay".into(),
         ioengine: "libaio".into(),
         iodepth,
         clat_percentiles: true,
         reported: true,
-        percentile_list: plan.jobs[0].percentile_list.clone(),
-        bw_interval: SAMPLES,
-        iops_interval: SAMPLES,
+        percentile_list: Job::new("replay", Default::default()).percentile_list,
+        bw_interval: setup::SAMPLES,
+        iops_interval: setup::SAMPLES,
         ..ThreadPlan::default()
-    })
+    }
 }

@@ -3,18 +3,20 @@
 use crate::args::RunArgs;
 use crate::finish::{Run, parse_limit};
 use crate::load::{Loaded, Outside};
-use crate::progress::Extent;
+use crate::progress::{Activity, Extent};
 use crate::showcmd::showcmd;
 use crate::{Failure, files, finish, output, prepare, signals};
 use std::path::PathBuf;
-use wordline_base::Seed;
+use wordline_app::App;
+use wordline_base::{Seed, Span};
 use wordline_fio::{Env, Job, ParseOptions, Plan};
 use wordline_host::Engine;
-use wordline_sim::{AnySource, WriteSampler, setup};
+use wordline_sim::{AnySource, Problem, WriteSampler, setup};
 use wordline_trace::OpenOptions;
 
 pub fn run(args: RunArgs) -> Result<(), Failure> {
-    let loaded = Loaded::read(&args.common.machine)?;
+    let machine = &args.common.machine;
+    let loaded = Loaded::combine(&machine.device, &machine.parts, args.app.as_deref())?;
     let engine = setup::engine_name(loaded.system.stack.engine);
     let plan = parse(&args, engine)?;
     if args.showcmd {
@@ -26,22 +28,41 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     let mut drive = prepare::fresh(&loaded, &args.common)?;
     let bytes = drive.bytes();
     // Everything that can be wrong with the jobs shows before the long work begins.
-    let threads = setup::threads(&plan, stack, bytes, seed, &mut |job| open_replay(job, bytes))
+    let mut threads = setup::threads(&plan, stack, bytes, seed, &mut |job| open_replay(job, bytes))
         .map_err(Failure::usage)?;
     let sampler = WriteSampler::new(Some(&plan), bytes, seed).map_err(Failure::usage)?;
     check_alignment(&plan, &loaded)?;
     finish::check_writable(&args.common, &threads)?;
-    prepare::age(&mut drive, &loaded, &args.common, Some(sampler))?;
+    let app = app(&args, &loaded, bytes, seed)?;
+    prepare::age(&mut drive, &loaded, &args.common, Some(sampler), app.as_ref())?;
+    let mut extent = setup::expected_end(&plan).map_or(Extent::Unknown, Extent::Time);
+    if let (Some(app), Some(config)) = (app, &loaded.config.app) {
+        setup::app_threads(app, config, &mut threads);
+        extent = match config.runtime {
+            Span::ZERO => Extent::Unknown,
+            runtime => Extent::Time(config.ramp_time + runtime),
+        };
+    }
     let run = Run {
         args: &args.common,
         loaded: &loaded,
         workload: workload(&args),
         notes: notes(&plan, &loaded),
         globals: plan.globals.clone(),
-        extent: setup::expected_end(&plan).map_or(Extent::Unknown, Extent::Time),
+        extent,
         limit,
     };
     run.finish(drive, threads)
+}
+
+/// The program, if one runs, as it is at the start of the run.
+fn app(args: &RunArgs, loaded: &Loaded, bytes: u64, seed: Seed) -> Result<Option<App>, Failure> {
+    let Some(config) = &loaded.config.app else { return Ok(None) };
+    let ageing = Activity::begin(&args.common, "bringing the program to where it is after a load");
+    let app = App::new(&loaded.config.app_name, config, bytes, seed)
+        .map_err(|(key, why)| loaded.misfit(&Problem::new("app", (&key, why))))?;
+    drop(ageing);
+    Ok(Some(app))
 }
 
 fn file_names(args: &RunArgs) -> impl Iterator<Item = String> {
@@ -51,11 +72,15 @@ fn file_names(args: &RunArgs) -> impl Iterator<Item = String> {
 /// What decides which jobs run.
 fn workload(args: &RunArgs) -> String {
     let sections = args.section.iter().map(|name| format!("--section={name}"));
-    let words = args.fio.iter().cloned().chain(file_names(args)).chain(sections);
+    let app = args.app.iter().map(|name| format!("--app={name}"));
+    let words = app.chain(args.fio.iter().cloned()).chain(file_names(args)).chain(sections);
     words.collect::<Vec<_>>().join(" ")
 }
 
 fn parse(args: &RunArgs, engine: &str) -> Result<Plan, Failure> {
+    if args.fio.is_empty() && args.files.is_empty() && args.app.is_some() {
+        return Ok(Plan::none());
+    }
     if args.fio.is_empty() && args.files.is_empty() {
         return Err(Failure::usage(
             "no job: name a job file, or give one on the command line, for example\n  wordline run \

@@ -36,7 +36,7 @@ pub struct Note {
 /// What a job file or a command line asks for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// One a section, in order, before `numjobs` clones them. Never empty.
+    /// One a section, in order, before `numjobs` clones them. Never empty as parsed.
     pub jobs: Vec<Job>,
     pub notes: Vec<Note>,
     /// Options of all `[global]` sections in order, canonical names: "global options" of fio's
@@ -75,6 +75,10 @@ impl Thread {
 }
 
 impl Plan {
+    /// No jobs: the load is something else.
+    pub fn none() -> Plan {
+        Plan { jobs: Vec::new(), notes: Vec::new(), globals: Vec::new() }
+    }
     /// The threads of all jobs, in fio's order.
     pub fn threads(&self) -> Vec<Thread> {
         let mut threads: Vec<Thread> = Vec::new();

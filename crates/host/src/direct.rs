@@ -82,7 +82,7 @@ impl<S: Source, F: Translate> Host<S, F> {
 
     fn direct_wake(&mut self, ctx: &mut Ctx, t: u32, at: Time) {
         let thread = &mut self.threads[t as usize];
-        if thread.timer != at {
+        if thread.timer != at && at < Time::NEVER {
             thread.timer = at;
             ctx.at(at, Kind::AppWake, t);
         }

@@ -385,6 +385,14 @@ impl<S: Source, F: Translate> Host<S, F> {
         debug_assert!(self.threads[thread as usize].asleep == Asleep::Start);
         ctx.at(at, Kind::AppWake, thread);
     }
+    /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
+    pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {
+        let asleep = &mut self.threads[thread as usize];
+        if asleep.asleep == Asleep::Timer || !self.kernel {
+            asleep.timer_at = ctx.now;
+            ctx.at(ctx.now, Kind::AppWake, thread);
+        }
+    }
     pub fn source_mut(&mut self, thread: u32) -> Option<&mut S> {
         self.threads.get_mut(thread as usize).and_then(|t| t.source.as_mut())
     }

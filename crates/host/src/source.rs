@@ -12,7 +12,8 @@ pub enum Next {
         offset: u64,
         len: u32,
     },
-    /// Nothing before `at`: ask again then, or earlier when an I/O completes. With `quiesce` the
+    /// Nothing before `at`: ask again then, or earlier when an I/O completes or the job is woken
+    /// ([`crate::Host::kick`]; only so with `Time::NEVER`). With `quiesce` the
     /// job first waits for everything it has in flight (`io_u_quiesce`: fio does so before it
     /// sleeps for `rate` or `thinktime`); a timed trace does not.
     NotBefore {

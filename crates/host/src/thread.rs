@@ -547,7 +547,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let thread = &mut self.threads[t as usize];
         if thread.pend.total() == 0 {
             thread.timer_at = at;
-            if thread.timer != at {
+            if thread.timer != at && at < Time::NEVER {
                 thread.timer = at;
                 ctx.at(at, Kind::AppWake, t);
             }

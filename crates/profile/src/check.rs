@@ -2,6 +2,7 @@
 
 use crate::config::{Config, settings};
 use crate::derive::capacity;
+use wordline_app::AppConfig;
 use wordline_base::{SECTOR, Span};
 use wordline_ftl::Placement;
 use wordline_nand::Geometry;
@@ -45,6 +46,9 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     }
     device(config, &mut found);
     stack(config, &mut found);
+    for (key, message) in config.app.iter().flat_map(AppConfig::check) {
+        found.add(&format!("app.{key}"), message);
+    }
     found.0
 }
 

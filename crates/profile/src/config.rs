@@ -6,6 +6,7 @@ use crate::preset::{Kind, find};
 use crate::suggest::nearest;
 use crate::tree::{Entry, Node, Table, Value, parse, parse_override, shorten};
 use serde::{Deserialize, Serialize};
+use wordline_app::AppConfig;
 use wordline_base::Span;
 use wordline_device::DeviceConfig;
 use wordline_ftl::FtlConfig;
@@ -20,10 +21,16 @@ pub struct Config {
     pub ftl_name: String,
     pub stack_name: String,
     pub testbed_name: String,
+    /// Empty without a program.
+    #[serde(default)]
+    pub app_name: String,
     pub nand: NandConfig,
     pub ftl: FtlConfig,
     pub device: DeviceConfig,
     pub stack: StackConfig,
+    /// A program as workload.
+    #[serde(default)]
+    pub app: Option<AppConfig>,
 }
 
 /// Where a profile comes from.
@@ -45,6 +52,8 @@ pub struct Sources<'a> {
     pub stack: Source<'a>,
     /// Absent: the one the stack names, or `i7-8700`.
     pub testbed: Option<Source<'a>>,
+    /// A program as workload.
+    pub app: Option<Source<'a>>,
 }
 
 impl<'a> Sources<'a> {
@@ -55,6 +64,7 @@ impl<'a> Sources<'a> {
             ftl: None,
             stack: Source::Preset(stack),
             testbed: None,
+            app: None,
         }
     }
 }
@@ -107,23 +117,27 @@ pub fn assemble_with_places(
         },
         (None, None) => load(Kind::Testbed, Source::Preset(DEFAULT_TESTBED), &mut problems)?,
     };
+    let app = sources.app.map(|s| load(Kind::App, s, &mut problems)).transpose()?;
     // Without all the text there is no telling what is missing from it.
     let (Some(device), Some(stack), Some(testbed)) = (device, stack, testbed) else {
         return Err(problems.into_result().expect_err("an unreadable source is a problem"));
     };
-    if sources.ftl.is_some() && ftl.as_ref().is_none_or(Option::is_none) {
+    if matches!(ftl, Some(None)) || matches!(app, Some(None)) {
         return Err(problems.into_result().expect_err("an unreadable source is a problem"));
     }
-    let ftl = ftl.flatten();
+    let (ftl, app) = (ftl.flatten(), app.flatten());
+    let has_app = app.is_some();
     let names = [
         device.name,
         ftl.as_ref().map_or("default".into(), |f| f.name.clone()),
         stack.name,
         testbed.name,
+        app.as_ref().map_or(String::new(), |a| a.name.clone()),
     ];
     let testbed_source = testbed.source;
     let mut tree = device.tree;
-    for part in ftl.map(|f| f.tree).into_iter().chain([testbed.tree, stack.tree]) {
+    let own = [testbed.tree, stack.tree];
+    for part in ftl.map(|f| f.tree).into_iter().chain(own).chain(app.map(|a| a.tree)) {
         tree.merge(part);
     }
     for text in overrides {
@@ -144,14 +158,30 @@ pub fn assemble_with_places(
     let ftl = read::<FtlConfig>(&mut tree, "ftl", &mut problems, naming);
     let device = read::<DeviceConfig>(&mut tree, "device", &mut problems, naming);
     let stack = read::<StackConfig>(&mut tree, "stack", &mut problems, naming);
-    let (Some(nand), Some(ftl), Some(device), Some(stack)) = (nand, ftl, device, stack) else {
+    let app = match has_app {
+        true => read::<AppConfig>(&mut tree, "app", &mut problems, naming).map(Some),
+        false => Some(None),
+    };
+    let (Some(nand), Some(ftl), Some(device), Some(stack), Some(app)) =
+        (nand, ftl, device, stack, app)
+    else {
         return Err(problems
             .into_result()
             .expect_err("a section that cannot be read is a problem"));
     };
-    let [device_name, ftl_name, stack_name, testbed_name] = names;
-    let config =
-        Config { device_name, ftl_name, stack_name, testbed_name, nand, ftl, device, stack };
+    let [device_name, ftl_name, stack_name, testbed_name, app_name] = names;
+    let config = Config {
+        device_name,
+        ftl_name,
+        stack_name,
+        testbed_name,
+        app_name,
+        nand,
+        ftl,
+        device,
+        stack,
+        app,
+    };
     if whole {
         for (path, message) in crate::check::check(&config) {
             // An unset value has no place of its own: its section's.
@@ -169,6 +199,8 @@ struct Loaded {
     tree: Node,
     /// A stack's own choice.
     testbed: Option<(String, Place)>,
+    /// A program's: the one it changes.
+    base: Option<(String, Place)>,
 }
 
 fn load(
@@ -185,7 +217,8 @@ fn load(
     let top = file.at;
     let Value::Table(sections) = &mut file.value else { unreachable!("a file is a table") };
     let header = kind.name();
-    let mut loaded = Loaded { name: String::new(), source, tree: Node::table(top), testbed: None };
+    let mut loaded =
+        Loaded { name: String::new(), source, tree: Node::table(top), testbed: None, base: None };
     match sections.get_mut(header) {
         Some(Entry { node: Node { value: Value::Table(keys), at }, .. }) => {
             let at = *at;
@@ -196,6 +229,9 @@ fn load(
             take_text(keys, "description", problems);
             if kind == Kind::Stack {
                 loaded.testbed = take_text(keys, "testbed", problems);
+            }
+            if kind == Kind::App {
+                loaded.base = take_text(keys, "base", problems);
             }
         }
         Some(entry) => problems.add(entry.key_at, format!("'{header}' must be a section")),
@@ -244,6 +280,17 @@ fn load(
         }
     }
     loaded.tree.value = Value::Table(tree);
+    if let Some((name, at)) = loaded.base.take() {
+        // A preset's own base is a preset with none.
+        match find(Kind::App, &name).and_then(|p| load(kind, Source::Preset(p.name), problems)) {
+            Ok(Some(mut base)) => {
+                base.tree.merge(loaded.tree);
+                loaded.tree = base.tree;
+            }
+            Ok(None) => {}
+            Err(error) => problems.add(at, error.to_string()),
+        }
+    }
     Ok(Some(loaded))
 }
 
@@ -277,6 +324,8 @@ fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
     match keys[0] {
         "nand" | "ftl" | "device" | "stack" => {}
         "testbed" => keys[0] = "stack",
+        "app" if tree.get("app").is_some() => {}
+        "app" => return fail("no program runs here: name one with --app".into()),
         section if sections.contains(&section) => keys.insert(0, "device"),
         other => {
             let mut leaves = Vec::new();
@@ -354,7 +403,7 @@ fn kind_of(value: &toml::Value) -> PathKind {
     }
 }
 
-const SECTIONS: [&str; 4] = ["nand", "ftl", "device", "stack"];
+const SECTIONS: [&str; 5] = ["nand", "ftl", "device", "stack", "app"];
 
 fn value_of(config: &Config) -> toml::Value {
     toml::Value::try_from(config).expect("checked numbers fit TOML's integers")
@@ -379,8 +428,9 @@ pub(crate) fn settings(config: &Config) -> Vec<(String, toml::Value)> {
     let mut out = Vec::new();
     if let toml::Value::Table(mut all) = value_of(config) {
         for section in SECTIONS {
-            let value = all.remove(section).expect("a Config has these fields");
-            walk(section.into(), value, &mut out);
+            if let Some(value) = all.remove(section) {
+                walk(section.into(), value, &mut out);
+            }
         }
     }
     out

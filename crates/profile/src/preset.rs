@@ -11,10 +11,11 @@ pub enum Kind {
     Ftl,
     Stack,
     Testbed,
+    App,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Device, Kind::Ftl, Kind::Stack, Kind::Testbed];
+    pub const ALL: [Kind; 5] = [Kind::Device, Kind::Ftl, Kind::Stack, Kind::Testbed, Kind::App];
 
     /// As in `[device]`, the section with a profile's name.
     pub fn name(self) -> &'static str {
@@ -23,6 +24,7 @@ impl Kind {
             Kind::Ftl => "ftl",
             Kind::Stack => "stack",
             Kind::Testbed => "testbed",
+            Kind::App => "app",
         }
     }
 }
@@ -68,6 +70,14 @@ static PRESETS: &[Preset] = presets! {
     Testbed "testbed" "i7-4790k"
     Testbed "testbed" "e5-2630v4"
     Testbed "testbed" "none"
+    App "app" "rocksdb-readwhilewriting"
+    App "app" "rocksdb-readwhilemerging"
+    App "app" "rocksdb-fillrandom"
+    App "app" "mongodb-ycsb-a"
+    App "app" "mongodb-ycsb-b"
+    App "app" "mongodb-ycsb-c"
+    App "app" "mongodb-ycsb-d"
+    App "app" "mongodb-ycsb-f"
 };
 
 /// All of them, by kind.

@@ -318,7 +318,7 @@ fn to_value(part: &impl Serialize) -> Value {
 }
 
 /// What fio has no keys for.
-fn wordline(result: &RunResult) -> Value {
+fn wordline(result: &RunResult, plus: bool) -> Value {
     let mut machine = to_value(&result.machine);
     for key in ["reads_blocked", "link_bytes", "energy_j", "counters"] {
         named_pairs(&mut machine[key]);
@@ -339,6 +339,9 @@ fn wordline(result: &RunResult) -> Value {
     o.insert("provenance".to_owned(), to_value(&result.provenance));
     o.insert("ended".to_owned(), to_value(&result.ended));
     o.insert("machine".to_owned(), machine);
+    if let Some(app) = &result.app {
+        o.insert("app".to_owned(), crate::app::app_json(app, plus));
+    }
     o.insert("notes".to_owned(), to_value(&result.notes));
     Value::Object(o)
 }
@@ -360,7 +363,7 @@ pub fn fio_json(result: &RunResult, plus: bool, choices: &JsonOptions) -> String
     let object = |job| job_object(job, &group_of(&groups, job).dirs, elapsed, plus).into();
     root.put("jobs", Json::Array(jobs.iter().map(object).collect()));
     if choices.machine {
-        root.put("wordline", wordline(result));
+        root.put("wordline", wordline(result, plus));
     }
     let mut out = String::new();
     Json::from(root).write(&mut out, 0);

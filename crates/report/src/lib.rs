@@ -18,6 +18,7 @@
 //! in milliseconds, rounded up, as fio's is.
 #![forbid(unsafe_code)]
 
+mod app;
 mod explain;
 mod job;
 mod json;
@@ -28,6 +29,7 @@ mod slowest;
 mod terse;
 mod timeline;
 
+pub use app::app_text;
 pub use explain::{EXPLAIN_COLUMNS, EXPLAIN_LINES, explain_text};
 pub use json::{JsonOptions, fio_json};
 pub use log::{log_file_name, log_files, log_text, write_log};

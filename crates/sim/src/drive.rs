@@ -1,6 +1,7 @@
 //! A drive before a run: flash, FTL and stamps, aged without simulating time.
 
 use crate::setup::WriteSampler;
+use wordline_app::Extent;
 use wordline_base::{Seed, Stamps};
 use wordline_device::DeviceConfig;
 use wordline_ftl::{Ftl, FtlConfig};
@@ -100,6 +101,27 @@ impl Drive {
             self.ageing.push((user + gc) as f64 / user as f64);
         }
         self.ftl.rest(&mut self.stamps)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Writes runs of sectors in order, as the load of a program does. With `rest` the collector is
+    /// left alone until it rests.
+    pub fn lay(&mut self, runs: &[Extent], rest: bool) -> Result<(), String> {
+        let mut lpns = Vec::with_capacity(1 << 16);
+        for run in runs {
+            let mut at = run.at;
+            while at < run.at + run.sectors {
+                let end = (at + (1 << 16)).min(run.at + run.sectors);
+                lpns.clear();
+                lpns.extend(at as u32..end as u32);
+                self.ftl.overwrite(&mut self.stamps, &lpns)?;
+                at = end;
+            }
+        }
+        if rest {
+            self.ftl.rest(&mut self.stamps)?;
+        }
         self.settle();
         Ok(())
     }

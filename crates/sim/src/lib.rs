@@ -1,6 +1,7 @@
 //! One run in virtual time: the host and the drive on one event queue, and what came out of it.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod collect;
 pub mod drive;
 pub mod job;
@@ -11,6 +12,7 @@ pub mod steady;
 pub mod thread;
 pub mod world;
 
+pub use app::{AppSource, SharedApp};
 pub use drive::{Drive, Problem, SystemConfig};
 pub use job::JobSource;
 pub use replay::TraceSource;

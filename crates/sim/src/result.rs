@@ -38,6 +38,8 @@ pub struct RunResult {
     /// One a thread (a job and its `numjobs` clones), in order of start.
     pub threads: Vec<ThreadResult>,
     pub machine: Machine,
+    /// What a program beside or instead of jobs did.
+    pub app: Option<wordline_app::Report>,
     /// The slowest I/Os, slowest first.
     pub slowest: Vec<Life>,
     /// Slices for drawing, if asked for.

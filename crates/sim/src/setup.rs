@@ -1,12 +1,14 @@
 //! From a fio plan to threads of the machine, and the distribution that ages a drive for it.
 
+use crate::app::AppSource;
 use crate::job::JobSource;
 use crate::replay::{Shift, TraceSource};
 use crate::result::LogKind;
 use crate::thread::ThreadPlan;
 use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{Ddir, Rng, SECTOR_SHIFT, Seed, Span, Time};
 use wordline_fio::job::{ExitWhat, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
@@ -14,6 +16,9 @@ use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
 use wordline_nvme::QueuePriority;
 use wordline_trace::{Clock, Format, Reader, Wrap};
+
+/// Between two samples of bandwidth and IOPS, as fio has it.
+pub const SAMPLES: Span = Span::from_ms(500);
 
 /// fio's class of a job's I/O as the class of an NVMe queue, for stacks that give jobs queues.
 fn queue_priority(job: &Job) -> QueuePriority {
@@ -249,6 +254,45 @@ pub fn threads(
         });
     }
     Ok(setups)
+}
+
+/// The threads of a program, behind the jobs that run beside it: these end with it.
+pub fn app_threads(app: App, config: &AppConfig, jobs: &mut Vec<ThreadSetup>) {
+    let beside = jobs.len() as u32;
+    let percentiles = Job::new("", Default::default()).percentile_list;
+    let groups = jobs.iter().map(|j| j.plan.group + 1).max().unwrap_or(0);
+    let shapes: Vec<ThreadShape> = app.threads().cloned().collect();
+    let app = Rc::new(RefCell::new(app));
+    let mut names: Vec<&str> = Vec::new();
+    for (t, shape) in shapes.iter().enumerate() {
+        if !names.contains(&shape.name) {
+            names.push(shape.name);
+        }
+        let engine = if shape.depth > 1 { Engine::Libaio } else { Engine::Pvsync2 };
+        let mut spec = ThreadSpec::new(shape.name, engine, shape.depth);
+        spec.continue_on_error = true;
+        let plan = ThreadPlan {
+            name: shape.name.into(),
+            group: groups + names.len() as u32 - 1,
+            group_reporting: true,
+            ioengine: engine_name(engine).into(),
+            iodepth: shape.depth,
+            ramp: config.ramp_time,
+            clat_percentiles: true,
+            percentile_list: percentiles.clone(),
+            reported: true,
+            bw_interval: SAMPLES,
+            iops_interval: SAMPLES,
+            ..ThreadPlan::default()
+        };
+        jobs.push(ThreadSetup {
+            plan,
+            spec,
+            source: AnySource::App(Box::new(AppSource::new(app.clone(), t as u32))),
+            start: Start::At(Time::ZERO),
+            exit: ExitRule { stops: (0..beside).collect(), on_error_only: false },
+        });
+    }
 }
 
 /// When the jobs end by their own words, if they all say so.

@@ -1,5 +1,6 @@
 //! The machine in virtual time: host and drive on one event queue.
 
+use crate::app::{AppSource, SharedApp};
 use crate::collect::{LayerSums, Slowest};
 use crate::drive::{Drive, Problem, SystemConfig};
 use crate::job::{EINVAL, EIO, JobSource};
@@ -21,6 +22,7 @@ use wordline_trace::Request;
 pub enum AnySource {
     Job(Box<JobSource>),
     Trace(Box<TraceSource>),
+    App(Box<AppSource>),
 }
 
 impl AnySource {
@@ -28,6 +30,7 @@ impl AnySource {
         match self {
             AnySource::Job(s) => s.issued(),
             AnySource::Trace(s) => s.issued(),
+            AnySource::App(s) => s.issued(),
         }
     }
 }
@@ -38,6 +41,7 @@ impl Source for AnySource {
         match self {
             AnySource::Job(s) => s.next(now),
             AnySource::Trace(s) => s.next(now),
+            AnySource::App(s) => s.next(now),
         }
     }
     #[inline]
@@ -45,6 +49,7 @@ impl Source for AnySource {
         match self {
             AnySource::Job(s) => s.finished(ddir, len, ok, latency, now),
             AnySource::Trace(s) => s.finished(ddir, len, ok, latency, now),
+            AnySource::App(s) => s.finished(ddir, len, ok, latency, now),
         }
     }
 }
@@ -121,6 +126,8 @@ pub struct World {
     digest: Option<u64>,
     served: u64,
     stopped: bool,
+    /// A program, and the first of its threads.
+    app: Option<(SharedApp, u32)>,
 }
 
 impl World {
@@ -156,6 +163,10 @@ impl World {
         let mut controller =
             Controller::new(&config.device, nand, in_device).map_err(|e| Problem::new("", e))?;
         controller.set_ftl_cost(&config.ftl.cost);
+        let app = threads.iter().enumerate().find_map(|(i, setup)| match &setup.source {
+            AnySource::App(source) => Some((source.app().clone(), i as u32)),
+            _ => None,
+        });
         let (mut specs, mut plans, mut starts, mut exits) = (vec![], vec![], vec![], vec![]);
         for mut setup in threads {
             setup.spec.start = match &setup.start {
@@ -203,6 +214,7 @@ impl World {
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
             stopped: false,
+            app,
             ctx,
             host,
             controller,
@@ -281,6 +293,10 @@ impl World {
             } else if let Some(cq) = self.controller.poll_interrupt() {
                 let event = Event::new(Kind::Interrupt, u32::from(cq));
                 self.host.on_event(&mut self.ctx, event);
+            } else if let Some((app, first)) = &self.app
+                && let Some(thread) = app.borrow_mut().take_wake()
+            {
+                self.host.kick(&mut self.ctx, first + thread);
             } else {
                 return;
             }
@@ -543,6 +559,8 @@ impl World {
             self.series.push((now.0, std::array::from_fn(|i| written[i] - last[i])));
         }
         failed |= self.trace_error().is_some();
+        let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
+        failed |= app.as_ref().is_some_and(|a| a.failure.is_some());
         let iologs = self.iologs();
         let notes = self.notes();
         let machine = self.machine(now, &host, &device, generated);
@@ -557,6 +575,7 @@ impl World {
             global_options: Vec::new(),
             threads: self.threads.into_iter().map(ThreadStats::finish).collect(),
             machine,
+            app,
             slowest: self.slowest.take(),
             iologs,
             tracks: self.ctx.tracks.take(),

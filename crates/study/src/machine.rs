@@ -2,7 +2,8 @@
 
 use crate::plan::{Point, parse_job};
 use crate::spec::Precondition;
-use wordline_base::Seed;
+use wordline_app::App;
+use wordline_base::{Seed, Span};
 use wordline_profile::Config;
 use wordline_sim::{
     Drive, Ended, Options, Provenance, RunResult, SystemConfig, World, WriteSampler, setup,
@@ -38,7 +39,18 @@ pub fn prepare(point: &Point) -> Result<Drive, String> {
         let plan = parse_job(point, &config)?;
         drive.random(&mut WriteSampler::new(Some(&plan), drive.bytes(), seed)?, seed)?;
     }
+    if let Some(app) = app(&config, drive.bytes(), seed)? {
+        drive.lay(&app.layout(), precondition == Precondition::Random)?;
+    }
     Ok(drive)
+}
+
+/// The point's program, if it has one, as it is at the start.
+fn app(config: &Config, bytes: u64, seed: Seed) -> Result<Option<App>, String> {
+    let new = |c| {
+        App::new(&config.app_name, c, bytes, seed).map_err(|(key, why)| format!("app.{key} {why}"))
+    };
+    config.app.as_ref().map(new).transpose()
 }
 
 /// Runs a point on its drive; `at` hears how far it is, in thousandths, where the job says how long
@@ -48,13 +60,18 @@ pub fn run(point: &Point, drive: Drive, at: &mut dyn FnMut(u64)) -> Result<Strin
     let plan = parse_job(point, &config)?;
     let system = system(&config);
     let mut no_log = |_: &_| Err("a study replays no log".into());
-    let threads =
-        setup::threads(&plan, &system.stack, drive.bytes(), Seed(point.seed), &mut no_log)?;
+    let (bytes, seed) = (drive.bytes(), Seed(point.seed));
+    let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut no_log)?;
+    let mut end = setup::expected_end(&plan).filter(|_| !plan.jobs.is_empty());
+    let mut ios: u64 = plan.jobs.iter().map(|j| j.number_ios * u64::from(j.numjobs)).sum();
+    if let (Some(app), Some(c)) = (app(&config, bytes, seed)?, &config.app) {
+        setup::app_threads(app, c, &mut threads);
+        end = (c.runtime > Span::ZERO).then(|| c.ramp_time + c.runtime);
+        ios = c.operations;
+    }
     let mut world =
         World::new(&system, drive, threads, &Options::default()).map_err(|p| p.to_string())?;
-    let end = setup::expected_end(&plan).map_or(u64::MAX, |end| end.0.max(1));
-    let counted = |job: &wordline_fio::Job| job.number_ios * u64::from(job.numjobs);
-    let ios: u64 = plan.jobs.iter().map(counted).sum();
+    let end = end.map_or(u64::MAX, |end| end.0.max(1));
     while world.step(CHUNK) {
         let by_time = u128::from(world.now().0) * 1000 / u128::from(end);
         let by_count = world.served() * 1000 / ios.max(1);
@@ -90,6 +107,9 @@ fn verdict(result: &RunResult) -> Result<(), String> {
     }
     if result.ended == Ended::Complete && machine.generated == machine.served {
         return Ok(());
+    }
+    if let Some(why) = result.app.as_ref().and_then(|app| app.failure.clone()) {
+        return Err(why);
     }
     Err(match result.threads.iter().find(|t| t.error != 0) {
         Some(t) => {

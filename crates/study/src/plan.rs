@@ -5,6 +5,7 @@ use crate::digest::digest;
 use crate::spec::{Base, Change, Precondition, Scalar, Study, Values, unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wordline_app::AppConfig;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError, Source, Sources};
@@ -234,12 +235,13 @@ impl Builder<'_> {
         let optional = |name: &Option<String>| name.as_deref().map(named).transpose();
         let device = named(&base.device)?;
         let (ftl, stack) = (optional(&base.ftl)?, named(&base.stack)?);
-        let testbed = optional(&base.testbed)?;
+        let (testbed, app) = (optional(&base.testbed)?, optional(&base.app)?);
         let sources = Sources {
             device: source(&device),
             ftl: ftl.as_ref().map(source),
             stack: source(&stack),
             testbed: testbed.as_ref().map(source),
+            app: app.as_ref().map(source),
         };
         wordline_profile::assemble(sources, set).map_err(|e| e.to_string())
     }
@@ -257,6 +259,7 @@ impl Builder<'_> {
         if matches!(point.precondition(), Precondition::Steady | Precondition::Random) {
             ageing += &setup::writes(plan);
         }
+        ageing += &config.app.as_ref().map_or(String::new(), AppConfig::layout_key);
         let next = self.groups.len();
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
@@ -300,6 +303,7 @@ fn lay(
     lay(&mut base.stack, &change.stack);
     base.ftl = change.ftl.clone().or(base.ftl.take());
     base.testbed = change.testbed.clone().or(base.testbed.take());
+    base.app = change.app.clone().or(base.app.take());
     base.precondition = change.precondition.unwrap_or(base.precondition);
     base.seed = change.seed.unwrap_or(base.seed);
     take_sets(sets, at, &change.set);
@@ -353,6 +357,9 @@ impl Env for Inline<'_> {
 
 /// The jobs of a point, on the stack's engine unless they name one.
 pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, String> {
+    if point.job.trim().is_empty() {
+        return Ok(wordline_fio::Plan::none());
+    }
     // Empty lines above, so that the parser counts the study's own lines.
     let text = "\n".repeat(point.line as usize) + &point.job;
     let engine = setup::engine_name(config.stack.engine);

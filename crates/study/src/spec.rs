@@ -152,7 +152,11 @@ pub struct Base {
     /// Check that every read returns the newest write; 8 bytes a sector.
     #[serde(default = "default_true")]
     pub integrity: bool,
-    /// The text of a fio job file.
+    /// A program as workload; jobs then run beside it.
+    #[serde(default)]
+    pub app: Option<String>,
+    /// The text of a fio job file; may be left out where there is a program.
+    #[serde(default)]
     pub job: String,
 }
 
@@ -166,6 +170,7 @@ pub struct Change {
     pub ftl: Option<String>,
     pub stack: Option<String>,
     pub testbed: Option<String>,
+    pub app: Option<String>,
     pub precondition: Option<Precondition>,
     pub seed: Option<u64>,
     #[serde(default)]
@@ -338,6 +343,9 @@ impl Study {
     fn check(&self) -> Result<(), ConfigError> {
         let spec = &self.spec;
         let fail = |path: String, message: String| Err(self.document.error(&path, message));
+        if spec.base.job.trim().is_empty() && spec.base.app.is_none() {
+            return fail("base".into(), "the key 'job' of [base] is missing, or 'app'".into());
+        }
         if spec.axis.is_empty() {
             return fail("axis".into(), "a study needs an [[axis]] with a value".into());
         }

@@ -1,0 +1,364 @@
+//! What a profile of a program says. Sizes are in bytes unless a name says otherwise.
+
+use serde::{Deserialize, Serialize};
+use wordline_base::{SECTOR, Span};
+
+/// A program, its load, and the part of the drive it has. It is either `lsm` or `btree`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AppConfig {
+    /// Operations of clients in all; 0: as many as `runtime` allows.
+    pub operations: u64,
+    /// For how long after the ramp clients begin operations; zero: until `operations` are done.
+    pub runtime: Span,
+    /// Operations and I/Os that end before are not counted.
+    pub ramp_time: Span,
+    /// The program's part of the drive; a `size` of 0 goes to its end.
+    pub offset: u64,
+    pub size: u64,
+    #[serde(default)]
+    pub lsm: Option<LsmConfig>,
+    #[serde(default)]
+    pub btree: Option<BtreeConfig>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Write {
+    Put,
+    /// An operand that a read, or a compaction, adds to the value below it.
+    Merge,
+}
+
+/// The write-ahead log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wal {
+    None,
+    /// Written to the page cache: it reaches the drive every `wal_bytes_per_sync`.
+    Buffered,
+    /// Each group of writes is on the drive before it is acknowledged.
+    Synced,
+}
+
+/// RocksDB with leveled compaction, in the words of its options.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LsmConfig {
+    pub keys: u32,
+    pub key_bytes: u32,
+    pub value_bytes: u32,
+    /// Share of `keys`, in percent, overwritten at random before the run: levels in mid-cycle.
+    pub updates: f64,
+    /// Threads that get random keys: the clients. Without any, writers are.
+    pub readers: u32,
+    /// Threads that write random keys.
+    pub writers: u32,
+    pub write: Write,
+    /// Bytes of keys and values a second of all writers together; 0: as fast as they can.
+    pub write_rate: u64,
+
+    pub wal: Wal,
+    /// 0: a buffered log is deleted before it reaches the drive.
+    pub wal_bytes_per_sync: u64,
+    pub write_buffer_size: u64,
+    /// Memtables waiting to be flushed at which writes stop.
+    pub max_write_buffer_number: u32,
+    pub level0_file_num_compaction_trigger: u32,
+    pub level0_slowdown_writes_trigger: u32,
+    pub level0_stop_writes_trigger: u32,
+    pub max_bytes_for_level_base: u64,
+    pub max_bytes_for_level_multiplier: u32,
+    pub num_levels: u32,
+    pub target_file_size_base: u64,
+    pub soft_pending_compaction_bytes_limit: u64,
+    pub hard_pending_compaction_bytes_limit: u64,
+    /// Bytes a second that delayed writes begin with.
+    pub delayed_write_rate: u64,
+    pub compaction_threads: u32,
+    /// 0: a file reaches the drive when it is finished.
+    pub bytes_per_sync: u64,
+
+    /// Of a data block before compression.
+    pub block_size: u32,
+    /// Of a block on the drive to its size.
+    pub compression_ratio: f64,
+    /// Bits a key of the Bloom filter; 0 for none.
+    pub bloom_bits: u32,
+    pub block_cache: u64,
+    /// Memory of the system that holds pages of files; empty at the start.
+    pub page_cache: u64,
+    /// What a compaction reads at a time from each of its inputs.
+    pub readahead: u64,
+    /// The largest write of a file's pages.
+    pub write_bytes: u64,
+    /// I/Os a background thread has in flight.
+    pub depth: u32,
+    /// The file system trims what deleted files leave.
+    pub discard: bool,
+    pub cost: LsmCost,
+}
+
+/// Processor time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LsmCost {
+    /// A get, but for what follows.
+    pub get: Span,
+    pub filter_probe: Span,
+    /// The search of a file's index and of a block.
+    pub index_probe: Span,
+    /// Decompression and checksum of a block.
+    pub block_unpack: Span,
+    pub block_pack: Span,
+    /// A write into log and memtable.
+    pub put: Span,
+    /// An entry through a flush or a compaction.
+    pub merge_entry: Span,
+}
+
+/// YCSB's workloads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// Half reads, half updates, zipfian.
+    A,
+    /// 95 % reads, 5 % updates, zipfian.
+    B,
+    /// Reads, zipfian.
+    C,
+    /// 95 % reads, mostly of what was inserted last, 5 % inserts.
+    D,
+    /// Half reads, half reads with an update behind, zipfian.
+    F,
+}
+
+/// MongoDB on WiredTiger.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct BtreeConfig {
+    pub records: u64,
+    /// Of a document on a page, and in the journal.
+    pub record_bytes: u32,
+    /// Pages of the collection.
+    pub leaf_bytes: u32,
+    /// Pages of the index of `_id`, and their entries.
+    pub index_leaf_bytes: u32,
+    pub index_entry_bytes: u32,
+    /// Leaf pages below an internal page.
+    pub fanout: u32,
+    pub clients: u32,
+    pub mix: Mix,
+    pub theta: f64,
+    /// WiredTiger's cache.
+    pub cache: u64,
+    /// Shares of the cache, in percent: what eviction keeps it at, and where clients wait for it.
+    pub eviction_target: u32,
+    pub eviction_trigger: u32,
+    /// The same for dirty pages.
+    pub dirty_target: u32,
+    pub dirty_trigger: u32,
+    pub eviction_threads: u32,
+    /// Memory of the system that holds pages of files.
+    pub page_cache: u64,
+    /// Both caches hold at the start what earlier operations left there.
+    pub warm: bool,
+    /// From the end of a checkpoint to the next.
+    pub checkpoint: Span,
+    /// Period of the journal's flush.
+    pub journal_commit: Span,
+    /// Updates wait for the journal (`j: true`).
+    pub journaled: bool,
+    /// The files of the journal, used over and over.
+    pub journal_bytes: u64,
+    pub write_bytes: u64,
+    pub depth: u32,
+    pub cost: BtreeCost,
+}
+
+/// Processor time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct BtreeCost {
+    /// An operation: client, network, parsing, transaction.
+    pub op: Span,
+    /// The way down to a leaf.
+    pub search: Span,
+    /// Checksum and unpacking of a page read.
+    pub page_read: Span,
+    /// Reconciliation of a page to be written.
+    pub page_write: Span,
+}
+
+/// A key and what is wrong with its value.
+type Wrong = (String, String);
+
+fn at_least(wrong: &mut Vec<Wrong>, key: &str, value: u64, least: u64) {
+    if value < least {
+        wrong.push((key.into(), format!("must be at least {least}, not {value}")));
+    }
+}
+
+fn percent(wrong: &mut Vec<Wrong>, key: &str, value: f64, most: f64) {
+    if !(0.0..=most).contains(&value) {
+        wrong.push((key.into(), format!("must be from 0 to {most} percent, not {value}")));
+    }
+}
+
+impl AppConfig {
+    /// What is wrong with it, by keys below `app`.
+    pub fn check(&self) -> Vec<Wrong> {
+        let mut wrong = Vec::new();
+        if self.operations == 0 && self.runtime == Span::ZERO {
+            let message = "must be given, or a runtime: else the run has no end";
+            wrong.push(("operations".into(), message.into()));
+        }
+        for (key, bytes) in [("offset", self.offset), ("size", self.size)] {
+            if !bytes.is_multiple_of(SECTOR) {
+                wrong.push((key.into(), format!("must be a multiple of {SECTOR} bytes")));
+            }
+        }
+        let parts = match (&self.lsm, &self.btree) {
+            (Some(lsm), None) => ("lsm", lsm.check()),
+            (None, Some(btree)) => ("btree", btree.check()),
+            _ => {
+                let message = "a program has either [app.lsm] or [app.btree]";
+                wrong.push(("lsm".into(), message.into()));
+                return wrong;
+            }
+        };
+        wrong.extend(parts.1.into_iter().map(|(key, why)| (format!("{}.{key}", parts.0), why)));
+        wrong
+    }
+
+    /// All that decides which sectors hold data before the run: programs with equal texts and
+    /// seeds find, on equal drives, the same.
+    pub fn layout_key(&self) -> String {
+        let mut same = self.clone();
+        (same.operations, same.runtime, same.ramp_time) = (0, Span::ZERO, Span::ZERO);
+        if let Some(l) = &mut same.lsm {
+            (l.readers, l.writers, l.write, l.write_rate) = (0, 0, Write::Put, 0);
+            (l.block_cache, l.page_cache, l.depth) = (0, 0, 0);
+        }
+        if let Some(b) = &mut same.btree {
+            (b.clients, b.mix, b.theta) = (0, Mix::C, 0.0);
+            (b.cache, b.page_cache, b.warm, b.depth) = (0, 0, false, 0);
+            (b.checkpoint, b.journal_commit, b.journaled) = (Span::ZERO, Span::ZERO, false);
+        }
+        format!("{same:?}")
+    }
+}
+
+impl LsmConfig {
+    fn check(&self) -> Vec<Wrong> {
+        let mut wrong = Vec::new();
+        let w = &mut wrong;
+        at_least(w, "keys", self.keys.into(), 1000);
+        if self.keys > i32::MAX as u32 {
+            w.push(("keys".into(), format!("must be at most {}", i32::MAX)));
+        }
+        at_least(w, "key_bytes", self.key_bytes.into(), 1);
+        percent(w, "updates", self.updates, 1000.0);
+        if self.readers + self.writers == 0 {
+            w.push(("readers".into(), "must be at least 1 where there are no writers".into()));
+        }
+        for (key, value, least) in [
+            ("write_buffer_size", self.write_buffer_size, 1 << 16),
+            ("max_write_buffer_number", self.max_write_buffer_number.into(), 2),
+            ("level0_file_num_compaction_trigger", self.l0_trigger(), 1),
+            ("level0_slowdown_writes_trigger", self.l0_slowdown(), self.l0_trigger()),
+            ("level0_stop_writes_trigger", self.l0_stop(), self.l0_slowdown()),
+            ("max_bytes_for_level_base", self.max_bytes_for_level_base, 1 << 16),
+            ("max_bytes_for_level_multiplier", self.max_bytes_for_level_multiplier.into(), 2),
+            ("num_levels", self.num_levels.into(), 3),
+            ("target_file_size_base", self.target_file_size_base, 1 << 16),
+            ("soft_pending_compaction_bytes_limit", self.soft_pending_compaction_bytes_limit, 1),
+            (
+                "hard_pending_compaction_bytes_limit",
+                self.hard_pending_compaction_bytes_limit,
+                self.soft_pending_compaction_bytes_limit,
+            ),
+            // WriteController: kMinWriteRate.
+            ("delayed_write_rate", self.delayed_write_rate, 16 << 10),
+            ("compaction_threads", self.compaction_threads.into(), 1),
+            ("block_size", self.block_size.into(), 256),
+            ("readahead", self.readahead, SECTOR),
+            ("write_bytes", self.write_bytes, SECTOR),
+            ("depth", self.depth.into(), 1),
+        ] {
+            at_least(w, key, value, least);
+        }
+        if self.num_levels > 16 {
+            w.push(("num_levels".into(), "must be at most 16".into()));
+        }
+        if !(0.01..=2.0).contains(&self.compression_ratio) {
+            w.push(("compression_ratio".into(), "must be from 0.01 to 2".into()));
+        }
+        for (key, bytes) in [("readahead", self.readahead), ("write_bytes", self.write_bytes)] {
+            if !bytes.is_multiple_of(SECTOR) || bytes > 1 << 30 {
+                w.push((key.into(), format!("must be a multiple of {SECTOR}, 1 GiB at most")));
+            }
+        }
+        wrong
+    }
+    fn l0_trigger(&self) -> u64 {
+        self.level0_file_num_compaction_trigger.into()
+    }
+    fn l0_slowdown(&self) -> u64 {
+        self.level0_slowdown_writes_trigger.into()
+    }
+    fn l0_stop(&self) -> u64 {
+        self.level0_stop_writes_trigger.into()
+    }
+}
+
+impl BtreeConfig {
+    fn check(&self) -> Vec<Wrong> {
+        let mut wrong = Vec::new();
+        let w = &mut wrong;
+        for (key, value, least) in [
+            ("records", self.records, 1000),
+            ("record_bytes", self.record_bytes.into(), 1),
+            ("leaf_bytes", self.leaf_bytes.into(), self.record_bytes.max(4096).into()),
+            ("index_entry_bytes", self.index_entry_bytes.into(), 1),
+            (
+                "index_leaf_bytes",
+                self.index_leaf_bytes.into(),
+                self.index_entry_bytes.max(4096).into(),
+            ),
+            ("fanout", self.fanout.into(), 2),
+            ("clients", self.clients.into(), 1),
+            ("cache", self.cache, 64 * u64::from(self.leaf_bytes)),
+            ("eviction_target", self.eviction_target.into(), 1),
+            ("eviction_trigger", self.eviction_trigger.into(), self.eviction_target.into()),
+            ("dirty_target", self.dirty_target.into(), 1),
+            ("dirty_trigger", self.dirty_trigger.into(), self.dirty_target.into()),
+            ("eviction_threads", self.eviction_threads.into(), 1),
+            ("checkpoint", self.checkpoint.0, 1_000_000),
+            ("journal_commit", self.journal_commit.0, 100_000),
+            ("journal_bytes", self.journal_bytes, 1 << 20),
+            ("write_bytes", self.write_bytes, SECTOR),
+            ("depth", self.depth.into(), 1),
+        ] {
+            at_least(w, key, value, least);
+        }
+        if !(0.01..0.9999).contains(&self.theta) {
+            w.push(("theta".into(), "must be from 0.01 to 0.9999".into()));
+        }
+        for (key, share) in
+            [("eviction_trigger", self.eviction_trigger), ("dirty_trigger", self.dirty_trigger)]
+        {
+            percent(w, key, share.into(), 100.0);
+        }
+        for (key, bytes) in [
+            ("leaf_bytes", u64::from(self.leaf_bytes)),
+            ("index_leaf_bytes", self.index_leaf_bytes.into()),
+            ("journal_bytes", self.journal_bytes),
+            ("write_bytes", self.write_bytes),
+        ] {
+            if !bytes.is_multiple_of(SECTOR) || bytes > 1 << 30 {
+                w.push((key.into(), format!("must be a multiple of {SECTOR}, 1 GiB at most")));
+            }
+        }
+        // Page numbers have 32 bits.
+        if self.records / u64::from(self.leaf_bytes / self.record_bytes.max(1)).max(1) > 1 << 30 {
+            w.push(("records".into(), "need more than 2^30 pages".into()));
+        }
+        wrong
+    }
+}

@@ -1,0 +1,366 @@
+//! What the programs have in common: threads that follow a plan step by step, sleep and wake each
+//! other, read through the system's page cache, and end when their clients have.
+
+use crate::btree::Btree;
+use crate::config::AppConfig;
+use crate::lru::Lru;
+use crate::lsm::Lsm;
+use crate::ops::{Ops, Report};
+use crate::space::Extent;
+use std::collections::VecDeque;
+use wordline_base::{Ddir, SECTOR, Seed, Span, Time};
+
+/// A thread of the program, to the system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ThreadShape {
+    /// Threads of one name do the same.
+    pub name: &'static str,
+    /// I/Os it has in flight at most. One: it waits in each call.
+    pub depth: u32,
+}
+
+/// What a thread does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doing {
+    Io {
+        ddir: Ddir,
+        offset: u64,
+        len: u32,
+    },
+    /// Works for so long, with none of its I/Os in flight.
+    Compute(Span),
+    Until(Time),
+    /// Until it is woken ([`App::take_wake`]).
+    Asleep,
+    /// Until one of its I/Os is back.
+    Reap,
+    Done,
+}
+
+/// A step of a thread's plan. Places are sectors from the start of the program's part of the drive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Read(Extent),
+    /// What the page cache does not have of it.
+    Fetch(Extent),
+    Write(Extent),
+    Trim(Extent),
+    Flush,
+    Compute(Span),
+    Sleep(Time),
+    /// Until all of the thread's I/Os are back.
+    Drain,
+}
+
+/// How a thread goes on after its plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    Go,
+    Wait,
+    /// For good.
+    End,
+}
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub shape: ThreadShape,
+    client: bool,
+    plan: VecDeque<Step>,
+    in_flight: u32,
+    /// Asleep, until woken or until a time.
+    asleep: bool,
+}
+
+/// The part that does not depend on the program.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    pub workers: Vec<Worker>,
+    pub ops: Ops,
+    pub page_cache: Lru,
+    /// Pages asked of the page cache, and those it had.
+    pub asked: u64,
+    pub hits: u64,
+    first_byte: u64,
+    operations: u64,
+    last_begin: Time,
+    clients_begun: u64,
+    clients: u32,
+    over: bool,
+    failure: Option<String>,
+    wakes: VecDeque<u32>,
+}
+
+impl Shell {
+    pub fn new(config: &AppConfig, kinds: &[&'static str], page_cache: u64, sectors: u64) -> Shell {
+        let last_begin = match config.runtime {
+            Span::ZERO => Time::NEVER,
+            runtime => Time::ZERO + config.ramp_time + runtime,
+        };
+        Shell {
+            workers: Vec::new(),
+            ops: Ops::new(kinds, config.ramp_time),
+            page_cache: Lru::new((page_cache / SECTOR).min(sectors) as usize),
+            asked: 0,
+            hits: 0,
+            first_byte: config.offset,
+            operations: if config.operations == 0 { u64::MAX } else { config.operations },
+            last_begin,
+            clients_begun: 0,
+            clients: 0,
+            over: false,
+            failure: None,
+            wakes: VecDeque::new(),
+        }
+    }
+
+    pub fn add(&mut self, name: &'static str, depth: u32, client: bool) {
+        self.clients += u32::from(client);
+        let shape = ThreadShape { name, depth };
+        let plan = VecDeque::new();
+        self.workers.push(Worker { shape, client, plan, in_flight: 0, asleep: false });
+    }
+
+    /// Whether a client may begin one more operation.
+    pub fn may_begin(&mut self, now: Time) -> bool {
+        if now >= self.last_begin || self.clients_begun >= self.operations {
+            return false;
+        }
+        self.clients_begun += 1;
+        true
+    }
+
+    pub fn push(&mut self, t: u32, step: Step) {
+        let plan = &mut self.workers[t as usize].plan;
+        if let (Step::Compute(more), Some(Step::Compute(span))) = (step, plan.back_mut()) {
+            *span += more;
+            return;
+        }
+        plan.push_back(step);
+    }
+    /// A run of sectors as writes no larger than `most` sectors.
+    pub fn push_writes(&mut self, t: u32, extent: Extent, most: u64) {
+        let (mut at, end) = (extent.at, extent.at + extent.sectors);
+        while at < end {
+            let sectors = most.min(end - at);
+            self.push(t, Step::Write(Extent { at, sectors }));
+            at += sectors;
+        }
+    }
+
+    pub fn wake(&mut self, t: u32) {
+        if std::mem::take(&mut self.workers[t as usize].asleep) {
+            self.wakes.push_back(t);
+        }
+    }
+    pub fn wake_all(&mut self, mut which: impl FnMut(&Worker) -> bool) {
+        for t in 0..self.workers.len() {
+            if which(&self.workers[t]) {
+                self.wake(t as u32);
+            }
+        }
+    }
+
+    /// The next step of the thread's plan; none at its end.
+    fn step(&mut self, t: u32, now: Time) -> Option<Doing> {
+        loop {
+            let worker = &mut self.workers[t as usize];
+            let step = *worker.plan.front()?;
+            let (ddir, extent) = match step {
+                Step::Drain if worker.in_flight > 0 => return Some(Doing::Reap),
+                Step::Sleep(at) if at > now => {
+                    worker.asleep = true;
+                    return Some(Doing::Until(at));
+                }
+                Step::Compute(span) if span > Span::ZERO => {
+                    worker.plan.pop_front();
+                    return Some(Doing::Compute(span));
+                }
+                Step::Fetch(extent) => {
+                    worker.plan.pop_front();
+                    self.fetch(t, extent);
+                    continue;
+                }
+                Step::Read(extent) => (Ddir::Read, extent),
+                Step::Write(extent) => (Ddir::Write, extent),
+                Step::Trim(extent) => (Ddir::Trim, extent),
+                Step::Flush => (Ddir::DataSync, Extent { at: 0, sectors: 0 }),
+                Step::Drain | Step::Sleep(_) | Step::Compute(_) => {
+                    worker.plan.pop_front();
+                    continue;
+                }
+            };
+            worker.plan.pop_front();
+            worker.in_flight += 1;
+            let offset = if ddir.is_sync() { 0 } else { self.first_byte + extent.at * SECTOR };
+            return Some(Doing::Io { ddir, offset, len: (extent.sectors * SECTOR) as u32 });
+        }
+    }
+
+    /// Reads of the runs that the page cache does not have. A page counts as there from when its
+    /// read is issued.
+    fn fetch(&mut self, t: u32, extent: Extent) {
+        let plan = &mut self.workers[t as usize].plan;
+        self.asked += extent.sectors;
+        // From the last to the first, because reads go before what the plan has already.
+        let mut run = 0;
+        for at in (extent.at..extent.at + extent.sectors).rev() {
+            if self.page_cache.touch(at) {
+                self.hits += 1;
+                if run > 0 {
+                    plan.push_front(Step::Read(Extent { at: at + 1, sectors: run }));
+                }
+                run = 0;
+            } else {
+                self.page_cache.put(at);
+                run += 1;
+            }
+        }
+        if run > 0 {
+            plan.push_front(Step::Read(Extent { at: extent.at, sectors: run }));
+        }
+    }
+
+    /// One of the clients has done its last operation.
+    fn client_ended(&mut self) {
+        self.clients -= 1;
+        if self.clients == 0 {
+            self.end();
+        }
+    }
+    fn end(&mut self) {
+        self.over = true;
+        self.wake_all(|_| true);
+    }
+    /// The program cannot go on.
+    pub fn fail(&mut self, why: String) {
+        self.failure.get_or_insert(why);
+        self.end();
+    }
+}
+
+#[derive(Debug)]
+enum Program {
+    Lsm(Box<Lsm>),
+    Btree(Box<Btree>),
+}
+
+/// A program at work.
+#[derive(Debug)]
+pub struct App {
+    name: String,
+    shell: Shell,
+    program: Program,
+}
+
+impl App {
+    /// On a drive of `drive_bytes`. An error names the key below `app` and the remedy.
+    pub fn new(
+        name: &str,
+        config: &AppConfig,
+        drive_bytes: u64,
+        seed: Seed,
+    ) -> Result<App, (String, String)> {
+        if let Some(wrong) = config.check().into_iter().next() {
+            return Err(wrong);
+        }
+        let end = match config.size {
+            0 => drive_bytes,
+            size => config.offset.saturating_add(size),
+        };
+        if end > drive_bytes || config.offset >= end {
+            let key = if config.offset >= end { "offset" } else { "size" };
+            return Err((key.into(), format!("goes beyond the drive's {drive_bytes} bytes")));
+        }
+        let sectors = (end - config.offset) / SECTOR;
+        let (shell, program) = match (&config.lsm, &config.btree) {
+            (Some(lsm), _) => {
+                let (shell, lsm) = Lsm::new(config, lsm, sectors, seed)?;
+                (shell, Program::Lsm(Box::new(lsm)))
+            }
+            (None, Some(btree)) => {
+                let (shell, btree) = Btree::new(config, btree, sectors, seed)?;
+                (shell, Program::Btree(Box::new(btree)))
+            }
+            (None, None) => unreachable!("checked: a program is one of the two"),
+        };
+        Ok(App { name: name.into(), shell, program })
+    }
+
+    pub fn threads(&self) -> impl Iterator<Item = &ThreadShape> {
+        self.shell.workers.iter().map(|w| &w.shape)
+    }
+
+    /// What holds data before the run, as runs of the drive's sectors, in the order written.
+    pub fn layout(&self) -> Vec<Extent> {
+        let mut extents = match &self.program {
+            Program::Lsm(lsm) => lsm.layout(),
+            Program::Btree(btree) => btree.layout(),
+        };
+        let first = self.shell.first_byte / SECTOR;
+        extents.iter_mut().for_each(|e| e.at += first);
+        extents
+    }
+
+    /// What thread `t` does now that it is through with what it was told before.
+    pub fn next(&mut self, t: u32, now: Time) -> Doing {
+        self.shell.workers[t as usize].asleep = false;
+        loop {
+            if self.shell.over {
+                return Doing::Done;
+            }
+            if let Some(doing) = self.shell.step(t, now) {
+                return doing;
+            }
+            let shell = &mut self.shell;
+            let then = match &mut self.program {
+                Program::Lsm(lsm) => lsm.resume(shell, t, now),
+                Program::Btree(btree) => btree.resume(shell, t, now),
+            };
+            match then {
+                Then::Go => {}
+                Then::Wait => {
+                    self.shell.workers[t as usize].asleep = true;
+                    return Doing::Asleep;
+                }
+                Then::End => {
+                    if self.shell.workers[t as usize].client {
+                        self.shell.client_ended();
+                    }
+                    return Doing::Done;
+                }
+            }
+        }
+    }
+
+    /// One of the thread's I/Os is back.
+    pub fn finished(&mut self, t: u32) {
+        self.shell.workers[t as usize].in_flight -= 1;
+    }
+
+    /// A thread that sleeps and has something to do.
+    pub fn take_wake(&mut self) -> Option<u32> {
+        self.shell.wakes.pop_front()
+    }
+
+    pub fn report(&self) -> Report {
+        let mut report = self.shell.ops.report(&self.name);
+        report.failure.clone_from(&self.shell.failure);
+        let (asked, hits) = (self.shell.asked, self.shell.hits);
+        report.counters = vec![("pages_asked", asked), ("page_cache_hits", hits)];
+        match &self.program {
+            Program::Lsm(lsm) => lsm.report(&mut report),
+            Program::Btree(btree) => btree.report(&mut report),
+        }
+        report
+    }
+
+    /// Panics unless what must hold at any time does: for tests.
+    pub fn check(&self) {
+        let ops = &self.shell.ops;
+        assert!(ops.begun >= ops.finished, "more operations finished than begun");
+        match &self.program {
+            Program::Lsm(lsm) => lsm.check(),
+            Program::Btree(btree) => btree.check(),
+        }
+    }
+}

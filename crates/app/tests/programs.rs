@@ -1,0 +1,488 @@
+//! The programs beside a drive that takes a drawn time for every I/O and remembers what was written
+//! where: what must hold at every step, and closed forms.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use wordline_app::{
+    App, AppConfig, BtreeConfig, BtreeCost, Doing, LsmConfig, LsmCost, Mix, Wal, Write,
+};
+use wordline_base::{BitMap, Ddir, Rng, SECTOR, Seed, Span, Time};
+
+const US: Span = Span::from_us(1);
+
+fn lsm() -> LsmConfig {
+    LsmConfig {
+        keys: 40_000,
+        key_bytes: 20,
+        value_bytes: 400,
+        updates: 100.0,
+        readers: 3,
+        writers: 4,
+        write: Write::Put,
+        write_rate: 0,
+        wal: Wal::Synced,
+        wal_bytes_per_sync: 0,
+        write_buffer_size: 200_000,
+        max_write_buffer_number: 2,
+        level0_file_num_compaction_trigger: 4,
+        level0_slowdown_writes_trigger: 8,
+        level0_stop_writes_trigger: 12,
+        max_bytes_for_level_base: 400_000,
+        max_bytes_for_level_multiplier: 5,
+        num_levels: 7,
+        target_file_size_base: 100_000,
+        soft_pending_compaction_bytes_limit: 40_000_000,
+        hard_pending_compaction_bytes_limit: 80_000_000,
+        delayed_write_rate: 16_000_000,
+        compaction_threads: 2,
+        bytes_per_sync: 0,
+        block_size: 4096,
+        compression_ratio: 1.0,
+        bloom_bits: 0,
+        block_cache: 40_960,
+        page_cache: 400 * 4096,
+        readahead: 65_536,
+        write_bytes: 65_536,
+        depth: 4,
+        discard: true,
+        cost: LsmCost {
+            get: US,
+            filter_probe: US,
+            index_probe: US,
+            block_unpack: US,
+            block_pack: US,
+            put: US,
+            merge_entry: Span(100),
+        },
+    }
+}
+
+fn btree(mix: Mix) -> BtreeConfig {
+    BtreeConfig {
+        records: 20_000,
+        record_bytes: 1200,
+        leaf_bytes: 32_768,
+        index_leaf_bytes: 16_384,
+        index_entry_bytes: 16,
+        fanout: 10,
+        clients: 8,
+        mix,
+        theta: 0.99,
+        cache: 6 << 20,
+        eviction_target: 80,
+        eviction_trigger: 95,
+        dirty_target: 5,
+        dirty_trigger: 20,
+        eviction_threads: 2,
+        page_cache: 40 * 4096,
+        warm: true,
+        checkpoint: Span::from_ms(80),
+        journal_commit: Span::from_ms(3),
+        journaled: false,
+        journal_bytes: 2 << 20,
+        write_bytes: 65_536,
+        depth: 4,
+        cost: BtreeCost { op: US * 5, search: US, page_read: US * 2, page_write: US * 3 },
+    }
+}
+
+fn of(lsm: Option<LsmConfig>, btree: Option<BtreeConfig>) -> AppConfig {
+    AppConfig {
+        operations: 0,
+        runtime: Span::from_ms(1500),
+        ramp_time: Span::from_ms(10),
+        offset: 1 << 20,
+        size: 0,
+        lsm,
+        btree,
+    }
+}
+
+/// A drive: which sectors hold data, and what every I/O was.
+struct Bench {
+    app: App,
+    written: BitMap,
+    /// When a thread asks next, or has an I/O back.
+    events: BinaryHeap<Reverse<(Time, u64, u32, bool)>>,
+    seq: u64,
+    rng: Rng,
+    in_flight: Vec<u32>,
+    /// Sleeps, or waits for one of its I/Os.
+    idle: Vec<bool>,
+    reaping: Vec<bool>,
+    done: Vec<bool>,
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    write_sectors: u64,
+    now: Time,
+}
+
+impl Bench {
+    fn new(config: &AppConfig, seed: u64) -> Bench {
+        let bytes = 160 << 20;
+        let app = App::new("test", config, bytes, Seed(seed)).unwrap();
+        let threads = app.threads().count();
+        let mut written = BitMap::new((bytes / SECTOR) as usize);
+        for run in app.layout() {
+            for s in run.at..run.at + run.sectors {
+                assert!(written.set(s as usize), "the load writes sector {s} twice");
+            }
+        }
+        let mut bench = Bench {
+            app,
+            written,
+            events: BinaryHeap::new(),
+            seq: 0,
+            rng: Rng::from_seed(seed),
+            in_flight: vec![0; threads],
+            idle: vec![false; threads],
+            reaping: vec![false; threads],
+            done: vec![false; threads],
+            reads: 0,
+            writes: 0,
+            flushes: 0,
+            write_sectors: 0,
+            now: Time::ZERO,
+        };
+        (0..threads as u32).for_each(|t| bench.at(Time::ZERO, t, false));
+        bench
+    }
+
+    fn at(&mut self, at: Time, t: u32, back: bool) {
+        self.seq += 1;
+        self.events.push(Reverse((at, self.seq, t, back)));
+    }
+
+    fn io(&mut self, t: u32, ddir: Ddir, offset: u64, len: u32) {
+        self.in_flight[t as usize] += 1;
+        let (first, n) = (offset / SECTOR, u64::from(len) / SECTOR);
+        assert!(ddir.is_sync() || offset >= 1 << 20 && n > 0, "{ddir:?} at {offset}");
+        for s in first as usize..(first + n) as usize {
+            match ddir {
+                Ddir::Read => {
+                    assert!(self.written.get(s), "sector {s} is read and was not written")
+                }
+                Ddir::Write => drop(self.written.set(s)),
+                Ddir::Trim => drop(self.written.clear(s)),
+                _ => {}
+            }
+        }
+        let us = match ddir {
+            Ddir::Read => 80 + self.rng.below(40),
+            Ddir::Write => 10 + n,
+            _ => 20 + self.rng.below(2000),
+        };
+        self.reads += u64::from(ddir == Ddir::Read);
+        self.writes += u64::from(ddir == Ddir::Write);
+        self.flushes += u64::from(ddir.is_sync());
+        self.write_sectors += if ddir == Ddir::Write { n } else { 0 };
+        self.at(self.now + US * us, t, true);
+    }
+
+    /// Asks the thread until it has all its I/Os out, computes or sleeps.
+    fn ask(&mut self, t: u32) {
+        let i = t as usize;
+        let depth = self.app.threads().nth(i).unwrap().depth;
+        (self.idle[i], self.reaping[i]) = (false, false);
+        while !self.done[i] {
+            if self.in_flight[i] >= depth {
+                self.reaping[i] = true;
+                return;
+            }
+            match self.app.next(t, self.now) {
+                Doing::Io { ddir, offset, len } => {
+                    self.io(t, ddir, offset, len);
+                    if ddir.is_sync() || ddir == Ddir::Trim || depth == 1 {
+                        self.reaping[i] = true;
+                        return;
+                    }
+                }
+                Doing::Compute(span) => return self.at(self.now + span, t, false),
+                Doing::Until(at) => {
+                    self.idle[i] = true;
+                    return self.at(at, t, false);
+                }
+                Doing::Asleep => {
+                    self.idle[i] = true;
+                    return;
+                }
+                Doing::Reap => {
+                    assert!(self.in_flight[i] > 0, "waits for what is not in flight");
+                    self.reaping[i] = true;
+                    return;
+                }
+                Doing::Done => self.done[i] = true,
+            }
+        }
+    }
+
+    /// One event; false at the end.
+    fn step(&mut self) -> bool {
+        let Some(Reverse((at, _, t, back))) = self.events.pop() else { return false };
+        self.now = at;
+        let i = t as usize;
+        if back {
+            self.in_flight[i] -= 1;
+            self.app.finished(t);
+            if self.reaping[i] {
+                self.ask(t);
+            }
+        } else if !self.reaping[i] {
+            // A timer that a wake-up overtook is asked once more, as a spurious wake-up is.
+            self.ask(t);
+        }
+        while let Some(t) = self.app.take_wake() {
+            if std::mem::take(&mut self.idle[t as usize]) {
+                self.at(self.now, t, false);
+            }
+        }
+        true
+    }
+
+    fn run(mut self, seed: u64) -> Bench {
+        let mut steps = 0u64;
+        while self.step() {
+            steps += 1;
+            if steps.is_multiple_of(5000) {
+                self.app.check();
+            }
+            assert!(steps < 50_000_000, "seed {seed}: no end");
+        }
+        self.app.check();
+        assert!(
+            self.done.iter().all(|&d| d),
+            "seed {seed}: threads sleep for ever: {:?}",
+            self.done
+        );
+        let report = self.app.report();
+        assert_eq!(report.failure, None, "seed {seed}");
+        // Clients end between operations; writers beside them are cut off.
+        assert!(report.begun - report.finished <= 8, "seed {seed}");
+        self
+    }
+    fn counter(&self, name: &str) -> u64 {
+        let counters = self.app.report().counters;
+        counters.iter().find(|(k, _)| *k == name).unwrap_or_else(|| panic!("{name}")).1
+    }
+    fn count(&self, op: &str) -> u64 {
+        self.app.report().ops.iter().find(|o| o.name == op).map_or(0, |o| o.latency.len())
+    }
+}
+
+#[test]
+fn trees_of_any_shape_keep_their_keys_and_their_places() {
+    for seed in 0..24 {
+        let mut rng = Rng::from_seed(seed);
+        let mut c = lsm();
+        c.readers = rng.below(4) as u32;
+        c.writers = 1 + rng.below(5) as u32;
+        c.write = [Write::Put, Write::Merge][rng.below(2) as usize];
+        c.wal = [Wal::None, Wal::Buffered, Wal::Synced][rng.below(3) as usize];
+        c.wal_bytes_per_sync = [0, 20_000][rng.below(2) as usize];
+        c.bytes_per_sync = [0, 30_000][rng.below(2) as usize];
+        c.compaction_threads = 1 + rng.below(3) as u32;
+        c.bloom_bits = [0, 10][rng.below(2) as usize];
+        c.page_cache = [0, 800_000][rng.below(2) as usize];
+        c.discard = rng.below(2) == 0;
+        c.write_rate = [0, 3_000_000][rng.below(2) as usize];
+        c.depth = 1 + rng.below(6) as u32;
+        let mut config = of(Some(c), None);
+        config.runtime = Span::from_ms(600);
+        Bench::new(&config, seed).run(seed);
+    }
+}
+
+#[test]
+fn a_synced_write_is_acknowledged_behind_a_flush_and_groups_share_it() {
+    let mut c = lsm();
+    (c.readers, c.writers, c.discard) = (0, 8, false);
+    let bench = Bench::new(&of(Some(c.clone()), None), 1).run(1);
+    let (groups, flushes) = (bench.counter("write_groups"), bench.counter("log_flushes"));
+    // A group that is cut off at the end has begun its flush.
+    assert!(groups == flushes && groups > 100, "{groups} groups, {flushes} flushes");
+    let puts = bench.app.report().finished;
+    assert!(puts > 4 * groups, "{puts} puts in {groups} groups of up to 8");
+    // Nobody waits less than a flush takes at least.
+    let put = &bench.app.report().ops[0].latency;
+    assert!(put.min() >= 20_000, "a put came back after {} ns", put.min());
+    // One writer: a flush each.
+    c.writers = 1;
+    let bench = Bench::new(&of(Some(c), None), 1).run(1);
+    assert!(bench.app.report().finished.abs_diff(bench.counter("log_flushes")) <= 1);
+}
+
+#[test]
+fn write_amplification_is_that_of_leveled_compaction() {
+    for (multiplier, seed) in [(4, 1), (6, 2), (10, 3)] {
+        let mut c = lsm();
+        c.max_bytes_for_level_multiplier = multiplier;
+        (c.keys, c.readers, c.wal, c.updates) = (60_000, 0, Wal::None, 200.0);
+        c.compaction_threads = 1;
+        let mut config = of(Some(c.clone()), None);
+        (config.runtime, config.operations) = (Span::ZERO, 400_000);
+        let bench = Bench::new(&config, seed).run(seed);
+        let report = bench.app.report();
+        let wa = report.figures.iter().find(|f| f.0 == "write_amplification").unwrap().1;
+        // What goes from a level into the next is written with what it overlaps there: all of level 1
+        // with the files of level 0, and below S / x of it, where S is the size of the next level and
+        // x that of its own, which falls from target + batch to the target while a batch of level 0
+        // goes down: on average S ln(1 + batch / target) / batch. Uniform keys, no deletions: the
+        // last level has all keys once. Keys that meet on the way down make it less.
+        let entry = 20.0 + 400.0 + 11.0;
+        let all = f64::from(c.keys) * entry;
+        let l0 = 4.0 * c.write_buffer_size as f64;
+        let mut above = l0;
+        let mut expected = 1.0;
+        let mut target = c.max_bytes_for_level_base as f64;
+        loop {
+            let overlap = match above == l0 {
+                true => target.min(all) / l0,
+                false => target.min(all) / l0 * (1.0 + l0 / above).ln(),
+            };
+            expected += 1.0 + overlap;
+            if target >= all {
+                break;
+            }
+            above = target;
+            target *= f64::from(multiplier);
+        }
+        assert!(
+            (0.75..1.1).contains(&(wa / expected)),
+            "multiplier {multiplier}: {wa:.2}, closed form {expected:.2}"
+        );
+        // Every byte flushed was written by a user.
+        let (flushed, user) = (bench.counter("flush_bytes"), bench.counter("user_bytes"));
+        assert!(flushed as f64 > 0.8 * user as f64 && (flushed as f64) < 1.2 * user as f64);
+    }
+}
+
+#[test]
+fn reads_go_to_the_drive_as_often_as_the_levels_say() {
+    let mut c = lsm();
+    (c.writers, c.block_cache, c.page_cache, c.updates) = (0, 0, 0, 0.0);
+    let bench = Bench::new(&of(Some(c.clone()), None), 4).run(4);
+    // One sorted run: a block a get, of one or two pages.
+    let (gets, blocks) = (bench.app.report().finished, bench.counter("blocks_read"));
+    assert_eq!(gets, blocks);
+    assert_eq!(gets, bench.reads);
+    // Many runs: without filters a block of each that may have the key; with them hardly more than
+    // one, as (1 - e^(-k/b))^k of 0.8 % says.
+    c.updates = 100.0;
+    let without = Bench::new(&of(Some(c.clone()), None), 4).run(4);
+    c.bloom_bits = 10;
+    let with = Bench::new(&of(Some(c), None), 4).run(4);
+    let each = |b: &Bench| b.counter("blocks_read") as f64 / b.app.report().finished as f64;
+    assert!(each(&without) > 2.0, "{}", each(&without));
+    assert!((1.0..1.1).contains(&each(&with)), "{}", each(&with));
+}
+
+#[test]
+fn writes_stop_and_slow_down_when_compaction_is_behind() {
+    let mut c = lsm();
+    (c.wal, c.readers, c.discard) = (Wal::None, 0, false);
+    c.cost.merge_entry = US * 40;
+    c.compaction_threads = 1;
+    (c.level0_slowdown_writes_trigger, c.level0_stop_writes_trigger) = (5, 6);
+    c.delayed_write_rate = 1_000_000;
+    let bench = Bench::new(&of(Some(c.clone()), None), 5).run(5);
+    let figure =
+        |b: &Bench, k: &str| b.app.report().figures.iter().find(|f| f.0 == k).map(|f| f.1).unwrap();
+    let (stopped, delayed) = (figure(&bench, "stopped_s"), figure(&bench, "delayed_s"));
+    assert!(stopped > 0.1 && delayed > 0.05, "stopped {stopped} s, delayed {delayed} s");
+    assert!(bench.counter("level0_files") <= 6 + 2);
+    c.cost.merge_entry = Span(1);
+    c.cost.put = US * 300;
+    let bench = Bench::new(&of(Some(c), None), 5).run(5);
+    assert_eq!(figure(&bench, "stopped_s"), 0.0);
+}
+
+#[test]
+fn documents_of_any_mix_keep_their_places() {
+    for seed in 0..20 {
+        let mut rng = Rng::from_seed(seed);
+        let mut c = btree([Mix::A, Mix::B, Mix::C, Mix::D, Mix::F][rng.below(5) as usize]);
+        c.clients = 1 + rng.below(12) as u32;
+        c.journaled = rng.below(2) == 0;
+        c.warm = rng.below(2) == 0;
+        c.page_cache = [0, 400_000][rng.below(2) as usize];
+        c.cache = [3 << 20, 12 << 20][rng.below(2) as usize];
+        c.eviction_threads = 1 + rng.below(4) as u32;
+        c.depth = 1 + rng.below(6) as u32;
+        let mut config = of(None, Some(c));
+        config.runtime = Span::from_ms(400);
+        Bench::new(&config, seed).run(seed);
+    }
+}
+
+#[test]
+fn mixes_are_those_of_ycsb() {
+    let shares = |mix| {
+        let b = Bench::new(&of(None, Some(btree(mix))), 3).run(3);
+        let all = b.app.report().finished as f64;
+        ["read", "update", "insert", "read-modify-write"].map(|op| b.count(op) as f64 / all)
+    };
+    let close = |got: [f64; 4], want: [f64; 4]| {
+        let off = got.iter().zip(want).all(|(g, w)| (g - w).abs() < 0.02);
+        assert!(off, "{got:?}, {want:?}");
+    };
+    close(shares(Mix::A), [0.5, 0.5, 0.0, 0.0]);
+    close(shares(Mix::B), [0.95, 0.05, 0.0, 0.0]);
+    close(shares(Mix::C), [1.0, 0.0, 0.0, 0.0]);
+    close(shares(Mix::D), [0.95, 0.0, 0.05, 0.0]);
+    // A read-modify-write is a read and an update, too.
+    close(shares(Mix::F), [1.0, 0.5, 0.0, 0.5]);
+}
+
+#[test]
+fn journaled_updates_wait_for_the_journal_and_share_its_flush() {
+    let mut c = btree(Mix::A);
+    let lazy = Bench::new(&of(None, Some(c.clone())), 2).run(2);
+    c.journaled = true;
+    let safe = Bench::new(&of(None, Some(c)), 2).run(2);
+    let median = |b: &Bench| {
+        let ops = b.app.report().ops;
+        ops.iter().find(|o| o.name == "update").unwrap().latency.percentile(50.0)
+    };
+    // Half a period of 3 ms and a flush of 1 ms.
+    assert!(median(&safe) > 1_000_000 && median(&lazy) < 1_000_000);
+    assert!(safe.counter("journal_flushes") < safe.count("update"));
+}
+
+#[test]
+fn a_checkpoint_writes_what_was_dirty_and_gives_old_places_back() {
+    let mut c = btree(Mix::A);
+    // Room for all of it: nothing is evicted.
+    (c.cache, c.dirty_target, c.dirty_trigger) = (200 << 20, 99, 100);
+    let bench = Bench::new(&of(None, Some(c)), 9).run(9);
+    assert_eq!(bench.counter("evicted_dirty"), 0);
+    let checkpoints = bench.counter("checkpoints");
+    assert!(checkpoints > 5, "{checkpoints}");
+    let (pages, internal) =
+        (bench.counter("checkpoint_pages"), bench.counter("checkpoint_internal_pages"));
+    assert!(pages > checkpoints && internal < pages);
+    // Places of at most two checkpoints beside the file itself: 20,000 records in 741 leaves.
+    let most = 741 * 32_768 * 3 + (8 << 20);
+    assert!(bench.counter("used_bytes") < most, "{}", bench.counter("used_bytes"));
+    // Reads, of an empty drive's worth of pages at most.
+    assert!(bench.reads <= 900);
+}
+
+#[test]
+fn a_program_without_room_says_so() {
+    let mut config = of(Some(lsm()), None);
+    config.size = 1 << 20;
+    let (key, why) = App::new("test", &config, 160 << 20, Seed(1)).err().unwrap();
+    assert!(key == "size" && why.contains("app.lsm.keys"), "{key} {why}");
+    // Room for the load, and not for what compactions need beside it once the run is on its way.
+    let outcome = (18..40).find_map(|mib| {
+        config.size = mib << 20;
+        App::new("test", &config, 160 << 20, Seed(1)).ok()
+    });
+    assert!(outcome.is_some());
+    let mut bench = Bench::new(&config, 1);
+    while bench.step() {}
+    if let Some(why) = bench.app.report().failure {
+        assert!(why.contains("app.size"), "{why}");
+    }
+}

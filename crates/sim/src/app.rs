@@ -1,0 +1,56 @@
+//! The threads of a program as sources of I/Os.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use wordline_app::{App, Doing};
+use wordline_base::{Ddir, Span, Time};
+use wordline_host::source::{Next, Source};
+
+/// All threads of one program share it.
+pub type SharedApp = Rc<RefCell<App>>;
+
+pub struct AppSource {
+    app: SharedApp,
+    thread: u32,
+    /// It computes until then, whoever asks.
+    busy: Time,
+    issued: u64,
+}
+
+impl AppSource {
+    pub fn new(app: SharedApp, thread: u32) -> AppSource {
+        AppSource { app, thread, busy: Time::ZERO, issued: 0 }
+    }
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+    pub fn app(&self) -> &SharedApp {
+        &self.app
+    }
+}
+
+impl Source for AppSource {
+    fn next(&mut self, now: Time) -> Next {
+        if now < self.busy {
+            return Next::NotBefore { at: self.busy, quiesce: false };
+        }
+        match self.app.borrow_mut().next(self.thread, now) {
+            Doing::Io { ddir, offset, len } => {
+                self.issued += 1;
+                Next::Io { ddir, offset, len }
+            }
+            Doing::Compute(span) => {
+                self.busy = now + span;
+                Next::Pause { spin_until: self.busy, until: self.busy }
+            }
+            Doing::Until(at) => Next::NotBefore { at, quiesce: false },
+            Doing::Asleep => Next::NotBefore { at: Time::NEVER, quiesce: false },
+            Doing::Reap => Next::WhenReaped,
+            Doing::Done => Next::Done,
+        }
+    }
+
+    fn finished(&mut self, _: Ddir, _: u32, _: bool, _: Span, _: Time) {
+        self.app.borrow_mut().finished(self.thread);
+    }
+}
