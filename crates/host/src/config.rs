@@ -68,6 +68,14 @@ pub struct StackConfig {
     /// How long a thread keeps its core while another waits for it.
     #[serde(default = "time_slice")]
     pub time_slice: Span,
+    /// A woken thread takes the core of one that had more processor time by this much
+    /// (sched_wakeup_granularity).
+    #[serde(default = "wakeup_granularity")]
+    pub wakeup_granularity: Span,
+    /// What a thread that slept is ahead of the others at most when it wakes: half of sched_latency
+    /// (GENTLE_FAIR_SLEEPERS).
+    #[serde(default = "sleeper_credit")]
+    pub sleeper_credit: Span,
     /// The core of the write and garbage-collection thread of an FTL on the host; the last one if
     /// not given.
     #[serde(default)]
@@ -80,6 +88,16 @@ pub struct StackConfig {
 /// CFS: sched_min_granularity, 0.75 ms x (1 + log2 of 8 cores).
 fn time_slice() -> Span {
     Span::from_ms(3)
+}
+
+/// 1 ms times 1 + log2 of the cores, which count as 8 at most.
+fn wakeup_granularity() -> Span {
+    Span::from_ms(4)
+}
+
+/// Half of 6 ms times 1 + log2 of the cores, which count as 8 at most.
+fn sleeper_credit() -> Span {
+    Span::from_ms(12)
 }
 
 /// io_uring: a second (HZ) unless the application says otherwise, and fio does not.

@@ -3,9 +3,9 @@
 //! their end. A handler that arrives while a segment runs pushes its end back by exactly the
 //! handler's time, and if the handler takes up further completions, by those too.
 //!
-//! Threads wait for their core in a FIFO and keep it until they sleep, or at the end of a segment
-//! once their time slice is used up. Left out: migration between cores, priorities and the wake-up
-//! preemption of CFS (a woken thread waits for a segment boundary), hyper-threads, frequency.
+//! Threads wait for their core in the order of CFS, least processor time first, and keep it until they
+//! sleep, or at the end of a segment once their time slice is used up or a thread was woken that has
+//! had far less. Left out: migration between cores, priorities, hyper-threads, frequency.
 
 use crate::stats::CoreStats;
 use std::collections::VecDeque;
@@ -73,8 +73,10 @@ pub(crate) struct Core {
     /// The thread that holds the core, also between two of its segments.
     pub current: Option<u32>,
     pub idle_since: Option<Time>,
-    /// When the thread that holds the core has used up its slice.
+    /// When the thread that holds the core has used up its slice, or a woken one is to run before.
     pub slice_end: Time,
+    /// The least processor time, in CFS's reckoning, of the threads that run or want to.
+    pub min_vruntime: u64,
     /// The earliest pending CoreDone event.
     pub armed: Time,
     pub stats: CoreStats,
@@ -92,6 +94,7 @@ impl Core {
             current: None,
             idle_since: Some(Time::ZERO),
             slice_end: Time::ZERO,
+            min_vruntime: 0,
             armed: Time::NEVER,
             stats: CoreStats::default(),
         }

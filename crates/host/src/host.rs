@@ -81,6 +81,8 @@ pub struct Host<S, F = Ftl> {
     pub(crate) cost: HostCost,
     pub(crate) kernel: bool,
     pub(crate) time_slice: Span,
+    wakeup_granularity: u64,
+    sleeper_credit: u64,
     pub(crate) drive: DriveInfo,
     pub(crate) cores: Vec<Core>,
     pub(crate) threads: Vec<Thread<S>>,
@@ -306,6 +308,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             cost: stack.cost.clone(),
             kernel: stack.kernel,
             time_slice: stack.time_slice,
+            wakeup_granularity: stack.wakeup_granularity.0,
+            sleeper_credit: stack.sleeper_credit.0,
             cores: (0..stack.cores).map(|_| Core::new(threads.len())).collect(),
             threads,
             block: BlockLayer {
@@ -576,11 +580,15 @@ impl<S: Source, F: Translate> Host<S, F> {
             thread.stats.system += segment.system;
             // Not after the context switch alone: a short slice would never get anywhere.
             let worked = thread.pend.has_work();
-            if preempt && worked && ctx.now.since(thread.slice) >= self.time_slice {
+            thread.vruntime += segment.user + segment.system;
+            let least = c.ready.front().map_or(u64::MAX, |&t| self.threads[t as usize].vruntime);
+            let thread = &mut self.threads[segment.thread as usize];
+            c.min_vruntime = c.min_vruntime.max(thread.vruntime.min(least));
+            if preempt && worked && ctx.now >= c.slice_end {
                 thread.stats.involuntary_switches += 1;
                 thread.preempted = true;
                 c.current = None;
-                c.ready.push_back(segment.thread);
+                self.enqueue(core, segment.thread);
             }
             if ctx.tracks.is_some() {
                 let t = segment.thread;
@@ -604,7 +612,6 @@ impl<S: Source, F: Translate> Host<S, F> {
                     Some(t) => {
                         c.current = Some(t);
                         let thread = &mut self.threads[t as usize];
-                        thread.slice = ctx.now;
                         c.slice_end = ctx.now + self.time_slice;
                         thread.asleep = Asleep::No;
                         if std::mem::take(&mut thread.preempted) {
@@ -634,16 +641,42 @@ impl<S: Source, F: Translate> Host<S, F> {
         thread.pend.lead += self.cost.wake_up.0;
         let core = thread.core;
         match on {
-            Some(from) if from == core => self.cores[core as usize].ready.push_back(t),
+            Some(from) if from == core => self.enqueue_woken(ctx, t),
             Some(_) => {
                 self.counters.ipis += 1;
                 self.raise(ctx, core, Irq::Ipi(t));
             }
             None => {
-                self.cores[core as usize].ready.push_back(t);
+                self.enqueue_woken(ctx, t);
                 self.schedule(ctx, core);
             }
         }
+    }
+
+    /// A runnable thread waits for its core.
+    pub(crate) fn enqueue(&mut self, core: u32, t: u32) {
+        let (c, vruntime) = (&mut self.cores[core as usize], self.threads[t as usize].vruntime);
+        let later = |&t: &u32| self.threads[t as usize].vruntime > vruntime;
+        let at = c.ready.iter().rposition(|t| !later(t)).map_or(0, |before| before + 1);
+        c.ready.insert(at, t);
+    }
+
+    /// A thread that slept waits for its core, and may get it at the next end of a segment (CFS:
+    /// place_entity, check_preempt_wakeup).
+    fn enqueue_woken(&mut self, ctx: &Ctx, t: u32) {
+        let core = self.threads[t as usize].core;
+        let c = &mut self.cores[core as usize];
+        let least = c.min_vruntime.saturating_sub(self.sleeper_credit);
+        let thread = &mut self.threads[t as usize];
+        thread.vruntime = thread.vruntime.max(least);
+        let limit = thread.vruntime + self.wakeup_granularity;
+        if let Some(current) = c.current {
+            let since = c.segment.as_ref().map_or(0, |s| ctx.now.since(s.begin).0);
+            if self.threads[current as usize].vruntime + since > limit {
+                c.slice_end = c.slice_end.min(ctx.now);
+            }
+        }
+        self.enqueue(core, t);
     }
 
     /// Interrupt work for a core.
@@ -718,7 +751,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             Irq::Ipi(t) => {
                 let thread = &self.threads[t as usize];
                 debug_assert_eq!(thread.core, core);
-                self.cores[core as usize].ready.push_back(t);
+                self.enqueue_woken(ctx, t);
             }
             Irq::Timer(t) => {
                 // hrtimer_wakeup, unless a completion was faster.
@@ -757,7 +790,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                 // The start of a job is no wake-up of one that runs.
                 thread.asleep = Asleep::No;
                 let core = thread.core;
-                self.cores[core as usize].ready.push_back(t);
+                self.enqueue_woken(ctx, t);
                 self.schedule(ctx, core);
             } else if thread.timer_at <= ctx.now {
                 self.wake(ctx, t, None);

@@ -332,7 +332,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         thread.preempted = true;
         let c = &mut self.cores[core as usize];
         c.current = None;
-        c.ready.push_back(t);
+        self.enqueue(core, t);
         Flow::Off
     }
 

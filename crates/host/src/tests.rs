@@ -54,6 +54,8 @@ pub fn stack(cores: u32) -> StackConfig {
         poll_queues: 0,
         sq_thread_idle: Span::from_secs(1),
         time_slice: Span::from_ms(3),
+        wakeup_granularity: Span::from_ms(4),
+        sleeper_credit: Span::from_ms(12),
         ftl_core: None,
         deadline: DeadlineConfig::default(),
         cost: i7_8700(),
@@ -448,6 +450,32 @@ fn two_threads_share_a_core_by_time_slices() {
     let s = w.host.stats(w.ctx.now);
     assert!(s.threads[0].involuntary_switches > 50);
     w.stop();
+}
+
+#[test]
+fn a_woken_thread_goes_before_one_that_had_more_of_the_core() {
+    // One thread is busy all the time, the other reads now and then.
+    let longest = |granularity| {
+        let mut config = stack(1);
+        config.wakeup_granularity = granularity;
+        let pause = |i| Next::Pause { spin_until: Time::ZERO, until: Time(i * 1_000 * US) };
+        let rare = (0..40).flat_map(|i| [pause(i), io(Ddir::Read, i * 4096, 4096)]).collect();
+        let jobs = vec![
+            (spec(Engine::Libaio, 64), forever(reads(64))),
+            (spec(Engine::Pvsync2, 1), list(rare)),
+        ];
+        let mut w = world(&config, jobs, fixed(3_000));
+        w.run_to(Time(45_000 * US));
+        let of = |t| w.finished.iter().filter(move |(f, _)| f.thread == t);
+        assert!(of(0).count() > 1000, "the busy one goes on");
+        let longest = of(1).skip(4).map(|(f, _)| f.completed.since(f.issued).0).max().unwrap();
+        w.stop();
+        longest
+    };
+    // Until it has had 4 ms more it keeps the core for its slice.
+    let (with, without) = (longest(Span::from_ms(4)), longest(Span::from_secs(1)));
+    assert!(with < 100_000, "{with} ns");
+    assert!(without > 2_000_000, "{without} ns");
 }
 
 #[test]

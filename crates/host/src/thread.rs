@@ -236,8 +236,9 @@ pub(crate) struct Thread<S> {
     pub failed: bool,
     /// A tag handed over while asleep.
     pub granted: u16,
-    /// Since when it has its core; whether it lost it at the end of its slice.
-    pub slice: Time,
+    /// Processor time had, in CFS's reckoning: what it missed asleep counts in part.
+    pub vruntime: u64,
+    /// Whether it lost its core at the end of its slice.
     pub preempted: bool,
     /// The AppWake event pending, and the time slept for.
     pub timer: Time,
@@ -299,7 +300,7 @@ impl<S> Thread<S> {
             exhausted: false,
             failed: false,
             granted: NO_TAG,
-            slice: Time::ZERO,
+            vruntime: 0,
             preempted: false,
             timer: Time::NEVER,
             timer_at: Time::ZERO,
