@@ -10,6 +10,10 @@ use crate::space::Extent;
 use std::collections::VecDeque;
 use wordline_base::{Ddir, SECTOR, Seed, Span, Time};
 
+/// The longest that a thread computes in one go. The host takes a core from a thread between such
+/// turns only, as a scheduler's tick does.
+const TURN: Span = Span::from_ms(1);
+
 /// A thread of the program, to the system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThreadShape {
@@ -173,7 +177,10 @@ impl Shell {
                 }
                 Step::Compute(span) if span > Span::ZERO => {
                     worker.plan.pop_front();
-                    return Some(Doing::Compute(span));
+                    if span > TURN {
+                        worker.plan.push_front(Step::Compute(span.saturating_sub(TURN)));
+                    }
+                    return Some(Doing::Compute(span.min(TURN)));
                 }
                 Step::Fetch(extent) => {
                     worker.plan.pop_front();

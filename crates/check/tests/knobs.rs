@@ -40,6 +40,11 @@ const EXCUSED: &[(&str, &str)] = &[
         "the number of page types: with a time for each another cell is refused, with one \
         time for all there is nothing to tell apart",
     ),
+    ("app.size", "where the program's part ends: what does not fit is refused"),
+    (
+        "app.offset",
+        "the FTL maps pages: where they are to the program makes no difference to flash",
+    ),
     (
         "ftl.meta_lines",
         "bounds a backlog of metadata that these drives do not build up; the FTL's own \
@@ -92,6 +97,12 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "shared",
             "own",
             "mq-deadline",
+            "put",
+            "merge",
+            "buffered",
+            "synced",
+            "a",
+            "f",
             "io_uring",
             "spdk",
             "0",
@@ -269,18 +280,74 @@ number_ios=300
     cases.into_iter().map(shrink).collect()
 }
 
-#[test]
-fn every_configuration_value_moves_a_result() {
-    let scenarios = scenarios();
+/// Programs, small and under pressure: stalls, full caches, checkpoints, groups of writers.
+fn programs() -> Vec<Case<'static>> {
+    let lsm = || {
+        Case::new("cnex-small", "")
+            .app("rocksdb-readwhilewriting")
+            .age(Age::Filled)
+            .set("app.runtime=60ms")
+            .set("app.ramp_time=2ms")
+            .set("app.lsm.keys=50000")
+            .set("app.lsm.updates=40.0")
+            .set("app.lsm.readers=3")
+            .set("app.lsm.writers=3")
+            .set("app.lsm.write_buffer_size=100000")
+            .set("app.lsm.max_bytes_for_level_base=400000")
+            .set("app.lsm.target_file_size_base=200000")
+            .set("app.lsm.page_cache=2097152")
+            .set("app.lsm.block_cache=40960")
+            .set("app.lsm.level0_file_num_compaction_trigger=2")
+            .set("app.lsm.level0_slowdown_writes_trigger=4")
+            .set("app.lsm.level0_stop_writes_trigger=5")
+    };
+    let btree = |mix: &'static str| {
+        Case::new("cnex-small", "")
+            .app(mix)
+            .age(Age::Filled)
+            .set("app.operations=0")
+            .set("app.runtime=60ms")
+            .set("app.btree.records=30000")
+            .set("app.btree.clients=4")
+            .set("app.btree.cache=2097152")
+            .set("app.btree.page_cache=2097152")
+            .set("app.btree.checkpoint=10ms")
+            .set("app.btree.journal_commit=2ms")
+            .set("app.btree.journal_bytes=1048576")
+    };
+    vec![
+        lsm(),
+        lsm().set("app.lsm.wal=synced").set("app.lsm.bloom_bits=10").set("app.lsm.discard=true"),
+        lsm().set("app.lsm.readers=0").set("app.lsm.wal_bytes_per_sync=20000"),
+        lsm()
+            .set("app.lsm.soft_pending_compaction_bytes_limit=200000")
+            .set("app.lsm.hard_pending_compaction_bytes_limit=400000"),
+        btree("mongodb-ycsb-a")
+            .set("app.btree.dirty_trigger=8")
+            .set("app.btree.eviction_threads=1")
+            .set("app.btree.cost.page_write=300us"),
+        btree("mongodb-ycsb-d").set("app.btree.journaled=true"),
+        // So few pages that all of them are dirty.
+        btree("mongodb-ycsb-a")
+            .set("app.btree.dirty_target=70")
+            .set("app.btree.dirty_trigger=90")
+            .set("app.btree.eviction_target=60")
+            .set("app.btree.eviction_trigger=70"),
+    ]
+}
+
+/// Values below `app` are tried on programs, all others on jobs.
+fn check(scenarios: &[Case], of_programs: bool) {
     let baselines: Vec<String> = scenarios
         .iter()
         .map(|case| case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).text())
         .collect();
     let mut settings = std::collections::BTreeSet::new();
-    for case in &scenarios {
+    for case in scenarios {
         let config = case.config().unwrap();
         settings.extend(paths(&config).into_iter().map(|(path, _)| path));
     }
+    settings.retain(|path| path.starts_with("app.") == of_programs);
     let mut idle = Vec::new();
     for path in &settings {
         if EXCUSED.iter().any(|(excused, _)| excused == path) {
@@ -308,4 +375,14 @@ fn every_configuration_value_moves_a_result() {
         }
     }
     assert!(idle.is_empty(), "{} settings move no result: {idle:#?}", idle.len());
+}
+
+#[test]
+fn every_configuration_value_moves_a_result() {
+    check(&scenarios(), false);
+}
+
+#[test]
+fn every_value_of_a_program_moves_a_result() {
+    check(&programs(), true);
 }

@@ -26,6 +26,8 @@ static PRESETS: &[Preset] = presets! {
     "rail/read-size"
     "rail/stride-width"
     "rail/over-provisioning"
+    "rail/rocksdb"
+    "rail/mongodb"
 };
 
 pub fn presets() -> &'static [Preset] {
