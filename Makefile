@@ -26,7 +26,7 @@ bench: setup-bench
 	benches/run
 
 setup-test:
-	@scripts/need fio fio zstd zstd
+	@scripts/need fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils
 
 setup-bench:
 	@scripts/need valgrind valgrind

@@ -51,6 +51,17 @@ impl Stamps {
             None => BLANK,
         }
     }
+    /// The stamp that the next write to the sector gets.
+    pub fn next(&self, lpn: Lpn) -> u32 {
+        self.newest.as_ref().map_or(BLANK, |n| (n.get(lpn.0 as usize) & !TRIMMED) + 1)
+    }
+    /// Takes up a sector of a drive that was written before: its stamp, and whether it was trimmed
+    /// after that.
+    pub fn restore(&mut self, lpn: Lpn, stamp: u32, trimmed: bool) {
+        if let Some(newest) = &mut self.newest {
+            newest.set(lpn.0 as usize, stamp | if trimmed { TRIMMED } else { 0 });
+        }
+    }
     /// The first write of sectors in a row, of a drive on which nothing was written: their stamp.
     pub fn begin(&mut self, lpn: Lpn, sectors: u32) -> u32 {
         match &mut self.newest {
@@ -133,6 +144,11 @@ mod tests {
         s.trim(Lpn(3));
         assert_eq!(s.newest(Lpn(3)), BLANK);
         assert_eq!(s.bump(Lpn(3)), 2);
+        assert_eq!(s.next(Lpn(3)), 3);
+        s.restore(Lpn(4), 7, true);
+        assert_eq!((s.newest(Lpn(4)), s.next(Lpn(4))), (BLANK, 8));
+        s.restore(Lpn(4), 9, false);
+        assert_eq!(s.newest(Lpn(4)), 9);
         s.check(Lpn(3), 1, s.newest(Lpn(3)));
         assert_eq!(s.wrong(), (1, &[(3, 1, 2)][..]));
     }

@@ -22,6 +22,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("report", &["base", "sim", "app"]),
     ("profile", &["base", "nvme", "nand", "ftl", "device", "host", "app"]),
     ("study", &["base", "nand", "ftl", "fio", "sim", "report", "profile", "app"]),
+    ("nbd", &["base"]),
+    ("live", &["base", "nvme", "nand", "ftl", "device", "sim", "nbd"]),
 ];
 
 fn root() -> PathBuf {

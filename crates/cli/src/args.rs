@@ -89,6 +89,20 @@ Examples:
   wordline study run rail/read-latency-vs-write-rate --point system=rail,pblk --point write_kiops=96
   wordline study run my.toml --scale quick --dry-run";
 
+const SERVE_HELP: &str = "\
+The controller, FTL and flash are those of `wordline run`, driven by the clock: an answer leaves when
+the model says so (--time-scale 1), or as soon as it can (0). What a flush or a FUA write has answered
+is in the image, whatever happens to the server or its host; docs/design/live.md says why. SIGINT and
+SIGTERM shut the drive down.
+
+Exports: the drive is \"\"; lat and thr are the same with commands of the high and low class;
+ro, lat-ro and thr-ro take no writes.
+
+Examples:
+  wordline serve --image drive.img --size 8G --device cnex-westlake --ftl rail --nbd unix:wl.sock
+  wordline serve --image drive.img --nbd tcp:127.0.0.1:10809 --time-scale 0 --stats line
+  fio --name=a --ioengine=nbd --uri='nbd+unix:///?socket=wl.sock' --rw=randread --bs=4k --size=1g";
+
 fn format_help() -> String {
     let mut text = String::from("Format of the trace; gzip and zstd are unpacked\n");
     text += "\n  auto      told from the first bytes";
@@ -117,6 +131,14 @@ pub enum Command {
     Device {
         #[command(subcommand)]
         command: DeviceCommand,
+    },
+    /// Serve a drive over NBD, its data kept in an image file
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArgs),
+    /// Look at the image of a served drive
+    Image {
+        #[command(subcommand)]
+        command: ImageCommand,
     },
     /// Run a published figure or a study of your own, and compare with what was published
     #[command(after_help = STUDY_HELP)]
@@ -368,4 +390,78 @@ pub struct ReplayArgs {
     /// Take addresses beyond the drive modulo its size instead of refusing them
     #[arg(long)]
     pub wrap: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum StatsArg {
+    /// For people
+    Line,
+    /// One object a line
+    Json,
+}
+
+#[derive(Args, Clone)]
+pub struct ServeArgs {
+    /// The file that keeps the drive; made if it is not there and --size is given
+    #[arg(long, value_name = "FILE")]
+    pub image: PathBuf,
+    /// Capacity of a new image, as in 8G: blocks of the profile are taken away until it fits
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<String>,
+    /// Device profile: for a new image cnex-westlake by default, for an old one its own
+    #[arg(long, value_name = "NAME|FILE", help_heading = "System under test")]
+    pub device: Option<String>,
+    /// Flash translation layer: for a new image pblk by default, for an old one its own
+    #[arg(long, value_name = "NAME|FILE", help_heading = "System under test")]
+    pub ftl: Option<String>,
+    /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE", help_heading = "System under test")]
+    pub overrides: Vec<String>,
+    /// Seed of every random stream of the machine, of a new image
+    #[arg(long, default_value_t = 1, help_heading = "System under test")]
+    pub seed: u64,
+    /// Where to serve NBD: unix:PATH or tcp:HOST:PORT (repeatable)
+    #[arg(long, value_name = "ADDRESS", help_heading = "Clients")]
+    pub nbd: Vec<String>,
+    /// Clients at a time
+    #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Clients")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub max_connections: u32,
+    /// Offer TLS: a folder with server-cert.pem, server-key.pem, and ca-cert.pem if clients are to
+    /// show certificates. Required of clients over TCP that is not local
+    #[arg(long, value_name = "FOLDER", help_heading = "Clients")]
+    pub tls: Option<PathBuf>,
+    /// Let clients in without TLS from everywhere
+    #[arg(long, help_heading = "Clients")]
+    pub plain_tcp: bool,
+    /// Seconds on the wall for one of the model; 0 is as fast as possible
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Time")]
+    #[arg(allow_negative_numbers = true)]
+    pub time_scale: f64,
+    /// Sleep until a deadline instead of spinning for the last 100 us: for machines that others use
+    #[arg(long, help_heading = "Time")]
+    pub no_spin: bool,
+    /// Do not sync the image for flushes: data survive the server's death, not its host's
+    #[arg(long, help_heading = "Time")]
+    pub no_sync: bool,
+    /// Tell what happens, at intervals, on standard error
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "What is told")]
+    pub stats: Option<StatsArg>,
+    /// Seconds between two of these
+    #[arg(long, value_name = "S", default_value_t = 1.0, help_heading = "What is told")]
+    pub stats_interval: f64,
+    /// Serve Prometheus' text on HTTP there, as 127.0.0.1:9100
+    #[arg(long, value_name = "ADDRESS", help_heading = "What is told")]
+    pub prometheus: Option<std::net::SocketAddr>,
+    /// Say nothing but that the server is ready
+    #[arg(long, short, help_heading = "What is told")]
+    pub quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub enum ImageCommand {
+    /// What the drive is, how full and how worn
+    Info { image: PathBuf },
+    /// Read everything that is mapped, and compare with parity; changes nothing
+    Check { image: PathBuf },
 }

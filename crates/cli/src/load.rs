@@ -45,6 +45,24 @@ impl Loaded {
         Loaded::combine(&machine.device, &machine.parts, None)
     }
 
+    /// A device profile that is at hand and holds its FTL, and what is laid over it.
+    pub fn from_text(
+        name: &str,
+        text: &str,
+        ftl: Option<&str>,
+        overrides: &[String],
+    ) -> Result<Loaded, Failure> {
+        let ftl = ftl.map(Named::read).transpose()?;
+        let sources = Sources {
+            device: Source::File { name, text },
+            ftl: ftl.as_ref().map(Named::source),
+            stack: Source::Preset("linux-libaio"),
+            testbed: None,
+            app: None,
+        };
+        Loaded::assemble(sources, overrides)
+    }
+
     pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<Loaded, Failure> {
         let device = Named::read(device)?;
         let ftl = Named::read(&parts.ftl)?;
@@ -58,8 +76,12 @@ impl Loaded {
             testbed: testbed.as_ref().map(Named::source),
             app: app.as_ref().map(Named::source),
         };
-        let (config, places) = wordline_profile::assemble_with_places(sources, &parts.overrides)
-            .map_err(Failure::usage)?;
+        Loaded::assemble(sources, &parts.overrides)
+    }
+
+    fn assemble(sources: Sources, overrides: &[String]) -> Result<Loaded, Failure> {
+        let (config, places) =
+            wordline_profile::assemble_with_places(sources, overrides).map_err(Failure::usage)?;
         let system = SystemConfig {
             nand: config.nand.clone(),
             device: config.device.clone(),

@@ -11,6 +11,7 @@ mod prepare;
 mod progress;
 mod replay;
 mod run;
+mod serve;
 mod showcmd;
 mod signals;
 mod study;
@@ -60,6 +61,8 @@ fn command() -> Result<(), Failure> {
     match words::parse(arguments.collect::<Result<_, _>>()?)?.command {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::replay(args),
+        Command::Serve(args) => serve::serve(args),
+        Command::Image { command } => serve::image(command),
         Command::Device { command } => device::device(command),
         Command::Study { command } => study::study(command),
     }

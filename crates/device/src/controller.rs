@@ -36,7 +36,7 @@ use wordline_base::{
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece};
-use wordline_nand::{Class, Geometry, Nand};
+use wordline_nand::{Class, Geometry, Nand, Record};
 use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
 
 /// Index of a `Firmware` event that is about background work instead of a command.
@@ -298,7 +298,19 @@ impl Controller {
         ctx.at(arrives, Kind::Fetch, u32::from(sq));
     }
 
+    #[inline]
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
+        self.on_event_moving(ctx, event, &mut |_, _, _| true);
+    }
+    /// The same for a driver that keeps the flash's bytes: `moved` does what a finished operation does
+    /// to them before anybody learns of it, and answers false if that could not be done, so that the
+    /// operation has failed.
+    pub fn on_event_moving(
+        &mut self,
+        ctx: &mut Ctx,
+        event: Event,
+        moved: &mut impl FnMut(&Record, &Ftl, &Nand) -> bool,
+    ) {
         let index = event.index();
         match event.kind() {
             Kind::Fetch => self.on_doorbell(ctx),
@@ -312,7 +324,14 @@ impl Controller {
             Kind::DeviceTimer if index == HELD_BACK => self.release_held_back(ctx),
             Kind::DeviceTimer => return self.aggregation_over(ctx, index as u16),
             Kind::NandArray | Kind::NandBus => match self.nand.on_event(ctx, event.kind(), index) {
-                Some(key) => self.flash_done(ctx, key),
+                Some(key) => {
+                    if let Some(ftl) = &self.ftl
+                        && !moved(self.nand.record(key), ftl, &self.nand)
+                    {
+                        self.nand.fail(key);
+                    }
+                    self.flash_done(ctx, key);
+                }
                 None => return,
             },
             Kind::FtlTimer => {
@@ -636,6 +655,14 @@ impl Controller {
     }
     pub fn ftl(&self) -> Option<&Ftl> {
         self.ftl.as_ref()
+    }
+    /// The cache has a newer version of the sector than the FTL, or is about to hand one over.
+    pub fn holds_dirty(&self, lpn: Lpn) -> bool {
+        let Some(cache) = &self.cache else { return false };
+        let line = cache.find(lpn.0 / cache.line_sectors).map(|id| cache.line(id));
+        line.is_some_and(|line| {
+            (line.dirty | line.writing) >> (lpn.0 % cache.line_sectors) & 1 == 1
+        })
     }
     pub fn ftl_mut(&mut self) -> Option<&mut Ftl> {
         self.ftl.as_mut()

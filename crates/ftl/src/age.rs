@@ -190,8 +190,8 @@ impl Ftl {
                 self.map.put_oob(ppa.0, lpn, stamps.newest(Lpn(lpn)).max(1));
             }
             let stamp = self.map.stamp_at(ppa.0);
-            while stamps.newest(Lpn(lpn)) < stamp & !LOST {
-                stamps.bump(Lpn(lpn));
+            if stamps.newest(Lpn(lpn)) < stamp & !LOST {
+                stamps.restore(Lpn(lpn), stamp & !LOST, false);
             }
         }
     }

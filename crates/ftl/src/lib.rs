@@ -13,7 +13,8 @@
 //!
 //! Modules: `ring` the write buffer, `user` the commands, `write` the write thread, `line` the lines
 //! and their layout, `map` L2P and its inverse, `gc` the collector, `rate` the limiter, `age` the same
-//! without time, `state` saving and loading, `recover` the map rebuilt from what flash holds. For
+//! without time, `state` saving and loading, `recover` the map rebuilt from what flash holds, `bytes` where
+//! they are for drivers that keep some. For
 //! reads that never wait (RAIL): `stride` who shares parity, `lock` who is busy, `rebuild` sectors
 //! read from the rest of their stride, `mostly` when that is not worth it, `part` hot and cold data
 //! on LUNs of their own.
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod age;
+mod bytes;
 mod check;
 pub mod config;
 pub mod counters;
@@ -48,6 +50,7 @@ pub use config::{
 };
 pub use counters::Counters;
 pub use line::{Group, LineState, Stream};
+pub use map::LOST;
 pub use rebuild::Rebuilt;
 pub use recover::{LineMedia, Media, Recovery, SmetaRecord};
 

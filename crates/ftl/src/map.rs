@@ -18,7 +18,7 @@ use wordline_nand::{Geometry, Ppa};
 /// The logical sector of a physical one that holds no data (padding, metadata, erased).
 pub(crate) const EMPTY: u32 = u32::MAX;
 /// In a stamp: the only copy of this version could not be read. Versions do not get that far.
-pub(crate) const LOST: u32 = 1 << 31;
+pub const LOST: u32 = 1 << 31;
 /// First L2P code of a buffer slot; below are physical sectors plus one.
 const BUFFER: u32 = 0xF000_0001;
 /// Buffer slots that L2P can name.

@@ -25,11 +25,11 @@ pub(crate) struct Rebuild {
     sectors: u32,
     expected: u64,
     ppa: u32,
-    equation: Equation,
-    row: u32,
+    pub equation: Equation,
+    pub row: u32,
     /// First sector, row and kind of each unit to read.
-    members: [(u32, u32, Kind); MEMBERS],
-    n: u32,
+    pub members: [(u32, u32, Kind); MEMBERS],
+    pub n: u32,
     left: u32,
     /// Rows of units that were read, and that could not be.
     read: u32,
@@ -57,7 +57,7 @@ pub struct Rebuilt {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Data,
     P,
     Q,
@@ -65,7 +65,7 @@ enum Kind {
 
 /// Why a read of a busy LUN waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Blocked {
+pub(crate) enum Blocked {
     Cold,
     NoParity,
     WriteError,
@@ -241,7 +241,7 @@ impl Ftl {
     }
 
     /// The units to read instead of a run, and what to do with them.
-    fn plan_rebuild(
+    pub(crate) fn plan_rebuild(
         &self,
         lpn: u32,
         sectors: u32,

@@ -10,7 +10,7 @@
 //! and not its place. Parity is skipped; a stride of which a unit is missing is not rebuilt from.
 //!
 //! Trims leave no mark in flash, as in pblk: a trimmed sector may come back in any version still
-//! there.
+//! there, unless whoever keeps the media knows of the trim.
 
 use crate::config::FtlConfig;
 use crate::line::{LineState, NO_LINE, Stream};
@@ -59,6 +59,8 @@ pub struct Media<'a> {
     pub lines: Vec<LineMedia>,
     /// The spare area of a sector in a programmed unit: logical sector and stamp, if it holds data.
     pub oob: &'a dyn Fn(Ppa) -> Option<(Lpn, u32)>,
+    /// A copy that was trimmed, where that is known: it is no version of the sector any more.
+    pub trimmed: &'a dyn Fn(Lpn, u32) -> bool,
 }
 
 /// What recovery did.
@@ -176,7 +178,7 @@ impl Ftl {
         for (number, &(_, block, i)) in order.iter().enumerate() {
             let line = if split { number as u32 } else { block };
             let m = &media.lines[block as usize];
-            ftl.replay(line, block, &m.smeta[i], m, media.oob, &mut report)?;
+            ftl.replay(line, block, &m.smeta[i], m, media, &mut report)?;
             used.push(line);
         }
         if split {
@@ -202,10 +204,10 @@ impl Ftl {
         block: u32,
         smeta: &SmetaRecord,
         media: &LineMedia,
-        oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
+        all: &Media,
         report: &mut Recovery,
     ) -> Result<(), String> {
-        let size = self.g.sectors_per_unit;
+        let (size, oob) = (self.g.sectors_per_unit, all.oob);
         let emeta = media.emeta.iter().find(|e| e.0 == smeta.seq);
         let (end, whole) = emeta.map_or((self.lines.units, self.lines.pages), |e| (e.1, e.2));
         let (state, opened) = (LineState::Closed, media.erases.iter().max().map_or(1, |n| n + 1));
@@ -247,6 +249,9 @@ impl Ftl {
                     continue;
                 }
                 self.map.put_oob(ppa, lpn, stamp);
+                if (all.trimmed)(Lpn(lpn), stamp) {
+                    continue;
+                }
                 self.lossy |= stamp & LOST != 0;
                 if let Where::Flash(older) = self.map.get(lpn) {
                     // Two open lines are no order: the version in the spare area is, and of one

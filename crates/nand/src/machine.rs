@@ -705,6 +705,12 @@ impl Nand {
             ctx.slice(Track::Channel(channel), "data out", start, end, io);
         }
     }
+    /// A finished operation has failed all the same: whoever keeps its bytes could not move them.
+    pub fn fail(&mut self, key: u32) {
+        let record = &mut self.states[key].record;
+        let before = std::mem::replace(&mut record.outcome, Outcome::Failed);
+        self.counters.failed[record.op.class as usize] += u64::from(before == Outcome::Ok);
+    }
     /// What a finished operation did, until the next is submitted.
     #[inline]
     pub fn record(&self, key: u32) -> &Record {

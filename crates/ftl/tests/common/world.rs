@@ -413,6 +413,7 @@ impl World {
             sectors: self.ftl.sectors(),
             lines: self.fake.lines(&self.ftl, &kept, &pages),
             oob: &|ppa| kept.oob[ppa.0 as usize],
+            trimmed: &|_, _| false,
         };
         let (mut ftl, report) = Ftl::recover(&self.g, &self.config, &media, Seed(1)).ok()?;
         ftl.check_invariants().unwrap();

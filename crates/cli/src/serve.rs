@@ -1,0 +1,283 @@
+//! `wordline serve` and `wordline image`.
+
+use crate::args::{ImageCommand, PartArgs, ServeArgs, StatsArg};
+use crate::load::Loaded;
+use crate::{Failure, remark};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wordline_fio::Size;
+use wordline_live::image::{Image, Superblock};
+use wordline_live::recover::recover;
+use wordline_live::{Address, Error, Plan, Server, StatsForm, fit};
+use wordline_sim::SystemConfig;
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Failure {
+        match e {
+            Error::Usage(text) => Failure::Usage(text),
+            e => Failure::run(e),
+        }
+    }
+}
+
+/// Bytes of a size as fio writes them.
+fn parse_size(text: &str) -> Result<u64, Failure> {
+    match wordline_fio::units::size(text, 1024) {
+        Ok(Size::Bytes(bytes)) if bytes > 0 && bytes % 4096 == 0 => Ok(bytes),
+        Ok(_) => Err(Failure::usage(format!("--size {text}: must be a multiple of 4096 above 0"))),
+        Err(e) => Err(Failure::usage(format!("--size {text}: {e}"))),
+    }
+}
+
+/// The profile that an image keeps.
+fn stored(image: &Image) -> Result<Loaded, Failure> {
+    Loaded::from_text(&name_of(image), &image.superblock.config, None, &[])
+}
+fn name_of(image: &Image) -> String {
+    format!("{} (the profile in it)", image.path().display())
+}
+
+/// The system to serve an image with: its own, or what the command line says if that has the same
+/// shape.
+fn system_of(image: &Image, args: &ServeArgs) -> Result<SystemConfig, Failure> {
+    let own = stored(image)?.system;
+    if args.device.is_none() && args.ftl.is_none() && args.overrides.is_empty() {
+        return Ok(own);
+    }
+    let asked = asked(args, Some(image))?;
+    let mut asked = fit::served(&asked.system, &mut Vec::new());
+    (asked.nand.blocks, asked.nand.pages_per_block) = (own.nand.blocks, own.nand.pages_per_block);
+    let shape = |s: &SystemConfig| {
+        let (n, f) = (&s.nand, &s.ftl);
+        [
+            ("channels", u64::from(n.channels)),
+            ("LUNs a channel", u64::from(n.luns_per_channel)),
+            ("planes", u64::from(n.planes)),
+            ("bytes a page", u64::from(n.page_bytes)),
+            ("bad blocks a billion", n.faults.bad_blocks_ppb),
+            ("LUNs a stride", u64::from(f.stride)),
+            ("parity LUNs a stride", u64::from(f.parities)),
+            ("hot and cold parts", u64::from(f.hot_cold)),
+            ("hundredths of a percent of over-provisioning", (f.over_provisioning * 100.0) as u64),
+        ]
+    };
+    for ((name, here), (_, there)) in shape(&asked).into_iter().zip(shape(&own)) {
+        if here != there {
+            return Err(Failure::usage(format!(
+                "the image {} was made with {there} {name}, the command line says {here}: leave \
+                 --device, --ftl and --set out, or make another image",
+                image.path().display()
+            )));
+        }
+    }
+    Ok(asked)
+}
+
+/// What the command line says; where it names no device, that of the image.
+fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<Loaded, Failure> {
+    let parts = PartArgs {
+        ftl: args.ftl.clone().unwrap_or_else(|| "pblk".into()),
+        stack: "linux-libaio".into(),
+        testbed: None,
+        overrides: args.overrides.clone(),
+    };
+    if let (None, Some(image)) = (&args.device, image) {
+        let ftl = args.ftl.as_deref();
+        return Loaded::from_text(&name_of(image), &image.superblock.config, ftl, &args.overrides);
+    }
+    Loaded::combine(args.device.as_deref().unwrap_or("cnex-westlake"), &parts, None)
+}
+
+/// Makes the image if there is none.
+fn make(args: &ServeArgs) -> Result<(), Failure> {
+    let path = args.image.as_path();
+    let size = args.size.as_deref().map(parse_size).transpose()?;
+    if path.exists() {
+        let image = Image::open(path, true)?;
+        if let Some(size) = size.filter(|&s| s != image.superblock.size) {
+            return Err(Failure::usage(format!(
+                "the image {} has {} bytes, --size says {size}: leave it out, or make another",
+                path.display(),
+                image.superblock.size
+            )));
+        }
+        return Ok(());
+    }
+    let Some(size) = size else {
+        return Err(Failure::usage(format!(
+            "there is no image {}: give --size to make one",
+            path.display()
+        )));
+    };
+    let mut loaded = asked(args, None)?;
+    let (system, notes) = fit::fit(&loaded.system, size)?;
+    for note in notes {
+        remark(&format!("note: {note}"));
+    }
+    (loaded.config.nand, loaded.config.ftl) = (system.nand.clone(), system.ftl.clone());
+    loaded.config.device = system.device.clone();
+    let geometry = wordline_nand::Geometry::new(&system.nand)
+        .map_err(|(key, why)| Failure::usage(format!("nand.{key}: {why}")))?;
+    let seed = wordline_base::Seed(args.seed);
+    let drive = wordline_sim::Drive::new(&system, seed, false).map_err(Failure::usage)?;
+    let id = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64);
+    let superblock = Superblock {
+        id,
+        size,
+        sectors: drive.sectors(),
+        seed: args.seed,
+        luns: geometry.luns,
+        lines: geometry.lines,
+        pages: geometry.pages,
+        unit_sectors: geometry.sectors_per_unit,
+        config: wordline_profile::resolved_device(&loaded.config),
+    };
+    Image::create(path, &superblock)?;
+    Ok(())
+}
+
+pub fn serve(args: ServeArgs) -> Result<(), Failure> {
+    let listen = args.nbd.iter().map(|a| Address::parse(a)).collect::<Result<Vec<_>, _>>()?;
+    if listen.is_empty() {
+        return Err(Failure::usage(
+            "nobody could reach the drive: give --nbd unix:PATH or tcp:HOST",
+        ));
+    }
+    if !(0.0..=1e6).contains(&args.time_scale) {
+        return Err(Failure::usage("--time-scale: must be 0 to 1000000"));
+    }
+    make(&args)?;
+    let system = system_of(&Image::open(&args.image, false)?, &args)?;
+    let every = Duration::from_secs_f64(args.stats_interval.clamp(0.05, 86_400.0));
+    let plan = Plan {
+        system,
+        image: args.image.clone(),
+        listen: listen.clone(),
+        tls: args.tls.clone(),
+        plain_tcp: args.plain_tcp,
+        time_scale: args.time_scale,
+        spin: !args.no_spin,
+        sync: !args.no_sync,
+        max_connections: args.max_connections as usize,
+        stats: args.stats.map(|form| match form {
+            StatsArg::Line => (StatsForm::Line, every),
+            StatsArg::Json => (StatsForm::Json, every),
+        }),
+        prometheus: args.prometheus,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ours, theirs) = std::io::pipe().map_err(Failure::run)?;
+    let flag = Arc::clone(&stop);
+    let handler = move || {
+        if flag.swap(true, Ordering::SeqCst) {
+            // Asked twice: what is flushed is in the image, and the next start finds it.
+            std::process::exit(130);
+        }
+        let _ = std::io::Write::write(&mut &theirs, b"!");
+    };
+    ctrlc::set_handler(handler).map_err(Failure::run)?;
+    let server = Server::new(plan, stop, ours.into())?;
+    let quiet = args.quiet;
+    let mut say = |text: &str| {
+        if !quiet {
+            remark(text);
+        }
+    };
+    for (step, found) in server.report() {
+        say(&format!("{step}: {found}"));
+    }
+    let places: Vec<String> = listen.iter().map(Address::to_string).collect();
+    // Scripts wait for this line.
+    remark(&format!("serving {} bytes on {}", server.size(), places.join(" and ")));
+    server.run(&mut say)?;
+    Ok(())
+}
+
+pub fn image(command: ImageCommand) -> Result<(), Failure> {
+    match command {
+        ImageCommand::Info { image } => info(&image),
+        ImageCommand::Check { image } => check(&image),
+    }
+}
+
+fn info(path: &Path) -> Result<(), Failure> {
+    let image = Image::open(path, false)?;
+    let system = stored(&image)?;
+    let recovered = recover(&image, &system.system, false)?;
+    let s = &image.superblock;
+    let (config, ftl) = (&system.config, &recovered.ftl);
+    let wear = recovered.nand.wear();
+    let groups = ftl.groups();
+    let mapped: u64 = (0..s.lines).map(|line| u64::from(ftl.line_state(line).2)).sum();
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let text = format!(
+        "image      {} bytes exported ({:.2} GiB), {:.2} GiB on disk, id {:016x}, {}\n\
+         drive      {}, {} LUNs, {} lines of {} pages, units of {} KiB, {:.2} GiB raw\n\
+         ftl        over-provisioning {} %, stride {}, seed {}\n\
+         data       {mapped} sectors mapped of {}\n\
+         lines      {} free; closed with nothing valid {}, under a quarter {}, under a half {}, \
+         partly {}, all {}; with write errors {}\n\
+         wear       {} to {} erasures a block, mean {:.2}, rated {}\n\
+         programs   {} units since the image was made, {} known to be synced\n",
+        s.size,
+        gib(s.size),
+        gib(image.allocated()),
+        s.id,
+        if image.state.clean { "shut down in good order" } else { "not shut down in good order" },
+        config.device_name,
+        s.luns,
+        s.lines,
+        s.pages,
+        s.unit_sectors * 4,
+        gib(recovered.nand.geometry.bytes()),
+        config.ftl.over_provisioning,
+        config.ftl.stride,
+        s.seed,
+        ftl.sectors(),
+        ftl.free_lines().0,
+        groups[1],
+        groups[2],
+        groups[3],
+        groups[4],
+        groups[5],
+        groups[6],
+        wear.min,
+        wear.max,
+        wear.mean,
+        wear.rated,
+        recovered.order - 1,
+        image.state.synced,
+    );
+    crate::output::print(&text)
+}
+
+/// Reads everything that is mapped, and sees whether parity gives the same.
+fn check(path: &Path) -> Result<(), Failure> {
+    let image = Image::open(path, false)?;
+    let system = stored(&image)?;
+    let recovered = recover(&image, &system.system, false)?;
+    let mut text = String::new();
+    for (step, found) in &recovered.report {
+        text += &format!("{step}: {found}\n");
+    }
+    let found = wordline_live::check::check(&image, &recovered)?;
+    text += &format!(
+        "data: {} sectors read, {} to be had from parity alone, {} damaged\nparity: {} sectors \
+         computed from their stride, {} different\nmap: {}\n",
+        found.read,
+        found.repairable,
+        found.damaged.len(),
+        found.rebuilt,
+        found.misbuilt,
+        found.map
+    );
+    for lpn in found.damaged.iter().take(16) {
+        text += &format!("  damaged: bytes {} to {}\n", lpn * 4096, lpn * 4096 + 4095);
+    }
+    crate::output::print(&text)?;
+    if found.is_good() { Ok(()) } else { Err(Failure::run("the image is damaged")) }
+}

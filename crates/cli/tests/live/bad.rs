@@ -1,0 +1,93 @@
+//! Input that cannot be used: what is said, exit status 2, nothing damaged.
+
+use crate::place::{Place, wordline};
+
+fn refused(place: &Place, more: &[&str]) -> String {
+    let out = wordline().args(&place.args).args(more).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{more:?}: {said}");
+    said
+}
+
+#[test]
+fn unusable_images_sizes_and_sockets() {
+    let place = Place::new("--time-scale 0");
+    assert!(refused(&place, &[]).contains("give --size to make one"));
+    assert!(refused(&place, &["--size", "100"]).contains("multiple of 4096"));
+    assert!(refused(&place, &["--size", "100T"]).contains("no drive of 109951162777600 bytes"));
+    assert!(refused(&place, &["--size", "10%"]).contains("multiple of 4096"));
+    assert!(!place.image().exists(), "nothing is left of an image that was not made");
+    let server = place.start_with(&["--size", "48M", "--device", "cnex-small"]);
+    let before = std::fs::read(place.image()).unwrap();
+    assert!(refused(&place, &[]).contains("is in use"));
+    drop(server);
+    assert!(refused(&place, &["--size", "64M"]).contains("--size says 67108864"));
+    assert!(refused(&place, &["--device", "z-ssd-small"]).contains("was made with"));
+    assert!(refused(&place, &["--ftl", "rail"]).contains("LUNs a stride"));
+    assert!(refused(&place, &["--nbd", "ftp:x"]).contains("unix:PATH or tcp:HOST:PORT"));
+    assert!(refused(&place, &["--nbd", "unix:/no/such/folder/s"]).contains("no such folder"));
+    assert!(refused(&place, &["--nbd", "tcp:0.0.0.0:0"]).contains("--tls FOLDER"));
+    assert!(refused(&place, &["--tls", "/no/such"]).contains("server-cert.pem"));
+    assert!(refused(&place, &["--time-scale", "-1"]).contains("--time-scale"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("tcp:{}", taken.local_addr().unwrap());
+    assert!(refused(&place, &["--nbd", &address]).contains("another server listens there"));
+    let listener = std::os::unix::net::UnixListener::bind(place.dir.path().join("b")).unwrap();
+    let busy = format!("unix:{}", place.dir.path().join("b").display());
+    assert!(refused(&place, &["--nbd", &busy]).contains("another server listens there"));
+    drop(listener);
+    assert_eq!(std::fs::read(place.image()).unwrap().len(), before.len());
+    // Not an image at all: it is left alone.
+    std::fs::write(place.image(), "somebody's thesis").unwrap();
+    assert!(refused(&place, &[]).contains("is not an image"));
+    assert_eq!(std::fs::read(place.image()).unwrap(), b"somebody's thesis");
+}
+
+#[test]
+fn a_damaged_image_is_told_from_a_good_one() {
+    let place = Place::new("--size 48M --device cnex-small --ftl rail --time-scale 0");
+    let server = place.start();
+    let mut c = place.client("");
+    for i in 0..48u64 {
+        c.call(wordline_nbd::cmd::WRITE, 0, i << 18, 1 << 18, &vec![i as u8 + 1; 1 << 18]).unwrap();
+    }
+    assert_eq!(server.stop().0, Some(0));
+    let check = || {
+        let image = place.image();
+        let out = wordline().args(["image", "check"]).arg(&image).output().unwrap();
+        (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    let (status, said) = check();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains(" 0 damaged") && said.contains(" 0 different"), "{said}");
+    // One sector: parity has it. All of a stride: nobody has.
+    let rot = |most: usize| {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(place.image()).unwrap();
+        let mut page = [0; 4096];
+        let mut found = Vec::new();
+        for at in (1 << 20..file.metadata().unwrap().len()).step_by(4096) {
+            file.read_exact_at(&mut page, at).unwrap();
+            if page[0] == 5 && page.iter().all(|&b| b == 5) {
+                found.push(at);
+            }
+        }
+        found.iter().take(most).for_each(|&at| file.write_all_at(b"rot", at).unwrap());
+    };
+    rot(1);
+    let (status, said) = check();
+    assert_eq!(status, Some(0), "parity has it: {said}");
+    let server = place.start();
+    let mut c = place.client("");
+    let reply = c.call(wordline_nbd::cmd::READ, 0, 4 << 18, 1 << 18, &[]).unwrap();
+    assert!(reply.error == 0 && reply.data[0].1.iter().all(|&b| b == 5), "it is repaired");
+    server.kill();
+    rot(usize::MAX);
+    let (status, said) = check();
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("damaged: bytes"), "{said}");
+    let _server = place.start();
+    let mut c = place.client("");
+    let reply = c.call(wordline_nbd::cmd::READ, 0, 4 << 18, 1 << 18, &[]).unwrap();
+    assert_eq!(reply.error, wordline_nbd::errno::EIO, "no bytes that were not written");
+}

@@ -1,0 +1,97 @@
+//! A server of its own for each test.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use wordline_nbd::Client;
+
+pub struct Place {
+    pub dir: tempfile::TempDir,
+    pub args: Vec<String>,
+}
+
+pub struct Running {
+    child: Child,
+    /// What it has said so far.
+    pub said: std::sync::Arc<std::sync::Mutex<String>>,
+}
+
+pub fn wordline() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_wordline"))
+}
+
+impl Place {
+    /// `args` as on the command line, apart from the image, and the socket unless they name one.
+    pub fn new(args: &str) -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let mut all = vec![
+            "serve".to_string(),
+            "--image".into(),
+            dir.path().join("drive.img").display().to_string(),
+        ];
+        all.extend(args.split_whitespace().map(String::from));
+        if !args.contains("--nbd") {
+            all.extend(["--nbd".into(), format!("unix:{}", dir.path().join("s").display())]);
+        }
+        Place { dir, args: all }
+    }
+    pub fn image(&self) -> PathBuf {
+        self.dir.path().join("drive.img")
+    }
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+    /// Starts the server and waits until it serves.
+    pub fn start(&self) -> Running {
+        self.start_with(&[])
+    }
+    pub fn start_with(&self, more: &[&str]) -> Running {
+        let mut command = wordline();
+        command.args(&self.args).args(more).stderr(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        while !first.contains("\nserving ") && !first.starts_with("serving ") {
+            assert!(lines.read_line(&mut first).unwrap() > 0, "it did not start: {first}");
+        }
+        let said = std::sync::Arc::new(std::sync::Mutex::new(first));
+        let shared = std::sync::Arc::clone(&said);
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while lines.read_line(&mut line).is_ok_and(|n| n > 0) {
+                shared.lock().unwrap().push_str(&line);
+                line.clear();
+            }
+        });
+        Running { child, said }
+    }
+    pub fn client(&self, export: &str) -> Client<UnixStream> {
+        Client::connect(UnixStream::connect(self.socket()).unwrap(), export, true).unwrap()
+    }
+}
+
+impl Running {
+    /// SIGTERM, and its end: exit status and everything it said.
+    pub fn stop(mut self) -> (Option<i32>, String) {
+        self.signal(nix::sys::signal::Signal::SIGTERM);
+        let status = self.child.wait().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        (status.code(), self.said.lock().unwrap().clone())
+    }
+    pub fn kill(mut self) {
+        self.signal(nix::sys::signal::Signal::SIGKILL);
+        self.child.wait().unwrap();
+    }
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,129 @@
+//! What a client sees of a drive.
+
+use crate::place::Place;
+use wordline_nbd::{Client, ClientError, cmd, errno, flag};
+
+const SMALL: &str = "--size 48M --device cnex-small --time-scale 0";
+
+#[test]
+fn bytes_come_back_whatever_their_place_and_length() {
+    let place = Place::new(SMALL);
+    let server = place.start();
+    let mut c = place.client("");
+    assert_eq!(c.info.size, 48 << 20);
+    let mut disk = vec![0u8; 1 << 20];
+    let mut rng = wordline_base::Rng::from_seed(5);
+    for round in 0..400u32 {
+        let len = 1 + rng.below(if round % 10 == 0 { 200_000 } else { 9_000 }) as usize;
+        let at = rng.below((disk.len() - len) as u64) as usize;
+        let range = at..at + len;
+        let (offset, bytes) = (at as u64, len as u32);
+        let reply = match rng.below(10) {
+            0 => {
+                disk[range.clone()].fill(0);
+                let no_hole = if round % 2 == 0 { cmd::FLAG_NO_HOLE } else { 0 };
+                c.call(cmd::WRITE_ZEROES, no_hole, offset, bytes, &[])
+            }
+            1 => c.call(cmd::FLUSH, 0, 0, 0, &[]),
+            2 => c.call(cmd::CACHE, 0, offset, bytes, &[]),
+            3..6 => {
+                let data: Vec<u8> = (0..len).map(|_| rng.below(256) as u8).collect();
+                disk[range.clone()].copy_from_slice(&data);
+                let fua = if round % 7 == 0 { cmd::FLAG_FUA } else { 0 };
+                c.call(cmd::WRITE, fua, offset, bytes, &data)
+            }
+            _ => c.call(cmd::READ, 0, offset, bytes, &[]),
+        }
+        .unwrap();
+        assert_eq!(reply.error, 0);
+        if let Some((_, data)) = reply.data.first() {
+            assert!(*data == disk[range], "round {round}: {len} bytes at {at}");
+        }
+    }
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("look-ups checked, 0 wrong"), "{said}");
+    // A second life: found in order, and the same bytes.
+    let server = place.start();
+    assert!(server.said.lock().unwrap().contains("state: shut down in good order"));
+    let mut c = place.client("ro");
+    let reply = c.call(cmd::READ, 0, 0, disk.len() as u32, &[]).unwrap();
+    assert!(reply.data[0].1 == disk);
+    server.stop();
+}
+
+#[test]
+fn exports_errors_and_holes() {
+    let place = Place::new(SMALL);
+    let _server = place.start();
+    let mut c = place.client("lat");
+    let mut ro = place.client("thr-ro");
+    assert_ne!(ro.info.flags & flag::READ_ONLY, 0);
+    assert_eq!(ro.call(cmd::WRITE, 0, 0, 3, b"abc").unwrap().error, errno::EPERM);
+    let stream = std::os::unix::net::UnixStream::connect(place.socket()).unwrap();
+    assert!(matches!(Client::connect(stream, "nope", true), Err(ClientError::Refused(..))));
+    assert_eq!(c.call(cmd::READ, 0, 48 << 20, 1, &[]).unwrap().error, errno::EINVAL);
+    let both = cmd::FLAG_NO_HOLE | cmd::FLAG_FAST_ZERO;
+    assert_eq!(c.call(cmd::WRITE_ZEROES, both, 0, 4096, &[]).unwrap().error, errno::ENOTSUP);
+    assert_eq!(c.call(cmd::WRITE_ZEROES, cmd::FLAG_FAST_ZERO, 0, 4096, &[]).unwrap().error, 0);
+    let write = c.call(cmd::WRITE, 0, 8192, 8192, &[1; 8192]).unwrap();
+    assert_eq!(write.error, 0);
+    let status = |c: &mut Client<_>| c.call(cmd::BLOCK_STATUS, 0, 0, 65536, &[]).unwrap().extents;
+    assert_eq!(status(&mut c), [(8192, 3), (8192, 0), (49152, 3)]);
+    c.call(cmd::TRIM, 0, 8192, 4096, &[]).unwrap();
+    assert_eq!(status(&mut c), [(12288, 3), (4096, 0), (49152, 3)]);
+    // The other connection sees it, and the trim lasts.
+    c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap();
+    assert_eq!(ro.call(cmd::READ, 0, 8191, 2, &[]).unwrap().data[0].1, [0, 0]);
+}
+
+#[test]
+fn slow_and_silent_clients_hold_nobody_up() {
+    use std::io::Write;
+    let place = Place::new(&format!("{SMALL} --max-connections 4"));
+    let _server = place.start();
+    // One says nothing, one stops in the middle of a request, one reads no answers.
+    let _silent = std::os::unix::net::UnixStream::connect(place.socket()).unwrap();
+    let mut halting = place.client("");
+    halting.stream.write_all(&[0x25, 0x60, 0x95]).unwrap();
+    let mut deaf = place.client("");
+    deaf.stream.set_nonblocking(true).unwrap();
+    for cookie in 0..2000 {
+        if deaf.send(cmd::READ, 0, cookie, 0, 1 << 20, &[]).is_err() {
+            break;
+        }
+    }
+    let begun = std::time::Instant::now();
+    let mut c = place.client("");
+    for i in 0..200u64 {
+        assert_eq!(c.call(cmd::WRITE, 0, i * 4096, 4096, &[i as u8; 4096]).unwrap().error, 0);
+        assert_eq!(c.call(cmd::READ, 0, i * 4096, 4096, &[]).unwrap().data[0].1[0], i as u8);
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    // The fifth is let go.
+    let fifth = std::os::unix::net::UnixStream::connect(place.socket()).unwrap();
+    assert!(Client::connect(fifth, "", true).is_err());
+}
+
+#[test]
+fn real_time_holds_answers_until_the_model_says_so() {
+    let place = Place::new("--size 48M --device cnex-small");
+    let server = place.start();
+    let mut c = place.client("");
+    c.call(cmd::WRITE, 0, 0, 65536, &[7; 65536]).unwrap();
+    c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap();
+    // 12 MiB more push it out of the write buffer, so that it is read from flash.
+    for i in 1..13u64 {
+        c.call(cmd::WRITE, 0, i << 20, 1 << 20, &vec![8; 1 << 20]).unwrap();
+    }
+    let mut fastest = std::time::Duration::MAX;
+    for i in 0..16u64 {
+        let begun = std::time::Instant::now();
+        c.call(cmd::READ, 0, i * 4096, 4096, &[]).unwrap();
+        fastest = fastest.min(begun.elapsed());
+    }
+    // tR alone is 65 us.
+    assert!(fastest >= std::time::Duration::from_micros(65), "{fastest:?}");
+    let (_, said) = server.stop();
+    assert!(said.contains("answers left later than the model said by p50"), "{said}");
+}

@@ -1,0 +1,60 @@
+//! Wall time and the machine's.
+
+use std::time::{Duration, Instant};
+use wordline_base::Time;
+
+/// How long before a deadline sleeping ends: timers of the system overshoot by 25 to 90 us.
+const SPIN: Duration = Duration::from_micros(100);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+    /// Wall time for one second of the machine; 0: it does not wait.
+    scale: f64,
+    spin: bool,
+}
+
+impl Clock {
+    pub fn new(scale: f64, spin: bool) -> Clock {
+        Clock { start: Instant::now(), scale, spin }
+    }
+    /// The machine goes as fast as it can.
+    pub fn is_free(&self) -> bool {
+        self.scale == 0.0
+    }
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+    /// The machine's time now.
+    pub fn now(&self) -> Time {
+        Time((self.elapsed().as_nanos() as f64 / self.scale) as u64)
+    }
+    /// Nanoseconds that have passed since a time of the machine should have been.
+    pub fn late(&self, at: Time) -> u64 {
+        let due = (at.0 as f64 * self.scale) as u128;
+        self.elapsed().as_nanos().saturating_sub(due) as u64
+    }
+    /// How long to sleep for a time of the machine: zero when it is time to spin.
+    pub fn sleep(&self, at: Time) -> Duration {
+        let due = Duration::from_nanos((at.0 as f64 * self.scale) as u64);
+        let left = due.saturating_sub(self.elapsed());
+        if self.spin { left.saturating_sub(SPIN) } else { left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_stretch_time() {
+        let slow = Clock::new(1000.0, true);
+        std::thread::sleep(Duration::from_millis(2));
+        let at = slow.now();
+        assert!(at.0 >= 2_000 && at.0 < 2_000_000, "{at:?}");
+        assert!(slow.sleep(Time(1_000_000_000)) > Duration::from_secs(500));
+        assert_eq!(slow.sleep(Time(1_000)), Duration::ZERO);
+        assert!(slow.late(Time(1_000)) >= 1_000_000);
+        assert!(Clock::new(0.0, true).is_free());
+    }
+}

@@ -1,0 +1,173 @@
+//! One client's connection: bytes between its socket, through TLS if there is any, and its session.
+
+use crate::listen::Stream;
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::time::Instant;
+use wordline_nbd::{Export, Limits, Session, Tls};
+
+/// Replies a client may leave lying before no more of its requests are read.
+const OUTPUT_MAX: usize = 8 << 20;
+/// Bytes of requests in flight for one client.
+pub const IN_FLIGHT_MAX: u64 = 64 << 20;
+
+pub struct Conn {
+    stream: Stream,
+    pub session: Session,
+    tls: Option<Box<rustls::ServerConnection>>,
+    pub began: Instant,
+    /// Bytes of requests that have no reply yet.
+    pub bytes: u64,
+    /// Told apart from others that had its number.
+    pub generation: u32,
+    /// The socket gives and takes nothing more.
+    gone: bool,
+    tls_config: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Conn {
+    pub fn new(
+        stream: Stream,
+        exports: Arc<[Export]>,
+        limits: Limits,
+        tls: Tls,
+        tls_config: Option<Arc<rustls::ServerConfig>>,
+        generation: u32,
+    ) -> Conn {
+        Conn {
+            stream,
+            session: Session::new(exports, limits, tls),
+            tls: None,
+            began: Instant::now(),
+            bytes: 0,
+            generation,
+            gone: false,
+            tls_config,
+        }
+    }
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+    /// From here on what passes is encrypted.
+    pub fn start_tls(&mut self) -> bool {
+        self.flush();
+        let sent = self.session.output().is_empty();
+        let Some(config) = self.tls_config.clone().filter(|_| sent) else { return false };
+        let Ok(tls) = rustls::ServerConnection::new(config) else { return false };
+        self.tls = Some(Box::new(tls));
+        self.session.tls_begun();
+        true
+    }
+    fn output_waits(&self) -> usize {
+        self.session.output().len()
+    }
+    pub fn wants_read(&self) -> bool {
+        !self.gone
+            && !self.session.is_closed()
+            && !self.session.is_full()
+            && self.bytes < IN_FLIGHT_MAX
+            && self.output_waits() < OUTPUT_MAX
+    }
+    pub fn wants_write(&self) -> bool {
+        !self.gone
+            && (self.output_waits() > 0 || self.tls.as_ref().is_some_and(|t| t.wants_write()))
+    }
+    /// Nothing more is to be done for it.
+    pub fn is_over(&self) -> bool {
+        self.gone
+            || self.session.is_closed() && self.session.in_flight() == 0 && !self.wants_write()
+    }
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Takes what has arrived. True if there was anything.
+    pub fn receive(&mut self) -> bool {
+        let result = match &mut self.tls {
+            None => self.stream.read(self.session.space()).map(|n| (n, n == 0)),
+            Some(tls) => receive_tls(tls, &mut self.stream, &mut self.session),
+        };
+        match result {
+            Ok((n, over)) => {
+                if n > 0 {
+                    self.session.arrived(n);
+                }
+                self.gone |= over;
+                n > 0
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => false,
+            Err(_) => {
+                self.gone = true;
+                false
+            }
+        }
+    }
+    /// Sends what the client takes.
+    pub fn flush(&mut self) {
+        if self.gone {
+            return;
+        }
+        let result = match &mut self.tls {
+            None => loop {
+                let output = self.session.output();
+                if output.is_empty() {
+                    break Ok(());
+                }
+                match self.stream.write(output) {
+                    Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                    Ok(n) => self.session.sent(n),
+                    Err(e) => break Err(e),
+                }
+            },
+            Some(tls) => flush_tls(tls, &mut self.stream, &mut self.session),
+        };
+        if let Err(e) = result
+            && !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        {
+            self.gone = true;
+        }
+    }
+}
+
+fn receive_tls(
+    tls: &mut rustls::ServerConnection,
+    stream: &mut Stream,
+    session: &mut Session,
+) -> std::io::Result<(usize, bool)> {
+    let mut over = false;
+    match tls.read_tls(stream) {
+        Ok(0) => over = true,
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+        Err(e) => return Err(e),
+    }
+    if let Err(e) = tls.process_new_packets() {
+        // The alert tells the client why.
+        let _ = tls.write_tls(stream);
+        return Err(std::io::Error::new(ErrorKind::InvalidData, e));
+    }
+    match tls.reader().read(session.space()) {
+        Ok(0) => Ok((0, true)),
+        Ok(n) => Ok((n, false)),
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Ok((0, over)),
+        Err(e) => Err(e),
+    }
+}
+
+fn flush_tls(
+    tls: &mut rustls::ServerConnection,
+    stream: &mut Stream,
+    session: &mut Session,
+) -> std::io::Result<()> {
+    loop {
+        while tls.wants_write() {
+            tls.write_tls(stream)?;
+        }
+        // rustls takes a bounded amount at a time.
+        let n = tls.writer().write(session.output())?;
+        session.sent(n);
+        if n == 0 && !tls.wants_write() {
+            return Ok(());
+        }
+    }
+}

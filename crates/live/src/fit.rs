@@ -1,0 +1,115 @@
+//! A drive of a profile cut to a size: fewer blocks, and if that leaves too few lines to collect
+//! garbage with, shorter blocks.
+
+use crate::Error;
+use wordline_base::SECTOR_SHIFT;
+use wordline_ftl::{Ftl, Placement};
+use wordline_nand::Nand;
+use wordline_sim::SystemConfig;
+
+/// Lines that a drive is given at least, if its blocks can be shortened for it. Chosen: what the cut
+/// profiles have.
+const LINES: u32 = 128;
+/// Pages that a block keeps.
+const PAGES: u32 = 4;
+
+/// A configuration for a served drive of `size` bytes, and what was changed.
+pub fn fit(system: &SystemConfig, size: u64) -> Result<(SystemConfig, Vec<String>), Error> {
+    let mut notes = Vec::new();
+    let mut fitted = served(system, &mut notes);
+    let wanted = size.div_ceil(1 << SECTOR_SHIFT);
+    let (blocks, pages) = (system.nand.blocks, system.nand.pages_per_block);
+    let mut why = String::new();
+    while fitted.nand.pages_per_block >= PAGES.min(pages) {
+        match blocks_for(&mut fitted, wanted) {
+            Ok(()) if fitted.nand.blocks >= LINES || fitted.nand.pages_per_block / 2 < PAGES => {
+                return Ok((fitted.clone(), said(&fitted, blocks, pages, notes)));
+            }
+            Ok(()) => {}
+            Err(e) => why = e,
+        }
+        fitted.nand.pages_per_block /= 2;
+    }
+    // Long blocks and few lines, if short ones do not do.
+    fitted.nand.pages_per_block = pages;
+    blocks_for(&mut fitted, wanted).map_err(|e| {
+        let why = if why.is_empty() { e } else { why };
+        Error::usage(format!("no drive of {size} bytes can be made of this profile: {why}"))
+    })?;
+    Ok((fitted.clone(), said(&fitted, blocks, pages, notes)))
+}
+
+fn said(fitted: &SystemConfig, blocks: u32, pages: u32, mut notes: Vec<String>) -> Vec<String> {
+    let n = &fitted.nand;
+    if (n.blocks, n.pages_per_block) != (blocks, pages) {
+        let lines = n.blocks;
+        notes.push(format!(
+            "the profile's {blocks} blocks of {pages} pages a LUN were made {lines} of {} to fit \
+             the size",
+            n.pages_per_block
+        ));
+    }
+    notes
+}
+
+/// What a served drive has otherwise than its profile.
+pub fn served(system: &SystemConfig, notes: &mut Vec<String>) -> SystemConfig {
+    let mut served = system.clone();
+    if served.ftl.placement == Placement::Host {
+        served.ftl.placement = Placement::Device;
+        notes.push(
+            "the FTL runs in the drive, on its firmware cores: the host above is this machine"
+                .into(),
+        );
+    }
+    if let Some(cache) = &mut served.device.cache
+        && cache.capacitor
+    {
+        cache.capacitor = false;
+        notes.push(
+            "the drive has no capacitors: a flush writes its cache back, which is memory of this \
+             process"
+                .into(),
+        );
+    }
+    served
+}
+
+/// Sets the number of blocks to the least that gives the capacity.
+fn blocks_for(system: &mut SystemConfig, wanted: u64) -> Result<(), String> {
+    let capacity = |system: &SystemConfig| -> Result<u64, String> {
+        let seed = wordline_base::Seed(1);
+        let nand =
+            Nand::new(&system.nand, seed).map_err(|(key, why)| format!("nand.{key} {why}"))?;
+        let mut bad = |lun, line| nand.is_factory_bad(lun, line);
+        Ftl::new(&nand.geometry, &system.ftl, &mut bad, seed)
+            .map(|ftl| ftl.sectors())
+            .map_err(|(key, why)| format!("ftl.{key} {why}"))
+    };
+    let n = &system.nand;
+    let luns = u64::from(n.channels * n.luns_per_channel);
+    let unit = u64::from(n.page_bytes) * u64::from(n.planes);
+    let per_block = (unit * luns * u64::from(n.pages_per_block)) >> SECTOR_SHIFT;
+    let share = 1.0 - system.ftl.over_provisioning / 100.0;
+    system.nand.blocks = (wanted as f64 / (per_block.max(1) as f64 * share)) as u32 + 1;
+    let mut last = String::new();
+    // Metadata and parity take their part, bad blocks theirs.
+    for _ in 0..200 {
+        match capacity(system) {
+            Ok(sectors) if sectors >= wanted => return Ok(()),
+            Ok(sectors) => {
+                let missing = (wanted - sectors) as f64 / (sectors.max(1) as f64);
+                let more = (f64::from(system.nand.blocks) * missing * 0.9) as u32;
+                system.nand.blocks += more.max(1);
+            }
+            Err(why) => {
+                last = why;
+                system.nand.blocks += (system.nand.blocks / 50).max(1);
+            }
+        }
+        if system.nand.blocks > 1 << 20 {
+            break;
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,593 @@
+//! The image file: what the flash of a served drive holds, at fixed places (docs/design/live.md).
+//!
+//! Written with `pwrite` by the thread that owns the machine, made durable by `fdatasync` elsewhere
+//! ([`crate::sync`]). Nothing is held back in this process: what a call has written survives its end.
+
+use crate::Error;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use wordline_nand::Geometry;
+
+const MAGIC: &[u8; 8] = b"WORDLINE";
+/// Of the format; another one is refused.
+pub const VERSION: u32 = 1;
+const PAGE: u64 = 4096;
+const STATES_AT: u64 = PAGE;
+const CONFIG_AT: u64 = 4 * PAGE;
+const CONFIG_MAX: u64 = 64 << 10;
+const BLOCKS_AT: u64 = CONFIG_AT + CONFIG_MAX;
+const BLOCK_BYTES: u64 = 16;
+const TRIM_BYTES: u64 = 8;
+/// Data begin at a multiple of this.
+const DATA_ALIGN: u64 = 1 << 20;
+
+/// Written once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    pub id: u64,
+    /// Bytes exported.
+    pub size: u64,
+    /// Logical sectors of the drive, no fewer.
+    pub sectors: u64,
+    pub seed: u64,
+    pub luns: u32,
+    pub lines: u32,
+    pub pages: u32,
+    pub unit_sectors: u32,
+    /// The profile, resolved, as TOML.
+    pub config: String,
+}
+
+/// Written at start, at the end, and after each `fdatasync`, in two places by turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    pub generation: u64,
+    /// The drive was shut down: everything is durable.
+    pub clean: bool,
+    /// Units with an order up to this are durable.
+    pub synced: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnitKind {
+    Data = 1,
+    Parity = 2,
+    Smeta = 3,
+    Emeta = 4,
+}
+
+/// The spare area of a sector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spare {
+    pub lpn: u32,
+    pub stamp: u32,
+    /// Of address, stamp and data.
+    pub crc: u32,
+}
+
+/// `Spare::lpn` of padding and metadata.
+pub const NO_LPN: u32 = u32::MAX;
+
+/// What lies beside a unit: its spare areas and where it belongs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnitRecord {
+    pub kind: UnitKind,
+    /// Erasures of the block before it was programmed.
+    pub erases: u32,
+    /// Counts programs of the whole drive.
+    pub order: u64,
+    /// The order of opening of its line.
+    pub seq: u64,
+    /// Of emeta: its first unit, and the first page that holds nothing else.
+    pub emeta: (u32, u32),
+    pub spares: Vec<Spare>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BlockRecord {
+    pub erases: u32,
+    pub bad: bool,
+}
+
+/// What is found in the place of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found<T> {
+    Blank,
+    /// Something that is not whole.
+    Torn,
+    Whole(T),
+}
+
+fn le32(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(b[at..at + 4].try_into().expect("four bytes"))
+}
+fn le64(b: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(b[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Puts the checksum of all before into the last four bytes.
+fn seal(b: &mut [u8]) {
+    let end = b.len() - 4;
+    let crc = crc32c::crc32c(&b[..end]);
+    b[end..].copy_from_slice(&crc.to_le_bytes());
+}
+fn is_sealed(b: &[u8]) -> bool {
+    let end = b.len() - 4;
+    crc32c::crc32c(&b[..end]) == le32(b, end)
+}
+fn is_blank(b: &[u8]) -> bool {
+    b.iter().all(|&x| x == 0)
+}
+
+/// The checksum of a sector's data at an address, in a version: a sector in the wrong place, or of
+/// another version, does not fit either.
+pub fn sector_crc(lpn: u32, stamp: u32, data: &[u8]) -> u32 {
+    let mut head = [0; 8];
+    head[..4].copy_from_slice(&lpn.to_le_bytes());
+    head[4..].copy_from_slice(&stamp.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c(&head), data)
+}
+
+impl Superblock {
+    fn encode(&self) -> Vec<u8> {
+        let mut b = vec![0; PAGE as usize];
+        b[..8].copy_from_slice(MAGIC);
+        b[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let config = self.config.as_bytes();
+        let (words, doubles) = (
+            [self.luns, self.lines, self.pages, self.unit_sectors],
+            [self.id, self.size, self.sectors, self.seed],
+        );
+        for (i, word) in words.iter().enumerate() {
+            b[16 + 4 * i..20 + 4 * i].copy_from_slice(&word.to_le_bytes());
+        }
+        for (i, double) in doubles.iter().enumerate() {
+            b[32 + 8 * i..40 + 8 * i].copy_from_slice(&double.to_le_bytes());
+        }
+        b[64..68].copy_from_slice(&(config.len() as u32).to_le_bytes());
+        b[68..72].copy_from_slice(&crc32c::crc32c(config).to_le_bytes());
+        seal(&mut b);
+        b
+    }
+    fn decode(b: &[u8]) -> Result<(Superblock, u32, u32), String> {
+        if &b[..8] != MAGIC {
+            return Err("is not an image of wordline: name one that `wordline serve` made".into());
+        }
+        let version = le32(b, 8);
+        if version != VERSION {
+            return Err(format!(
+                "has format version {version}, this program reads and writes {VERSION}: copy its \
+                 data over NBD with the program that made it"
+            ));
+        }
+        if !is_sealed(b) {
+            return Err("is damaged: the superblock's checksum does not fit".into());
+        }
+        let word = |i: usize| le32(b, 16 + 4 * i);
+        let double = |i: usize| le64(b, 32 + 8 * i);
+        let superblock = Superblock {
+            luns: word(0),
+            lines: word(1),
+            pages: word(2),
+            unit_sectors: word(3),
+            id: double(0),
+            size: double(1),
+            sectors: double(2),
+            seed: double(3),
+            config: String::new(),
+        };
+        Ok((superblock, le32(b, 64), le32(b, 68)))
+    }
+    fn units(&self) -> u64 {
+        u64::from(self.luns) * u64::from(self.lines) * u64::from(self.pages)
+    }
+    fn blocks(&self) -> u64 {
+        u64::from(self.luns) * u64::from(self.lines)
+    }
+}
+
+impl UnitRecord {
+    fn encode(&self, len: usize) -> Vec<u8> {
+        let mut b = vec![0; len];
+        b[..4].copy_from_slice(&(self.kind as u32).to_le_bytes());
+        b[4..8].copy_from_slice(&self.erases.to_le_bytes());
+        b[8..16].copy_from_slice(&self.order.to_le_bytes());
+        b[16..24].copy_from_slice(&self.seq.to_le_bytes());
+        b[24..28].copy_from_slice(&self.emeta.0.to_le_bytes());
+        b[28..32].copy_from_slice(&self.emeta.1.to_le_bytes());
+        for (cell, s) in b[32..].chunks_exact_mut(12).zip(&self.spares) {
+            cell[..4].copy_from_slice(&s.lpn.to_le_bytes());
+            cell[4..8].copy_from_slice(&s.stamp.to_le_bytes());
+            cell[8..].copy_from_slice(&s.crc.to_le_bytes());
+        }
+        seal(&mut b);
+        b
+    }
+    fn decode(b: &[u8], sectors: u32) -> Found<UnitRecord> {
+        if is_blank(b) {
+            return Found::Blank;
+        }
+        let kind = match le32(b, 0) {
+            1 => UnitKind::Data,
+            2 => UnitKind::Parity,
+            3 => UnitKind::Smeta,
+            4 => UnitKind::Emeta,
+            _ => return Found::Torn,
+        };
+        if !is_sealed(b) {
+            return Found::Torn;
+        }
+        let cells = b[32..].chunks_exact(12).take(sectors as usize);
+        let spares = cells.map(|c| Spare { lpn: le32(c, 0), stamp: le32(c, 4), crc: le32(c, 8) });
+        Found::Whole(UnitRecord {
+            kind,
+            erases: le32(b, 4),
+            order: le64(b, 8),
+            seq: le64(b, 16),
+            emeta: (le32(b, 24), le32(b, 28)),
+            spares: spares.collect(),
+        })
+    }
+}
+
+pub struct Image {
+    file: File,
+    path: PathBuf,
+    pub superblock: Superblock,
+    pub state: State,
+    trims_at: u64,
+    records_at: u64,
+    data_at: u64,
+    record_len: usize,
+}
+
+impl Image {
+    /// Makes an image; it appears under its name when it is whole.
+    pub fn create(path: &Path, superblock: &Superblock) -> Result<(), Error> {
+        if superblock.config.len() as u64 > CONFIG_MAX {
+            return Err(Error::usage("the profile is longer than 64 KiB: leave comments out"));
+        }
+        let failed = |e: std::io::Error| Error::io("cannot make the image", path, e);
+        if path.exists() {
+            return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        let made = (|| {
+            let file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
+            file.set_len(Layout::of(superblock).end)?;
+            file.write_all_at(superblock.config.as_bytes(), CONFIG_AT)?;
+            file.write_all_at(&superblock.encode(), 0)?;
+            file.sync_all()?;
+            std::fs::rename(&new, path)?;
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        })();
+        made.map_err(|e| {
+            let _ = std::fs::remove_file(&new);
+            failed(e)
+        })
+    }
+
+    /// Opens an image; nobody else has it open then, unless all only read.
+    pub fn open(path: &Path, writable: bool) -> Result<Image, Error> {
+        let failed = |e: std::io::Error| Error::io("cannot open the image", path, e);
+        let file = OpenOptions::new().read(true).write(writable).open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if !about.is_file() {
+            return Err(failed(std::io::Error::other("it is not a file")));
+        }
+        let locked = if writable { file.try_lock() } else { file.try_lock_shared() };
+        match locked {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let text = "is in use: stop the server that has it open, or name another";
+                return Err(Error::usage(format!("the image {} {text}", path.display())));
+            }
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
+        }
+        let unusable = |why: String| Error::usage(format!("the image {} {why}", path.display()));
+        if about.len() < BLOCKS_AT {
+            return Err(unusable("is not an image of wordline: it is too short".into()));
+        }
+        let mut page = vec![0; PAGE as usize];
+        file.read_exact_at(&mut page, 0).map_err(failed)?;
+        let (mut superblock, len, crc) = Superblock::decode(&page).map_err(unusable)?;
+        let mut config = vec![0; (len as usize).min(CONFIG_MAX as usize)];
+        file.read_exact_at(&mut config, CONFIG_AT).map_err(failed)?;
+        if crc32c::crc32c(&config) != crc {
+            return Err(unusable("is damaged: the profile's checksum does not fit".into()));
+        }
+        superblock.config = String::from_utf8(config)
+            .map_err(|_| unusable("is damaged: its profile is not text".into()))?;
+        let layout = Layout::of(&superblock);
+        if about.len() != layout.end {
+            return Err(unusable(format!(
+                "is damaged: it is {} bytes long and should be {}",
+                about.len(),
+                layout.end
+            )));
+        }
+        let mut state = State::default();
+        for slot in 0..2 {
+            file.read_exact_at(&mut page[..64], STATES_AT + slot * PAGE).map_err(failed)?;
+            if let Some(found) = decode_state(&page[..64])
+                && found.generation >= state.generation
+            {
+                state = found;
+            }
+        }
+        Ok(Image {
+            file,
+            path: path.into(),
+            superblock,
+            state,
+            trims_at: layout.trims,
+            records_at: layout.records,
+            data_at: layout.data,
+            record_len: layout.record as usize,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Another handle of the file, for syncing.
+    pub fn handle(&self) -> std::io::Result<File> {
+        self.file.try_clone()
+    }
+    /// Bytes that the file takes on its disk.
+    pub fn allocated(&self) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        self.file.metadata().map_or(0, |m| m.blocks() * 512)
+    }
+    pub fn sync(&self) -> std::io::Result<()> {
+        self.file.sync_data()
+    }
+    pub fn fits(&self, g: &Geometry) -> bool {
+        let s = &self.superblock;
+        (s.luns, s.lines, s.pages, s.unit_sectors) == (g.luns, g.lines, g.pages, g.sectors_per_unit)
+    }
+
+    pub fn write_state(&mut self, clean: bool, synced: u64) -> std::io::Result<()> {
+        let state = State { generation: self.state.generation + 1, clean, synced };
+        let mut b = [0; 64];
+        b[..8].copy_from_slice(MAGIC);
+        b[8..16].copy_from_slice(&state.generation.to_le_bytes());
+        b[16..24].copy_from_slice(&u64::from(clean).to_le_bytes());
+        b[24..32].copy_from_slice(&synced.to_le_bytes());
+        seal(&mut b);
+        self.file.write_all_at(&b, STATES_AT + state.generation % 2 * PAGE)?;
+        self.state = state;
+        Ok(())
+    }
+
+    pub fn read_sectors(&self, ppa: u32, into: &mut [u8]) -> std::io::Result<()> {
+        self.file.read_exact_at(into, self.data_at + u64::from(ppa) * PAGE)
+    }
+    pub fn write_sectors(&self, ppa: u32, data: &[u8]) -> std::io::Result<()> {
+        self.file.write_all_at(data, self.data_at + u64::from(ppa) * PAGE)
+    }
+    fn record_at(&self, unit: u32) -> u64 {
+        self.records_at + u64::from(unit) * self.record_len as u64
+    }
+    pub fn write_unit(&self, unit: u32, record: &UnitRecord) -> std::io::Result<()> {
+        self.file.write_all_at(&record.encode(self.record_len), self.record_at(unit))
+    }
+    /// The unit holds nothing.
+    pub fn void_unit(&self, unit: u32) -> std::io::Result<()> {
+        self.file.write_all_at(&vec![0; self.record_len], self.record_at(unit))
+    }
+    /// All units in order.
+    pub fn each_unit(&self, mut f: impl FnMut(u32, Found<UnitRecord>)) -> std::io::Result<()> {
+        let (n, len) = (self.superblock.units(), self.record_len);
+        let per = ((1 << 20) / len as u64).max(1);
+        let mut chunk = vec![0; per as usize * len];
+        let mut unit = 0;
+        while unit < n {
+            let here = per.min(n - unit) as usize;
+            let bytes = &mut chunk[..here * len];
+            self.file.read_exact_at(bytes, self.record_at(unit as u32))?;
+            for record in bytes.chunks_exact(len) {
+                f(unit as u32, UnitRecord::decode(record, self.superblock.unit_sectors));
+                unit += 1;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn write_block(&self, block: u32, record: BlockRecord) -> std::io::Result<()> {
+        let mut b = [0; BLOCK_BYTES as usize];
+        b[..4].copy_from_slice(&record.erases.to_le_bytes());
+        b[4..8].copy_from_slice(&u32::from(record.bad).to_le_bytes());
+        b[8..12].copy_from_slice(&1u32.to_le_bytes());
+        seal(&mut b);
+        self.file.write_all_at(&b, BLOCKS_AT + u64::from(block) * BLOCK_BYTES)
+    }
+    pub fn read_blocks(&self) -> std::io::Result<Vec<Found<BlockRecord>>> {
+        let mut all = vec![0; (self.superblock.blocks() * BLOCK_BYTES) as usize];
+        self.file.read_exact_at(&mut all, BLOCKS_AT)?;
+        let decode = |b: &[u8]| match () {
+            () if is_blank(b) => Found::Blank,
+            () if !is_sealed(b) => Found::Torn,
+            () => Found::Whole(BlockRecord { erases: le32(b, 0), bad: le32(b, 4) != 0 }),
+        };
+        Ok(all.chunks_exact(BLOCK_BYTES as usize).map(decode).collect())
+    }
+
+    /// Notes the stamps that sectors in a row had when they were trimmed; 0 is none.
+    pub fn write_trims(&self, lpn: u32, stamps: &[u32]) -> std::io::Result<()> {
+        let mut b = Vec::with_capacity(stamps.len() * TRIM_BYTES as usize);
+        for (i, stamp) in stamps.iter().enumerate() {
+            b.extend(stamp.to_le_bytes());
+            b.extend(if *stamp == 0 { [0; 4] } else { trim_crc(lpn + i as u32, *stamp) });
+        }
+        self.file.write_all_at(&b, self.trims_at + u64::from(lpn) * TRIM_BYTES)
+    }
+    /// By sector: the stamp at the last trim, or 0.
+    pub fn read_trims(&self) -> std::io::Result<Vec<u32>> {
+        let n = self.superblock.sectors;
+        let mut trims = Vec::with_capacity(n as usize);
+        let mut chunk = vec![0; 1 << 20];
+        while (trims.len() as u64) < n {
+            let here = (n - trims.len() as u64).min((1 << 20) / TRIM_BYTES);
+            let bytes = &mut chunk[..(here * TRIM_BYTES) as usize];
+            self.file.read_exact_at(bytes, self.trims_at + trims.len() as u64 * TRIM_BYTES)?;
+            for cell in bytes.chunks_exact(TRIM_BYTES as usize) {
+                let stamp = le32(cell, 0);
+                let whole = trim_crc(trims.len() as u32, stamp) == cell[4..];
+                trims.push(if whole { stamp } else { 0 });
+            }
+        }
+        Ok(trims)
+    }
+}
+
+fn trim_crc(lpn: u32, stamp: u32) -> [u8; 4] {
+    sector_crc(lpn, stamp, &[]).to_le_bytes()
+}
+
+fn decode_state(b: &[u8]) -> Option<State> {
+    (&b[..8] == MAGIC && is_sealed(b)).then(|| State {
+        generation: le64(b, 8),
+        clean: le64(b, 16) == 1,
+        synced: le64(b, 24),
+    })
+}
+
+/// Where things are, in bytes.
+struct Layout {
+    trims: u64,
+    records: u64,
+    record: u64,
+    data: u64,
+    end: u64,
+}
+
+impl Layout {
+    fn of(s: &Superblock) -> Layout {
+        let up = |n: u64, to: u64| n.div_ceil(to) * to;
+        let trims = up(BLOCKS_AT + s.blocks() * BLOCK_BYTES, PAGE);
+        let records = up(trims + s.sectors * TRIM_BYTES, PAGE);
+        let record = up(32 + 12 * u64::from(s.unit_sectors) + 4, 64);
+        let data = up(records + s.units() * record, DATA_ALIGN);
+        let end = data + s.units() * u64::from(s.unit_sectors) * PAGE;
+        Layout { trims, records, record, data, end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn superblock() -> Superblock {
+        Superblock {
+            id: 7,
+            size: 1 << 20,
+            sectors: 300,
+            seed: 3,
+            luns: 4,
+            lines: 5,
+            pages: 6,
+            unit_sectors: 4,
+            config: "[device]\nname = \"x\"\n".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.img");
+        Image::create(&path, &superblock()).unwrap();
+        let mut image = Image::open(&path, true).unwrap();
+        assert_eq!(image.superblock, superblock());
+        assert_eq!(image.state, State::default());
+        image.write_state(false, 5).unwrap();
+        image.write_state(true, 9).unwrap();
+        let record = UnitRecord {
+            kind: UnitKind::Emeta,
+            erases: 3,
+            order: 17,
+            seq: 4,
+            emeta: (20, 5),
+            spares: (0..4).map(|i| Spare { lpn: i, stamp: 2 * i, crc: 99 }).collect(),
+        };
+        image.write_unit(119, &record).unwrap();
+        image.write_block(19, BlockRecord { erases: 2, bad: true }).unwrap();
+        image.write_trims(298, &[0, 8]).unwrap();
+        image.write_sectors(476, &[7; 4 * 4096]).unwrap();
+        drop(image);
+        let image = Image::open(&path, false).unwrap();
+        assert!(image.state.clean && image.state.synced == 9);
+        let mut found = Vec::new();
+        image.each_unit(|u, r| found.push((u, r))).unwrap();
+        assert_eq!(found.len(), 120);
+        assert_eq!(found[119].1, Found::Whole(record));
+        assert!(found[..119].iter().all(|f| f.1 == Found::Blank));
+        let blocks = image.read_blocks().unwrap();
+        assert_eq!(blocks[19], Found::Whole(BlockRecord { erases: 2, bad: true }));
+        let trims = image.read_trims().unwrap();
+        assert_eq!((trims.len(), trims[298], trims[299]), (300, 0, 8));
+        let mut data = [0; 4096];
+        image.read_sectors(479, &mut data).unwrap();
+        assert_eq!(data, [7; 4096]);
+        assert!(image.allocated() < 1 << 19, "the image is sparse");
+    }
+
+    #[test]
+    fn others_and_damage_are_refused_with_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.img");
+        Image::create(&path, &superblock()).unwrap();
+        let error = |writable| match Image::open(&path, writable) {
+            Err(e) => e.to_string(),
+            Ok(_) => panic!("opened"),
+        };
+        let first = Image::open(&path, true).unwrap();
+        assert!(error(true).contains("in use") && error(false).contains("in use"));
+        drop(first);
+        assert!(Image::create(&path, &superblock()).is_err());
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&2u32.to_le_bytes(), 8).unwrap();
+        assert!(error(true).contains("format version 2"));
+        file.write_all_at(&VERSION.to_le_bytes(), 8).unwrap();
+        file.write_all_at(&[1], 17).unwrap();
+        assert!(error(true).contains("superblock's checksum"));
+        file.write_all_at(&[0], 17).unwrap();
+        file.write_all_at(b"X", CONFIG_AT).unwrap();
+        assert!(error(true).contains("profile's checksum"));
+        file.write_all_at(b"[", CONFIG_AT).unwrap();
+        drop(Image::open(&path, true).unwrap());
+        file.set_len(1 << 20).unwrap();
+        assert!(error(true).contains("bytes long"));
+        file.set_len(100).unwrap();
+        assert!(error(true).contains("too short"));
+        file.set_len(1 << 20).unwrap();
+        file.write_all_at(b"something else", 0).unwrap();
+        assert!(error(true).contains("not an image"));
+    }
+
+    #[test]
+    fn every_torn_record_is_known() {
+        let record = UnitRecord {
+            kind: UnitKind::Data,
+            erases: 1,
+            order: 2,
+            seq: 3,
+            emeta: (0, 0),
+            spares: vec![Spare { lpn: 1, stamp: 1, crc: 1 }; 4],
+        };
+        let whole = record.encode(128);
+        assert_eq!(UnitRecord::decode(&whole, 4), Found::Whole(record));
+        assert_eq!(UnitRecord::decode(&[0; 128], 4), Found::Blank);
+        for cut in 1..128 {
+            let mut torn = whole.clone();
+            torn[cut..].fill(0);
+            if torn != whole {
+                assert_eq!(UnitRecord::decode(&torn, 4), Found::Torn, "{cut}");
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The same drive serving real bytes: the machine of the simulator driven by the clock, its flash
+//! kept in an image file (docs/design/live.md).
+//!
+//! Threads, files, sockets and clocks live here; no policy does.
+#![forbid(unsafe_code)]
+
+pub mod check;
+mod clock;
+mod conn;
+mod error;
+pub mod fit;
+mod http;
+pub mod image;
+pub mod listen;
+pub mod machine;
+pub mod media;
+pub mod pages;
+pub mod recover;
+mod server;
+mod smeta;
+mod stats;
+pub mod sync;
+mod table;
+mod tls;
+
+pub use error::Error;
+pub use listen::Address;
+pub use server::{Plan, Server, StatsForm};

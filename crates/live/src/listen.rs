@@ -1,0 +1,154 @@
+//! Where clients come from: Unix sockets and TCP.
+
+use crate::Error;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+impl Address {
+    /// `unix:PATH` or `tcp:HOST:PORT`.
+    pub fn parse(text: &str) -> Result<Address, Error> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|p| !p.is_empty()) {
+            return Ok(Address::Unix(path.into()));
+        }
+        if let Some(place) = text.strip_prefix("tcp:") {
+            let place =
+                if place.contains(':') { place.to_string() } else { format!("{place}:10809") };
+            let found = place.to_socket_addrs().ok().and_then(|mut a| a.next());
+            return found.map(Address::Tcp).ok_or_else(|| {
+                Error::usage(format!("'{text}': no such host; write tcp:127.0.0.1:10809"))
+            });
+        }
+        Err(Error::usage(format!("'{text}' is no address: write unix:PATH or tcp:HOST:PORT")))
+    }
+    /// Only this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Address::Unix(_) => true,
+            Address::Tcp(a) => a.ip().is_loopback(),
+        }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Tcp(a) => write!(f, "tcp:{a}"),
+        }
+    }
+}
+
+pub enum Listener {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+pub enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Listener {
+    pub fn bind(address: &Address) -> Result<Listener, Error> {
+        let failed = |e: std::io::Error| {
+            let why = match e.kind() {
+                ErrorKind::AddrInUse => "another server listens there: stop it or name another",
+                ErrorKind::PermissionDenied => "not permitted: name another place",
+                ErrorKind::NotFound => "no such folder: make it or name another",
+                ErrorKind::AddrNotAvailable => "this machine does not have that address",
+                _ => return Error::usage(format!("cannot listen on {address}: {e}")),
+            };
+            Error::usage(format!("cannot listen on {address}: {why}"))
+        };
+        let listener = match address {
+            Address::Unix(path) => {
+                // What a killed server left behind answers nobody.
+                let stale = std::fs::symlink_metadata(path)
+                    .is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type()))
+                    && UnixStream::connect(path)
+                        .is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused);
+                if stale {
+                    std::fs::remove_file(path).map_err(failed)?;
+                }
+                let listener = UnixListener::bind(path).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                Listener::Unix(listener, path.clone())
+            }
+            Address::Tcp(address) => {
+                let listener = TcpListener::bind(address).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                Listener::Tcp(listener)
+            }
+        };
+        Ok(listener)
+    }
+    /// The next client, if one waits.
+    pub fn accept(&self) -> Option<Stream> {
+        match self {
+            Listener::Unix(l, _) => {
+                let (stream, _) = l.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                Some(Stream::Unix(stream))
+            }
+            Listener::Tcp(l) => {
+                let (stream, _) = l.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                let _ = stream.set_nodelay(true);
+                Some(Stream::Tcp(stream))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Unix(l, _) => l.as_fd(),
+            Listener::Tcp(l) => l.as_fd(),
+        }
+    }
+}
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(s) => s.as_fd(),
+            Stream::Tcp(s) => s.as_fd(),
+        }
+    }
+}
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Unix(s) => s.read(into),
+            Stream::Tcp(s) => s.read(into),
+        }
+    }
+}
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Unix(s) => s.write(bytes),
+            Stream::Tcp(s) => s.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,716 @@
+//! The machine of the simulator with bytes: controller, FTL and NAND on one event queue, fed by
+//! requests of clients instead of a modelled host, and a [`Media`] behind the flash.
+//!
+//! Time is the caller's: [`Machine::run`] delivers events up to a time, and requests come in between.
+//! A request is cut into commands of the drive's largest transfer. Writes and trims that overlap go
+//! one after the other, so that a sector has one write under way and its next stamp is known; reads
+//! wait for nothing and return a version that was newest at some moment while they were served.
+
+use crate::Error;
+use crate::media::Media;
+use crate::pages::PAGE;
+use crate::recover::Recovered;
+use crate::sync::Ticket;
+use crate::table::Table;
+use std::collections::VecDeque;
+use wordline_base::stamps::BLANK;
+use wordline_base::{Ctx, Ddir, Event, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time};
+use wordline_device::Controller;
+use wordline_ftl::Ftl;
+use wordline_nand::{Class, Op, OpKind, Ppa};
+use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
+use wordline_sim::SystemConfig;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum IoKind {
+    Read,
+    Write,
+    Flush,
+    Trim,
+    /// Zeroes that may be a hole.
+    Zero,
+    /// Brings data nearer without giving them.
+    Cache,
+}
+
+impl IoKind {
+    pub const ALL: [IoKind; 6] =
+        [IoKind::Read, IoKind::Write, IoKind::Flush, IoKind::Trim, IoKind::Zero, IoKind::Cache];
+    pub fn name(self) -> &'static str {
+        ["read", "write", "flush", "trim", "zero", "cache"][self as usize]
+    }
+    pub fn changes(self) -> bool {
+        matches!(self, IoKind::Write | IoKind::Trim | IoKind::Zero)
+    }
+}
+
+/// A request of a client.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The caller's own.
+    pub tag: u64,
+    pub kind: IoKind,
+    pub offset: u64,
+    pub len: u32,
+    pub fua: bool,
+    /// Queue of the drive: its class.
+    pub queue: u16,
+    pub data: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The drive could not read or write it.
+    Io,
+    /// The image cannot grow.
+    NoSpace,
+}
+
+/// An answer. It may be given when the ticket is done, if there is one.
+#[derive(Debug)]
+pub struct Done {
+    pub tag: u64,
+    pub kind: IoKind,
+    pub result: Result<(), Fault>,
+    /// A read's data are `data[skip..skip + len]`.
+    pub data: Vec<u8>,
+    pub skip: usize,
+    pub len: u32,
+    pub began: Time,
+    pub at: Time,
+    pub sync: Option<Ticket>,
+}
+
+/// Sectors of a command.
+const PART: u32 = 256;
+/// Sectors of a command that moves no data.
+const TRIM_PART: u32 = 16 << 10;
+
+struct Io {
+    request: Request,
+    /// Whole sectors, from `first` on.
+    buffer: Vec<u8>,
+    first: u32,
+    parts: u32,
+    fault: Option<Fault>,
+    began: Time,
+    /// Answered before its commands came back.
+    abandoned: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    io: u32,
+    opcode: Opcode,
+    lpn: u32,
+    sectors: u32,
+    life: IoId,
+    /// Sectors read so far.
+    filled: [u64; PART as usize / 64],
+    /// Some were read from the rest of their stride.
+    rebuilt: bool,
+}
+
+/// A submission queue as the driver has it.
+struct Queue {
+    free: Vec<u16>,
+    by_cid: Vec<u32>,
+    /// Commands for which no slot is free.
+    waiting: VecDeque<(u32, Sqe)>,
+}
+
+pub struct Machine {
+    pub ctx: Ctx,
+    pub controller: Controller,
+    pub media: Media,
+    ios: Table<Io>,
+    parts: Slab<Part>,
+    queues: Vec<Queue>,
+    /// By life: the part.
+    by_life: Vec<u32>,
+    /// Ranges being written, with their I/O.
+    changing: Vec<(u32, u32, u32)>,
+    blocked: VecDeque<u32>,
+    done: VecDeque<Done>,
+    buffers: Vec<Vec<u8>>,
+    max_sectors: u32,
+    size: u64,
+    stalled: Option<Fault>,
+    digest: u64,
+}
+
+impl Machine {
+    /// `classes`: one queue pair each.
+    pub fn new(
+        system: &SystemConfig,
+        mut recovered: Recovered,
+        media: impl FnOnce(&mut Recovered) -> Media,
+        classes: &[QueuePriority],
+        size: u64,
+    ) -> Result<Machine, Error> {
+        let media = media(&mut recovered);
+        let mut ctx = Ctx::new();
+        ctx.stamps = recovered.stamps;
+        let refused = |(key, message): (&str, String)| Error::usage(format!("{key}: {message}"));
+        let mut controller = Controller::new(&system.device, recovered.nand, Some(recovered.ftl))
+            .map_err(refused)?;
+        controller.set_ftl_cost(&system.ftl.cost);
+        let depth = system.device.queues.depth.min(1024);
+        let mut queues = Vec::new();
+        for (i, &class) in classes.iter().enumerate() {
+            controller.create_queue(i as u16, i as u16, depth, class).map_err(refused)?;
+            controller.set_interrupts(i as u16, false);
+            // One slot always stays empty.
+            let free = (0..depth as u16 - 1).rev().collect();
+            let by_cid = vec![u32::MAX; depth as usize];
+            queues.push(Queue { free, by_cid, waiting: VecDeque::new() });
+        }
+        controller.start(&mut ctx);
+        let max_sectors = match system.device.queues.max_transfer {
+            0 => PART,
+            bytes => (bytes >> SECTOR_SHIFT).clamp(1, PART),
+        };
+        Ok(Machine {
+            ctx,
+            controller,
+            media,
+            ios: Table::default(),
+            parts: Slab::with_capacity(256),
+            queues,
+            by_life: Vec::new(),
+            changing: Vec::new(),
+            blocked: VecDeque::new(),
+            done: VecDeque::new(),
+            buffers: Vec::new(),
+            max_sectors,
+            size,
+            stalled: None,
+            digest: 0xCBF2_9CE4_8422_2325,
+        })
+    }
+
+    pub fn now(&self) -> Time {
+        self.ctx.now
+    }
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+    /// Requests taken and not answered.
+    pub fn in_flight(&self) -> usize {
+        self.ios.len()
+    }
+    pub fn next_event(&mut self) -> Option<Time> {
+        if self.stalled.is_some() {
+            return None;
+        }
+        self.ctx.queue.next_time()
+    }
+    pub fn poll(&mut self) -> Option<Done> {
+        self.done.pop_front()
+    }
+    /// Answers to be taken.
+    pub fn answers(&self) -> usize {
+        self.done.len()
+    }
+    /// A reply's buffer, to be used again.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() <= 1 << 20 && self.buffers.len() < 256 {
+            self.buffers.push(buffer);
+        }
+    }
+    /// The image cannot be written: since when, time stands still.
+    pub fn stalled(&self) -> Option<Fault> {
+        self.stalled
+    }
+    /// Of every event delivered and every request, with their times.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+    fn note(&mut self, word: u64) {
+        self.digest = (self.digest ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(17);
+    }
+
+    /// Takes a request at time `at`; all events before it have been delivered.
+    pub fn submit(&mut self, at: Time, request: Request) {
+        self.ctx.now = self.ctx.now.max(at);
+        self.note(self.ctx.now.0 << 8 ^ request.offset ^ (request.kind as u64) << 59);
+        self.note(u64::from(request.len) << 1 | u64::from(request.fua));
+        let first = (request.offset >> SECTOR_SHIFT) as u32;
+        let began = self.ctx.now;
+        let io = Io {
+            request,
+            buffer: Vec::new(),
+            first,
+            parts: 0,
+            fault: None,
+            began,
+            abandoned: false,
+        };
+        let id = self.ios.insert(io);
+        if let Some(fault) = self.stalled {
+            return self.serve_stalled(id, fault);
+        }
+        if self.ios[id].request.kind.changes() && self.overlaps(id, self.blocked.len()) {
+            self.blocked.push_back(id);
+            return;
+        }
+        self.begin(id);
+    }
+    fn range(&self, id: u32) -> (u32, u32) {
+        let r = &self.ios[id].request;
+        let end = (r.offset + u64::from(r.len)).div_ceil(SECTOR) as u32;
+        ((r.offset >> SECTOR_SHIFT) as u32, end)
+    }
+    /// Something that is being written, or waits to be before it, touches the same sectors.
+    fn overlaps(&self, id: u32, before: usize) -> bool {
+        let (first, end) = self.range(id);
+        let meets = |f: u32, e: u32| f < end && first < e;
+        self.changing.iter().any(|&(f, e, _)| meets(f, e))
+            || self.blocked.iter().take(before).any(|&other| {
+                let (f, e) = self.range(other);
+                meets(f, e)
+            })
+    }
+
+    fn begin(&mut self, id: u32) {
+        let (kind, offset, len) = {
+            let r = &self.ios[id].request;
+            (r.kind, r.offset, r.len)
+        };
+        let (first, end) = self.range(id);
+        if kind.changes() {
+            self.changing.push((first, end, id));
+        }
+        // One more, so that it does not end before all are on their way.
+        self.ios[id].parts = 1;
+        match kind {
+            IoKind::Read | IoKind::Cache => {
+                if kind == IoKind::Read {
+                    let mut buffer = self.buffers.pop().unwrap_or_default();
+                    buffer.resize((end - first) as usize * PAGE, 0);
+                    self.ios[id].buffer = buffer;
+                }
+                self.cut(id, Opcode::Read, offset, u64::from(len));
+            }
+            IoKind::Write => {
+                self.take_data(id, offset, len, false);
+                self.cut(id, Opcode::Write, offset, u64::from(len));
+            }
+            IoKind::Flush => self.part(id, Opcode::Flush, 0, 0),
+            IoKind::Trim => {
+                let from = offset.div_ceil(SECTOR) * SECTOR;
+                let to = (offset + u64::from(len)) / SECTOR * SECTOR;
+                if from < to {
+                    self.cut(id, Opcode::Deallocate, from, to - from);
+                }
+            }
+            IoKind::Zero => {
+                let to = offset + u64::from(len);
+                let (whole_from, whole_to) =
+                    (offset.div_ceil(SECTOR) * SECTOR, to / SECTOR * SECTOR);
+                if whole_from < whole_to {
+                    self.cut(id, Opcode::Deallocate, whole_from, whole_to - whole_from);
+                    self.zero_edge(id, offset, whole_from);
+                    self.zero_edge(id, whole_to, to);
+                } else {
+                    self.take_data(id, offset, len, true);
+                    self.cut(id, Opcode::Write, offset, u64::from(len));
+                }
+            }
+        }
+        self.part_over(id);
+    }
+    fn zero_edge(&mut self, id: u32, from: u64, to: u64) {
+        if from < to {
+            self.take_data(id, from, (to - from) as u32, true);
+            self.cut(id, Opcode::Write, from, to - from);
+        }
+    }
+
+    /// The sectors of a write, whole, under the stamps they are about to get.
+    fn take_data(&mut self, id: u32, offset: u64, len: u32, zeroes: bool) {
+        let data = std::mem::take(&mut self.ios[id].request.data);
+        let end = offset + u64::from(len);
+        for lpn in (offset >> SECTOR_SHIFT)..end.div_ceil(SECTOR) {
+            let (base, lpn) = (lpn * SECTOR, Lpn(lpn as u32));
+            let (from, to) = (offset.max(base), end.min(base + SECTOR));
+            let mut page = self.media.pages.fresh();
+            if to - from < SECTOR && !self.read_newest(lpn, &mut page[..]) {
+                self.ios[id].fault = Some(Fault::Io);
+                page.fill(0);
+            }
+            let at = (from - base) as usize..(to - base) as usize;
+            if zeroes {
+                page[at].fill(0);
+            } else {
+                page[at].copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
+            }
+            let stamp = self.ctx.stamps.next(lpn);
+            self.media.pages.put((lpn.0, stamp), page);
+        }
+        self.ios[id].request.data = data;
+    }
+
+    /// Cuts a range of bytes into commands.
+    fn cut(&mut self, id: u32, opcode: Opcode, offset: u64, len: u64) {
+        if self.ios[id].fault.is_some() {
+            return;
+        }
+        let most = match opcode {
+            Opcode::Deallocate => TRIM_PART,
+            _ => self.max_sectors,
+        };
+        let end = offset + len;
+        let mut at = offset;
+        while at < end {
+            let to = ((at >> SECTOR_SHIFT) + u64::from(most)) << SECTOR_SHIFT;
+            let to = to.min(end);
+            self.part(id, opcode, at, to - at);
+            at = to;
+        }
+    }
+    fn part(&mut self, id: u32, opcode: Opcode, offset: u64, len: u64) {
+        let (fua, queue) = {
+            let r = &self.ios[id].request;
+            (r.fua && opcode == Opcode::Write, r.queue)
+        };
+        let ddir = match opcode {
+            Opcode::Read => Ddir::Read,
+            Opcode::Write => Ddir::Write,
+            Opcode::Flush => Ddir::Sync,
+            _ => Ddir::Trim,
+        };
+        let now = self.ctx.now;
+        let life = self.ctx.lives.begin(u32::from(queue), ddir, offset, len as u32, now);
+        let lpn = (offset >> SECTOR_SHIFT) as u32;
+        let sectors = ((offset + len).div_ceil(SECTOR)) as u32 - lpn;
+        self.ios[id].parts += 1;
+        let part =
+            Part { io: id, opcode, lpn, sectors, life, filled: Default::default(), rebuilt: false };
+        let key = self.parts.insert(part);
+        if self.by_life.len() <= life.0 as usize {
+            self.by_life.resize(life.0 as usize + 1, u32::MAX);
+        }
+        self.by_life[life.0 as usize] = key;
+        // The drive's logical blocks have 512 bytes: what is cut off within one is merged here.
+        let from = offset & !511;
+        let bytes = ((offset + len).div_ceil(512) * 512 - from) as u32;
+        let sqe = Sqe { opcode, cid: 0, address: from, bytes, fua, class: 0, inner: 0, io: life };
+        self.queues[usize::from(queue)].waiting.push_back((key, sqe));
+        self.send(queue);
+    }
+    /// Sends what waits for a slot of the queue.
+    fn send(&mut self, q: u16) {
+        let queue = &mut self.queues[usize::from(q)];
+        let mut sent = false;
+        while !queue.waiting.is_empty()
+            && let Some(cid) = queue.free.pop()
+        {
+            let (key, mut sqe) = queue.waiting.pop_front().expect("not empty");
+            sqe.cid = cid;
+            if self.controller.enqueue(q, sqe).is_err() {
+                // The controller has taken the command, and not told yet.
+                queue.free.push(cid);
+                queue.waiting.push_front((key, sqe));
+                break;
+            }
+            queue.by_cid[usize::from(cid)] = key;
+            sent = true;
+        }
+        if sent {
+            self.controller.doorbell(&mut self.ctx, q);
+        }
+    }
+
+    /// Delivers events up to a time, and no more than `limit` of them.
+    pub fn run(&mut self, until: Time, limit: u64) -> u64 {
+        let mut n = 0;
+        if self.stalled.is_some() && !self.media.retry() {
+            return 0;
+        }
+        self.stalled = None;
+        while n < limit
+            && self.ctx.queue.next_time().is_some_and(|at| at <= until)
+            && let Some((at, event)) = self.ctx.queue.pop()
+        {
+            if !self.deliver(at, event) {
+                break;
+            }
+            n += 1;
+        }
+        n
+    }
+    /// False: what it did cannot be written to the image, and time stands still.
+    fn deliver(&mut self, at: Time, event: Event) -> bool {
+        self.ctx.now = self.ctx.now.max(at);
+        self.note(at.0 << 8 ^ u64::from(event.index()) ^ (event.kind() as u64) << 59);
+        let Machine { controller, ctx, media, ios, parts, by_life, .. } = self;
+        controller.on_event_moving(ctx, event, &mut |record, ftl, nand| {
+            let op = &record.op;
+            let users = matches!(op.class, Class::UserRead | Class::RebuildRead);
+            if op.kind != OpKind::Read || !users || op.io == IoId::NONE {
+                return media.perform(record, ftl, nand);
+            }
+            let key = by_life[op.io.0 as usize];
+            let part = &mut parts[key];
+            read_run(part, &mut ios[part.io], media, ftl, op)
+        });
+        while let Some(posted) = self.controller.poll() {
+            let queue = &mut self.queues[usize::from(posted.cq)];
+            let cid = posted.cqe.cid;
+            let key = std::mem::replace(&mut queue.by_cid[usize::from(cid)], u32::MAX);
+            queue.free.push(cid);
+            self.completed(key, posted.cqe.status);
+            self.send(posted.cq);
+        }
+        if let Some(e) = self.media.stalled() {
+            let fault = fault_of(e);
+            self.stall(fault);
+            return false;
+        }
+        true
+    }
+    /// A command came back.
+    fn completed(&mut self, key: u32, status: Status) {
+        let part = self.parts.remove(key);
+        self.ctx.lives.release(part.life);
+        self.by_life[part.life.0 as usize] = u32::MAX;
+        let mut fault = match status {
+            Status::Success => None,
+            _ => Some(Fault::Io),
+        };
+        match part.opcode {
+            Opcode::Read
+                if fault.is_none()
+                    && !self.ios[part.io].buffer.is_empty()
+                    && !self.fill_rest(&part) =>
+            {
+                fault = Some(Fault::Io);
+            }
+            Opcode::Write if fault.is_some() => {
+                for lpn in part.lpn..part.lpn + part.sectors {
+                    let next = self.ctx.stamps.next(Lpn(lpn));
+                    self.media.pages.drop_version((lpn, next));
+                }
+            }
+            Opcode::Deallocate if fault.is_none() => {
+                let noted = self.media.note_trim(part.lpn, part.sectors, &self.ctx.stamps);
+                if let Err(e) = noted {
+                    fault = Some(fault_of(&e));
+                }
+            }
+            _ => {}
+        }
+        let io = &mut self.ios[part.io];
+        io.fault = io.fault.or(fault);
+        self.part_over(part.io);
+    }
+    /// The sectors of a read that no flash read gave: from memory, nowhere, or from parity.
+    fn fill_rest(&mut self, part: &Part) -> bool {
+        let mut buffer = std::mem::take(&mut self.ios[part.io].buffer);
+        let first = self.ios[part.io].first;
+        let mut good = true;
+        // The rest of a stride may hold what a cache in front has in a newer version.
+        let trusted = !(part.rebuilt && self.controller.config().cache.is_some());
+        for slot in 0..part.sectors as usize {
+            if trusted && part.filled[slot / 64] >> (slot % 64) & 1 == 1 {
+                continue;
+            }
+            let lpn = Lpn(part.lpn + slot as u32);
+            let at = (lpn.0 - first) as usize * PAGE;
+            let into = &mut buffer[at..at + PAGE];
+            good &= part.rebuilt && self.rebuild_newest(lpn, into) || self.read_newest(lpn, into);
+        }
+        self.ios[part.io].buffer = buffer;
+        good
+    }
+    fn rebuild_newest(&mut self, lpn: Lpn, into: &mut [u8]) -> bool {
+        let stamp = self.ctx.stamps.newest(lpn);
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
+        match ftl.newest_at(lpn) {
+            Some(ppa) if self.media.pages.get((lpn.0, stamp)).is_none() => {
+                self.media.rebuild(ppa, (lpn.0, stamp), ftl, into)
+            }
+            _ => false,
+        }
+    }
+    /// The newest version of a sector, wherever it is.
+    fn read_newest(&mut self, lpn: Lpn, into: &mut [u8]) -> bool {
+        let stamp = self.ctx.stamps.newest(lpn);
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
+        let place = ftl.newest_at(lpn);
+        if stamp == BLANK && place.is_none() {
+            into.fill(0);
+            return true;
+        }
+        // Also what the collector holds between two places.
+        if let Some(page) = self.media.pages.get_any((lpn.0, stamp)) {
+            into.copy_from_slice(page);
+            return true;
+        }
+        let Some(ppa) = place else { return false };
+        let version = (lpn.0, stamp);
+        self.media.read_sector(ppa, version, into) || self.media.rebuild(ppa, version, ftl, into)
+    }
+
+    /// One part of a request is over; after the last it is answered.
+    fn part_over(&mut self, id: u32) {
+        let io = &mut self.ios[id];
+        io.parts -= 1;
+        if io.parts > 0 {
+            return;
+        }
+        let Io { request, buffer, first, fault, began, abandoned, .. } = self.ios.remove(id);
+        if request.kind.changes() {
+            self.changing.retain(|c| c.2 != id);
+            self.unblock();
+        }
+        if abandoned {
+            return;
+        }
+        let durable = request.fua && request.kind.changes() || request.kind == IoKind::Flush;
+        // What was programmed last may not be in the image.
+        let fault = fault.or_else(|| {
+            self.media.stalled().filter(|_| request.kind != IoKind::Read).map(fault_of)
+        });
+        let sync = (durable && fault.is_none()).then(|| self.media.request_sync());
+        if request.kind == IoKind::Write {
+            self.media.sweep(&self.controller, &self.ctx.stamps);
+        }
+        self.done.push_back(Done {
+            tag: request.tag,
+            kind: request.kind,
+            result: fault.map_or(Ok(()), Err),
+            skip: (request.offset - (u64::from(first) << SECTOR_SHIFT)) as usize,
+            data: buffer,
+            len: request.len,
+            began,
+            at: self.ctx.now,
+            sync,
+        });
+    }
+    /// Begins what waited for others to end.
+    fn unblock(&mut self) {
+        let mut i = 0;
+        while i < self.blocked.len() {
+            let id = self.blocked[i];
+            if self.overlaps(id, i) {
+                i += 1;
+                continue;
+            }
+            self.blocked.remove(i);
+            self.begin(id);
+        }
+    }
+
+    /// The image cannot be written. What would change something is refused, and so is what was
+    /// promised nothing yet; reads go on without the model's time.
+    fn stall(&mut self, fault: Fault) {
+        self.stalled = Some(fault);
+        let ids: Vec<u32> = self.ios.keys().collect();
+        for id in ids {
+            if !self.ios[id].abandoned && !self.blocked.contains(&id) {
+                self.answer_now(id, fault);
+                self.ios[id].abandoned = true;
+            }
+        }
+        while let Some(id) = self.blocked.pop_front() {
+            self.serve_stalled(id, fault);
+        }
+    }
+    fn serve_stalled(&mut self, id: u32, fault: Fault) {
+        self.answer_now(id, fault);
+        self.ios.remove(id);
+    }
+    fn answer_now(&mut self, id: u32, fault: Fault) {
+        let r = &self.ios[id].request;
+        let (tag, kind, offset, len) = (r.tag, r.kind, r.offset, r.len);
+        let began = self.ios[id].began;
+        let (first, end) = self.range(id);
+        let mut data = Vec::new();
+        let result = match kind {
+            IoKind::Cache => Ok(()),
+            IoKind::Read => {
+                data.resize((end - first) as usize * PAGE, 0);
+                let pages = data.chunks_exact_mut(PAGE).zip(first..end);
+                let mut good = true;
+                for (into, lpn) in pages {
+                    good &= self.read_newest(Lpn(lpn), into);
+                }
+                if good { Ok(()) } else { Err(Fault::Io) }
+            }
+            _ => Err(fault),
+        };
+        let skip = (offset - (u64::from(first) << SECTOR_SHIFT)) as usize;
+        let at = self.ctx.now;
+        self.done.push_back(Done { tag, kind, result, data, skip, len, began, at, sync: None });
+    }
+
+    /// `base:allocation` from an offset on: lengths, and whether anything is stored there.
+    pub fn allocation(&self, offset: u64, len: u64, one: bool) -> Vec<(u64, bool)> {
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
+        let mut extents: Vec<(u64, bool)> = Vec::new();
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let lpn = Lpn((at >> SECTOR_SHIFT) as u32);
+            let next = (((at >> SECTOR_SHIFT) + 1) << SECTOR_SHIFT).min(end);
+            let stored = self.ctx.stamps.newest(lpn) != BLANK || ftl.newest_at(lpn).is_some();
+            let full = one && !extents.is_empty() || extents.len() == 1024;
+            match extents.last_mut() {
+                Some(last) if last.1 == stored => last.0 += next - at,
+                _ if full => break,
+                _ => extents.push((next - at, stored)),
+            }
+            at = next;
+        }
+        extents
+    }
+
+    /// Runs, without regard to wall time, until nothing is in flight. False: it cannot.
+    pub fn drain(&mut self) -> bool {
+        while self.in_flight() > 0 {
+            if self.run(Time(Time::NEVER.0 - 1), 100_000) == 0 && self.in_flight() > 0 {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A flash read for a command: what it found goes to the command's buffer. False: it is not what was
+/// written there.
+fn read_run(part: &mut Part, io: &mut Io, media: &mut Media, ftl: &Ftl, op: &Op) -> bool {
+    let mut good = true;
+    for i in 0..op.sectors {
+        let ppa = Ppa(op.ppa.0 + i);
+        let Some((Lpn(lpn), stamp)) = ftl.oob(ppa) else { continue };
+        // The rest of a stride may hold older versions of what is asked for.
+        let mine = lpn.wrapping_sub(part.lpn) < part.sectors
+            && ftl.newest_at(Lpn(lpn)) == Some(ppa)
+            && !media.is_parity(ppa, ftl);
+        if !mine {
+            part.rebuilt = true;
+            continue;
+        }
+        let slot = (lpn - part.lpn) as usize;
+        if part.opcode == Opcode::Write || io.buffer.is_empty() {
+            continue;
+        }
+        let at = (lpn - io.first) as usize * PAGE;
+        if media.read_sector(ppa, (lpn, stamp), &mut io.buffer[at..at + PAGE]) {
+            part.filled[slot / 64] |= 1 << (slot % 64);
+        } else {
+            good = false;
+        }
+    }
+    good
+}
+
+fn fault_of(e: &std::io::Error) -> Fault {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match e.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => Fault::NoSpace,
+        _ => Fault::Io,
+    }
+}

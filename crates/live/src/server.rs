@@ -1,0 +1,594 @@
+//! The server: one thread that owns the machine, and everything that can be read or written without
+//! waiting. Another syncs the image; there are no more.
+//!
+//! A turn: events that are due, answers to what they ended, output, then sleep until the next event
+//! or the next input, and requests go in. With a time scale of 0 the machine runs as fast as it can
+//! while anybody waits for it.
+
+use crate::clock::Clock;
+use crate::conn::Conn;
+use crate::http::{CONNECTIONS as SCRAPES, Scrape};
+use crate::image::Image;
+use crate::listen::{Address, Listener};
+use crate::machine::{Done, Fault, IoKind, Machine, Request};
+use crate::media::Media;
+use crate::recover::recover;
+use crate::stats::Stats;
+use crate::sync::Syncer;
+use crate::table::Table;
+use crate::{Error, tls};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use wordline_base::{SECTOR, Time};
+use wordline_nbd::{
+    Event, Export, Kind, Limits, Request as NbdRequest, STATE_HOLE, STATE_ZERO, Tls, errno,
+};
+use wordline_nvme::QueuePriority;
+use wordline_sim::SystemConfig;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatsForm {
+    Line,
+    Json,
+}
+
+/// What a server is asked to do.
+pub struct Plan {
+    pub system: SystemConfig,
+    pub image: PathBuf,
+    pub listen: Vec<Address>,
+    /// A folder of certificates.
+    pub tls: Option<PathBuf>,
+    /// Plain TCP also where others can reach it.
+    pub plain_tcp: bool,
+    pub time_scale: f64,
+    pub spin: bool,
+    pub sync: bool,
+    pub max_connections: usize,
+    pub stats: Option<(StatsForm, Duration)>,
+    pub prometheus: Option<SocketAddr>,
+}
+
+/// How long a client may take for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The longest sleep: connections are looked at this often.
+const LOOK: Duration = Duration::from_millis(500);
+/// Between tries to write an image that cannot be written.
+const RETRY: Duration = Duration::from_millis(100);
+/// Events between two looks at the sockets, while somebody waits and while nobody does.
+const TURN: u64 = 4096;
+const IDLE_TURN: u64 = 64;
+/// Zeroes written at a time where a hole is not wanted.
+const ZEROES: u64 = 1 << 20;
+
+/// Whom an answer is for.
+struct Pending {
+    conn: u32,
+    generation: u32,
+    request: NbdRequest,
+    /// Of zeroes that must not be a hole: what is left to write.
+    left: Option<(u64, u64)>,
+}
+
+/// The faces of the drive: name, queue, and what it is for.
+const FACES: [(&str, u16, &str); 3] = [
+    ("", 0, "the drive"),
+    ("lat", 1, "the drive, for those who wait: its commands are of the high class"),
+    ("thr", 2, "the drive, for bulk: its commands are of the low class"),
+];
+
+pub struct Server {
+    plan: Plan,
+    machine: Machine,
+    clock: Clock,
+    listeners: Vec<Listener>,
+    metrics: Option<TcpListener>,
+    scrapes: Vec<Scrape>,
+    conns: Table<Conn>,
+    generation: u32,
+    exports: Arc<[Export]>,
+    queue_of: Vec<u16>,
+    tls_config: Option<Arc<rustls::ServerConfig>>,
+    pending: Table<Pending>,
+    /// Answers that wait for a sync.
+    unsynced: Vec<Done>,
+    stats: Stats,
+    last_line: Instant,
+    stop: Arc<AtomicBool>,
+    wake: OwnedFd,
+    report: Vec<(&'static str, String)>,
+}
+
+impl Server {
+    /// Everything that can be wrong shows here. `wake` is readable when `stop` was set.
+    pub fn new(plan: Plan, stop: Arc<AtomicBool>, wake: OwnedFd) -> Result<Server, Error> {
+        let tls_config = plan.tls.as_deref().map(tls::load).transpose()?;
+        let open = plan.listen.iter().find(|a| !a.is_local());
+        if let Some(address) = open.filter(|_| tls_config.is_none() && !plan.plain_tcp) {
+            return Err(Error::usage(format!(
+                "{address} can be reached by others: give --tls FOLDER with certificates, or \
+                 --plain-tcp if all of them may read and write the drive"
+            )));
+        }
+        let image = Image::open(&plan.image, true)?;
+        let recovered = recover(&image, &plan.system, true)?;
+        let report = recovered.report.clone();
+        let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
+        let metrics = plan.prometheus.map(listen_http).transpose()?;
+        let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
+        let syncer = Syncer::start(image.handle().map_err(failed)?, !plan.sync).map_err(failed)?;
+        let size = image.superblock.size;
+        let classes = [QueuePriority::Medium, QueuePriority::High, QueuePriority::Low];
+        let queues = (plan.system.device.queues.count as usize).min(classes.len());
+        let first = recovered.order - 1;
+        let mut machine = Machine::new(
+            &plan.system,
+            recovered,
+            |recovered| Media::new(image, recovered, syncer, &plan.system),
+            &classes[..queues],
+            size,
+        )?;
+        // What recovery dropped and what it was told stays true after a crash of the host.
+        machine
+            .media
+            .begin(first)
+            .map_err(|e| Error::io("cannot write the image", machine.media.image.path(), e))?;
+        let mut exports = Vec::new();
+        let mut queue_of = Vec::new();
+        for (name, queue, description) in FACES {
+            for read_only in [false, true] {
+                let suffix = match (name, read_only) {
+                    (_, false) => "",
+                    ("", true) => "ro",
+                    _ => "-ro",
+                };
+                exports.push(Export {
+                    name: format!("{name}{suffix}"),
+                    description: format!(
+                        "{description}{}",
+                        if read_only { ", read only" } else { "" }
+                    ),
+                    size,
+                    read_only,
+                });
+                queue_of.push(queue.min(queues as u16 - 1));
+            }
+        }
+        let stats = Stats::new(&machine);
+        let clock = Clock::new(plan.time_scale, plan.spin);
+        Ok(Server {
+            machine,
+            clock,
+            listeners,
+            metrics,
+            scrapes: Vec::new(),
+            conns: Table::default(),
+            generation: 0,
+            exports: exports.into(),
+            queue_of,
+            tls_config,
+            pending: Table::default(),
+            unsynced: Vec::new(),
+            stats,
+            last_line: Instant::now(),
+            stop,
+            wake,
+            report,
+            plan,
+        })
+    }
+    /// What the steps of the start found.
+    pub fn report(&self) -> &[(&'static str, String)] {
+        &self.report
+    }
+    pub fn size(&self) -> u64 {
+        self.machine.size()
+    }
+
+    /// Serves until told to stop, then shuts the drive down. `say` gets lines for people.
+    pub fn run(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        // Deadlines are met by this thread's timers: none of the kernel's slack.
+        let _ = rustix::thread::set_current_timer_slack(Some(
+            std::num::NonZeroU64::new(1).expect("one is not zero"),
+        ));
+        self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
+        let mut stalled = false;
+        while !self.stop.load(Ordering::Relaxed) {
+            self.advance();
+            self.deliver();
+            self.flush_all();
+            if self.machine.stalled().is_some() != stalled {
+                stalled = !stalled;
+                say(if stalled {
+                    "the image cannot be written: writes and flushes fail, reads go on, and it is \
+                     tried again; free space on its disk"
+                } else {
+                    "the image can be written again"
+                });
+            }
+            self.wait();
+            if let Some((form, every)) = self.plan.stats
+                && self.last_line.elapsed() >= every
+            {
+                self.last_line = Instant::now();
+                say(&match form {
+                    StatsForm::Line => self.stats.line(&self.machine),
+                    StatsForm::Json => self.stats.snapshot(&self.machine).json(),
+                });
+            }
+        }
+        self.shut_down(say)
+    }
+
+    fn shut_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        self.listeners.clear();
+        say("shutting down");
+        self.machine.drain();
+        // What was answered but not asked to be durable is made so all the same.
+        let flush = Request {
+            tag: u64::MAX,
+            kind: IoKind::Flush,
+            offset: 0,
+            len: 0,
+            fua: false,
+            queue: 0,
+            data: Vec::new(),
+        };
+        let now = self.machine.now();
+        self.submit(now, flush);
+        let drained = self.machine.drain();
+        self.deliver();
+        for done in std::mem::take(&mut self.unsynced) {
+            if let Some(ticket) = done.sync {
+                let _ = self.machine.media.syncer.wait(ticket);
+            }
+            self.answer(done);
+        }
+        self.flush_all();
+        say(self.stats.summary(&self.machine).trim_end());
+        let path = self.machine.media.image.path().to_path_buf();
+        let failed = |e: &dyn std::fmt::Display| {
+            Error::run(format!(
+                "the image {} could not be written to the end: {e}; what was flushed before is in \
+                 it",
+                path.display()
+            ))
+        };
+        if !drained {
+            return Err(failed(&"it is stalled"));
+        }
+        let Machine { media, controller, .. } = &mut self.machine;
+        let ftl = controller.ftl().expect("a served drive has its FTL");
+        media.close(controller.nand(), ftl).map_err(|e| failed(&e))
+    }
+
+    /// The machine goes on as far as time allows.
+    fn advance(&mut self) {
+        if self.machine.stalled().is_some() {
+            self.machine.run(Time(0), 0);
+            return;
+        }
+        if !self.clock.is_free() {
+            let now = self.clock.now();
+            self.machine.run(now, TURN);
+            return;
+        }
+        let last = Time(Time::NEVER.0 - 1);
+        if self.machine.in_flight() == 0 {
+            self.machine.run(last, IDLE_TURN);
+            return;
+        }
+        let mut left = TURN;
+        while self.machine.in_flight() > 0 && left > 0 && self.machine.answers() < 32 {
+            match self.machine.run(last, 16) {
+                0 => return,
+                n => left -= n.min(left),
+            }
+        }
+    }
+
+    /// Gives answers to those they are for.
+    fn deliver(&mut self) {
+        if !self.unsynced.is_empty() {
+            self.machine.media.note_synced();
+            let mut i = 0;
+            while i < self.unsynced.len() {
+                let ticket = self.unsynced[i].sync.expect("it waits for a sync");
+                match self.machine.media.syncer.is_done(ticket) {
+                    None => i += 1,
+                    Some(result) => {
+                        // What is promised is known to be synced after a crash, too.
+                        self.machine.media.note_synced();
+                        let mut done = self.unsynced.swap_remove(i);
+                        if result.is_err() {
+                            done.result = Err(Fault::Io);
+                        }
+                        self.answer(done);
+                    }
+                }
+            }
+        }
+        while let Some(done) = self.machine.poll() {
+            let waits = done.sync.is_some_and(|ticket| {
+                !matches!(self.machine.media.syncer.is_done(ticket), Some(Ok(())))
+            });
+            if waits {
+                self.unsynced.push(done);
+                continue;
+            }
+            if done.sync.is_some() {
+                self.machine.media.note_synced();
+            }
+            self.answer(done);
+        }
+    }
+    fn answer(&mut self, mut done: Done) {
+        let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
+        self.stats.add(&done, late);
+        if done.tag == u64::MAX {
+            return;
+        }
+        let key = done.tag as u32;
+        if let Some((offset, len)) = self.pending[key].left
+            && len > 0
+            && done.result.is_ok()
+        {
+            return self.more_zeroes(key, offset, len);
+        }
+        let Pending { conn, generation, request, .. } = self.pending.remove(key);
+        let data = std::mem::take(&mut done.data);
+        if let Some(c) = self.conns.get_mut(conn).filter(|c| c.generation == generation) {
+            c.bytes -= u64::from(request.len).min(c.bytes);
+            let cookie = request.cookie;
+            match done.result {
+                Ok(()) if request.kind == Kind::Read => {
+                    let range = done.skip..done.skip + done.len as usize;
+                    c.session.reply_data(cookie, request.offset, &data[range]);
+                }
+                Ok(()) => c.session.reply_done(cookie),
+                Err(Fault::NoSpace) => {
+                    c.session.reply_error(cookie, request.kind, errno::ENOSPC, "the image is full");
+                }
+                Err(Fault::Io) => {
+                    c.session.reply_error(cookie, request.kind, errno::EIO, "the drive failed");
+                }
+            }
+        }
+        self.machine.recycle(data);
+    }
+
+    fn flush_all(&mut self) {
+        let keys: Vec<u32> = self.conns.keys().collect();
+        for key in keys {
+            self.conns[key].flush();
+            // What waited for answers to go.
+            self.requests(key);
+            let c = &self.conns[key];
+            let slow = c.session.is_handshaking() && c.began.elapsed() > HANDSHAKE;
+            if c.is_over() || slow {
+                self.conns.take(key);
+            }
+        }
+    }
+
+    /// Sleeps until something is to be done, and takes what has come.
+    fn wait(&mut self) {
+        let mut timeout = LOOK;
+        if let Some((_, every)) = self.plan.stats {
+            timeout = timeout.min(every.saturating_sub(self.last_line.elapsed()));
+        }
+        if self.machine.stalled().is_some() {
+            timeout = timeout.min(RETRY);
+        } else if let Some(at) = self.machine.next_event() {
+            let sleep = if self.clock.is_free() { Duration::ZERO } else { self.clock.sleep(at) };
+            timeout = timeout.min(sleep);
+        }
+        let full = self.conns.len() >= self.plan.max_connections;
+        let conns: Vec<u32> = self.conns.keys().collect();
+        let (mut ready, mut accept, mut http) = (Vec::new(), false, false);
+        {
+            let mut fds = Vec::with_capacity(conns.len() + 8);
+            fds.push(PollFd::new(&self.wake, PollFlags::IN));
+            fds.push(PollFd::new(self.machine.media.syncer.wake(), PollFlags::IN));
+            for &key in &conns {
+                let c = &self.conns[key];
+                let mut wants = PollFlags::empty();
+                wants.set(PollFlags::IN, c.wants_read());
+                wants.set(PollFlags::OUT, c.wants_write());
+                fds.push(PollFd::from_borrowed_fd(c.stream().as_fd(), wants));
+            }
+            let listening = fds.len();
+            for l in &self.listeners {
+                fds.push(PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN));
+            }
+            let scraping = fds.len();
+            if let Some(l) = &self.metrics {
+                fds.push(PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN));
+            }
+            for s in &self.scrapes {
+                let wants = if s.wants_write() { PollFlags::OUT } else { PollFlags::IN };
+                fds.push(PollFd::from_borrowed_fd(s.stream.as_fd(), wants));
+            }
+            let time = Timespec {
+                tv_sec: timeout.as_secs() as i64,
+                tv_nsec: i64::from(timeout.subsec_nanos()),
+            };
+            if poll(&mut fds, Some(&time)).is_err() {
+                return;
+            }
+            let came = |fd: &PollFd| !fd.revents().is_empty();
+            for (i, &key) in conns.iter().enumerate() {
+                if came(&fds[2 + i]) {
+                    ready.push(key);
+                }
+            }
+            accept |= fds[listening..scraping].iter().any(came);
+            http |= fds[scraping..].iter().any(came);
+        }
+        self.machine.media.syncer.clear_wake();
+        for key in ready {
+            if self.conns[key].wants_read() {
+                self.conns[key].receive();
+            } else {
+                self.conns[key].flush();
+            }
+            self.requests(key);
+            if self.conns[key].is_gone() {
+                self.conns.take(key);
+            }
+        }
+        if accept {
+            self.accept(full);
+        }
+        if http || !self.scrapes.is_empty() {
+            self.scrape();
+        }
+    }
+
+    fn accept(&mut self, full: bool) {
+        for i in 0..self.listeners.len() {
+            while let Some(stream) = self.listeners[i].accept() {
+                if full || self.conns.len() >= self.plan.max_connections {
+                    self.stats.refused_connections += 1;
+                    continue;
+                }
+                self.stats.connections += 1;
+                self.generation += 1;
+                let tls = match (&self.tls_config, self.plan.listen[i].is_local()) {
+                    (None, _) => Tls::No,
+                    (Some(_), true) => Tls::Offered,
+                    (Some(_), false) if self.plan.plain_tcp => Tls::Offered,
+                    (Some(_), false) => Tls::Required,
+                };
+                let mut conn = Conn::new(
+                    stream,
+                    Arc::clone(&self.exports),
+                    Limits::default(),
+                    tls,
+                    self.tls_config.clone(),
+                    self.generation,
+                );
+                conn.flush();
+                self.conns.insert(conn);
+            }
+        }
+    }
+
+    /// Takes the requests that a client has sent.
+    fn requests(&mut self, key: u32) {
+        loop {
+            let c = &mut self.conns[key];
+            if c.bytes >= crate::conn::IN_FLIGHT_MAX {
+                return;
+            }
+            match c.session.poll() {
+                None => return,
+                Some(Event::StartTls) => {
+                    if !c.start_tls() {
+                        self.conns[key].session.abandon();
+                        return;
+                    }
+                }
+                Some(Event::Ready(_)) => {}
+                Some(Event::Closed(_)) => return,
+                Some(Event::Request(request)) => {
+                    c.bytes += u64::from(request.len);
+                    self.request(key, request);
+                }
+            }
+        }
+    }
+    fn request(&mut self, conn: u32, mut request: NbdRequest) {
+        let c = &mut self.conns[conn];
+        let generation = c.generation;
+        let export = c.session.export().expect("chosen before requests");
+        let queue = self.queue_of[export];
+        let mut left = None;
+        let kind = match request.kind {
+            Kind::BlockStatus => {
+                c.bytes -= u64::from(request.len);
+                let (offset, len) = (request.offset, u64::from(request.len));
+                let extents = self.machine.allocation(offset, len, request.one);
+                let row = |(len, stored): (u64, bool)| {
+                    (len as u32, if stored { 0 } else { STATE_HOLE | STATE_ZERO })
+                };
+                let rows: Vec<(u32, u32)> = extents.into_iter().map(row).collect();
+                return self.conns[conn].session.reply_status(request.cookie, &rows);
+            }
+            Kind::WriteZeroes if request.no_hole && request.fast_zero => {
+                c.bytes -= u64::from(request.len);
+                let text = "zeroes that are no hole are written like data";
+                return c.session.reply_error(request.cookie, request.kind, errno::ENOTSUP, text);
+            }
+            Kind::WriteZeroes if request.no_hole => {
+                left = Some((request.offset, u64::from(request.len)));
+                IoKind::Write
+            }
+            Kind::Read => IoKind::Read,
+            Kind::Write => IoKind::Write,
+            Kind::Flush => IoKind::Flush,
+            Kind::Trim => IoKind::Trim,
+            Kind::Cache => IoKind::Cache,
+            Kind::WriteZeroes => IoKind::Zero,
+        };
+        let data = std::mem::take(&mut request.data);
+        let (offset, len, fua) = (request.offset, request.len, request.fua);
+        let key = self.pending.insert(Pending { conn, generation, request, left });
+        if let Some((offset, len)) = left {
+            return self.more_zeroes(key, offset, len);
+        }
+        let tag = u64::from(key);
+        let at = self.input_time();
+        self.submit(at, Request { tag, kind, offset, len, fua, queue, data });
+    }
+    /// Writes the next piece of zeroes that must not be a hole.
+    fn more_zeroes(&mut self, key: u32, offset: u64, len: u64) {
+        let piece = (ZEROES - offset % SECTOR).min(len);
+        let pending = &mut self.pending[key];
+        pending.left = Some((offset + piece, len - piece));
+        let fua = pending.request.fua;
+        let data = vec![0; piece as usize];
+        let tag = u64::from(key);
+        let (kind, len) = (IoKind::Write, piece as u32);
+        let at = self.input_time();
+        self.submit(at, Request { tag, kind, offset, len, fua, queue: 0, data });
+    }
+    /// The machine's time for an input that comes now; everything before it is done.
+    fn input_time(&mut self) -> Time {
+        let at = if self.clock.is_free() { self.machine.now() } else { self.clock.now() };
+        let at = at.max(self.machine.now());
+        self.machine.run(at, u64::MAX);
+        at
+    }
+    fn submit(&mut self, at: Time, request: Request) {
+        self.machine.submit(at, request);
+    }
+
+    fn scrape(&mut self) {
+        if let Some(listener) = &self.metrics {
+            while let Ok((stream, _)) = listener.accept() {
+                if self.scrapes.len() < SCRAPES && stream.set_nonblocking(true).is_ok() {
+                    self.scrapes.push(Scrape::new(stream));
+                }
+            }
+        }
+        let (stats, machine) = (&self.stats, &self.machine);
+        for s in &mut self.scrapes {
+            s.step(|| stats.snapshot(machine).prometheus());
+        }
+        self.scrapes.retain(|s| !s.is_over());
+    }
+}
+
+fn listen_http(address: SocketAddr) -> Result<TcpListener, Error> {
+    let failed = |e: std::io::Error| Error::usage(format!("cannot listen on {address}: {e}"));
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}

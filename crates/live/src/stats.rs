@@ -1,0 +1,231 @@
+//! What a running server tells: a line at intervals, JSON, Prometheus' text, and a summary.
+
+use crate::machine::{Done, IoKind, Machine};
+use std::fmt::Write;
+use wordline_base::Histogram;
+use wordline_ftl::Counters;
+use wordline_nand::Class;
+
+const KINDS: usize = IoKind::ALL.len();
+/// Percentiles told.
+const POINTS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
+
+pub struct Stats {
+    /// Latency in the model, by kind.
+    model: [Histogram; KINDS],
+    /// How late answers left, against the model.
+    late: Histogram,
+    ops: [u64; KINDS],
+    bytes: [u64; KINDS],
+    errors: u64,
+    /// At the last line.
+    last: ([u64; KINDS], [u64; KINDS], std::time::Instant),
+    /// Of the drive at start.
+    before: Counters,
+    pub connections: u64,
+    pub refused_connections: u64,
+}
+
+/// Numbers of a moment, with their names.
+pub struct Snapshot {
+    pub values: Vec<(String, f64)>,
+}
+
+impl Stats {
+    pub fn new(machine: &Machine) -> Stats {
+        Stats {
+            model: std::array::from_fn(|_| Histogram::new()),
+            late: Histogram::new(),
+            ops: [0; KINDS],
+            bytes: [0; KINDS],
+            errors: 0,
+            last: ([0; KINDS], [0; KINDS], std::time::Instant::now()),
+            before: *machine.controller.ftl().expect("a served drive has its FTL").counters(),
+            connections: 0,
+            refused_connections: 0,
+        }
+    }
+    /// A request was answered, so many nanoseconds late.
+    pub fn add(&mut self, done: &Done, late: Option<u64>) {
+        let kind = done.kind as usize;
+        self.ops[kind] += 1;
+        self.errors += u64::from(done.result.is_err());
+        if done.kind != IoKind::Flush {
+            self.bytes[kind] += u64::from(done.len);
+        }
+        self.model[kind].add(done.at.since(done.began).0);
+        if let Some(late) = late {
+            self.late.add(late);
+        }
+    }
+    fn percentile(h: &Histogram, p: f64) -> f64 {
+        h.percentile_bucket(p).map_or(0.0, |b| wordline_base::hist::midpoint(b) as f64)
+    }
+
+    pub fn snapshot(&self, machine: &Machine) -> Snapshot {
+        let ftl = machine.controller.ftl().expect("a served drive has its FTL");
+        let (c, b) = (ftl.counters(), &self.before);
+        let flash = machine.controller.nand().counters();
+        let user = c.user_sectors - b.user_sectors;
+        let rest = (c.gc_sectors + c.pad_sectors + c.smeta_sectors + c.emeta_sectors)
+            - (b.gc_sectors + b.pad_sectors + b.smeta_sectors + b.emeta_sectors);
+        let parity = c.parity_sectors - b.parity_sectors;
+        let over = |n: u64| if user == 0 { 0.0 } else { (user + n) as f64 / user as f64 };
+        let (free, reserve, high) = ftl.free_lines();
+        let reads = flash.ops[Class::UserRead as usize] + flash.ops[Class::RebuildRead as usize];
+        let media = &machine.media;
+        let mut values = Vec::new();
+        let mut put = |name: &str, value: f64| values.push((name.to_string(), value));
+        for kind in IoKind::ALL {
+            let i = kind as usize;
+            put(&format!("{}_ops", kind.name()), self.ops[i] as f64);
+            put(&format!("{}_bytes", kind.name()), self.bytes[i] as f64);
+            if matches!(kind, IoKind::Read | IoKind::Write | IoKind::Flush) {
+                for p in POINTS {
+                    let ns = Stats::percentile(&self.model[i], p);
+                    put(&format!("{}_model_ns_p{p}", kind.name()), ns);
+                }
+            }
+        }
+        for p in POINTS {
+            put(&format!("late_ns_p{p}"), Stats::percentile(&self.late, p));
+        }
+        put("errors", self.errors as f64);
+        put("connections", self.connections as f64);
+        put("connections_refused", self.refused_connections as f64);
+        put("write_amplification", over(rest));
+        put("write_amplification_with_parity", over(rest + parity));
+        put("flash_reads", reads as f64);
+        put("flash_reads_waited", flash.reads_waited as f64);
+        put("reads_rebuilt", (c.rebuilt_reads - b.rebuilt_reads) as f64);
+        put("lines_free", f64::from(free));
+        put("lines_reserve", reserve);
+        put("lines_collecting_below", high);
+        put("sectors_unreadable", media.counters.unreadable as f64);
+        put("sectors_rebuilt", media.counters.rebuilt as f64);
+        put("sectors_misbuilt", media.counters.misbuilt as f64);
+        put("integrity_checked", machine.ctx.stamps.checked() as f64);
+        put("integrity_wrong", machine.ctx.stamps.wrong().0 as f64);
+        put("syncs", media.syncer.syncs() as f64);
+        put("programs_waited_for_sync", media.counters.waited as f64);
+        put("page_memory_bytes", media.pages.memory() as f64);
+        put("model_seconds", machine.now().0 as f64 / 1e9);
+        put("stalled", f64::from(u8::from(machine.stalled().is_some())));
+        Snapshot { values }
+    }
+
+    /// What happened since the last line.
+    pub fn line(&mut self, machine: &Machine) -> String {
+        let seconds = self.last.2.elapsed().as_secs_f64().max(1e-9);
+        let rate = |now: u64, then: u64| (now - then) as f64 / seconds;
+        let (r, w) = (IoKind::Read as usize, IoKind::Write as usize);
+        let (ops, bytes) = (&self.last.0, &self.last.1);
+        let mut line = format!(
+            "read {:.0} IOPS {:.1} MB/s, write {:.0} IOPS {:.1} MB/s",
+            rate(self.ops[r], ops[r]),
+            rate(self.bytes[r], bytes[r]) / 1e6,
+            rate(self.ops[w], ops[w]),
+            rate(self.bytes[w], bytes[w]) / 1e6,
+        );
+        let s = self.snapshot(machine);
+        let us = |name: &str| s.get(name) / 1e3;
+        let _ = write!(
+            line,
+            "; model us p50/p99/p99.9: read {:.0}/{:.0}/{:.0}, write {:.0}/{:.0}/{:.0}; late us \
+             p50/p99.9: {:.0}/{:.0}; WA {:.2}, {:.1} % of flash reads waited, {:.0} lines free{}",
+            us("read_model_ns_p50"),
+            us("read_model_ns_p99"),
+            us("read_model_ns_p99.9"),
+            us("write_model_ns_p50"),
+            us("write_model_ns_p99"),
+            us("write_model_ns_p99.9"),
+            us("late_ns_p50"),
+            us("late_ns_p99.9"),
+            s.get("write_amplification"),
+            100.0 * s.get("flash_reads_waited") / s.get("flash_reads").max(1.0),
+            s.get("lines_free"),
+            if s.get("stalled") > 0.0 { "; STALLED: the image cannot be written" } else { "" },
+        );
+        self.last = (self.ops, self.bytes, std::time::Instant::now());
+        line
+    }
+
+    /// The audit at the end.
+    pub fn summary(&self, machine: &Machine) -> String {
+        let s = self.snapshot(machine);
+        let mut text = String::new();
+        for kind in [IoKind::Read, IoKind::Write, IoKind::Flush] {
+            if self.ops[kind as usize] > 0 {
+                let us = |p: f64| s.get(&format!("{}_model_ns_p{p}", kind.name())) / 1e3;
+                let _ = writeln!(
+                    text,
+                    "{:<5} {:>9} answered; in the model p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, p99.99 \
+                     {:.1}",
+                    kind.name(),
+                    self.ops[kind as usize],
+                    us(50.0),
+                    us(99.0),
+                    us(99.9),
+                    us(99.99)
+                );
+            }
+        }
+        if !self.late.is_empty() {
+            let us = |p: f64| Stats::percentile(&self.late, p) / 1e3;
+            let _ = writeln!(
+                text,
+                "answers left later than the model said by p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, \
+                 p99.99 {:.1}, at most {:.1}",
+                us(50.0),
+                us(99.0),
+                us(99.9),
+                us(99.99),
+                self.late.max() as f64 / 1e3
+            );
+        }
+        let (wrong, _) = machine.ctx.stamps.wrong();
+        let _ = writeln!(
+            text,
+            "write amplification {:.2}, {:.0} of {:.0} flash reads waited, {:.0} rebuilt; {:.0} \
+             look-ups checked, {wrong} wrong; {:.0} syncs",
+            s.get("write_amplification"),
+            s.get("flash_reads_waited"),
+            s.get("flash_reads"),
+            s.get("reads_rebuilt"),
+            s.get("integrity_checked"),
+            s.get("syncs")
+        );
+        text
+    }
+}
+
+impl Snapshot {
+    pub fn get(&self, name: &str) -> f64 {
+        self.values.iter().find(|v| v.0 == name).map_or(0.0, |v| v.1)
+    }
+    /// One line.
+    pub fn json(&self) -> String {
+        let pairs = self.values.iter().map(|(name, value)| format!("\"{name}\":{value}"));
+        format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
+    }
+    /// Prometheus' text format, version 0.0.4: percentiles as labels.
+    pub fn prometheus(&self) -> String {
+        let mut text = String::new();
+        let mut last = String::new();
+        for (name, value) in &self.values {
+            let (name, label) = match name.split_once("_ns_p") {
+                Some((base, p)) => {
+                    let quantile = p.parse::<f64>().unwrap_or(0.0) / 100.0;
+                    (format!("{base}_ns"), format!("{{quantile=\"{quantile}\"}}"))
+                }
+                None => (name.clone(), String::new()),
+            };
+            if name != last {
+                let _ = writeln!(text, "# TYPE wordline_{name} gauge");
+            }
+            let _ = writeln!(text, "wordline_{name}{label} {value}");
+            last = name;
+        }
+        text
+    }
+}

@@ -1,0 +1,57 @@
+//! Numbered records of any kind, with reuse of their numbers.
+
+pub struct Table<T> {
+    items: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table { items: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    pub fn insert(&mut self, item: T) -> u32 {
+        match self.free.pop() {
+            Some(key) => {
+                self.items[key as usize] = Some(item);
+                key
+            }
+            None => {
+                self.items.push(Some(item));
+                (self.items.len() - 1) as u32
+            }
+        }
+    }
+    pub fn take(&mut self, key: u32) -> Option<T> {
+        let item = self.items.get_mut(key as usize)?.take()?;
+        self.free.push(key);
+        Some(item)
+    }
+    pub fn remove(&mut self, key: u32) -> T {
+        self.take(key).expect("a record that is there")
+    }
+    pub fn get_mut(&mut self, key: u32) -> Option<&mut T> {
+        self.items.get_mut(key as usize)?.as_mut()
+    }
+    pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+        let there = |(key, item): (usize, &Option<T>)| item.is_some().then_some(key as u32);
+        self.items.iter().enumerate().filter_map(there)
+    }
+    pub fn len(&self) -> usize {
+        self.items.len() - self.free.len()
+    }
+}
+
+impl<T> std::ops::Index<u32> for Table<T> {
+    type Output = T;
+    fn index(&self, key: u32) -> &T {
+        self.items[key as usize].as_ref().expect("a record that is there")
+    }
+}
+impl<T> std::ops::IndexMut<u32> for Table<T> {
+    fn index_mut(&mut self, key: u32) -> &mut T {
+        self.items[key as usize].as_mut().expect("a record that is there")
+    }
+}

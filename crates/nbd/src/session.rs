@@ -1,0 +1,712 @@
+//! One connection, from the server's side.
+//!
+//! ```text
+//! Flags -> Options -> Transmission -> Closed
+//!             ^  |
+//!             +--+ STARTTLS: begins anew inside the tunnel
+//! ```
+//!
+//! What a client sends is held only as far as it has arrived, and never more than the largest
+//! request; an option or a payload that is longer is counted down and thrown away as it comes.
+
+use crate::wire::*;
+use std::sync::Arc;
+
+/// One of the drive's faces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Export {
+    pub name: String,
+    pub description: String,
+    pub size: u64,
+    pub read_only: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of a request's data.
+    pub request: u32,
+    /// Requests of a connection that have no reply yet.
+    pub in_flight: u32,
+    /// Options of one handshake.
+    pub options: u32,
+    /// Block sizes told to clients: requests need multiples of the first, like those of the second.
+    pub block_min: u32,
+    pub block_preferred: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        // 32 MiB: what clients may send that did not ask for block sizes (doc/proto.md).
+        Limits {
+            request: 32 << 20,
+            in_flight: 1024,
+            options: 256,
+            block_min: 1,
+            block_preferred: 4096,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tls {
+    No,
+    Offered,
+    Required,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Read,
+    Write,
+    Flush,
+    Trim,
+    Cache,
+    WriteZeroes,
+    BlockStatus,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    pub cookie: u64,
+    pub kind: Kind,
+    pub offset: u64,
+    pub len: u32,
+    pub fua: bool,
+    pub no_hole: bool,
+    pub fast_zero: bool,
+    /// One extent is enough.
+    pub one: bool,
+    /// Of a write.
+    pub data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The output up to here goes out in the clear; then TLS begins, and [`Session::tls_begun`].
+    StartTls,
+    /// The client chose this export.
+    Ready(usize),
+    Request(Request),
+    /// Nothing more comes. What is in flight is still answered after a disconnect.
+    Closed(&'static str),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Flags,
+    Options,
+    /// Throwing away what is left of an option's data, then answering.
+    SkipOption {
+        left: u32,
+        option: u32,
+    },
+    Requests,
+    /// Throwing away a write's data.
+    SkipData {
+        left: u32,
+        cookie: u64,
+        error: u32,
+    },
+    Tls,
+    Closed,
+}
+
+pub struct Session {
+    exports: Arc<[Export]>,
+    limits: Limits,
+    tls: Tls,
+    in_tls: bool,
+    state: State,
+    /// `input[from..to]` has arrived and is not understood yet.
+    input: Vec<u8>,
+    from: usize,
+    to: usize,
+    out: Vec<u8>,
+    options: u32,
+    no_zeroes: bool,
+    structured: bool,
+    /// The export for which `base:allocation` was set.
+    context: Option<usize>,
+    export: Option<usize>,
+    in_flight: u32,
+}
+
+/// Read at a time.
+const CHUNK_IN: usize = 128 << 10;
+
+impl Session {
+    pub fn new(exports: Arc<[Export]>, limits: Limits, tls: Tls) -> Session {
+        let mut out = Vec::with_capacity(CHUNK_IN);
+        out.extend(GREETING.to_be_bytes());
+        out.extend(OPTION.to_be_bytes());
+        out.extend((FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
+        Session {
+            exports,
+            limits,
+            tls,
+            in_tls: false,
+            state: State::Flags,
+            input: vec![0; CHUNK_IN],
+            from: 0,
+            to: 0,
+            out,
+            options: 0,
+            no_zeroes: false,
+            structured: false,
+            context: None,
+            export: None,
+            in_flight: 0,
+        }
+    }
+
+    /// Where to put bytes that arrive; then call [`Session::arrived`].
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.from > 0 && self.to == self.from {
+            (self.from, self.to) = (0, 0);
+        }
+        if self.to == self.input.len() {
+            if self.from > 0 {
+                self.input.copy_within(self.from..self.to, 0);
+                (self.from, self.to) = (0, self.to - self.from);
+            } else {
+                // A request longer than the buffer, most of which is here already.
+                let longer = self.input.len() * 2;
+                self.input.resize(longer, 0);
+            }
+        }
+        &mut self.input[self.to..]
+    }
+    pub fn arrived(&mut self, bytes: usize) {
+        self.to += bytes;
+    }
+    /// Bytes to send; what was sent is to be taken out by [`Session::sent`].
+    pub fn output(&self) -> &[u8] {
+        &self.out
+    }
+    pub fn sent(&mut self, bytes: usize) {
+        if bytes == self.out.len() {
+            self.out.clear();
+            if self.out.capacity() > 8 * CHUNK_IN {
+                self.out.shrink_to(CHUNK_IN);
+            }
+        } else {
+            self.out.drain(..bytes);
+        }
+    }
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+    /// The client is to wait with more requests: enough are in flight.
+    pub fn is_full(&self) -> bool {
+        self.in_flight >= self.limits.in_flight
+    }
+    pub fn is_handshaking(&self) -> bool {
+        !matches!(self.state, State::Requests | State::SkipData { .. } | State::Closed)
+    }
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+    pub fn export(&self) -> Option<usize> {
+        self.export
+    }
+    /// Memory held for the client.
+    pub fn memory(&self) -> usize {
+        self.input.len() + self.out.capacity()
+    }
+    /// The tunnel stands: nothing that was said before it counts (doc/proto.md, STARTTLS).
+    pub fn tls_begun(&mut self) {
+        debug_assert_eq!(self.state, State::Tls);
+        self.state = State::Options;
+        self.in_tls = true;
+        (self.structured, self.context) = (false, None);
+        (self.from, self.to) = (0, 0);
+    }
+
+    /// Nothing more is read from this client.
+    pub fn abandon(&mut self) {
+        self.state = State::Closed;
+    }
+
+    fn available(&self) -> usize {
+        self.to - self.from
+    }
+    fn head(&self) -> &[u8] {
+        &self.input[self.from..self.to]
+    }
+    fn close(&mut self, why: &'static str) -> Option<Event> {
+        self.state = State::Closed;
+        Some(Event::Closed(why))
+    }
+
+    /// The next thing that the bytes so far say. None: more are needed, or the connection is full.
+    pub fn poll(&mut self) -> Option<Event> {
+        loop {
+            let done = match self.state {
+                State::Flags => self.flags(),
+                State::Options => self.option(),
+                State::SkipOption { left, option } => {
+                    let n = self.skip(left);
+                    self.state = State::SkipOption { left: left - n, option };
+                    if n < left {
+                        return None;
+                    }
+                    self.state = State::Options;
+                    self.option_reply(option, rep::ERR_TOO_BIG, b"the option is too long");
+                    Step::Again
+                }
+                State::Requests if self.is_full() => return None,
+                State::Requests => self.request(),
+                State::SkipData { left, cookie, error } => {
+                    let n = self.skip(left);
+                    self.state = State::SkipData { left: left - n, cookie, error };
+                    if n < left {
+                        return None;
+                    }
+                    self.state = State::Requests;
+                    self.in_flight += 1;
+                    self.reply_error(cookie, Kind::Write, error, "refused");
+                    Step::Again
+                }
+                State::Tls | State::Closed => return None,
+            };
+            match done {
+                Step::Again => {}
+                Step::Wait => return None,
+                Step::Event(event) => return Some(event),
+                Step::Close(why) => return self.close(why),
+            }
+        }
+    }
+    fn skip(&mut self, left: u32) -> u32 {
+        let n = self.available().min(left as usize);
+        self.from += n;
+        n as u32
+    }
+
+    fn flags(&mut self) -> Step {
+        if self.available() < 4 {
+            return Step::Wait;
+        }
+        let flags = be32(self.head(), 0);
+        self.from += 4;
+        if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
+            return Step::Close("unknown client flags");
+        }
+        self.no_zeroes = flags & u32::from(NO_ZEROES) != 0;
+        self.state = State::Options;
+        Step::Again
+    }
+
+    fn option(&mut self) -> Step {
+        if self.available() < 16 {
+            return Step::Wait;
+        }
+        let (magic, option, len) =
+            (be64(self.head(), 0), be32(self.head(), 8), be32(self.head(), 12));
+        if magic != OPTION {
+            return Step::Close("not an NBD option");
+        }
+        if len as usize > 4 * STRING_MAX {
+            self.from += 16;
+            if option == opt::EXPORT_NAME || len > self.limits.request {
+                return Step::Close("an option that is too long");
+            }
+            self.options += 1;
+            self.state = State::SkipOption { left: len, option };
+            return Step::Again;
+        }
+        if self.available() < 16 + len as usize {
+            return Step::Wait;
+        }
+        let data = self.head()[16..16 + len as usize].to_vec();
+        self.from += 16 + len as usize;
+        self.options += 1;
+        if self.options > self.limits.options {
+            return Step::Close("too many options");
+        }
+        if self.tls == Tls::Required && !self.in_tls {
+            match option {
+                opt::STARTTLS | opt::ABORT => {}
+                opt::EXPORT_NAME => return Step::Close("TLS is required"),
+                _ => {
+                    self.option_reply(option, rep::ERR_TLS_REQD, b"this server requires TLS");
+                    return Step::Again;
+                }
+            }
+        }
+        match option {
+            opt::EXPORT_NAME => self.export_name(&data),
+            opt::ABORT => {
+                self.option_reply(option, rep::ACK, b"");
+                Step::Close("aborted")
+            }
+            opt::STARTTLS => self.start_tls(&data),
+            opt::INFO | opt::GO => self.info(option, &data),
+            opt::LIST | opt::STRUCTURED_REPLY if !data.is_empty() => {
+                self.option_reply(option, rep::ERR_INVALID, b"this option has no data");
+                Step::Again
+            }
+            opt::LIST => {
+                let exports = Arc::clone(&self.exports);
+                for export in exports.iter() {
+                    let mut data = (export.name.len() as u32).to_be_bytes().to_vec();
+                    data.extend(export.name.as_bytes());
+                    data.extend(export.description.as_bytes());
+                    self.option_reply(option, rep::SERVER, &data);
+                }
+                self.option_reply(option, rep::ACK, b"");
+                Step::Again
+            }
+            opt::STRUCTURED_REPLY => {
+                self.structured = true;
+                self.option_reply(option, rep::ACK, b"");
+                Step::Again
+            }
+            opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => self.contexts(option, &data),
+            _ => {
+                self.option_reply(option, rep::ERR_UNSUP, b"not supported");
+                Step::Again
+            }
+        }
+    }
+    fn option_reply(&mut self, option: u32, reply: u32, data: &[u8]) {
+        self.out.extend(OPTION_REPLY.to_be_bytes());
+        self.out.extend(option.to_be_bytes());
+        self.out.extend(reply.to_be_bytes());
+        self.out.extend((data.len() as u32).to_be_bytes());
+        self.out.extend(data);
+    }
+    fn start_tls(&mut self, data: &[u8]) -> Step {
+        let refusal: (u32, &[u8]) = match self.tls {
+            _ if !data.is_empty() => (rep::ERR_INVALID, b"this option has no data"),
+            _ if self.in_tls => (rep::ERR_INVALID, b"TLS has begun already"),
+            Tls::No => (rep::ERR_POLICY, b"this server was given no certificate"),
+            _ => {
+                self.option_reply(opt::STARTTLS, rep::ACK, b"");
+                self.state = State::Tls;
+                if self.available() > 0 {
+                    // Whoever sent it did not wait for the tunnel.
+                    return Step::Close("data before TLS");
+                }
+                return Step::Event(Event::StartTls);
+            }
+        };
+        self.option_reply(opt::STARTTLS, refusal.0, refusal.1);
+        Step::Again
+    }
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        self.exports.iter().position(|e| e.name.as_bytes() == name)
+    }
+    fn flags_of(&self, export: &Export) -> u16 {
+        let mut flags = flag::HAS_FLAGS
+            | flag::FLUSH
+            | flag::FUA
+            | flag::TRIM
+            | flag::WRITE_ZEROES
+            | flag::FAST_ZERO
+            | flag::CACHE
+            | flag::MULTI_CONN;
+        if export.read_only {
+            flags = flag::HAS_FLAGS | flag::READ_ONLY | flag::CACHE | flag::MULTI_CONN;
+        }
+        if self.structured {
+            flags |= flag::DF;
+        }
+        flags
+    }
+    fn begin(&mut self, export: usize) -> Step {
+        self.export = Some(export);
+        if self.context != Some(export) {
+            self.context = None;
+        }
+        self.state = State::Requests;
+        Step::Event(Event::Ready(export))
+    }
+    fn export_name(&mut self, name: &[u8]) -> Step {
+        let Some(index) = self.find(name) else { return Step::Close("unknown export") };
+        let export = &self.exports[index];
+        let (size, flags) = (export.size, self.flags_of(export));
+        self.out.extend(size.to_be_bytes());
+        self.out.extend(flags.to_be_bytes());
+        if !self.no_zeroes {
+            self.out.extend([0; 124]);
+        }
+        self.begin(index)
+    }
+    /// INFO and GO: name, and a list of what the client wants to know.
+    fn info(&mut self, option: u32, data: &[u8]) -> Step {
+        let invalid = |session: &mut Session, why: &[u8]| {
+            session.option_reply(option, rep::ERR_INVALID, why);
+            Step::Again
+        };
+        if data.len() < 6 {
+            return invalid(self, b"too short");
+        }
+        let n = be32(data, 0) as usize;
+        if n > data.len() - 6 || n > STRING_MAX {
+            return invalid(self, b"the name is longer than the option");
+        }
+        let (name, rest) = (&data[4..4 + n], &data[4 + n..]);
+        let wants = usize::from(be16(rest, 0));
+        if rest.len() != 2 + 2 * wants {
+            return invalid(self, b"the list of wishes has another length");
+        }
+        let Some(index) = self.find(name) else {
+            self.option_reply(
+                option,
+                rep::ERR_UNKNOWN,
+                b"no such export: LIST tells which there are",
+            );
+            return Step::Again;
+        };
+        let export = self.exports[index].clone();
+        let reply = |session: &mut Session, kind: u16, data: &[u8]| {
+            let mut info = kind.to_be_bytes().to_vec();
+            info.extend(data);
+            session.option_reply(option, rep::INFO, &info);
+        };
+        let mut about = export.size.to_be_bytes().to_vec();
+        about.extend(self.flags_of(&export).to_be_bytes());
+        reply(self, info::EXPORT, &about);
+        let mut block_sizes = false;
+        for i in 0..wants {
+            match be16(rest, 2 + 2 * i) {
+                info::NAME => reply(self, info::NAME, name),
+                info::DESCRIPTION => {
+                    reply(self, info::DESCRIPTION, export.description.as_bytes());
+                }
+                info::BLOCK_SIZE => block_sizes = true,
+                _ => {}
+            }
+        }
+        // Told unasked as well, which clients have to bear with.
+        if block_sizes || self.limits.block_min > 1 {
+            let l = self.limits;
+            let sizes = [l.block_min, l.block_preferred, l.request];
+            let sizes: Vec<u8> = sizes.iter().flat_map(|s| s.to_be_bytes()).collect();
+            reply(self, info::BLOCK_SIZE, &sizes);
+        }
+        self.option_reply(option, rep::ACK, b"");
+        if option == opt::GO { self.begin(index) } else { Step::Again }
+    }
+    fn contexts(&mut self, option: u32, data: &[u8]) -> Step {
+        let set = option == opt::SET_META_CONTEXT;
+        if set {
+            self.context = None;
+        }
+        match self.queries(data) {
+            Err(why) => self.option_reply(option, rep::ERR_INVALID, why),
+            Ok(_) if !self.structured => {
+                self.option_reply(option, rep::ERR_INVALID, b"structured replies come first");
+            }
+            Ok((None, _)) => self.option_reply(option, rep::ERR_UNKNOWN, b"no such export"),
+            Ok((Some(export), queries)) => {
+                let wanted =
+                    |query: &[u8]| query == ALLOCATION.as_bytes() || !set && query == b"base:";
+                let all = !set && queries.is_empty();
+                if all || queries.iter().any(|q| wanted(q)) {
+                    let id = if set { ALLOCATION_ID } else { 0 };
+                    let mut data = id.to_be_bytes().to_vec();
+                    data.extend(ALLOCATION.as_bytes());
+                    self.option_reply(option, rep::META_CONTEXT, &data);
+                    if set {
+                        self.context = Some(export);
+                    }
+                }
+                self.option_reply(option, rep::ACK, b"");
+            }
+        }
+        Step::Again
+    }
+    #[allow(clippy::type_complexity)] // An export if there is one of that name, and queries.
+    fn queries<'a>(&self, data: &'a [u8]) -> Result<(Option<usize>, Vec<&'a [u8]>), &'static [u8]> {
+        let mut rest = data;
+        let mut string = || {
+            let n = rest.get(..4).map(|b| be32(b, 0) as usize)?;
+            if n > STRING_MAX {
+                return None;
+            }
+            let s = rest.get(4..4 + n)?;
+            rest = &rest[4 + n..];
+            Some(s)
+        };
+        let export = string().ok_or(&b"the name is longer than the option"[..])?;
+        let count = rest.get(..4).map(|b| be32(b, 0)).ok_or(&b"too short"[..])?;
+        rest = &rest[4..];
+        let mut queries = Vec::new();
+        for _ in 0..count {
+            let n = rest.get(..4).map(|b| be32(b, 0) as usize).ok_or(&b"too short"[..])?;
+            let query = rest.get(4..4 + n.min(STRING_MAX + 1)).ok_or(&b"too short"[..])?;
+            rest = &rest[4 + query.len()..];
+            queries.push(query);
+        }
+        if !rest.is_empty() {
+            return Err(b"longer than its queries");
+        }
+        Ok((self.find(export), queries))
+    }
+
+    fn request(&mut self) -> Step {
+        if self.available() < 28 {
+            return Step::Wait;
+        }
+        let head = self.head();
+        if be32(head, 0) != REQUEST {
+            return Step::Close("not an NBD request");
+        }
+        let (flags, command, cookie) = (be16(head, 4), be16(head, 6), be64(head, 8));
+        let (offset, len) = (be64(head, 16), be32(head, 24));
+        if command == cmd::DISC {
+            return Step::Close("disconnected");
+        }
+        let Some(kind) = kind_of(command) else {
+            self.from += 28;
+            self.in_flight += 1;
+            self.reply_error(cookie, Kind::Flush, errno::EINVAL, "unknown command");
+            return Step::Again;
+        };
+        let refusal = self.refuse(kind, flags, offset, len);
+        if let Some(error) = refusal {
+            self.from += 28;
+            if kind == Kind::Write {
+                self.state = State::SkipData { left: len, cookie, error };
+            } else {
+                self.in_flight += 1;
+                self.reply_error(cookie, kind, error, "refused");
+            }
+            return Step::Again;
+        }
+        let mut data = Vec::new();
+        let mut taken = 28;
+        if kind == Kind::Write {
+            if self.available() < 28 + len as usize {
+                return Step::Wait;
+            }
+            data.extend_from_slice(&self.head()[28..28 + len as usize]);
+            taken += len as usize;
+        }
+        self.from += taken;
+        if self.input.len() > 8 * CHUNK_IN && self.from == self.to {
+            self.input = vec![0; CHUNK_IN];
+            (self.from, self.to) = (0, 0);
+        }
+        self.in_flight += 1;
+        let has = |bit: u16| flags & bit != 0;
+        Step::Event(Event::Request(Request {
+            cookie,
+            kind,
+            offset,
+            len,
+            fua: has(cmd::FLAG_FUA),
+            no_hole: has(cmd::FLAG_NO_HOLE),
+            fast_zero: has(cmd::FLAG_FAST_ZERO),
+            one: has(cmd::FLAG_REQ_ONE),
+            data,
+        }))
+    }
+    /// The error that a request earns by itself.
+    fn refuse(&self, kind: Kind, flags: u16, offset: u64, len: u32) -> Option<u32> {
+        let export = &self.exports[self.export.expect("chosen before requests")];
+        let allowed = match kind {
+            Kind::Read => cmd::FLAG_DF | cmd::FLAG_FUA,
+            Kind::Write | Kind::Trim | Kind::Flush => cmd::FLAG_FUA,
+            Kind::WriteZeroes => cmd::FLAG_FUA | cmd::FLAG_NO_HOLE | cmd::FLAG_FAST_ZERO,
+            Kind::BlockStatus => cmd::FLAG_REQ_ONE | cmd::FLAG_FUA,
+            Kind::Cache => cmd::FLAG_FUA,
+        };
+        if flags & !allowed != 0 || flags & cmd::FLAG_DF != 0 && !self.structured {
+            return Some(errno::EINVAL);
+        }
+        if kind == Kind::Flush {
+            return (offset != 0 || len != 0).then_some(errno::EINVAL);
+        }
+        let writes = matches!(kind, Kind::Write | Kind::Trim | Kind::WriteZeroes);
+        if writes && export.read_only {
+            return Some(errno::EPERM);
+        }
+        if matches!(kind, Kind::Read | Kind::Write | Kind::Cache) && len > self.limits.request {
+            return Some(if kind == Kind::Read { errno::EOVERFLOW } else { errno::EINVAL });
+        }
+        let aligned = |n: u64| n.is_multiple_of(u64::from(self.limits.block_min));
+        let end = offset.checked_add(u64::from(len));
+        if len == 0 || !aligned(offset) || !aligned(u64::from(len)) {
+            return Some(errno::EINVAL);
+        }
+        if end.is_none_or(|end| end > export.size) {
+            let full = matches!(kind, Kind::Write | Kind::WriteZeroes);
+            return Some(if full { errno::ENOSPC } else { errno::EINVAL });
+        }
+        (kind == Kind::BlockStatus && self.context.is_none()).then_some(errno::EINVAL)
+    }
+
+    /// Whether answers to this kind come in chunks.
+    fn in_chunks(&self, kind: Kind) -> bool {
+        self.structured && matches!(kind, Kind::Read | Kind::BlockStatus)
+    }
+    fn simple(&mut self, cookie: u64, error: u32) {
+        self.out.extend(SIMPLE_REPLY.to_be_bytes());
+        self.out.extend(error.to_be_bytes());
+        self.out.extend(cookie.to_be_bytes());
+    }
+    fn chunk(&mut self, kind: u16, cookie: u64, len: usize) {
+        self.out.extend(CHUNK.to_be_bytes());
+        self.out.extend(chunk::DONE.to_be_bytes());
+        self.out.extend(kind.to_be_bytes());
+        self.out.extend(cookie.to_be_bytes());
+        self.out.extend((len as u32).to_be_bytes());
+    }
+    pub fn reply_done(&mut self, cookie: u64) {
+        self.in_flight -= 1;
+        self.simple(cookie, 0);
+    }
+    pub fn reply_data(&mut self, cookie: u64, offset: u64, data: &[u8]) {
+        self.in_flight -= 1;
+        if self.structured {
+            self.chunk(chunk::OFFSET_DATA, cookie, 8 + data.len());
+            self.out.extend(offset.to_be_bytes());
+        } else {
+            self.simple(cookie, 0);
+        }
+        self.out.extend_from_slice(data);
+    }
+    /// Lengths and states of `base:allocation`.
+    pub fn reply_status(&mut self, cookie: u64, extents: &[(u32, u32)]) {
+        self.in_flight -= 1;
+        self.chunk(chunk::BLOCK_STATUS, cookie, 4 + 8 * extents.len());
+        self.out.extend(ALLOCATION_ID.to_be_bytes());
+        for (len, state) in extents {
+            self.out.extend(len.to_be_bytes());
+            self.out.extend(state.to_be_bytes());
+        }
+    }
+    pub fn reply_error(&mut self, cookie: u64, kind: Kind, error: u32, message: &str) {
+        self.in_flight -= 1;
+        if !self.in_chunks(kind) {
+            return self.simple(cookie, error);
+        }
+        self.chunk(chunk::ERROR, cookie, 6 + message.len());
+        self.out.extend(error.to_be_bytes());
+        self.out.extend((message.len() as u16).to_be_bytes());
+        self.out.extend(message.as_bytes());
+    }
+}
+
+enum Step {
+    Again,
+    Wait,
+    Event(Event),
+    Close(&'static str),
+}
+
+fn kind_of(command: u16) -> Option<Kind> {
+    Some(match command {
+        cmd::READ => Kind::Read,
+        cmd::WRITE => Kind::Write,
+        cmd::FLUSH => Kind::Flush,
+        cmd::TRIM => Kind::Trim,
+        cmd::CACHE => Kind::Cache,
+        cmd::WRITE_ZEROES => Kind::WriteZeroes,
+        cmd::BLOCK_STATUS => Kind::BlockStatus,
+        _ => return None,
+    })
+}
