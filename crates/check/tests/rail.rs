@@ -142,10 +142,76 @@ fn firmware_pays_for_sums() {
     assert_eq!(m.integrity.wrong, 0);
 }
 
-/// Few reads: writes are let go, and take what parity leaves of the drive.
+/// Without writes nothing is ever busy, and parity costs readers nothing.
 #[test]
-fn writes_without_reads_are_not_throttled() {
-    const WRITES: &str = "
+fn without_writes_rail_reads_as_pblk() {
+    const READS: &str = "
+[r]
+rw=randread
+bssplit=4k/80:32k/20
+blockalign=32k
+direct=1
+norandommap
+number_ios=4000
+";
+    let reads = |stride: &str| {
+        let case = rail(READS).age(Age::Filled).set(stride);
+        let o = case.set("ftl.write_mostly_iops=1000").run().unwrap();
+        assert_eq!(o.result.machine.strides.as_ref().map_or(0, |s| s.rebuilt_reads), 0);
+        o.result.threads[0].dirs[0].lat.clone()
+    };
+    let pblk = reads("ftl.stride=0");
+    for stride in ["ftl.stride=2", "ftl.stride=4", "ftl.stride=8"] {
+        let rail = reads(stride);
+        assert_eq!(rail.len(), 4000);
+        for p in [1.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0] {
+            assert_eq!(rail.percentile(p), pblk.percentile(p), "{stride}, p{p}");
+        }
+    }
+}
+
+/// Without collecting LinuxTinyTail marks nothing: its reads wait as pblk's do. Users' data are on
+/// three LUNs of four, which therefore program, and are met programming, a third more often; the
+/// fourth has no data to be read.
+#[test]
+fn tinytail_without_collecting_waits_as_pblk() {
+    const RATED: &str = "
+[global]
+bs=4k
+norandommap
+direct=1
+[r]
+rw=randread
+iodepth=256
+rate_iops=4000
+number_ios=12000
+[w]
+rw=randwrite
+iodepth=4
+rate_iops=4000
+number_ios=12000
+";
+    let blocked = |set: &str| {
+        let o = rail(RATED).age(Age::Filled).set(set).set("ftl.throttle=gc").run().unwrap();
+        let m = &o.result.machine;
+        assert_eq!(m.write_amplification.gc_sectors, 0);
+        let of = |what: &str| {
+            m.reads_blocked.iter().find(|(name, _)| name == what).map_or(0, |(_, n)| *n)
+        };
+        let programs = of("user_program") as f64 / m.user_flash_reads as f64;
+        (programs, of("parity_program"), m.strides.clone())
+    };
+    let (pblk, none, _) = blocked("ftl.stride=0");
+    let (tinytail, parity, strides) = blocked("ftl.stride=4");
+    let strides = strides.unwrap();
+    println!("{pblk} of reads wait, {tinytail} of LinuxTinyTail's");
+    assert_eq!((none, parity, strides.rebuilt_reads, strides.deferred), (0, 0, 0, 0));
+    assert!(strides.waits.iter().all(|(_, n)| *n == 0), "{strides:?}");
+    let ratio = tinytail / pblk;
+    assert!((1.2..1.5).contains(&ratio), "{pblk} and {tinytail}");
+}
+
+const WRITES: &str = "
 [w]
 rw=randwrite
 bs=4k
@@ -155,9 +221,54 @@ numjobs=2
 runtime=3
 time_based
 ";
-    let writes =
-        |c: Case<'static>| c.run().unwrap().result.machine.write_amplification.user_sectors;
-    let on = writes(rail(WRITES));
-    let off = writes(rail(WRITES).set("ftl.write_mostly_iops=1000"));
-    assert!(off as f64 > 1.5 * on as f64, "{off} and {on} sectors");
+
+/// One LUN of a stride works at a time: with nothing to collect, 1/S of what pblk writes, and no
+/// stride's LUNs work for more than all of the time together.
+#[test]
+fn the_wider_the_stride_the_slower_writes() {
+    let luns = 8u32;
+    // So that neither the channel nor the limits of the drive are in the way.
+    let run = |stride: u32| {
+        let case = rail(WRITES).age(Age::Filled).set(&format!("ftl.stride={stride}"));
+        let case = case.set("ftl.over_provisioning=60").set("ftl.gc_start_lines=20");
+        let o = case.set("limits.program_rate=2000000000").run().unwrap();
+        let m = o.result.machine;
+        assert_eq!(m.write_amplification.gc_sectors, 0, "stride {stride}");
+        if let Some(strides) = luns.checked_div(stride) {
+            for s in 0..strides {
+                let busy: f64 = (0..stride).map(|i| m.luns[(s + i * strides) as usize]).sum();
+                println!("stride {s} of width {stride} is busy for {busy} of the time");
+                assert!(busy <= 1.0 + 1e-9 && busy > 0.75, "stride {s} of width {stride}: {busy}");
+            }
+        }
+        m.write_amplification.user_sectors as f64
+    };
+    let pblk = run(0);
+    let rates = [2, 4, 8].map(|s| (s, run(s)));
+    println!("{pblk} sectors of pblk, {rates:?}");
+    assert!(pblk > rates[0].1 && rates.is_sorted_by(|a, b| a.1 > b.1), "{rates:?}");
+    // (S - 1) / S of what is written is data, by P = N / S units at a time.
+    for (stride, written) in rates {
+        let s = f64::from(stride);
+        let ratio = written / pblk / ((s - 1.0) / s / s);
+        println!("stride {stride}: {ratio} of what the semaphores allow");
+        assert!((0.7..1.1).contains(&ratio), "{ratio}");
+    }
+}
+
+/// Few reads: writes are let go, and take what parity leaves of the drive.
+#[test]
+fn writes_without_reads_are_not_throttled() {
+    let writes = |set: &str| {
+        let case = rail(WRITES).age(Age::Filled).set("ftl.over_provisioning=60");
+        let case = case.set("ftl.gc_start_lines=20").set("limits.program_rate=2000000000");
+        case.set(set).run().unwrap().result.machine.write_amplification.user_sectors as f64
+    };
+    let pblk = writes("ftl.stride=0");
+    let throttled = writes("ftl.write_mostly_iops=0");
+    let free = writes("ftl.write_mostly_iops=1000");
+    println!("{pblk} sectors of pblk, {throttled} throttled, {free} not");
+    assert!(free > 1.5 * throttled);
+    // (S - 1) / S: one unit of four is parity.
+    assert!((free / pblk / 0.75 - 1.0).abs() < 0.1, "{free} of {pblk}");
 }

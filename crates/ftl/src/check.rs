@@ -66,12 +66,21 @@ impl Ftl {
         );
         out
     }
+    /// What can be checked after every input, in builds with assertions; much else is asserted where
+    /// it happens.
+    pub(crate) fn check_now(&self) -> Result<(), String> {
+        if !self.rings.iter().all(|ring| ring.in_order()) {
+            return Err("ring cursors are out of order".into());
+        }
+        if self.rate.user + self.rate.gc != self.rings[0].held() + self.rings[1].held() {
+            return Err("the rate limiter's counts are not those of the ring".into());
+        }
+        Ok(())
+    }
     /// Checks everything that must hold between two inputs; the message tells the first breach.
     pub fn check_invariants(&self) -> Result<(), String> {
         let fail = |what: String| Err(what);
-        if !self.rings.iter().all(|ring| ring.in_order()) {
-            return fail("ring cursors are out of order".into());
-        }
+        self.check_now()?;
         self.locks.check(self.partition.moved)?;
         // Every mapped sector.
         let mut mapped = 0u64;
@@ -159,6 +168,7 @@ impl Ftl {
     fn check_lines(&self, refs: &[u32]) -> Result<(), String> {
         let lines = &self.lines;
         let mut pins = 0;
+        let mut seqs = std::collections::BTreeSet::new();
         for line in (0..lines.count()).filter(|&l| lines.lines[l as usize].block != NO_LINE) {
             let l = &lines.lines[line as usize];
             let side = &lines.sides[l.stream.side()];
@@ -172,6 +182,10 @@ impl Ftl {
                 LineState::Closed => true,
                 LineState::Bad => l.good < lines.min_good || l.capacity == 0,
             };
+            let opened = !matches!(l.state, LineState::Free | LineState::Next | LineState::Bad);
+            if opened && (l.seq >= lines.next_seq || !seqs.insert(l.seq)) {
+                return Err(format!("line {line} is the {}th opened, as another", l.seq));
+            }
             if !listed {
                 return Err(format!("line {line} is {:?} but not listed so", l.state));
             }
@@ -211,9 +225,6 @@ impl Ftl {
                     side.free_blocks, side.free_units
                 ));
             }
-        }
-        if self.rate.user + self.rate.gc != self.rings[0].held() + self.rings[1].held() {
-            return Err("the rate limiter's counts are not those of the ring".into());
         }
         Ok(())
     }

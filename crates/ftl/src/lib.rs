@@ -541,6 +541,7 @@ impl Ftl {
                 break;
             }
         }
+        debug_assert_eq!(self.check_now(), Ok(()));
         let unwritten = self.config.pad_idle && self.rings.iter().any(|r| r.mem > r.sync);
         if (unwritten || !self.ops.is_empty()) && !self.write_timer && self.config.write_timer.0 > 0
         {
@@ -660,6 +661,8 @@ impl Ftl {
         debug_assert!(pos < self.rings[side].readable);
         let code = self.slot_code(side, pos);
         let e = *self.rings[side].at(pos);
+        debug_assert!(self.writers[side].is_readable(e.stripe), "no parity yet at {}", e.ppa);
+        debug_assert!(e.flags & ring::STALE != 0 || self.map.lpn_at(e.ppa) == e.lpn);
         if e.flags & ring::STALE != 0 {
             // Not valid from birth.
         } else if self.map.get(e.lpn) == map::Where::Buffer(code) {

@@ -853,6 +853,13 @@ impl Lines {
             })
             .collect()
     }
+    /// Data units of a hot line of so many LUNs, all good.
+    pub fn units_of_hot(&self, hot: u32) -> u64 {
+        let parity = hot / self.config.stride.max(1) * self.config.parities;
+        let parity = if self.config.stride > 0 { parity } else { 0 };
+        let emeta = emeta_sectors(&self.g, hot).div_ceil(self.sectors_per_unit);
+        u64::from(((hot - parity) * self.pages).saturating_sub(1 + emeta.max(hot - parity)))
+    }
     /// Data that a drive of these blocks would hold without strides.
     pub fn sectors_without_parity(&self) -> u64 {
         let config = FtlConfig { stride: 0, hot_cold: false, ..self.config.clone() };

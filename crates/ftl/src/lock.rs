@@ -106,8 +106,8 @@ impl Locks {
     pub fn take(&mut self, now: Time, lun: u32, lock: Lock) {
         let stride = self.stride_of(lun);
         let took = self.took[usize::from(!lock.program)];
+        debug_assert!(self.is_free(lun, lock), "LUN {lun} or its stride is taken: {lock:?}");
         let l = &mut self.luns[lun as usize];
-        debug_assert!(!(lock.program && l.program));
         l.program |= lock.program;
         if lock.stride {
             if l.holds == 0 {
@@ -182,8 +182,8 @@ impl Locks {
         if l.ahead == 0 { std::mem::take(&mut l.deferred) } else { Vec::new() }
     }
 
-    /// At most `parities` LUNs of a stride are held, the counts are right, and a mark means that an
-    /// operation is out.
+    /// At most `parities` LUNs of a stride are held, the counts are right, a mark means that an
+    /// operation is out, and what holds a stride is marked.
     pub fn check(&self, moved: bool) -> Result<(), String> {
         let mut holders = vec![0; self.holders.len()];
         for (lun, l) in self.luns.iter().enumerate() {
@@ -192,6 +192,9 @@ impl Locks {
             }
             if (l.marks > 0) != self.busy.get(lun) {
                 return Err(format!("LUN {lun} has {} marks and the wrong busy bit", l.marks));
+            }
+            if l.holds > 0 && l.marks < l.holds {
+                return Err(format!("LUN {lun} holds its stride without a mark"));
             }
             if !l.deferred.is_empty() && (l.reads == 0 || l.marks == 0) {
                 return Err(format!("LUN {lun} defers operations for no read"));

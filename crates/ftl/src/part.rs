@@ -78,6 +78,7 @@ impl Ftl {
         }
         let c = &self.counters;
         let (user, all) = (c.user_sectors, c.user_sectors + c.gc_sectors + c.pad_sectors);
+        let least = self.least_hot();
         let p = &mut self.partition;
         if all - p.all < p.interval {
             return;
@@ -88,14 +89,34 @@ impl Ftl {
         let (users, written) = (p.users, p.written);
         let stride = self.config.stride;
         let hot = Partition::hot_luns(p.rule, self.g.luns, stride, users, written);
+        let hot = hot.max(least);
         if hot.abs_diff(self.lines.hot) <= stride {
             return;
         }
-        p.moves += 1;
-        p.moved = true;
+        // Free lines change sides: what is in the buffer must find room on the hot one.
+        let unit = u64::from(self.g.sectors_per_unit);
+        let need = u64::from(self.rings[0].usable()) + 4 * unit;
+        let before = self.lines.hot;
         self.lines.partition(hot);
+        if self.lines.writable(0) < need {
+            self.lines.partition(before);
+            return;
+        }
+        self.partition.moves += 1;
+        self.partition.moved = true;
         self.locks.set_strides(Strides::new(hot, &self.config));
         self.rate_update();
+    }
+    /// The narrowest hot side whose free lines, as many as users are stopped at, still take what is in
+    /// the buffer: a victim is freed only when that is durable.
+    fn least_hot(&self) -> u32 {
+        let (luns, stride) = (self.g.luns, self.config.stride.max(1));
+        let lines = u64::from((self.rate.reserve / luns).saturating_sub(1).max(1));
+        let unit = u64::from(self.g.sectors_per_unit);
+        let need = u64::from(self.rings[0].usable()) + 4 * unit;
+        let enough = |&hot: &u32| lines * self.lines.units_of_hot(hot) * unit >= need;
+        let most = (luns - stride) / stride * stride;
+        (stride..most).step_by(stride as usize).find(enough).unwrap_or(most)
     }
     /// Free blocks as the limiter sees them: what the scarcer side has, as if all LUNs were on it.
     /// The collector can use the hot side, so the cold one is scarce only for victims' choice.

@@ -111,6 +111,10 @@ impl Ring {
     pub fn must_switch(&self) -> bool {
         self.mem - self.l2p_update == self.entries.len() as u64
     }
+    /// Every entry before this position that is still here is programmed.
+    pub fn is_durable(&self, point: u64) -> bool {
+        (self.l2p_update..point).all(|pos| self.at(pos).flags & DONE != 0)
+    }
     pub fn in_order(&self) -> bool {
         self.l2p_update <= self.readable
             && self.readable <= self.sync

@@ -287,6 +287,7 @@ impl Ftl {
             && self.rings[0].sync >= point
         {
             self.flushes.pop_front();
+            debug_assert!(self.rings[0].is_durable(point));
             self.actions.push_back(Action::Complete { tag, ok: true });
         }
     }

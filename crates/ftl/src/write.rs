@@ -353,6 +353,7 @@ impl Ftl {
     fn map_unit(&mut self, side: usize, line: u32, lun: u32, class: Class, lock: Lock) {
         let size = self.g.sectors_per_unit;
         let unit = self.lines.take_unit(line);
+        debug_assert!(!self.lines.is_parity(line, lun));
         let ppa = self.lines.ppa(line, unit);
         let stripe = self.in_stripe(side, line, unit / self.g.luns, class);
         let w = &mut self.writers[side];

@@ -6,7 +6,7 @@ use common::shrink::{quietly, shrink};
 use common::world::*;
 use common::*;
 use wordline_base::{Lpn, Rng, Seed};
-use wordline_ftl::{Ftl, FtlConfig, Placement, Throttle};
+use wordline_ftl::{Ftl, FtlConfig, GcBuffer, PartitionRule, Placement, Throttle};
 use wordline_nand::Geometry;
 
 #[allow(clippy::disallowed_methods, reason = "what is tried, not what it does")]
@@ -97,6 +97,47 @@ fn no_read_ever_waits_behind_a_program_or_an_erase() {
     }
     println!("{ran} ran, {reads} reads rebuilt");
     assert!(ran > 75 && reads > 1000, "{ran} {reads}");
+}
+
+/// The border between hot and cold moves while lines of the partitions before are in use, read, lost
+/// and collected.
+#[test]
+fn random_commands_while_borders_move() {
+    let (mut ran, mut moves, mut losses) = (0, 0, 0);
+    for seed in seeds(25_000, 60) {
+        println!("seed {seed}");
+        let mut rng = Seed(seed).stream("rail");
+        let g = geometry(2, 10 + 2 * rng.below(4) as u32, 40, 12, 1 + rng.below(3) as u32);
+        let mut c = FtlConfig::new(Placement::Host, 35.0);
+        (c.stride, c.hot_cold) = (2, true);
+        c.partition_rule = [PartitionRule::Balanced, PartitionRule::GcShare][rng.below(2) as usize];
+        c.gc_buffer = [GcBuffer::Shared, GcBuffer::Own][rng.below(2) as usize];
+        c.partition_interval = 50 + rng.below(300);
+        c.write_mostly_iops = [0, 1000][rng.below(2) as usize];
+        let rate = [0, 0, 1_000_000][seed as usize % 3];
+        let faults = Faults { program: rate, erase: rate, read: 10 * rate, user_read: 10 * rate };
+        let case = Case { filled: true, ..Case::new(g, c) };
+        let moved = std::cell::Cell::new(0);
+        let w = case.run(rng, |w| {
+            w.fake.faults = faults;
+            for _ in 0..3 {
+                w.run(700, 12);
+                w.ftl.check_invariants().unwrap();
+                w.ftl.check_parity().unwrap();
+                moved.set(moved.get() + w.ftl.strides().map_or(0, |s| s.partitions));
+                let torn = w.rng.below(1000) as u32;
+                if w.refused == 0 {
+                    w.apply(Step::Crash { torn });
+                }
+            }
+        });
+        let Some(w) = w else { continue };
+        ran += 1;
+        moves += moved.get();
+        losses += w.losses;
+    }
+    println!("{ran} ran, borders moved {moves} times, power went {losses} times");
+    assert!(ran > 30 && moves > 50 && losses > 50);
 }
 
 #[test]

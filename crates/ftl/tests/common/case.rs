@@ -178,7 +178,7 @@ impl Case {
     pub fn replay(&self) -> Option<World> {
         let mut w = self.start(Seed(0).stream("order"))?;
         // A pass over the drive after every step is too much for long runs on large ones.
-        let every = (self.steps.len() * w.ftl.sectors() as usize).div_ceil(2_000_000);
+        let every = (self.steps.len() * w.ftl.sectors() as usize).div_ceil(1_000_000);
         for (i, &step) in self.steps.iter().enumerate() {
             w.apply(step);
             if i % every.max(1) == 0 {

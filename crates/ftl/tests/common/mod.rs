@@ -8,7 +8,7 @@ pub mod world;
 
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{BitMap, Ctx, Lpn, Rng, Seed, Stamps, Time};
-use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord};
+use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord, Stream};
 use wordline_nand::{Class, Geometry, Outcome, Ppa};
 
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
@@ -112,6 +112,8 @@ pub struct Fake {
     /// User reads on their way, by LUN, and programs and erases that overtook one.
     pub reads: Vec<u32>,
     pub overtook: u32,
+    /// Units of the collector's data programmed to hot lines.
+    pub gc_on_hot: u64,
     pub kept: Option<Kept>,
 }
 
@@ -134,6 +136,7 @@ impl Fake {
             by_class: [0; 9],
             reads: vec![0; g.luns as usize],
             overtook: 0,
+            gc_on_hot: 0,
             kept: None,
         }
     }
@@ -229,6 +232,11 @@ impl Fake {
             Action::Program { op, ppa, class, .. } => {
                 self.by_class[class as usize] += 1;
                 assert_eq!(ppa.0 % self.g.sectors_per_unit, 0);
+                let stream = ftl.line_state(ftl.line_at(ppa)).1;
+                assert!(class != Class::UserProgram || stream != Stream::Cold, "cold users' data");
+                self.gc_on_hot += u64::from(class == Class::GcProgram && stream == Stream::Hot);
+                let c = ftl.counters();
+                assert!(self.gc_on_hot <= c.hot_gc_sectors + c.resubmitted_sectors, "uncounted");
                 let mut smeta = None;
                 if let Some(kept) = &mut self.kept {
                     for p in ppa.0..ppa.0 + self.g.sectors_per_unit {

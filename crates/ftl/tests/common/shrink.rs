@@ -32,7 +32,7 @@ pub fn quietly(f: impl FnOnce()) -> Result<(), String> {
 }
 
 /// Most runs that are tried.
-const TRIES: u32 = 4000;
+const TRIES: u32 = 3000;
 
 struct Search<'a> {
     best: Case,
