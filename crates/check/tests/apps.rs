@@ -56,6 +56,15 @@ fn programs_run_on_every_kind_of_drive_and_host() {
     }
 }
 
+/// Its files end somewhere in a stripe.
+#[test]
+fn a_program_runs_on_strides() {
+    for set in ["ftl.parities=1", "ftl.hot_cold=true", "ftl.throttle=gc"] {
+        let case = small("cnex-small", "rocksdb-readwhilewriting");
+        run(&case.set("ftl.stride=4").set("ftl.over_provisioning=30").set(set));
+    }
+}
+
 #[test]
 fn threads_compete_for_cores() {
     let rate = |cores: &str| {

@@ -235,7 +235,7 @@ impl Ftl {
     }
     /// Ends a stripe that ageing left half written, with padding, so that all that is read from
     /// flash has its parity.
-    pub(crate) fn fill_stripes(&mut self) {
+    pub fn fill_stripes(&mut self) {
         for side in 0..2 {
             let Some(line) = self.lines.sides[side].cur else { continue };
             let l = &self.lines.lines[line as usize];

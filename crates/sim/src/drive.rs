@@ -144,6 +144,7 @@ impl Drive {
 
     /// Gives the flash the state that ageing left it in.
     fn settle(&mut self) {
+        self.ftl.fill_stripes();
         for block in self.ftl.media_state() {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
         }
