@@ -34,6 +34,7 @@ number_ios=20
 
 /// Values that move nothing by their nature, with the reason.
 const EXCUSED: &[(&str, &str)] = &[
+    ("nand.faults.script", "a list of places to fail at; a test in rail.rs scripts each kind"),
     ("nand.endurance", "wear is reported against it, at the precision of the text report"),
     (
         "nand.cell",

@@ -100,6 +100,38 @@ fn a_read_that_fails_is_repaired_from_its_stride() {
     assert_eq!(failed, 0, "jobs that failed");
 }
 
+/// Failures at chosen places: each has its effect, once.
+#[test]
+fn scripted_failures_have_their_effects() {
+    let run =
+        |script: &str| rail(MIXED).set(&format!("nand.faults.script={script}")).run().unwrap();
+    let counter = |o: &Outcome, name: &str| {
+        o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+    };
+    let failed = |o: &Outcome| o.result.threads.iter().filter(|t| t.error != 0).count();
+    // A program: its block is retired and the data go elsewhere.
+    let o = run(r#"["program lun=2 after=5"]"#);
+    assert_eq!(counter(&o, "ftl.program_errors"), 1);
+    assert_eq!(counter(&o, "ftl.blocks_retired"), 1);
+    assert!(counter(&o, "ftl.resubmitted_sectors") > 0);
+    assert_eq!((o.result.machine.integrity.wrong, failed(&o)), (0, 0));
+    // An erase: likewise.
+    let o = run(r#"["erase lun=1"]"#);
+    assert_eq!((counter(&o, "ftl.erase_errors"), counter(&o, "ftl.blocks_retired")), (1, 1));
+    assert_eq!((o.result.machine.integrity.wrong, failed(&o)), (0, 0));
+    // Reads of a whole LUN: repaired from its strides; without parity the jobs see errors.
+    let reads = r#"["read lun=0 times=1000000"]"#;
+    let o = run(reads);
+    assert!(o.result.machine.strides.as_ref().unwrap().repaired_reads > 100);
+    assert_eq!(counter(&o, "ftl.lost_sectors"), 0);
+    assert_eq!((o.result.machine.integrity.wrong, failed(&o)), (0, 0));
+    let plain = rail(MIXED).set("ftl.stride=0").set(&format!("nand.faults.script={reads}"));
+    assert!(failed(&plain.run().unwrap()) > 0);
+    let wrong = rail(MIXED).set(r#"nand.faults.script=["erase lun=99"]"#).run();
+    let wrong = wrong.err().expect("there is no such LUN");
+    assert!(wrong.contains("nand.faults.script") && wrong.contains("lun=99"), "{wrong}");
+}
+
 #[test]
 fn offloaded_commands_carry_no_data() {
     let o = rail(MIXED).run().unwrap();

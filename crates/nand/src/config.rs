@@ -152,7 +152,7 @@ pub struct NandPower {
     pub transfer_mw: u32,
 }
 
-/// Faults drawn from the seed, in events per 10^9 operations; 0 is never.
+/// Faults drawn from the seed, in events per 10^9 operations (0 is never), and at chosen places.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
@@ -162,4 +162,6 @@ pub struct Faults {
     pub erase_fail_ppb: u64,
     /// Reads that fail for good, per 10^9 reads.
     pub read_fail_ppb: u64,
+    /// Operations that fail at chosen places, such as "program lun=3 line=7 page=2".
+    pub script: Vec<String>,
 }

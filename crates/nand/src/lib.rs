@@ -5,9 +5,11 @@ pub mod config;
 mod gang;
 pub mod geometry;
 pub mod machine;
+mod script;
 mod suspend;
 
 pub use config::{Cell, NandConfig, PerPage, Suspend};
 pub use gang::Joined;
 pub use geometry::{Geometry, Ppa, UnitId};
 pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, Record};
+pub use script::check_script;

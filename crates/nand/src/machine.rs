@@ -19,6 +19,7 @@
 use crate::config::NandConfig;
 use crate::gang::{Gang, HELD_BACK, Joined, WHOLE};
 use crate::geometry::{Geometry, Ppa};
+use crate::script::Script;
 use crate::suspend::{Preemption, Suspensions};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -284,6 +285,7 @@ pub struct Nand {
     pub(crate) states: Slab<State>,
     pub(crate) counters: Counters,
     faults: Rng,
+    script: Script,
     pub(crate) bad_block_seed: u64,
     rate: u64,
     t_read: Vec<Span>,
@@ -342,6 +344,8 @@ impl Nand {
             states: Slab::with_capacity(1024),
             counters: Counters::default(),
             faults: seed.stream("nand/fault"),
+            script: Script::new(&config.faults.script, &geometry)
+                .map_err(|message| ("faults.script", message))?,
             bad_block_seed,
             rate,
             t_read: (0..bits).map(|t| config.t_read.get(t)).collect(),
@@ -741,7 +745,8 @@ impl Nand {
             OpKind::Program => self.config.faults.program_fail_ppb,
             OpKind::Erase => self.config.faults.erase_fail_ppb,
         };
-        if ppb > 0 && self.faults.chance(ppb) {
+        let scripted = self.script.fails(record.op.kind, &self.geometry, record.op.ppa);
+        if scripted || ppb > 0 && self.faults.chance(ppb) {
             record.outcome = Outcome::Failed;
             self.counters.failed[class] += 1;
         }

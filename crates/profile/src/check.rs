@@ -5,7 +5,7 @@ use crate::derive::capacity;
 use wordline_app::AppConfig;
 use wordline_base::{SECTOR, Span};
 use wordline_ftl::Placement;
-use wordline_nand::Geometry;
+use wordline_nand::{Geometry, check_script};
 
 /// No stage, timer or flash operation takes longer; sums of such times stay far inside 64 bits.
 const LONGEST: Span = Span::from_secs(3600);
@@ -87,6 +87,12 @@ fn nand(config: &Config, found: &mut Found) -> bool {
     ];
     for (key, value) in faults {
         found.range(&format!("nand.faults.{key}"), value, 0, 1_000_000_000);
+    }
+    if found.0.len() == before
+        && let Ok(g) = Geometry::new(c)
+        && let Err(message) = check_script(&c.faults.script, &g)
+    {
+        found.add("nand.faults.script", message);
     }
     found.0.len() == before
 }
