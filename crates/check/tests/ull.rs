@@ -65,7 +65,7 @@ fn halves_told_apart_serve_the_same_jobs() {
     let job = beside(30_000);
     let case = Case::new("z-ssd-small", &job).age(Age::Random);
     let plain = case.run().unwrap();
-    let skewed = case.clone().set("nand.t_skew=200ns").run().unwrap();
+    let skewed = case.clone().set("nand.gang_skew=200ns").run().unwrap();
     // A read waits for its later half, and another's work may come between.
     let later = read_mean(&skewed) - read_mean(&plain);
     assert!((150.0..400.0).contains(&later), "{later} ns");
@@ -74,4 +74,45 @@ fn halves_told_apart_serve_the_same_jobs() {
     let remapped = bad.run().unwrap();
     assert!(counter(&remapped, "nand.blocks_remapped") > 0);
     assert_eq!(remapped.result.machine.integrity.wrong, 0);
+}
+
+/// All LUNs of the drive with short blocks.
+fn cut(job: &str) -> Case<'_> {
+    Case::new("z-ssd-800g", job)
+        .age(Age::Filled)
+        .stack("none")
+        .set("nand.blocks=64")
+        .set("nand.pages_per_block=32")
+        .set("ftl.gc_start_lines=4")
+        .set("cache.bytes=4194304")
+}
+
+#[test]
+fn a_few_queue_entries_saturate_it() {
+    for pattern in ["randread", "read", "randwrite"] {
+        let iops = |depth: u32| {
+            let job = format!(
+                "[j]\nioengine=libaio\nrw={pattern}\nbs=4k\nnorandommap\n\
+                 iodepth={depth}\nnumber_ios=20000\n"
+            );
+            let o = cut(&job).run().unwrap();
+            let dir = &o.result.threads[0].dirs;
+            let dir = if pattern == "randwrite" { &dir[1] } else { &dir[0] };
+            dir.total_ios as f64 / dir.runtime.as_secs_f64()
+        };
+        let (eight, ncq, most) = (iops(8), iops(32), iops(256));
+        assert!(eight > 0.8 * most, "{pattern}: {eight} of {most}");
+        assert!(ncq > 0.95 * most, "{pattern}: {ncq} of {most}");
+    }
+}
+
+#[test]
+fn a_sector_on_two_channels_arrives_in_half_the_time() {
+    let job = "[j]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=500\n";
+    let split = cut(job).run().unwrap();
+    // The same bytes a block.
+    let whole = cut(job).set("nand.gang=1").set("nand.pages_per_block=64").run().unwrap();
+    let longer = read_mean(&whole) - read_mean(&split);
+    let half = 2048.0 / 0.8;
+    assert!((longer - half).abs() < 100.0, "{longer} ns, and {half} of a half");
 }

@@ -198,7 +198,7 @@ pub struct StudyRunArgs {
 
 #[derive(Subcommand)]
 pub enum DeviceCommand {
-    /// All profiles that come with the program: devices, FTLs, stacks, testbeds, programs
+    /// All profiles that come with the program: devices, media, FTLs, stacks, testbeds, programs
     List,
     /// A profile as written, with the source of every constant
     Show {
@@ -229,6 +229,9 @@ pub struct MachineArgs {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "System under test")]
 pub struct PartArgs {
+    /// Another medium for the drive, which keeps its capacity: a name from `wordline device list`
+    #[arg(long, value_name = "NAME")]
+    pub media: Option<String>,
     /// Flash translation layer
     #[arg(long, default_value = "pblk", value_name = "NAME|FILE")]
     pub ftl: String,
@@ -240,7 +243,15 @@ pub struct PartArgs {
     pub testbed: Option<String>,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
-    pub overrides: Vec<String>,
+    pub set: Vec<String>,
+}
+
+impl PartArgs {
+    /// Overrides in order: a medium first, then what was set.
+    pub fn overrides(&self) -> Vec<String> {
+        let media = self.media.iter().map(|name| format!("nand.media={name}"));
+        media.chain(self.set.iter().cloned()).collect()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -205,7 +205,7 @@ impl Run<'_> {
                 None => args.precondition.name().into(),
             },
             seed: args.seed,
-            overrides: args.machine.parts.overrides.clone(),
+            overrides: args.machine.parts.overrides(),
         }
     }
 }

@@ -76,7 +76,7 @@ impl Loaded {
             testbed: testbed.as_ref().map(Named::source),
             app: app.as_ref().map(Named::source),
         };
-        Loaded::assemble(sources, &parts.overrides)
+        Loaded::assemble(sources, &parts.overrides())
     }
 
     fn assemble(sources: Sources, overrides: &[String]) -> Result<Loaded, Failure> {

@@ -81,7 +81,8 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<Loaded, Failure> {
         ftl: args.ftl.clone().unwrap_or_else(|| "pblk".into()),
         stack: "linux-libaio".into(),
         testbed: None,
-        overrides: args.overrides.clone(),
+        media: None,
+        set: args.overrides.clone(),
     };
     if let (None, Some(image)) = (&args.device, image) {
         let ftl = args.ftl.as_deref();

@@ -668,6 +668,29 @@ impl Controller {
         self.ftl.as_mut()
     }
 
+    /// Energy until `now` by [`crate::ENERGY_STATES`], in nanojoules: controller and memory doing
+    /// nothing, firmware cores, and for reads, writes and collection what flash and link use.
+    pub fn energy_by_state(&self, now: Time) -> [u64; 5] {
+        let power = &self.config.power;
+        let nj = |mw: u32, busy: Span| (u128::from(mw) * u128::from(busy.0) / 1000) as u64;
+        let mut states = [
+            nj(power.idle_mw, Span(now.0)),
+            nj(power.firmware_mw, self.firmware.busy(now)),
+            nj(power.link_mw, self.link.to_host_busy(now)),
+            nj(power.link_mw, self.link.to_device_busy(now)),
+            0,
+        ];
+        for (class, nj) in Class::ALL.into_iter().zip(self.nand.energy_by_class_nj()) {
+            let state = match class {
+                Class::UserRead | Class::RebuildRead | Class::MetaRead => 2,
+                Class::UserProgram | Class::MetaProgram | Class::ParityProgram => 3,
+                Class::GcRead | Class::GcProgram | Class::Erase => 4,
+            };
+            states[state] += nj;
+        }
+        states
+    }
+
     pub fn stats(&self, now: Time) -> DeviceStats {
         let c = &self.counts;
         let firmware_busy = self.firmware.busy(now);

@@ -21,4 +21,4 @@ pub use cache::CacheStats;
 pub use config::DeviceConfig;
 pub use controller::Controller;
 pub use queue::{Posted, QueueFull};
-pub use stats::{DeviceStats, Energy, OPCODES, Waits};
+pub use stats::{DeviceStats, ENERGY_STATES, Energy, OPCODES, Waits};

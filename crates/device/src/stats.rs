@@ -69,6 +69,9 @@ impl Energy {
     }
 }
 
+/// What energy is used for, in nanojoules.
+pub const ENERGY_STATES: [&str; 5] = ["idle", "controller", "read", "write", "gc"];
+
 /// Counts that grow as commands pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {

@@ -67,7 +67,7 @@ pub struct NandConfig {
     pub gang: u32,
     /// Of the dies of a gang each gets its part of an operation so much after the one before.
     #[serde(default)]
-    pub t_skew: Span,
+    pub gang_skew: Span,
     /// A bad block does not cost its partners in the gang: another of its channel replaces it.
     #[serde(default)]
     pub remap: bool,

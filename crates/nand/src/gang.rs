@@ -4,7 +4,7 @@
 //! As long as all dies of a gang do the same at the same time, one LUN of twice the page behind a channel
 //! of twice the rate stands for them. What tells them apart:
 //!
-//! - `t_skew`: each part is issued so much after the one before it;
+//! - `gang_skew`: each part is issued so much after the one before it;
 //! - bad blocks. A block bad in one part would cost the good ones of the others. With `remap` a table
 //!   of the controller puts another good block of the same channel in its place, taken from a gang
 //!   that has a bad block in another part (the remap checker). In another LUN of that channel, it
@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use wordline_base::{Ctx, Kind, Rng, Slab, Span, Time};
 
-/// An event's index with this bit is about parts held back by `t_skew`; the rest names the part.
+/// An event's index with this bit is about parts held back by `gang_skew`; the rest names the part.
 pub(crate) const HELD_BACK: u32 = 1 << 26;
 /// The operation has one part.
 pub(crate) const WHOLE: u32 = u32::MAX;
@@ -46,7 +46,7 @@ pub(crate) struct Gang {
     pub parts: u32,
     /// Parts are operations of their own.
     pub apart: bool,
-    t_skew: Span,
+    gang_skew: Span,
     /// By block, `line * luns + lun`: bad for want of a part.
     bad: Vec<bool>,
     /// By block: 0, or one more than the first of its LUNs in `moved`, a LUN for each part.
@@ -65,8 +65,8 @@ impl Gang {
         }
         let mut gang = Gang {
             parts: config.gang,
-            apart: config.t_skew > Span::ZERO,
-            t_skew: config.t_skew,
+            apart: config.gang_skew > Span::ZERO,
+            gang_skew: config.gang_skew,
             bad: Vec::new(),
             table: Vec::new(),
             moved: Vec::new(),
@@ -166,15 +166,15 @@ fn is_bad(config: &NandConfig, seed: u64, block: u32, parts: u32, part: u32) -> 
 impl Nand {
     pub(crate) fn submit_parts(&mut self, ctx: &mut Ctx, op: Op) {
         let gang = self.gang.as_mut().expect("parts are of a gang");
-        let (parts, t_skew) = (gang.parts, gang.t_skew);
+        let (parts, gang_skew) = (gang.parts, gang.gang_skew);
         let join = gang.joins.insert(Join { left: parts, first: ctx.now });
         for part in 0..parts {
-            if t_skew == Span::ZERO || part == 0 {
+            if gang_skew == Span::ZERO || part == 0 {
                 self.submit_part(ctx, op, part, join);
             } else {
                 let gang = self.gang.as_mut().expect("parts are of a gang");
                 gang.held_back[part as usize].push_back((op, join));
-                ctx.at(ctx.now + t_skew * u64::from(part), Kind::NandBus, HELD_BACK | part);
+                ctx.at(ctx.now + gang_skew * u64::from(part), Kind::NandBus, HELD_BACK | part);
             }
         }
     }
@@ -267,7 +267,7 @@ mod tests {
     fn a_part_issued_later_ends_later() {
         let mut c = pairs();
         let (_, together) = run(Nand::build(&c, Seed(1), false).unwrap());
-        c.t_skew = Span(300);
+        c.gang_skew = Span(300);
         let (nand, apart) = run(Nand::build(&c, Seed(1), false).unwrap());
         assert_eq!(apart[0].end, together[0].end + Span(300));
         let joined = nand.joined().unwrap();

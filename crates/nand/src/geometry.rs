@@ -173,7 +173,7 @@ pub(crate) fn small() -> NandConfig {
         cell: Cell::Mlc,
         channels: 4,
         gang: 1,
-        t_skew: Span::ZERO,
+        gang_skew: Span::ZERO,
         remap: false,
         luns_per_channel: 2,
         planes: 2,

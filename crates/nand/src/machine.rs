@@ -204,7 +204,8 @@ pub struct Counters {
     pub busy_ns: [u64; CLASSES],
     /// Array time alone, without channel transfers.
     pub array_ns: [u64; CLASSES],
-    pub transfer_ns: u64,
+    /// Channel time.
+    pub transfer_ns: [u64; CLASSES],
     pub failed: [u64; CLASSES],
     /// User reads that had to wait for their LUN, by the class of work they waited for longest; last
     /// those that waited longest for a suspension.
@@ -434,8 +435,26 @@ impl Nand {
             ("read", nj(power.read_mw, reads)),
             ("program", nj(power.program_mw, programs)),
             ("erase", nj(power.erase_mw, sum(&[Class::Erase]))),
-            ("transfer", nj(power.transfer_mw, c.transfer_ns)),
+            ("transfer", nj(power.transfer_mw, c.transfer_ns.iter().sum())),
         ]
+    }
+    /// The same by class of work.
+    pub fn energy_by_class_nj(&self) -> [u64; CLASSES] {
+        let power = &self.config.power;
+        let parts = u128::from(self.parts);
+        Class::ALL.map(|class| {
+            let of_array = match class {
+                Class::UserRead | Class::RebuildRead | Class::GcRead | Class::MetaRead => {
+                    power.read_mw
+                }
+                Class::Erase => power.erase_mw,
+                _ => power.program_mw,
+            };
+            let c = &self.counters;
+            let array = u128::from(of_array) * u128::from(c.array_ns[class as usize]);
+            let bus = u128::from(power.transfer_mw) * u128::from(c.transfer_ns[class as usize]);
+            ((array + bus) / parts / 1000) as u64
+        })
     }
 
     pub(crate) fn block_index(&self, lun: u32, line: u32) -> usize {
@@ -565,7 +584,7 @@ impl Nand {
             Span::ZERO => (now, now),
             _ => self.channels[channel as usize].reserve(now, bus),
         };
-        self.counters.transfer_ns += bus.0;
+        self.counters.transfer_ns[op.class as usize] += bus.0;
         self.counters.array_ns[op.class as usize] += array.0;
         record.bus_start = bus_start;
         record.bus_end = bus_end;
@@ -613,7 +632,7 @@ impl Nand {
                 state.left -= part;
                 let channel = record.channel;
                 let (start, end) = self.channels[channel as usize].reserve(ctx.now, part);
-                self.counters.transfer_ns += part.0;
+                self.counters.transfer_ns[record.op.class as usize] += part.0;
                 let waited = start.since(record.bus_end);
                 record.bus_start += waited;
                 record.array_end += end.since(record.bus_end);
@@ -698,7 +717,7 @@ impl Nand {
         state.left -= part;
         let channel = record.channel;
         let (start, end) = self.channels[channel as usize].reserve(ctx.now, part);
-        self.counters.transfer_ns += part.0;
+        self.counters.transfer_ns[record.op.class as usize] += part.0;
         // Waiting for the cache register included.
         record.out_start += start.since(record.end);
         record.end = end;
@@ -945,7 +964,10 @@ mod tests {
         assert_eq!(program.bus_end.since(t0), command + data + command + part);
         assert_eq!(program.bus_end.since(program.bus_start), command + data, "waits come first");
         assert_eq!(program.end, program.bus_end + Span::from_us(400));
-        assert_eq!(b.nand.counters().transfer_ns, 3 * command.0 + data.0 * 2 + part.0);
+        assert_eq!(
+            b.nand.counters().transfer_ns.iter().sum::<u64>(),
+            3 * command.0 + data.0 * 2 + part.0
+        );
     }
 
     #[test]
@@ -1007,7 +1029,7 @@ mod tests {
         let by_lun: u64 = (0..8).map(|l| b.nand.lun_busy(l, now).iter().sum::<u64>()).sum();
         assert_eq!(by_lun, b.nand.counters().busy_ns.iter().sum::<u64>());
         let by_channel: u64 = (0..4).map(|c| b.nand.channel_busy(c, now).0).sum();
-        assert_eq!(by_channel, b.nand.counters().transfer_ns);
+        assert_eq!(by_channel, b.nand.counters().transfer_ns.iter().sum::<u64>());
         assert_eq!(b.nand.counters().sectors[Class::UserProgram as usize], 16 * 8 * 8);
         assert!(
             b.done.iter().all(|r| r.waited.iter().sum::<u64>() == r.started.since(r.submitted).0)

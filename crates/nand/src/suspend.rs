@@ -16,7 +16,7 @@
 
 use crate::config::NandConfig;
 use crate::gang::HELD_BACK;
-use crate::machine::{CLASSES, Nand, OpKind, SUSPENSION, Stage, State};
+use crate::machine::{CLASSES, Nand, Op, OpKind, Record, SUSPENSION, Stage, State};
 use serde::Serialize;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
@@ -432,7 +432,7 @@ impl Nand {
         let (now, record) = (ctx.now, &mut self.states[g.key].record);
         let lun = record.lun;
         let left = g.end.since(now);
-        self.counters.transfer_ns -= left.0;
+        self.counters.transfer_ns[record.op.class as usize] -= left.0;
         let p = self.preemption.as_mut().expect("only where reads go first");
         p.counters.stops += 1;
         p.buses[channel as usize].busy = p.buses[channel as usize].busy.saturating_sub(left);
@@ -469,7 +469,7 @@ impl Nand {
             record.away[1] += start.since(progress.away_since);
         }
         progress.saved = false;
-        self.counters.transfer_ns += end.since(ctx.now).0;
+        self.counters.transfer_ns[record.op.class as usize] += end.since(ctx.now).0;
         let bus = &mut p.buses[record.channel as usize];
         bus.busy += end.since(ctx.now);
         bus.current = Some(Grant { key, start, end, part, saving: false });
@@ -513,7 +513,7 @@ impl Nand {
 
     /// A program whose data are on their way, or wait, leaves its LUN to a read.
     fn withdraw(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
-        let channel = self.states[key].record.channel;
+        let Record { channel, op: Op { class, .. }, .. } = self.states[key].record;
         let bus = &mut self.preempt_mut().buses[channel as usize];
         let mut save = Span::ZERO;
         if bus.stopped == Some(key) {
@@ -530,7 +530,7 @@ impl Nand {
             }
             save = self.stop(ctx, channel, g);
             let end = ctx.now + save;
-            self.counters.transfer_ns += save.0;
+            self.counters.transfer_ns[class as usize] += save.0;
             let bus = &mut self.preempt_mut().buses[channel as usize];
             bus.busy += save;
             bus.current = Some(Grant { key, start: ctx.now, end, part: save, saving: true });

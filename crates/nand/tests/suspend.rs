@@ -14,7 +14,7 @@ fn config(suspend: Suspend) -> NandConfig {
         cell: Cell::Slc,
         channels: 1,
         gang: 1,
-        t_skew: Span::ZERO,
+        gang_skew: Span::ZERO,
         remap: false,
         luns_per_channel: 1,
         planes: 1,
@@ -305,11 +305,12 @@ fn time_is_conserved_and_every_operation_ends() {
         let by_lun: u64 = (0..8).flat_map(|lun| nand.lun_busy(lun, now)).sum();
         assert_eq!(by_lun, n.busy_ns.iter().sum::<u64>(), "seed {seed}");
         let by_channel: u64 = (0..2).map(|ch| nand.channel_busy(ch, now).0).sum();
-        assert_eq!(by_channel, n.transfer_ns, "seed {seed}");
+        let transfers = n.transfer_ns.iter().sum::<u64>();
+        assert_eq!(by_channel, transfers, "seed {seed}");
         let page = Span::of_bytes(4096, c.channel_rate).0;
         let plain: u64 =
             arrivals.iter().map(|a| if a.kind == OpKind::Erase { 3 } else { 3 + page }).sum();
-        assert!((plain..=plain + 4 * s.stops).contains(&n.transfer_ns), "seed {seed}");
+        assert!((plain..=plain + 4 * s.stops).contains(&transfers), "seed {seed}");
         assert!(s.most <= most, "seed {seed}");
         assert_eq!(n.ops.iter().sum::<u64>(), 1500, "seed {seed}");
         let mut lost = [0; CLASSES];

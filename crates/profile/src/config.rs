@@ -140,9 +140,12 @@ pub fn assemble_with_places(
     for part in ftl.map(|f| f.tree).into_iter().chain(own).chain(app.map(|a| a.tree)) {
         tree.merge(part);
     }
-    for text in overrides {
-        apply(text, &mut tree, &mut problems);
-    }
+    let (media, others): (Vec<&String>, Vec<&String>) = overrides
+        .iter()
+        .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == MEDIA));
+    media.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
+    swap_media(&mut tree, &mut problems)?;
+    others.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
     let whole = problems.is_empty();
 
@@ -190,6 +193,51 @@ pub fn assemble_with_places(
     }
     let places = Places { tree, sources: problems.sources.clone() };
     problems.into_result().map(|()| (config, places))
+}
+
+/// The key that names another medium for a drive.
+const MEDIA: &str = "nand.media";
+
+/// Puts the medium named by `nand.media` in place of the drive's own, with as many pages a block as
+/// keep its bytes: what the FTL counts in lines keeps its meaning, and the drive its capacity.
+fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
+    let Some(named) = tree.get("nand").and_then(|nand| nand.get("media")).cloned() else {
+        return Ok(());
+    };
+    tree.remove(MEDIA);
+    let Value::Text(name) = &named.value else {
+        problems.add(named.at, "'media' must be the name of a medium".into());
+        return Ok(());
+    };
+    let preset = match find(Kind::Media, name) {
+        Ok(preset) => preset,
+        Err(error) => {
+            problems.add(named.at, error.to_string());
+            return Ok(());
+        }
+    };
+    let Some(media) = load(Kind::Media, Source::Preset(preset.name), problems)? else {
+        return Ok(());
+    };
+    let unit_and_pages = |tree: &Node| {
+        let number = |key| match tree.get("nand")?.get(key)?.value {
+            Value::Integer(n) => u64::try_from(n).ok(),
+            _ => None,
+        };
+        Some((number("planes")?.checked_mul(number("page_bytes")?)?, number("pages_per_block")?))
+    };
+    let before = unit_and_pages(tree);
+    let at = named.at;
+    tree.merge(media.tree);
+    // What is missing or impossible here is found when the section is read.
+    if let (Some((old, pages)), Some((new, _))) = (before, unit_and_pages(tree))
+        && let Some(bytes) = old.checked_mul(pages).filter(|_| new > 0)
+        && let Some(Value::Table(nand)) = tree.value_mut("nand")
+    {
+        let value = Value::Integer((bytes / new) as i64);
+        nand.insert("pages_per_block".into(), Entry { key_at: at, node: Node { value, at } });
+    }
+    Ok(())
 }
 
 /// One source: what it calls itself, and its settings below `nand`, `ftl`, `device`, `stack`.
@@ -264,7 +312,16 @@ fn load(
         tree.insert("device".into(), Entry { key_at: top, node });
     } else {
         for (key, entry) in sections {
-            if key == header {
+            if kind == Kind::Media && key == "nand" {
+                tree.insert(key, entry);
+            } else if kind == Kind::Media && key == header {
+                for (key, entry) in entry.node.as_table().into_iter().flatten() {
+                    let word = shorten(key);
+                    let message =
+                        format!("unknown key '{word}' in [media]: it has name, description");
+                    problems.add(entry.key_at, message);
+                }
+            } else if key == header {
                 let target = if kind == Kind::Testbed { "stack" } else { header };
                 tree.insert(target.into(), entry);
             } else {

@@ -8,6 +8,7 @@ use crate::tree::{Node, Value};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     Device,
+    Media,
     Ftl,
     Stack,
     Testbed,
@@ -15,12 +16,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::Device, Kind::Ftl, Kind::Stack, Kind::Testbed, Kind::App];
+    pub const ALL: [Kind; 6] =
+        [Kind::Device, Kind::Media, Kind::Ftl, Kind::Stack, Kind::Testbed, Kind::App];
 
     /// As in `[device]`, the section with a profile's name.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Device => "device",
+            Kind::Media => "media",
             Kind::Ftl => "ftl",
             Kind::Stack => "stack",
             Kind::Testbed => "testbed",
@@ -54,6 +57,12 @@ static PRESETS: &[Preset] = presets! {
     Device "device" "z-ssd-small"
     Device "device" "intel-750-400g"
     Device "device" "intel-750-small"
+    Media "media" "z-nand"
+    Media "media" "xl-flash"
+    Media "media" "bics"
+    Media "media" "v-nand"
+    Media "media" "optane"
+    Media "media" "mram"
     Ftl "ftl" "pblk"
     Ftl "ftl" "tinytail"
     Ftl "ftl" "rail"

@@ -46,6 +46,13 @@ impl Node {
         self.as_table()?.get(key).map(|entry| &entry.node)
     }
 
+    pub fn value_mut(&mut self, key: &str) -> Option<&mut Value> {
+        match &mut self.value {
+            Value::Table(table) => table.get_mut(key).map(|entry| &mut entry.node.value),
+            _ => None,
+        }
+    }
+
     /// The deepest node on the way to `path` (dotted).
     pub fn deepest(&self, path: &str) -> &Node {
         path.split('.').try_fold(self, |node, key| node.get(key).ok_or(node)).unwrap_or_else(|n| n)

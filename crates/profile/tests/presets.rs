@@ -223,3 +223,31 @@ fn overrides_are_typed_as_toml_with_bare_words() {
     let cache = set(&["cache.read_ahead=none", put]).device.cache.unwrap();
     assert_eq!(cache.read_ahead.unwrap().trigger, 2);
 }
+
+#[test]
+fn any_medium_goes_into_any_drive_and_leaves_its_capacity() {
+    for device in of_kind(Kind::Device) {
+        let own = preset(device, "linux-libaio");
+        for media in of_kind(Kind::Media) {
+            let set = [format!("nand.media={media}")];
+            let other = assemble(Sources::presets(device, "linux-libaio"), &set);
+            let other = other.unwrap_or_else(|e| panic!("{media} in {device}: {e}"));
+            let text = show(&format!("media/{media}")).unwrap();
+            let read = other.nand.t_read.mean();
+            assert!(text.contains(&format!("t_read = \"{read}\"")), "{media} in {device}: {read}");
+            assert_eq!(other.nand.channels, own.nand.channels);
+            let bytes = |c: &Config| {
+                let n = &c.nand;
+                u64::from(n.planes * n.page_bytes * n.pages_per_block) * u64::from(n.blocks)
+            };
+            assert_eq!(bytes(&other), bytes(&own), "{media} in {device}");
+        }
+    }
+    let set = |text: &str| assemble(Sources::presets("z-ssd-small", "none"), &[text.to_string()]);
+    let error = set("nand.media=z-nadn").unwrap_err().to_string();
+    assert!(error.contains("did you mean 'z-nand'?"), "{error}");
+    // What is set by hand goes over the medium, wherever it stands.
+    let both = ["nand.t_read=9us", "nand.media=bics"].map(String::from);
+    let c = assemble(Sources::presets("z-ssd-small", "none"), &both).unwrap();
+    assert_eq!((c.nand.t_read.mean(), c.nand.t_erase), (Span::from_us(9), Span(3_500_000)));
+}

@@ -303,6 +303,9 @@ fn tail(result: &RunResult) -> Vec<String> {
         let mut items = vec![format!("{all:.3} J"), format!("{:.3} W mean", finite(m.total_w))];
         items.extend(m.energy_j.iter().map(|(part, j)| format!("{part} {:.3} J", finite(*j))));
         lines.extend(section("energy", &items, 2));
+        let states =
+            m.energy_by_state_j.iter().map(|(state, j)| format!("{state} {:.3} J", finite(*j)));
+        lines.extend(section("energy by state", &states.collect::<Vec<_>>(), 2));
     }
     if m.mapping_bytes > 0 {
         let items = [

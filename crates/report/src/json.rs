@@ -301,13 +301,13 @@ fn named_layers(value: &mut Value) {
 }
 
 /// An object per interval of the write amplification.
-fn named_intervals(value: &mut Value) {
+fn named_intervals(value: &mut Value, names: &[String]) {
     let Value::Array(intervals) = value else { return };
     for interval in intervals {
         let mut o = serde_json::Map::new();
         o.insert("end_ns".to_owned(), interval[0].clone());
-        for (i, name) in ["user", "gc", "padding", "metadata"].iter().enumerate() {
-            o.insert(format!("{name}_sectors"), interval[1][i].clone());
+        for (i, name) in names.iter().enumerate() {
+            o.insert(name.clone(), interval[1][i].clone());
         }
         *interval = Value::Object(o);
     }
@@ -320,13 +320,16 @@ fn to_value(part: &impl Serialize) -> Value {
 /// What fio has no keys for.
 fn wordline(result: &RunResult, plus: bool) -> Value {
     let mut machine = to_value(&result.machine);
-    for key in ["reads_blocked", "link_bytes", "energy_j", "counters"] {
+    for key in ["reads_blocked", "link_bytes", "energy_j", "energy_by_state_j", "counters"] {
         named_pairs(&mut machine[key]);
     }
     if machine["strides"].is_object() {
         named_pairs(&mut machine["strides"]["waits"]);
     }
-    named_intervals(&mut machine["write_amplification"]["over_time"]);
+    let written = ["user", "gc", "padding", "metadata"].map(|name| format!("{name}_sectors"));
+    named_intervals(&mut machine["write_amplification"]["over_time"], &written);
+    let states = result.machine.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
+    named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());
     if let Value::Array(tables) = &mut machine["layers"] {
         for table in tables {
             named_layers(&mut table["mean_by_layer_ns"]);

@@ -240,6 +240,9 @@ pub struct Machine {
     pub wear: WearSummary,
     /// Joules by part, and mean watts in `total_w`.
     pub energy_j: Vec<(String, f64)>,
+    /// Joules by what they were for, and the same over time: end of the interval in ns, and within it.
+    pub energy_by_state_j: Vec<(String, f64)>,
+    pub energy_over_time: Vec<(u64, [f64; 5])>,
     pub total_w: f64,
     pub interrupts: u64,
     pub merges: u64,

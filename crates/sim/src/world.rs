@@ -11,7 +11,7 @@ use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
 use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
-use wordline_device::Controller;
+use wordline_device::{Controller, ENERGY_STATES};
 use wordline_ftl::{Ftl, Placement};
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, Output};
@@ -95,6 +95,9 @@ pub struct Options {
 
 /// Index of the `Sample` event that looks for steady jobs.
 const STEADY: u32 = 1;
+/// End of an interval, and within it the sectors written by cause and the energy by state.
+type Row = (u64, [u64; 9]);
+
 /// First interval of the write-amplification series; it doubles when the series is full.
 const SERIES_INTERVAL: Span = Span(10_000_000);
 const SERIES_ROWS: usize = 128;
@@ -116,9 +119,9 @@ pub struct World {
     drive_bytes: u64,
     layers: [LayerSums; 3],
     slowest: Slowest,
-    series: Vec<(u64, [u64; 4])>,
+    series: Vec<Row>,
     series_interval: Span,
-    series_last: [u64; 4],
+    series_last: [u64; 9],
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     before: wordline_ftl::Counters,
     ageing: Vec<f64>,
@@ -207,7 +210,7 @@ impl World {
             slowest: Slowest::new(options.slowest),
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,
-            series_last: [0; 4],
+            series_last: [0; 9],
             before,
             ageing,
             unsteady,
@@ -220,7 +223,7 @@ impl World {
             controller,
             ftl_on_host,
         };
-        world.series_last = world.written();
+        world.series_last = world.series_now(Time::ZERO);
         world.start(options);
         Ok(world)
     }
@@ -470,11 +473,19 @@ impl World {
         [c.user_sectors, c.gc_sectors, c.pad_sectors, c.smeta_sectors + c.emeta_sectors]
     }
 
+    fn series_now(&self, now: Time) -> [u64; 9] {
+        let (written, energy) = (self.written(), self.controller.energy_by_state(now));
+        std::array::from_fn(|i| if i < 4 { written[i] } else { energy[i - 4] })
+    }
+    fn add_row(&mut self, now: Time) {
+        let (new, last) = (self.series_now(now), self.series_last);
+        // Firmware is booked ahead: an interval's part of it is known when it is over.
+        self.series.push((now.0, std::array::from_fn(|i| new[i].saturating_sub(last[i]))));
+        self.series_last = new;
+    }
+
     fn sample(&mut self) {
-        let written = self.written();
-        let row: [u64; 4] = std::array::from_fn(|i| written[i] - self.series_last[i]);
-        self.series_last = written;
-        self.series.push((self.ctx.now.0, row));
+        self.add_row(self.ctx.now);
         if self.series.len() == SERIES_ROWS {
             self.series = self
                 .series
@@ -553,10 +564,8 @@ impl World {
             failed |= r.error != 0;
             r.steady = self.steady[i].as_ref().map(Steady::result);
         }
-        if self.ctx.now > Time::ZERO && self.series_last != self.written() {
-            let written = self.written();
-            let last = self.series_last;
-            self.series.push((now.0, std::array::from_fn(|i| written[i] - last[i])));
+        if now > Time::ZERO && self.series_last != self.series_now(now) {
+            self.add_row(now);
         }
         failed |= self.trace_error().is_some();
         let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
@@ -773,7 +782,11 @@ impl World {
                 parity_sectors: parity,
                 factor,
                 factor_with_parity: factor.map(|f| f + parity as f64 / user as f64),
-                over_time: self.series.clone(),
+                over_time: self
+                    .series
+                    .iter()
+                    .map(|(at, r)| (*at, [r[0], r[1], r[2], r[3]]))
+                    .collect(),
                 ageing: self.ageing.clone(),
                 ageing_unsteady: self.unsteady,
             },
@@ -821,6 +834,16 @@ impl World {
                 rated: wear.rated,
             },
             energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),
+            energy_by_state_j: ENERGY_STATES
+                .iter()
+                .zip(self.controller.energy_by_state(now))
+                .map(|(name, nj)| (name.to_string(), nj as f64 * 1e-9))
+                .collect(),
+            energy_over_time: self
+                .series
+                .iter()
+                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + 4] as f64 * 1e-9)))
+                .collect(),
             total_w: energy.total() / (elapsed / 1e9),
             interrupts: h.interrupts,
             merges: h.back_merges + h.front_merges + h.request_merges,

@@ -28,6 +28,13 @@ static PRESETS: &[Preset] = presets! {
     "rail/over-provisioning"
     "rail/rocksdb"
     "rail/mongodb"
+    "ull/latency-by-depth"
+    "ull/five-nines"
+    "ull/bandwidth-by-depth"
+    "ull/interference"
+    "ull/power"
+    "ull/gc-over-time"
+    "ull/ablation"
 };
 
 pub fn presets() -> &'static [Preset] {

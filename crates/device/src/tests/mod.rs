@@ -17,7 +17,7 @@ pub fn nand_config() -> NandConfig {
         cell: Cell::Slc,
         channels: 4,
         gang: 1,
-        t_skew: Span::ZERO,
+        gang_skew: Span::ZERO,
         remap: false,
         luns_per_channel: 2,
         planes: 2,

@@ -382,5 +382,18 @@ fn energy_is_busy_time_times_power() {
     assert!(near(s.energy.nand_read, 0.04 * 100.0 * 20e-6));
     assert!(near(s.energy.nand_program, 0.06 * 100.0 * 200e-6));
     assert!(near(s.energy.nand_erase, 0.03 * 2e-3));
-    assert_eq!(s.channel_busy_ns.iter().sum::<u64>(), h.drive.nand().counters().transfer_ns);
+    // By what it was for: the same sum.
+    let [idle, controller, read, write, gc] =
+        h.drive.energy_by_state(h.ctx.now).map(|nj| nj as f64 * 1e-9);
+    assert!(near(idle + controller + read + write + gc, s.energy.total()));
+    let out = Span::of_bytes(4096, n.channel_rate).0 as f64 * 1e-9;
+    let link = 0.5 * s.link_to_host_busy_ns as f64 * 1e-9;
+    let flash = 100.0 * (0.04 * 20e-6 + 0.01 * (out + 100e-9));
+    let within_nj = |got: f64, expected: f64| (got - expected).abs() < 2e-9;
+    assert!(within_nj(read, flash + link), "{read}");
+    assert!(within_nj(gc, 0.03 * 2e-3 + 0.01 * 100e-9), "{gc}");
+    assert_eq!(
+        s.channel_busy_ns.iter().sum::<u64>(),
+        h.drive.nand().counters().transfer_ns.iter().sum::<u64>()
+    );
 }

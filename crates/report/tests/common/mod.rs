@@ -311,6 +311,8 @@ impl Random {
                 rated: self.any() as u32,
             },
             energy_j: (0..self.below(8)).map(|_| (self.text(), self.float())).collect(),
+            energy_by_state_j: (0..self.below(6)).map(|_| (self.text(), self.float())).collect(),
+            energy_over_time: (0..self.below(4)).map(|_| (self.any(), [self.float(); 5])).collect(),
             total_w: self.float(),
             interrupts: self.any(),
             merges: self.any(),
