@@ -2,7 +2,7 @@
 # Both install what they need: a Rust toolchain is expected, Debian packages are added by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test bench build lint setup-test setup-bench clean
+.PHONY: demo test seeds bench build lint setup-test setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -16,6 +16,11 @@ demo: build
 
 test: setup-test lint
 	cargo test --workspace --no-fail-fast
+
+# More seeds of the FTL's properties: make seeds SEEDS=5000
+SEEDS ?= 5000
+seeds:
+	WORDLINE_SEEDS=$(SEEDS) cargo test --release -p wordline-ftl --test rail
 
 lint:
 	cargo fmt --all --check

@@ -56,7 +56,7 @@ fn run(case: Case, mut rng: Rng, faults: Faults) -> Option<World> {
 #[test]
 fn random_commands_on_strides() {
     let (mut ran, mut rebuilt, mut split, mut reads) = (0, 0, 0, 0);
-    for seed in seeds(10_000, 200) {
+    for seed in seeds(10_000, 400) {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
@@ -79,7 +79,7 @@ fn random_commands_on_strides() {
 #[test]
 fn no_read_ever_waits_behind_a_program_or_an_erase() {
     let (mut ran, mut reads) = (0, 0);
-    for seed in seeds(20_000, 150) {
+    for seed in seeds(20_000, 400) {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, mut c) = setup(&mut rng);
@@ -104,7 +104,7 @@ fn no_read_ever_waits_behind_a_program_or_an_erase() {
 #[test]
 fn random_commands_while_borders_move() {
     let (mut ran, mut moves, mut losses) = (0, 0, 0);
-    for seed in seeds(25_000, 60) {
+    for seed in seeds(25_000, 200) {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let g = geometry(2, 10 + 2 * rng.below(4) as u32, 40, 12, 1 + rng.below(3) as u32);
@@ -143,7 +143,7 @@ fn random_commands_while_borders_move() {
 #[test]
 fn random_commands_with_failures_on_strides() {
     let (mut ran, mut refused, mut broken, mut repaired) = (0, 0, 0, 0);
-    for seed in seeds(30_000, 150) {
+    for seed in seeds(30_000, 400) {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
@@ -163,7 +163,7 @@ fn random_commands_with_failures_on_strides() {
 #[test]
 fn power_may_go_at_any_time_on_strides() {
     let mut losses = 0;
-    for seed in seeds(40_000, 80) {
+    for seed in seeds(40_000, 400) {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
