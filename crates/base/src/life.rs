@@ -141,6 +141,10 @@ pub enum Why {
     Batch,
     /// The same at the end of a job, which waits for everything in flight at once.
     Drain,
+    /// A commit, room in the log, a transaction that is being closed.
+    Journal,
+    /// Dirty pages over their limit, or no page to be had.
+    DirtyLimit,
 }
 
 impl Why {
@@ -185,6 +189,8 @@ impl Why {
             Why::Fetch => "command fetch",
             Why::Batch => "waiting for the batch",
             Why::Drain => "end of the job",
+            Why::Journal => "waiting for the journal",
+            Why::DirtyLimit => "too many dirty pages",
         }
     }
 }

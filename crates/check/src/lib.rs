@@ -27,6 +27,8 @@ pub struct Case<'a> {
     pub options: Options,
     /// A program; `job` may then be empty.
     pub app: Option<&'a str>,
+    /// A file system on the drive.
+    pub fs: Option<&'a str>,
     /// What `read_iolog` of a job reads, whatever its name.
     pub replay: &'a str,
 }
@@ -42,6 +44,7 @@ impl<'a> Case<'a> {
             seed: 1,
             options: Options { digest: true, ..Options::default() },
             app: None,
+            fs: None,
             replay: "",
         }
     }
@@ -51,6 +54,10 @@ impl<'a> Case<'a> {
     }
     pub fn app(mut self, app: &'a str) -> Self {
         self.app = Some(app);
+        self
+    }
+    pub fn fs(mut self, fs: &'a str) -> Self {
+        self.fs = Some(fs);
         self
     }
     pub fn age(mut self, age: Age) -> Self {
@@ -63,8 +70,9 @@ impl<'a> Case<'a> {
     }
     pub fn config(&self) -> Result<Config, String> {
         let app = self.app.map(Source::Preset);
-        assemble(Sources { app, ..Sources::presets(self.device, self.stack) }, &self.overrides)
-            .map_err(|e| e.to_string())
+        let fs = self.fs.map(Source::Preset);
+        let sources = Sources { app, fs, ..Sources::presets(self.device, self.stack) };
+        assemble(sources, &self.overrides).map_err(|e| e.to_string())
     }
     pub fn run(&self) -> Result<Outcome, String> {
         run(self, &self.config()?)

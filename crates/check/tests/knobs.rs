@@ -35,6 +35,9 @@ number_ios=20
 /// Values that move nothing by their nature, with the reason.
 const EXCUSED: &[(&str, &str)] = &[
     ("nand.faults.script", "a list of places to fail at; a test in rail.rs scripts each kind"),
+    ("stack.fs.xfs.log_blocks", "a log that fills: the file system's own tests fill one"),
+    ("stack.fs.xfs.log_buffer_bytes", "a checkpoint larger than a buffer: in the same tests"),
+    ("stack.fs.xfs.log_buffers", "all of them under way at once: in the same tests"),
     ("nand.endurance", "wear is reported against it, at the precision of the text report"),
     (
         "nand.cell",
@@ -72,6 +75,13 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
         PathKind::Integers => vec!["[1, 1, 1]".into(), "[9, 3, 2]".into()],
         PathKind::Word => [
             "slc",
+            "ext4",
+            "xfs",
+            "noatime",
+            "strictatime",
+            "ordered",
+            "writeback",
+            "journal",
             "mlc",
             "tlc",
             "host",
@@ -210,6 +220,40 @@ bs=4k
 iodepth=4
 number_ios=300
 ";
+    // Files made, filled, synced and read again, in little memory.
+    const FILES: &str = "
+[global]
+directory=/mnt
+bs=4k
+[make]
+rw=write
+nrfiles=150
+filesize=4k-24k
+create_on_open=1
+openfiles=1
+file_service_type=sequential
+fsync=5
+numjobs=2
+[stream]
+rw=write
+size=3m
+fallocate=none
+[over]
+rw=randrw
+size=2m
+number_ios=300
+fdatasync=20
+[past]
+rw=randrw
+direct=1
+size=1m
+number_ios=100
+[again]
+stonewall
+rw=read
+size=3m
+filename=stream.0.0
+";
     let rail = |stride: &'static str| {
         Case::new("cnex-small", READERS)
             .age(Age::Steady)
@@ -222,6 +266,21 @@ number_ios=300
             .set("stack.cores=1")
             .set("stack.queue_depth=5")
             .set("stack.scheduler_tags=128")
+    };
+    let files = |fs| {
+        Case::new("intel-750-small", FILES)
+            .age(Age::Filled)
+            .fs(fs)
+            .stack("linux-pvsync2")
+            .set("fs.memory=2_000_000")
+            .set("fs.dirty_expire=2ms")
+            .set("fs.dirty_writeback=1ms")
+            .set("fs.time_granularity=100us")
+            .set("fs.ext4.commit=3ms")
+            .set("fs.ext4.blocks_per_group=2048")
+            .set("fs.ext4.journal_blocks=1024")
+            .set("fs.xfs.sync=3ms")
+            .set("cache.capacitor=false")
     };
     let cases = vec![
         crowd(Case::new("intel-750-small", CROWD)).set("cache=none").set("limits.write_iops=3000"),
@@ -270,6 +329,9 @@ number_ios=300
             .set("ftl.write_mostly_iops=0"),
         Case::new("z-ssd-small", POLLED).age(Age::Filled).set("stack.io_poll_delay=3"),
         Case::new("z-ssd-small", SPDK).age(Age::Filled).stack("spdk"),
+        files("ext4"),
+        files("ext4").set("fs.ext4.data=journal").set("fs.ext4.delalloc=false").set("fs.cold=true"),
+        files("xfs").set("fs.xfs.log_blocks=512"),
         Case::new("z-ssd-small", CLASSES)
             .age(Age::Filled)
             .stack("none")

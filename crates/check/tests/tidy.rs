@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RING: [&str; 11] =
-    ["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace", "app", "sim", "report"];
+const RING: [&str; 12] =
+    ["base", "nvme", "nand", "ftl", "device", "fs", "host", "fio", "trace", "app", "sim", "report"];
 
 /// Crate -> workspace crates it may use, directly.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -14,11 +14,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nand", &["base"]),
     ("ftl", &["base", "nand"]),
     ("device", &["base", "nvme", "nand", "ftl"]),
-    ("host", &["base", "nvme", "nand", "ftl"]),
+    ("fs", &["base"]),
+    ("host", &["base", "nvme", "nand", "ftl", "fs"]),
     ("fio", &["base"]),
     ("trace", &["base"]),
     ("app", &["base"]),
-    ("sim", &["base", "nvme", "nand", "ftl", "device", "host", "fio", "trace", "app"]),
+    ("sim", &["base", "nvme", "nand", "ftl", "device", "fs", "host", "fio", "trace", "app"]),
     ("report", &["base", "sim", "app"]),
     ("profile", &["base", "nvme", "nand", "ftl", "device", "host", "app"]),
     ("study", &["base", "nand", "ftl", "fio", "sim", "report", "profile", "app"]),

@@ -33,7 +33,8 @@ const RUN_USAGE: &str =
 const RUN_HELP: &str = "\
 Jobs are fio's own: a job file, options on the command line (--name=a --rw=randread --bs 4k ...), or
 both; job options before the first --name, or without any, are defaults for what follows. A job
-addresses the whole drive unless it sets offset and size, runs on the stack's engine unless it names
+addresses the whole drive unless it sets offset and size (with --fs: its files, of filesize or
+size), runs on the stack's engine unless it names
 an ioengine, and ends as it would in fio: after size bytes (of the whole drive by default!),
 number_ios or runtime.
 
@@ -49,6 +50,7 @@ Examples:
   wordline run job.fio --device cnex-westlake --ftl pblk --stack linux-libaio --seed 1
   wordline run --name=a --rw randread --iodepth 32 --number_ios 100k --device z-ssd-small
   wordline run job.fio --section readers --set ftl.victim=cost-benefit --precondition steady
+  wordline run files.fio --fs ext4 --set fs.ext4.data=journal --device z-ssd-small
   wordline run job.fio --showcmd
   wordline run --app mongodb-ycsb-a --set app.btree.records=20000000 --precondition random
 
@@ -241,6 +243,9 @@ pub struct PartArgs {
     /// Cost profile of the host; the stack's own by default
     #[arg(long, value_name = "NAME|FILE")]
     pub testbed: Option<String>,
+    /// File system on the drive: jobs work on its files (ext4, xfs); none: on the drive itself
+    #[arg(long, default_value = "none", value_name = "NAME|FILE")]
+    pub fs: String,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,

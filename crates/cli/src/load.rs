@@ -59,6 +59,7 @@ impl Loaded {
             stack: Source::Preset("linux-libaio"),
             testbed: None,
             app: None,
+            fs: None,
         };
         Loaded::assemble(sources, overrides)
     }
@@ -69,12 +70,15 @@ impl Loaded {
         let stack = Named::read(&parts.stack)?;
         let testbed = parts.testbed.as_deref().map(Named::read).transpose()?;
         let app = app.map(Named::read).transpose()?;
+        let fs = Some(&parts.fs).filter(|name| *name != "none");
+        let fs = fs.map(|name| Named::read(name)).transpose()?;
         let sources = Sources {
             device: device.source(),
             ftl: Some(ftl.source()),
             stack: stack.source(),
             testbed: testbed.as_ref().map(Named::source),
             app: app.as_ref().map(Named::source),
+            fs: fs.as_ref().map(Named::source),
         };
         Loaded::assemble(sources, &parts.overrides())
     }

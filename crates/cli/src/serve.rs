@@ -81,6 +81,7 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<Loaded, Failure> {
         ftl: args.ftl.clone().unwrap_or_else(|| "pblk".into()),
         stack: "linux-libaio".into(),
         testbed: None,
+        fs: "none".into(),
         media: None,
         set: args.overrides.clone(),
     };

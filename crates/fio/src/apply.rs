@@ -3,8 +3,8 @@
 use crate::choice::Choice;
 use crate::dist::ZoneSlice;
 use crate::job::{
-    BsSplit, Distribution, Engine, FileServiceKind, Job, Prio, PrioSplit, Rw, SteadyCriterion,
-    SteadyState, SyncMode, WriteHint, ZoneMode, words,
+    BsSplit, Distribution, Engine, Fadvise, FileServiceKind, Job, Prio, PrioSplit, Rw,
+    SteadyCriterion, SteadyState, SyncMode, WriteHint, ZoneMode, words,
 };
 use crate::options::{choice, flag, floats, integer, ranges};
 use crate::suggest;
@@ -221,6 +221,11 @@ pub fn apply(
         }
         "latency_run" => job.latency_run = v.flag()?,
         "invalidate" => job.invalidate = v.flag()?,
+        "create_on_open" => job.create_on_open = v.flag()?,
+        "overwrite" => job.overwrite = v.flag()?,
+        // keep and posix reserve blocks too; truncate sets the size alone.
+        "fallocate" => job.fallocate = !matches!(v.text, "none" | "0" | "truncate"),
+        "fadvise_hint" => job.fadvise = fadvise(v.text),
         "sync" => job.sync = v.choice::<SyncMode>()?,
         "write_hint" => job.write_hint = v.choice::<WriteHint>()?,
         "create_only" => job.create_only = v.flag()?,
@@ -581,6 +586,15 @@ fn set_file_service(job: &mut Job, v: &Input) -> Result<(), String> {
 }
 
 /// `wait_before,write:8`: the number after any word counts.
+fn fadvise(text: &str) -> Fadvise {
+    match text {
+        "none" | "0" => Fadvise::None,
+        "random" => Fadvise::Random,
+        "sequential" => Fadvise::Sequential,
+        _ => Fadvise::Workload,
+    }
+}
+
 fn sync_file_range(text: &str) -> Result<u32, String> {
     let mut every = 1;
     for part in text.split(',') {

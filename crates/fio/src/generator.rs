@@ -38,7 +38,7 @@ const TRIM: usize = Ddir::Trim as usize;
 const NEVER: u64 = u64::MAX;
 /// Ranks a skewed choice of files spends on each file: fio's FIO_FSERVICE_SHIFT.
 const FILE_SERVICE_SHIFT: u32 = 10;
-const FILES_MAX: u32 = 1 << 16;
+const FILES_MAX: u32 = 1 << 20;
 /// 2^36 blocks: a map of 8 GiB.
 const MAP_BLOCKS_MAX: u64 = 1 << 36;
 /// A skewed choice of files never marks one done: after so many misses in a row the job ends.
@@ -410,6 +410,17 @@ impl Generator {
     /// Bytes the job covers in one pass.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// First byte of a file of the job on the drive, and the length it has to have.
+    pub fn region(&self, file: u32) -> (u64, u64) {
+        let file = &self.files[file as usize];
+        (file.base, file.limit().min(file.real))
+    }
+
+    /// Whether the job still has I/O for a file it began with.
+    pub fn is_open(&self, file: u32) -> bool {
+        self.files[file as usize].open
     }
 
     /// The seeds of the thread: the pacer's streams start from them too.

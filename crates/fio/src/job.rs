@@ -91,15 +91,34 @@ choices! {
         PosixAio = "posixaio",
         Spdk = "spdk",
         Null = "null",
+        FileCreate = "filecreate",
+        FileStat = "filestat",
+        FileDelete = "filedelete",
     }
 }
 
+/// `fadvise_hint=`: what the kernel is told of the reads to come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fadvise {
+    None,
+    /// Random or sequential, as the job is.
+    #[default]
+    Workload,
+    Random,
+    Sequential,
+}
+
 impl Engine {
+    /// Its I/Os are calls on names: a file each.
+    pub fn is_by_name(self) -> bool {
+        matches!(self, Engine::FileCreate | Engine::FileStat | Engine::FileDelete)
+    }
     /// A synchronous engine completes each I/O before it issues the next, whatever `iodepth` says.
     #[inline]
     pub fn is_sync(self, iodepth: u32) -> bool {
         match self {
             Engine::Psync | Engine::Sync | Engine::Vsync | Engine::Pvsync | Engine::Pvsync2 => true,
+            Engine::FileCreate | Engine::FileStat | Engine::FileDelete => true,
             Engine::Libaio | Engine::IoUring | Engine::PosixAio | Engine::Spdk => false,
             // fio's null engine turns asynchronous above depth 1.
             Engine::Null => iodepth == 1,
@@ -379,6 +398,12 @@ pub struct Job {
     pub write_hint: WriteHint,
     /// Drop the page cache at the start of the job.
     pub invalidate: bool,
+    /// Files are made by the job when it opens them; before that by the layout: with their data if
+    /// the job overwrites, with blocks reserved if `fallocate` does.
+    pub create_on_open: bool,
+    pub overwrite: bool,
+    pub fallocate: bool,
+    pub fadvise: Fadvise,
     /// Scheduler of the block layer, if one is asked for.
     pub ioscheduler: Option<String>,
     /// Processors the job may run on, ascending; empty is all.
@@ -545,6 +570,10 @@ impl Job {
             sync: SyncMode::None,
             write_hint: WriteHint::Unset,
             invalidate: true,
+            create_on_open: false,
+            overwrite: false,
+            fallocate: true,
+            fadvise: Fadvise::Workload,
             ioscheduler: None,
             cpus_allowed: Vec::new(),
             cpus_policy: CpusPolicy::Shared,

@@ -48,6 +48,9 @@ pub(crate) struct Node {
     /// For an I/O: when the application issued it, and when the submission call returned.
     pub issued: Time,
     pub submitted: Time,
+    /// A bio of the file system: its number there, and whether it is on the medium when it ends.
+    pub bio: u32,
+    pub fua: bool,
 }
 
 /// What a request does when it is complete, beyond its nodes.

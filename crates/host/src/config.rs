@@ -82,6 +82,9 @@ pub struct StackConfig {
     pub ftl_core: Option<u32>,
     #[serde(default)]
     pub deadline: DeadlineConfig,
+    /// A file system on the drive: jobs work on its files. None: on the drive itself.
+    #[serde(default)]
+    pub fs: Option<wordline_fs::FsConfig>,
     pub cost: HostCost,
 }
 

@@ -70,6 +70,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                     self.direct_wake(ctx, t, ctx.now + Span(1));
                     return;
                 }
+                Next::File { .. } => unreachable!("mount refuses kernel = false"),
                 // No processor is modelled to burn here.
                 Next::Pause { until, .. } => {
                     self.direct_wake(ctx, t, until.max(ctx.now + Span(1)));

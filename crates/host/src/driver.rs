@@ -47,7 +47,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             cid: r.tag,
             address: r.offset,
             bytes: r.bytes as u32,
-            fua: false,
+            fua: r.first != NONE && self.block.nodes[r.first].fua,
             class: r.class,
             inner: r.inner,
             io,

@@ -9,10 +9,12 @@ use crate::sched::Deadline;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{Counters, HostStats};
 use crate::thread::{Asleep, Reaping, Step, Thread};
+use crate::vfs::{Vfs, tasks_of};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
 use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Slab, Span, Time, Why};
+use wordline_fs::Fs;
 use wordline_ftl::Ftl;
 use wordline_ftl::config::FtlCost;
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
@@ -88,6 +90,7 @@ pub struct Host<S, F = Ftl> {
     pub(crate) threads: Vec<Thread<S>>,
     pub(crate) block: BlockLayer,
     pub(crate) pblk: Option<Box<Pblk<F>>>,
+    pub(crate) vfs: Option<Box<Vfs>>,
     pub(crate) out: VecDeque<Output>,
     pub(crate) counters: Counters,
     pub(crate) stopping: bool,
@@ -96,6 +99,8 @@ pub struct Host<S, F = Ftl> {
     pub(crate) poll_stats: PollStats,
     /// Each core has a hardware queue of its own, and nothing else couples cores.
     private: bool,
+    /// Hardware queue by core.
+    map: Vec<u16>,
     priorities: Vec<QueuePriority>,
     depth: u32,
 }
@@ -335,12 +340,14 @@ impl<S: Source, F: Translate> Host<S, F> {
             io_poll_delay: stack.io_poll_delay,
             sq_thread_idle: stack.sq_thread_idle,
             poll_stats: PollStats::default(),
+            map,
             private: shared
                 && queues == stack.cores
                 && stack.scheduler == Scheduler::None
                 && pblk.is_none()
                 && !reapers,
             pblk,
+            vfs: None,
             priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
             depth,
             drive,
@@ -367,6 +374,46 @@ impl<S: Source, F: Translate> Host<S, F> {
     /// For preconditioning before the start.
     pub fn ftl_mut(&mut self) -> Option<&mut F> {
         self.pblk.as_mut().map(|p| &mut p.ftl)
+    }
+
+    /// Threads of jobs.
+    pub fn jobs(&self) -> u32 {
+        self.threads.iter().filter(|t| t.source.is_some()).count() as u32
+    }
+    /// Tasks a file system needs for them.
+    pub fn file_tasks(&self) -> u32 {
+        let jobs = self.threads.iter().filter(|t| t.source.is_some());
+        jobs.map(|t| tasks_of(&t.spec)).sum()
+    }
+    /// Puts a file system between the jobs and the drive. Its applications' tasks are as many as
+    /// [`crate::tasks_of`] says for each job.
+    pub fn mount(&mut self, fs: Fs) -> Result<(), Refusal> {
+        if !self.kernel {
+            return refuse("kernel", "a file system needs the kernel: set it to true");
+        }
+        if self.pblk.is_some() {
+            return refuse(
+                "fs",
+                "a file system needs the FTL in the drive: ftl.placement = device",
+            );
+        }
+        let jobs = self.jobs();
+        for thread in &self.threads[..jobs as usize] {
+            if matches!(thread.spec.engine, Engine::Spdk | Engine::IoUring) {
+                let job = &thread.spec.name;
+                return refuse(
+                    "kind",
+                    format!("job {job}: files are for pvsync2 and libaio, not io_uring and spdk"),
+                );
+            }
+        }
+        let map = self.map.clone();
+        let cores = self.cores.len() as u32;
+        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, jobs, cores, &map)));
+        self.cores = (0..cores).map(|_| Core::new(self.threads.len())).collect();
+        // Threads of one core wait for the interrupts of another.
+        self.private = false;
+        Ok(())
     }
 
     pub fn start(&mut self, ctx: &mut Ctx) {
@@ -408,6 +455,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         match event.kind() {
             Kind::CoreDone => self.core_done(ctx, event.index()),
             Kind::AppWake => self.app_wake(ctx, event.index()),
+            Kind::HostTimer => self.fs_timer(ctx),
             Kind::Interrupt => self.interrupt(ctx, event.index() as u16),
             Kind::FtlTimer => {
                 if let Some(pblk) = &mut self.pblk {
@@ -498,7 +546,9 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub fn idle(&self) -> bool {
         self.threads.iter().all(|t| match t.source {
             Some(_) => t.asleep == Asleep::Done && t.cur_depth == 0,
-            None => matches!(t.asleep, Asleep::Actions | Asleep::Events | Asleep::Ring),
+            None => {
+                matches!(t.asleep, Asleep::Actions | Asleep::Events | Asleep::Ring | Asleep::Vfs)
+            }
         }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.entries.is_empty())
             && self.out.is_empty()
     }
@@ -812,6 +862,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             offset,
             issued: Time::ZERO,
             submitted: Time::ZERO,
+            bio: NONE,
+            fua: false,
         })
     }
 
@@ -878,6 +930,9 @@ impl<S: Source, F: Translate> Host<S, F> {
 
     fn io_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
         let node = self.block.nodes[n];
+        if node.bio != NONE {
+            return self.bio_done(ctx, n, on);
+        }
         let t = node.thread;
         if !self.kernel {
             self.finish_io(ctx, n, 0, 0);

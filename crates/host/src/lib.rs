@@ -20,12 +20,14 @@ mod spdk;
 pub mod stats;
 mod thread;
 mod uring;
+mod vfs;
 
 pub use config::{Engine, Scheduler, StackConfig};
 pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
 pub use pblk::Translate;
 pub use source::{Next, Source, ThreadSpec};
 pub use stats::HostStats;
+pub use vfs::tasks_of;
 
 #[cfg(test)]
 mod poll_tests;

@@ -12,6 +12,13 @@ pub enum Next {
         offset: u64,
         len: u32,
     },
+    /// A call on a file, for which `offset` and `len` are within it.
+    File {
+        ddir: Ddir,
+        offset: u64,
+        len: u32,
+        op: wordline_fs::Op,
+    },
     /// Nothing before `at`: ask again then, or earlier when an I/O completes or the job is woken
     /// ([`crate::Host::kick`]; only so with `Time::NEVER`). With `quiesce` the
     /// job first waits for everything it has in flight (`io_u_quiesce`: fio does so before it

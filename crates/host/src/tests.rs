@@ -57,6 +57,7 @@ pub fn stack(cores: u32) -> StackConfig {
         wakeup_granularity: Span::from_ms(4),
         sleeper_credit: Span::from_ms(12),
         ftl_core: None,
+        fs: None,
         deadline: DeadlineConfig::default(),
         cost: i7_8700(),
     }

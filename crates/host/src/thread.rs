@@ -24,6 +24,7 @@ use crate::poll::{Looking, Loop};
 use crate::sched::deadline::Merge;
 use crate::source::{Next, Source, ThreadSpec};
 use crate::stats::{ThreadStats, call_bucket, level_bucket};
+use crate::vfs::InVfs;
 use std::collections::VecDeque;
 use wordline_base::{
     Ctx, Ddir, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
@@ -87,6 +88,8 @@ pub(crate) enum Step {
     /// A reaper waits in io_getevents, and is back with one.
     Collect,
     Collected,
+    /// At a call on a file, or a kernel thread of the file system.
+    Vfs,
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
@@ -112,6 +115,8 @@ pub(crate) enum Asleep {
     Reaper,
     /// pblk's kernel thread has nothing to do.
     Actions,
+    /// In the file system.
+    Vfs,
     Done,
 }
 
@@ -246,6 +251,7 @@ pub(crate) struct Thread<S> {
     pieces: Vec<Piece>,
     piece: usize,
     action: Option<Action>,
+    pub vfs: InVfs,
     pub stats: ThreadStats,
 }
 
@@ -307,6 +313,7 @@ impl<S> Thread<S> {
             pieces: Vec::new(),
             piece: 0,
             action: None,
+            vfs: InVfs::default(),
             stats: ThreadStats::default(),
             spec,
         }
@@ -321,7 +328,18 @@ impl<S> Thread<S> {
     pub fn after(&self) -> Step {
         self.call.after
     }
-    /// A submission of one I/O in user mode.
+    /// Whether an I/O of this direction is reaped with io_getevents.
+    pub fn is_aio(&self, ddir: Ddir) -> bool {
+        self.spec.engine == Engine::Libaio && matches!(ddir, Ddir::Read | Ddir::Write)
+    }
+    pub fn is_planned(&self) -> bool {
+        self.plan.node != NONE
+    }
+    /// The segment to come is work on this node.
+    pub fn plan_for(&mut self, node: u32) {
+        self.plan = Plan { node, ..NO_PLAN };
+    }
+    /// A submission of one I/O in user mode, or a call on a file, which begins when the work at hand is done.
     pub fn begin_call(&mut self, node: u32) {
         (self.call.aio, self.call.single, self.call.fresh) = (false, node, true);
         self.plan = NO_PLAN;
@@ -337,6 +355,17 @@ impl<S> Thread<S> {
         let call = &mut self.call;
         (call.aio, call.single, call.index, call.after) = (true, NONE, 0, Step::SqLoop);
         (call.plugged, call.fresh) = (true, false);
+    }
+    /// A bio of the file system in place of an I/O: without a plug, back to the file system at the
+    /// end.
+    pub fn begin_bio(&mut self, node: u32, opcode: Opcode, divided: bool, len: u64) {
+        let call = &mut self.call;
+        (call.aio, call.single, call.index, call.fresh) = (false, node, 1, false);
+        (call.node, call.part, call.at) = (node, node, 0);
+        (call.opcode, call.divided, call.len) = (opcode, divided, len);
+        call.plugged = len > BIO_BYTES;
+        self.plan = Plan { node, ..NO_PLAN };
+        self.vfs.submits = true;
     }
 }
 
@@ -423,6 +452,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             Step::Reap(n) => self.reap_events(ctx, t, n),
             Step::Collect => self.collect(ctx, t),
             Step::Collected => self.collected(ctx, t),
+            Step::Vfs => self.vfs_step(ctx, t),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
         }
@@ -520,7 +550,7 @@ impl<S: Source, F: Translate> Host<S, F> {
     }
 
     /// The life of an I/O, begun now if it was not yet.
-    fn begin_life(&mut self, ctx: &mut Ctx, n: u32) -> IoId {
+    pub(crate) fn begin_life(&mut self, ctx: &mut Ctx, n: u32) -> IoId {
         let node = &mut self.block.nodes[n];
         if node.life == IoId::NONE {
             node.life = ctx.lives.begin(node.thread, node.ddir, node.offset, node.len, node.issued);
@@ -591,6 +621,11 @@ impl<S: Source, F: Translate> Host<S, F> {
                         thread.pend.user += self.cost.application.0;
                         thread.stats.issued[ddir as usize] += 1;
                         (ddir, offset, len)
+                    }
+                    Next::File { ddir, offset, len, op } => {
+                        thread.pend.user += self.cost.application.0;
+                        thread.stats.issued[ddir as usize] += 1;
+                        return self.file_call(ctx, t, (ddir, offset, len), op);
                     }
                     Next::NotBefore { at, quiesce } => {
                         let at = at.max(ctx.now + Span(1));
@@ -1164,6 +1199,9 @@ impl<S: Source, F: Translate> Host<S, F> {
         let thread = &mut self.threads[t as usize];
         if thread.plan.node != NONE || thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::CallEnd);
+        }
+        if std::mem::take(&mut thread.vfs.submits) {
+            return self.go(t, Step::Vfs);
         }
         if thread.call.aio {
             let handed_over = thread.owner != NONE;

@@ -54,6 +54,8 @@ pub struct Sources<'a> {
     pub testbed: Option<Source<'a>>,
     /// A program as workload.
     pub app: Option<Source<'a>>,
+    /// A file system on the drive; without one jobs address the drive itself.
+    pub fs: Option<Source<'a>>,
 }
 
 impl<'a> Sources<'a> {
@@ -65,6 +67,7 @@ impl<'a> Sources<'a> {
             stack: Source::Preset(stack),
             testbed: None,
             app: None,
+            fs: None,
         }
     }
 }
@@ -118,14 +121,15 @@ pub fn assemble_with_places(
         (None, None) => load(Kind::Testbed, Source::Preset(DEFAULT_TESTBED), &mut problems)?,
     };
     let app = sources.app.map(|s| load(Kind::App, s, &mut problems)).transpose()?;
+    let fs = sources.fs.map(|s| load(Kind::Fs, s, &mut problems)).transpose()?;
     // Without all the text there is no telling what is missing from it.
     let (Some(device), Some(stack), Some(testbed)) = (device, stack, testbed) else {
         return Err(problems.into_result().expect_err("an unreadable source is a problem"));
     };
-    if matches!(ftl, Some(None)) || matches!(app, Some(None)) {
+    if matches!(ftl, Some(None)) || matches!(app, Some(None)) || matches!(fs, Some(None)) {
         return Err(problems.into_result().expect_err("an unreadable source is a problem"));
     }
-    let (ftl, app) = (ftl.flatten(), app.flatten());
+    let (ftl, app, fs) = (ftl.flatten(), app.flatten(), fs.flatten());
     let has_app = app.is_some();
     let names = [
         device.name,
@@ -136,7 +140,7 @@ pub fn assemble_with_places(
     ];
     let testbed_source = testbed.source;
     let mut tree = device.tree;
-    let own = [testbed.tree, stack.tree];
+    let own = [testbed.tree, stack.tree].into_iter().chain(fs.map(|f| f.tree));
     for part in ftl.map(|f| f.tree).into_iter().chain(own).chain(app.map(|a| a.tree)) {
         tree.merge(part);
     }
@@ -322,7 +326,17 @@ fn load(
                     problems.add(entry.key_at, message);
                 }
             } else if key == header {
-                let target = if kind == Kind::Testbed { "stack" } else { header };
+                let entry = match kind {
+                    // A file system is a section of the stack.
+                    Kind::Fs => {
+                        let key_at = entry.key_at;
+                        let table = Table::from([("fs".into(), entry)]);
+                        Entry { key_at, node: Node { value: Value::Table(table), at: top } }
+                    }
+                    _ => entry,
+                };
+                let target =
+                    if matches!(kind, Kind::Testbed | Kind::Fs) { "stack" } else { header };
                 tree.insert(target.into(), entry);
             } else {
                 let what = match entry.node.value {
@@ -383,17 +397,18 @@ fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
         "testbed" => keys[0] = "stack",
         "app" if tree.get("app").is_some() => {}
         "app" => return fail("no program runs here: name one with --app".into()),
+        "fs" => keys.insert(0, "stack"),
         section if sections.contains(&section) => keys.insert(0, "device"),
         other => {
             let mut leaves = Vec::new();
             tree.leaves("", &mut leaves);
             let short = |path: &str| path.strip_prefix("device.").unwrap_or(path).to_string();
             let same_key = leaves.iter().find(|path| path.rsplit('.').next() == Some(other));
-            let known = sections.iter().copied().chain(["nand", "ftl", "stack", "device"]);
+            let known = sections.iter().copied().chain(["nand", "ftl", "stack", "device", "fs"]);
             let hint = match (keys.len(), same_key, nearest(other, known)) {
                 (1, Some(path), _) => format!(", did you mean '{}'?", short(path)),
                 (_, _, Some(name)) => format!(", did you mean '{name}'?"),
-                _ => ": paths begin with nand, ftl, stack or a section of the device".into(),
+                _ => ": paths begin with nand, ftl, stack, fs or a section of the device".into(),
             };
             return fail(format!("unknown section '{}'{hint}", shorten(other)));
         }

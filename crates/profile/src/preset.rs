@@ -13,11 +13,13 @@ pub enum Kind {
     Stack,
     Testbed,
     App,
+    /// A file system between the stack and the drive.
+    Fs,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] =
-        [Kind::Device, Kind::Media, Kind::Ftl, Kind::Stack, Kind::Testbed, Kind::App];
+    pub const ALL: [Kind; 7] =
+        [Kind::Device, Kind::Media, Kind::Ftl, Kind::Stack, Kind::Testbed, Kind::App, Kind::Fs];
 
     /// As in `[device]`, the section with a profile's name.
     pub fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Kind {
             Kind::Stack => "stack",
             Kind::Testbed => "testbed",
             Kind::App => "app",
+            Kind::Fs => "fs",
         }
     }
 }
@@ -87,6 +90,8 @@ static PRESETS: &[Preset] = presets! {
     App "app" "mongodb-ycsb-c"
     App "app" "mongodb-ycsb-d"
     App "app" "mongodb-ycsb-f"
+    Fs "fs" "ext4"
+    Fs "fs" "xfs"
 };
 
 /// All of them, by kind.

@@ -197,7 +197,7 @@ fn overrides_are_named_as_given() {
         ("cach.bytes=8", "unknown section 'cach', did you mean 'cache'?"),
         (
             "x.y=8",
-            "unknown section 'x': paths begin with nand, ftl, stack or a section of the device",
+            "unknown section 'x': paths begin with nand, ftl, stack, fs or a section of the device",
         ),
         ("nand.channels.x=8", "'nand.channels' is a value, not a section"),
         ("nand.t_read=[1us", "[1us is not a TOML value"),

@@ -164,6 +164,7 @@ fn a_resolved_configuration_loads_back_to_itself() {
                 stack: Source::File { name: "stack.toml", text: &stack },
                 testbed: None,
                 app: None,
+                fs: None,
             };
             let mut again = assemble(sources, &[]).unwrap_or_else(|e| panic!("{e}\n{device}"));
             again.testbed_name.clone_from(&config.testbed_name);

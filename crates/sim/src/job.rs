@@ -1,12 +1,14 @@
 //! A thread of a fio job as a source of I/Os: what to issue from the generator, when from the
 //! pacer, and when to end.
 
+use crate::files::{self, Files};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use wordline_base::{Ddir, Span, Time};
 use wordline_fio::job::ContinueOnError;
 use wordline_fio::{Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
+use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
 use wordline_trace::Request;
 
@@ -32,6 +34,10 @@ pub struct JobSource {
     /// Of the I/Os in flight of a job with `cmdprio`: direction, offset and fio's number of the
     /// priority, for the logs.
     prios: Option<Vec<(Ddir, u64, u16)>>,
+    /// On a file system: the job's files, and calls that go before the next I/O.
+    files: Option<Files>,
+    before: VecDeque<Next>,
+    ending: bool,
     /// Every I/O issued, for `write_iolog`.
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
@@ -57,12 +63,23 @@ impl JobSource {
             issued: 0,
             syncs: VecDeque::new(),
             prios: job.has_cmdprio().then(Vec::new),
+            files: None,
+            before: VecDeque::new(),
+            ending: false,
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
             error: 0,
             restart_stats: false,
         }
+    }
+    /// The job works on files of a file system.
+    pub fn on_files(mut self, files: Files) -> JobSource {
+        self.files = Some(files);
+        self
+    }
+    pub fn files_mut(&mut self) -> Option<&mut Files> {
+        self.files.as_mut()
     }
     pub fn issued(&self) -> u64 {
         self.issued
@@ -117,14 +134,66 @@ impl JobSource {
         }
     }
 
+    /// An open or close, which fio leaves out of its statistics.
+    fn around(&mut self, op: Op) -> Next {
+        self.syncs.push_back(true);
+        files::next(Ddir::Sync, op)
+    }
+
+    /// [`JobSource::issue`], or None for an I/O that needs no call.
+    #[inline]
+    fn issue_on(&mut self, io: Io, now: Time) -> Option<Next> {
+        let Some(files) = &mut self.files else { return Some(self.issue(io, now)) };
+        let mut ops = Vec::new();
+        let op = files.call(&self.generator, io, &mut ops);
+        let mut calls: VecDeque<Next> = ops.into_iter().map(|op| self.around(op)).collect();
+        if let Some(op) = op {
+            self.issue(io, now);
+            let call = match files::next(io.ddir, op) {
+                // fio reports the block that the name stood for.
+                Next::File { ddir, op, .. } if self.job.ioengine.is_by_name() => {
+                    Next::File { ddir, offset: 0, len: io.len as u32, op }
+                }
+                call => call,
+            };
+            calls.push_back(call);
+        }
+        let first = calls.pop_front()?;
+        self.before.extend(calls);
+        Some(self.send(first))
+    }
+
+    /// A call goes out.
+    fn send(&mut self, call: Next) -> Next {
+        if matches!(call, Next::File { .. }) {
+            self.in_flight += 1;
+            self.issued += 1;
+        }
+        call
+    }
+
+    /// The last I/O is out: files are closed.
+    fn end(&mut self) -> Next {
+        self.ending = true;
+        match self.files.as_mut().and_then(Files::close_one) {
+            Some(op) => {
+                let call = self.around(op);
+                self.send(call)
+            }
+            None => Next::Done,
+        }
+    }
+
     #[inline]
     fn issue(&mut self, io: Io, now: Time) -> Next {
         if let Some(iolog) = &mut self.iolog {
             let (op, offset, len) = (io.ddir, io.offset, io.len as u32);
             iolog.push(Request { at: now, op, volume: 0, offset, len });
         }
-        self.issued += 1;
-        self.in_flight += 1;
+        if self.files.is_none() {
+            self.issued += 1;
+            self.in_flight += 1;
+        }
         if io.ddir.is_sync() {
             self.syncs.push_back(io.closing);
         }
@@ -147,6 +216,12 @@ impl Source for JobSource {
                 now
             }
         };
+        if let Some(call) = self.before.pop_front() {
+            return self.send(call);
+        }
+        if self.ending {
+            return self.end();
+        }
         if self.ended || self.stop.get() {
             return Next::Done;
         }
@@ -174,10 +249,13 @@ impl Source for JobSource {
         if !self.paced {
             loop {
                 return match self.generator.next() {
-                    // sync_file_range writes back cached pages: nothing on an O_DIRECT job.
-                    Some(io) if io.range_only => continue,
-                    Some(io) => self.issue(io, now),
-                    None => Next::Done,
+                    // sync_file_range writes back cached pages: nothing on a drive.
+                    Some(io) if io.range_only && self.files.is_none() => continue,
+                    Some(io) => match self.issue_on(io, now) {
+                        Some(next) => next,
+                        None => continue,
+                    },
+                    None => self.end(),
                 };
             }
         }
@@ -188,11 +266,14 @@ impl Source for JobSource {
         }
         loop {
             return match self.generator.next_paced(now, self.in_flight, &mut self.pacer) {
-                Step::Io(io) if io.range_only => continue,
-                Step::Io(io) => self.issue(io, now),
+                Step::Io(io) if io.range_only && self.files.is_none() => continue,
+                Step::Io(io) => match self.issue_on(io, now) {
+                    Some(next) => next,
+                    None => continue,
+                },
                 Step::Drain => Next::NotBefore { at: now, quiesce: true },
                 Step::Wait(at) => Next::NotBefore { at, quiesce: false },
-                Step::Done => Next::Done,
+                Step::Done => self.end(),
             };
         }
     }

@@ -4,6 +4,7 @@
 pub mod app;
 pub mod collect;
 pub mod drive;
+mod files;
 pub mod job;
 pub mod replay;
 pub mod result;

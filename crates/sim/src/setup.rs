@@ -1,6 +1,7 @@
 //! From a fio plan to threads of the machine, and the distribution that ages a drive for it.
 
 use crate::app::AppSource;
+use crate::files::Files;
 use crate::job::JobSource;
 use crate::replay::{Shift, TraceSource};
 use crate::result::LogKind;
@@ -241,7 +242,22 @@ pub fn threads(
         let source = match Generator::with_cache(job, thread, drive_bytes, entropy, &mut cache) {
             Ok(generator) => {
                 let stop = Rc::new(Cell::new(false));
-                AnySource::Job(Box::new(JobSource::new(generator, job, stop)))
+                let files = match &stack.fs {
+                    Some(_) => Some(Files::new(&generator, job, thread)?),
+                    None if job.ioengine.is_by_name() => {
+                        return Err(format!(
+                            "{}: job '{}': its ioengine makes calls on files: choose a file system, \
+                             --fs ext4",
+                            job.place, job.name
+                        ));
+                    }
+                    None => None,
+                };
+                let mut source = JobSource::new(generator, job, stop);
+                if let Some(files) = files {
+                    source = source.on_files(files);
+                }
+                AnySource::Job(Box::new(source))
             }
             Err(GeneratorError::Replay { .. }) => open_replay(job)?,
             Err(error) => return Err(error.to_string()),
@@ -312,16 +328,18 @@ pub fn expected_end(plan: &Plan) -> Option<Span> {
 }
 
 /// fio's words that are read but change nothing here, with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 8] = [
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("atomic", "writes of one sector are atomic, larger ones are not"),
-    ("invalidate", "no page cache is modelled"),
-    ("sync_file_range", "it writes back cached pages, and no page cache is modelled"),
     ("serialize_overlap", "overlapping I/Os go to the drive together"),
     ("io_submit_mode", "I/O is submitted inline"),
     ("write_hint", "the drive has no use for lifetime hints"),
     ("significant_figures", "numbers are printed with fio's usual figures"),
     ("unit_base", "rates are printed in bytes"),
 ];
+
+/// fio's words about files, which mean something on a file system alone.
+const OF_FILES: [&str; 6] =
+    ["invalidate", "sync_file_range", "create_on_open", "overwrite", "fallocate", "fadvise_hint"];
 
 /// What the user should know about a plan on this machine: words of fio that ask for something that
 /// is not modelled, each named once.
@@ -356,9 +374,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
             }
         }
         for option in ["direct", "buffered"] {
-            if given(plan, job, option) && !job.direct {
+            if given(plan, job, option) && !job.direct && stack.fs.is_none() {
                 say(format!(
-                    "{option}={}: no page cache is modelled, every I/O goes to the drive as with \
+                    "{option}={}: without a file system (--fs) every I/O goes to the drive as with \
                      direct=1",
                     u8::from(option == "buffered")
                 ));
@@ -389,7 +407,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if job.sqthread_poll && (engine != Engine::IoUring || !stack.kernel) {
             say("sqthread_poll has no effect here: it is io_uring's".into());
         }
-        if job.sync != job::SyncMode::None {
+        if job.sync != job::SyncMode::None && stack.fs.is_none() {
             say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
         }
         if stack.kernel && (job.prio.class != 0 || job.has_cmdprio()) {
@@ -403,6 +421,14 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
             say(format!(
                 "ioscheduler={wanted}: the scheduler is the stack's: --set stack.scheduler={wanted}"
             ));
+        }
+        if job.hipri && stack.fs.is_some() {
+            say("hipri has no effect here: on files completions are by interrupt".into());
+        }
+        for option in OF_FILES {
+            if given(plan, job, option) && stack.fs.is_none() {
+                say(format!("{option} has no effect here: it is about files, choose --fs ext4"));
+            }
         }
         for (option, why) in WITHOUT_EFFECT {
             if given(plan, job, option) {

@@ -3,6 +3,7 @@
 use crate::app::{AppSource, SharedApp};
 use crate::collect::{LayerSums, Slowest};
 use crate::drive::{Drive, Problem, SystemConfig};
+use crate::files::Names;
 use crate::job::{EINVAL, EIO, JobSource};
 use crate::replay::TraceSource;
 use crate::result::*;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
 use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
 use wordline_device::{Controller, ENERGY_STATES};
+use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::{Ftl, Placement};
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, Output};
@@ -133,6 +135,30 @@ pub struct World {
     app: Option<(SharedApp, u32)>,
 }
 
+/// Makes a file system with the jobs' files on it.
+fn mount(
+    host: &mut Host<AnySource, Ftl>,
+    config: &FsConfig,
+    bytes: u64,
+) -> Result<(), (&'static str, String)> {
+    let mut fs = Fs::new(config, bytes, host.file_tasks())?;
+    let mut names = Names::default();
+    for thread in 0..host.jobs() {
+        match host.source_mut(thread) {
+            Some(AnySource::Job(job)) => {
+                if let Some(files) = job.files_mut() {
+                    files.lay_out(&mut fs, &mut names).map_err(|e| ("kind", e))?;
+                }
+            }
+            _ => {
+                let why = "traces and programs address the drive itself: run them without --fs";
+                return Err(("kind", why.into()));
+            }
+        }
+    }
+    host.mount(fs)
+}
+
 impl World {
     pub fn new(
         config: &SystemConfig,
@@ -181,14 +207,20 @@ impl World {
             starts.push(setup.start);
             exits.push(setup.exit);
         }
-        let host = Host::new(&config.stack, specs, info.clone(), on_host).map_err(|e| match e {
-            // Of a job, not of the stack.
-            (
-                key @ ("cpus_allowed" | "iodepth" | "priority" | "engine" | "sqthread_poll_cpu"),
-                message,
-            ) => Problem { path: String::new(), message: format!("{key}: {message}") },
-            e => Problem::new("stack", e),
-        })?;
+        let mut host =
+            Host::new(&config.stack, specs, info.clone(), on_host).map_err(|e| match e {
+                // Of a job, not of the stack.
+                (
+                    key
+                    @ ("cpus_allowed" | "iodepth" | "priority" | "engine" | "sqthread_poll_cpu"),
+                    message,
+                ) => Problem { path: String::new(), message: format!("{key}: {message}") },
+                e => Problem::new("stack", e),
+            })?;
+        if let Some(config) = &config.stack.fs {
+            mount(&mut host, config, info.bytes)
+                .map_err(|(key, why)| Problem::new("stack.fs", (key, why)))?;
+        }
         for queue in host.queues() {
             controller
                 .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
@@ -732,6 +764,9 @@ impl World {
                 ("nand.blocks_remapped", j.remapped),
             ];
             counters.extend(of_gangs.map(|(name, n)| (name.to_string(), n)));
+        }
+        if let Some(fs) = self.host.fs() {
+            counters.extend(fs.stats().list().map(|(name, n)| (format!("fs.{name}"), n)));
         }
         let h = &host.counters;
         counters.extend(

@@ -236,12 +236,14 @@ impl Builder<'_> {
         let device = named(&base.device)?;
         let (ftl, stack) = (optional(&base.ftl)?, named(&base.stack)?);
         let (testbed, app) = (optional(&base.testbed)?, optional(&base.app)?);
+        let fs = optional(&base.fs)?;
         let sources = Sources {
             device: source(&device),
             ftl: ftl.as_ref().map(source),
             stack: source(&stack),
             testbed: testbed.as_ref().map(source),
             app: app.as_ref().map(source),
+            fs: fs.as_ref().map(source),
         };
         wordline_profile::assemble(sources, set).map_err(|e| e.to_string())
     }
@@ -304,6 +306,7 @@ fn lay(
     base.ftl = change.ftl.clone().or(base.ftl.take());
     base.testbed = change.testbed.clone().or(base.testbed.take());
     base.app = change.app.clone().or(base.app.take());
+    base.fs = change.fs.clone().or(base.fs.take());
     base.precondition = change.precondition.unwrap_or(base.precondition);
     base.seed = change.seed.unwrap_or(base.seed);
     take_sets(sets, at, &change.set);

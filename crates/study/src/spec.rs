@@ -143,6 +143,8 @@ pub struct Base {
     #[serde(default)]
     pub testbed: Option<String>,
     #[serde(default)]
+    pub fs: Option<String>,
+    #[serde(default)]
     pub precondition: Precondition,
     #[serde(default = "default_seed")]
     pub seed: u64,
@@ -171,6 +173,7 @@ pub struct Change {
     pub stack: Option<String>,
     pub testbed: Option<String>,
     pub app: Option<String>,
+    pub fs: Option<String>,
     pub precondition: Option<Precondition>,
     pub seed: Option<u64>,
     #[serde(default)]

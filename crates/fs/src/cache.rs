@@ -1,0 +1,437 @@
+//! The page cache: 4 KiB pages of files and of metadata by inode and index, on the active and
+//! inactive lists of mm/vmscan.c, with what is dirty and under write-back kept in order.
+//!
+//! Invariants: a page is on exactly one list; `dirty` holds exactly the keys of pages with `dirty`
+//! set, `writing` those under write-back; a page written to while it is under write-back is both.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+/// Inode and page index: pages of a file follow one another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Key(u64);
+
+/// The file of all metadata: its pages are the drive's blocks.
+pub const META: u32 = 0;
+
+impl Key {
+    pub fn new(inode: u32, page: u64) -> Key {
+        debug_assert!(page < 1 << 32, "page {page} of inode {inode}");
+        Key(u64::from(inode) << 32 | page)
+    }
+    pub fn inode(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    pub fn page(self) -> u64 {
+        self.0 & 0xFFFF_FFFF
+    }
+}
+
+fn pages_of(inode: u32, first: u64, last: u64) -> RangeInclusive<Key> {
+    Key::new(inode, first)..=Key::new(inode, last.min(0xFFFF_FFFF))
+}
+
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    pub key: Key,
+    /// Read in, or written whole. Until then a read of it is under way.
+    uptodate: bool,
+    dirty: bool,
+    writing: bool,
+    /// Metadata held by a transaction that is not yet in the log.
+    pinned: bool,
+    /// The read-ahead mark (PG_readahead).
+    pub mark: bool,
+    referenced: bool,
+    active: bool,
+    /// What the page holds: the stamp of its newest write.
+    pub stamp: u32,
+    before: u32,
+    after: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+    len: u64,
+}
+
+#[derive(Debug)]
+pub struct Cache {
+    pages: Vec<Page>,
+    free: Vec<u32>,
+    by_key: BTreeMap<Key, u32>,
+    /// Inactive, active; the newest at the head.
+    lists: [List; 2],
+    dirty: BTreeSet<Key>,
+    writing: BTreeSet<Key>,
+    /// Pages held by transactions, and under a read.
+    pinned: u64,
+    reading: u64,
+    limit: u64,
+}
+
+impl Page {
+    pub fn is_uptodate(&self) -> bool {
+        self.uptodate
+    }
+}
+
+impl Cache {
+    /// A cache of `limit` pages.
+    pub fn new(limit: u64) -> Cache {
+        let list = List { head: NIL, tail: NIL, len: 0 };
+        Cache {
+            pages: Vec::new(),
+            free: Vec::new(),
+            by_key: BTreeMap::new(),
+            lists: [list; 2],
+            dirty: BTreeSet::new(),
+            writing: BTreeSet::new(),
+            pinned: 0,
+            reading: 0,
+            limit,
+        }
+    }
+    pub fn len(&self) -> u64 {
+        self.by_key.len() as u64
+    }
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+    pub fn dirty(&self) -> u64 {
+        self.dirty.len() as u64
+    }
+    pub fn writing(&self) -> u64 {
+        self.writing.len() as u64
+    }
+    pub fn get(&self, key: Key) -> Option<&Page> {
+        self.by_key.get(&key).map(|&p| &self.pages[p as usize])
+    }
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut Page> {
+        self.by_key.get(&key).map(|&p| &mut self.pages[p as usize])
+    }
+    pub fn is_uptodate(&self, key: Key) -> bool {
+        self.get(key).is_some_and(|p| p.uptodate)
+    }
+
+    /// A page that was not there, at the head of the inactive list.
+    pub fn insert(&mut self, key: Key, uptodate: bool) {
+        let page = Page {
+            key,
+            uptodate,
+            dirty: false,
+            writing: false,
+            pinned: false,
+            mark: false,
+            referenced: false,
+            active: false,
+            stamp: 0,
+            before: NIL,
+            after: NIL,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.pages[slot as usize] = page;
+                slot
+            }
+            None => {
+                self.pages.push(page);
+                self.pages.len() as u32 - 1
+            }
+        };
+        let had = self.by_key.insert(key, slot);
+        debug_assert!(had.is_none(), "{key:?} is cached already");
+        self.reading += u64::from(!uptodate);
+        self.push_front(slot);
+    }
+
+    fn push_front(&mut self, slot: u32) {
+        let list = &mut self.lists[usize::from(self.pages[slot as usize].active)];
+        let head = list.head;
+        list.head = slot;
+        list.len += 1;
+        if head == NIL {
+            list.tail = slot;
+        } else {
+            self.pages[head as usize].before = slot;
+        }
+        let page = &mut self.pages[slot as usize];
+        (page.before, page.after) = (NIL, head);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Page { before, after, active, .. } = self.pages[slot as usize];
+        let list = &mut self.lists[usize::from(active)];
+        list.len -= 1;
+        if before == NIL {
+            list.head = after;
+        } else {
+            self.pages[before as usize].after = after;
+        }
+        let list = &mut self.lists[usize::from(active)];
+        if after == NIL {
+            list.tail = before;
+        } else {
+            self.pages[after as usize].before = before;
+        }
+    }
+
+    /// mark_page_accessed: the second access to an inactive page makes it active.
+    pub fn touch(&mut self, key: Key) {
+        let Some(&slot) = self.by_key.get(&key) else { return };
+        let page = &mut self.pages[slot as usize];
+        if !page.referenced {
+            page.referenced = true;
+        } else if !page.active {
+            self.unlink(slot);
+            let page = &mut self.pages[slot as usize];
+            (page.active, page.referenced) = (true, false);
+            self.push_front(slot);
+        }
+    }
+
+    /// A read of the page has ended, or it was written whole.
+    pub fn set_uptodate(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key)
+            && !std::mem::replace(&mut page.uptodate, true)
+        {
+            self.reading -= 1;
+        }
+    }
+    pub fn pin(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key)
+            && !std::mem::replace(&mut page.pinned, true)
+        {
+            self.pinned += 1;
+        }
+    }
+    pub fn unpin(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key)
+            && std::mem::replace(&mut page.pinned, false)
+        {
+            self.pinned -= 1;
+        }
+    }
+    /// Pages that reclaim finds nothing to wait for at.
+    pub fn idle(&self) -> u64 {
+        self.len().saturating_sub(self.dirty() + self.writing() + self.pinned + self.reading)
+    }
+
+    /// True if the page was clean.
+    pub fn set_dirty(&mut self, key: Key) -> bool {
+        let Some(page) = self.get_mut(key) else { return false };
+        debug_assert!(page.uptodate, "{key:?} is dirty and not read");
+        page.dirty = true;
+        self.dirty.insert(key)
+    }
+    pub fn clear_dirty(&mut self, key: Key) -> bool {
+        if let Some(page) = self.get_mut(key) {
+            page.dirty = false;
+        }
+        self.dirty.remove(&key)
+    }
+    pub fn is_dirty(&self, key: Key) -> bool {
+        self.dirty.contains(&key)
+    }
+    /// A dirty page is sent to the drive.
+    pub fn begin_write(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key) {
+            (page.dirty, page.writing) = (false, true);
+            self.dirty.remove(&key);
+            self.writing.insert(key);
+        }
+    }
+    pub fn end_write(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key) {
+            page.writing = false;
+        }
+        self.writing.remove(&key);
+    }
+    pub fn is_writing(&self, inode: u32, first: u64, last: u64) -> bool {
+        self.first_writing(inode, first, last).is_some()
+    }
+    pub fn first_writing(&self, inode: u32, first: u64, last: u64) -> Option<u64> {
+        self.writing.range(pages_of(inode, first, last)).next().map(|k| k.page())
+    }
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.limit
+    }
+    pub fn has_dirty(&self, inode: u32, first: u64, last: u64) -> bool {
+        self.dirty.range(pages_of(inode, first, last)).next().is_some()
+    }
+    /// The first dirty page that is not on its way already.
+    pub fn writable(&self, inode: u32, first: u64) -> Option<u64> {
+        let mut dirty = self.dirty.range(pages_of(inode, first, u64::MAX));
+        dirty.find(|k| !self.writing.contains(k)).map(|k| k.page())
+    }
+    /// The first run of dirty pages, `most` at most.
+    pub fn dirty_run(&self, inode: u32, first: u64, last: u64, most: u64) -> Option<(u64, u64)> {
+        if first > last {
+            return None;
+        }
+        let mut range = self.dirty.range(pages_of(inode, first, last)).map(|k| k.page());
+        let start = range.next()?;
+        let rest = range.zip(start + 1..).take_while(|&(page, next)| page == next).count() as u64;
+        Some((start, (rest + 1).min(most)))
+    }
+
+    pub fn remove(&mut self, key: Key) {
+        if let Some(slot) = self.by_key.remove(&key) {
+            let page = &self.pages[slot as usize];
+            debug_assert!(!page.writing && !page.pinned && page.uptodate, "{page:?} is in use");
+            self.unlink(slot);
+            self.dirty.remove(&key);
+            self.free.push(slot);
+        }
+    }
+    pub fn pages_from(&self, inode: u32, first: u64) -> Vec<Key> {
+        self.by_key.range(pages_of(inode, first, u64::MAX)).map(|(&k, _)| k).collect()
+    }
+    /// invalidate_inode_pages2_range, posix_fadvise(POSIX_FADV_DONTNEED): what is clean and idle
+    /// goes. `all` takes dirty pages too, as truncate does.
+    pub fn drop_pages(&mut self, inode: u32, first: u64, last: u64, all: bool) -> u64 {
+        let keys: Vec<Key> =
+            self.by_key.range(pages_of(inode, first, last)).map(|(&k, _)| k).collect();
+        let mut dropped = 0;
+        for key in keys {
+            let Some(page) = self.get(key) else { continue };
+            let idle = page.uptodate && !page.writing && !page.pinned;
+            if idle && (all || !page.dirty) {
+                self.remove(key);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// Makes room for `wanted` pages, as far as clean and idle pages go: from the tail of the
+    /// inactive list, which the active one refills while it is the shorter of the two. The pages
+    /// freed, and whether there is room now.
+    pub fn reclaim(&mut self, wanted: u64) -> (u64, bool) {
+        let target = self.limit.saturating_sub(wanted);
+        // Nothing to find is found without looking.
+        if self.len() > target && self.idle() == 0 {
+            return (0, false);
+        }
+        let (mut freed, mut looked) = (0, 0);
+        let most = 2 * self.len() + 1;
+        while self.len() > target && looked < most {
+            looked += 1;
+            if self.lists[0].len < self.lists[1].len {
+                let slot = self.lists[1].tail;
+                self.unlink(slot);
+                self.pages[slot as usize].active = false;
+                self.pages[slot as usize].referenced = false;
+                self.push_front(slot);
+                continue;
+            }
+            let slot = self.lists[0].tail;
+            if slot == NIL {
+                break;
+            }
+            let page = self.pages[slot as usize];
+            if page.dirty || page.writing || page.pinned || !page.uptodate {
+                self.unlink(slot);
+                self.push_front(slot);
+            } else {
+                self.remove(page.key);
+                freed += 1;
+            }
+        }
+        (freed, self.len() <= target)
+    }
+
+    /// Checks the invariants.
+    #[cfg(test)]
+    pub fn check(&self) {
+        let mut listed = 0;
+        for (active, list) in self.lists.iter().enumerate() {
+            let (mut at, mut n, mut before) = (list.head, 0, NIL);
+            while at != NIL {
+                let page = &self.pages[at as usize];
+                assert_eq!(usize::from(page.active), active);
+                assert_eq!(page.before, before);
+                assert_eq!(self.by_key.get(&page.key), Some(&at));
+                assert_eq!(page.dirty, self.dirty.contains(&page.key));
+                assert_eq!(page.writing, self.writing.contains(&page.key));
+                (before, at, n) = (at, page.after, n + 1);
+            }
+            assert_eq!((list.tail, list.len), (before, n));
+            listed += n;
+        }
+        assert_eq!(listed, self.len());
+        let pinned = self.by_key.values().filter(|&&p| self.pages[p as usize].pinned).count();
+        let reading = self.by_key.values().filter(|&&p| !self.pages[p as usize].uptodate).count();
+        assert_eq!((self.pinned, self.reading), (pinned as u64, reading as u64));
+        for key in self.dirty.iter().chain(&self.writing) {
+            assert!(self.by_key.contains_key(key), "{key:?} is dirty and not cached");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn used_twice_stays_longer() {
+        let mut cache = Cache::new(8);
+        for page in 0..8 {
+            cache.insert(Key::new(1, page), true);
+        }
+        for _ in 0..2 {
+            cache.touch(Key::new(1, 0));
+        }
+        for page in 8..12 {
+            assert!(cache.reclaim(1).1);
+            cache.insert(Key::new(1, page), true);
+        }
+        assert!(cache.is_uptodate(Key::new(1, 0)));
+        assert!(!cache.is_uptodate(Key::new(1, 1)));
+        cache.check();
+    }
+
+    #[test]
+    fn dirty_pages_are_not_reclaimed() {
+        let mut cache = Cache::new(4);
+        for page in 0..4 {
+            cache.insert(Key::new(1, page), true);
+            cache.set_dirty(Key::new(1, page));
+        }
+        assert_eq!(cache.reclaim(1), (0, false));
+        cache.begin_write(Key::new(1, 2));
+        assert_eq!(cache.reclaim(1), (0, false));
+        cache.end_write(Key::new(1, 2));
+        assert_eq!(cache.reclaim(1), (1, true));
+        assert_eq!(cache.dirty_run(1, 0, 99, 99), Some((0, 2)));
+        cache.check();
+    }
+
+    proptest! {
+        /// Against a plain set of keys: nothing is lost but by reclaim, and what is dirty stays.
+        #[test]
+        fn keeps_what_is_dirty(ops in prop::collection::vec((0u8..6, 0u32..3, 0u64..20), 1..300)) {
+            let mut cache = Cache::new(16);
+            let mut dirty = BTreeSet::new();
+            for (op, inode, page) in ops {
+                let key = Key::new(inode, page);
+                match op {
+                    0 | 1 => if cache.get(key).is_none() && cache.reclaim(1).1 { cache.insert(key, true) },
+                    2 => if cache.set_dirty(key) { dirty.insert(key); },
+                    3 => if cache.is_dirty(key) { cache.begin_write(key); dirty.remove(&key); },
+                    4 => cache.end_write(key),
+                    _ => cache.touch(key),
+                }
+                prop_assert_eq!(cache.dirty(), dirty.len() as u64);
+                prop_assert!(dirty.iter().all(|&k| cache.is_uptodate(k)));
+                prop_assert!(cache.len() <= 16 && cache.writing() <= 16);
+                cache.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,531 @@
+//! System calls on file contents: read and write, buffered and direct.
+
+use crate::cache::Key;
+use crate::config::{Atime, FsKind};
+use crate::disk::Item;
+use crate::fs::{Advice, BIO_PAGES, BioKind, Flow, Frame, Fs, Op, Owner, PAGE, Wait, What};
+use crate::readahead::{Cached, ReadAhead, Window};
+
+/// The pages of one file, for read-ahead.
+struct Pages<'a>(&'a crate::cache::Cache, u32);
+
+impl Cached for Pages<'_> {
+    fn has(&self, page: u64) -> bool {
+        self.0.get(Key::new(self.1, page)).is_some()
+    }
+}
+
+/// The call is at its end.
+const END: u8 = 200;
+
+impl Fs {
+    pub(crate) fn call_step(&mut self, t: u32, op: Op, phase: u8) -> Flow {
+        if phase == END {
+            return self.pop(t);
+        }
+        // ext4_direct_IO: with data=journal it is the cache's all the same.
+        let past = !self.journals_data();
+        match op {
+            Op::Read { file, offset, len, direct } => {
+                let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
+                if direct && past {
+                    self.direct(t, ino, (offset, len), false, phase)
+                } else {
+                    self.read(t, file, ino, (offset, len), phase)
+                }
+            }
+            Op::Write { file, offset, len, direct, sync, data_only } => {
+                let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
+                match phase {
+                    // O_SYNC: the call ends with an fsync of its own.
+                    100 if sync || data_only => {
+                        self.go(t, END);
+                        self.push(t, Frame::Sync { ino, data_only, phase: 0 })
+                    }
+                    100 => self.leave(t),
+                    _ if direct && past => self.direct(t, ino, (offset, len), true, phase),
+                    _ => self.write(t, ino, (offset, len), phase),
+                }
+            }
+            Op::Fsync { file, data_only } => {
+                let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
+                self.work(t, self.config.cost.call);
+                self.go(t, END);
+                self.push(t, Frame::Sync { ino, data_only, phase: 0 })
+            }
+            Op::SyncRange { file, offset, len } => {
+                let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
+                self.work(t, self.config.cost.call);
+                self.go(t, END);
+                let (at, last) = span(offset, len);
+                let left = last - at + 1;
+                self.push(
+                    t,
+                    Frame::WritePages { ino, at, last, left, mapped: false, sync: false, phase: 0 },
+                )
+            }
+            Op::Open { .. }
+            | Op::Close { .. }
+            | Op::Stat { .. }
+            | Op::Truncate { .. }
+            | Op::Unlink { .. } => self.name_step(t, op, phase),
+        }
+    }
+
+    /// The call returns.
+    pub(crate) fn leave(&mut self, t: u32) -> Flow {
+        self.go(t, END);
+        Flow::Again
+    }
+    pub(crate) fn fail(&mut self, t: u32) -> Flow {
+        self.tasks[t as usize].ok = false;
+        self.leave(t)
+    }
+
+    /// The inode of a file; the call fails without.
+    fn inode_of(&mut self, t: u32, file: u32) -> Option<u32> {
+        let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+        if ino == 0 {
+            self.tasks[t as usize].ok = false;
+            self.work(t, self.config.cost.call);
+        }
+        (ino != 0).then_some(ino)
+    }
+
+    /// The time of a change or of a read, if it is another than before: the inode goes to the log.
+    fn stamp(&mut self, t: u32, ino: u32, change: bool, then: u8) -> Flow {
+        self.go(t, then);
+        let tick = self.now.0 / self.config.time_granularity.0;
+        let inode = &mut self.inodes[ino as usize];
+        let new = if change {
+            inode.mtime.replace(tick) != Some(tick)
+        } else {
+            let due = match self.config.atime {
+                Atime::Noatime => false,
+                Atime::Relatime => inode.atime.is_none_or(|a| inode.mtime.is_some_and(|m| a <= m)),
+                Atime::Strictatime => inode.atime != Some(tick),
+            };
+            if due {
+                inode.atime = Some(tick);
+            }
+            due
+        };
+        if !new {
+            return Flow::Again;
+        }
+        let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
+        self.log_change(t, vec![item], Some((ino, false)));
+        Flow::Again
+    }
+
+    /// A transaction for `items`, on top of the frames there are.
+    pub(crate) fn log_change(&mut self, t: u32, items: Vec<Item>, touched: Option<(u32, bool)>) {
+        let task = &mut self.tasks[t as usize];
+        task.items = items;
+        task.touched.extend(touched);
+        task.frames.extend([Frame::End, Frame::Join, Frame::Begin]);
+        self.arm_log();
+    }
+
+    /// generic_file_buffered_read.
+    fn read(&mut self, t: u32, file: u32, ino: u32, (offset, len): (u64, u32), phase: u8) -> Flow {
+        let size = self.inodes[ino as usize].size;
+        let (first, last) = span(offset, u64::from(len).min(size.saturating_sub(offset)));
+        if phase == 0 {
+            self.work(t, self.config.cost.call);
+            self.tasks[t as usize].at = first;
+            if offset >= size || len == 0 {
+                return self.leave(t);
+            }
+            return self.stamp(t, ino, false, 1);
+        }
+        let page = self.tasks[t as usize].at;
+        if page > last {
+            if let Some(ra) = self.open.get_mut(&(t, file)) {
+                ra.prev = Some(last);
+            }
+            return self.leave(t);
+        }
+        let key = Key::new(ino, page);
+        let found = self.cache.get(key).map(|p| (p.is_uptodate(), p.mark));
+        if phase == 1 {
+            // Each page is looked for once; what has to be read is looked for again.
+            match found {
+                Some(_) => self.stats.hits += 1,
+                None => self.stats.misses += 1,
+            }
+        }
+        let wanted = last - page + 1;
+        match found {
+            None => {
+                self.go(t, 2);
+                let default = ReadAhead::new(u64::from(self.config.read_ahead) / PAGE);
+                let mut ra = self.open.get(&(t, file)).copied().unwrap_or(default);
+                let window = ra.missing(&Pages(&self.cache, ino), page, wanted);
+                self.open.insert((t, file), ra);
+                self.bring(t, ino, window)
+            }
+            Some((_, true)) => {
+                self.go(t, 2);
+                if let Some(p) = self.cache.get_mut(key) {
+                    p.mark = false;
+                }
+                let Some(mut ra) = self.open.get(&(t, file)).copied() else { return Flow::Again };
+                let window = ra.marked(&Pages(&self.cache, ino), page, wanted);
+                self.open.insert((t, file), ra);
+                match window {
+                    Some(window) => self.bring(t, ino, window),
+                    None => Flow::Again,
+                }
+            }
+            Some((false, _)) => {
+                self.go(t, 2);
+                Flow::Block(Wait::Page(u64::from(ino) << 32 | page))
+            }
+            Some((true, _)) => {
+                let from = offset.max(page * PAGE);
+                let to = (offset + u64::from(len)).min((page + 1) * PAGE);
+                self.work(t, self.config.cost.page + copy(self.config.cost.copy, to - from));
+                // A stream that reads a page in small pieces touches it once.
+                let again = page == first
+                    && self.open.get(&(t, file)).is_some_and(|ra| ra.prev == Some(page));
+                if !again {
+                    self.cache.touch(key);
+                }
+                self.tasks[t as usize].at = page + 1;
+                self.go(t, 1);
+                Flow::Again
+            }
+        }
+    }
+
+    fn bring(&mut self, t: u32, ino: u32, w: Window) -> Flow {
+        let end = self.inodes[ino as usize].size.div_ceil(PAGE);
+        let n = w.count.min(end.saturating_sub(w.start));
+        self.push(t, Frame::ReadPages { ino, first: w.start, n, mark: w.mark });
+        self.push(t, Frame::Room(n.min(BIO_PAGES)))
+    }
+
+    /// __do_page_cache_readahead: pages that are not there, their places, one bio a run.
+    pub(crate) fn read_pages(
+        &mut self,
+        t: u32,
+        ino: u32,
+        first: u64,
+        n: u64,
+        mark: Option<u64>,
+    ) -> Flow {
+        let mut page = first;
+        let mut runs = 0;
+        while page < first + n {
+            let key = Key::new(ino, page);
+            if self.cache.get(key).is_some() {
+                page += 1;
+                continue;
+            }
+            let place = self.inodes[ino as usize].extents.find(page);
+            let most =
+                place.map_or(1, |(_, run)| u64::from(run)).min(BIO_PAGES).min(first + n - page);
+            let mut len = 0;
+            while len < most && self.cache.get(Key::new(ino, page + len)).is_none() {
+                let key = Key::new(ino, page + len);
+                self.cache.insert(key, place.is_none());
+                let stamp = match (&self.shadow, place) {
+                    (Some(shadow), Some((block, _))) => shadow.get(&(block + len)).copied(),
+                    _ => None,
+                };
+                if let Some(p) = self.cache.get_mut(key) {
+                    p.mark = mark == Some(page + len);
+                    p.stamp = stamp.unwrap_or(0);
+                }
+                len += 1;
+            }
+            self.work(t, self.config.cost.page_add * len);
+            if let Some((block, _)) = place {
+                self.work(t, self.config.cost.map);
+                let mut bio = self.bio(BioKind::Read, What::Data, block, len);
+                bio.tag = u64::from(ino);
+                self.submit(t, Owner::Read { ino, first: page, n: len as u32 }, bio);
+            }
+            runs += len;
+            page += len;
+        }
+        self.stats.read_ahead += runs.saturating_sub(1);
+        self.pop(t)
+    }
+
+    /// generic_perform_write, and what ext4 and XFS do around it.
+    fn write(&mut self, t: u32, ino: u32, (offset, len): (u64, u32), phase: u8) -> Flow {
+        let (first, last) = span(offset, u64::from(len));
+        let n = last - first + 1;
+        let now =
+            self.config.ext4.delalloc && !self.journals_data() || self.config.kind == FsKind::Xfs;
+        match phase {
+            0 => {
+                self.work(t, self.config.cost.call);
+                self.tasks[t as usize].at = 0;
+                if len == 0 {
+                    return self.leave(t);
+                }
+                self.stamp(t, ino, true, 1)
+            }
+            // Pages of which a part stays are read first.
+            1 => {
+                let size = self.inodes[ino as usize].size;
+                let end = offset + u64::from(len);
+                let partial = |page: u64| {
+                    let (from, to) = (page * PAGE, ((page + 1) * PAGE).min(size));
+                    from < size && (offset > from || end < to)
+                };
+                for page in [first, last] {
+                    if partial(page) && !self.cache.is_uptodate(Key::new(ino, page)) {
+                        if self.cache.get(Key::new(ino, page)).is_some() {
+                            return Flow::Block(Wait::Page(u64::from(ino) << 32 | page));
+                        }
+                        return self.bring(t, ino, Window { start: page, count: 1, mark: None });
+                    }
+                }
+                self.go(t, if now { 3 } else { 2 });
+                let missing =
+                    (first..=last).filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
+                let missing = missing.count() as u64;
+                // ENOSPC at the call, not at write-back.
+                if now && self.promised + missing > self.disk.space.free() {
+                    return self.fail(t);
+                }
+                self.push(t, Frame::Room(missing))
+            }
+            // Blocks at once: nodelalloc, data=journal.
+            2 => {
+                let hole =
+                    (first..=last).find(|&p| self.inodes[ino as usize].extents.find(p).is_none());
+                match hole {
+                    Some(logical) if self.tasks[t as usize].at != logical + 1 => {
+                        // Once for each place, lest a full drive be asked for ever.
+                        self.tasks[t as usize].at = logical + 1;
+                        let inode = &mut self.inodes[ino as usize];
+                        inode.size = inode.size.max(offset + u64::from(len));
+                        let n = last - logical + 1;
+                        self.push(t, Frame::Allocate { ino, logical, n, phase: 0 })
+                    }
+                    Some(_) => self.fail(t),
+                    None => {
+                        self.go(t, 3);
+                        if self.journals_data() {
+                            return self.push(t, Frame::Begin);
+                        }
+                        Flow::Again
+                    }
+                }
+            }
+            3 => {
+                self.fill(t, ino, offset, len);
+                if self.tasks[t as usize].in_handle {
+                    // data=journal: the pages are the transaction's.
+                    let task = &mut self.tasks[t as usize];
+                    task.touched.push((ino, true));
+                    let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
+                    self.tasks[t as usize].items = vec![item];
+                    self.go(t, 4);
+                    self.push(t, Frame::End);
+                    return self.push(t, Frame::Join);
+                }
+                self.go(t, 4);
+                Flow::Again
+            }
+            _ => {
+                self.stats.dirtied += n;
+                self.go(t, 100);
+                self.push(t, Frame::Throttle { phase: 0 })
+            }
+        }
+    }
+
+    /// The copy into the pages.
+    fn fill(&mut self, t: u32, ino: u32, offset: u64, len: u32) {
+        let (first, last) = span(offset, u64::from(len));
+        let journal = self.journals_data();
+        let cost = self.config.cost.clone();
+        let inode = &mut self.inodes[ino as usize];
+        inode.size = inode.size.max(offset + u64::from(len));
+        for page in first..=last {
+            let key = Key::new(ino, page);
+            let mut span = cost.page;
+            if self.cache.get(key).is_none() {
+                self.cache.insert(key, true);
+                span += cost.page_add;
+                if self.inodes[ino as usize].extents.find(page).is_none() {
+                    self.promised += 1;
+                }
+            }
+            // ext4_da_write_begin starts a handle a page.
+            if self.config.kind == FsKind::Ext4 {
+                span += cost.handle;
+            }
+            let from = offset.max(page * PAGE);
+            let to = (offset + u64::from(len)).min((page + 1) * PAGE);
+            self.work(t, span + copy(cost.copy, to - from));
+            self.stamp += 1;
+            let stamp = self.stamp;
+            if let Some(p) = self.cache.get_mut(key) {
+                p.stamp = stamp;
+            }
+            self.cache.set_uptodate(key);
+            self.cache.touch(key);
+            if journal {
+                self.journal_data(ino, page);
+            } else {
+                self.make_dirty(ino, page);
+            }
+        }
+    }
+
+    /// O_DIRECT: past the cache, which is written back and dropped first.
+    fn direct(
+        &mut self,
+        t: u32,
+        ino: u32,
+        (offset, len): (u64, u32),
+        write: bool,
+        phase: u8,
+    ) -> Flow {
+        let size = self.inodes[ino as usize].size;
+        let length = u64::from(len);
+        let length = if write { length } else { length.min(size.saturating_sub(offset)) };
+        let (first, last) = span(offset, length);
+        let (after, block) = (if write { 100 } else { END }, PAGE);
+        match phase {
+            0 => {
+                self.work(t, self.config.cost.call);
+                if length == 0 {
+                    return self.leave(t);
+                }
+                if !offset.is_multiple_of(512)
+                    || !length.is_multiple_of(512) && offset + length != size
+                {
+                    return self.fail(t);
+                }
+                self.stamp(t, ino, write, 1)
+            }
+            1 => {
+                self.go(t, 2);
+                if !self.cache.has_dirty(ino, first, last) {
+                    return Flow::Again;
+                }
+                let left = u64::MAX;
+                self.push(
+                    t,
+                    Frame::WritePages {
+                        ino,
+                        at: first,
+                        last,
+                        left,
+                        mapped: false,
+                        sync: true,
+                        phase: 0,
+                    },
+                )
+            }
+            2 => {
+                self.go(t, 3);
+                self.push(t, Frame::WaitPages { ino, first, last })
+            }
+            3 => {
+                if write {
+                    self.cache.drop_pages(ino, first, last, false);
+                    self.tasks[t as usize].at = 0;
+                }
+                self.go(t, if write { 4 } else { 5 });
+                Flow::Again
+            }
+            4 => {
+                let inode = &self.inodes[ino as usize];
+                let Some(logical) = (first..=last).find(|&p| inode.extents.find(p).is_none())
+                else {
+                    self.go(t, 5);
+                    return Flow::Again;
+                };
+                if self.tasks[t as usize].at == logical + 1 {
+                    return self.fail(t);
+                }
+                self.tasks[t as usize].at = logical + 1;
+                self.push(t, Frame::Allocate { ino, logical, n: last - logical + 1, phase: 0 })
+            }
+            5 => {
+                let mut at = offset;
+                while at < offset + length {
+                    let page = at / block;
+                    let left = offset + length - at;
+                    let into = at % block;
+                    let Some((place, run)) = self.inodes[ino as usize].extents.find(page) else {
+                        // A hole reads as zeros.
+                        at = (page + 1) * block;
+                        continue;
+                    };
+                    let bytes = left.min(u64::from(run) * block - into).min(BIO_PAGES * PAGE);
+                    self.work(t, self.config.cost.map);
+                    let kind = if write { BioKind::Write } else { BioKind::Read };
+                    let mut bio = self.bio(kind, What::Data, place, 1);
+                    bio.offset += into;
+                    bio.len = bytes.next_multiple_of(512) as u32;
+                    self.submit(t, Owner::Task(t), bio);
+                    at += bytes;
+                }
+                if write && self.shadow.is_some() {
+                    self.shadow_direct(ino, first, last);
+                }
+                self.go(t, 6);
+                Flow::Again
+            }
+            6 => {
+                if self.tasks[t as usize].bios > 0 {
+                    return Flow::Block(Wait::Bios);
+                }
+                self.go(t, after);
+                let end = offset + length;
+                if write && end > self.inodes[ino as usize].size {
+                    let inode = &mut self.inodes[ino as usize];
+                    (inode.size, inode.disk_size) = (end, end);
+                    let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
+                    self.log_change(t, vec![item], Some((ino, true)));
+                }
+                Flow::Again
+            }
+            _ => unreachable!("direct I/O has seven steps"),
+        }
+    }
+
+    /// Tests: a direct write is on the drive.
+    fn shadow_direct(&mut self, ino: u32, first: u64, last: u64) {
+        for page in first..=last {
+            self.stamp += 1;
+            let stamp = self.stamp;
+            if let (Some(shadow), Some((block, _))) =
+                (&mut self.shadow, self.inodes[ino as usize].extents.find(page))
+            {
+                shadow.insert(block, stamp);
+            }
+        }
+    }
+
+    pub(crate) fn advised(&self, advice: Advice) -> ReadAhead {
+        let max = u64::from(self.config.read_ahead) / PAGE;
+        let ra = ReadAhead::new(max);
+        match advice {
+            Advice::Normal => ra,
+            // generic_fadvise: twice the window.
+            Advice::Sequential => ReadAhead::new(2 * max),
+            Advice::Random => ReadAhead { random: true, ..ra },
+        }
+    }
+}
+
+/// First and last page of a range; an empty one is a page that does not matter.
+fn span(offset: u64, len: u64) -> (u64, u64) {
+    (offset / PAGE, (offset + len.max(1) - 1) / PAGE)
+}
+
+/// Part of a page costs its part.
+fn copy(page: wordline_base::Span, bytes: u64) -> wordline_base::Span {
+    wordline_base::Span(page.0 * bytes / PAGE)
+}

@@ -1,0 +1,722 @@
+//! The file system as a whole: tasks and what they wait for, bios, and time.
+
+use crate::cache::{Cache, Key, META};
+use crate::config::{FsConfig, FsKind};
+use crate::disk::{Disk, Item};
+use crate::inode::{Dir, Inode};
+use crate::jbd2::Jbd2;
+use crate::readahead::ReadAhead;
+use crate::stats::FsStats;
+use crate::xlog::Xlog;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wordline_base::{Slab, Span, Time};
+
+/// A page, and a block.
+pub(crate) const PAGE: u64 = 4096;
+/// BIO_MAX_PAGES of Linux 4.14.
+pub(crate) const BIO_PAGES: u64 = 256;
+
+/// posix_fadvise of an open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Advice {
+    #[default]
+    Normal,
+    Sequential,
+    Random,
+}
+
+/// A system call. Files are named by the number [`Fs::add_file`] gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    Open {
+        file: u32,
+        create: bool,
+        write: bool,
+        advice: Advice,
+        drop: bool,
+    },
+    Close {
+        file: u32,
+        write: bool,
+    },
+    Stat {
+        file: u32,
+    },
+    Read {
+        file: u32,
+        offset: u64,
+        len: u32,
+        direct: bool,
+    },
+    Write {
+        file: u32,
+        offset: u64,
+        len: u32,
+        direct: bool,
+        sync: bool,
+        data_only: bool,
+    },
+    Fsync {
+        file: u32,
+        data_only: bool,
+    },
+    /// sync_file_range(SYNC_FILE_RANGE_WRITE) over a range.
+    SyncRange {
+        file: u32,
+        offset: u64,
+        len: u64,
+    },
+    Truncate {
+        file: u32,
+        size: u64,
+    },
+    Unlink {
+        file: u32,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BioKind {
+    Read,
+    Write,
+    Flush,
+}
+
+/// What a bio carries, for accounts and for tests of order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum What {
+    Data,
+    /// Metadata in their place.
+    Meta,
+    /// Descriptor and revoke blocks, logged blocks, commit block of a transaction.
+    Descriptor,
+    Journal,
+    Commit,
+    /// The journal's superblock: the log's tail.
+    Tail,
+    /// An in-core log buffer of XFS.
+    Log,
+    Flush,
+}
+
+/// What the block layer gets: it ends with [`Fs::bio_done`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bio {
+    pub id: u32,
+    pub kind: BioKind,
+    pub what: What,
+    /// Bytes on the drive.
+    pub offset: u64,
+    pub len: u32,
+    /// A flush of the drive's cache goes before it; it is on the medium when it ends.
+    pub preflush: bool,
+    pub fua: bool,
+    /// Somebody waits for it (REQ_SYNC).
+    pub sync: bool,
+    /// Buffers of 4 KiB that were submitted one by one and are neighbours (submit_bh).
+    pub buffers: u32,
+    /// Inode of cached data, transaction of the journal, number of a log buffer.
+    pub tag: u64,
+}
+
+/// What a task does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    Work(Span),
+    Submit(Bio),
+    /// It sleeps until `poll_wake` names it.
+    Sleep,
+    /// The system call returns.
+    Done {
+        ok: bool,
+    },
+}
+
+/// Who is told when a bio ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    /// Pages of a file, read or written; the last says the file became longer.
+    Read {
+        ino: u32,
+        first: u64,
+        n: u32,
+    },
+    Write {
+        ino: u32,
+        first: u64,
+        n: u32,
+        ends: u64,
+    },
+    /// A task counts it. `META` pages it wrote are clean then.
+    Task(u32),
+    /// A log buffer of a checkpoint.
+    Iclog {
+        seq: u64,
+    },
+    /// Items of XFS in their place.
+    Ail {
+        batch: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BioState {
+    owner: Owner,
+    kind: BioKind,
+}
+
+/// What a sleeping task waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// A page under way.
+    Page(u64),
+    /// Write-back of these pages.
+    WriteBack {
+        ino: u32,
+        first: u64,
+        last: u64,
+    },
+    /// A metadata block on its way to its place.
+    Buffer(u64),
+    /// Its own bios.
+    Bios,
+    /// A transaction is on the drive.
+    Commit(u64),
+    /// A new transaction, or room in the log.
+    Handle,
+    /// The handles of the transaction that is being committed.
+    Handles,
+    /// Less dirty memory, and pages that can be had.
+    Dirty,
+    Memory,
+    /// A kernel thread has nothing to do.
+    Work,
+    /// A free log buffer, an earlier checkpoint.
+    Iclog,
+    /// The checkpoint another task is at.
+    Checkpoint,
+}
+
+/// A function that may sleep.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Frame {
+    Call {
+        op: Op,
+        phase: u8,
+    },
+    /// `need` of the task is in memory.
+    Need,
+    Begin,
+    /// `items` of the task join its transaction.
+    Join,
+    End,
+    /// Room for so many pages.
+    Room(u64),
+    ReadPages {
+        ino: u32,
+        first: u64,
+        n: u64,
+        mark: Option<u64>,
+    },
+    WritePages {
+        ino: u32,
+        at: u64,
+        last: u64,
+        left: u64,
+        mapped: bool,
+        sync: bool,
+        phase: u8,
+    },
+    WaitPages {
+        ino: u32,
+        first: u64,
+        last: u64,
+    },
+    Sync {
+        ino: u32,
+        data_only: bool,
+        phase: u8,
+    },
+    Force {
+        seq: u64,
+        phase: u8,
+    },
+    Throttle {
+        phase: u8,
+    },
+    Allocate {
+        ino: u32,
+        logical: u64,
+        n: u64,
+        phase: u8,
+    },
+    Flusher {
+        phase: u8,
+    },
+    Commit {
+        phase: u8,
+    },
+    Checkpoint {
+        phase: u8,
+    },
+    Cil {
+        phase: u8,
+    },
+    Ail {
+        phase: u8,
+    },
+    Ioend {
+        phase: u8,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Task {
+    pub frames: Vec<Frame>,
+    pub queue: VecDeque<Turn>,
+    pub blocked: Option<Wait>,
+    /// Bios it waits for.
+    pub bios: u32,
+    pub need: Vec<u64>,
+    pub items: Vec<Item>,
+    /// Inodes whose newest transaction this is, and whether fdatasync needs it.
+    pub touched: Vec<(u32, bool)>,
+    /// Blocks freed by it.
+    pub freed: Vec<(u64, u32)>,
+    pub at: u64,
+    pub ok: bool,
+    pub in_handle: bool,
+    /// It came to sleep for the current wait before.
+    pub waited: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct File {
+    pub dir: u32,
+    pub hash: u32,
+    pub name_len: u8,
+    /// 0: it does not exist.
+    pub inode: u32,
+}
+
+pub(crate) enum Log {
+    Jbd2(Jbd2),
+    Xfs(Xlog),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Again,
+    Block(Wait),
+}
+
+pub struct Fs {
+    pub(crate) config: FsConfig,
+    pub(crate) disk: Disk,
+    pub(crate) cache: Cache,
+    pub(crate) inodes: Vec<Inode>,
+    pub(crate) dirs: Vec<Dir>,
+    pub(crate) files: Vec<File>,
+    pub(crate) open: BTreeMap<(u32, u32), ReadAhead>,
+    pub(crate) log: Log,
+    pub(crate) tasks: Vec<Task>,
+    bios: Slab<BioState>,
+    wakes: VecDeque<u32>,
+    pub(crate) now: Time,
+    pub(crate) stats: FsStats,
+    /// Inodes with dirty pages by age.
+    pub(crate) by_age: BTreeSet<(Time, u32)>,
+    /// When the flusher looks again, and whether it was called.
+    pub(crate) flusher_at: Time,
+    pub(crate) flusher_called: bool,
+    /// Blocks promised to delayed allocation.
+    pub(crate) promised: u64,
+    pub(crate) stamp: u32,
+    /// Tests: what the drive holds, by block.
+    pub(crate) shadow: Option<BTreeMap<u64, u32>>,
+    /// Pages are wanted and none can be freed.
+    pub(crate) short: bool,
+}
+
+impl Fs {
+    /// A new file system on a drive of `bytes`, for `apps` tasks.
+    pub fn new(config: &FsConfig, bytes: u64, apps: u32) -> Result<Fs, (&'static str, String)> {
+        config.check()?;
+        let disk = Disk::format(config, bytes / PAGE).map_err(|why| ("kind", why))?;
+        let (log, kernel): (Log, &[Frame]) = match config.kind {
+            FsKind::Ext4 => (
+                Log::Jbd2(Jbd2::new(config, disk.log.len())),
+                &[Frame::Flusher { phase: 0 }, Frame::Commit { phase: 0 }],
+            ),
+            FsKind::Xfs => (
+                Log::Xfs(Xlog::new(config, disk.log.len())),
+                &[
+                    Frame::Flusher { phase: 0 },
+                    Frame::Cil { phase: 0 },
+                    Frame::Ail { phase: 0 },
+                    Frame::Ioend { phase: 0 },
+                ],
+            ),
+        };
+        let mut tasks: Vec<Task> = (0..apps).map(|_| Task::default()).collect();
+        tasks.extend(kernel.iter().map(|&frame| Task { frames: vec![frame], ..Task::default() }));
+        Ok(Fs {
+            cache: Cache::new(config.memory / PAGE),
+            disk,
+            log,
+            tasks,
+            config: config.clone(),
+            inodes: vec![Inode::default()],
+            dirs: Vec::new(),
+            files: Vec::new(),
+            open: BTreeMap::new(),
+            bios: Slab::default(),
+            wakes: VecDeque::new(),
+            now: Time::ZERO,
+            stats: FsStats::default(),
+            by_age: BTreeSet::new(),
+            flusher_at: Time::NEVER,
+            flusher_called: false,
+            promised: 0,
+            stamp: 0,
+            shadow: None,
+            short: false,
+        })
+    }
+
+    /// Names of the kernel threads; their tasks follow the applications'.
+    pub fn kernel_tasks(&self) -> &'static [&'static str] {
+        match self.config.kind {
+            FsKind::Ext4 => &["flush", "jbd2"],
+            FsKind::Xfs => &["flush", "xfs-cil", "xfsaild", "xfs-data"],
+        }
+    }
+    pub fn stats(&self) -> &FsStats {
+        &self.stats
+    }
+    /// Pages that wait to be written.
+    pub fn dirty_pages(&self) -> u64 {
+        self.cache.dirty() + self.cache.writing()
+    }
+    pub fn file_size(&self, file: u32) -> Option<u64> {
+        let inode = self.files.get(file as usize)?.inode;
+        (inode != 0).then(|| self.inodes[inode as usize].size)
+    }
+
+    /// Begins a system call of a task.
+    pub fn call(&mut self, now: Time, task: u32, op: Op) {
+        self.now = now;
+        let t = &mut self.tasks[task as usize];
+        debug_assert!(t.frames.is_empty(), "task {task} is in a call already");
+        t.ok = true;
+        t.frames.push(Frame::Call { op, phase: 0 });
+    }
+
+    /// What the task does next. Asked again after each [`Turn::Work`] and [`Turn::Submit`], and
+    /// when it was woken.
+    pub fn run(&mut self, now: Time, task: u32) -> Turn {
+        self.now = now;
+        let mut steps = 0u32;
+        loop {
+            steps += 1;
+            assert!(steps < 1 << 24, "task {task} goes round: {:?}", self.tasks[task as usize]);
+            let t = &mut self.tasks[task as usize];
+            if let Some(turn) = t.queue.pop_front() {
+                return turn;
+            }
+            let Some(&frame) = t.frames.last() else {
+                let ok = t.ok;
+                self.settle();
+                return Turn::Done { ok };
+            };
+            match self.step(task, frame) {
+                Flow::Again => self.tasks[task as usize].waited = false,
+                Flow::Block(wait) => {
+                    if !self.tasks[task as usize].queue.is_empty() || self.is_over(task, wait) {
+                        continue;
+                    }
+                    self.tasks[task as usize].blocked = Some(wait);
+                    self.tasks[task as usize].waited = true;
+                    self.settle();
+                    return Turn::Sleep;
+                }
+            }
+        }
+    }
+
+    /// Why a task sleeps.
+    pub fn waits_for(&self, task: u32) -> Option<Wait> {
+        self.tasks[task as usize].blocked
+    }
+
+    /// A task that can go on.
+    pub fn poll_wake(&mut self) -> Option<u32> {
+        self.wakes.pop_front()
+    }
+
+    pub fn bio_done(&mut self, now: Time, id: u32, ok: bool) {
+        self.now = now;
+        let BioState { owner, kind } = self.bios.remove(id);
+        match owner {
+            Owner::Read { ino, first, n } => {
+                for page in first..first + u64::from(n) {
+                    let key = Key::new(ino, page);
+                    self.cache.set_uptodate(key);
+                }
+            }
+            Owner::Write { ino, first, n, ends } => self.written(ino, first, n, ends, ok),
+            Owner::Task(task) => {
+                let t = &mut self.tasks[task as usize];
+                t.bios -= 1;
+                t.ok &= ok;
+            }
+            Owner::Iclog { seq } => self.iclog_done(seq),
+            Owner::Ail { batch } => self.ail_done(batch),
+        }
+        debug_assert!(ok || kind != BioKind::Flush, "a flush does not fail");
+        self.settle();
+    }
+
+    /// When the clock matters next.
+    pub fn deadline(&self) -> Option<Time> {
+        let log = match &self.log {
+            Log::Jbd2(j) => j.deadline(self.config.ext4.commit),
+            Log::Xfs(x) => x.deadline(self.config.xfs.sync),
+        };
+        let at = log.min(self.flusher_at);
+        (at < Time::NEVER).then_some(at)
+    }
+    pub fn on_timer(&mut self, now: Time) {
+        self.now = now;
+        if self.flusher_at <= now {
+            self.flusher_at = Time::NEVER;
+            self.flusher_called = true;
+        }
+        self.log_timer();
+        self.settle();
+    }
+
+    /// Wakes whoever waits for something that has come.
+    fn settle(&mut self) {
+        for task in 0..self.tasks.len() as u32 {
+            if let Some(wait) = self.tasks[task as usize].blocked
+                && self.is_over(task, wait)
+            {
+                self.tasks[task as usize].blocked = None;
+                self.wakes.push_back(task);
+            }
+        }
+    }
+
+    fn is_over(&self, task: u32, wait: Wait) -> bool {
+        match wait {
+            Wait::Page(key) => self.cache_at(key).is_none_or(|uptodate| uptodate),
+            Wait::WriteBack { ino, first, last } => !self.cache.is_writing(ino, first, last),
+            Wait::Buffer(block) => !self.is_locked(block),
+            Wait::Bios => self.tasks[task as usize].bios == 0,
+            Wait::Commit(seq) => self.durable() >= seq,
+            Wait::Handle => self.may_begin(),
+            Wait::Handles => self.no_handles(),
+            Wait::Dirty => !self.over_limit(),
+            Wait::Memory => self.cache.idle() > 0 || self.cache.writing() + self.cache.dirty() == 0,
+            Wait::Work => self.has_work(task),
+            Wait::Iclog => self.iclog_free(),
+            Wait::Checkpoint => !self.checkpointing(),
+        }
+    }
+
+    fn cache_at(&self, key: u64) -> Option<bool> {
+        let key = Key::new((key >> 32) as u32, key & 0xFFFF_FFFF);
+        self.cache.get(key).map(|p| p.is_uptodate())
+    }
+
+    fn has_work(&self, task: u32) -> bool {
+        match self.tasks[task as usize].frames.last() {
+            Some(Frame::Flusher { .. }) => self.flusher_called || self.over_background(),
+            Some(Frame::Commit { .. }) => self.commit_wanted(),
+            Some(Frame::Cil { .. }) => self.push_wanted(),
+            Some(Frame::Ail { .. }) => self.ail_wanted(),
+            Some(Frame::Ioend { .. }) => self.ioend_wanted(),
+            _ => false,
+        }
+    }
+
+    fn step(&mut self, t: u32, frame: Frame) -> Flow {
+        match frame {
+            Frame::Call { op, phase } => self.call_step(t, op, phase),
+            Frame::Need => self.need(t),
+            Frame::Begin => self.begin(t),
+            Frame::Join => self.join(t),
+            Frame::End => self.end(t),
+            Frame::Room(n) => self.room(t, n),
+            Frame::ReadPages { ino, first, n, mark } => self.read_pages(t, ino, first, n, mark),
+            Frame::WritePages { ino, at, last, left, mapped, sync, phase } => {
+                self.write_pages(t, ino, (at, last), left, (mapped, sync), phase)
+            }
+            Frame::WaitPages { ino, first, last } => {
+                // Page by page, upwards: what is sent meanwhile behind it is not waited for.
+                let Some(page) = self.cache.first_writing(ino, first, last) else {
+                    return self.pop(t);
+                };
+                if let Some(top) = self.tasks[t as usize].frames.last_mut() {
+                    *top = Frame::WaitPages { ino, first: page, last };
+                }
+                Flow::Block(Wait::WriteBack { ino, first: page, last: page })
+            }
+            Frame::Sync { ino, data_only, phase } => self.sync_step(t, ino, data_only, phase),
+            Frame::Force { seq, phase } => self.force(t, seq, phase),
+            Frame::Throttle { phase } => self.throttle(t, phase),
+            Frame::Allocate { ino, logical, n, phase } => self.allocate(t, ino, logical, n, phase),
+            Frame::Flusher { phase } => self.flusher(t, phase),
+            Frame::Commit { phase } => self.commit(t, phase),
+            Frame::Checkpoint { phase } => self.checkpoint(t, phase),
+            Frame::Cil { phase } => self.cil(t, phase),
+            Frame::Ail { phase } => self.ail(t, phase),
+            Frame::Ioend { phase } => self.ioend(t, phase),
+        }
+    }
+
+    // What frames are made with.
+
+    pub(crate) fn pop(&mut self, t: u32) -> Flow {
+        self.tasks[t as usize].frames.pop();
+        Flow::Again
+    }
+    pub(crate) fn push(&mut self, t: u32, frame: Frame) -> Flow {
+        self.tasks[t as usize].frames.push(frame);
+        Flow::Again
+    }
+    /// The phase the top frame goes on with.
+    pub(crate) fn go(&mut self, t: u32, to: u8) {
+        match self.tasks[t as usize].frames.last_mut() {
+            Some(
+                Frame::Call { phase, .. }
+                | Frame::WritePages { phase, .. }
+                | Frame::Sync { phase, .. }
+                | Frame::Force { phase, .. }
+                | Frame::Throttle { phase }
+                | Frame::Allocate { phase, .. }
+                | Frame::Flusher { phase }
+                | Frame::Commit { phase }
+                | Frame::Checkpoint { phase }
+                | Frame::Cil { phase }
+                | Frame::Ail { phase }
+                | Frame::Ioend { phase },
+            ) => *phase = to,
+            _ => unreachable!("frames with phases alone go on to one"),
+        }
+    }
+    pub(crate) fn work(&mut self, t: u32, span: Span) {
+        if span > Span::ZERO {
+            let queue = &mut self.tasks[t as usize].queue;
+            // Stretches that follow one another are one.
+            if let Some(Turn::Work(last)) = queue.back_mut() {
+                *last += span;
+            } else {
+                queue.push_back(Turn::Work(span));
+            }
+        }
+    }
+
+    pub(crate) fn submit(&mut self, t: u32, owner: Owner, mut bio: Bio) {
+        if let Owner::Task(task) = owner {
+            self.tasks[task as usize].bios += 1;
+        }
+        bio.id = self.bios.insert(BioState { owner, kind: bio.kind });
+        self.account(&bio);
+        self.tasks[t as usize].queue.push_back(Turn::Submit(bio));
+    }
+
+    fn account(&mut self, bio: &Bio) {
+        let blocks = u64::from(bio.len).div_ceil(PAGE);
+        let s = &mut self.stats;
+        s.flushes += u64::from(bio.preflush || bio.kind == BioKind::Flush);
+        s.fua_writes += u64::from(bio.fua);
+        if bio.kind == BioKind::Read {
+            match bio.what {
+                What::Data => s.data_read += blocks,
+                _ => s.metadata_read += blocks,
+            }
+            return;
+        }
+        *match bio.what {
+            What::Data => &mut s.data_blocks,
+            What::Meta => &mut s.checkpoint_blocks,
+            What::Descriptor => &mut s.descriptor_blocks,
+            What::Journal => &mut s.journal_blocks,
+            What::Commit => &mut s.commit_blocks,
+            What::Tail => &mut s.super_blocks,
+            What::Log => &mut s.log_blocks,
+            What::Flush => return,
+        } += blocks;
+    }
+
+    /// A bio of `n` blocks at `block`.
+    pub(crate) fn bio(&self, kind: BioKind, what: What, block: u64, n: u64) -> Bio {
+        Bio {
+            id: 0,
+            kind,
+            what,
+            offset: block * PAGE,
+            len: (n * PAGE) as u32,
+            preflush: false,
+            fua: false,
+            sync: true,
+            buffers: 1,
+            tag: 0,
+        }
+    }
+    pub(crate) fn flush(&mut self, t: u32) {
+        let bio = self.bio(BioKind::Flush, What::Flush, 0, 0);
+        self.submit(t, Owner::Task(t), bio);
+    }
+
+    /// Metadata of `need` are in memory, read if they must be.
+    fn need(&mut self, t: u32) -> Flow {
+        let mut need = std::mem::take(&mut self.tasks[t as usize].need);
+        need.sort_unstable();
+        need.dedup();
+        need.retain(|&b| !self.cache.is_uptodate(Key::new(META, b)));
+        let missing: Vec<u64> =
+            need.iter().copied().filter(|&b| self.cache.get(Key::new(META, b)).is_none()).collect();
+        self.tasks[t as usize].need = need;
+        if !missing.is_empty() {
+            if !self.cache.reclaim(missing.len() as u64).1 && !self.has_reserves(t) {
+                return self.push(t, Frame::Room(missing.len() as u64));
+            }
+            for block in missing {
+                // sb_bread: one block, one bio.
+                let fresh = !self.disk.formatted.contains(&block);
+                self.cache.insert(Key::new(META, block), fresh);
+                if !fresh {
+                    let bio = self.bio(BioKind::Read, What::Meta, block, 1);
+                    self.submit(t, Owner::Read { ino: META, first: block, n: 1 }, bio);
+                }
+            }
+            return Flow::Again;
+        }
+        match self.tasks[t as usize].need.first() {
+            Some(&block) => Flow::Block(Wait::Page(block)),
+            None => self.pop(t),
+        }
+    }
+
+    /// Who cleans memory, or holds a transaction open that must end for that, does not wait for it
+    /// (PF_MEMALLOC, GFP_NOFS).
+    fn has_reserves(&self, t: u32) -> bool {
+        let apps = self.tasks.len() - self.kernel_tasks().len();
+        t as usize >= apps || self.tasks[t as usize].in_handle
+    }
+
+    fn room(&mut self, t: u32, n: u64) -> Flow {
+        let (freed, enough) = self.cache.reclaim(n);
+        self.stats.reclaimed += freed;
+        // More than there is at all: the cache stands over its limit for a moment.
+        let hopeless = self.cache.writing() + self.cache.dirty() + self.cache.idle() == 0;
+        if enough || n >= self.cache.limit() || hopeless || self.has_reserves(t) {
+            return self.pop(t);
+        }
+        (self.flusher_called, self.short) = (true, true);
+        Flow::Block(Wait::Memory)
+    }
+}

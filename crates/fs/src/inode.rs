@@ -1,0 +1,229 @@
+//! Files and directories in memory: sizes, extents, the blocks of a directory.
+
+use std::collections::BTreeMap;
+use wordline_base::Time;
+
+/// Blocks of a file that stand together on the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// First block within the file, and on the drive.
+    pub logical: u32,
+    pub block: u32,
+    pub len: u32,
+}
+
+/// Extents by their place in the file; neighbours on the drive are one.
+#[derive(Clone, Default, Debug)]
+pub struct Extents(Vec<Extent>);
+
+impl Extents {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &Extent> {
+        self.0.iter()
+    }
+
+    /// Where block `logical` stands, and how many follow it there.
+    pub fn find(&self, logical: u64) -> Option<(u64, u32)> {
+        let at = self.0.partition_point(|e| u64::from(e.logical) <= logical);
+        let e = self.0[..at].last()?;
+        let into = (logical - u64::from(e.logical)) as u32;
+        (into < e.len).then(|| (u64::from(e.block + into), e.len - into))
+    }
+
+    /// Blocks from `logical` on that have no place, `most` at most.
+    pub fn hole(&self, logical: u64, most: u64) -> u64 {
+        let at = self.0.partition_point(|e| u64::from(e.logical) <= logical);
+        match self.0.get(at) {
+            Some(e) => (u64::from(e.logical) - logical).min(most),
+            None => most,
+        }
+    }
+
+    pub fn insert(&mut self, new: Extent) {
+        let at = self.0.partition_point(|e| e.logical < new.logical);
+        if let Some(e) = at.checked_sub(1).and_then(|i| self.0.get_mut(i)) {
+            debug_assert!(e.logical + e.len <= new.logical, "{e:?} overlaps {new:?}");
+            if e.logical + e.len == new.logical && e.block + e.len == new.block {
+                e.len += new.len;
+                return;
+            }
+        }
+        self.0.insert(at, new);
+    }
+
+    /// Takes away what lies from block `logical` on.
+    pub fn cut(&mut self, logical: u64) -> Vec<Extent> {
+        let at = self.0.partition_point(|e| u64::from(e.logical) < logical);
+        let mut gone = self.0.split_off(at);
+        if let Some(e) = self.0.last_mut() {
+            let end = u64::from(e.logical + e.len);
+            if end > logical {
+                let len = (end - logical) as u32;
+                e.len -= len;
+                gone.push(Extent { logical: e.logical + e.len, block: e.block + e.len, len });
+            }
+        }
+        gone
+    }
+
+    /// Where the block before `logical` would continue.
+    pub fn goal(&self, logical: u64) -> Option<u64> {
+        let at = self.0.partition_point(|e| u64::from(e.logical) <= logical);
+        let e = self.0[..at].last()?;
+        Some(u64::from(e.block) + logical - u64::from(e.logical))
+    }
+}
+
+/// Blocks set aside for a file and not yet its own (ext4's inode preallocation, XFS' speculative one).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reserve {
+    pub logical: u64,
+    pub block: u64,
+    pub len: u32,
+}
+
+#[derive(Clone, Default, Debug)]
+pub struct Inode {
+    /// In memory, and as the newest transaction has it.
+    pub size: u64,
+    pub disk_size: u64,
+    pub extents: Extents,
+    pub reserve: Option<Reserve>,
+    /// The metadata block it stands in.
+    pub block: u64,
+    pub group: u32,
+    /// Blocks of the extent tree beyond the inode.
+    pub tree: Vec<u64>,
+    /// In steps of `time_granularity`; at first older than any.
+    pub mtime: Option<u64>,
+    pub atime: Option<u64>,
+    /// The transaction that last changed it, and that fdatasync needs.
+    pub sync: u64,
+    pub datasync: u64,
+    /// Since when it has dirty pages.
+    pub dirtied: Option<Time>,
+    /// Where the flusher goes on with it.
+    pub write_from: u64,
+    /// Open files of it that may write, and all.
+    pub writers: u32,
+    pub open: u32,
+    pub is_dir: bool,
+    /// Data on their way that make it longer (XFS: the size follows them).
+    pub ioends: u32,
+}
+
+/// Room for entries in a directory block of 4096 bytes, after its header and checksum.
+const LEAF_BYTES: u32 = 4096 - 12;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf {
+    pub block: u64,
+    pub used: u32,
+}
+
+/// A directory. ext4 keeps entries in leaves by hash (htree); XFS appends them to data blocks and
+/// keeps leaves of hashes.
+#[derive(Clone, Default, Debug)]
+pub struct Dir {
+    pub inode: u32,
+    /// Leaves by the first hash they hold.
+    pub leaves: BTreeMap<u32, Leaf>,
+    /// Blocks of the index over the leaves, the root first.
+    pub index: Vec<u64>,
+    /// XFS: data blocks, and what the last of them holds.
+    pub data: Vec<u64>,
+    pub data_used: u32,
+}
+
+/// A directory entry: header of 8 bytes and the name, in units of 4 (struct ext4_dir_entry_2).
+pub fn entry_bytes(name_len: u8) -> u32 {
+    (8 + u32::from(name_len)).next_multiple_of(4)
+}
+
+impl Dir {
+    /// The leaf that `hash` belongs in.
+    pub fn leaf(&self, hash: u32) -> Option<(u32, Leaf)> {
+        self.leaves.range(..=hash).next_back().map(|(&h, &l)| (h, l))
+    }
+
+    /// Whether an entry of `bytes` makes its leaf split in two.
+    pub fn splits(&self, hash: u32, bytes: u32) -> bool {
+        self.leaf(hash).is_none_or(|(_, l)| l.used + bytes > LEAF_BYTES)
+    }
+
+    /// Puts an entry in its leaf. `new` is the block for the upper half of a full one, or for the
+    /// first.
+    pub fn insert(&mut self, hash: u32, bytes: u32, new: Option<u64>) -> u64 {
+        let Some((first, mut leaf)) = self.leaf(hash) else {
+            let block = new.unwrap_or_default();
+            self.leaves.insert(0, Leaf { block, used: bytes });
+            return block;
+        };
+        let mut at = first;
+        if let Some(block) = new {
+            // Hashes are spread evenly: half of them lie in the upper half of the range.
+            let end = self.leaves.range(first + 1..).next().map_or(1 << 32, |(&h, _)| u64::from(h));
+            let middle = ((u64::from(first) + end) / 2) as u32;
+            leaf.used /= 2;
+            self.leaves.insert(first, leaf);
+            let upper = Leaf { block, used: leaf.used };
+            self.leaves.insert(middle, upper);
+            if hash >= middle {
+                (at, leaf) = (middle, upper);
+            }
+        }
+        leaf.used += bytes;
+        self.leaves.insert(at, leaf);
+        leaf.block
+    }
+
+    pub fn remove(&mut self, hash: u32, bytes: u32) -> Option<u64> {
+        let (first, mut leaf) = self.leaf(hash)?;
+        leaf.used = leaf.used.saturating_sub(bytes);
+        self.leaves.insert(first, leaf);
+        Some(leaf.block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_join_and_are_cut() {
+        let mut e = Extents::default();
+        e.insert(Extent { logical: 0, block: 100, len: 4 });
+        e.insert(Extent { logical: 4, block: 104, len: 4 });
+        e.insert(Extent { logical: 20, block: 300, len: 2 });
+        assert_eq!(e.len(), 2);
+        assert_eq!(e.find(5), Some((105, 3)));
+        assert_eq!(e.find(8), None);
+        assert_eq!((e.hole(8, 99), e.hole(30, 99)), (12, 99));
+        assert_eq!((e.goal(8), e.goal(30)), (Some(108), Some(310)));
+        let gone: u32 = e.cut(6).iter().map(|e| e.len).sum();
+        assert_eq!((gone, e.find(5), e.find(6)), (4, Some((105, 1)), None));
+    }
+
+    #[test]
+    fn leaves_split_in_the_middle_of_their_hashes() {
+        let mut dir = Dir::default();
+        let mut blocks = 1;
+        let mut rng = 1u32;
+        for _ in 0..10_000 {
+            rng = rng.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let new = dir.splits(rng, 24).then(|| {
+                blocks += 1;
+                blocks
+            });
+            dir.insert(rng, 24, new);
+        }
+        // 240 kB of entries, leaves half to wholly full.
+        let n = dir.leaves.len();
+        assert!((59..=118).contains(&n), "{n} leaves");
+        assert!(dir.leaves.values().all(|l| l.used <= LEAF_BYTES));
+        assert_eq!(n as u64, blocks - 1);
+    }
+}

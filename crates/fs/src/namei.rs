@@ -1,0 +1,344 @@
+//! System calls on names: open and create, close, stat, truncate, unlink; and the layout of files
+//! that were there before.
+//!
+//! Names and inodes are looked up through their blocks each time: the dentry and inode caches are
+//! left out, the blocks themselves are in the page cache.
+
+use crate::cache::{Key, META};
+use crate::config::FsKind;
+use crate::disk::Item;
+use crate::fs::{File, Flow, Frame, Fs, Log, Op, PAGE};
+use crate::inode::{Dir, Inode};
+
+impl Fs {
+    /// A directory, empty, there from the start.
+    pub fn add_dir(&mut self) -> u32 {
+        let group = self.disk.place_dir();
+        let mut items = Vec::new();
+        let place = self.disk.new_inode(group, &mut items);
+        let (group, block) = place.unwrap_or((group, self.disk.space.first_of(group)));
+        items.push(Item::Block(block));
+        self.inodes.push(Inode { group, block, is_dir: true, ..Inode::default() });
+        self.dirs.push(Dir { inode: self.inodes.len() as u32 - 1, ..Dir::default() });
+        self.was_there(&items);
+        self.dirs.len() as u32 - 1
+    }
+
+    /// A name in a directory, of no file yet. `hash` decides its place in the directory.
+    pub fn add_file(&mut self, dir: u32, name_len: u8, hash: u32) -> u32 {
+        self.files.push(File { dir, hash, name_len, inode: 0 });
+        self.files.len() as u32 - 1
+    }
+
+    /// A file that is there when the run begins: allocated at once, written back, not in the cache.
+    /// False if the drive is full.
+    pub fn lay_out(&mut self, file: u32, size: u64) -> bool {
+        let mut items = Vec::new();
+        let Some(ino) = self.make(file, &mut items) else { return false };
+        let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+        inode.size = size;
+        let blocks = size.div_ceil(PAGE);
+        let mut at = 0;
+        while at < blocks {
+            let want = (blocks - at).min(2048) as u32;
+            let Some(e) = self.disk.allocate(&mut inode, at, want, 0, &mut items) else { break };
+            at += u64::from(e.len);
+        }
+        while inode.tree.len() < self.disk.tree_blocks(inode.extents.len()) {
+            let Some(block) = self.disk.new_block(inode.block, &mut items) else { break };
+            inode.tree.push(block);
+        }
+        inode.disk_size = size;
+        self.disk.release_reserve(&mut inode);
+        self.inodes[ino as usize] = inode;
+        self.was_there(&items);
+        at >= blocks
+    }
+
+    /// Metadata from before the run.
+    fn was_there(&mut self, items: &[Item]) {
+        for item in items {
+            let block = match *item {
+                Item::Block(block) => block,
+                Item::Inode(ino) => self.inodes[ino as usize].block,
+            };
+            self.disk.formatted.insert(block);
+            let key = Key::new(META, block);
+            if !self.config.cold && self.cache.get(key).is_none() && !self.cache.is_full() {
+                self.cache.insert(key, true);
+            }
+        }
+    }
+
+    /// An inode and its directory entry.
+    fn make(&mut self, file: u32, items: &mut Vec<Item>) -> Option<u32> {
+        let File { dir, hash, name_len, .. } = self.files[file as usize];
+        let d = &self.dirs[dir as usize];
+        let parent = d.inode;
+        let group = self.inodes[parent as usize].group;
+        let (group, block) = self.disk.new_inode(group, items)?;
+        let mut d = std::mem::take(&mut self.dirs[dir as usize]);
+        let mut up = std::mem::take(&mut self.inodes[parent as usize]);
+        let added = self.disk.add_entry(&mut d, &mut up, hash, name_len, items);
+        self.dirs[dir as usize] = d;
+        self.inodes[parent as usize] = up;
+        added?;
+        self.inodes.push(Inode { group, block, ..Inode::default() });
+        let ino = self.inodes.len() as u32 - 1;
+        self.files[file as usize].inode = ino;
+        items.push(self.disk.inode_item(ino, &self.inodes[ino as usize]));
+        items.push(self.disk.inode_item(parent, &self.inodes[parent as usize]));
+        Some(ino)
+    }
+
+    /// Blocks of the path, and of the inode and its extents.
+    fn path(&mut self, t: u32, file: u32) {
+        let Some(f) = self.files.get(file as usize) else { return };
+        let mut need = self.disk.lookup(&self.dirs[f.dir as usize], f.hash);
+        if f.inode != 0 {
+            let inode = &self.inodes[f.inode as usize];
+            need.push(inode.block);
+            need.extend(&inode.tree);
+        }
+        let cost = &self.config.cost;
+        let span = cost.path + cost.directory * need.len().max(1) as u64;
+        self.tasks[t as usize].need = need;
+        self.work(t, span);
+    }
+
+    pub(crate) fn name_step(&mut self, t: u32, op: Op, phase: u8) -> Flow {
+        match op {
+            Op::Open { file, create, write, advice, drop } => match phase {
+                0 => {
+                    self.path(t, file);
+                    self.go(t, 1);
+                    self.push(t, Frame::Need)
+                }
+                1 if self.files.get(file as usize).is_none_or(|f| f.inode == 0) => {
+                    if !create || self.files.get(file as usize).is_none() {
+                        return self.fail(t);
+                    }
+                    self.go(t, 2);
+                    self.push(t, Frame::Begin)
+                }
+                2 => self.create(t, file),
+                3 => {
+                    self.go(t, 4);
+                    self.push(t, Frame::End)
+                }
+                _ => {
+                    let ino = self.files[file as usize].inode;
+                    if ino == 0 {
+                        return self.fail(t);
+                    }
+                    let inode = &mut self.inodes[ino as usize];
+                    inode.open += 1;
+                    inode.writers += u32::from(write);
+                    if drop {
+                        // fio's invalidate=1.
+                        self.cache.drop_pages(ino, 0, u64::MAX, false);
+                    }
+                    let ra = self.advised(advice);
+                    self.open.insert((t, file), ra);
+                    self.leave(t)
+                }
+            },
+            Op::Close { file, write } => self.close(t, file, write, phase),
+            Op::Stat { file } => {
+                if phase == 0 {
+                    self.path(t, file);
+                    self.go(t, 1);
+                    return self.push(t, Frame::Need);
+                }
+                if self.files.get(file as usize).is_none_or(|f| f.inode == 0) {
+                    return self.fail(t);
+                }
+                self.leave(t)
+            }
+            Op::Truncate { file, size } => self.truncate(t, file, size, phase),
+            Op::Unlink { file } => self.unlink(t, file, phase),
+            _ => unreachable!("calls on contents are elsewhere"),
+        }
+    }
+
+    /// ext4_create, xfs_create, inside their transaction.
+    fn create(&mut self, t: u32, file: u32) -> Flow {
+        let mut items = Vec::new();
+        self.work(t, self.config.cost.inode + self.config.cost.directory);
+        let Some(ino) = self.make(file, &mut items) else {
+            self.tasks[t as usize].ok = false;
+            self.go(t, 3);
+            return Flow::Again;
+        };
+        let tick = self.now.0 / self.config.time_granularity.0;
+        let parent = self.dirs[self.files[file as usize].dir as usize].inode;
+        self.inodes[ino as usize].mtime = Some(tick);
+        self.inodes[ino as usize].atime = Some(tick);
+        self.inodes[parent as usize].mtime = Some(tick);
+        self.stats.creates += 1;
+        let task = &mut self.tasks[t as usize];
+        task.items = items;
+        task.touched.extend([(ino, true), (parent, true)]);
+        self.arm_log();
+        self.go(t, 3);
+        self.push(t, Frame::Join)
+    }
+
+    fn close(&mut self, t: u32, file: u32, write: bool, phase: u8) -> Flow {
+        if phase == 0 {
+            self.work(t, self.config.cost.call);
+            let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+            self.open.remove(&(t, file));
+            if ino == 0 {
+                return self.leave(t);
+            }
+            let inode = &mut self.inodes[ino as usize];
+            inode.open = inode.open.saturating_sub(1);
+            inode.writers -= u32::from(write && inode.writers > 0);
+            if inode.writers == 0 {
+                // What was set aside for it and not used.
+                let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+                self.disk.release_reserve(&mut inode);
+                self.inodes[ino as usize] = inode;
+            }
+        }
+        self.leave(t)
+    }
+
+    /// Blocks of a file from `page` on are free once this transaction is on the drive.
+    fn cut(&mut self, t: u32, ino: u32, page: u64, items: &mut Vec<Item>) {
+        if let Log::Jbd2(j) = &mut self.log {
+            for key in self.cache.pages_from(ino, page) {
+                if j.drop_data(key) {
+                    self.cache.unpin(key);
+                }
+            }
+        }
+        self.cache.drop_pages(ino, page, u64::MAX, true);
+        self.settle_age(ino);
+        let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+        self.disk.release_reserve(&mut inode);
+        for gone in inode.extents.cut(page) {
+            self.disk.free_items(u64::from(gone.block), items);
+            self.tasks[t as usize].freed.push((u64::from(gone.block), gone.len));
+        }
+        let wanted = self.disk.tree_blocks(inode.extents.len());
+        for block in inode.tree.split_off(wanted.min(inode.tree.len())) {
+            self.disk.free_items(block, items);
+            self.tasks[t as usize].freed.push((block, 1));
+            self.forget(block);
+        }
+        self.inodes[ino as usize] = inode;
+    }
+
+    /// A metadata block that is freed is not written any more (jbd2_journal_forget, with a revoke).
+    fn forget(&mut self, block: u64) {
+        let key = Key::new(META, block);
+        self.cache.clear_dirty(key);
+        self.settle_age(META);
+        self.disk.formatted.remove(&block);
+        let needed = match &mut self.log {
+            Log::Jbd2(j) => j.forget(block),
+            Log::Xfs(x) => x.forget(block),
+        };
+        if !needed && self.cache.get(key).is_some_and(|p| p.is_uptodate()) {
+            self.cache.unpin(key);
+            if !self.cache.is_writing(META, block, block) {
+                self.cache.remove(key);
+            }
+        }
+    }
+
+    fn truncate(&mut self, t: u32, file: u32, size: u64, phase: u8) -> Flow {
+        let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+        match phase {
+            _ if ino == 0 => self.fail(t),
+            0 => {
+                self.work(t, self.config.cost.call);
+                self.go(t, 1);
+                self.push(t, Frame::WaitPages { ino, first: size.div_ceil(PAGE), last: u64::MAX })
+            }
+            1 => {
+                self.go(t, 2);
+                self.push(t, Frame::Begin)
+            }
+            2 if self.cache.is_writing(ino, size.div_ceil(PAGE), u64::MAX) => {
+                self.push(t, Frame::WaitPages { ino, first: size.div_ceil(PAGE), last: u64::MAX })
+            }
+            2 => {
+                let mut items = Vec::new();
+                if size < self.inodes[ino as usize].size {
+                    self.cut(t, ino, size.div_ceil(PAGE), &mut items);
+                }
+                let inode = &mut self.inodes[ino as usize];
+                (inode.size, inode.disk_size) = (size, size);
+                items.push(self.disk.inode_item(ino, &self.inodes[ino as usize]));
+                let task = &mut self.tasks[t as usize];
+                task.items = items;
+                task.touched.push((ino, true));
+                self.arm_log();
+                self.go(t, 3);
+                self.push(t, Frame::Join)
+            }
+            3 => {
+                self.go(t, 4);
+                self.push(t, Frame::End)
+            }
+            _ => self.leave(t),
+        }
+    }
+
+    /// ext4_unlink and ext4_evict_inode in one transaction; an open file goes with its last close
+    /// there, here its blocks go at once.
+    fn unlink(&mut self, t: u32, file: u32, phase: u8) -> Flow {
+        let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+        match phase {
+            0 if ino == 0 => self.fail(t),
+            0 => {
+                self.path(t, file);
+                self.go(t, 1);
+                self.push(t, Frame::WaitPages { ino, first: 0, last: u64::MAX });
+                self.push(t, Frame::Need)
+            }
+            1 => {
+                self.go(t, 2);
+                self.push(t, Frame::Begin)
+            }
+            2 if self.cache.is_writing(ino, 0, u64::MAX) => {
+                self.push(t, Frame::WaitPages { ino, first: 0, last: u64::MAX })
+            }
+            2 => {
+                let File { dir, hash, name_len, .. } = self.files[file as usize];
+                let mut items = Vec::new();
+                let mut d = std::mem::take(&mut self.dirs[dir as usize]);
+                self.disk.remove_entry(&mut d, hash, name_len, &mut items);
+                let parent = d.inode;
+                self.dirs[dir as usize] = d;
+                self.cut(t, ino, 0, &mut items);
+                let inode = std::mem::take(&mut self.inodes[ino as usize]);
+                self.disk.free_inode(&inode, &mut items);
+                items.push(self.disk.inode_item(ino, &inode));
+                if self.config.kind == FsKind::Ext4 {
+                    // The list of orphans starts there.
+                    items.push(Item::Block(self.disk.superblock()));
+                }
+                items.push(self.disk.inode_item(parent, &self.inodes[parent as usize]));
+                self.inodes[ino as usize] = inode;
+                self.files[file as usize].inode = 0;
+                self.stats.unlinks += 1;
+                self.work(t, self.config.cost.inode + self.config.cost.directory);
+                let task = &mut self.tasks[t as usize];
+                task.items = items;
+                task.touched.push((parent, true));
+                self.arm_log();
+                self.go(t, 3);
+                self.push(t, Frame::Join)
+            }
+            3 => {
+                self.go(t, 4);
+                self.push(t, Frame::End)
+            }
+            _ => self.leave(t),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The cache in time: read-ahead, write-back, limits.
+
+use super::*;
+
+fn one_file(config: &FsConfig, size: u64) -> Machine {
+    let mut fs = Fs::new(config, DRIVE, 1).unwrap();
+    files(&mut fs, 1);
+    assert!(fs.lay_out(0, size));
+    let mut m = Machine::of(fs, 1);
+    m.call([open(0)]);
+    m.bios.clear();
+    m.fs.stats = FsStats::default();
+    m
+}
+
+#[test]
+fn a_stream_is_read_in_windows() {
+    let mut m = one_file(&config(FsKind::Ext4), 1 << 20);
+    m.call((0..32).map(|i| read(0, i * 4096, 4096)));
+    let reads: Vec<u32> = m.bios.iter().map(|b| b.len / 4096).collect();
+    assert_eq!(reads, [4, 8, 16, 32, 32]);
+    assert_eq!((m.fs.stats.hits, m.fs.stats.misses), (31, 1));
+    m.bios.clear();
+    m.call([read(0, 0, 131_072)]);
+    assert!(m.bios.is_empty(), "all of it is in memory");
+    // What is dropped at open is read again.
+    m.call([Op::Open { file: 0, create: false, write: false, advice: Advice::Random, drop: true }]);
+    m.call([read(0, 40_960, 4096)]);
+    assert_eq!(m.bios.iter().map(|b| b.len).collect::<Vec<_>>(), [4096]);
+}
+
+#[test]
+fn writers_wait_above_dirty_ratio() {
+    let mut c = config(FsKind::Ext4);
+    (c.memory, c.dirty_background_ratio) = (4 << 20, 20);
+    let mut m = one_file(&c, 0);
+    m.give(0, (0..2048).map(|i| write(0, i * 4096, 4096)));
+    let mut most = 0;
+    while m.busy() {
+        assert!(m.step(Time::NEVER), "{}", m.stuck());
+        most = most.max(m.fs.dirty_pages());
+        assert!(m.fs.cache.len() <= m.fs.cache.limit() + 256);
+    }
+    // A fifth of 1024 pages, and the write that went over it.
+    assert!((205..=206).contains(&most), "{most}");
+    assert!(m.fs.stats.throttled > 0);
+    // Nothing above the background ratio is left to itself.
+    m.idle_for(Span::from_ms(500));
+    assert!(m.fs.cache.dirty() <= 204, "{}", m.fs.cache.dirty());
+    m.idle_for(Span::from_secs(40));
+    assert_eq!((m.fs.dirty_pages(), m.fs.stats.data_blocks), (0, 2048));
+    m.check_space(DRIVE / 4096);
+}
+
+#[test]
+fn direct_io_sees_what_was_written_through_the_cache() {
+    for kind in [FsKind::Ext4, FsKind::Xfs] {
+        let mut m = one_file(&config(kind), 1 << 20);
+        m.call([write(0, 4096, 4096), Op::Read { file: 0, offset: 0, len: 16_384, direct: true }]);
+        let kinds: Vec<(BioKind, u32)> =
+            m.bios.iter().filter(|b| b.what == What::Data).map(|b| (b.kind, b.len)).collect();
+        assert_eq!(kinds, [(BioKind::Write, 4096), (BioKind::Read, 16_384)]);
+        // A direct write drops the pages, and the next read is from the drive.
+        m.bios.clear();
+        let w = Op::Write {
+            file: 0,
+            offset: 4096,
+            len: 4096,
+            direct: true,
+            sync: false,
+            data_only: false,
+        };
+        m.call([read(0, 4096, 4096), w, read(0, 4096, 4096)]);
+        assert_eq!(m.fs.stats.misses, 1);
+        assert!(m.bios.iter().any(|b| b.kind == BioKind::Write && b.what == What::Data));
+        assert_eq!(m.bios.iter().filter(|b| b.kind == BioKind::Read).count(), 1);
+    }
+}
+
+#[test]
+fn o_sync_is_an_fsync_a_write() {
+    let mut m = one_file(&config(FsKind::Ext4), 1 << 20);
+    let w = |sync, data_only| Op::Write {
+        file: 0,
+        offset: 0,
+        len: 4096,
+        direct: false,
+        sync,
+        data_only,
+    };
+    m.call([w(true, false)]);
+    assert_eq!((m.fs.stats.data_blocks, m.fs.stats.commits), (1, 1));
+    m.call([w(true, true)]);
+    // O_DSYNC: overwritten data alone.
+    assert_eq!((m.fs.stats.data_blocks, m.fs.stats.commits), (2, 1));
+}
+
+#[test]
+fn small_files_lie_side_by_side_and_a_stream_in_one_piece() {
+    let mut c = config(FsKind::Ext4);
+    c.memory = 256 << 20;
+    let mut fs = Fs::new(&c, DRIVE, 1).unwrap();
+    files(&mut fs, 20);
+    let mut m = Machine::of(fs, 1);
+    m.call((0..19).flat_map(|f| [open(f), write(f, 0, 8192), fsync(f)]));
+    let first = |m: &Machine, f: usize| {
+        m.fs.inodes[m.fs.files[f].inode as usize].extents.iter().next().copied().unwrap()
+    };
+    for f in 1..19 {
+        assert_eq!(first(&m, f).block, first(&m, f - 1).block + 2, "file {f}");
+    }
+    m.call(std::iter::once(open(19)).chain((0..512).map(|i| write(19, i * 65_536, 65_536))));
+    m.call([fsync(19)]);
+    assert_eq!(m.fs.inodes[m.fs.files[19].inode as usize].extents.len(), 1);
+    // Its blocks set aside go back when it is closed.
+    m.check_space(DRIVE / 4096);
+    m.call([Op::Close { file: 19, write: true }]);
+    assert_eq!(m.fs.inodes[m.fs.files[19].inode as usize].reserve, None);
+}
+
+#[test]
+fn a_full_drive_fails_the_write() {
+    for kind in [FsKind::Ext4, FsKind::Xfs] {
+        let mut m = one_file(&config(kind), 4096);
+        m.done.clear();
+        m.give(0, (0..1024).map(|i| write(0, i << 20, 1 << 20)));
+        m.finish();
+        assert!(m.done.first().is_some_and(|d| d.2));
+        assert!(m.done.last().is_some_and(|d| !d.2), "{kind:?}");
+        m.idle_for(Span::from_secs(60));
+        assert_eq!(m.fs.dirty_pages(), 0);
+        m.check_space(DRIVE / 4096);
+    }
+}

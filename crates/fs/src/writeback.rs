@@ -1,0 +1,327 @@
+//! Dirty pages on their way to the drive: delayed allocation, the flusher of mm/page-writeback.c
+//! and fs/fs-writeback.c, and writers that are held back.
+//!
+//! A writer beyond dirty_ratio waits for write-back. The pauses that balance_dirty_pages computes
+//! from estimated bandwidths before that point are left out.
+
+use crate::cache::{Key, META};
+use crate::config::{DataMode, FsKind};
+use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Wait, What};
+use wordline_base::Time;
+
+/// MAX_WRITEBACK_PAGES: pages of one inode before the next has its turn.
+const CHUNK: u64 = 1024;
+/// Pages written with one allocation (MAX_WRITEPAGES_EXTENT_LEN of fs/ext4/inode.c).
+const EXTENT_PAGES: u64 = 2048;
+
+impl Fs {
+    fn percent(&self, ratio: u32) -> u64 {
+        self.cache.limit() * u64::from(ratio) / 100
+    }
+    pub(crate) fn over_background(&self) -> bool {
+        self.cache.dirty() > self.percent(self.config.dirty_background_ratio)
+    }
+    pub(crate) fn over_limit(&self) -> bool {
+        let dirty = self.cache.dirty() + self.cache.writing();
+        dirty > self.percent(self.config.dirty_ratio).max(1)
+    }
+
+    /// A page of a file has new content, or metadata may be written in their place.
+    pub(crate) fn make_dirty(&mut self, ino: u32, page: u64) {
+        if !self.cache.set_dirty(Key::new(ino, page)) {
+            return;
+        }
+        let inode = &mut self.inodes[ino as usize];
+        if inode.dirtied.is_none() {
+            inode.dirtied = Some(self.now);
+            self.by_age.insert((self.now, ino));
+            if self.flusher_at == Time::NEVER {
+                self.flusher_at = self.now + self.config.dirty_writeback;
+            }
+        }
+    }
+
+    /// What is left of an inode's dirty pages, after some were written or dropped.
+    pub(crate) fn settle_age(&mut self, ino: u32) {
+        let inode = &mut self.inodes[ino as usize];
+        if let Some(at) = inode.dirtied
+            && !self.cache.has_dirty(ino, 0, u64::MAX)
+        {
+            inode.dirtied = None;
+            inode.write_from = 0;
+            self.by_age.remove(&(at, ino));
+        }
+    }
+
+    /// balance_dirty_pages.
+    pub(crate) fn throttle(&mut self, t: u32, phase: u8) -> Flow {
+        if self.over_background() {
+            self.flusher_called = true;
+        }
+        if !self.over_limit() {
+            return self.pop(t);
+        }
+        if phase == 0 {
+            self.stats.throttled += 1;
+            self.go(t, 1);
+        }
+        Flow::Block(Wait::Dirty)
+    }
+
+    /// wb_workfn: what is old, and while there is too much of it, the oldest.
+    pub(crate) fn flusher(&mut self, t: u32, phase: u8) -> Flow {
+        if phase == 0 {
+            if !self.flusher_called && !self.over_background() {
+                return Flow::Block(Wait::Work);
+            }
+            self.flusher_called = false;
+            self.go(t, 1);
+        }
+        let expired = |&&(at, _): &&(Time, u32)| at + self.config.dirty_expire <= self.now;
+        self.short &= self.cache.idle() == 0;
+        let pressed = self.over_background() || self.short;
+        let Some(&(at, ino)) = self.by_age.first().filter(|e| pressed || expired(e)) else {
+            if !self.by_age.is_empty() {
+                self.flusher_at = self.flusher_at.min(self.now + self.config.dirty_writeback);
+            }
+            self.go(t, 0);
+            return Flow::Again;
+        };
+        // A chunk of it, from where the last one ended.
+        let mut from = self.inodes[ino as usize].write_from;
+        if self.cache.writable(ino, from).is_none() {
+            from = 0;
+        }
+        if self.cache.writable(ino, from).is_none() {
+            // All that is dirty is on its way already, as it was before (inode_sleep_on_writeback).
+            let Some(page) = self.cache.first_writing(ino, 0, u64::MAX) else {
+                self.by_age.remove(&(at, ino));
+                self.inodes[ino as usize].dirtied = None;
+                return Flow::Again;
+            };
+            return Flow::Block(Wait::WriteBack { ino, first: page, last: page });
+        }
+        self.push(
+            t,
+            Frame::WritePages {
+                ino,
+                at: from,
+                last: u64::MAX,
+                left: CHUNK,
+                mapped: false,
+                sync: false,
+                phase: 0,
+            },
+        )
+    }
+
+    /// Writes dirty pages of a range: finds a run of them, gives it blocks if it has none, sends
+    /// it. `mapped` leaves alone what has no blocks (jbd2 does, which cannot wait for itself);
+    /// `sync` waits for pages under write-back that are dirty again.
+    pub(crate) fn write_pages(
+        &mut self,
+        t: u32,
+        ino: u32,
+        (at, last): (u64, u64),
+        left: u64,
+        (mapped, sync): (bool, bool),
+        phase: u8,
+    ) -> Flow {
+        let turn = |fs: &mut Fs, at: u64, left: u64| {
+            let frame = Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 };
+            if let Some(top) = fs.tasks[t as usize].frames.last_mut() {
+                *top = frame;
+            }
+            Flow::Again
+        };
+        let most = left.min(EXTENT_PAGES);
+        let Some((first, n)) = self.cache.dirty_run(ino, at, last, most).filter(|_| left > 0)
+        else {
+            self.inodes[ino as usize].write_from = at;
+            self.settle_age(ino);
+            return self.pop(t);
+        };
+        if self.cache.is_writing(ino, first, first) {
+            if sync {
+                return Flow::Block(Wait::WriteBack { ino, first, last: first });
+            }
+            return turn(self, first + 1, left);
+        }
+        if ino == META {
+            return self.write_meta(t, first, n, left, turn);
+        }
+        let (block, run) = match self.inodes[ino as usize].extents.find(first) {
+            Some(found) => found,
+            None if mapped => return turn(self, first + 1, left),
+            None if phase == 1 => {
+                // The drive is full: these pages are lost (ext4 says so in the kernel's log).
+                for page in first..first + n {
+                    self.cache.clear_dirty(Key::new(ino, page));
+                }
+                self.settle_age(ino);
+                return turn(self, first + n, left);
+            }
+            None => {
+                let n = self.inodes[ino as usize].extents.hole(first, n);
+                self.go(t, 1);
+                return self.push(t, Frame::Allocate { ino, logical: first, n, phase: 0 });
+            }
+        };
+        let busy = (first..first + n).position(|p| self.cache.is_writing(ino, p, p));
+        let n = n.min(u64::from(run)).min(BIO_PAGES).min(busy.map_or(u64::MAX, |b| b as u64));
+        for page in first..first + n {
+            self.cache.begin_write(Key::new(ino, page));
+        }
+        self.store(block, ino, first, n);
+        self.work(t, self.config.cost.write_back * n);
+        let inode = &mut self.inodes[ino as usize];
+        let end = ((first + n) * PAGE).min(inode.size);
+        let ends = if self.config.kind == FsKind::Xfs && end > inode.disk_size { end } else { 0 };
+        inode.ioends += u32::from(ends > 0);
+        let mut bio = self.bio(BioKind::Write, What::Data, block, n);
+        bio.sync = sync;
+        bio.tag = u64::from(ino);
+        self.submit(t, Owner::Write { ino, first, n: n as u32, ends }, bio);
+        self.settle_age(ino);
+        turn(self, first + n, left - n.min(left))
+    }
+
+    fn write_meta(
+        &mut self,
+        t: u32,
+        first: u64,
+        n: u64,
+        left: u64,
+        turn: impl Fn(&mut Fs, u64, u64) -> Flow,
+    ) -> Flow {
+        let busy = (first..first + n).position(|p| self.cache.is_writing(META, p, p));
+        let n = n.min(BIO_PAGES).min(busy.map_or(u64::MAX, |b| b as u64)).max(1);
+        for block in first..first + n {
+            self.cache.begin_write(Key::new(META, block));
+        }
+        self.store(first, META, first, n);
+        self.work(t, self.config.cost.write_back * n);
+        let mut bio = self.bio(BioKind::Write, What::Meta, first, n);
+        bio.sync = false;
+        // Neighbours in the device's own mapping are one bio (mpage through the block device).
+        self.submit(t, Owner::Write { ino: META, first, n: n as u32, ends: 0 }, bio);
+        turn(self, first + n, left - n.min(left))
+    }
+
+    /// Blocks for dirty pages (ext4_writepages with delayed allocation, xfs_iomap_write_allocate),
+    /// or for a write that comes without delay.
+    pub(crate) fn allocate(&mut self, t: u32, ino: u32, logical: u64, n: u64, phase: u8) -> Flow {
+        match phase {
+            0 => {
+                self.go(t, 1);
+                if !self.tasks[t as usize].in_handle {
+                    return self.push(t, Frame::Begin);
+                }
+                Flow::Again
+            }
+            // Another task was faster: nothing to choose, nothing to log.
+            1 if self.inodes[ino as usize].extents.find(logical).is_some() => {
+                if let Some(below) = self.frame_below(t) {
+                    *below = 0;
+                }
+                self.go(t, 2);
+                Flow::Again
+            }
+            1 => {
+                let hole = self.inodes[ino as usize].extents.hole(logical, n);
+                let mut items = Vec::new();
+                let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+                let core = t;
+                let given =
+                    self.disk.allocate(&mut inode, logical, hole.max(1) as u32, core, &mut items);
+                if let Some(extent) = given {
+                    let end = (logical + u64::from(extent.len)) * PAGE;
+                    if self.config.kind == FsKind::Ext4 {
+                        inode.disk_size = inode.disk_size.max(end.min(inode.size));
+                    }
+                    self.stats.allocations += 1;
+                    self.promised = self.promised.saturating_sub(u64::from(extent.len));
+                    let wanted = self.disk.tree_blocks(inode.extents.len());
+                    while inode.tree.len() < wanted {
+                        let Some(block) = self.disk.new_block(u64::from(extent.block), &mut items)
+                        else {
+                            break;
+                        };
+                        inode.tree.push(block);
+                    }
+                    let leaf = inode.tree.last().copied();
+                    items.extend(leaf.map(crate::disk::Item::Block));
+                    items.push(self.disk.inode_item(ino, &inode));
+                }
+                self.inodes[ino as usize] = inode;
+                self.work(t, self.config.cost.allocate);
+                if given.is_some() {
+                    if let Log::Jbd2(j) = &mut self.log
+                        && self.config.ext4.data == DataMode::Ordered
+                    {
+                        j.order(ino, !self.config.ext4.delalloc);
+                    }
+                    self.tasks[t as usize].items = items;
+                    self.tasks[t as usize].touched.push((ino, true));
+                    // Back to the pages: they are mapped now.
+                    if let Some(below) = self.frame_below(t) {
+                        *below = 0;
+                    }
+                }
+                self.go(t, 2);
+                self.push(t, Frame::Join)
+            }
+            2 => {
+                self.go(t, 3);
+                self.push(t, Frame::End)
+            }
+            _ => self.pop(t),
+        }
+    }
+
+    /// The phase of the WritePages frame that waits for this allocation.
+    fn frame_below(&mut self, t: u32) -> Option<&mut u8> {
+        let frames = &mut self.tasks[t as usize].frames;
+        let below = frames.len().checked_sub(2)?;
+        match &mut frames[below] {
+            Frame::WritePages { phase, .. } => Some(phase),
+            _ => None,
+        }
+    }
+
+    /// A bio of pages has ended.
+    pub(crate) fn written(&mut self, ino: u32, first: u64, n: u32, ends: u64, ok: bool) {
+        if ends > 0 && ok {
+            // XFS: the pages stay under write-back until the size is logged.
+            if let Log::Xfs(x) = &mut self.log {
+                x.ioends.push_back((ino, first, n, ends));
+            }
+            return;
+        }
+        self.end_pages(ino, first, n);
+    }
+
+    pub(crate) fn end_pages(&mut self, ino: u32, first: u64, n: u32) {
+        for page in first..first + u64::from(n) {
+            self.cache.end_write(Key::new(ino, page));
+        }
+        if let Log::Jbd2(j) = &mut self.log {
+            for page in first..first + u64::from(n) {
+                let key = Key::new(ino, page);
+                if !self.cache.is_dirty(key) {
+                    j.checkpointed(key);
+                }
+            }
+        }
+    }
+
+    /// Tests: what pages hold goes to the drive with their bio.
+    pub(crate) fn store(&mut self, block: u64, ino: u32, first: u64, n: u64) {
+        if let Some(shadow) = &mut self.shadow {
+            for i in 0..n {
+                let stamp = self.cache.get(Key::new(ino, first + i)).map_or(0, |p| p.stamp);
+                shadow.insert(block + i, stamp);
+            }
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! XFS' log (fs/xfs/xfs_log_cil.c, xfs_log.c, xfs_trans_ail.c of Linux 4.14): changes gather in
+//! memory (the committed item list), each item once however often it is changed; a push formats
+//! them into in-core log buffers, which are written with a flush before them and FUA; from then on
+//! they are in the active item list, and are written in their place when the log's tail must move.
+//!
+//! A 4 KiB block stands for the buffers in it: the four headers of an allocation group are one.
+
+use crate::cache::{Key, META};
+use crate::config::FsConfig;
+use crate::disk::Item;
+use crate::fs::{BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Wait, What};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wordline_base::{Span, Time};
+
+/// What a transaction reserves in the log: xfs_log_calc of a create, the largest of the usual ones.
+const RESERVE: u64 = 128 << 10;
+/// Header of a log buffer (xlog_rec_header), and of a region of an item (xlog_op_header).
+const BUFFER_HEADER: u64 = 512;
+const REGION_HEADER: u32 = 12;
+/// Start record, transaction header and commit record of a checkpoint.
+const CHECKPOINT_HEADERS: u64 = 12 + 12 + 16 + 12;
+/// Items the AIL thread has under way at once.
+const BATCH: usize = 64;
+
+/// A push of the CIL on its way to the drive.
+#[derive(Debug)]
+struct Checkpoint {
+    seq: u64,
+    start: u64,
+    items: Vec<Item>,
+    freed: Vec<(u64, u32)>,
+    /// The log buffer with its commit record; none while it is being formatted.
+    last: Option<u64>,
+}
+
+pub(crate) struct Xlog {
+    cil: BTreeMap<Item, u32>,
+    cil_bytes: u64,
+    freed: Vec<(u64, u32)>,
+    seq: u64,
+    durable: u64,
+    /// Checkpoints to push, and to have on the drive.
+    pushed_for: u64,
+    forced: u64,
+    checkpoints: VecDeque<Checkpoint>,
+    handles: u32,
+    /// Bytes of the log; positions count up for ever.
+    head: u64,
+    len: u64,
+    limit: u64,
+    /// The active log buffer: its number, and what it holds.
+    active: u64,
+    held: u64,
+    buffer: u64,
+    free_buffers: u32,
+    done: BTreeSet<u64>,
+    all_done: u64,
+    /// Items by the checkpoint that last logged them, and back.
+    ail: BTreeSet<(u64, Item)>,
+    lsn: BTreeMap<Item, u64>,
+    starts: BTreeMap<u64, u64>,
+    flushing: BTreeSet<Item>,
+    batches: BTreeMap<u64, Vec<(Item, u64)>>,
+    next_batch: u64,
+    /// The AIL thread writes what was logged up to here.
+    target: u64,
+    sync_at: Time,
+    barrier: bool,
+    pub ioends: VecDeque<(u32, u64, u32, u64)>,
+}
+
+impl Xlog {
+    pub fn new(config: &FsConfig, blocks: u64) -> Xlog {
+        let x = &config.xfs;
+        let len = blocks * PAGE;
+        Xlog {
+            cil: BTreeMap::new(),
+            cil_bytes: 0,
+            freed: Vec::new(),
+            seq: 1,
+            durable: 0,
+            pushed_for: 0,
+            forced: 0,
+            checkpoints: VecDeque::new(),
+            handles: 0,
+            head: 0,
+            len,
+            limit: if x.cil_limit == 0 { len / 8 } else { u64::from(x.cil_limit) },
+            active: 1,
+            held: 0,
+            buffer: u64::from(x.log_buffer_bytes),
+            free_buffers: x.log_buffers,
+            done: BTreeSet::new(),
+            all_done: 0,
+            ail: BTreeSet::new(),
+            lsn: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            flushing: BTreeSet::new(),
+            batches: BTreeMap::new(),
+            next_batch: 0,
+            target: 0,
+            sync_at: Time::NEVER,
+            barrier: config.barrier,
+            ioends: VecDeque::new(),
+        }
+    }
+
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+    pub fn current(&self) -> u64 {
+        self.seq
+    }
+    /// xfs_log_force_lsn, or a push that nobody waits for.
+    pub fn request(&mut self, seq: u64, force: bool) {
+        self.pushed_for = self.pushed_for.max(seq);
+        if force {
+            self.forced = self.forced.max(seq);
+        }
+    }
+    fn tail(&self) -> u64 {
+        let oldest = self.ail.first().map(|&(seq, _)| seq);
+        let logged = oldest.and_then(|seq| self.starts.get(&seq)).copied();
+        let writing = self.checkpoints.front().map(|c| c.start);
+        logged.into_iter().chain(writing).min().unwrap_or(self.head)
+    }
+    pub fn used(&self) -> u64 {
+        self.head - self.tail()
+    }
+    fn room(&self) -> u64 {
+        self.len.saturating_sub(self.used() + self.cil_bytes + u64::from(self.handles) * RESERVE)
+    }
+    pub fn may_begin(&self) -> bool {
+        self.room() >= 2 * RESERVE
+    }
+    pub fn begin(&mut self) {
+        self.handles += 1;
+    }
+    pub fn end(&mut self) {
+        self.handles -= 1;
+        // xlog_grant_push_ail: a quarter of the log is kept free.
+        if self.room() < self.len / 4 {
+            self.press();
+        }
+    }
+    /// Moves the tail: writes what is oldest, and logs what of it is only in memory.
+    pub fn press(&mut self) {
+        self.target = self.target.max(self.ail.first().map_or(0, |&(seq, _)| seq));
+        if self.ail.is_empty() {
+            self.request(self.seq, true);
+        }
+    }
+    pub fn join(&mut self, item: Item, bytes: u32) {
+        let most = match item {
+            Item::Block(_) => 4096 + 64,
+            Item::Inode(_) => bytes,
+        };
+        let held = self.cil.entry(item).or_insert(2 * REGION_HEADER);
+        let before = *held;
+        *held = match item {
+            // Each change is another chunk, until all of it is logged.
+            Item::Block(_) => (*held + bytes).min(most),
+            Item::Inode(_) => 2 * REGION_HEADER + bytes,
+        };
+        self.cil_bytes +=
+            u64::from(*held) - if before > 2 * REGION_HEADER { u64::from(before) } else { 0 };
+    }
+    pub fn free(&mut self, freed: Vec<(u64, u32)>) {
+        self.freed.extend(freed);
+    }
+    pub fn deadline(&self, _interval: Span) -> Time {
+        self.sync_at
+    }
+    /// xfs_log_worker: every so often all is forced and pushed.
+    pub fn on_timer(&mut self, now: Time, interval: Span) {
+        if self.sync_at > now {
+            return;
+        }
+        self.sync_at = Time::NEVER;
+        if !self.cil.is_empty() {
+            self.request(self.seq, true);
+        }
+        self.target = self.seq;
+        self.arm(now, interval);
+    }
+    fn arm(&mut self, now: Time, interval: Span) {
+        let idle = self.cil.is_empty() && self.ail.is_empty() && self.checkpoints.is_empty();
+        if self.sync_at == Time::NEVER && !idle {
+            self.sync_at = now + interval;
+        }
+    }
+    /// A block is free: nothing of it is put in its place any more (xfs_trans_binval). True while
+    /// it is on its way there.
+    pub fn forget(&mut self, block: u64) -> bool {
+        let item = Item::Block(block);
+        if let Some(bytes) = self.cil.remove(&item) {
+            self.cil_bytes -= u64::from(bytes);
+        }
+        for c in &mut self.checkpoints {
+            c.items.retain(|i| *i != item);
+        }
+        if let Some(seq) = self.lsn.remove(&item) {
+            self.ail.remove(&(seq, item));
+        }
+        self.flushing.contains(&item)
+    }
+    pub fn is_flushing(&self, block: u64) -> bool {
+        self.flushing.contains(&Item::Block(block))
+    }
+    fn in_memory(&self, item: Item) -> bool {
+        self.cil.contains_key(&item) || self.checkpoints.iter().any(|c| c.items.contains(&item))
+    }
+    /// The active buffer holds the end of a checkpoint that somebody waits for.
+    fn partial_wanted(&self) -> bool {
+        self.held > 0
+            && self.checkpoints.iter().any(|c| c.seq <= self.forced && c.last == Some(self.active))
+    }
+    /// The next item to put in its place, if it is in the log and not under way.
+    fn next_item(&self) -> Option<(u64, Item)> {
+        self.ail
+            .range(..=(self.target, Item::Inode(u32::MAX)))
+            .copied()
+            .find(|&(_, i)| !self.flushing.contains(&i) && !self.in_memory(i))
+    }
+    /// What holds the tail is only in memory again.
+    fn tail_pinned(&self) -> bool {
+        self.ail
+            .range(..=(self.target, Item::Inode(u32::MAX)))
+            .any(|&(_, i)| self.cil.contains_key(&i))
+    }
+}
+
+impl Fs {
+    fn xfs(&mut self) -> &mut Xlog {
+        match &mut self.log {
+            Log::Xfs(x) => x,
+            Log::Jbd2(_) => unreachable!("XFS has a log"),
+        }
+    }
+
+    pub(crate) fn push_wanted(&self) -> bool {
+        let Log::Xfs(x) = &self.log else { return false };
+        let asked = x.pushed_for >= x.seq || x.cil_bytes > x.limit;
+        asked && !x.cil.is_empty() || x.partial_wanted()
+    }
+    pub(crate) fn ail_wanted(&self) -> bool {
+        matches!(&self.log, Log::Xfs(x) if x.flushing.len() < BATCH
+            && (x.next_item().is_some() || x.tail_pinned() && x.forced < x.seq))
+    }
+    pub(crate) fn ioend_wanted(&self) -> bool {
+        matches!(&self.log, Log::Xfs(x) if !x.ioends.is_empty())
+    }
+    pub(crate) fn iclog_free(&self) -> bool {
+        matches!(&self.log, Log::Xfs(x) if x.free_buffers > 0)
+    }
+
+    /// xlog_cil_push.
+    pub(crate) fn cil(&mut self, t: u32, phase: u8) -> Flow {
+        match phase {
+            0 => {
+                if !self.push_wanted() {
+                    return Flow::Block(Wait::Work);
+                }
+                let x = self.xfs();
+                if x.partial_wanted() && (x.pushed_for < x.seq || x.cil.is_empty()) {
+                    self.go(t, 2);
+                    return Flow::Again;
+                }
+                let items: Vec<Item> = std::mem::take(&mut x.cil).into_keys().collect();
+                let bytes = std::mem::take(&mut x.cil_bytes) + CHECKPOINT_HEADERS;
+                let freed = std::mem::take(&mut x.freed);
+                let n = items.len() as u64;
+                let (seq, start) = (x.seq, x.head);
+                x.checkpoints.push_back(Checkpoint { seq, start, items, freed, last: None });
+                x.seq += 1;
+                self.stats.commits += 1;
+                self.tasks[t as usize].at = bytes;
+                self.work(t, self.config.cost.commit * n);
+                self.go(t, 1);
+                Flow::Again
+            }
+            1 => {
+                // xlog_write: fills one buffer after the other.
+                if !self.iclog_free() {
+                    return Flow::Block(Wait::Iclog);
+                }
+                let left = self.tasks[t as usize].at;
+                let x = self.xfs();
+                let room = x.buffer - BUFFER_HEADER - x.held;
+                let now = left.min(room);
+                x.held += now;
+                if left == now {
+                    let active = x.active;
+                    if let Some(c) = x.checkpoints.back_mut() {
+                        c.last = Some(active);
+                    }
+                    self.go(t, 2);
+                } else {
+                    self.tasks[t as usize].at = left - now;
+                    self.write_buffer(t);
+                }
+                Flow::Again
+            }
+            _ => {
+                if self.xfs().partial_wanted() {
+                    if !self.iclog_free() {
+                        return Flow::Block(Wait::Iclog);
+                    }
+                    self.write_buffer(t);
+                }
+                self.go(t, 0);
+                Flow::Again
+            }
+        }
+    }
+
+    /// xlog_sync: the active buffer goes to the log.
+    fn write_buffer(&mut self, t: u32) {
+        let barrier = self.xfs().barrier;
+        let x = self.xfs();
+        let len = (BUFFER_HEADER + x.held).next_multiple_of(512).min(x.buffer);
+        let number = x.active;
+        let at = x.head;
+        (x.active, x.held) = (number + 1, 0);
+        x.free_buffers -= 1;
+        x.head += len;
+        let log = x.len;
+        // At the log's end a buffer is two bios.
+        let into = at % log;
+        let first = len.min(log - into);
+        let parts = [(into, first), (0, len - first)];
+        let count = parts.iter().filter(|p| p.1 > 0).count();
+        for (i, (into, len)) in parts.into_iter().enumerate().filter(|(_, p)| p.1 > 0) {
+            let (block, _) = self.disk.log.find(into / PAGE);
+            let mut bio = self.bio(BioKind::Write, What::Log, block, 1);
+            bio.offset += into % PAGE;
+            bio.len = len as u32;
+            (bio.preflush, bio.fua) = (barrier, barrier);
+            bio.tag = number;
+            // The last part of it counts.
+            let seq = if i + 1 == count { number } else { 0 };
+            self.submit(t, Owner::Iclog { seq }, bio);
+        }
+    }
+
+    /// xlog_state_done_syncing and the callbacks, in the order of the buffers.
+    pub(crate) fn iclog_done(&mut self, number: u64) {
+        if number == 0 {
+            return;
+        }
+        let now = self.now;
+        let interval = self.config.xfs.sync;
+        let x = self.xfs();
+        x.free_buffers += 1;
+        x.done.insert(number);
+        while x.done.remove(&(x.all_done + 1)) {
+            x.all_done += 1;
+        }
+        let mut free = Vec::new();
+        while let Some(c) = x.checkpoints.front()
+            && c.last.is_some_and(|last| last <= x.all_done)
+        {
+            let Some(c) = x.checkpoints.pop_front() else { break };
+            x.durable = c.seq;
+            x.starts.insert(c.seq, c.start);
+            for item in c.items {
+                if let Some(old) = x.lsn.insert(item, c.seq) {
+                    x.ail.remove(&(old, item));
+                }
+                x.ail.insert((c.seq, item));
+            }
+            free.extend(c.freed);
+        }
+        x.arm(now, interval);
+        x.prune();
+        for (block, len) in free {
+            self.disk.space.give(block, len);
+        }
+    }
+
+    /// xfsaild: items in the order of the log, their blocks in the order of the drive.
+    pub(crate) fn ail(&mut self, t: u32, phase: u8) -> Flow {
+        debug_assert_eq!(phase, 0);
+        if !self.ail_wanted() {
+            return Flow::Block(Wait::Work);
+        }
+        let x = self.xfs();
+        if x.tail_pinned() {
+            // Logged again and not on the drive: it has to get there first.
+            let seq = x.seq;
+            x.request(seq, true);
+        }
+        let mut batch = Vec::new();
+        while batch.len() < BATCH - x.flushing.len().min(BATCH)
+            && let Some((seq, item)) = x.next_item()
+        {
+            x.flushing.insert(item);
+            batch.push((item, seq));
+        }
+        let mut runs: BTreeMap<(u64, u32), Vec<(Item, u64)>> = BTreeMap::new();
+        for (item, seq) in batch {
+            let run = match item {
+                Item::Block(block) => (block, 1),
+                Item::Inode(ino) => self.disk.cluster(&self.inodes[ino as usize]),
+            };
+            runs.entry(run).or_default().push((item, seq));
+        }
+        for ((block, n), items) in runs {
+            let x = self.xfs();
+            x.next_batch += 1;
+            let id = x.next_batch;
+            x.batches.insert(id, items);
+            self.work(t, self.config.cost.write_back);
+            self.store(block, META, block, u64::from(n));
+            let mut bio = self.bio(BioKind::Write, What::Meta, block, u64::from(n));
+            bio.sync = false;
+            self.submit(t, Owner::Ail { batch: id }, bio);
+        }
+        Flow::Again
+    }
+
+    pub(crate) fn ail_done(&mut self, batch: u64) {
+        for (item, seq) in self.xfs().batches.remove(&batch).unwrap_or_default() {
+            let x = self.xfs();
+            x.flushing.remove(&item);
+            if x.lsn.get(&item) == Some(&seq) {
+                x.lsn.remove(&item);
+                x.ail.remove(&(seq, item));
+            }
+            if let Item::Block(block) = item
+                && !x.lsn.contains_key(&item)
+                && !x.in_memory(item)
+            {
+                self.cache.unpin(Key::new(META, block));
+            }
+        }
+        self.xfs().prune();
+        self.stir();
+    }
+
+    /// The log's tail has moved: is it far enough?
+    fn stir(&mut self) {
+        let x = self.xfs();
+        if !x.may_begin() || x.room() < x.len / 4 {
+            x.press();
+        }
+    }
+
+    /// xfs_end_io: the size follows the data, in a transaction of its own.
+    pub(crate) fn ioend(&mut self, t: u32, phase: u8) -> Flow {
+        let front = self.xfs().ioends.front().copied();
+        let Some((ino, first, n, ends)) = front else { return Flow::Block(Wait::Work) };
+        match phase {
+            0 => {
+                self.go(t, 1);
+                self.push(t, Frame::Begin)
+            }
+            1 => {
+                let inode = &mut self.inodes[ino as usize];
+                inode.disk_size = inode.disk_size.max(ends);
+                let task = &mut self.tasks[t as usize];
+                task.items = vec![Item::Inode(ino)];
+                task.touched.push((ino, true));
+                self.go(t, 2);
+                self.push(t, Frame::Join)
+            }
+            2 => {
+                self.go(t, 3);
+                self.push(t, Frame::End)
+            }
+            _ => {
+                self.xfs().ioends.pop_front();
+                self.inodes[ino as usize].ioends -= 1;
+                self.end_pages(ino, first, n);
+                self.go(t, 0);
+                Flow::Again
+            }
+        }
+    }
+
+    /// A change was logged: the log worker has something to do.
+    pub(crate) fn arm_log(&mut self) {
+        let (now, interval) = (self.now, self.config.xfs.sync);
+        if let Log::Xfs(x) = &mut self.log {
+            x.arm(now, interval);
+        }
+    }
+}
+
+impl Xlog {
+    /// Checkpoints of which nothing is left in the AIL.
+    fn prune(&mut self) {
+        let oldest = self.ail.first().map_or(u64::MAX, |&(seq, _)| seq);
+        while let Some((&seq, _)) = self.starts.first_key_value()
+            && seq < oldest
+        {
+            self.starts.remove(&seq);
+        }
+    }
+}

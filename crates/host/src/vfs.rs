@@ -1,0 +1,434 @@
+//! Calls on files: the file system's tasks on the host's threads.
+//!
+//! A job's thread makes a call and runs its task, spending the processor time the file system asks
+//! for, submitting its bios through the block layer, and sleeping when it says so. The file
+//! system's kernel threads are threads here too, spread over the cores from the last one down.
+//!
+//! An asynchronous direct read or write is left in flight when its task waits for its bios alone;
+//! what it still has to do at the end, a transaction for a file that became longer, a worker does
+//! (the direct-I/O completion workqueue of fs/direct-io.c).
+//!
+//! Linux' flush machinery sends a write behind the flush before it from the completion of that
+//! flush; here the submitting thread does, woken by it.
+
+use crate::blkmq::{NONE, PLUG_REQUESTS};
+use crate::config::Engine;
+use crate::host::Host;
+use crate::pblk::Translate;
+use crate::source::{Source, ThreadSpec};
+use crate::stats::{call_bucket, level_bucket};
+use crate::thread::{Asleep, Flow, Step, Thread};
+use std::collections::VecDeque;
+use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Time, Why};
+use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
+use wordline_nvme::Opcode;
+
+/// A node that is the flush before another bio.
+const GATE: u32 = NONE - 1;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    thread: u32,
+    /// The call's node; kernel threads have none.
+    node: u32,
+    /// A turn taken before somebody could act on it.
+    parked: Option<Turn>,
+    /// Its bios are in flight, and nobody waits in the call.
+    in_flight: bool,
+    /// What it slept for, until that is written down.
+    slept: Option<Wait>,
+}
+
+pub(crate) struct Vfs {
+    pub fs: Fs,
+    slots: Vec<Slot>,
+    /// Unused tasks by thread.
+    free: Vec<Vec<u32>>,
+    /// Task by bio.
+    owners: Vec<u32>,
+    timer: Time,
+    /// Tasks for the worker, and its thread.
+    late: VecDeque<u32>,
+    worker: u32,
+}
+
+/// What a thread is about in the file system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InVfs {
+    /// Its task, NONE outside of calls.
+    pub task: u32,
+    /// A flush is on its way, and the bio behind it.
+    gated: bool,
+    behind: Option<Bio>,
+    /// It submits a bio.
+    pub submits: bool,
+}
+
+impl Default for InVfs {
+    fn default() -> Self {
+        InVfs { task: NONE, gated: false, behind: None, submits: false }
+    }
+}
+
+/// Calls a thread can have under way: asynchronous ones, and one more that is not.
+pub fn tasks_of(spec: &ThreadSpec) -> u32 {
+    match spec.engine {
+        Engine::Libaio => spec.iodepth.max(1) + 1,
+        _ => 1,
+    }
+}
+
+impl Vfs {
+    /// Adds the kernel's threads to those of the jobs, the first `jobs` of them.
+    pub fn new<S>(
+        mut fs: Fs,
+        threads: &mut Vec<Thread<S>>,
+        jobs: u32,
+        cores: u32,
+        map: &[u16],
+    ) -> Vfs {
+        let mut slots = Vec::new();
+        let mut free = Vec::new();
+        let slot =
+            |thread| Slot { thread, node: NONE, parked: None, in_flight: false, slept: None };
+        for t in 0..jobs {
+            let n = tasks_of(&threads[t as usize].spec);
+            let first = slots.len() as u32;
+            slots.extend((0..n).map(|_| slot(t)));
+            free.push((first..first + n).rev().collect());
+        }
+        let mut kernel = |name: &str, n: u32, task: u32| {
+            let core = cores - 1 - n % cores;
+            let mut thread =
+                Thread::new(ThreadSpec::new(name, Engine::Null, 1), None, core, map[core as usize]);
+            (thread.step, thread.asleep, thread.vfs.task) = (Step::Vfs, Asleep::Vfs, task);
+            threads.push(thread);
+            threads.len() as u32 - 1
+        };
+        for (n, name) in fs.kernel_tasks().iter().enumerate() {
+            let task = slots.len() as u32;
+            slots.push(slot(kernel(name, n as u32, task)));
+            let turn = fs.run(Time::ZERO, task);
+            debug_assert_eq!(turn, Turn::Sleep, "{name} has nothing to do yet");
+        }
+        let worker = kernel("dio", fs.kernel_tasks().len() as u32, NONE);
+        Vfs {
+            fs,
+            slots,
+            free,
+            owners: Vec::new(),
+            timer: Time::NEVER,
+            late: VecDeque::new(),
+            worker,
+        }
+    }
+}
+
+/// What a step of a call's life is called.
+fn reason(wait: Wait) -> Why {
+    match wait {
+        Wait::Page(_) | Wait::Bios => Why::WakeUp,
+        Wait::WriteBack { .. } | Wait::Buffer(_) => Why::WriteBack,
+        Wait::Commit(_) | Wait::Handle | Wait::Handles | Wait::Checkpoint | Wait::Iclog => {
+            Why::Journal
+        }
+        Wait::Dirty | Wait::Memory | Wait::Work => Why::DirtyLimit,
+    }
+}
+
+impl<S: Source, F: Translate> Host<S, F> {
+    /// A call on a file, by fio's thread.
+    pub(crate) fn file_call(
+        &mut self,
+        ctx: &mut Ctx,
+        t: u32,
+        (ddir, offset, len): (Ddir, u64, u32),
+        op: Op,
+    ) -> Flow {
+        let node = self.new_node(t, ddir, offset, len);
+        let thread = &mut self.threads[t as usize];
+        thread.cur_depth += 1;
+        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
+        thread.pend.entry += self.cost.crossing.0;
+        if thread.is_aio(ddir) {
+            thread.pend.entry += self.cost.aio_submit.0;
+            thread.stats.iodepth_submit[call_bucket(1)] += 1;
+            thread.stats.submit_calls += 1;
+        }
+        if thread.pend.total() == 0 {
+            // Time must pass, or a job without end never ends.
+            thread.pend.entry = 1;
+        }
+        thread.begin_call(node);
+        let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
+        let task = vfs.free[t as usize].pop().expect("a task for each call under way");
+        self.threads[t as usize].vfs.task = task;
+        vfs.slots[task as usize].node = node;
+        vfs.fs.call(ctx.now, task, op);
+        self.segment(ctx, t, Step::Vfs)
+    }
+
+    /// The next turn of the task a thread is at.
+    pub(crate) fn vfs_step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 || thread.is_planned() {
+            return self.segment(ctx, t, Step::Vfs);
+        }
+        if thread.vfs.gated {
+            return self.sleep(ctx, t, Asleep::Vfs);
+        }
+        if let Some(bio) = thread.vfs.behind.take() {
+            return self.submit_bio(ctx, t, bio);
+        }
+        let Some(vfs) = &mut self.vfs else { return Flow::Off };
+        if thread.vfs.task == NONE {
+            // The worker.
+            let Some(task) = vfs.late.pop_front() else {
+                return self.sleep(ctx, t, Asleep::Vfs);
+            };
+            thread.vfs.task = task;
+        }
+        let task = thread.vfs.task;
+        let slot = &mut vfs.slots[task as usize];
+        let turn = match slot.parked.take() {
+            Some(turn) => turn,
+            None => vfs.fs.run(ctx.now, task),
+        };
+        let slept = vfs.slots[task as usize].slept.take();
+        let node = vfs.slots[task as usize].node;
+        if node != NONE
+            && let Some(wait) = slept
+        {
+            let life = self.begin_life(ctx, node);
+            let core = self.threads[t as usize].core;
+            ctx.mark(life, Layer::Syscall, reason(wait), core, ctx.now);
+        }
+        self.pump_vfs(ctx, Some(self.threads[t as usize].core));
+        match turn {
+            Turn::Work(span) => {
+                let thread = &mut self.threads[t as usize];
+                thread.pend.entry += span.0;
+                thread.plan_for(node);
+                self.segment(ctx, t, Step::Vfs)
+            }
+            Turn::Submit(bio) => {
+                self.own_bio(bio.id, task);
+                if bio.preflush && self.drive.volatile_cache {
+                    self.threads[t as usize].vfs.behind = Some(bio);
+                    self.threads[t as usize].vfs.gated = true;
+                    let flush = Bio {
+                        id: GATE,
+                        kind: BioKind::Flush,
+                        what: What::Flush,
+                        offset: 0,
+                        len: 0,
+                        preflush: false,
+                        fua: false,
+                        ..bio
+                    };
+                    return self.submit_bio(ctx, t, flush);
+                }
+                self.submit_bio(ctx, t, bio)
+            }
+            Turn::Sleep => self.vfs_sleep(ctx, t, task),
+            Turn::Done { ok } => self.vfs_done(ctx, t, task, ok),
+        }
+    }
+
+    fn own_bio(&mut self, bio: u32, task: u32) {
+        if let Some(vfs) = &mut self.vfs {
+            let at = bio as usize;
+            if vfs.owners.len() <= at {
+                vfs.owners.resize(at + 1, NONE);
+            }
+            vfs.owners[at] = task;
+        }
+    }
+
+    fn vfs_sleep(&mut self, ctx: &mut Ctx, t: u32, task: u32) -> Flow {
+        let Some(vfs) = &mut self.vfs else { return Flow::Off };
+        let wait = vfs.fs.waits_for(task);
+        let slot = &mut vfs.slots[task as usize];
+        slot.slept = wait;
+        let (node, worker) = (slot.node, vfs.worker);
+        let thread = &mut self.threads[t as usize];
+        if wait == Some(Wait::Bios)
+            && node != NONE
+            && t != worker
+            && thread.is_aio(self.block.nodes[node].ddir)
+        {
+            slot.in_flight = true;
+            self.block.nodes[node].submitted = ctx.now;
+            thread.vfs.task = NONE;
+            return self.go(t, Step::Queued { busy: false });
+        }
+        self.sleep(ctx, t, Asleep::Vfs)
+    }
+
+    /// The call returns.
+    fn vfs_done(&mut self, ctx: &mut Ctx, t: u32, task: u32, ok: bool) -> Flow {
+        let node = self.release_task(ctx, task);
+        let core = self.threads[t as usize].core;
+        self.threads[t as usize].vfs.task = NONE;
+        if self.vfs.as_ref().is_some_and(|v| v.worker == t) {
+            self.node_done(ctx, node, ok, Some(core));
+            return self.go(t, Step::Vfs);
+        }
+        let life = self.begin_life(ctx, node);
+        ctx.mark(life, Layer::Syscall, Why::Work, core, ctx.now);
+        let ddir = self.block.nodes[node].ddir;
+        if self.threads[t as usize].is_aio(ddir) {
+            // All of it in io_submit.
+            self.block.nodes[node].submitted = ctx.now;
+            self.node_done(ctx, node, ok, Some(core));
+            return self.go(t, Step::Queued { busy: false });
+        }
+        let n = &mut self.block.nodes[node];
+        (n.ok, n.submitted) = (ok, n.issued);
+        self.finish_io(ctx, node, 0, 0);
+        self.go(t, Step::Top)
+    }
+
+    /// A task is free for another call; its node.
+    fn release_task(&mut self, ctx: &mut Ctx, task: u32) -> u32 {
+        let Some(vfs) = &mut self.vfs else { return NONE };
+        let slot = &mut vfs.slots[task as usize];
+        let (node, thread) = (std::mem::replace(&mut slot.node, NONE), slot.thread);
+        (slot.in_flight, slot.slept) = (false, None);
+        vfs.free[thread as usize].push(task);
+        self.begin_life(ctx, node);
+        node
+    }
+
+    /// A bio on its way through the block layer, by the thread at work.
+    fn submit_bio(&mut self, ctx: &mut Ctx, t: u32, bio: Bio) -> Flow {
+        let ddir = match bio.kind {
+            BioKind::Read => Ddir::Read,
+            BioKind::Write => Ddir::Write,
+            BioKind::Flush => Ddir::Sync,
+        };
+        let node = self.new_node(t, ddir, bio.offset, bio.len);
+        let n = &mut self.block.nodes[node];
+        (n.bio, n.fua, n.issued) = (bio.id, bio.fua, ctx.now);
+        let thread = &mut self.threads[t as usize];
+        // What submit_bh was called for one by one, and the plug merged.
+        thread.pend.block +=
+            self.cost.bio.0 * u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);
+        if bio.kind == BioKind::Flush {
+            thread.pend.block += self.cost.bio.0 + self.cost.block.0;
+            self.threads[t as usize].begin_bio(node, Opcode::Flush, false, 0);
+            return self.segment(ctx, t, Step::Flush);
+        }
+        let opcode = if bio.kind == BioKind::Read { Opcode::Read } else { Opcode::Write };
+        let parts = self.parts(bio.len);
+        if parts > 1 {
+            self.block.nodes[node].pending = parts;
+            self.counters.splits += 1;
+        }
+        self.threads[t as usize].begin_bio(node, opcode, parts > 1, u64::from(bio.len));
+        self.go(t, Step::Part)
+    }
+
+    /// A bio has come back.
+    pub(crate) fn bio_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
+        let node = self.block.nodes[n];
+        self.block.nodes.remove(n);
+        let Some(vfs) = &mut self.vfs else { return };
+        let task = if node.bio == GATE {
+            self.threads[node.thread as usize].vfs.task
+        } else {
+            vfs.owners[node.bio as usize]
+        };
+        let call = vfs.slots.get(task as usize).map_or(NONE, |s| s.node);
+        if node.life != IoId::NONE {
+            if call != NONE {
+                // A call's life is that of the bio it waited for last.
+                let life = self.begin_life(ctx, call);
+                ctx.lives.absorb(life, node.life);
+            } else {
+                ctx.lives.end(node.life);
+            }
+        }
+        if node.bio == GATE {
+            self.threads[node.thread as usize].vfs.gated = false;
+            if self.threads[node.thread as usize].asleep == Asleep::Vfs {
+                self.wake(ctx, node.thread, on);
+            }
+            return;
+        }
+        if let Some(vfs) = &mut self.vfs {
+            vfs.fs.bio_done(ctx.now, node.bio, node.ok);
+        }
+        self.pump_vfs(ctx, on);
+    }
+
+    /// Wakes whom the file system names, and keeps its clock.
+    pub(crate) fn pump_vfs(&mut self, ctx: &mut Ctx, on: Option<u32>) {
+        loop {
+            let Some(vfs) = &mut self.vfs else { return };
+            let Some(task) = vfs.fs.poll_wake() else { break };
+            let slot = vfs.slots[task as usize];
+            if slot.in_flight {
+                self.end_in_flight(ctx, task, on);
+            } else {
+                let t = self.running_task(slot.thread, task);
+                if self.threads[t as usize].asleep == Asleep::Vfs {
+                    self.wake(ctx, t, on);
+                }
+            }
+        }
+        let Some(vfs) = &mut self.vfs else { return };
+        if let Some(at) = vfs.fs.deadline()
+            && at < vfs.timer
+        {
+            vfs.timer = at;
+            ctx.at(at.max(ctx.now), Kind::HostTimer, 0);
+        }
+    }
+
+    /// The thread at a task: its own, or the worker.
+    fn running_task(&self, thread: u32, task: u32) -> u32 {
+        match &self.vfs {
+            Some(vfs) if self.threads[vfs.worker as usize].vfs.task == task => vfs.worker,
+            _ => thread,
+        }
+    }
+
+    /// The bios of an asynchronous call are back.
+    fn end_in_flight(&mut self, ctx: &mut Ctx, task: u32, on: Option<u32>) {
+        let Some(vfs) = &mut self.vfs else { return };
+        vfs.slots[task as usize].in_flight = false;
+        match vfs.fs.run(ctx.now, task) {
+            Turn::Done { ok } => {
+                let node = self.release_task(ctx, task);
+                self.node_done(ctx, node, ok, on);
+            }
+            turn => {
+                let worker = vfs.worker;
+                vfs.slots[task as usize].parked = Some(turn);
+                vfs.late.push_back(task);
+                if self.threads[worker as usize].asleep == Asleep::Vfs
+                    && self.threads[worker as usize].vfs.task == NONE
+                {
+                    self.wake(ctx, worker, on);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn fs_timer(&mut self, ctx: &mut Ctx) {
+        let Some(vfs) = &mut self.vfs else { return };
+        if vfs.timer > ctx.now {
+            return;
+        }
+        vfs.timer = Time::NEVER;
+        if vfs.fs.deadline().is_some_and(|at| at <= ctx.now) {
+            vfs.fs.on_timer(ctx.now);
+        }
+        self.pump_vfs(ctx, None);
+    }
+
+    pub fn fs(&self) -> Option<&Fs> {
+        self.vfs.as_ref().map(|v| &v.fs)
+    }
+}

@@ -1,0 +1,204 @@
+//! A job's files on a file system: fio's I/Os as system calls, with the opens and closes around
+//! them.
+
+use std::collections::BTreeSet;
+use wordline_base::Ddir;
+use wordline_fio::job::{Engine, Fadvise, SyncMode};
+use wordline_fio::{Generator, Io, Job, Thread};
+use wordline_fs::{Advice, Fs, Op};
+use wordline_host::source::Next;
+
+/// Whether a job's file is there when the run begins, as fio lays files out (setup_files): filled
+/// for jobs that read, overwrite, or have blocks reserved (fallocate), else empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    Full,
+    Empty,
+    /// `create_on_open`, and what the engine filecreate makes itself.
+    Missing,
+}
+
+#[derive(Clone, Debug)]
+struct OneFile {
+    name: String,
+    /// Number in the file system.
+    id: u32,
+    /// Where the generator has it, and its length.
+    base: u64,
+    size: u64,
+}
+
+pub struct Files {
+    files: Vec<OneFile>,
+    open: BTreeSet<u32>,
+    last: Option<u32>,
+    layout: Layout,
+    engine: Engine,
+    direct: bool,
+    sync: SyncMode,
+    drop: bool,
+    advice: Advice,
+    writes: bool,
+    /// Of filecreate and its like: the file the last call was for.
+    called: Option<u32>,
+}
+
+impl Files {
+    /// The error says what a job on files cannot ask for.
+    pub fn new(generator: &Generator, job: &Job, thread: &Thread) -> Result<Files, String> {
+        if job.rw.trims() {
+            return Err(format!(
+                "{}: job '{}': a file cannot be trimmed: run it without --fs",
+                job.place, job.name
+            ));
+        }
+        let named = |i: u32| {
+            let (base, size) = generator.region(i);
+            OneFile { name: job.file_name(thread.subjob, i), id: 0, base, size }
+        };
+        let files: Vec<OneFile> = (0..job.file_count()).map(named).collect();
+        let layout = match job.ioengine {
+            Engine::FileCreate => Layout::Missing,
+            Engine::FileStat | Engine::FileDelete => Layout::Full,
+            _ if job.create_on_open => Layout::Missing,
+            _ if job.rw.reads() || job.overwrite || job.fallocate => Layout::Full,
+            _ => Layout::Empty,
+        };
+        let advice = match (job.fadvise, job.rw.is_random()) {
+            (Fadvise::None, _) => Advice::Normal,
+            (Fadvise::Random, _) | (Fadvise::Workload, true) => Advice::Random,
+            (Fadvise::Sequential, _) | (Fadvise::Workload, false) => Advice::Sequential,
+        };
+        Ok(Files {
+            files,
+            open: BTreeSet::new(),
+            last: None,
+            layout,
+            engine: job.ioengine,
+            direct: job.direct,
+            sync: job.sync,
+            drop: job.invalidate,
+            advice,
+            writes: job.rw.writes(),
+            called: None,
+        })
+    }
+
+    /// Makes the job's files on the file system, or finds those that another job made. `names` are
+    /// the directories and files so far.
+    pub fn lay_out(&mut self, fs: &mut Fs, names: &mut Names) -> Result<(), String> {
+        for file in &mut self.files {
+            let (dir, name) = file.name.rsplit_once('/').unwrap_or(("", &file.name));
+            let (id, new) = names.file(fs, dir, name);
+            file.id = id;
+            let size = if self.layout == Layout::Full { file.size } else { 0 };
+            if new && self.layout != Layout::Missing && !fs.lay_out(id, size) {
+                return Err(format!(
+                    "the files of the jobs do not fit the drive: '{name}' of {size} bytes is one \
+                     too many"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The call for an I/O; None if it needs none. What must go before it is added to `before`.
+    pub fn call(&mut self, generator: &Generator, io: Io, before: &mut Vec<Op>) -> Option<Op> {
+        let file = &self.files[io.file as usize];
+        let (id, size) = (file.id, file.size);
+        let write = self.writes;
+        if self.engine.is_by_name() {
+            // One call a file, however many blocks it has.
+            if self.called.replace(io.file) == Some(io.file) || io.ddir.is_sync() {
+                return None;
+            }
+            return Some(match self.engine {
+                Engine::FileCreate => {
+                    before
+                        .extend(self.open.pop_first().map(|file| Op::Close { file, write: true }));
+                    self.open.insert(id);
+                    let advice = Advice::Normal;
+                    Op::Open { file: id, create: true, write: true, advice, drop: false }
+                }
+                Engine::FileStat => Op::Stat { file: id },
+                _ => Op::Unlink { file: id },
+            });
+        }
+        if let Some(last) = self.last.replace(io.file)
+            && last != io.file
+            && !generator.is_open(last)
+        {
+            let file = self.files[last as usize].id;
+            if self.open.remove(&file) {
+                before.push(Op::Close { file, write });
+            }
+        }
+        if self.open.insert(id) {
+            let (advice, drop) = (self.advice, self.drop);
+            before.push(Op::Open { file: id, create: true, write, advice, drop });
+        }
+        let offset = io.offset.saturating_sub(file.base);
+        let (len, direct) = (io.len as u32, self.direct);
+        Some(match io.ddir {
+            Ddir::Read => Op::Read { file: id, offset, len, direct },
+            Ddir::Write => {
+                let sync = self.sync == SyncMode::Sync;
+                let data_only = self.sync == SyncMode::Dsync;
+                Op::Write { file: id, offset, len, direct, sync, data_only }
+            }
+            Ddir::DataSync if io.range_only => Op::SyncRange { file: id, offset: 0, len: size },
+            Ddir::DataSync => Op::Fsync { file: id, data_only: true },
+            Ddir::Sync | Ddir::Trim => Op::Fsync { file: id, data_only: false },
+        })
+    }
+
+    /// At the job's end: one of its files that is still open.
+    pub fn close_one(&mut self) -> Option<Op> {
+        let write = self.writes || self.engine == Engine::FileCreate;
+        self.open.pop_first().map(|file| Op::Close { file, write })
+    }
+}
+
+/// What a call is to the host; `io` as fio reports it.
+pub fn next(ddir: Ddir, op: Op) -> Next {
+    let (offset, len) = match op {
+        Op::Read { offset, len, .. } | Op::Write { offset, len, .. } => (offset, len),
+        _ => (0, 0),
+    };
+    Next::File { ddir, offset, len, op }
+}
+
+/// Directories and files by name, over all jobs.
+#[derive(Default)]
+pub struct Names {
+    dirs: std::collections::BTreeMap<String, u32>,
+    files: std::collections::BTreeMap<(u32, String), u32>,
+}
+
+impl Names {
+    fn file(&mut self, fs: &mut Fs, dir: &str, name: &str) -> (u32, bool) {
+        let dir = match self.dirs.get(dir) {
+            Some(&d) => d,
+            None => {
+                let d = fs.add_dir();
+                self.dirs.insert(dir.to_string(), d);
+                d
+            }
+        };
+        if let Some(&file) = self.files.get(&(dir, name.to_string())) {
+            return (file, false);
+        }
+        let file = fs.add_file(dir, name.len().min(255) as u8, hash(name));
+        self.files.insert((dir, name.to_string()), file);
+        (file, true)
+    }
+}
+
+/// FNV-1a, and a mix so that names that differ in their last digit lie far apart, as half MD4's do.
+fn hash(name: &str) -> u32 {
+    let fnv = name
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
+    let mixed = (fnv ^ fnv >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 32) as u32
+}
