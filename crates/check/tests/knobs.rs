@@ -114,6 +114,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "synced",
             "a",
             "f",
+            "kyber",
+            "bfq",
             "io_uring",
             "spdk",
             "0",
@@ -211,6 +213,24 @@ ioengine=io_uring
 sqthread_poll
 thinktime=10ms
 thinktime_blocks=100
+";
+    const WEIGHTS: &str = "
+[global]
+bs=4k
+norandommap
+[a]
+rw=randread
+iodepth=2
+prioclass=2
+prio=0
+thinktime=100us
+number_ios=300
+[b]
+rw=randread
+iodepth=8
+prioclass=2
+prio=7
+number_ios=600
 ";
     const SPDK: &str = "
 [s]
@@ -327,6 +347,18 @@ filename=stream.0.0
             .set("ftl.hot_cold=true")
             .set("ftl.partition_interval=3000")
             .set("ftl.write_mostly_iops=0"),
+        crowd(Case::new("intel-750-small", CROWD))
+            .set("stack.scheduler=kyber")
+            .set("stack.kyber.read_lat=90us")
+            .set("stack.kyber.write_lat=40us"),
+        Case::new("intel-750-small", WEIGHTS)
+            .age(Age::Filled)
+            .set("stack.scheduler=bfq")
+            .set("stack.cores=2")
+            .set("stack.bfq.max_budget=64")
+            .set("stack.bfq.timeout=1ms")
+            .set("stack.bfq.slice_idle=200us")
+            .set("stack.bfq.wr_max_time=2ms"),
         Case::new("z-ssd-small", POLLED).age(Age::Filled).set("stack.io_poll_delay=3"),
         Case::new("z-ssd-small", SPDK).age(Age::Filled).stack("spdk"),
         files("ext4"),

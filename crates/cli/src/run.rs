@@ -146,6 +146,8 @@ fn notes(plan: &Plan, loaded: &Loaded) -> Vec<String> {
     let scheduler = match stack.scheduler {
         wordline_host::Scheduler::None => "none",
         wordline_host::Scheduler::MqDeadline => "mq-deadline",
+        wordline_host::Scheduler::Kyber => "kyber",
+        wordline_host::Scheduler::Bfq => "bfq",
     };
     notes.retain(|note| !note.starts_with(&format!("ioscheduler={scheduler}:")));
     notes

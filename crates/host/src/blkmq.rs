@@ -17,8 +17,7 @@
 //! Left out: the kblockd hop of discards (dispatched by the submitter here), sbitmap's wake batches,
 //! write-back throttling, discard merges.
 
-use crate::sched::Deadline;
-use crate::sched::deadline::Dir;
+use crate::sched::{Ask, Dir, Elevator};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IoId, Slab, Time};
 use wordline_nvme::{Cqe, Opcode};
@@ -85,8 +84,9 @@ pub(crate) struct Request {
     pub sched_tag: bool,
     pub offset: u64,
     pub bytes: u64,
-    /// When it went to the driver, if somebody wants to know (RQF_STATS).
-    pub issued: Option<Time>,
+    /// When it went to the driver, and whether hybrid polling wants to know (RQF_STATS).
+    pub issued: Time,
+    pub sampled: bool,
     /// The nodes served, first and last.
     pub first: u32,
     pub last: u32,
@@ -127,6 +127,8 @@ pub(crate) struct Hctx {
     /// Completion entries visible and not reaped.
     pub entries: VecDeque<Cqe>,
     pub handler: Handler,
+    /// The handler's message came while the core had interrupts off: its way is over.
+    pub late: bool,
     /// Its completion queue was created with interrupts.
     pub interrupts: bool,
     /// Threads that look at it.
@@ -156,6 +158,7 @@ impl Hctx {
             flush_pending: Vec::with_capacity(8),
             entries: VecDeque::with_capacity(64),
             handler: Handler::Off,
+            late: false,
             interrupts: true,
             pollers: Vec::new(),
         }
@@ -187,7 +190,8 @@ pub(crate) struct BlockLayer {
     pub nodes: Slab<Node>,
     pub requests: Slab<Request>,
     pub hctxs: Vec<Hctx>,
-    pub deadline: Option<Deadline>,
+    pub elevator: Option<Elevator>,
+    pub sched_tags: u32,
     pub max_request: u64,
     pub merge: bool,
 }
@@ -245,7 +249,8 @@ impl BlockLayer {
             sched_tag: tag == NO_TAG,
             offset,
             bytes,
-            issued: None,
+            issued: Time::ZERO,
+            sampled: false,
             first: node,
             last: node,
             purpose: Purpose::Data,
@@ -281,7 +286,7 @@ impl BlockLayer {
             return Some(rq);
         }
         loop {
-            let rq = self.deadline.as_mut()?.dispatch(now)?;
+            let rq = self.elevator.as_mut()?.dispatch(h, now)?;
             if self.get_driver_tag(rq) {
                 return Some(rq);
             }
@@ -294,10 +299,32 @@ impl BlockLayer {
         }
     }
 
+    /// Scheduler tags that a request of this kind must leave to others: kyber gives asynchronous
+    /// ones three quarters (kyber_limit_depth).
+    pub fn kept_back(&self, opcode: Opcode) -> u32 {
+        let discard = opcode == Opcode::Deallocate;
+        match self.elevator {
+            Some(Elevator::Kyber(_)) if discard => {
+                self.sched_tags - (self.sched_tags * 3 / 4).max(1)
+            }
+            _ => 0,
+        }
+    }
+
     pub fn insert_scheduler(&mut self, rq: u32, now: Time) {
         let r = self.requests[rq];
-        if let Some(deadline) = &mut self.deadline {
-            deadline.insert(rq, r.dir(), r.offset, r.bytes, r.mergeable() && self.merge, now);
+        let ask = Ask {
+            rq,
+            hctx: r.hctx,
+            thread: self.nodes[r.first].thread,
+            dir: r.dir(),
+            start: r.offset,
+            bytes: r.bytes,
+            mergeable: r.mergeable() && self.merge,
+            data: r.mergeable(),
+        };
+        if let Some(elevator) = &mut self.elevator {
+            elevator.insert(&ask, now);
         }
     }
 }

@@ -23,6 +23,8 @@ pub enum Engine {
 pub enum Scheduler {
     None,
     MqDeadline,
+    Kyber,
+    Bfq,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -85,6 +87,10 @@ pub struct StackConfig {
     /// A file system on the drive: jobs work on its files. None: on the drive itself.
     #[serde(default)]
     pub fs: Option<wordline_fs::FsConfig>,
+    #[serde(default)]
+    pub kyber: KyberConfig,
+    #[serde(default)]
+    pub bfq: BfqConfig,
     pub cost: HostCost,
 }
 
@@ -143,6 +149,49 @@ impl Default for DeadlineConfig {
     }
 }
 
+/// kyber's tunables, with Linux' defaults.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KyberConfig {
+    pub read_lat: Span,
+    pub write_lat: Span,
+    /// Judge by percentiles of histograms (Linux 4.20), not by means (4.12).
+    pub percentiles: bool,
+}
+
+impl Default for KyberConfig {
+    fn default() -> Self {
+        KyberConfig { read_lat: Span::from_ms(2), write_lat: Span::from_ms(10), percentiles: false }
+    }
+}
+
+/// bfq's tunables, with Linux' defaults for a drive that does not rotate.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BfqConfig {
+    pub slice_idle: Span,
+    pub timeout: Span,
+    /// Sectors of 512 bytes.
+    pub max_budget: u64,
+    pub low_latency: bool,
+    /// How much a raised weight is multiplied by, and for how long.
+    pub wr_coeff: u32,
+    pub wr_max_time: Span,
+}
+
+impl Default for BfqConfig {
+    fn default() -> Self {
+        BfqConfig {
+            slice_idle: Span::from_ms(8),
+            timeout: Span::from_ms(125),
+            max_budget: 16 * 1024,
+            low_latency: true,
+            wr_coeff: 30,
+            wr_max_time: Span::from_secs(3),
+        }
+    }
+}
+
 /// Processor time of each stage of an I/O on one testbed (the testbed profiles name the source of each).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -186,6 +235,31 @@ pub struct HostCost {
     pub uring: UringCost,
     #[serde(default)]
     pub spdk: SpdkCost,
+    #[serde(default)]
+    pub memory: MemoryConfig,
+    #[serde(default)]
+    pub power: PowerConfig,
+}
+
+/// Load and store instructions: a microsecond of code that runs once a call, and one turn of each
+/// loop.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryConfig {
+    pub path: [u32; 2],
+    pub blk_mq_poll: [u32; 2],
+    pub nvme_poll: [u32; 2],
+    pub uring_look: [u32; 2],
+    pub check_enabled: [u32; 2],
+    pub process_completions: [u32; 2],
+}
+
+/// Watts of one core.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerConfig {
+    pub busy: f64,
+    pub idle: f64,
 }
 
 /// What completions without waiting for an interrupt cost.

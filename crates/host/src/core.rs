@@ -7,6 +7,7 @@
 //! sleep, or at the end of a segment once their time slice is used up or a thread was woken that has
 //! had far less. Left out: migration between cores, priorities, hyper-threads, frequency.
 
+use crate::function::Calls;
 use crate::stats::CoreStats;
 use std::collections::VecDeque;
 use wordline_base::{Span, Time};
@@ -80,6 +81,7 @@ pub(crate) struct Core {
     /// The earliest pending CoreDone event.
     pub armed: Time,
     pub stats: CoreStats,
+    pub calls: Calls,
 }
 
 impl Core {
@@ -97,6 +99,7 @@ impl Core {
             min_vruntime: 0,
             armed: Time::NEVER,
             stats: CoreStats::default(),
+            calls: Calls::default(),
         }
     }
 

@@ -40,7 +40,7 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub(crate) fn issue(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
         self.mark_request(ctx, rq, Layer::Driver, Why::Doorbell, core, ctx.now);
         let r = &mut self.block.requests[rq];
-        r.issued = self.poll_stats.on.then_some(ctx.now);
+        (r.issued, r.sampled) = (ctx.now, self.poll_stats.on);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
         let sqe = Sqe {
             opcode: r.opcode,
@@ -96,11 +96,14 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         self.mark_request(ctx, rq, Layer::Completion, waited, core, begin);
         self.mark_request(ctx, rq, Layer::Completion, worked, core, end);
-        if let Some(issued) = r.issued
-            && matches!(r.opcode, Opcode::Read | Opcode::Write)
-        {
+        if r.sampled && r.mergeable() {
             let write = r.opcode == Opcode::Write;
-            self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(issued));
+            self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));
+        }
+        if let Some(elevator) = &mut self.block.elevator
+            && r.sched_tag
+        {
+            elevator.completed(rq, r.issued, ctx.now);
         }
 
         self.block.requests.remove(rq);

@@ -3,9 +3,10 @@
 use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_queues};
 use crate::config::{Engine, HostCost, Scheduler, StackConfig};
 use crate::core::{Core, Irq};
+use crate::function::{Spans, spans, spend};
 use crate::pblk::{Pblk, Translate};
 use crate::poll::PollStats;
-use crate::sched::Deadline;
+use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{Counters, HostStats};
 use crate::thread::{Asleep, Reaping, Step, Thread};
@@ -81,6 +82,7 @@ pub enum Output {
 
 pub struct Host<S, F = Ftl> {
     pub(crate) cost: HostCost,
+    pub(crate) spans: Spans,
     pub(crate) kernel: bool,
     pub(crate) time_slice: Span,
     wakeup_granularity: u64,
@@ -97,6 +99,8 @@ pub struct Host<S, F = Ftl> {
     pub(crate) io_poll_delay: i64,
     pub(crate) sq_thread_idle: Span,
     pub(crate) poll_stats: PollStats,
+    /// The timer of the scheduler that is set.
+    elevator_timer: Time,
     /// Each core has a hardware queue of its own, and nothing else couples cores.
     private: bool,
     /// Hardware queue by core.
@@ -104,6 +108,9 @@ pub struct Host<S, F = Ftl> {
     priorities: Vec<QueuePriority>,
     depth: u32,
 }
+
+/// Index of the scheduler's HostTimer; the file system has the others.
+const ELEVATOR: u32 = 1 << 26;
 
 type Refusal = (&'static str, String);
 
@@ -134,13 +141,17 @@ impl<S: Source, F: Translate> Host<S, F> {
         if stack.max_request < 4096 || !stack.max_request.is_multiple_of(4096) {
             return refuse("max_request", "must be a multiple of 4096 bytes");
         }
-        if stack.scheduler == Scheduler::MqDeadline {
-            if stack.scheduler_tags == 0 {
-                return refuse("scheduler_tags", "must be at least 1");
-            }
-            if stack.deadline.fifo_batch == 0 {
+        if stack.scheduler != Scheduler::None && stack.scheduler_tags == 0 {
+            return refuse("scheduler_tags", "must be at least 1");
+        }
+        match stack.scheduler {
+            Scheduler::MqDeadline if stack.deadline.fifo_batch == 0 => {
                 return refuse("fifo_batch", "must be at least 1");
             }
+            Scheduler::Bfq if stack.bfq.max_budget == 0 => {
+                return refuse("max_budget", "must be at least 1 sector");
+            }
+            _ => {}
         }
         if let Some((_, _)) = &ftl {
             if !stack.kernel {
@@ -309,7 +320,27 @@ impl<S: Source, F: Translate> Host<S, F> {
         };
         let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
+        let hctxs = (queues + poll_queues) as usize;
+        let elevator = match stack.scheduler {
+            _ if !shared => None,
+            Scheduler::None => None,
+            Scheduler::MqDeadline => {
+                Some(Elevator::Deadline(Deadline::new(&stack.deadline, requests)))
+            }
+            Scheduler::Kyber => Some(Elevator::Kyber(Kyber::new(&stack.kyber, hctxs))),
+            Scheduler::Bfq => {
+                // IOPRIO_CLASS_RT, _BE and _IDLE; who has none is best effort.
+                let of = |t: &Thread<S>| match t.spec.ioprio {
+                    (1, level) => (0, bfq::weight_of(level)),
+                    (3, level) => (2, bfq::weight_of(level)),
+                    (_, level) => (1, bfq::weight_of(level)),
+                };
+                let of: Vec<_> = threads.iter().map(of).collect();
+                Some(Elevator::Bfq(Bfq::new(&stack.bfq, &of)))
+            }
+        };
         Ok(Host {
+            spans: spans(&stack.cost),
             cost: stack.cost.clone(),
             kernel: stack.kernel,
             time_slice: stack.time_slice,
@@ -329,8 +360,8 @@ impl<S: Source, F: Translate> Host<S, F> {
                         ..Hctx::new(core, depth, stack.scheduler_tags)
                     })
                     .collect(),
-                deadline: (stack.scheduler == Scheduler::MqDeadline && stack.kernel)
-                    .then(|| Deadline::new(&stack.deadline, requests)),
+                elevator,
+                sched_tags: stack.scheduler_tags,
                 max_request,
                 merge: stack.merge,
             },
@@ -341,6 +372,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             sq_thread_idle: stack.sq_thread_idle,
             poll_stats: PollStats::default(),
             map,
+            elevator_timer: Time::NEVER,
             private: shared
                 && queues == stack.cores
                 && stack.scheduler == Scheduler::None
@@ -455,6 +487,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         match event.kind() {
             Kind::CoreDone => self.core_done(ctx, event.index()),
             Kind::AppWake => self.app_wake(ctx, event.index()),
+            Kind::HostTimer if event.index() == ELEVATOR => self.elevator_timer(ctx),
             Kind::HostTimer => self.fs_timer(ctx),
             Kind::Interrupt => self.interrupt(ctx, event.index() as u16),
             Kind::FtlTimer => {
@@ -486,9 +519,10 @@ impl<S: Source, F: Translate> Host<S, F> {
         if hctx.handler == Handler::Running {
             // nvme_process_cq is still looping: it takes this one up as well.
             let core = hctx.core;
+            let span = Span(spend!(self, core, Completion));
             let c = &mut self.cores[core as usize];
             let at = c.irq_end;
-            c.steal(at, self.cost.completion);
+            c.steal(at, span);
             return;
         }
         let interrupt = interrupt && hctx.interrupts;
@@ -577,6 +611,11 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         HostStats {
             cores: self.cores.iter().map(|c| c.stats_at(now)).collect(),
+            functions: self
+                .cores
+                .iter()
+                .map(|c| c.calls.uses(&self.spans, &self.cost.memory))
+                .collect(),
             threads,
             counters: self.counters,
             pblk: self.pblk.as_ref().map(|p| p.stats),
@@ -665,11 +704,11 @@ impl<S: Source, F: Translate> Host<S, F> {
                         c.slice_end = ctx.now + self.time_slice;
                         thread.asleep = Asleep::No;
                         if std::mem::take(&mut thread.preempted) {
-                            thread.pend.lead += self.cost.wake_up.0;
+                            thread.pend.lead += spend!(self, core, WakeUp);
                         }
                         self.counters.context_switches += 1;
-                        if c.leave_idle(ctx.now) {
-                            thread.pend.lead += self.cost.idle_exit.0;
+                        if self.cores[core as usize].leave_idle(ctx.now) {
+                            thread.pend.lead += spend!(self, core, IdleExit);
                         }
                         t
                     }
@@ -688,8 +727,8 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub(crate) fn wake(&mut self, ctx: &mut Ctx, t: u32, on: Option<u32>) {
         let thread = &mut self.threads[t as usize];
         thread.asleep = Asleep::No;
-        thread.pend.lead += self.cost.wake_up.0;
         let core = thread.core;
+        thread.pend.lead += spend!(self, core, WakeUp);
         match on {
             Some(from) if from == core => self.enqueue_woken(ctx, t),
             Some(_) => {
@@ -756,27 +795,30 @@ impl<S: Source, F: Translate> Host<S, F> {
     }
 
     fn start_irq(&mut self, ctx: &mut Ctx, core: u32) {
-        let c = &mut self.cores[core as usize];
-        let mut span = match c.irqs[0] {
+        let mut span = match self.cores[core as usize].irqs[0] {
             Irq::Vector(cq) => {
                 let hctx = &mut self.block.hctxs[usize::from(cq)];
                 hctx.handler = Handler::Running;
                 self.counters.interrupts += 1;
                 self.counters.empty_interrupts += u64::from(hctx.entries.is_empty());
-                self.cost.interrupt_entry
-                    + self.cost.interrupt
-                    + self.cost.completion * hctx.entries.len() as u64
+                let n = hctx.entries.len() as u64;
+                if std::mem::take(&mut hctx.late) {
+                    spend!(self, core, LateEntry, Interrupt, Completion * n)
+                } else {
+                    spend!(self, core, InterruptEntry, Interrupt, Completion * n)
+                }
             }
-            Irq::Ipi(_) => self.cost.ipi,
-            Irq::Timer(_) => self.cost.poll.timer_interrupt,
+            Irq::Ipi(_) => spend!(self, core, Ipi),
+            Irq::Timer(_) => spend!(self, core, Timer),
             Irq::Dispatch(rq) => match self.block.requests[rq].purpose {
-                Purpose::Flush => self.cost.doorbell,
-                _ => self.cost.dma_map + self.cost.doorbell,
+                Purpose::Flush => spend!(self, core, Doorbell),
+                _ => spend!(self, core, DmaMap, Doorbell),
             },
         };
-        if c.leave_idle(ctx.now) {
-            span += self.cost.idle_exit;
+        if self.cores[core as usize].leave_idle(ctx.now) {
+            span += spend!(self, core, IdleExit);
         }
+        let (span, c) = (Span(span), &mut self.cores[core as usize]);
         c.irq_begin = ctx.now;
         c.irq_end = ctx.now;
         c.steal(ctx.now, span);
@@ -1028,18 +1070,64 @@ impl<S: Source, F: Translate> Host<S, F> {
             self.block.requests[rq].tag = tag;
             return self.raise(ctx, on, Irq::Dispatch(rq));
         }
-        if self.block.deadline.is_some() {
+        if self.block.elevator.is_some() {
             hctx.tags.push(tag);
             // blk_mq_sched_restart.
             while let Some(rq) = self.block.next_dispatch(h, ctx.now) {
                 self.raise(ctx, on, Irq::Dispatch(rq));
             }
+            self.after_completion(ctx, h);
         } else if let Some(t) = hctx.waiters.pop_front() {
             self.threads[t as usize].granted = tag;
             self.wake(ctx, t, Some(on));
         } else {
             hctx.tags.push(tag);
             self.notice_tag(ctx, h);
+        }
+    }
+
+    /// What a scheduler does beyond the queue of the request that completed: kyber's freed token may
+    /// be for another queue (kyber_domain_wake), bfq may wait for its thread's next request.
+    fn after_completion(&mut self, ctx: &mut Ctx, h: u16) {
+        match &self.block.elevator {
+            Some(Elevator::Kyber(_)) => {
+                for other in (0..self.block.hctxs.len() as u16).filter(|&o| o != h) {
+                    let waits = match &self.block.elevator {
+                        Some(Elevator::Kyber(kyber)) => kyber.waits(other),
+                        _ => false,
+                    };
+                    if waits {
+                        self.run_other_queue(ctx, other);
+                    }
+                }
+            }
+            Some(Elevator::Bfq(bfq)) => {
+                if let Some(until) = bfq.idle_until
+                    && until != self.elevator_timer
+                {
+                    self.elevator_timer = until;
+                    ctx.at(until, Kind::HostTimer, ELEVATOR);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// blk_mq_run_hw_queue on the queue's own core.
+    fn run_other_queue(&mut self, ctx: &mut Ctx, h: u16) {
+        let core = self.block.hctxs[usize::from(h)].core;
+        while let Some(rq) = self.block.next_dispatch(h, ctx.now) {
+            self.raise(ctx, core, Irq::Dispatch(rq));
+        }
+    }
+
+    fn elevator_timer(&mut self, ctx: &mut Ctx) {
+        if let Some(Elevator::Bfq(bfq)) = &mut self.block.elevator
+            && bfq.on_timer(ctx.now)
+        {
+            for h in 0..self.block.hctxs.len() as u16 {
+                self.run_other_queue(ctx, h);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ pub mod config;
 mod core;
 mod direct;
 mod driver;
+pub mod function;
 mod host;
 mod pblk;
 mod poll;

@@ -19,6 +19,7 @@
 
 use crate::blkmq::Handler;
 use crate::core::{Segment, Spin};
+use crate::function::spend;
 use crate::host::Host;
 use crate::pblk::Translate;
 use crate::source::Source;
@@ -268,11 +269,37 @@ impl<S: Source, F: Translate> Host<S, F> {
         let Some((at, turns)) = self.next_look(ctx, t) else { return };
         let thread = &self.threads[t as usize];
         let (what, core) = (thread.looking.what, thread.core);
-        let looks = turns + 1;
+        // The last look is whole only if it found something; a loop ended from outside leaves it.
+        let (n, looks) = (thread.looking.claimed.len() as u64, turns + 1);
         match what {
-            Loop::Kernel => self.counters.polls += looks,
-            Loop::Spdk => self.counters.process_completions += looks,
-            Loop::Ring | Loop::RingAndQueue => self.counters.ring_looks += looks,
+            Loop::Kernel => {
+                self.counters.polls += looks;
+                spend!(self, core, BlkMqPoll * looks, CpuRelax * turns, NvmePoll * turns);
+            }
+            Loop::Spdk => {
+                self.counters.process_completions += looks;
+                spend!(self, core, SpdkCheck * looks, SpdkProcess * turns);
+            }
+            Loop::Ring => {
+                self.counters.ring_looks += looks;
+                spend!(self, core, UringLook * turns);
+            }
+            Loop::RingAndQueue => {
+                self.counters.ring_looks += looks;
+                spend!(self, core, UringLook * looks, NvmePoll * turns);
+            }
+        }
+        match what {
+            Loop::Spdk if n > 0 => {
+                spend!(self, core, EntryMiss, SpdkComplete * n);
+            }
+            Loop::Kernel | Loop::RingAndQueue if n > 0 => {
+                spend!(self, core, NvmePoll, EntryMiss, QueueLock, Completion * n);
+                if what == Loop::RingAndQueue {
+                    spend!(self, core, Finish * n);
+                }
+            }
+            _ => {}
         }
         let Some(segment) = &mut self.cores[core as usize].segment else { return };
         segment.end = at + found;
@@ -306,6 +333,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
         }
         self.threads[t as usize].looking.claimed = claimed;
+        self.block.hctxs[usize::from(h)].late |= message.is_some();
         match message {
             // The lock is released, interrupts are on again.
             Some(due) if due <= ctx.now => self.interrupt(ctx, h),
@@ -360,7 +388,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let thread = &mut self.threads[t as usize];
         // hrtimer_start is at the beginning of what follows.
         thread.timer_at = ctx.now + span;
-        thread.pend.entry += self.cost.poll.sleep.0;
+        thread.pend.entry += spend!(self, thread.core, HybridSleep);
         self.segment(ctx, t, Step::HybridSleep)
     }
 

@@ -70,7 +70,7 @@ fn a_polled_read_is_seen_at_the_first_look_after_its_entry() {
             let (look, looks) = walk(10, 50, latency);
             let found = 10 + 100 + 7 + 300;
             // On a queue with interrupts the message finds nothing, behind the lock.
-            let empty = if poll_queues == 0 { 500 + 400 } else { 0 };
+            let empty = if poll_queues == 0 { 300 + 400 } else { 0 };
             let want = SUBMIT + look + found + empty + FINISH;
             assert_eq!(latencies(&w), [want], "{latency} {poll_queues}");
             let c = w.host.stats(w.ctx.now).counters;
@@ -82,6 +82,40 @@ fn a_polled_read_is_seen_at_the_first_look_after_its_entry() {
             let core = w.host.stats(w.ctx.now).cores[0];
             assert_eq!(core.idle, 0, "a polling core is never idle");
             assert_eq!((core.irq, core.system), (empty, want - empty));
+            w.stop();
+        }
+    }
+}
+
+/// What functions are said to take is what the cores were busy.
+#[test]
+fn functions_add_up_to_busy_cores() {
+    let all = [
+        (Engine::Pvsync2, -1, 0),
+        (Engine::Pvsync2, -1, 1),
+        (Engine::Pvsync2, 3, 0),
+        (Engine::IoUring, -1, 0),
+        (Engine::IoUring, -1, 1),
+        (Engine::Libaio, -1, 0),
+        (Engine::Spdk, -1, 0),
+    ];
+    for (engine, delay, poll_queues) in all {
+        for sq in [false, true] {
+            let mut s = stack(2);
+            costs(&mut s);
+            s.cost.application = Span(1_100);
+            s.cost.idle_exit = Span(350);
+            (s.io_poll_delay, s.poll_queues) = (delay, poll_queues);
+            let mut job = spec(engine, 4);
+            job.sqthread_poll = sq;
+            let mut w = world(&s, vec![job.clone(), job.clone(), job], 200, 9_000);
+            w.run();
+            let stats = w.host.stats(w.ctx.now);
+            for (core, uses) in stats.cores.iter().zip(&stats.functions) {
+                let busy = core.user + core.system + core.irq;
+                let sum: u64 = uses.iter().map(|u| u.ns).sum();
+                assert_eq!(sum, busy, "{engine:?} {delay} {poll_queues} {sq} {core:?} {uses:?}");
+            }
             w.stop();
         }
     }
@@ -125,7 +159,7 @@ fn a_fixed_delay_sleeps_from_the_first_request_on() {
     assert_eq!((c.hybrid_sleeps, c.hybrid_sleep_ns), (5, 15_000));
     // Asleep from 0.4 to 3 us after submission, back after timer and wake-up, then looks.
     let begin = 3_000 + 410 + 1_300 + 10;
-    let want = SUBMIT + walk(begin, 50, 20_000).0 + 10 + 100 + 7 + 300 + 900 + FINISH;
+    let want = SUBMIT + walk(begin, 50, 20_000).0 + 10 + 100 + 7 + 300 + 700 + FINISH;
     assert_eq!(latencies(&w), vec![want; 5]);
     let idle = w.host.stats(w.ctx.now).cores[0].idle;
     assert_eq!(idle, 5 * 2_600);
@@ -270,7 +304,7 @@ fn io_uring_enters_once_to_submit_and_once_to_wait() {
     let mut w = world(&s, vec![spec(Engine::IoUring, 1)], 1, 7_000);
     w.run();
     let look = walk(150 + 150 + 10, 50, 7_000).0;
-    assert_eq!(latencies(&w), [submit + look + 10 + 100 + 7 + 300 + 900 + FINISH + 31]);
+    assert_eq!(latencies(&w), [submit + look + 10 + 100 + 7 + 300 + 700 + FINISH + 31]);
     w.stop();
 }
 
@@ -325,6 +359,14 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
     if rng.below(4) != 0 {
         costs(s);
     }
+    if s.scheduler == Scheduler::MqDeadline {
+        s.scheduler =
+            [Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq][rng.below(3) as usize];
+        s.kyber.read_lat = Span(1 + rng.below(50_000));
+        s.kyber.percentiles = rng.below(2) == 0;
+        s.bfq.max_budget = 1 + rng.below(64);
+        (s.bfq.slice_idle, s.bfq.timeout) = (Span(rng.below(50_000)), Span(rng.below(300_000)));
+    }
     s.io_poll_delay = [-1, 0, 1, 40][rng.below(4) as usize];
     s.poll_queues = rng.below(3) as u32;
     s.sq_thread_idle = Span(1 + rng.below(200_000));
@@ -338,6 +380,7 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
             (false, _) => job.engine,
         };
         (job.hipri, job.sqthread_poll) = (rng.below(3) != 0, rng.below(3) == 0);
+        job.ioprio = [(0, 4), (2, 0), (2, 7), (1, 4), (3, 4)][rng.below(5) as usize];
         job.hipri_percentage = [100, 100, 50][rng.below(3) as usize];
     }
 }

@@ -64,6 +64,8 @@ pub struct ThreadSpec {
     pub cpus_allowed: Vec<u32>,
     /// The class of its own submission queue; only `kernel = false` gives a job one.
     pub priority: QueuePriority,
+    /// I/O priority, for bfq: class (1 real-time, 2 best effort, 3 idle, 0 none) and level.
+    pub ioprio: (u8, u8),
     /// Another thread, on a core of its own where there is one, sits in io_getevents and takes what
     /// comes back one by one: the job itself only issues. For libaio and timed sources.
     pub reaper: bool,
@@ -94,6 +96,7 @@ impl ThreadSpec {
             start: Time::ZERO,
             cpus_allowed: Vec::new(),
             priority: QueuePriority::Medium,
+            ioprio: (0, 4),
             reaper: false,
             hipri: false,
             hipri_percentage: 100,

@@ -8,6 +8,7 @@
 //! queued requests). Left out: huge-page set-up, the reactor and its other pollers, hot-plug checks.
 
 use crate::blkmq::NONE;
+use crate::function::spend;
 use crate::host::Host;
 use crate::pblk::Translate;
 use crate::poll::Loop;
@@ -38,10 +39,10 @@ impl<S: Source, F: Translate> Host<S, F> {
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
         thread.stats.iodepth_submit[crate::stats::call_bucket(1)] += 1;
         thread.stats.submit_calls += 1;
-        let cost = &self.cost.spdk;
-        let driver = (cost.check_enabled.0 + cost.submit.0) * parts;
+        let core = thread.core;
+        let cost = spend!(self, core, SpdkPlugin, SpdkCheck * parts, SpdkSubmit * parts);
         // Time must pass, or a job that goes on after errors never ends.
-        thread.pend.library += (cost.plugin.0 + driver).max(1);
+        thread.pend.library += cost.max(1);
         thread.begin_call(node);
         self.segment(ctx, t, Step::SpdkSubmit)
     }

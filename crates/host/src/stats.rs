@@ -1,5 +1,6 @@
 //! What the host counts.
 
+use crate::function::Use;
 use serde::Serialize;
 
 /// Where a core's time went, in nanoseconds. The four sum to the elapsed time.
@@ -102,6 +103,8 @@ pub struct PblkStats {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct HostStats {
     pub cores: Vec<CoreStats>,
+    /// By core and `Function`.
+    pub functions: Vec<Vec<Use>>,
     pub threads: Vec<ThreadStats>,
     pub counters: Counters,
     pub pblk: Option<PblkStats>,

@@ -34,6 +34,8 @@ pub fn i7_8700() -> HostCost {
         poll: PollCost::default(),
         uring: UringCost::default(),
         spdk: SpdkCost::default(),
+        memory: Default::default(),
+        power: Default::default(),
     }
 }
 
@@ -59,6 +61,8 @@ pub fn stack(cores: u32) -> StackConfig {
         ftl_core: None,
         fs: None,
         deadline: DeadlineConfig::default(),
+        kyber: Default::default(),
+        bfq: Default::default(),
         cost: i7_8700(),
     }
 }
@@ -262,7 +266,7 @@ impl<S: Source, F: Translate> World<S, F> {
         if !self.host.idle() {
             let threads: Vec<String> = self.host.threads.iter().map(|t| t.dump()).collect();
             let hctxs: Vec<_> = self.host.block.hctxs.iter().map(|h| h.in_flight()).collect();
-            let deadline = self.host.block.deadline.as_ref().map(|d| d.len());
+            let deadline = self.host.block.elevator.as_ref().map(|d| d.len());
             panic!("not idle: {threads:#?} {:?} {hctxs:?} {deadline:?}", self.host.counters);
         }
         assert_eq!(self.ctx.lives.in_flight(), 0);

@@ -18,10 +18,11 @@
 use crate::blkmq::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Purpose, Side};
 use crate::config::Engine;
 use crate::core::Segment;
+use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::pblk::Translate;
 use crate::poll::{Looking, Loop};
-use crate::sched::deadline::Merge;
+use crate::sched::{Ask, Dir, Merge};
 use crate::source::{Next, Source, ThreadSpec};
 use crate::stats::{ThreadStats, call_bucket, level_bucket};
 use crate::vfs::InVfs;
@@ -498,6 +499,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let pend = std::mem::take(&mut thread.pend);
         let core = thread.core;
         thread.done = (pend.lead, pend.library + pend.entry);
+        self.cores[core as usize].calls.extra[Function::Ftl as usize] += pend.ftl;
         if thread.call.fresh {
             thread.call.fresh = false;
             if thread.call.aio {
@@ -618,7 +620,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                         if let Some(pblk) = &self.pblk {
                             pblk.ftl.prefetch(ctx, Lpn((offset >> SECTOR_SHIFT) as u32));
                         }
-                        thread.pend.user += self.cost.application.0;
+                        thread.pend.user += spend!(self, thread.core, Application);
                         thread.stats.issued[ddir as usize] += 1;
                         (ddir, offset, len)
                     }
@@ -639,7 +641,10 @@ impl<S: Source, F: Translate> Host<S, F> {
                         return self.go(t, Step::Getevents);
                     }
                     Next::Pause { spin_until, until } => {
-                        thread.pend.user += spin_until.since(ctx.now).0;
+                        let spin = spin_until.since(ctx.now).0;
+                        thread.pend.user += spin;
+                        self.cores[thread.core as usize].calls.extra
+                            [Function::Application as usize] += spin;
                         thread.quiesce = Some(until.max(ctx.now + Span(1)));
                         return Flow::Again;
                     }
@@ -728,7 +733,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         thread.cur_depth += 1;
         let level = level_bucket(thread.cur_depth);
         thread.stats.iodepth_level[level] += 1;
-        thread.pend.entry += self.cost.crossing.0;
+        thread.pend.entry += spend!(self, thread.core, Crossing);
         let data = matches!(ddir, Ddir::Read | Ddir::Write);
         let share = u64::from(thread.spec.hipri_percentage);
         // pvsync2 draws for each I/O whether it carries RWF_HIPRI.
@@ -760,12 +765,12 @@ impl<S: Source, F: Translate> Host<S, F> {
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
-        thread.pend.entry += self.cost.crossing.0;
+        let core = thread.core;
         if thread.spec.engine == Engine::IoUring {
-            thread.pend.library += self.cost.uring.prepare.0 * u64::from(n);
-            thread.pend.entry += self.cost.uring.enter.0;
+            thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
+            thread.pend.entry += spend!(self, core, Crossing, UringEnter);
         } else {
-            thread.pend.entry += self.cost.aio_submit.0;
+            thread.pend.entry += spend!(self, core, Crossing, AioSubmit);
         }
         let call = &mut thread.call;
         (call.aio, call.single, call.index, call.after) = (true, NONE, 0, after);
@@ -794,7 +799,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         call.index += 1;
         (call.node, call.part, call.at) = (node, node, 0);
-        thread.pend.entry += self.cost.syscall.0;
+        thread.pend.entry += spend!(self, thread.core, Syscall);
         thread.plan = Plan { node, ..NO_PLAN };
         if thread.owner != NONE {
             thread.plan.waited = (Layer::Syscall, Why::Polling);
@@ -818,7 +823,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         };
         match n.ddir {
             Ddir::Sync | Ddir::DataSync => {
-                thread.pend.block += self.cost.bio.0 + self.cost.block.0;
+                thread.pend.block += spend!(self, thread.core, Bio, Block);
                 return self.segment(ctx, t, Step::Flush);
             }
             Ddir::Trim => thread.call.divided = false,
@@ -849,14 +854,14 @@ impl<S: Source, F: Translate> Host<S, F> {
         let (opcode, divided, plugged) = (call.opcode, call.divided, call.plugged);
         let trim = opcode == Opcode::Deallocate;
         let part_len = if trim {
-            thread.pend.block += self.cost.bio.0;
+            thread.pend.block += spend!(self, thread.core, Bio);
             len
         } else {
             let bio_at = at % BIO_BYTES;
             let bio_len = (len - (at - bio_at)).min(BIO_BYTES);
             if bio_at == 0 {
                 let pages = bio_len.div_ceil(4096);
-                thread.pend.block += self.cost.bio.0 + self.cost.bio_page.0 * (pages - 1);
+                thread.pend.block += spend!(self, thread.core, Bio, BioPage * (pages - 1));
             }
             self.block.max_request.min(bio_len - bio_at)
         };
@@ -875,9 +880,9 @@ impl<S: Source, F: Translate> Host<S, F> {
         if self.pblk.is_some() {
             return self.pblk_bio(ctx, t, part);
         }
-        thread.pend.block += self.cost.block.0;
-        if self.block.deadline.is_some() {
-            thread.pend.block += self.cost.scheduler.0;
+        thread.pend.block += spend!(self, thread.core, Block);
+        if self.block.elevator.is_some() {
+            thread.pend.block += spend!(self, thread.core, Scheduler);
         }
         if plugged && !trim && self.block.merge {
             let plug = &self.threads[t as usize].call.plug;
@@ -891,7 +896,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                 return self.after_part(ctx, t);
             }
         }
-        if self.block.deadline.is_some() {
+        if self.block.elevator.is_some() {
             return self.segment(ctx, t, Step::Elevate);
         }
         self.place(ctx, t)
@@ -937,9 +942,10 @@ impl<S: Source, F: Translate> Host<S, F> {
     /// blk_mq_get_tag: sleep for a tag, if there is still none.
     fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t as usize];
+        let kept = self.block.kept_back(thread.call.opcode);
         let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
-        if self.block.deadline.is_some() {
-            if hctx.sched_free > 0 {
+        if self.block.elevator.is_some() {
+            if hctx.sched_free > kept {
                 hctx.sched_free -= 1;
                 return self.go(t, Step::Granted);
             }
@@ -1011,13 +1017,13 @@ impl<S: Source, F: Translate> Host<S, F> {
     /// Sends a request to the scheduler or, without one, to the driver.
     fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
         let thread = &mut self.threads[t as usize];
-        if self.block.deadline.is_some() {
+        if self.block.elevator.is_some() {
             thread.call.after_run = then;
             self.block.insert_scheduler(rq, ctx.now);
             return self.go(t, Step::RunQueue);
         }
         thread.plan.issue = rq;
-        thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+        thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
         self.segment(ctx, t, then)
     }
 
@@ -1030,7 +1036,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             let resume = call.resume;
             return self.go(t, resume);
         }
-        if self.block.deadline.is_some() {
+        if self.block.elevator.is_some() {
             if thread.pend.total() > 0 {
                 return self.segment(ctx, t, Step::Plug);
             }
@@ -1065,8 +1071,9 @@ impl<S: Source, F: Translate> Host<S, F> {
             return self.unplug_then(t, Step::Elevate);
         }
         let thread = &self.threads[t as usize];
+        let kept = self.block.kept_back(thread.call.opcode);
         let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
-        if hctx.sched_free > 0 {
+        if hctx.sched_free > kept {
             hctx.sched_free -= 1;
             return self.place_request(ctx, t, NO_TAG);
         }
@@ -1081,17 +1088,25 @@ impl<S: Source, F: Translate> Host<S, F> {
         let (part, opcode) = (call.part, call.opcode);
         let max = self.block.max_request;
         let node = self.block.nodes[part];
-        let dir = if opcode == Opcode::Read {
-            crate::sched::deadline::Dir::Read
-        } else if opcode == Opcode::Write {
-            crate::sched::deadline::Dir::Write
-        } else {
-            return false;
+        let dir = match opcode {
+            Opcode::Read => Dir::Read,
+            Opcode::Write => Dir::Write,
+            _ => return false,
         };
         let bytes = u64::from(node.len);
-        let Some(deadline) = &mut self.block.deadline else { return false };
-        let Some(merge) = deadline.find_merge(dir, node.offset, bytes, max) else { return false };
-        let gone = deadline.merged(merge, bytes, max);
+        let ask = Ask {
+            rq: NONE,
+            hctx: self.threads[t as usize].hctx,
+            thread: node.thread,
+            dir,
+            start: node.offset,
+            bytes,
+            mergeable: true,
+            data: true,
+        };
+        let Some(elevator) = &mut self.block.elevator else { return false };
+        let Some(merge) = elevator.find_merge(&ask, max) else { return false };
+        let gone = elevator.merged(merge, bytes, max);
         let rq = match merge {
             Merge::Back(rq) => {
                 self.counters.back_merges += 1;
@@ -1124,7 +1139,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         match self.block.next_dispatch(thread.hctx, ctx.now) {
             Some(rq) => {
                 thread.plan.issue = rq;
-                thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+                thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
                 self.segment(ctx, t, Step::RunQueue)
             }
             None => {
@@ -1159,7 +1174,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         }
         match hctx.tags.pop() {
             Some(tag) => self.issue_flush(ctx, t, tag),
-            None if self.block.deadline.is_some() => {
+            None if self.block.elevator.is_some() => {
                 // Linux lets the flush request wait on hctx->dispatch.
                 let rq = self.flush_request(node, h, NO_TAG);
                 self.block.hctxs[usize::from(h)].dispatch.push_back(rq);
@@ -1191,7 +1206,7 @@ impl<S: Source, F: Translate> Host<S, F> {
         let rq = self.flush_request(node, h, tag);
         let thread = &mut self.threads[t as usize];
         thread.plan.issue = rq;
-        thread.pend.driver += self.cost.doorbell.0;
+        thread.pend.driver += spend!(self, thread.core, Doorbell);
         self.segment(ctx, t, Step::NextIo)
     }
 
@@ -1226,7 +1241,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
             return self.sleep(ctx, t, Asleep::Call);
         }
-        thread.pend.entry += self.cost.finish.0;
+        thread.pend.entry += spend!(self, thread.core, Finish);
         self.segment(ctx, t, Step::SyncReturn)
     }
 
@@ -1250,12 +1265,13 @@ impl<S: Source, F: Translate> Host<S, F> {
         let call = self.cost.crossing.0 + self.cost.aio_getevents.0;
         if ready >= min {
             let n = ready.min(max);
-            thread.pend.entry += call + self.cost.finish.0 * u64::from(n);
+            let core = thread.core;
+            thread.pend.entry += spend!(self, core, Crossing, AioGetevents, Finish * u64::from(n));
             return self.segment(ctx, t, Step::Reap(n));
         }
         // Looking again and again at no cost is the same as waiting.
         if thread.reaping.spin && call > 0 {
-            thread.pend.entry += call;
+            thread.pend.entry += spend!(self, thread.core, Crossing, AioGetevents);
             return self.segment(ctx, t, Step::Getevents);
         }
         self.sleep(ctx, t, Asleep::Events)
@@ -1295,8 +1311,8 @@ impl<S: Source, F: Translate> Host<S, F> {
         if self.threads[owner as usize].ring.is_empty() {
             return self.sleep(ctx, r, Asleep::Events);
         }
-        let cost = &self.cost;
-        let call = cost.crossing.0 + cost.aio_getevents.0 + cost.finish.0;
+        let core = self.threads[r as usize].core;
+        let call = spend!(self, core, Crossing, AioGetevents, Finish);
         self.threads[r as usize].pend.entry += call;
         self.segment(ctx, r, Step::Collected)
     }
@@ -1360,8 +1376,8 @@ impl<S: Source, F: Translate> Host<S, F> {
         if flash > 0 {
             // One request with a list of addresses, whatever the number of commands here.
             pblk.stats.flash_reads += u64::from(flash as u32);
-            thread.pend.block += self.cost.block.0;
-            thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+            thread.pend.block += spend!(self, thread.core, Block);
+            thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
         }
         thread.pieces.retain(|p| p.place.ppa().is_some());
         if flash > 1 {
@@ -1496,8 +1512,8 @@ impl<S: Source, F: Translate> Host<S, F> {
             }
             Action::Complete { .. } => 0,
         };
-        thread.pend.block += self.cost.block.0;
-        thread.pend.driver += self.cost.dma_map.0 + self.cost.doorbell.0;
+        thread.pend.block += spend!(self, thread.core, Block);
+        thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
         thread.action = Some(action);
         self.segment(ctx, t, Step::KernelIssue)
     }

@@ -13,6 +13,7 @@
 //! files, linked entries, io-wq.
 
 use crate::blkmq::NONE;
+use crate::function::spend;
 use crate::host::Host;
 use crate::pblk::Translate;
 use crate::poll::Loop;
@@ -29,13 +30,15 @@ impl<S: Source, F: Translate> Host<S, F> {
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
-        thread.pend.library += self.cost.uring.prepare.0 * u64::from(n);
+        let core = thread.core;
+        thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
         thread.begin_hand_over(after);
         let sq = thread.sq;
         if self.threads[sq as usize].asleep == Asleep::Ring {
             // IORING_SQ_NEED_WAKEUP.
             self.counters.sq_wake_ups += 1;
-            self.threads[t as usize].pend.entry += self.cost.crossing.0 + self.cost.uring.enter.0;
+            let call = spend!(self, core, Crossing, UringEnter);
+            self.threads[t as usize].pend.entry += call;
         }
         self.segment(ctx, t, Step::HandOver)
     }
@@ -91,14 +94,14 @@ impl<S: Source, F: Translate> Host<S, F> {
         let min = thread.reaping.min.min(thread.cur_depth);
         let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
         let ready = thread.ring.len() as u32;
-        let cost = &self.cost;
+        let core = thread.core;
         if ready >= min {
             let n = ready.min(max);
             thread.entered = false;
-            thread.pend.library += cost.uring.reap.0 * u64::from(n);
+            thread.pend.library += spend!(self, core, UringReap * u64::from(n));
             if thread.sq == NONE || !thread.polls {
                 // With both threads polling, the other one has done this.
-                thread.pend.entry += cost.finish.0 * u64::from(n);
+                thread.pend.entry += spend!(self, core, Finish * u64::from(n));
             }
             return self.segment(ctx, t, Step::Reap(n));
         }
@@ -106,7 +109,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             return self.look(ctx, t, Loop::Ring, Time::NEVER);
         }
         if !std::mem::replace(&mut thread.entered, true) {
-            thread.pend.entry += cost.crossing.0 + cost.uring.enter.0;
+            thread.pend.entry += spend!(self, core, Crossing, UringEnter);
             return self.segment(ctx, t, Step::Getevents);
         }
         if thread.polls {

@@ -227,6 +227,12 @@ fn stack(config: &Config, found: &mut Found) {
         let last = c.cores.saturating_sub(1);
         found.add("stack.ftl_core", format!("must be a core, 0 to {last}, not {core}"));
     }
+    if c.bfq.max_budget == 0 || c.bfq.max_budget > 1 << 32 {
+        found.add("stack.bfq.max_budget", "must be from 1 to 4294967296 sectors");
+    }
+    if !(1..=1_000).contains(&c.bfq.wr_coeff) {
+        found.add("stack.bfq.wr_coeff", "must be from 1 to 1000");
+    }
     if c.deadline.fifo_batch == 0 {
         found.add("stack.deadline.fifo_batch", "must be at least 1");
     }

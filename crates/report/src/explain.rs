@@ -45,6 +45,35 @@ fn share_text(share: f64) -> String {
     format!("{:.1}%", percent(finite(share), 1.0))
 }
 
+/// Functions shown in the text; the rest are in the JSON.
+const FUNCTIONS_SHOWN: usize = 6;
+
+fn host_lines(host: &wordline_sim::HostReport, served: u64) -> Vec<String> {
+    let mut lines = Vec::new();
+    let shown = host.functions.iter().take(FUNCTIONS_SHOWN);
+    let items: Vec<String> =
+        shown.map(|f| format!("{} {}", f.name, share_text(finite(f.share)))).collect();
+    lines.extend(section("host functions", &items, 2));
+    let per = |n: u64| n as f64 / served.max(1) as f64;
+    let mut items = vec![
+        format!("{:.1} loads an I/O", per(host.loads)),
+        format!("{:.1} stores", per(host.stores)),
+        format!("{:.2} interrupts", per(host.interrupts)),
+        format!("{:.2} context switches", per(host.context_switches)),
+    ];
+    if host.looks > 0 {
+        items.push(format!("{:.1} looks of polling loops", per(host.looks)));
+    }
+    lines.extend(section("an I/O costs", &items, 2));
+    let items = [
+        format!("{:.2} W mean", finite(host.watts)),
+        format!("busy {:.3} J", finite(host.busy_j)),
+        format!("idle {:.3} J", finite(host.idle_j)),
+    ];
+    lines.extend(section("cores' energy", &items, 1));
+    lines
+}
+
 /// Minimum, mean and maximum of shares.
 fn spread(shares: &[f64]) -> Vec<String> {
     let of = |f: fn(f64, f64) -> f64| shares.iter().copied().map(finite).reduce(f);
@@ -265,6 +294,9 @@ fn tail(result: &RunResult) -> Vec<String> {
         items.push(format!("system {}", mean(|c| c.system)));
         items.push(format!("interrupt {}", mean(|c| c.interrupt)));
         lines.extend(section(&format!("cores ({})", m.cores.len()), &items, 1));
+    }
+    if let Some(host) = &m.host {
+        lines.extend(host_lines(host, m.served));
     }
     if let Some(c) = &m.cache {
         let reads = c.read_hits.saturating_add(c.read_misses);

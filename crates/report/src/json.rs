@@ -330,6 +330,23 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
     named_intervals(&mut machine["write_amplification"]["over_time"], &written);
     let states = result.machine.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
     named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());
+    if machine["host"].is_object() {
+        named_intervals(
+            &mut machine["host"]["over_time"],
+            &[
+                "user_ns",
+                "system_ns",
+                "interrupt_ns",
+                "idle_ns",
+                "looks",
+                "interrupts",
+                "context_switches",
+                "loads",
+                "stores",
+            ]
+            .map(String::from),
+        );
+    }
     if let Value::Array(tables) = &mut machine["layers"] {
         for table in tables {
             named_layers(&mut table["mean_by_layer_ns"]);

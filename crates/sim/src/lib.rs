@@ -5,6 +5,7 @@ pub mod app;
 pub mod collect;
 pub mod drive;
 mod files;
+pub mod host;
 pub mod job;
 pub mod replay;
 pub mod result;

@@ -235,6 +235,8 @@ pub struct Machine {
     /// Share of the time each firmware core worked.
     pub firmware: Vec<f64>,
     pub cores: Vec<CoreUse>,
+    /// What the cores did; none without a kernel or a cost.
+    pub host: Option<HostReport>,
     pub cache: Option<CacheUse>,
     pub integrity: Integrity,
     pub wear: WearSummary,
@@ -325,6 +327,44 @@ pub struct LayerRow {
 pub struct LinkUse {
     pub to_device: f64,
     pub to_host: f64,
+}
+
+/// What the cores did, function by function and over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HostReport {
+    /// Functions called, the longest first.
+    pub functions: Vec<FunctionUse>,
+    /// Nanoseconds of each function by core, in the same order.
+    pub by_core: Vec<Vec<u64>>,
+    pub loads: u64,
+    pub stores: u64,
+    /// Of the cores, by what they were doing, and mean watts.
+    pub busy_j: f64,
+    pub idle_j: f64,
+    pub watts: f64,
+    pub interrupts: u64,
+    pub context_switches: u64,
+    /// Looks of polling loops.
+    pub looks: u64,
+    /// End of the interval in ns, and within it: user, system, interrupt and idle nanoseconds of all
+    /// cores, looks, interrupts, context switches, loads, stores.
+    pub over_time: Vec<(u64, [u64; HOST_SERIES])>,
+}
+
+pub const HOST_SERIES: usize = 9;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionUse {
+    pub name: String,
+    pub calls: u64,
+    pub ns: u64,
+    /// Of the time that cores were busy.
+    pub share: f64,
+    pub ns_per_io: f64,
+    pub loads: u64,
+    pub stores: u64,
+    pub loads_per_io: f64,
+    pub stores_per_io: f64,
 }
 
 /// Shares of the elapsed time.

@@ -15,7 +15,7 @@ use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
 use wordline_host::source::ThreadSpec;
-use wordline_host::{Engine, StackConfig};
+use wordline_host::{Engine, Scheduler, StackConfig};
 use wordline_nvme::QueuePriority;
 use wordline_trace::{Clock, Format, Reader, Wrap};
 
@@ -92,6 +92,9 @@ fn spec(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadS
     }
     if engine == Engine::Spdk && given(plan, job, "ioengine") && job.is_sync() {
         spec.iodepth = 1;
+    }
+    if job.prio.class != 0 {
+        spec.ioprio = (job.prio.class, job.prio.level);
     }
     spec.hipri = (job.hipri || stack.hipri) && knows_hipri(plan, job);
     spec.hipri_percentage = job.hipri_percentage;
@@ -410,9 +413,10 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if job.sync != job::SyncMode::None && stack.fs.is_none() {
             say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
         }
-        if stack.kernel && (job.prio.class != 0 || job.has_cmdprio()) {
-            say("prio, prioclass and cmdprio reach the logs only: Linux 4.14 schedules no NVMe I/O by \
-                 them (with stack.kernel=false they choose the class of the job's queue)"
+        let bfq = stack.scheduler == Scheduler::Bfq && !job.has_cmdprio();
+        if stack.kernel && !bfq && (job.prio.class != 0 || job.has_cmdprio()) {
+            say("prio, prioclass and cmdprio reach the logs only: of the schedulers bfq alone heeds a \
+                 job's (with stack.kernel=false they choose the class of the job's queue)"
                 .into());
         }
         if let Some(wanted) = &job.ioscheduler

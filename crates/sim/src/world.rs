@@ -4,6 +4,7 @@ use crate::app::{AppSource, SharedApp};
 use crate::collect::{LayerSums, Slowest};
 use crate::drive::{Drive, Problem, SystemConfig};
 use crate::files::Names;
+use crate::host;
 use crate::job::{EINVAL, EIO, JobSource};
 use crate::replay::TraceSource;
 use crate::result::*;
@@ -15,6 +16,7 @@ use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
 use wordline_device::{Controller, ENERGY_STATES};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::{Ftl, Placement};
+use wordline_host::config::PowerConfig;
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, Output};
 use wordline_nand::machine::{CLASSES, Class};
@@ -124,6 +126,9 @@ pub struct World {
     series: Vec<Row>,
     series_interval: Span,
     series_last: [u64; 9],
+    host_series: Vec<(u64, [u64; HOST_SERIES])>,
+    host_last: [u64; HOST_SERIES],
+    power: PowerConfig,
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     before: wordline_ftl::Counters,
     ageing: Vec<f64>,
@@ -243,6 +248,9 @@ impl World {
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,
             series_last: [0; 9],
+            host_series: Vec::new(),
+            host_last: [0; HOST_SERIES],
+            power: config.stack.cost.power.clone(),
             before,
             ageing,
             unsteady,
@@ -518,7 +526,13 @@ impl World {
 
     fn sample(&mut self) {
         self.add_row(self.ctx.now);
+        self.sample_host();
         if self.series.len() == SERIES_ROWS {
+            self.host_series = self
+                .host_series
+                .chunks(2)
+                .map(|pair| (pair[1].0, std::array::from_fn(|i| pair[0].1[i] + pair[1].1[i])))
+                .collect();
             self.series = self
                 .series
                 .chunks(2)
@@ -528,6 +542,13 @@ impl World {
         }
         let next = self.ctx.now + self.series_interval;
         self.look_again(next, 0);
+    }
+
+    fn sample_host(&mut self) {
+        let totals = host::totals(&self.host.stats(self.ctx.now));
+        let row = std::array::from_fn(|i| totals[i].saturating_sub(self.host_last[i]));
+        self.host_last = totals;
+        self.host_series.push((self.ctx.now.0, row));
     }
 
     /// Alone these events would keep a machine going that has come to a halt.
@@ -598,6 +619,9 @@ impl World {
         }
         if now > Time::ZERO && self.series_last != self.series_now(now) {
             self.add_row(now);
+        }
+        if self.host_series.last().is_none_or(|(at, _)| *at < now.0) {
+            self.sample_host();
         }
         failed |= self.trace_error().is_some();
         let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
@@ -849,6 +873,7 @@ impl World {
                     idle: share(c.idle),
                 })
                 .collect(),
+            host: host::report(host, &self.power, self.served, now.0, self.host_series.clone()),
             cache: device.cache.as_ref().map(|c| CacheUse {
                 read_hits: c.read_hits,
                 read_misses: c.read_misses,

@@ -1,6 +1,88 @@
 //! I/O schedulers. `none` needs no code of its own: requests take a hardware tag when they are
 //! allocated and go to the driver at once.
 
+pub mod bfq;
 pub mod deadline;
+pub mod kyber;
 
-pub use deadline::Deadline;
+pub use bfq::Bfq;
+pub use deadline::{Deadline, Dir, Merge};
+pub use kyber::Kyber;
+use wordline_base::Time;
+
+/// A request for the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    pub rq: u32,
+    pub hctx: u16,
+    /// Who issued it.
+    pub thread: u32,
+    pub dir: Dir,
+    pub start: u64,
+    pub bytes: u64,
+    pub mergeable: bool,
+    /// A read or a write, and no discard.
+    pub data: bool,
+}
+
+#[derive(Debug)]
+pub enum Elevator {
+    Deadline(Deadline),
+    Kyber(Kyber),
+    Bfq(Bfq),
+}
+
+impl Elevator {
+    /// Requests that wait.
+    pub fn len(&self) -> usize {
+        match self {
+            Elevator::Deadline(d) => d.len(),
+            Elevator::Kyber(k) => k.len(),
+            Elevator::Bfq(b) => b.len(),
+        }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    pub fn insert(&mut self, ask: &Ask, now: Time) {
+        match self {
+            Elevator::Deadline(d) => {
+                d.insert(ask.rq, ask.dir, ask.start, ask.bytes, ask.mergeable, now);
+            }
+            Elevator::Kyber(k) => k.insert(ask, now),
+            Elevator::Bfq(b) => b.insert(ask, now),
+        }
+    }
+    /// A waiting request that `ask` (which has no number yet) extends.
+    pub fn find_merge(&self, ask: &Ask, max: u64) -> Option<Merge> {
+        match self {
+            Elevator::Deadline(d) => d.find_merge(ask.dir, ask.start, ask.bytes, max),
+            Elevator::Kyber(k) => k.find_merge(ask.hctx, ask.dir, ask.start, ask.bytes, max),
+            Elevator::Bfq(b) => b.find_merge(ask.thread, ask.dir, ask.start, ask.bytes, max),
+        }
+    }
+    /// The request grew; answers a neighbour that it swallowed.
+    pub fn merged(&mut self, merge: Merge, bytes: u64, max: u64) -> Option<u32> {
+        match self {
+            Elevator::Deadline(d) => return d.merged(merge, bytes, max),
+            Elevator::Kyber(k) => k.merged(merge, bytes),
+            Elevator::Bfq(b) => b.merged(merge, bytes),
+        }
+        None
+    }
+    /// The next request for hardware queue `h`; kyber alone keeps them by queue.
+    pub fn dispatch(&mut self, h: u16, now: Time) -> Option<u32> {
+        match self {
+            Elevator::Deadline(d) => d.dispatch(now),
+            Elevator::Kyber(k) => k.dispatch(h, now),
+            Elevator::Bfq(b) => b.dispatch(now),
+        }
+    }
+    pub fn completed(&mut self, rq: u32, issued: Time, now: Time) {
+        match self {
+            Elevator::Deadline(_) => {}
+            Elevator::Kyber(k) => k.completed(rq, issued, now),
+            Elevator::Bfq(b) => b.completed(rq, now),
+        }
+    }
+}

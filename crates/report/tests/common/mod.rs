@@ -249,6 +249,31 @@ impl Random {
     }
     fn machine(&mut self) -> Machine {
         Machine {
+            host: (self.below(2) == 0).then(|| HostReport {
+                functions: (0..self.below(5))
+                    .map(|_| FunctionUse {
+                        name: self.text(),
+                        calls: self.any(),
+                        ns: self.any(),
+                        share: self.float(),
+                        ns_per_io: self.float(),
+                        loads: self.any(),
+                        stores: self.any(),
+                        loads_per_io: self.float(),
+                        stores_per_io: self.float(),
+                    })
+                    .collect(),
+                by_core: Vec::new(),
+                loads: self.any(),
+                stores: self.any(),
+                busy_j: self.float(),
+                idle_j: self.float(),
+                watts: self.float(),
+                interrupts: self.any(),
+                context_switches: self.any(),
+                looks: self.any(),
+                over_time: vec![(self.any(), [self.any(); HOST_SERIES])],
+            }),
             simulated_ns: self.any(),
             events: self.any(),
             generated: self.any(),

@@ -1,0 +1,155 @@
+//! What a core's time goes to, function by function. A function has a fixed length, so the hot path
+//! only counts its calls; time, loads and stores follow from these.
+
+use crate::config::{HostCost, MemoryConfig};
+use serde::Serialize;
+
+macro_rules! functions {
+    ($($name:ident $text:literal $mode:ident |$cost:ident| $span:expr;)*) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        pub enum Function {
+            $(#[doc = $text] $name,)*
+        }
+
+        /// Of all functions, by number.
+        pub const NAMES: &[&str] = &[$($text),*];
+        pub const MODES: &[Mode] = &[$(Mode::$mode),*];
+
+        /// Nanoseconds of one call.
+        pub fn spans(cost: &HostCost) -> Spans {
+            [$({ let $cost = cost; $span }),*]
+        }
+    };
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    User,
+    System,
+    Interrupt,
+    /// Before a thread or a handler, whichever comes.
+    Either,
+}
+
+functions! {
+    Application "application" User |c| c.application.0;
+    Crossing "system call entry and exit" System |c| c.crossing.0;
+    Syscall "VFS and direct I/O" System |c| c.syscall.0;
+    AioSubmit "io_submit" System |c| c.aio_submit.0;
+    AioGetevents "io_getevents" System |c| c.aio_getevents.0;
+    UringEnter "io_uring_enter" System |c| c.uring.enter.0;
+    Bio "bio" System |c| c.bio.0;
+    BioPage "bio pages" System |c| c.bio_page.0;
+    Block "blk_mq_make_request" System |c| c.block.0;
+    Scheduler "elevator" System |c| c.scheduler.0;
+    Ftl "FTL on the host" System |_c| 0;
+    DmaMap "nvme_map_data" Either |c| c.dma_map.0;
+    Doorbell "nvme_queue_rq" Either |c| c.doorbell.0;
+    InterruptEntry "interrupt entry" Interrupt |c| c.interrupt_entry.0;
+    // Of a message that was on its way while the core worked on.
+    LateEntry "interrupt entry, empty" Interrupt |c|
+        c.interrupt_entry.0.saturating_sub(c.poll.interrupt_delivery.0);
+    Interrupt "nvme_irq" Interrupt |c| c.interrupt.0;
+    Completion "nvme_process_cq" Either |c| c.completion.0;
+    Ipi "inter-processor interrupt" Interrupt |c| c.ipi.0;
+    Timer "timer interrupt" Interrupt |c| c.poll.timer_interrupt.0;
+    IdleExit "idle exit" Either |c| c.idle_exit.0;
+    WakeUp "context switch" System |c| c.wake_up.0;
+    Finish "bio_endio" System |c| c.finish.0;
+    BlkMqPoll "blk_mq_poll" System |c| c.poll.blk_mq_poll.0;
+    CpuRelax "cpu_relax" System |c| c.poll.cpu_relax.0;
+    NvmePoll "nvme_poll" System |c| c.poll.nvme_poll.0;
+    EntryMiss "completion entry miss" Either |c| c.poll.entry_miss.0;
+    QueueLock "queue lock" System |c| c.poll.queue_lock.0;
+    HybridSleep "hybrid sleep" System |c| c.poll.sleep.0;
+    UringPrepare "io_uring prepare" User |c| c.uring.prepare.0;
+    UringReap "io_uring reap" User |c| c.uring.reap.0;
+    UringLook "io_uring look" Either |c| c.uring.look.0;
+    SpdkPlugin "SPDK fio plugin" User |c| c.spdk.plugin.0;
+    SpdkCheck "nvme_qpair_check_enabled" User |c| c.spdk.check_enabled.0;
+    SpdkSubmit "nvme_pcie_qpair_submit_request" User |c| c.spdk.submit.0;
+    SpdkProcess "spdk_nvme_qpair_process_completions" User |c| c.spdk.process_completions.0;
+    SpdkComplete "nvme_pcie_qpair_complete_tracker" User |c| c.spdk.complete.0;
+}
+
+pub const FUNCTIONS: usize = Function::SpdkComplete as usize + 1;
+pub type Spans = [u64; FUNCTIONS];
+
+/// One function's part of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Use {
+    pub calls: u64,
+    pub ns: u64,
+    pub loads: u64,
+    pub stores: u64,
+}
+
+impl std::ops::AddAssign for Use {
+    fn add_assign(&mut self, o: Use) {
+        self.calls += o.calls;
+        self.ns += o.ns;
+        self.loads += o.loads;
+        self.stores += o.stores;
+    }
+}
+
+/// Calls of one core, and time of what has no fixed length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Calls {
+    pub calls: Spans,
+    pub extra: Spans,
+}
+
+impl Default for Calls {
+    fn default() -> Calls {
+        Calls { calls: [0; FUNCTIONS], extra: [0; FUNCTIONS] }
+    }
+}
+
+impl Calls {
+    pub fn uses(&self, spans: &Spans, memory: &MemoryConfig) -> Vec<Use> {
+        (0..FUNCTIONS)
+            .map(|f| {
+                let calls = self.calls[f];
+                let ns = calls * spans[f] + self.extra[f];
+                let [loads, stores] = match memory.of_loop(f) {
+                    Some(each) => each.map(|n| calls * u64::from(n)),
+                    None => memory.path.map(|n| (ns as u128 * u128::from(n) / 1_000) as u64),
+                };
+                Use { calls, ns, loads, stores }
+            })
+            .collect()
+    }
+}
+
+impl MemoryConfig {
+    /// Loads and stores of one turn.
+    fn of_loop(&self, f: usize) -> Option<[u32; 2]> {
+        let table = [
+            (Function::BlkMqPoll, self.blk_mq_poll),
+            (Function::CpuRelax, [0, 0]),
+            (Function::NvmePoll, self.nvme_poll),
+            (Function::UringLook, self.uring_look),
+            (Function::SpdkCheck, self.check_enabled),
+            (Function::SpdkProcess, self.process_completions),
+        ];
+        table.iter().find(|(of, _)| *of as usize == f).map(|&(_, each)| each)
+    }
+}
+
+/// Counts calls of functions on a core; their time.
+macro_rules! spend {
+    ($host:expr, $core:expr, $($f:ident $(* $n:expr)?),+) => {{
+        let calls = &mut $host.cores[$core as usize].calls.calls;
+        let mut ns = 0u64;
+        $(
+            let f = $crate::function::Function::$f as usize;
+            let n: u64 = 1 $(* $n)?;
+            calls[f] += n;
+            ns += $host.spans[f] * n;
+        )+
+        ns
+    }};
+}
+pub(crate) use spend;

@@ -1,0 +1,634 @@
+//! The core of bfq (block/bfq-iosched.c and bfq-wf2q.c of Linux 4.14): one queue a thread, served one
+//! at a time for a budget of sectors, chosen by B-WF2Q+.
+//!
+//! - A queue's virtual finish time is its start plus budget over weight. Of the queues that are
+//!   eligible (start not after the virtual time) the one with the earliest finish is next; if none
+//!   is, the virtual time jumps to the earliest start. Service of one moves the virtual time on by its
+//!   sectors over the sum of weights. At its end a queue is charged what it really had.
+//! - A queue gives way when its budget is used up, after `timeout`, when it has no more requests, or
+//!   when a queue of a higher class or one newly raised comes. The next budget depends on which.
+//! - A queue without requests is waited for (`slice_idle`) only where that protects somebody: weights
+//!   differ, or it is raised and others are not; and on a drive without command queuing.
+//! - `low_latency`: a queue that was idle for long is interactive, its weight raised for
+//!   `wr_max_time`.
+//!
+//! Left out: cgroups, merging of cooperating queues, soft real-time, bursts, injection, budgets that
+//! follow the peak rate, and the cost of backward seeks. Requests of a queue go out by position from
+//! where the last one ended, and the oldest first once in a budget if it has waited for too long.
+
+use super::{Ask, Dir, Merge};
+use crate::config::BfqConfig;
+use std::collections::BTreeSet;
+use wordline_base::{Span, Time};
+
+const NONE: u32 = u32::MAX;
+/// WFQ: fixed point of virtual times (BFQ_SERVICE_SHIFT).
+const SERVICE_SHIFT: u32 = 22;
+/// bfq_min_budget: a share of the largest.
+const MIN_BUDGET_DIVISOR: u64 = 32;
+/// bfq_fifo_expire of synchronous requests.
+const FIFO_EXPIRE: Span = Span::from_ms(125);
+/// bfq_wr_min_idle_time.
+const WR_MIN_IDLE: Span = Span::from_secs(2);
+/// BFQ_HW_QUEUE_THRESHOLD and _SAMPLES: whether the drive queues commands.
+const HW_QUEUE_THRESHOLD: u32 = 4;
+const HW_QUEUE_SAMPLES: u32 = 32;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expiry {
+    TooIdle,
+    Timeout,
+    Exhausted,
+    NoMoreRequests,
+    Preempted,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    thread: u32,
+    dir: Dir,
+    start: u64,
+    end: u64,
+    mergeable: bool,
+    seq: u64,
+    expires: Time,
+    dispatched: bool,
+}
+
+#[derive(Debug)]
+struct Queue {
+    /// 0 real-time, 1 best effort, 2 idle.
+    class: u8,
+    weight: u64,
+    /// Weight raising, and until when.
+    raised: u64,
+    raised_until: Time,
+    /// Waiting, by position and by age.
+    sorted: BTreeSet<(u64, u64, u32)>,
+    fifo: BTreeSet<(u64, u32)>,
+    /// Sectors it may have next, and in the budget under way; had of that.
+    max_budget: u64,
+    budget: u64,
+    service: u64,
+    /// Virtual start and finish.
+    start: u64,
+    finish: u64,
+    busy: bool,
+    dispatched: u32,
+    position: u64,
+    fifo_checked: bool,
+    /// When it was last given up, empty.
+    idle_since: Option<Time>,
+}
+
+#[derive(Debug)]
+pub struct Bfq {
+    config: BfqConfig,
+    entries: Vec<Entry>,
+    queues: Vec<Queue>,
+    serving: u32,
+    served_since: Time,
+    /// The queue in service is waited for until then.
+    pub idle_until: Option<Time>,
+    vtime: [u64; 3],
+    seq: u64,
+    waiting: usize,
+    in_driver: u32,
+    most_in_driver: u32,
+    samples: u32,
+    /// Not known yet counts as yes.
+    hw_tag: bool,
+    pub expirations: [u64; 5],
+    pub idlings: u64,
+}
+
+/// Weight of an I/O priority, 0 to 7 (bfq_ioprio_to_weight).
+pub fn weight_of(ioprio: u8) -> u32 {
+    (8 - u32::from(ioprio.min(7))) * 10
+}
+
+fn delta(sectors: u64, weight: u64) -> u64 {
+    (sectors << SERVICE_SHIFT) / weight.max(1)
+}
+
+impl Bfq {
+    /// Class and weight of each thread's queue.
+    pub fn new(config: &BfqConfig, threads: &[(u8, u32)]) -> Bfq {
+        let queue = |&(class, weight): &(u8, u32)| Queue {
+            class: class.min(2),
+            weight: u64::from(weight),
+            raised: 1,
+            raised_until: Time::ZERO,
+            sorted: BTreeSet::new(),
+            fifo: BTreeSet::new(),
+            // bfq_init_bfqq: two thirds of the largest.
+            max_budget: config.max_budget * 2 / 3,
+            budget: 0,
+            service: 0,
+            start: 0,
+            finish: 0,
+            busy: false,
+            dispatched: 0,
+            position: 0,
+            fifo_checked: false,
+            idle_since: None,
+        };
+        Bfq {
+            config: config.clone(),
+            entries: Vec::new(),
+            queues: threads.iter().map(queue).collect(),
+            serving: NONE,
+            served_since: Time::ZERO,
+            idle_until: None,
+            vtime: [0; 3],
+            seq: 0,
+            waiting: 0,
+            in_driver: 0,
+            most_in_driver: 0,
+            samples: 0,
+            hw_tag: true,
+            expirations: [0; 5],
+            idlings: 0,
+        }
+    }
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    fn weight(&self, q: u32) -> u64 {
+        let queue = &self.queues[q as usize];
+        queue.weight * queue.raised
+    }
+    fn sectors(&self, rq: u32) -> u64 {
+        let e = &self.entries[rq as usize];
+        (e.end - e.start).div_ceil(512).max(1)
+    }
+
+    /// bfq_insert_request, bfq_add_request.
+    pub fn insert(&mut self, ask: &Ask, now: Time) {
+        self.seq += 1;
+        let entry = Entry {
+            thread: ask.thread,
+            dir: ask.dir,
+            start: ask.start,
+            end: ask.start + ask.bytes,
+            mergeable: ask.mergeable,
+            seq: self.seq,
+            expires: now + FIFO_EXPIRE,
+            dispatched: false,
+        };
+        if ask.rq as usize >= self.entries.len() {
+            self.entries.resize(ask.rq as usize + 1, entry);
+        }
+        self.entries[ask.rq as usize] = entry;
+        self.waiting += 1;
+        let queue = &mut self.queues[ask.thread as usize];
+        queue.sorted.insert((entry.start, entry.seq, ask.rq));
+        queue.fifo.insert((entry.seq, ask.rq));
+        if !queue.busy {
+            self.become_busy(ask.thread, now);
+        } else if self.serving == ask.thread {
+            // bfq_rq_enqueued: what was waited for is here.
+            self.idle_until = None;
+        }
+    }
+
+    /// bfq_bfqq_handle_idle_busy_switch.
+    fn become_busy(&mut self, q: u32, now: Time) {
+        let interactive =
+            self.queues[q as usize].idle_since.is_none_or(|since| now.since(since) > WR_MIN_IDLE);
+        let queue = &mut self.queues[q as usize];
+        queue.busy = true;
+        if self.config.low_latency && interactive && queue.class == 1 {
+            queue.raised = u64::from(self.config.wr_coeff.max(1));
+            queue.raised_until = now + self.config.wr_max_time;
+        }
+        self.assign_budget(q);
+        let class = usize::from(self.queues[q as usize].class);
+        let start = self.queues[q as usize].finish.max(self.vtime[class]);
+        self.activate(q, start);
+        if self.serving != NONE {
+            let (new, old) = (&self.queues[q as usize], &self.queues[self.serving as usize]);
+            if new.class < old.class || interactive && new.raised > old.raised {
+                self.expire(Expiry::Preempted, now);
+            }
+        }
+    }
+
+    /// bfq_calc_finish.
+    fn activate(&mut self, q: u32, start: u64) {
+        let span = delta(self.queues[q as usize].budget, self.weight(q));
+        let queue = &mut self.queues[q as usize];
+        (queue.start, queue.finish) = (start, start + span);
+    }
+
+    /// The budget it has, or what its next request needs.
+    fn assign_budget(&mut self, q: u32) {
+        let next = self.next_of(q).map_or(0, |rq| self.sectors(rq));
+        let queue = &mut self.queues[q as usize];
+        queue.budget = queue.max_budget.max(next);
+        queue.service = 0;
+        queue.fifo_checked = false;
+    }
+
+    /// The request nearest above where the last one ended, or the first.
+    fn next_of(&self, q: u32) -> Option<u32> {
+        let queue = &self.queues[q as usize];
+        let from = queue.sorted.range((queue.position, 0, 0)..).next();
+        from.or_else(|| queue.sorted.first()).map(|&(_, _, rq)| rq)
+    }
+
+    /// elv_merge within the thread's own queue.
+    pub fn find_merge(
+        &self,
+        thread: u32,
+        dir: Dir,
+        start: u64,
+        bytes: u64,
+        max: u64,
+    ) -> Option<Merge> {
+        let sorted = &self.queues[thread as usize].sorted;
+        let fits = |rq: u32| {
+            let e = &self.entries[rq as usize];
+            e.mergeable && e.dir == dir && e.end - e.start + bytes <= max
+        };
+        let before = sorted.range(..(start, 0, 0)).next_back();
+        if let Some(&(_, _, rq)) = before
+            && self.entries[rq as usize].end == start
+            && fits(rq)
+        {
+            return Some(Merge::Back(rq));
+        }
+        let after = sorted.range((start + bytes, 0, 0)..).next();
+        match after {
+            Some(&(at, _, rq)) if at == start + bytes && fits(rq) => Some(Merge::Front(rq)),
+            _ => None,
+        }
+    }
+    pub fn merged(&mut self, merge: Merge, bytes: u64) {
+        match merge {
+            Merge::Back(rq) => self.entries[rq as usize].end += bytes,
+            Merge::Front(rq) => {
+                let e = &mut self.entries[rq as usize];
+                let sorted = &mut self.queues[e.thread as usize].sorted;
+                sorted.remove(&(e.start, e.seq, rq));
+                e.start -= bytes;
+                sorted.insert((e.start, e.seq, rq));
+            }
+        }
+    }
+
+    /// bfq_symmetric_scenario: all busy queues weigh the same.
+    fn symmetric(&self) -> bool {
+        let mut busy = (0..self.queues.len() as u32).filter(|&q| self.queues[q as usize].busy);
+        let Some(first) = busy.next() else { return true };
+        busy.all(|q| {
+            self.queues[q as usize].class == self.queues[first as usize].class
+                && self.weight(q) == self.weight(first)
+        })
+    }
+
+    /// bfq_bfqq_may_idle on a drive that does not rotate.
+    fn may_idle(&self, q: u32) -> bool {
+        let queue = &self.queues[q as usize];
+        if self.config.slice_idle == Span::ZERO || queue.class == 2 {
+            return false;
+        }
+        let raised = self.queues.iter().filter(|q| q.busy && q.raised > 1).count();
+        let busy = self.queues.iter().filter(|q| q.busy).count();
+        let boosts = !self.hw_tag && raised == 0;
+        boosts || queue.raised > 1 && raised < busy || !self.symmetric()
+    }
+
+    fn timed_out(&self, now: Time) -> bool {
+        now.since(self.served_since) >= self.config.timeout
+    }
+
+    /// bfq_bfqq_expire.
+    fn expire(&mut self, why: Expiry, now: Time) {
+        let q = std::mem::replace(&mut self.serving, NONE);
+        self.expirations[why as usize] += 1;
+        self.idle_until = None;
+        let class = usize::from(self.queues[q as usize].class);
+        // bfq_bfqq_charge_time: who was slow pays for the time, as if at full speed.
+        let queue = &mut self.queues[q as usize];
+        if why == Expiry::Timeout {
+            queue.service = queue.service.max(queue.budget);
+        }
+        let charged = delta(queue.service, queue.weight * queue.raised);
+        queue.finish = queue.start + charged;
+        self.recalculate_budget(q, why);
+        let queue = &mut self.queues[q as usize];
+        if queue.sorted.is_empty() {
+            queue.busy = false;
+            queue.idle_since = Some(now);
+            return;
+        }
+        let start = queue.finish.max(self.vtime[class].min(queue.finish));
+        self.assign_budget(q);
+        self.activate(q, start);
+    }
+
+    /// __bfq_bfqq_recalc_budget.
+    fn recalculate_budget(&mut self, q: u32, why: Expiry) {
+        let most = self.config.max_budget;
+        let least = (most / MIN_BUDGET_DIVISOR).max(1);
+        let queue = &mut self.queues[q as usize];
+        if queue.raised > 1 {
+            queue.max_budget = 2 * least;
+            return;
+        }
+        let budget = queue.max_budget;
+        queue.max_budget = match why {
+            Expiry::TooIdle if queue.dispatched > 0 => (budget * 2).min(most),
+            Expiry::TooIdle if budget > 5 * least => budget - 4 * least,
+            Expiry::TooIdle => least,
+            Expiry::Timeout => (budget * 2).min(most),
+            Expiry::Exhausted => (budget * 4).min(most),
+            Expiry::NoMoreRequests => queue.service.max(least),
+            Expiry::Preempted => budget,
+        };
+    }
+
+    /// bfq_lookup_next_entity, class by class.
+    fn choose(&mut self) -> Option<u32> {
+        for class in 0..3u8 {
+            let busy = || {
+                let of = |q: &u32| {
+                    self.queues[*q as usize].busy && self.queues[*q as usize].class == class
+                };
+                (0..self.queues.len() as u32).filter(of)
+            };
+            let earliest = busy().map(|q| self.queues[q as usize].start).min();
+            let Some(earliest) = earliest else { continue };
+            let vtime = self.vtime[usize::from(class)].max(earliest);
+            let next = busy()
+                .filter(|&q| self.queues[q as usize].start <= vtime)
+                .min_by_key(|&q| (self.queues[q as usize].finish, q));
+            self.vtime[usize::from(class)] = vtime;
+            return next;
+        }
+        None
+    }
+
+    /// bfq_dispatch_request, bfq_select_queue.
+    pub fn dispatch(&mut self, now: Time) -> Option<u32> {
+        loop {
+            if self.serving == NONE {
+                let q = self.choose()?;
+                self.serving = q;
+                self.served_since = now;
+            }
+            let q = self.serving;
+            self.update_raising(q, now);
+            if self.timed_out(now) && self.idle_until.is_none() {
+                self.expire(Expiry::Timeout, now);
+                // With nothing else it is chosen again, with a new budget.
+                self.served_since = now;
+                continue;
+            }
+            let Some(mut rq) = self.next_of(q) else {
+                let queue = &self.queues[q as usize];
+                if self.idle_until.is_some() || queue.dispatched > 0 && self.may_idle(q) {
+                    return None;
+                }
+                self.expire(Expiry::NoMoreRequests, now);
+                continue;
+            };
+            let queue = &mut self.queues[q as usize];
+            if !std::mem::replace(&mut queue.fifo_checked, true)
+                && let Some(&(_, oldest)) = queue.fifo.first()
+                && self.entries[oldest as usize].expires <= now
+            {
+                rq = oldest;
+            }
+            let sectors = self.sectors(rq);
+            let queue = &self.queues[q as usize];
+            if queue.service > 0 && sectors > queue.budget.saturating_sub(queue.service) {
+                self.expire(Expiry::Exhausted, now);
+                continue;
+            }
+            self.idle_until = None;
+            self.serve(q, rq, sectors);
+            return Some(rq);
+        }
+    }
+
+    /// bfq_bfqq_served, bfq_dispatch_remove.
+    fn serve(&mut self, q: u32, rq: u32, sectors: u64) {
+        let class = usize::from(self.queues[q as usize].class);
+        let all: u64 = (0..self.queues.len() as u32)
+            .filter(|&o| {
+                let other = &self.queues[o as usize];
+                other.busy && usize::from(other.class) == class
+            })
+            .map(|o| self.weight(o))
+            .sum();
+        self.vtime[class] += delta(sectors, all);
+        let e = &mut self.entries[rq as usize];
+        e.dispatched = true;
+        let queue = &mut self.queues[q as usize];
+        queue.sorted.remove(&(e.start, e.seq, rq));
+        queue.fifo.remove(&(e.seq, rq));
+        queue.position = e.end;
+        queue.service += sectors;
+        queue.dispatched += 1;
+        self.waiting -= 1;
+        self.in_driver += 1;
+    }
+
+    /// bfq_update_wr_data: raising ends with its time.
+    fn update_raising(&mut self, q: u32, now: Time) {
+        let queue = &mut self.queues[q as usize];
+        if queue.raised > 1 && now >= queue.raised_until {
+            queue.raised = 1;
+        }
+    }
+
+    /// bfq_completed_request.
+    pub fn completed(&mut self, rq: u32, now: Time) {
+        let Some(e) = self.entries.get_mut(rq as usize) else { return };
+        if !std::mem::take(&mut e.dispatched) {
+            return;
+        }
+        let q = e.thread;
+        self.update_hw_tag();
+        self.in_driver -= 1;
+        self.queues[q as usize].dispatched -= 1;
+        if self.serving != q {
+            return;
+        }
+        let queue = &self.queues[q as usize];
+        let (idle, empty) = (queue.dispatched == 0, queue.sorted.is_empty());
+        if empty && idle && self.may_idle(q) {
+            // bfq_arm_slice_timer.
+            self.idlings += 1;
+            self.idle_until = Some(now + self.config.slice_idle);
+        } else if self.timed_out(now) {
+            self.expire(Expiry::Timeout, now);
+        } else if empty && (idle || !self.may_idle(q)) {
+            self.expire(Expiry::NoMoreRequests, now);
+        }
+    }
+
+    fn update_hw_tag(&mut self) {
+        self.most_in_driver = self.most_in_driver.max(self.in_driver);
+        // A queue that is hardly used tells nothing.
+        if self.in_driver + (self.waiting as u32) < HW_QUEUE_THRESHOLD {
+            return;
+        }
+        self.samples += 1;
+        if self.samples >= HW_QUEUE_SAMPLES {
+            self.hw_tag = self.most_in_driver > HW_QUEUE_THRESHOLD;
+            (self.most_in_driver, self.samples) = (0, 0);
+        }
+    }
+
+    /// bfq_idle_slice_timer: true if the queue waited for was given up.
+    pub fn on_timer(&mut self, now: Time) -> bool {
+        if self.idle_until.is_none_or(|until| until > now) {
+            return false;
+        }
+        let why = if self.timed_out(now) { Expiry::Timeout } else { Expiry::TooIdle };
+        self.expire(why, now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> BfqConfig {
+        BfqConfig { low_latency: false, max_budget: 1_024, ..BfqConfig::default() }
+    }
+    fn ask(rq: u32, thread: u32, start: u64, bytes: u64) -> Ask {
+        let dir = Dir::Read;
+        Ask { rq, hctx: 0, thread, dir, start, bytes, mergeable: true, data: true }
+    }
+    /// Queues that always have requests of 4 KiB: sectors that each was served.
+    fn shares(threads: &[(u8, u32)], requests: u32) -> Vec<u64> {
+        let mut b = Bfq::new(&config(), threads);
+        let mut had = vec![0; threads.len()];
+        let (mut rq, mut at) = (0, vec![0u64; threads.len()]);
+        let mut now = Time(0);
+        for thread in 0..threads.len() {
+            for _ in 0..4 {
+                b.insert(&ask(rq, thread as u32, at[thread], 4096), now);
+                at[thread] += 1 << 20;
+                rq += 1;
+            }
+        }
+        for _ in 0..requests {
+            let got = b.dispatch(now).unwrap();
+            let thread = b.entries[got as usize].thread as usize;
+            had[thread] += 8;
+            b.insert(&ask(rq, thread as u32, at[thread], 4096), now);
+            at[thread] += 1 << 20;
+            rq += 1;
+            now += Span(10_000);
+            b.completed(got, now);
+        }
+        had
+    }
+
+    #[test]
+    fn service_is_in_proportion_to_weights() {
+        for weights in [[40u32, 40, 40], [10, 20, 70], [80, 10, 10]] {
+            let threads: Vec<(u8, u32)> = weights.iter().map(|&w| (1, w)).collect();
+            let had = shares(&threads, 60_000);
+            let (all, sum): (u64, u32) = (had.iter().sum(), weights.iter().sum());
+            for (had, weight) in had.iter().zip(weights) {
+                let (share, want) = (*had as f64 / all as f64, f64::from(weight) / f64::from(sum));
+                assert!((share - want).abs() < 0.01, "{weights:?}: {share} for {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_higher_class_has_all_it_wants() {
+        assert_eq!(shares(&[(0, 10), (1, 80), (2, 80)], 1_000), [8_000, 0, 0]);
+        assert_eq!(shares(&[(2, 80), (1, 10)], 1_000), [0, 8_000]);
+    }
+
+    #[test]
+    fn budgets_follow_how_a_queue_gave_way() {
+        let least = 1_024 / 32;
+        for (why, dispatched, service, before, after) in [
+            (Expiry::Exhausted, 0, 100, 100, 400),
+            (Expiry::Exhausted, 0, 500, 500, 1_024),
+            (Expiry::Timeout, 0, 10, 100, 200),
+            (Expiry::TooIdle, 1, 10, 100, 200),
+            (Expiry::TooIdle, 0, 10, 500, 500 - 4 * least),
+            (Expiry::TooIdle, 0, 10, 5 * least, least),
+            (Expiry::NoMoreRequests, 0, 77, 500, 77),
+            (Expiry::NoMoreRequests, 0, 5, 500, least),
+            (Expiry::Preempted, 0, 5, 500, 500),
+        ] {
+            let mut b = Bfq::new(&config(), &[(1, 40)]);
+            let q = &mut b.queues[0];
+            (q.max_budget, q.service, q.dispatched) = (before, service, dispatched);
+            b.recalculate_budget(0, why);
+            assert_eq!(b.queues[0].max_budget, after, "{why:?}");
+            b.queues[0].raised = 30;
+            b.recalculate_budget(0, why);
+            assert_eq!(b.queues[0].max_budget, 2 * least, "raised: small and constant");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_served_by_position_until_its_budget_is_used_up() {
+        let mut b = Bfq::new(&config(), &[(1, 40), (1, 40)]);
+        for q in &mut b.queues {
+            q.max_budget = 16;
+        }
+        for (rq, thread, kib) in [(0, 0, 40), (1, 0, 8), (2, 0, 80), (3, 1, 4), (4, 1, 0)] {
+            b.insert(&ask(rq, thread, kib << 10, 4096), Time(0));
+        }
+        // Two of 8 sectors each a budget; the second begins at 0 and goes up.
+        let order: Vec<u32> = std::iter::from_fn(|| b.dispatch(Time(1))).collect();
+        assert_eq!(order, [1, 0, 4, 3, 2]);
+        assert_eq!(b.expirations[Expiry::Exhausted as usize], 1);
+        // The oldest of a queue goes first once it has waited too long.
+        b.insert(&ask(5, 0, 900 << 10, 4096), Time(2));
+        b.insert(&ask(6, 0, 100 << 10, 4096), Time(3));
+        assert_eq!(b.dispatch(Time(2) + FIFO_EXPIRE), Some(5));
+    }
+
+    #[test]
+    fn an_empty_queue_is_waited_for_where_weights_differ() {
+        for (weights, waits) in [([40, 40], false), ([40, 10], true)] {
+            let mut b = Bfq::new(&config(), &[(1, weights[0]), (1, weights[1])]);
+            b.insert(&ask(0, 0, 0, 4096), Time(0));
+            b.insert(&ask(1, 1, 0, 4096), Time(0));
+            let first = b.dispatch(Time(0)).unwrap();
+            let then = b.dispatch(Time(0));
+            assert_eq!(then.is_none(), waits, "{weights:?}");
+            if !waits {
+                continue;
+            }
+            b.completed(first, Time(10_000));
+            let until = Time(10_000) + BfqConfig::default().slice_idle;
+            assert_eq!(b.idle_until, Some(until));
+            assert_eq!(b.dispatch(Time(20_000)), None, "waited for");
+            assert!(!b.on_timer(Time(until.0 - 1)) && b.on_timer(until));
+            assert_eq!(b.dispatch(until), Some(1 - first));
+        }
+    }
+
+    #[test]
+    fn a_queue_idle_for_long_is_raised_and_comes_at_once() {
+        let config = BfqConfig { low_latency: true, ..config() };
+        let mut b = Bfq::new(&config, &[(1, 40), (1, 40)]);
+        b.insert(&ask(0, 0, 0, 4096), Time(0));
+        assert_eq!((b.queues[0].raised, b.dispatch(Time(0))), (30, Some(0)));
+        let later = Time(0) + config.wr_max_time;
+        b.insert(&ask(1, 0, 1 << 20, 4096), later);
+        b.insert(&ask(2, 0, 2 << 20, 4096), later);
+        assert_eq!(b.dispatch(later), Some(1));
+        assert_eq!(b.queues[0].raised, 1, "the time of raising is over");
+        b.insert(&ask(3, 1, 0, 4096), later);
+        assert_eq!(b.dispatch(later), Some(3), "new: raised, and preempts");
+        assert_eq!(b.expirations[Expiry::Preempted as usize], 1);
+    }
+}

@@ -1,0 +1,93 @@
+//! What the host's cores did, from its counters.
+
+use crate::result::{FunctionUse, HOST_SERIES, HostReport};
+use wordline_host::HostStats;
+use wordline_host::config::PowerConfig;
+use wordline_host::function::{NAMES, Use};
+
+/// Totals so far, as the series takes differences of.
+pub fn totals(host: &HostStats) -> [u64; HOST_SERIES] {
+    let sum = |of: fn(&wordline_host::stats::CoreStats) -> u64| host.cores.iter().map(of).sum();
+    let c = &host.counters;
+    let all = all(host);
+    [
+        sum(|c| c.user),
+        sum(|c| c.system),
+        sum(|c| c.irq),
+        sum(|c| c.idle),
+        c.polls + c.process_completions + c.ring_looks,
+        c.interrupts,
+        c.context_switches,
+        all.loads,
+        all.stores,
+    ]
+}
+
+fn all(host: &HostStats) -> Use {
+    let mut all = Use::default();
+    for &of in host.functions.iter().flatten() {
+        all += of;
+    }
+    all
+}
+
+pub fn report(
+    host: &HostStats,
+    power: &PowerConfig,
+    ios: u64,
+    elapsed_ns: u64,
+    over_time: Vec<(u64, [u64; HOST_SERIES])>,
+) -> Option<HostReport> {
+    let all = all(host);
+    if all.ns == 0 {
+        return None;
+    }
+    let [user, system, irq, idle, looks, interrupts, context_switches, loads, stores] =
+        totals(host);
+    let per = |n: u64| n as f64 / ios.max(1) as f64;
+    let mut found: Vec<(usize, Use)> = (0..NAMES.len())
+        .map(|f| {
+            let mut sum = Use::default();
+            for core in &host.functions {
+                sum += core[f];
+            }
+            (f, sum)
+        })
+        .filter(|(_, sum)| sum.ns > 0)
+        .collect();
+    found.sort_by_key(|&(f, sum)| (std::cmp::Reverse(sum.ns), f));
+    let by_core = host
+        .functions
+        .iter()
+        .map(|core| found.iter().map(|&(f, _)| core[f].ns).collect())
+        .collect();
+    let functions = found
+        .iter()
+        .map(|&(f, sum)| FunctionUse {
+            name: NAMES[f].to_string(),
+            calls: sum.calls,
+            ns: sum.ns,
+            share: sum.ns as f64 / all.ns as f64,
+            ns_per_io: per(sum.ns),
+            loads: sum.loads,
+            stores: sum.stores,
+            loads_per_io: per(sum.loads),
+            stores_per_io: per(sum.stores),
+        })
+        .collect();
+    let joule = |ns: u64, watts: f64| ns as f64 / 1e9 * watts;
+    let (busy_j, idle_j) = (joule(user + system + irq, power.busy), joule(idle, power.idle));
+    Some(HostReport {
+        functions,
+        by_core,
+        loads,
+        stores,
+        busy_j,
+        idle_j,
+        watts: (busy_j + idle_j) / (elapsed_ns.max(1) as f64 / 1e9),
+        interrupts,
+        context_switches,
+        looks,
+        over_time,
+    })
+}
