@@ -151,6 +151,9 @@ impl<S: Source, F: Translate> Host<S, F> {
             Scheduler::Bfq if stack.bfq.max_budget == 0 => {
                 return refuse("max_budget", "must be at least 1 sector");
             }
+            Scheduler::Bfq if stack.bfq.timeout == Span::ZERO => {
+                return refuse("timeout", "must be above 0: a queue must get somewhere");
+            }
             _ => {}
         }
         if let Some((_, _)) = &ftl {

@@ -365,7 +365,7 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
         s.kyber.read_lat = Span(1 + rng.below(50_000));
         s.kyber.percentiles = rng.below(2) == 0;
         s.bfq.max_budget = 1 + rng.below(64);
-        (s.bfq.slice_idle, s.bfq.timeout) = (Span(rng.below(50_000)), Span(rng.below(300_000)));
+        (s.bfq.slice_idle, s.bfq.timeout) = (Span(rng.below(50_000)), Span(1 + rng.below(300_000)));
     }
     s.io_poll_delay = [-1, 0, 1, 40][rng.below(4) as usize];
     s.poll_queues = rng.below(3) as u32;
@@ -393,4 +393,14 @@ fn random_pollers_lose_nothing() {
         let (first, again, _) = seen.unwrap_or_else(|_| panic!("seed {seed}"));
         assert_eq!(first, again, "seed {seed}");
     }
+}
+
+#[test]
+fn a_budget_needs_time() {
+    let mut s = stack(2);
+    s.scheduler = Scheduler::Bfq;
+    s.bfq.timeout = Span::ZERO;
+    let jobs = vec![(spec(Engine::Libaio, 1), list(vec![]))];
+    let refused = Host::<_, wordline_ftl::Ftl>::new(&s, jobs, drive(), None).err().unwrap();
+    assert_eq!(refused.0, "timeout");
 }

@@ -230,6 +230,9 @@ fn stack(config: &Config, found: &mut Found) {
     if c.bfq.max_budget == 0 || c.bfq.max_budget > 1 << 32 {
         found.add("stack.bfq.max_budget", "must be from 1 to 4294967296 sectors");
     }
+    if c.bfq.timeout == Span::ZERO {
+        found.add("stack.bfq.timeout", "must be above 0: a queue must get somewhere");
+    }
     if !(1..=1_000).contains(&c.bfq.wr_coeff) {
         found.add("stack.bfq.wr_coeff", "must be from 1 to 1000");
     }
