@@ -330,7 +330,7 @@ impl<S: Source, F: Translate> Host<S, F> {
             Scheduler::MqDeadline => {
                 Some(Elevator::Deadline(Deadline::new(&stack.deadline, requests)))
             }
-            Scheduler::Kyber => Some(Elevator::Kyber(Kyber::new(&stack.kyber, hctxs))),
+            Scheduler::Kyber => Some(Elevator::Kyber(Box::new(Kyber::new(&stack.kyber, hctxs)))),
             Scheduler::Bfq => {
                 // IOPRIO_CLASS_RT, _BE and _IDLE; who has none is best effort.
                 let of = |t: &Thread<S>| match t.spec.ioprio {
@@ -339,7 +339,7 @@ impl<S: Source, F: Translate> Host<S, F> {
                     (_, level) => (1, bfq::weight_of(level)),
                 };
                 let of: Vec<_> = threads.iter().map(of).collect();
-                Some(Elevator::Bfq(Bfq::new(&stack.bfq, &of)))
+                Some(Elevator::Bfq(Box::new(Bfq::new(&stack.bfq, &of))))
             }
         };
         Ok(Host {

@@ -151,6 +151,9 @@ impl Bfq {
             idlings: 0,
         }
     }
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
     pub fn len(&self) -> usize {
         self.waiting
     }
@@ -512,10 +515,10 @@ mod tests {
         let mut had = vec![0; threads.len()];
         let (mut rq, mut at) = (0, vec![0u64; threads.len()]);
         let mut now = Time(0);
-        for thread in 0..threads.len() {
+        for (thread, at) in at.iter_mut().enumerate() {
             for _ in 0..4 {
-                b.insert(&ask(rq, thread as u32, at[thread], 4096), now);
-                at[thread] += 1 << 20;
+                b.insert(&ask(rq, thread as u32, *at, 4096), now);
+                *at += 1 << 20;
                 rq += 1;
             }
         }

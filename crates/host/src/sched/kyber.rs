@@ -165,6 +165,9 @@ impl Kyber {
             resizes: 0,
         }
     }
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
     pub fn len(&self) -> usize {
         self.waiting
     }
@@ -335,7 +338,7 @@ impl Kyber {
             if let Some(p99) = p99
                 && (bad || p99 >= GOOD_BUCKETS)
             {
-                let depth = self.depths[domain] * (p99 as u32 + 1) >> LATENCY_SHIFT;
+                let depth = (self.depths[domain] * (p99 as u32 + 1)) >> LATENCY_SHIFT;
                 self.depths[domain] = depth.clamp(1, self.cap(domain));
             }
         }

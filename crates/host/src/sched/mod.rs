@@ -28,8 +28,8 @@ pub struct Ask {
 #[derive(Debug)]
 pub enum Elevator {
     Deadline(Deadline),
-    Kyber(Kyber),
-    Bfq(Bfq),
+    Kyber(Box<Kyber>),
+    Bfq(Box<Bfq>),
 }
 
 impl Elevator {
