@@ -68,7 +68,10 @@ fn a_program_runs_on_strides() {
 #[test]
 fn threads_compete_for_cores() {
     let rate = |cores: &str| {
-        let case = small("cnex-small", "rocksdb-readwhilewriting").set("app.lsm.readers=16");
+        // A writer that is held back: one that is not slows down readers as it gets more cores.
+        let case = small("z-ssd-small", "rocksdb-readwhilewriting")
+            .set("app.lsm.readers=16")
+            .set("app.lsm.write_rate=1000000");
         let outcome = run(&case.set(cores));
         let app = outcome.result.app.unwrap();
         app.rate(app.ops.iter().find(|op| op.name == "get").unwrap().latency.len())

@@ -339,7 +339,9 @@ impl<S: Source, F: Translate> Host<S, F> {
                     (_, level) => (1, bfq::weight_of(level)),
                 };
                 let of: Vec<_> = threads.iter().map(of).collect();
-                Some(Elevator::Bfq(Box::new(Bfq::new(&stack.bfq, &of))))
+                let mut bfq = Bfq::new(&stack.bfq, &of);
+                bfq.polled = poll_queues > 0;
+                Some(Elevator::Bfq(Box::new(bfq)))
             }
         };
         Ok(Host {

@@ -144,15 +144,17 @@ pub fn fifo_write_amplification(alpha: f64) -> f64 {
     1.0 / (1.0 - u).max(1e-4)
 }
 
-/// The same under the rate limiter, which keeps lines free: users get free / start of the buffer, and
-/// in the steady state that share is 1 / WA, so that start / WA lines are no spare of the closed
-/// ones, nor are the open line and the next.
+/// The same under the rate limiter, which keeps lines free: users get (free - reserve) / (start -
+/// reserve) of the buffer, and in the steady state that share is 1 / WA; so many lines are no spare of
+/// the closed ones, nor are the open line and the next. A reserve that is not given is a small one.
 fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64) -> f64 {
     let spare = capacity.spare_lines as f64;
     let start = config.ftl.gc_start_lines.map_or(spare - 2.0, f64::from).max(1.0);
+    let reserve = config.ftl.gc_reserve_lines.map_or(0.0, f64::from).min(start);
     let mut wa = fifo_write_amplification(alpha);
     for _ in 0..200 {
-        let held = ((start / wa + 2.0) / spare.max(1.0)).min(0.95);
+        let free = reserve + (start - reserve) / wa;
+        let held = ((free + 2.0) / spare.max(1.0)).min(0.95);
         let next = fifo_write_amplification(1.0 + (alpha - 1.0) * (1.0 - held));
         wa = (wa + next) / 2.0;
     }

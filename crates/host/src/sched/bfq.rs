@@ -88,6 +88,9 @@ pub struct Bfq {
     queues: Vec<Queue>,
     serving: u32,
     served_since: Time,
+    /// Some requests complete only when their threads look, and may be left alone for long: what is
+    /// in the drive is not waited for.
+    pub polled: bool,
     /// The queue in service is waited for until then.
     pub idle_until: Option<Time>,
     vtime: [u64; 3],
@@ -139,6 +142,7 @@ impl Bfq {
             queues: threads.iter().map(queue).collect(),
             serving: NONE,
             served_since: Time::ZERO,
+            polled: false,
             idle_until: None,
             vtime: [0; 3],
             seq: 0,
@@ -392,7 +396,8 @@ impl Bfq {
             }
             let Some(mut rq) = self.next_of(q) else {
                 let queue = &self.queues[q as usize];
-                if self.idle_until.is_some() || queue.dispatched > 0 && self.may_idle(q) {
+                let out = queue.dispatched > 0 && !self.polled;
+                if self.idle_until.is_some() || out && self.may_idle(q) {
                     return None;
                 }
                 self.expire(Expiry::NoMoreRequests, now);
