@@ -6,14 +6,13 @@
 
 use crate::blkmq::NONE;
 use crate::host::{Host, Output};
-use crate::pblk::Translate;
 use crate::source::{Next, Source};
 use crate::stats::level_bucket;
 use crate::thread::Asleep;
 use wordline_base::{Ctx, Ddir, Kind, Layer, Span, Time, Why};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// Issues until the job has `iodepth` in flight.
     pub(crate) fn direct_fill(&mut self, ctx: &mut Ctx, t: u32) {
         loop {

@@ -9,13 +9,12 @@
 use crate::blkmq::{NO_TAG, NONE, Purpose};
 use crate::core::Irq;
 use crate::host::{Host, Output};
-use crate::pblk::Translate;
 use crate::source::Source;
 use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Time, Why};
 use wordline_nand::{Outcome, Ppa};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// Marks every I/O of a request.
     #[inline]
     pub(crate) fn mark_request(

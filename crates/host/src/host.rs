@@ -4,7 +4,7 @@ use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_q
 use crate::config::{Engine, HostCost, Scheduler, StackConfig};
 use crate::core::{Core, Irq};
 use crate::function::{Spans, spans, spend};
-use crate::pblk::{Pblk, Translate};
+use crate::pblk::Pblk;
 use crate::poll::PollStats;
 use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
 use crate::source::{Source, ThreadSpec};
@@ -80,7 +80,7 @@ pub enum Output {
     },
 }
 
-pub struct Host<S, F = Ftl> {
+pub struct Host<S> {
     pub(crate) cost: HostCost,
     pub(crate) spans: Spans,
     pub(crate) kernel: bool,
@@ -91,7 +91,7 @@ pub struct Host<S, F = Ftl> {
     pub(crate) cores: Vec<Core>,
     pub(crate) threads: Vec<Thread<S>>,
     pub(crate) block: BlockLayer,
-    pub(crate) pblk: Option<Box<Pblk<F>>>,
+    pub(crate) pblk: Option<Box<Pblk>>,
     pub(crate) vfs: Option<Box<Vfs>>,
     pub(crate) out: VecDeque<Output>,
     pub(crate) counters: Counters,
@@ -118,14 +118,14 @@ fn refuse<T>(key: &'static str, why: impl Into<String>) -> Result<T, Refusal> {
     Err((key, why.into()))
 }
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// An error names the configuration key and the remedy.
     pub fn new(
         stack: &StackConfig,
         jobs: Vec<(ThreadSpec, S)>,
         drive: DriveInfo,
-        ftl: Option<(F, FtlCost)>,
-    ) -> Result<Host<S, F>, Refusal> {
+        ftl: Option<(Ftl, FtlCost)>,
+    ) -> Result<Host<S>, Refusal> {
         if !(1..=1024).contains(&stack.cores) {
             return refuse("cores", "must be 1 to 1024");
         }
@@ -405,11 +405,11 @@ impl<S: Source, F: Translate> Host<S, F> {
     pub fn core_of(&self, thread: u32) -> u32 {
         self.threads[thread as usize].core
     }
-    pub fn ftl(&self) -> Option<&F> {
+    pub fn ftl(&self) -> Option<&Ftl> {
         self.pblk.as_ref().map(|p| &p.ftl)
     }
     /// For preconditioning before the start.
-    pub fn ftl_mut(&mut self) -> Option<&mut F> {
+    pub fn ftl_mut(&mut self) -> Option<&mut Ftl> {
         self.pblk.as_mut().map(|p| &mut p.ftl)
     }
 

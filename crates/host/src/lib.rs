@@ -25,7 +25,6 @@ mod vfs;
 
 pub use config::{Engine, Scheduler, StackConfig};
 pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
-pub use pblk::Translate;
 pub use source::{Next, Source, ThreadSpec};
 pub use stats::HostStats;
 pub use vfs::tasks_of;

@@ -21,7 +21,6 @@ use crate::blkmq::Handler;
 use crate::core::{Segment, Spin};
 use crate::function::spend;
 use crate::host::Host;
-use crate::pblk::Translate;
 use crate::source::Source;
 use crate::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Kind, Span, Time, Why};
@@ -127,7 +126,7 @@ impl PollStats {
     }
 }
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// One turn of a loop, and where in it the look is.
     fn turn(&self, what: Loop) -> (u64, u64) {
         let (poll, uring, spdk) = (&self.cost.poll, &self.cost.uring, &self.cost.spdk);

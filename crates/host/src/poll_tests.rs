@@ -272,7 +272,7 @@ fn spdk_is_all_user_time_and_no_interrupt() {
 fn spdk_takes_the_drive_from_the_kernel() {
     let s = stack(2);
     let jobs = vec![(spec(Engine::Spdk, 1), list(vec![])), (spec(Engine::Libaio, 1), list(vec![]))];
-    let refused = Host::<_, wordline_ftl::Ftl>::new(&s, jobs, drive(), None).err().unwrap();
+    let refused = Host::new(&s, jobs, drive(), None).err().unwrap();
     assert_eq!(refused.0, "engine");
     assert!(refused.1.contains("all jobs or none"), "{}", refused.1);
 }
@@ -401,6 +401,6 @@ fn a_budget_needs_time() {
     s.scheduler = Scheduler::Bfq;
     s.bfq.timeout = Span::ZERO;
     let jobs = vec![(spec(Engine::Libaio, 1), list(vec![]))];
-    let refused = Host::<_, wordline_ftl::Ftl>::new(&s, jobs, drive(), None).err().unwrap();
+    let refused = Host::new(&s, jobs, drive(), None).err().unwrap();
     assert_eq!(refused.0, "timeout");
 }

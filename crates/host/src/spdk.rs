@@ -10,7 +10,6 @@
 use crate::blkmq::NONE;
 use crate::function::spend;
 use crate::host::Host;
-use crate::pblk::Translate;
 use crate::poll::Loop;
 use crate::source::Source;
 use crate::stats::level_bucket;
@@ -18,7 +17,7 @@ use crate::thread::{Flow, Step};
 use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
 use wordline_nvme::{Cqe, Status};
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// spdk_fio_queue: the plugin and the driver, up to the doorbells.
     pub(crate) fn spdk_queue(
         &mut self,

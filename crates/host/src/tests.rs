@@ -125,8 +125,8 @@ fn reads(n: u64) -> Vec<Next> {
 type Latency = Box<dyn FnMut(&Sqe, Time) -> Time>;
 
 /// A drive that answers each command at the time a closure says.
-pub struct World<S, F = Ftl> {
-    pub host: Host<S, F>,
+pub struct World<S> {
+    pub host: Host<S>,
     pub ctx: Ctx,
     commands: Vec<Option<(u16, Sqe)>>,
     free: Vec<u32>,
@@ -144,14 +144,14 @@ pub struct World<S, F = Ftl> {
     check: bool,
 }
 
-impl<S: Source, F: Translate> World<S, F> {
+impl<S: Source> World<S> {
     pub fn with_ftl(
         stack: &StackConfig,
         drive: DriveInfo,
         jobs: Vec<(ThreadSpec, S)>,
-        ftl: Option<(F, wordline_ftl::config::FtlCost)>,
+        ftl: Option<(Ftl, wordline_ftl::config::FtlCost)>,
         latency: Latency,
-    ) -> World<S, F> {
+    ) -> World<S> {
         let mut world = World {
             host: Host::new(stack, jobs, drive, ftl).unwrap(),
             ctx: Ctx::new(),

@@ -20,7 +20,6 @@ use crate::config::Engine;
 use crate::core::Segment;
 use crate::function::{Function, spend};
 use crate::host::Host;
-use crate::pblk::Translate;
 use crate::poll::{Looking, Loop};
 use crate::sched::{Ask, Dir, Merge};
 use crate::source::{Next, Source, ThreadSpec};
@@ -398,7 +397,7 @@ pub(crate) enum Flow {
     Off,
 }
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// Runs a thread that holds its core up to its next segment or sleep.
     pub(crate) fn run(&mut self, ctx: &mut Ctx, t: u32) {
         while self.step(ctx, t) == Flow::Again {}
@@ -1450,7 +1449,8 @@ impl<S: Source, F: Translate> Host<S, F> {
         if node.ddir == Ddir::Write {
             pblk.stats.write_bios += 1;
             pblk.stats.write_waits += 1;
-            pblk.ftl.write(ctx, part, lpn, sectors);
+            // Direct writes carry no FUA: that is the file system's or O_DSYNC's to ask for.
+            pblk.ftl.write(ctx, part, lpn, sectors, false, wordline_ftl::Source::Host);
         } else {
             pblk.stats.trims += 1;
             pblk.ftl.trim(ctx, part, lpn, sectors);

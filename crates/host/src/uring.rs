@@ -15,14 +15,13 @@
 use crate::blkmq::NONE;
 use crate::function::spend;
 use crate::host::Host;
-use crate::pblk::Translate;
 use crate::poll::Loop;
 use crate::source::Source;
 use crate::stats::{call_bucket, level_bucket};
 use crate::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Time};
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// fio_ioring_commit of a ring that the kernel's thread looks at.
     pub(crate) fn hand_over(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
         let thread = &mut self.threads[t as usize];

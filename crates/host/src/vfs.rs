@@ -14,7 +14,6 @@
 use crate::blkmq::{NONE, PLUG_REQUESTS};
 use crate::config::Engine;
 use crate::host::Host;
-use crate::pblk::Translate;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
 use crate::thread::{Asleep, Flow, Step, Thread};
@@ -136,7 +135,7 @@ fn reason(wait: Wait) -> Why {
     }
 }
 
-impl<S: Source, F: Translate> Host<S, F> {
+impl<S: Source> Host<S> {
     /// A call on a file, by fio's thread.
     pub(crate) fn file_call(
         &mut self,

@@ -108,7 +108,7 @@ const SERIES_ROWS: usize = 128;
 
 pub struct World {
     ctx: Ctx,
-    host: Host<AnySource, Ftl>,
+    host: Host<AnySource>,
     controller: Controller,
     ftl_on_host: bool,
     threads: Vec<ThreadStats>,
@@ -142,7 +142,7 @@ pub struct World {
 
 /// Makes a file system with the jobs' files on it.
 fn mount(
-    host: &mut Host<AnySource, Ftl>,
+    host: &mut Host<AnySource>,
     config: &FsConfig,
     bytes: u64,
 ) -> Result<(), (&'static str, String)> {
