@@ -207,10 +207,12 @@ impl Ftl {
         if stamps.is_on() {
             self.adopt_stamps(stamps);
         }
+        self.set_user_active(true);
         Ok(())
     }
     /// Makes the pages programmed of the open lines those of their cursors.
     fn age_end(&mut self) {
+        self.set_user_active(false);
         for side in 0..2 {
             if let Some(line) = self.lines.sides[side].cur {
                 self.age_programmed(line);
@@ -221,6 +223,7 @@ impl Ftl {
     /// capacity's worth. (pblk goes on with lines that hardly give anything back.)
     pub fn rest(&mut self, stamps: &mut Stamps) -> Result<(), String> {
         self.age_begin(stamps)?;
+        self.set_user_active(false);
         let before = self.counters.gc_sectors;
         self.free_full();
         while self.should_collect() && self.counters.gc_sectors - before < self.sectors {

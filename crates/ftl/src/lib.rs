@@ -367,7 +367,7 @@ impl Ftl {
     /// [`Ftl::start`] undoes it.
     pub fn stop(&mut self, ctx: &mut Ctx) {
         self.stopping = true;
-        self.rate.user_active = false;
+        self.set_user_active(false);
         self.gc.kick = true;
         self.work(ctx);
     }
@@ -498,7 +498,7 @@ impl Ftl {
                 self.user_timer = false;
                 let until = self.last_user_insert + self.config.user_idle;
                 if self.waiting.is_empty() && ctx.now >= until {
-                    self.rate.user_active = false;
+                    self.set_user_active(false);
                 } else {
                     self.user_timer = true;
                     let at = if until > ctx.now { until } else { ctx.now + self.config.user_idle };

@@ -12,7 +12,8 @@
 //!
 //! An interval of a million sectors is two lines of the published drive, and the collector works in
 //! bursts, so W is averaged: each interval counts an eighth less than the one after it. A border that
-//! would move by a single stride stays.
+//! would move by a single stride stays. What the collector moves while no user writes is not
+//! counted: the two do not compete then, and a rest would leave users the narrowest side there is.
 
 use crate::Ftl;
 use crate::config::{FtlConfig, GcBuffer, PartitionRule};
@@ -28,6 +29,8 @@ pub(crate) struct Partition {
     /// The same since the beginning, older intervals counted less.
     pub users: u64,
     pub written: u64,
+    /// What the collector had written when users fell silent.
+    silent: Option<u64>,
     /// Partitions that moved the border, ...
     pub moves: u64,
     /// ... so that old strides may have more than one LUN busy.
@@ -43,6 +46,7 @@ impl Partition {
             all: 0,
             users: 0,
             written: 0,
+            silent: Some(0),
             moves: 0,
             moved: false,
         }
@@ -63,6 +67,17 @@ impl Partition {
 }
 
 impl Ftl {
+    /// Users begin to write, or have not done so for a while.
+    pub(crate) fn set_user_active(&mut self, active: bool) {
+        self.rate.user_active = active;
+        let moved = self.counters.gc_sectors + self.counters.pad_sectors;
+        let p = &mut self.partition;
+        if !active {
+            p.silent.get_or_insert(moved);
+        } else if let Some(from) = p.silent.take() {
+            p.all += moved - from;
+        }
+    }
     /// The side that users' or the collector's open line is on.
     pub(crate) fn stream(&self, side: usize) -> Stream {
         match (self.lines.is_split(), side) {

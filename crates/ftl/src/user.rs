@@ -265,7 +265,9 @@ impl Ftl {
     fn user_wrote(&mut self, ctx: &mut Ctx) {
         self.last_insert = ctx.now;
         self.last_user_insert = ctx.now;
-        self.rate.user_active = true;
+        if !self.rate.user_active {
+            self.set_user_active(true);
+        }
         if !self.user_timer {
             self.user_timer = true;
             ctx.at(ctx.now + self.config.user_idle, Kind::FtlTimer, TIMER_USER);

@@ -347,6 +347,31 @@ fn the_collector_uses_both_parities() {
     assert!((0.015..0.04).contains(&one) && two < 0.01, "{one} {two}");
 }
 
+/// What the collector moves while no user writes takes no LUNs from users.
+#[test]
+fn a_rest_does_not_move_the_border() {
+    let g = geometry(8, 32, 160, 16, 4);
+    let mut c = FtlConfig::new(Placement::Host, 36.0);
+    (c.stride, c.hot_cold, c.partition_interval) = (4, true, 2000);
+    let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
+    let mut stamps = wordline_base::Stamps::new(ftl.sectors());
+    ftl.fill(&mut stamps).unwrap();
+    let mut rng = Seed(2).stream("order");
+    let n = ftl.sectors();
+    let mut write = |ftl: &mut Ftl, sectors: u64| {
+        let lpns: Vec<u32> = (0..sectors).map(|_| rng.below(n) as u32).collect();
+        ftl.overwrite(&mut stamps, &lpns).unwrap();
+        ftl.strides().unwrap().hot_luns
+    };
+    let before = write(&mut ftl, 3 * n);
+    let moved = ftl.counters().gc_sectors;
+    ftl.rest(&mut wordline_base::Stamps::off()).unwrap();
+    let moved = ftl.counters().gc_sectors - moved;
+    let after = write(&mut ftl, 2000);
+    println!("{before} hot LUNs, {moved} sectors moved in the rest, {after} hot LUNs");
+    assert!(moved > 10_000 && after >= before, "{before} {moved} {after}");
+}
+
 /// Commands are what a second is full of, not the runs that they are split into.
 #[test]
 fn write_mostly_counts_read_commands() {
