@@ -281,6 +281,13 @@ pub struct PollCost {
     /// Hybrid polling: timer armed and core given up; and the timer's interrupt.
     pub sleep: Span,
     pub timer_interrupt: Span,
+    /// While hybrid polling computes its sleep, of every request: the clock read at its start
+    /// (blk_stat_set_issue), and at its end, with the bucket of its direction and size
+    /// (blk_stat_add).
+    #[serde(default)]
+    pub stat_issue: Span,
+    #[serde(default)]
+    pub stat_add: Span,
 }
 
 /// io_uring, in place of what io_submit and io_getevents cost.

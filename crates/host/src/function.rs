@@ -46,12 +46,14 @@ functions! {
     Ftl "FTL on the host" System |_c| 0;
     DmaMap "nvme_map_data" Either |c| c.dma_map.0;
     Doorbell "nvme_queue_rq" Either |c| c.doorbell.0;
+    StatIssue "blk_stat_set_issue" Either |c| c.poll.stat_issue.0;
     InterruptEntry "interrupt entry" Interrupt |c| c.interrupt_entry.0;
     // Of a message that was on its way while the core worked on.
     LateEntry "interrupt entry, empty" Interrupt |c|
         c.interrupt_entry.0.saturating_sub(c.poll.interrupt_delivery.0);
     Interrupt "nvme_irq" Interrupt |c| c.interrupt.0;
     Completion "nvme_process_cq" Either |c| c.completion.0;
+    StatAdd "blk_stat_add" Either |c| c.poll.stat_add.0;
     Ipi "inter-processor interrupt" Interrupt |c| c.ipi.0;
     Timer "timer interrupt" Interrupt |c| c.poll.timer_interrupt.0;
     IdleExit "idle exit" Either |c| c.idle_exit.0;

@@ -524,7 +524,8 @@ impl<S: Source> Host<S> {
         if hctx.handler == Handler::Running {
             // nvme_process_cq is still looping: it takes this one up as well.
             let core = hctx.core;
-            let span = Span(spend!(self, core, Completion));
+            let stats = self.sampled([cqe].iter());
+            let span = Span(spend!(self, core, Completion, StatAdd * stats));
             let c = &mut self.cores[core as usize];
             let at = c.irq_end;
             c.steal(at, span);
@@ -807,18 +808,25 @@ impl<S: Source> Host<S> {
                 self.counters.interrupts += 1;
                 self.counters.empty_interrupts += u64::from(hctx.entries.is_empty());
                 let n = hctx.entries.len() as u64;
-                if std::mem::take(&mut hctx.late) {
-                    spend!(self, core, LateEntry, Interrupt, Completion * n)
+                let late = std::mem::take(&mut hctx.late);
+                let hctx = &self.block.hctxs[usize::from(cq)];
+                let stats = self.sampled(hctx.entries.iter());
+                if late {
+                    spend!(self, core, LateEntry, Interrupt, Completion * n, StatAdd * stats)
                 } else {
-                    spend!(self, core, InterruptEntry, Interrupt, Completion * n)
+                    spend!(self, core, InterruptEntry, Interrupt, Completion * n, StatAdd * stats)
                 }
             }
             Irq::Ipi(_) => spend!(self, core, Ipi),
             Irq::Timer(_) => spend!(self, core, Timer),
-            Irq::Dispatch(rq) => match self.block.requests[rq].purpose {
-                Purpose::Flush => spend!(self, core, Doorbell),
-                _ => spend!(self, core, DmaMap, Doorbell),
-            },
+            Irq::Dispatch(rq) => {
+                let stats = spend!(self, core, StatIssue * u64::from(self.poll_stats.on));
+                stats
+                    + match self.block.requests[rq].purpose {
+                        Purpose::Flush => spend!(self, core, Doorbell),
+                        _ => spend!(self, core, DmaMap, Doorbell),
+                    }
+            }
         };
         if self.cores[core as usize].leave_idle(ctx.now) {
             span += spend!(self, core, IdleExit);

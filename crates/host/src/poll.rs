@@ -144,8 +144,21 @@ impl<S: Source> Host<S> {
         }
     }
 
-    /// From a look that finds `n` entries to the end of their processing.
-    fn found(&self, what: Loop, n: u64) -> Span {
+    /// How many of these belong to requests in the statistics (RQF_STATS).
+    pub(crate) fn sampled<'c>(&self, entries: impl Iterator<Item = &'c Cqe>) -> u64 {
+        if !self.poll_stats.on {
+            return 0;
+        }
+        let of = |cqe: &&Cqe| {
+            let rq = self.block.hctxs[usize::from(cqe.sq)].by_tag[usize::from(cqe.cid)];
+            self.block.requests[rq].sampled
+        };
+        entries.filter(of).count() as u64
+    }
+
+    /// From a look that finds `n` entries, `stats` of them in the statistics, to the end of their
+    /// processing.
+    fn found(&self, what: Loop, n: u64, stats: u64) -> Span {
         let poll = &self.cost.poll;
         match what {
             Loop::Kernel | Loop::RingAndQueue if n > 0 => {
@@ -155,7 +168,7 @@ impl<S: Source> Host<S> {
                     Loop::RingAndQueue => self.cost.finish,
                     _ => Span::ZERO,
                 };
-                once + (self.cost.completion + end) * n
+                once + (self.cost.completion + end) * n + poll.stat_add * stats
             }
             Loop::Spdk if n > 0 => poll.entry_miss + self.cost.spdk.complete * n,
             _ => Span::ZERO,
@@ -252,7 +265,10 @@ impl<S: Source> Host<S> {
         looking.at = at;
         looking.message = posted.map(|posted| posted + self.cost.poll.interrupt_delivery);
         let n = looking.claimed.len() as u64;
-        let found = self.found(what, n);
+        let stats = self.sampled(self.threads[t as usize].looking.claimed.iter());
+        let found = self.found(what, n, stats);
+        let core = self.threads[t as usize].core;
+        spend!(self, core, StatAdd * stats);
         self.stop_looking(ctx, t, found);
     }
 

@@ -16,6 +16,8 @@ fn costs(s: &mut StackConfig) {
         interrupt_delivery: Span(200),
         sleep: Span(400),
         timer_interrupt: Span(410),
+        stat_issue: Span(21),
+        stat_add: Span(43),
     };
     s.cost.uring =
         UringCost { enter: Span(150), prepare: Span(30), reap: Span(31), look: Span(20) };
@@ -403,4 +405,66 @@ fn a_budget_needs_time() {
     let jobs = vec![(spec(Engine::Libaio, 1), list(vec![]))];
     let refused = Host::new(&s, jobs, drive(), None).err().unwrap();
     assert_eq!(refused.0, "timeout");
+}
+
+/// The statistics that the sleep is computed from cost every request two clocks, from the second
+/// on.
+#[test]
+fn hybrid_polling_pays_for_its_statistics() {
+    let latency = 7_300;
+    let of = |delay| {
+        let mut s = stack(1);
+        costs(&mut s);
+        s.io_poll_delay = delay;
+        let mut w = world(&s, vec![spec(Engine::Pvsync2, 1)], 3, latency);
+        w.run();
+        let all = latencies(&w);
+        w.stop();
+        all
+    };
+    let (poll, hybrid) = (of(-1), of(0));
+    // The issue is timed from the doorbell on: looks fall as without.
+    assert_eq!(hybrid, [poll[0], poll[1] + 21 + 43, poll[2] + 21 + 43]);
+    let fixed = of(3);
+    assert_eq!(fixed[1], fixed[0], "a fixed sleep needs none");
+}
+
+/// Half the mean is too long for what is faster than that and a wake-up: its interrupt comes first.
+#[test]
+fn a_drive_that_varies_is_overslept() {
+    let times = [4_000u64, 20_000];
+    let mut means = Vec::new();
+    for (hipri, delay) in [(true, -1), (true, 0), (false, -1)] {
+        let mut s = stack(1);
+        costs(&mut s);
+        s.io_poll_delay = delay;
+        let mut job = spec(Engine::Pvsync2, 1);
+        job.hipri = hipri;
+        let reads = (0..20_000u64).map(|i| io(Ddir::Read, i * 4096, 4096)).collect();
+        let mut n = 0;
+        let mut w: World<tests::List> = World::with_ftl(
+            &s,
+            drive(),
+            vec![(job, list(reads))],
+            None,
+            Box::new(move |_, at| {
+                n += 1;
+                at + Span(times[n % 2])
+            }),
+        );
+        w.log_on = false;
+        w.run();
+        let lat = latencies(&w);
+        let last = &lat[10_000..];
+        means.push([1, 0].map(|first| {
+            let each = last.iter().skip(first).step_by(2);
+            each.clone().sum::<u64>() / each.count() as u64
+        }));
+        w.stop();
+    }
+    let [poll, hybrid, interrupt] = means[..] else { unreachable!() };
+    // Mean 12 us: asleep for 6. The fast are completed by the interrupt, the slow by a look.
+    assert_eq!(hybrid[0], interrupt[0] + 21 + 43, "{means:?}");
+    assert!(hybrid[1] <= poll[1] + 21 + 43 + 50 && hybrid[1] > poll[1], "{means:?}");
+    assert!(poll[0] < hybrid[0] && hybrid[1] < interrupt[1], "{means:?}");
 }

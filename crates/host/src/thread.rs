@@ -1022,7 +1022,8 @@ impl<S: Source> Host<S> {
             return self.go(t, Step::RunQueue);
         }
         thread.plan.issue = rq;
-        thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+        thread.pend.driver +=
+            spend!(self, thread.core, DmaMap, Doorbell, StatIssue * u64::from(self.poll_stats.on));
         self.segment(ctx, t, then)
     }
 
@@ -1138,7 +1139,13 @@ impl<S: Source> Host<S> {
         match self.block.next_dispatch(thread.hctx, ctx.now) {
             Some(rq) => {
                 thread.plan.issue = rq;
-                thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+                thread.pend.driver += spend!(
+                    self,
+                    thread.core,
+                    DmaMap,
+                    Doorbell,
+                    StatIssue * u64::from(self.poll_stats.on)
+                );
                 self.segment(ctx, t, Step::RunQueue)
             }
             None => {
@@ -1205,7 +1212,8 @@ impl<S: Source> Host<S> {
         let rq = self.flush_request(node, h, tag);
         let thread = &mut self.threads[t as usize];
         thread.plan.issue = rq;
-        thread.pend.driver += spend!(self, thread.core, Doorbell);
+        thread.pend.driver +=
+            spend!(self, thread.core, Doorbell, StatIssue * u64::from(self.poll_stats.on));
         self.segment(ctx, t, Step::NextIo)
     }
 

@@ -6,8 +6,11 @@ use crate::spec::{Metric, Study};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What stands at a dotted path: keys; elements of arrays by position, or by the `jobname` or
-/// `ddir` they have. After a latency, `p99.9` is that percentile.
+/// What elements of arrays are known by.
+const NAMES: [&str; 3] = ["jobname", "ddir", "name"];
+
+/// What stands at a dotted path: keys; elements of arrays by position, or by the `jobname`, `ddir`
+/// or `name` they have. After a latency, `p99.9` is that percentile.
 pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, String> {
     let mut value = result;
     let mut rest = path;
@@ -29,19 +32,20 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, String> 
         let next = match value {
             Value::Array(items) => match key.parse::<usize>() {
                 Ok(i) => items.get(i),
-                Err(_) => items.iter().find(|item| item["jobname"] == key || item["ddir"] == key),
+                Err(_) => items.iter().find(|item| NAMES.iter().any(|&name| item[name] == key)),
             },
             _ => value.get(key),
         };
-        value = next.ok_or_else(|| {
+        let Some(next) = next else {
             let known = match value {
                 Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
                 Value::Array(items) => format!("{} elements", items.len()),
                 _ => "no keys".into(),
             };
-            format!("{path}: there is no '{key}', but {known}")
-        })?;
-        rest = after;
+            let message = format!("{path}: there is no '{key}', but {known}");
+            return if value.is_array() { Ok(Found::Absent(message)) } else { Err(message) };
+        };
+        (value, rest) = (next, after);
     }
     Ok(Found::Value(value))
 }
@@ -50,6 +54,8 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, String> 
 pub enum Found<'v> {
     Value(&'v Value),
     Number(f64),
+    /// An array without such an element; what an error would say.
+    Absent(String),
 }
 
 /// From fio's table, or else from the histogram.
@@ -103,6 +109,16 @@ pub fn extract(
                 row[m] = own[i].zip(base).map(|(a, b)| a / b).filter(|x| x.is_finite());
             }
         }
+        if let Some(others) = &metric.mean_of {
+            let own: Vec<Option<f64>> = table.iter().map(|row| row[m]).collect();
+            for (i, row) in table.iter_mut().enumerate() {
+                let picked = points.iter().zip(&own).filter(|(p, _)| beside(p, &points[i], others));
+                let all: Option<Vec<f64>> = picked.map(|(_, value)| *value).collect();
+                let wanted: usize = others.values().map(|choice| choice.0.len()).product();
+                // The mean of all of them or none.
+                row[m] = all.filter(|all| all.len() == wanted).map(mean);
+            }
+        }
     }
     Ok(table)
 }
@@ -114,6 +130,18 @@ pub fn counterpart(points: &[Point], point: &Point, values: &crate::spec::Values
     };
     let wanted: Vec<_> = point.values.iter().map(wanted).collect();
     points.iter().position(|p| p.values == wanted)
+}
+
+/// Whether a point is `point` with some of these values instead.
+fn beside(other: &Point, point: &Point, values: &crate::spec::At) -> bool {
+    other.values.iter().zip(&point.values).all(|(a, b)| match values.get(&a.0) {
+        Some(choice) => choice.0.iter().any(|v| v.0 == a.1),
+        None => a == b,
+    })
+}
+
+fn mean(values: Vec<f64>) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn of_point(
@@ -130,6 +158,7 @@ fn of_point(
             Found::Value(value) => {
                 Some(value.as_f64().ok_or_else(|| format!("{path} is not a number"))?)
             }
+            Found::Absent(message) => Some(metric.absent.ok_or(message)?),
         },
         (None, Some(text)) => formula(study, text, point, before),
         (None, None) => None,
@@ -159,11 +188,13 @@ mod tests {
         let result = json!({
             "jobs": [{"jobname": "r", "read": {"iops": 5.5, "lat_ns": {
                 "percentile": {"99.000000": 70}, "bins": {"100": 1, "9": 98, "70": 1}}}}],
-            "wordline": {"layers": [{"ddir": "read", "count": 3}], "wa": null},
+            "wordline": {"layers": [{"ddir": "read", "count": 3}], "wa": null,
+                "functions": [{"name": "bio", "ns": 1}, {"name": "nvme_poll", "ns": 7}]},
         });
         let number = |path: &str| match value_at(&result, path)? {
             Found::Number(x) => Ok(x),
             Found::Value(v) => v.as_f64().ok_or_else(|| "no number".to_string()),
+            Found::Absent(message) => Err(message),
         };
         for (path, wanted) in [
             ("jobs.r.read.iops", 5.5),
@@ -172,6 +203,7 @@ mod tests {
             ("jobs.r.read.lat_ns.p98", 9.0),
             ("jobs.r.read.lat_ns.p99.9", 100.0),
             ("wordline.layers.read.count", 3.0),
+            ("wordline.functions.nvme_poll.ns", 7.0),
         ] {
             assert_eq!(number(path), Ok(wanted), "{path}");
         }

@@ -35,6 +35,12 @@ static PRESETS: &[Preset] = presets! {
     "ull/power"
     "ull/gc-over-time"
     "ull/ablation"
+    "ull/completion-latency"
+    "ull/completion-latency-2018"
+    "ull/completion-five-nines"
+    "ull/cpu"
+    "ull/instructions"
+    "ull/large-blocks"
 };
 
 pub fn presets() -> &'static [Preset] {

@@ -219,9 +219,16 @@ pub struct Metric {
     pub unit: String,
     #[serde(default = "default_scale")]
     pub scale: f64,
+    /// The number of a point where `path` names an element that its array lacks: a function never
+    /// called, say.
+    #[serde(default)]
+    pub absent: Option<f64>,
     /// Divided by the same metric at the point with these values instead.
     #[serde(default)]
     pub relative_to: Option<Values>,
+    /// The mean of the metric over the points with each of these values instead.
+    #[serde(default)]
+    pub mean_of: Option<At>,
 }
 
 /// What a closed form says a metric should be.
@@ -392,6 +399,12 @@ impl Study {
             }
             if let Some(values) = &metric.relative_to {
                 self.check_values(&format!("{at}.relative_to"), values)?;
+            }
+            if let Some(values) = &metric.mean_of {
+                self.check_at(&format!("{at}.mean_of"), values)?;
+            }
+            if metric.absent.is_some() && metric.path.is_none() {
+                return fail(format!("{at}.absent"), "only a path can lead nowhere".into());
             }
         }
         let metrics: Vec<&str> = spec.metric.iter().map(|m| m.name.as_str()).collect();
