@@ -29,6 +29,7 @@ use crate::pacer::{Gate, Pacer};
 use crate::plan::{Plan, Thread};
 use crate::rand::{Lfsr, SeedUse, Seeds, Taus};
 use crate::units::Size;
+use std::collections::BTreeSet;
 use wordline_base::{Ddir, Time};
 
 const READ: usize = Ddir::Read as usize;
@@ -38,7 +39,7 @@ const TRIM: usize = Ddir::Trim as usize;
 const NEVER: u64 = u64::MAX;
 /// Ranks a skewed choice of files spends on each file: fio's FIO_FSERVICE_SHIFT.
 const FILE_SERVICE_SHIFT: u32 = 10;
-const FILES_MAX: u32 = 1 << 20;
+const FILES_MAX: u32 = 1 << 24;
 /// 2^36 blocks: a map of 8 GiB.
 const MAP_BLOCKS_MAX: u64 = 1 << 36;
 /// A skewed choice of files never marks one done: after so many misses in a row the job ends.
@@ -170,7 +171,8 @@ pub struct Generator {
     next_file: usize,
     service_file: Option<usize>,
     service_left: u32,
-    open_now: usize,
+    /// Files that are open; `openfiles` bounds them.
+    opened: BTreeSet<u32>,
     done_now: usize,
     /// File whose I/O waits for the pacer, and the direction once decided.
     held_file: Option<usize>,
@@ -305,7 +307,7 @@ impl Generator {
             next_file: 0,
             service_file: None,
             service_left: 0,
-            open_now: 0,
+            opened: BTreeSet::new(),
             done_now: 0,
             held_file: None,
             held_ddir: None,
@@ -435,7 +437,7 @@ impl Generator {
     /// Err: the gate holds the I/O.
     #[inline]
     fn produce(&mut self, gate: &mut impl FnMut(Ddir) -> Option<Ddir>) -> Result<Option<Io>, ()> {
-        let mut busy = 0;
+        let mut busy = 0u64;
         loop {
             if self.held_file.is_none() {
                 if let Some(io) = self.end_sync() {
@@ -463,10 +465,15 @@ impl Generator {
                     return Ok(Some(io));
                 }
                 Err(Miss::Held) => return Err(()),
-                Err(Miss::Busy) if busy < MISSES_MAX => busy += 1,
+                Err(Miss::Busy) if busy < self.busy_most() => busy += 1,
                 Err(_) => self.end_pass(),
             }
         }
+    }
+
+    /// Draws in a row of files that cannot be opened: of so many one was an open one.
+    fn busy_most(&self) -> u64 {
+        (64 * self.files.len() as u64).max(MISSES_MAX.into())
     }
 
     /// Whether another pass begins.
@@ -495,7 +502,8 @@ impl Generator {
             self.zone_bytes = 0;
             self.mix_until = 0;
             self.last_was_sync = false;
-            (self.done_now, self.open_now) = (0, 0);
+            self.done_now = 0;
+            self.opened.clear();
             for file in &mut self.files {
                 (file.open, file.done, file.offset) = (false, false, file.start);
             }
@@ -605,7 +613,7 @@ impl Generator {
             }
             let file = &mut self.files[index];
             file.open = false;
-            self.open_now -= 1;
+            self.opened.remove(&(index as u32));
             misses += 1;
             if self.file_picker.is_some() {
                 if misses > MISSES_MAX {
@@ -649,7 +657,11 @@ impl Generator {
     fn next_in_turn(&mut self) -> Result<usize, Miss> {
         let first = self.next_file;
         loop {
-            let index = self.next_file;
+            let mut index = self.next_file;
+            if !self.files[index].done && !self.may_open(index) {
+                // fio asks each of them in turn, in vain, until it comes to one that is open.
+                index = self.open_from(index);
+            }
             self.next_file = if index + 1 == self.files.len() { 0 } else { index + 1 };
             if !self.files[index].done {
                 return self.open(index);
@@ -674,14 +686,25 @@ impl Generator {
         }
     }
 
+    fn may_open(&self, index: usize) -> bool {
+        self.files[index].open || self.opened.len() < self.open_files
+    }
+
+    /// The first open file from `index` on, round the end.
+    fn open_from(&self, index: usize) -> usize {
+        let opened = &self.opened;
+        let next = opened.range(index as u32..).next().or(opened.first());
+        next.map_or(index, |&file| file as usize)
+    }
+
     fn open(&mut self, index: usize) -> Result<usize, Miss> {
         if !self.files[index].open {
-            if self.open_now >= self.open_files {
+            if !self.may_open(index) {
                 return Err(Miss::Busy);
             }
             self.reset_file(index);
             self.files[index].open = true;
-            self.open_now += 1;
+            self.opened.insert(index as u32);
         }
         Ok(index)
     }

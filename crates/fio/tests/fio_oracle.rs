@@ -142,6 +142,12 @@ const SINGLE: &[Case] = &[
         2 * M,
     ),
     null("--rw=read --bs=4k --size=2m --nrfiles=8 --openfiles=3", 2 * M),
+    null("--rw=write --bs=4k --filesize=12k --nrfiles=50 --openfiles=1", 50 * 12 * K),
+    null("--rw=randrw --bs=4k --filesize=64k --nrfiles=20 --openfiles=3", 20 * 64 * K),
+    null(
+        "--rw=randread --bs=4k --filesize=64k --nrfiles=20 --openfiles=2 --file_service_type=random:3",
+        20 * 64 * K,
+    ),
     null(
         "--rw=randread --bs=4k --size=2m --nrfiles=4 --file_service_type=zipf:1.1 --number_ios=400",
         2 * M,
