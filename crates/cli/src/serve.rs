@@ -229,7 +229,7 @@ fn info(path: &Path) -> Result<(), Failure> {
         gib(s.size),
         gib(image.allocated()),
         s.id,
-        if image.state.clean { "shut down in good order" } else { "not shut down in good order" },
+        if image.state().clean { "shut down in good order" } else { "not shut down in good order" },
         config.device_name,
         s.luns,
         s.lines,
@@ -252,7 +252,7 @@ fn info(path: &Path) -> Result<(), Failure> {
         wear.mean,
         wear.rated,
         recovered.order - 1,
-        image.state.synced,
+        image.state().synced,
     );
     crate::output::print(&text)
 }

@@ -6,6 +6,32 @@ use wordline_base::Time;
 /// How long before a deadline sleeping ends: timers of the system overshoot by 25 to 90 us.
 const SPIN: Duration = Duration::from_micros(100);
 
+/// The longest that input is looked for before sleeping: a client that waits for one answer at a time
+/// sends the next request some 10 to 30 us after it.
+const LOOK_MAX: Duration = Duration::from_micros(50);
+const LOOK_FIRST: Duration = Duration::from_micros(10);
+
+/// How long to look for input before sleeping for it. It grows while sleeps turn out short and ends
+/// when they are long, as KVM polls before it halts (Documentation/virt/kvm/halt-polling.rst).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    window: Duration,
+}
+
+impl Look {
+    pub fn window(&self) -> Duration {
+        self.window
+    }
+    /// Input came after so long.
+    pub fn learn(&mut self, idle: Duration) {
+        if idle > LOOK_MAX {
+            self.window = Duration::ZERO;
+        } else if idle > self.window {
+            self.window = (self.window * 2).clamp(LOOK_FIRST, LOOK_MAX);
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -45,6 +71,17 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looking_lasts_as_long_as_it_is_worth() {
+        let us = Duration::from_micros;
+        let mut look = Look::default();
+        let windows = [5, 15, 35, 45, 49, 12, 51, 900, 20].map(|idle| {
+            look.learn(us(idle));
+            look.window()
+        });
+        assert_eq!(windows, [10, 20, 40, 50, 50, 50, 0, 0, 10].map(us));
+    }
 
     #[test]
     fn scales_stretch_time() {

@@ -1,12 +1,15 @@
 //! The image file: what the flash of a served drive holds, at fixed places (docs/design/live.md).
 //!
-//! Written with `pwrite` by the thread that owns the machine, made durable by `fdatasync` elsewhere
-//! ([`crate::sync`]). Nothing is held back in this process: what a call has written survives its end.
+//! Read with `pread` by the thread that owns the machine, written with `pwrite` and made durable with
+//! `fdatasync` by others ([`crate::writer`]). What a call has written survives this process.
 
 use crate::Error;
+use crate::pages::Page;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use wordline_nand::Geometry;
 
 const MAGIC: &[u8; 8] = b"WORDLINE";
@@ -235,7 +238,7 @@ pub struct Image {
     file: File,
     path: PathBuf,
     pub superblock: Superblock,
-    pub state: State,
+    state: Mutex<State>,
     trims_at: u64,
     records_at: u64,
     data_at: u64,
@@ -323,7 +326,7 @@ impl Image {
             file,
             path: path.into(),
             superblock,
-            state,
+            state: Mutex::new(state),
             trims_at: layout.trims,
             records_at: layout.records,
             data_at: layout.data,
@@ -331,12 +334,15 @@ impl Image {
         })
     }
 
+    #[cfg(test)]
+    pub fn with_file(self, file: File) -> Image {
+        Image { file, ..self }
+    }
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// Another handle of the file, for syncing.
-    pub fn handle(&self) -> std::io::Result<File> {
-        self.file.try_clone()
+    pub fn state(&self) -> State {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Bytes that the file takes on its disk.
     pub fn allocated(&self) -> u64 {
@@ -351,8 +357,9 @@ impl Image {
         (s.luns, s.lines, s.pages, s.unit_sectors) == (g.luns, g.lines, g.pages, g.sectors_per_unit)
     }
 
-    pub fn write_state(&mut self, clean: bool, synced: u64) -> std::io::Result<()> {
-        let state = State { generation: self.state.generation + 1, clean, synced };
+    pub fn write_state(&self, clean: bool, synced: u64) -> std::io::Result<()> {
+        let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = State { generation: last.generation + 1, clean, synced };
         let mut b = [0; 64];
         b[..8].copy_from_slice(MAGIC);
         b[8..16].copy_from_slice(&state.generation.to_le_bytes());
@@ -360,7 +367,7 @@ impl Image {
         b[24..32].copy_from_slice(&synced.to_le_bytes());
         seal(&mut b);
         self.file.write_all_at(&b, STATES_AT + state.generation % 2 * PAGE)?;
-        self.state = state;
+        *last = state;
         Ok(())
     }
 
@@ -369,6 +376,18 @@ impl Image {
     }
     pub fn write_sectors(&self, ppa: u32, data: &[u8]) -> std::io::Result<()> {
         self.file.write_all_at(data, self.data_at + u64::from(ppa) * PAGE)
+    }
+    /// Writes sectors in a row from where they lie.
+    pub fn write_pages(&self, ppa: u32, pages: &[Page]) -> std::io::Result<()> {
+        let at = self.data_at + u64::from(ppa) * PAGE;
+        let slices: Vec<IoSlice<'_>> = pages.iter().map(|p| IoSlice::new(&p[..])).collect();
+        let wrote = rustix::io::pwritev(&self.file, &slices, at)?;
+        // A short write: the disk is nearly full, or has found something. The rest tells.
+        let whole = wrote / PAGE as usize;
+        for (i, page) in pages.iter().enumerate().skip(whole) {
+            self.file.write_all_at(&page[..], at + i as u64 * PAGE)?;
+        }
+        Ok(())
     }
     fn record_at(&self, unit: u32) -> u64 {
         self.records_at + u64::from(unit) * self.record_len as u64
@@ -501,9 +520,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.img");
         Image::create(&path, &superblock()).unwrap();
-        let mut image = Image::open(&path, true).unwrap();
+        let image = Image::open(&path, true).unwrap();
         assert_eq!(image.superblock, superblock());
-        assert_eq!(image.state, State::default());
+        assert_eq!(image.state(), State::default());
         image.write_state(false, 5).unwrap();
         image.write_state(true, 9).unwrap();
         let record = UnitRecord {
@@ -520,7 +539,7 @@ mod tests {
         image.write_sectors(476, &[7; 4 * 4096]).unwrap();
         drop(image);
         let image = Image::open(&path, false).unwrap();
-        assert!(image.state.clean && image.state.synced == 9);
+        assert!(image.state().clean && image.state().synced == 9);
         let mut found = Vec::new();
         image.each_unit(|u, r| found.push((u, r))).unwrap();
         assert_eq!(found.len(), 120);

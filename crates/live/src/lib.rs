@@ -19,9 +19,9 @@ pub mod recover;
 mod server;
 mod smeta;
 mod stats;
-pub mod sync;
 mod table;
 mod tls;
+pub mod writer;
 
 pub use error::Error;
 pub use listen::Address;

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::media::Media;
 use crate::pages::PAGE;
 use crate::recover::Recovered;
-use crate::sync::Ticket;
+use crate::writer::Ticket;
 use crate::table::Table;
 use std::collections::VecDeque;
 use wordline_base::stamps::BLANK;
@@ -56,6 +56,7 @@ pub struct Request {
     pub fua: bool,
     /// Queue of the drive: its class.
     pub queue: u16,
+    /// Of a write that has to wait for others.
     pub data: Vec<u8>,
 }
 
@@ -200,8 +201,9 @@ impl Machine {
     pub fn in_flight(&self) -> usize {
         self.ios.len()
     }
+    /// None: there is none, or none may come before the image was written.
     pub fn next_event(&mut self) -> Option<Time> {
-        if self.stalled.is_some() {
+        if self.stalled.is_some() || self.media.is_full() {
             return None;
         }
         self.ctx.queue.next_time()
@@ -231,8 +233,8 @@ impl Machine {
         self.digest = (self.digest ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(17);
     }
 
-    /// Takes a request at time `at`; all events before it have been delivered.
-    pub fn submit(&mut self, at: Time, request: Request) {
+    /// Takes a request at time `at`; all events before it have been delivered. `data`: a write's.
+    pub fn submit(&mut self, at: Time, request: Request, data: &[u8]) {
         self.ctx.now = self.ctx.now.max(at);
         self.note(self.ctx.now.0 << 8 ^ request.offset ^ (request.kind as u64) << 59);
         self.note(u64::from(request.len) << 1 | u64::from(request.fua));
@@ -252,10 +254,11 @@ impl Machine {
             return self.serve_stalled(id, fault);
         }
         if self.ios[id].request.kind.changes() && self.overlaps(id, self.blocked.len()) {
+            self.ios[id].request.data = data.to_vec();
             self.blocked.push_back(id);
             return;
         }
-        self.begin(id);
+        self.begin(id, data);
     }
     fn range(&self, id: u32) -> (u32, u32) {
         let r = &self.ios[id].request;
@@ -273,7 +276,7 @@ impl Machine {
             })
     }
 
-    fn begin(&mut self, id: u32) {
+    fn begin(&mut self, id: u32, data: &[u8]) {
         let (kind, offset, len) = {
             let r = &self.ios[id].request;
             (r.kind, r.offset, r.len)
@@ -294,7 +297,7 @@ impl Machine {
                 self.cut(id, Opcode::Read, offset, u64::from(len));
             }
             IoKind::Write => {
-                self.take_data(id, offset, len, false);
+                self.take_data(id, offset, len, Some(data));
                 self.cut(id, Opcode::Write, offset, u64::from(len));
             }
             IoKind::Flush => self.part(id, Opcode::Flush, 0, 0),
@@ -314,7 +317,7 @@ impl Machine {
                     self.zero_edge(id, offset, whole_from);
                     self.zero_edge(id, whole_to, to);
                 } else {
-                    self.take_data(id, offset, len, true);
+                    self.take_data(id, offset, len, None);
                     self.cut(id, Opcode::Write, offset, u64::from(len));
                 }
             }
@@ -323,14 +326,13 @@ impl Machine {
     }
     fn zero_edge(&mut self, id: u32, from: u64, to: u64) {
         if from < to {
-            self.take_data(id, from, (to - from) as u32, true);
+            self.take_data(id, from, (to - from) as u32, None);
             self.cut(id, Opcode::Write, from, to - from);
         }
     }
 
-    /// The sectors of a write, whole, under the stamps they are about to get.
-    fn take_data(&mut self, id: u32, offset: u64, len: u32, zeroes: bool) {
-        let data = std::mem::take(&mut self.ios[id].request.data);
+    /// The sectors of a write, whole, under the stamps they are about to get. No data: zeroes.
+    fn take_data(&mut self, id: u32, offset: u64, len: u32, data: Option<&[u8]>) {
         let end = offset + u64::from(len);
         for lpn in (offset >> SECTOR_SHIFT)..end.div_ceil(SECTOR) {
             let (base, lpn) = (lpn * SECTOR, Lpn(lpn as u32));
@@ -341,15 +343,14 @@ impl Machine {
                 page.fill(0);
             }
             let at = (from - base) as usize..(to - base) as usize;
-            if zeroes {
-                page[at].fill(0);
-            } else {
-                page[at].copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
+            match data {
+                Some(data) => page[at]
+                    .copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]),
+                None => page[at].fill(0),
             }
             let stamp = self.ctx.stamps.next(lpn);
             self.media.pages.put((lpn.0, stamp), page);
         }
-        self.ios[id].request.data = data;
     }
 
     /// Cuts a range of bytes into commands.
@@ -431,6 +432,7 @@ impl Machine {
         }
         self.stalled = None;
         while n < limit
+            && !self.media.is_full()
             && self.ctx.queue.next_time().is_some_and(|at| at <= until)
             && let Some((at, event)) = self.ctx.queue.pop()
         {
@@ -464,9 +466,8 @@ impl Machine {
             self.completed(key, posted.cqe.status);
             self.send(posted.cq);
         }
-        if let Some(e) = self.media.stalled() {
-            let fault = fault_of(e);
-            self.stall(fault);
+        if let Some((kind, _)) = self.media.stalled() {
+            self.stall(fault_of(kind));
             return false;
         }
         true
@@ -495,10 +496,7 @@ impl Machine {
                 }
             }
             Opcode::Deallocate if fault.is_none() => {
-                let noted = self.media.note_trim(part.lpn, part.sectors, &self.ctx.stamps);
-                if let Err(e) = noted {
-                    fault = Some(fault_of(&e));
-                }
+                self.media.note_trim(part.lpn, part.sectors, &self.ctx.stamps);
             }
             _ => {}
         }
@@ -572,7 +570,8 @@ impl Machine {
         let durable = request.fua && request.kind.changes() || request.kind == IoKind::Flush;
         // What was programmed last may not be in the image.
         let fault = fault.or_else(|| {
-            self.media.stalled().filter(|_| request.kind != IoKind::Read).map(fault_of)
+            let why = self.media.stalled().filter(|_| request.kind != IoKind::Read);
+            why.map(|(kind, _)| fault_of(kind))
         });
         let sync = (durable && fault.is_none()).then(|| self.media.request_sync());
         if request.kind == IoKind::Write {
@@ -600,7 +599,8 @@ impl Machine {
                 continue;
             }
             self.blocked.remove(i);
-            self.begin(id);
+            let data = std::mem::take(&mut self.ios[id].request.data);
+            self.begin(id, &data);
         }
     }
 
@@ -670,7 +670,9 @@ impl Machine {
     /// Runs, without regard to wall time, until nothing is in flight. False: it cannot.
     pub fn drain(&mut self) -> bool {
         while self.in_flight() > 0 {
-            if self.run(Time(Time::NEVER.0 - 1), 100_000) == 0 && self.in_flight() > 0 {
+            let n = self.run(Time(Time::NEVER.0 - 1), 100_000);
+            let held_up = self.media.is_full() && self.media.await_room();
+            if n == 0 && self.in_flight() > 0 && !held_up {
                 return false;
             }
         }
@@ -707,9 +709,9 @@ fn read_run(part: &mut Part, io: &mut Io, media: &mut Media, ftl: &Ftl, op: &Op)
     good
 }
 
-fn fault_of(e: &std::io::Error) -> Fault {
+pub fn fault_of(kind: std::io::ErrorKind) -> Fault {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    match e.kind() {
+    match kind {
         StorageFull | QuotaExceeded | FileTooLarge => Fault::NoSpace,
         _ => Fault::Io,
     }

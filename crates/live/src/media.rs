@@ -4,27 +4,28 @@
 //! - program: the unit's data, then its record, at the place of its address. What its sectors hold is
 //!   told by the FTL (address and stamp) and found among the [`Pages`]; parity is summed here.
 //! - read: the bytes at the place, checked against the checksum that was written with them.
-//! - erase: only noted. It reaches the image before the line's next program, and after everything
-//!   written until the erase is durable: copies of what the block held may be the only ones.
+//! - erase: only noted. The line's next program is written after everything until the erase is
+//!   durable: copies of what the block held may be the only ones.
+//!
+//! A program is written by another thread ([`crate::writer`]) and read from memory until then.
 
 use crate::image::{BlockRecord, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
-use crate::pages::{PAGE, Pages, Version};
+use crate::pages::{Map, PAGE, Page, Pages, Version};
 use crate::recover::Recovered;
 use crate::smeta;
-use crate::sync::{Syncer, Ticket};
+use crate::writer::{Ticket, Unit, Why, Work, Writer};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use wordline_base::{Lpn, Stamps};
 use wordline_device::Controller;
 use wordline_ftl::{Ftl, LOST};
 use wordline_nand::{Class, Geometry, Nand, Op, OpKind, Outcome, Ppa, Record};
 use wordline_sim::SystemConfig;
 
-/// A unit that could not be written to the image yet.
-struct Unwritten {
-    ppa: u32,
-    data: Vec<u8>,
-    record: UnitRecord,
-    why: std::io::Error,
-}
+/// Units in memory that are not in the image yet: at this much the machine waits.
+const HELD_MAX: usize = 128 << 20;
+/// Written without a sync: more would make what waits for the next one wait long.
+const UNSYNCED_MAX: usize = 64 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MediaCounters {
@@ -32,60 +33,56 @@ pub struct MediaCounters {
     /// Sectors given from parity, and those of them that were not what was written.
     pub rebuilt: u64,
     pub misbuilt: u64,
-    /// Programs that had to wait for a sync.
-    pub waited: u64,
 }
 
 pub struct Media {
-    pub image: Image,
+    pub image: Arc<Image>,
     pub pages: Pages,
-    pub syncer: Syncer,
+    pub writer: Writer,
     pub counters: MediaCounters,
     g: Geometry,
     crcs: Vec<u32>,
     trims: Vec<u32>,
     order: u64,
-    /// Time stands still until it is written.
-    unwritten: Option<Unwritten>,
+    /// Units that are not in the image yet, by their numbers at the writer and by place.
+    held: VecDeque<(u64, Arc<Unit>)>,
+    held_at: Map<u32, Arc<Unit>>,
+    /// Bytes programmed since a sync was asked for.
+    unsynced: usize,
     /// Block ids erased and not programmed since, and when they may be.
     erased: Vec<(u32, Ticket)>,
     /// A block id can be in two lines.
     split: bool,
-    /// Syncs under way: what each makes durable.
-    syncing: Vec<(Ticket, u64)>,
     /// A cache in front may hand the FTL one version twice: versions are kept until they are swept.
     cached: bool,
     /// The unit at hand.
     unit: Vec<u8>,
-    spares: Vec<Spare>,
-    versions: Vec<Version>,
 }
 
 impl Media {
     pub fn new(
-        image: Image,
+        image: Arc<Image>,
         recovered: &mut Recovered,
-        syncer: Syncer,
+        writer: Writer,
         system: &SystemConfig,
     ) -> Media {
         let g = recovered.nand.geometry;
         Media {
             image,
             pages: Pages::new(),
-            syncer,
+            writer,
             counters: MediaCounters::default(),
             g,
             crcs: std::mem::take(&mut recovered.crcs),
             trims: std::mem::take(&mut recovered.trims),
             order: recovered.order,
-            unwritten: None,
+            held: VecDeque::new(),
+            held_at: Map::default(),
+            unsynced: 0,
             erased: Vec::new(),
-            syncing: Vec::new(),
             cached: system.device.cache.is_some(),
             split: system.ftl.hot_cold,
             unit: vec![0; g.unit_bytes() as usize],
-            spares: Vec::with_capacity(g.sectors_per_unit as usize),
-            versions: Vec::new(),
         }
     }
 
@@ -117,64 +114,67 @@ impl Media {
     }
     /// The model says that an operation failed: its block is bad, and nothing is in it of that.
     fn failed(&mut self, op: &Op, block: u32, nand: &Nand) -> bool {
+        let (line, lun) = (self.g.line_of(op.ppa), self.g.lun_of(op.ppa));
+        let mut after = None;
         match op.kind {
             OpKind::Read => return false,
             OpKind::Program => {
-                let _ = self.image.void_unit(self.g.unit_of(op.ppa).0);
+                self.writer.push(None, Work::Void(self.g.unit_of(op.ppa).0));
             }
-            OpKind::Erase => {
-                let _ = self.commit_erases(Some(self.g.line_of(op.ppa)));
-            }
+            // With its erasures counted what it held is passed over.
+            OpKind::Erase => after = self.reopen(line),
         }
-        let (line, lun) = (self.g.line_of(op.ppa), self.g.lun_of(op.ppa));
         let record = BlockRecord { erases: nand.erases(lun, line), bad: true };
-        let _ = self.image.write_block(block, record);
+        self.writer.push(after, Work::Block(block, record));
         false
     }
     /// Why the image cannot be written, if it cannot.
-    pub fn stalled(&self) -> Option<&std::io::Error> {
-        self.unwritten.as_ref().map(|u| &u.why)
+    pub fn stalled(&self) -> Option<Why> {
+        self.writer.stalled()
     }
-    /// Tries again to write what could not be written. True: nothing is left of it.
+    /// Tries again to write what could not be written. True: that is over.
     pub fn retry(&mut self) -> bool {
-        let Some(u) = &mut self.unwritten else { return true };
-        let unit = self.g.unit_of(Ppa(u.ppa)).0;
-        let image = &self.image;
-        match image.write_sectors(u.ppa, &u.data).and_then(|()| image.write_unit(unit, &u.record)) {
-            Ok(()) => {
-                self.unwritten = None;
-                true
-            }
-            Err(e) => {
-                u.why = e;
-                false
-            }
-        }
+        self.writer.retry();
+        self.writer.stalled().is_none()
     }
 
-    /// Asks for a sync; [`Media::synced`] tells when it is done.
+    /// Asks that everything until now be made durable.
     pub fn request_sync(&mut self) -> Ticket {
-        let ticket = self.syncer.request();
-        self.syncing.push((ticket, self.order - 1));
-        ticket
+        self.unsynced = 0;
+        self.writer.request(self.order - 1)
     }
-    /// Takes note of syncs that are done: units written before them are durable.
-    pub fn note_synced(&mut self) {
-        let mut newest = None;
-        while let Some(&(ticket, order)) = self.syncing.first() {
-            match self.syncer.is_done(ticket) {
-                Some(Ok(())) => newest = Some(order),
-                Some(Err(_)) => {}
-                None => break,
+    /// Lets go of what the writer has written.
+    fn collect(&mut self) {
+        let written = self.writer.written();
+        while self.held.front().is_some_and(|h| h.0 <= written) {
+            let Some((_, unit)) = self.held.pop_front() else { return };
+            // It may have been programmed again since.
+            if self.held_at.get(&unit.unit).is_some_and(|newest| Arc::ptr_eq(newest, &unit)) {
+                self.held_at.remove(&unit.unit);
             }
-            self.syncing.remove(0);
+            self.pages.recycle(Arc::into_inner(unit).map(|u| u.pages).into_iter().flatten());
         }
-        if let Some(order) = newest
-            && order > self.image.state.synced
-        {
-            // If this fails more is looked at after a crash.
-            let _ = self.image.write_state(false, order);
+    }
+    /// So much waits to be written that nothing more may.
+    pub fn is_full(&mut self) -> bool {
+        let most = HELD_MAX / self.unit.len();
+        if self.held.len() < most {
+            return false;
         }
+        self.collect();
+        self.held.len() >= most
+    }
+    /// The writer's number at which half of what waits is written.
+    fn half(&self) -> u64 {
+        self.held.get(self.held.len() / 2).map_or(0, |h| h.0)
+    }
+    /// [`Writer::wake`] tells when there is room again.
+    pub fn wake_for_room(&self) {
+        self.writer.wake_at(self.half());
+    }
+    /// Waits until there is room. False: the image cannot be written.
+    pub fn await_room(&mut self) -> bool {
+        self.writer.wait_written(self.half())
     }
     /// Serving begins: units up to `order` are those that recovery found whole.
     pub fn begin(&mut self, order: u64) -> std::io::Result<()> {
@@ -184,8 +184,8 @@ impl Media {
     }
     /// Everything is in the image: makes it durable, and says so in it.
     pub fn close(&mut self, nand: &Nand, ftl: &Ftl) -> std::io::Result<()> {
-        self.commit_erases(None)?;
-        self.image.sync()?;
+        let ticket = self.request_sync();
+        self.writer.wait(ticket).map_err(|(kind, why)| std::io::Error::new(kind, why))?;
         self.write_wear(nand, ftl)?;
         self.image.sync()?;
         self.image.write_state(true, self.order - 1)?;
@@ -194,106 +194,114 @@ impl Media {
 
     fn program(&mut self, ppa: Ppa, class: Class, ftl: &Ftl, nand: &Nand) -> bool {
         let g = self.g;
+        self.collect();
         let block_id = g.line_of(ppa);
-        let mut committed = Ok(());
-        if self.erased.iter().any(|e| e.0 == block_id) {
-            committed = self.commit_erases(Some(block_id));
-        }
-        let line = ftl.line_at(ppa);
+        let after = self.reopen(block_id);
         let unit = g.unit_of(ppa).0;
-        let (seq, emeta, whole) = ftl.line_layout(line);
-        self.spares.clear();
-        self.versions.clear();
+        let (seq, emeta, whole) = ftl.line_layout(ftl.line_at(ppa));
         let none = Spare { lpn: NO_LPN, stamp: 0, crc: 0 };
         let mut about = (0, 0);
+        let mut spares = Vec::with_capacity(g.sectors_per_unit as usize);
+        let mut pages = Vec::new();
         let kind = match class {
             Class::ParityProgram => {
-                self.sum_parity(ppa, ftl);
+                pages = self.sum_parity(ppa, ftl, &mut spares);
                 UnitKind::Parity
             }
             Class::MetaProgram => {
-                let record = ftl.line_smeta(line);
-                self.spares.resize(g.sectors_per_unit as usize, none);
+                let record = ftl.line_smeta(ftl.line_at(ppa));
+                spares.resize(g.sectors_per_unit as usize, none);
                 if record.unit == unit - block_id * g.units_per_line() {
                     let erases: Vec<u32> =
                         (0..g.luns).map(|lun| nand.erases(lun, block_id)).collect();
                     smeta::encode(&record, &erases, &mut self.unit);
+                    pages = self.paged();
                     UnitKind::Smeta
                 } else {
                     // The sector list is what the records of the line's units say.
-                    self.unit.fill(0);
                     about = (emeta, whole);
                     UnitKind::Emeta
                 }
             }
             _ => {
-                self.gather(ppa, ftl);
+                pages = self.gather(ppa, ftl, &mut spares);
                 UnitKind::Data
             }
         };
+        for (i, spare) in spares.iter().enumerate() {
+            self.crcs[ppa.0 as usize + i] = spare.crc;
+        }
         let record = UnitRecord {
             kind,
             erases: nand.erases(g.lun_of(ppa), block_id),
             order: self.order,
             seq,
             emeta: about,
-            spares: std::mem::take(&mut self.spares),
+            spares,
         };
-        let image = &self.image;
-        let written = committed
-            .and_then(|()| match kind {
-                UnitKind::Emeta => Ok(()),
-                _ => image.write_sectors(ppa.0, &self.unit),
-            })
-            .and_then(|()| image.write_unit(unit, &record));
         self.order += 1;
-        for (i, spare) in record.spares.iter().enumerate() {
-            self.crcs[ppa.0 as usize + i] = spare.crc;
-        }
-        match written {
-            Ok(()) => self.spares = record.spares,
-            Err(why) => {
-                let data = self.unit.clone();
-                self.unwritten = Some(Unwritten { ppa: ppa.0, data, record, why });
-            }
-        }
-        if !self.cached {
-            for i in 0..self.versions.len() {
-                self.pages.drop_version(self.versions[i]);
-            }
+        let held = Arc::new(Unit { unit, ppa: ppa.0, pages, record });
+        let number = self.writer.push(after, Work::Unit(Arc::clone(&held)));
+        self.held_at.insert(unit, Arc::clone(&held));
+        self.held.push_back((number, held));
+        self.unsynced += self.unit.len();
+        if self.unsynced >= UNSYNCED_MAX {
+            self.request_sync();
         }
         true
     }
+    /// A block of a line is programmed: after what, if it is the first since the line was erased.
+    fn reopen(&mut self, line: u32) -> Option<Ticket> {
+        let (_, ticket) = *self.erased.iter().rfind(|e| e.0 == line)?;
+        // The record of its block counts the erasure.
+        self.erased.retain(|e| e.0 != line);
+        Some(ticket)
+    }
     /// Brings a unit's sectors together.
-    fn gather(&mut self, ppa: Ppa, ftl: &Ftl) {
+    fn gather(&mut self, ppa: Ppa, ftl: &Ftl, spares: &mut Vec<Spare>) -> Vec<Page> {
+        let mut pages = Vec::with_capacity(self.g.sectors_per_unit as usize);
         for i in 0..self.g.sectors_per_unit {
-            let into = i as usize * PAGE..(i as usize + 1) * PAGE;
-            let into = &mut self.unit[into];
-            let Some((Lpn(lpn), stamp)) = ftl.oob(Ppa(ppa.0 + i)) else {
-                into.fill(0);
-                self.spares.push(Spare { lpn: NO_LPN, stamp: 0, crc: 0 });
-                continue;
-            };
+            let oob = ftl.oob(Ppa(ppa.0 + i)).map(|(lpn, stamp)| (lpn.0, stamp));
+            let held = oob.and_then(|version| match self.cached {
+                true => self.pages.copy(version),
+                false => self.pages.take(version),
+            });
+            let (lpn, stamp) = oob.unwrap_or((NO_LPN, 0));
             let mut crc = 0;
-            match self.pages.get_any((lpn, stamp)) {
+            let page = match held {
                 Some(page) => {
-                    into.copy_from_slice(page);
-                    crc = sector_crc(lpn, stamp, into);
+                    crc = sector_crc(lpn, stamp, &page[..]);
+                    page
                 }
                 None => {
-                    // Lost: what is read back must not look like data.
-                    into.fill(0);
-                    if stamp & LOST == 0 {
-                        crc = !sector_crc(lpn, stamp, into);
+                    let mut page = self.pages.fresh();
+                    page.fill(0);
+                    if oob.is_some() && stamp & LOST == 0 {
+                        // Lost: what is read back must not look like data.
+                        crc = !sector_crc(lpn, stamp, &page[..]);
                         self.counters.unreadable += 1;
                     }
+                    page
                 }
-            }
-            self.versions.push((lpn, stamp));
-            self.spares.push(Spare { lpn, stamp, crc });
+            };
+            spares.push(Spare { lpn, stamp, crc });
+            pages.push(page);
         }
+        pages
     }
-    fn sum_parity(&mut self, ppa: Ppa, ftl: &Ftl) {
+    /// The unit at hand, in pages.
+    fn paged(&mut self) -> Vec<Page> {
+        let unit = std::mem::take(&mut self.unit);
+        let page = |data: &[u8]| {
+            let mut page = self.pages.fresh();
+            page.copy_from_slice(data);
+            page
+        };
+        let pages = unit.chunks_exact(PAGE).map(page).collect();
+        self.unit = unit;
+        pages
+    }
+    fn sum_parity(&mut self, ppa: Ppa, ftl: &Ftl, spares: &mut Vec<Spare>) -> Vec<Page> {
         let size = self.g.sectors_per_unit;
         let mut sum = std::mem::take(&mut self.unit);
         sum.fill(0);
@@ -309,8 +317,9 @@ impl Media {
         for i in 0..size {
             let data = &self.unit[i as usize * PAGE..][..PAGE];
             let (lpn, stamp) = ftl.oob(Ppa(ppa.0 + i)).map_or((NO_LPN, 0), |(l, s)| (l.0, s));
-            self.spares.push(Spare { lpn, stamp, crc: sector_crc(lpn, stamp, data) });
+            spares.push(Spare { lpn, stamp, crc: sector_crc(lpn, stamp, data) });
         }
+        self.paged()
     }
     /// What a sector of data holds or is about to hold. False: nothing, which is zeroes.
     fn content(&self, ppa: Ppa, ftl: &Ftl, into: &mut [u8; PAGE]) -> bool {
@@ -319,7 +328,22 @@ impl Media {
             into.copy_from_slice(page);
             return true;
         }
-        stamp & LOST == 0 && self.image.read_sectors(ppa.0, into).is_ok()
+        stamp & LOST == 0 && self.read_flash(ppa.0, into)
+    }
+    /// The bytes at a place, within a unit. False: they cannot be read.
+    fn read_flash(&self, ppa: u32, into: &mut [u8]) -> bool {
+        let held = match self.held.is_empty() {
+            true => None,
+            false => self.held_at.get(&(ppa / self.g.sectors_per_unit)),
+        };
+        match held.filter(|unit| !unit.pages.is_empty()) {
+            Some(unit) => {
+                let pages = &unit.pages[(ppa - unit.ppa) as usize..];
+                into.chunks_exact_mut(PAGE).zip(pages).for_each(|(i, p)| i.copy_from_slice(&p[..]));
+                true
+            }
+            None => self.image.read_sectors(ppa, into).is_ok(),
+        }
     }
 
     /// Reads what the collector moves, from the rest of the stride where it cannot be had.
@@ -327,7 +351,7 @@ impl Media {
         let block = self.g.line_of(ppa) * self.g.luns + self.g.lun_of(ppa);
         let mut run = std::mem::take(&mut self.unit);
         let bytes = &mut run[..sectors as usize * PAGE];
-        let read = self.image.read_sectors(ppa.0, bytes).is_ok();
+        let read = self.read_flash(ppa.0, bytes);
         let mut whole = read;
         for (i, data) in bytes.chunks_exact_mut(PAGE).enumerate() {
             let at = Ppa(ppa.0 + i as u32);
@@ -357,13 +381,7 @@ impl Media {
         if version.1 & LOST != 0 {
             return false;
         }
-        let read = match &self.unwritten {
-            Some(u) if ppa.0 / self.g.sectors_per_unit == u.ppa / self.g.sectors_per_unit => {
-                into.copy_from_slice(&u.data[(ppa.0 - u.ppa) as usize * PAGE..][..PAGE]);
-                true
-            }
-            _ => self.image.read_sectors(ppa.0, into).is_ok(),
-        };
+        let read = self.read_flash(ppa.0, into);
         let good = read && self.fits(ppa, version, into);
         self.counters.unreadable += u64::from(!good);
         good
@@ -384,7 +402,7 @@ impl Media {
             let buffered = ftl.oob(at).and_then(|(l, s)| self.pages.get_any((l.0, s)));
             match buffered {
                 Some(data) if !self.is_parity(at, ftl) => page.copy_from_slice(data),
-                _ if self.image.read_sectors(at.0, &mut page).is_ok() => {}
+                _ if self.read_flash(at.0, &mut page) => {}
                 _ => return false,
             }
             add_times(into, &page, factor);
@@ -398,30 +416,16 @@ impl Media {
         ftl.line_smeta(ftl.line_at(ppa)).parity.get(self.g.lun_of(ppa) as usize)
     }
 
-    /// Puts erasures into the image, once that can lose nothing: those of a line, or all.
-    fn commit_erases(&mut self, line: Option<u32>) -> std::io::Result<()> {
-        let mine = |e: &(u32, Ticket)| line.is_none_or(|line| e.0 == line);
-        if let Some(&(_, ticket)) = self.erased.iter().rfind(|&e| mine(e))
-            && !matches!(self.syncer.is_done(ticket), Some(Ok(())))
-        {
-            self.counters.waited += 1;
-            self.syncer.wait(ticket).map_err(std::io::Error::other)?;
-        }
-        // The program that follows writes the record of its block: it counts erasures too.
-        self.erased.retain(|e| !mine(e));
-        Ok(())
-    }
-
     /// Sectors in a row were trimmed: whatever older copy flash holds is not to come back.
-    pub fn note_trim(&mut self, lpn: u32, sectors: u32, stamps: &Stamps) -> std::io::Result<()> {
+    pub fn note_trim(&mut self, lpn: u32, sectors: u32, stamps: &Stamps) {
         let written = |l: &u32| stamps.next(Lpn(*l)) > 1;
-        let Some(first) = (lpn..lpn + sectors).find(written) else { return Ok(()) };
+        let Some(first) = (lpn..lpn + sectors).find(written) else { return };
         let last = (lpn..lpn + sectors).rfind(written).unwrap_or(first);
         for l in first..=last {
             self.trims[l as usize] = stamps.next(Lpn(l)) - 1;
         }
         let range = first as usize..=last as usize;
-        self.image.write_trims(first, &self.trims[range])
+        self.writer.push(None, Work::Trims(first, self.trims[range].to_vec()));
     }
     /// Throws away versions that are in flash or were overwritten before they went anywhere.
     pub fn sweep(&mut self, controller: &Controller, stamps: &Stamps) {

@@ -47,7 +47,7 @@ pub struct Pages {
 }
 
 /// Pages kept for their memory.
-const SPARE_PAGES: usize = 1024;
+const SPARE_PAGES: usize = 2048;
 const SWEEP_FIRST: usize = 4096;
 
 impl Pages {
@@ -57,11 +57,11 @@ impl Pages {
     pub fn fresh(&mut self) -> Page {
         self.free.pop().unwrap_or_else(|| Box::new([0; PAGE]))
     }
-    fn recycle(&mut self, page: Option<Page>) {
-        if let Some(page) = page
-            && self.free.len() < SPARE_PAGES
-        {
-            self.free.push(page);
+    pub fn recycle(&mut self, page: impl IntoIterator<Item = Page>) {
+        for page in page {
+            if self.free.len() < SPARE_PAGES {
+                self.free.push(page);
+            }
         }
     }
     pub fn put(&mut self, version: Version, page: Page) {
@@ -81,12 +81,35 @@ impl Pages {
     pub fn get_any(&self, version: Version) -> Option<&[u8; PAGE]> {
         self.get(version).or_else(|| self.moving.get(&version).map(|m| &*m.1))
     }
-    /// The version is in flash, or will never be.
+    /// The version will never be in flash.
     pub fn drop_version(&mut self, version: Version) {
-        let page = self.versions.remove(&version);
+        let page = self.take(version);
         self.recycle(page);
-        let moved = self.moving.remove(&version);
-        self.recycle(moved.map(|m| m.1));
+    }
+    /// The version goes to flash.
+    pub fn take(&mut self, version: Version) -> Option<Page> {
+        let page = self.versions.remove(&version);
+        match self.moving.remove(&version) {
+            Some((_, moved)) if page.is_none() => Some(moved),
+            moved => {
+                self.recycle(moved.map(|m| m.1));
+                page
+            }
+        }
+    }
+    /// The same, where it may go there once more.
+    pub fn copy(&mut self, version: Version) -> Option<Page> {
+        let mut page = self.fresh();
+        match self.get_any(version) {
+            Some(data) => {
+                page.copy_from_slice(data);
+                Some(page)
+            }
+            None => {
+                self.recycle([page]);
+                None
+            }
+        }
     }
     /// A block is being erased: whatever was moved from it is durable elsewhere, or stale.
     pub fn drop_moving_of(&mut self, block: u32) {

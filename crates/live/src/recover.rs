@@ -100,7 +100,7 @@ impl<'a> Recovering<'a> {
     ];
 
     fn state(&mut self) -> Result<String, Error> {
-        let s = self.image.state;
+        let s = self.image.state();
         self.order = s.synced + 1;
         Ok(match (s.generation, s.clean) {
             (0, _) => "new".into(),
@@ -179,11 +179,11 @@ impl<'a> Recovering<'a> {
     /// Units programmed after the last sync count only if all their data are there. What was synced
     /// is trusted here, and checked whenever it is read.
     fn verify_unsynced(&mut self) -> Result<String, Error> {
-        let (synced, size) = (self.image.state.synced, self.g.sectors_per_unit);
+        let (synced, size) = (self.image.state().synced, self.g.sectors_per_unit);
         let mut data = vec![0; self.g.unit_bytes() as usize];
         let mut looked = 0u64;
         let mut void = std::mem::take(&mut self.torn);
-        if !self.image.state.clean {
+        if !self.image.state().clean {
             for unit in 0..self.records.len() as u32 {
                 let Some(r) = &self.records[unit as usize] else { continue };
                 if r.order <= synced || matches!(r.kind, UnitKind::Smeta | UnitKind::Emeta) {
@@ -230,7 +230,7 @@ impl<'a> Recovering<'a> {
                 }
                 // The line was being opened anew when the server died: what it held before is
                 // durable elsewhere (docs/design/live.md).
-                _ if !self.image.state.clean => {
+                _ if !self.image.state().clean => {
                     self.records[unit as usize] = None;
                     self.dropped += 1;
                 }

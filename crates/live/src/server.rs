@@ -1,21 +1,21 @@
 //! The server: one thread that owns the machine, and everything that can be read or written without
-//! waiting. Another syncs the image; there are no more.
+//! waiting. Two others write and sync the image; there are no more.
 //!
 //! A turn: events that are due, answers to what they ended, output, then sleep until the next event
 //! or the next input, and requests go in. With a time scale of 0 the machine runs as fast as it can
 //! while anybody waits for it.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Look};
 use crate::conn::Conn;
 use crate::http::{CONNECTIONS as SCRAPES, Scrape};
 use crate::image::Image;
 use crate::listen::{Address, Listener};
-use crate::machine::{Done, Fault, IoKind, Machine, Request};
+use crate::machine::{Done, Fault, IoKind, Machine, Request, fault_of};
 use crate::media::Media;
 use crate::recover::recover;
 use crate::stats::Stats;
-use crate::sync::Syncer;
 use crate::table::Table;
+use crate::writer::Writer;
 use crate::{Error, tls};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wordline_base::{SECTOR, Time};
+use wordline_base::{SECTOR, Span, Time};
 use wordline_nbd::{
     Event, Export, Kind, Limits, Request as NbdRequest, STATE_HOLE, STATE_ZERO, Tls, errno,
 };
@@ -64,6 +64,8 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Events between two looks at the sockets, while somebody waits and while nobody does.
 const TURN: u64 = 4096;
 const IDLE_TURN: u64 = 64;
+/// How far the drive goes on with its own affairs when nobody waits and time is free.
+const REST: Span = Span(1_000_000_000);
 /// Zeroes written at a time where a hole is not wanted.
 const ZEROES: u64 = 1 << 20;
 
@@ -87,6 +89,9 @@ pub struct Server {
     plan: Plan,
     machine: Machine,
     clock: Clock,
+    look: Look,
+    /// With free time: when the drive rests.
+    rest: Time,
     listeners: Vec<Listener>,
     metrics: Option<TcpListener>,
     scrapes: Vec<Scrape>,
@@ -116,13 +121,13 @@ impl Server {
                  --plain-tcp if all of them may read and write the drive"
             )));
         }
-        let image = Image::open(&plan.image, true)?;
+        let image = Arc::new(Image::open(&plan.image, true)?);
         let recovered = recover(&image, &plan.system, true)?;
         let report = recovered.report.clone();
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         let metrics = plan.prometheus.map(listen_http).transpose()?;
         let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
-        let syncer = Syncer::start(image.handle().map_err(failed)?, !plan.sync).map_err(failed)?;
+        let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let size = image.superblock.size;
         let classes = [QueuePriority::Medium, QueuePriority::High, QueuePriority::Low];
         let queues = (plan.system.device.queues.count as usize).min(classes.len());
@@ -130,7 +135,7 @@ impl Server {
         let mut machine = Machine::new(
             &plan.system,
             recovered,
-            |recovered| Media::new(image, recovered, syncer, &plan.system),
+            |recovered| Media::new(image, recovered, writer, &plan.system),
             &classes[..queues],
             size,
         )?;
@@ -165,6 +170,8 @@ impl Server {
         Ok(Server {
             machine,
             clock,
+            look: Look::default(),
+            rest: Time(0) + REST,
             listeners,
             metrics,
             scrapes: Vec::new(),
@@ -241,12 +248,12 @@ impl Server {
             data: Vec::new(),
         };
         let now = self.machine.now();
-        self.submit(now, flush);
+        self.machine.submit(now, flush, &[]);
         let drained = self.machine.drain();
         self.deliver();
         for done in std::mem::take(&mut self.unsynced) {
             if let Some(ticket) = done.sync {
-                let _ = self.machine.media.syncer.wait(ticket);
+                let _ = self.machine.media.writer.wait(ticket);
             }
             self.answer(done);
         }
@@ -281,7 +288,7 @@ impl Server {
         }
         let last = Time(Time::NEVER.0 - 1);
         if self.machine.in_flight() == 0 {
-            self.machine.run(last, IDLE_TURN);
+            self.machine.run(self.rest, IDLE_TURN);
             return;
         }
         let mut left = TURN;
@@ -295,38 +302,37 @@ impl Server {
 
     /// Gives answers to those they are for.
     fn deliver(&mut self) {
-        if !self.unsynced.is_empty() {
-            self.machine.media.note_synced();
-            let mut i = 0;
-            while i < self.unsynced.len() {
-                let ticket = self.unsynced[i].sync.expect("it waits for a sync");
-                match self.machine.media.syncer.is_done(ticket) {
-                    None => i += 1,
-                    Some(result) => {
-                        // What is promised is known to be synced after a crash, too.
-                        self.machine.media.note_synced();
-                        let mut done = self.unsynced.swap_remove(i);
-                        if result.is_err() {
-                            done.result = Err(Fault::Io);
-                        }
-                        self.answer(done);
-                    }
-                }
+        let mut i = 0;
+        while i < self.unsynced.len() {
+            if self.is_durable(i) {
+                let done = self.unsynced.swap_remove(i);
+                self.answer(done);
+            } else {
+                i += 1;
             }
         }
         while let Some(done) = self.machine.poll() {
-            let waits = done.sync.is_some_and(|ticket| {
-                !matches!(self.machine.media.syncer.is_done(ticket), Some(Ok(())))
-            });
-            if waits {
-                self.unsynced.push(done);
+            if done.sync.is_none() {
+                self.answer(done);
                 continue;
             }
-            if done.sync.is_some() {
-                self.machine.media.note_synced();
+            self.unsynced.push(done);
+            if self.is_durable(self.unsynced.len() - 1)
+                && let Some(done) = self.unsynced.pop()
+            {
+                self.answer(done);
             }
-            self.answer(done);
         }
+    }
+    /// Whether what an answer promises is durable, or never will be.
+    fn is_durable(&mut self, i: usize) -> bool {
+        let done = &mut self.unsynced[i];
+        let ticket = done.sync.expect("it waits for a sync");
+        let result = self.machine.media.writer.is_done(ticket);
+        if let Some(Err((kind, _))) = &result {
+            done.result = Err(fault_of(*kind));
+        }
+        result.is_some()
     }
     fn answer(&mut self, mut done: Done) {
         let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
@@ -386,16 +392,23 @@ impl Server {
         if self.machine.stalled().is_some() {
             timeout = timeout.min(RETRY);
         } else if let Some(at) = self.machine.next_event() {
-            let sleep = if self.clock.is_free() { Duration::ZERO } else { self.clock.sleep(at) };
-            timeout = timeout.min(sleep);
+            let idle = self.machine.in_flight() == 0 && at > self.rest;
+            timeout = match self.clock.is_free() {
+                false => timeout.min(self.clock.sleep(at)),
+                true if idle => timeout,
+                true => Duration::ZERO,
+            };
+        } else if self.machine.media.is_full() {
+            self.machine.media.wake_for_room();
         }
         let full = self.conns.len() >= self.plan.max_connections;
         let conns: Vec<u32> = self.conns.keys().collect();
-        let (mut ready, mut accept, mut http) = (Vec::new(), false, false);
+        let mut ready = Vec::new();
+        let (accept, http, woken);
         {
             let mut fds = Vec::with_capacity(conns.len() + 8);
             fds.push(PollFd::new(&self.wake, PollFlags::IN));
-            fds.push(PollFd::new(self.machine.media.syncer.wake(), PollFlags::IN));
+            fds.push(PollFd::new(self.machine.media.writer.wake(), PollFlags::IN));
             for &key in &conns {
                 let c = &self.conns[key];
                 let mut wants = PollFlags::empty();
@@ -415,12 +428,11 @@ impl Server {
                 let wants = if s.wants_write() { PollFlags::OUT } else { PollFlags::IN };
                 fds.push(PollFd::from_borrowed_fd(s.stream.as_fd(), wants));
             }
-            let time = Timespec {
-                tv_sec: timeout.as_secs() as i64,
-                tv_nsec: i64::from(timeout.subsec_nanos()),
-            };
-            if poll(&mut fds, Some(&time)).is_err() {
-                return;
+            let window = if self.plan.spin { self.look.window() } else { Duration::ZERO };
+            match look(&mut fds, timeout, window) {
+                None => return,
+                Some((true, idle)) => self.look.learn(idle),
+                Some((false, _)) => {}
             }
             let came = |fd: &PollFd| !fd.revents().is_empty();
             for (i, &key) in conns.iter().enumerate() {
@@ -428,10 +440,13 @@ impl Server {
                     ready.push(key);
                 }
             }
-            accept |= fds[listening..scraping].iter().any(came);
-            http |= fds[scraping..].iter().any(came);
+            woken = came(&fds[1]);
+            accept = fds[listening..scraping].iter().any(came);
+            http = fds[scraping..].iter().any(came);
         }
-        self.machine.media.syncer.clear_wake();
+        if woken {
+            self.machine.media.writer.clear_wake();
+        }
         for key in ready {
             if self.conns[key].wants_read() {
                 self.conns[key].receive();
@@ -504,7 +519,7 @@ impl Server {
             }
         }
     }
-    fn request(&mut self, conn: u32, mut request: NbdRequest) {
+    fn request(&mut self, conn: u32, request: NbdRequest) {
         let c = &mut self.conns[conn];
         let generation = c.generation;
         let export = c.session.export().expect("chosen before requests");
@@ -537,7 +552,6 @@ impl Server {
             Kind::Cache => IoKind::Cache,
             Kind::WriteZeroes => IoKind::Zero,
         };
-        let data = std::mem::take(&mut request.data);
         let (offset, len, fua) = (request.offset, request.len, request.fua);
         let key = self.pending.insert(Pending { conn, generation, request, left });
         if let Some((offset, len)) = left {
@@ -545,7 +559,9 @@ impl Server {
         }
         let tag = u64::from(key);
         let at = self.input_time();
-        self.submit(at, Request { tag, kind, offset, len, fua, queue, data });
+        let data = self.conns[conn].session.payload();
+        let request = Request { tag, kind, offset, len, fua, queue, data: Vec::new() };
+        self.machine.submit(at, request, data);
     }
     /// Writes the next piece of zeroes that must not be a hole.
     fn more_zeroes(&mut self, key: u32, offset: u64, len: u64) {
@@ -553,21 +569,19 @@ impl Server {
         let pending = &mut self.pending[key];
         pending.left = Some((offset + piece, len - piece));
         let fua = pending.request.fua;
-        let data = vec![0; piece as usize];
         let tag = u64::from(key);
         let (kind, len) = (IoKind::Write, piece as u32);
         let at = self.input_time();
-        self.submit(at, Request { tag, kind, offset, len, fua, queue: 0, data });
+        let request = Request { tag, kind, offset, len, fua, queue: 0, data: Vec::new() };
+        self.machine.submit(at, request, &[0; ZEROES as usize][..piece as usize]);
     }
     /// The machine's time for an input that comes now; everything before it is done.
     fn input_time(&mut self) -> Time {
         let at = if self.clock.is_free() { self.machine.now() } else { self.clock.now() };
         let at = at.max(self.machine.now());
         self.machine.run(at, u64::MAX);
+        self.rest = at + REST;
         at
-    }
-    fn submit(&mut self, at: Time, request: Request) {
-        self.machine.submit(at, request);
     }
 
     fn scrape(&mut self) {
@@ -583,6 +597,29 @@ impl Server {
             s.step(|| stats.snapshot(machine).prometheus());
         }
         self.scrapes.retain(|s| !s.is_over());
+    }
+}
+
+/// Waits for one of these, at first without sleeping. Whether any came, and after how long.
+fn look(
+    fds: &mut [PollFd<'_>],
+    timeout: Duration,
+    window: Duration,
+) -> Option<(bool, Duration)> {
+    let begun = Instant::now();
+    loop {
+        let idle = begun.elapsed();
+        let left = if idle < window { Duration::ZERO } else { timeout.saturating_sub(idle) };
+        let time =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        if poll(fds, Some(&time)).ok()? > 0 {
+            return Some((true, begun.elapsed()));
+        }
+        if idle >= window || idle >= timeout {
+            return Some((false, idle));
+        }
+        // Whoever is to send it may need this processor.
+        rustix::thread::sched_yield();
     }
 }
 

@@ -106,8 +106,8 @@ impl Stats {
         put("sectors_misbuilt", media.counters.misbuilt as f64);
         put("integrity_checked", machine.ctx.stamps.checked() as f64);
         put("integrity_wrong", machine.ctx.stamps.wrong().0 as f64);
-        put("syncs", media.syncer.syncs() as f64);
-        put("programs_waited_for_sync", media.counters.waited as f64);
+        put("syncs", media.writer.syncs() as f64);
+        put("programs_waited_for_sync", media.writer.waited() as f64);
         put("page_memory_bytes", media.pages.memory() as f64);
         put("model_seconds", machine.now().0 as f64 / 1e9);
         put("stalled", f64::from(u8::from(machine.stalled().is_some())));

@@ -76,8 +76,6 @@ pub struct Request {
     pub fast_zero: bool,
     /// One extent is enough.
     pub one: bool,
-    /// Of a write.
-    pub data: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +84,7 @@ pub enum Event {
     StartTls,
     /// The client chose this export.
     Ready(usize),
+    /// A write's data are [`Session::payload`].
     Request(Request),
     /// Nothing more comes. What is in flight is still answered after a disconnect.
     Closed(&'static str),
@@ -121,6 +120,8 @@ pub struct Session {
     input: Vec<u8>,
     from: usize,
     to: usize,
+    /// Of the last write: its length, up to `from`.
+    payload: usize,
     out: Vec<u8>,
     options: u32,
     no_zeroes: bool,
@@ -149,6 +150,7 @@ impl Session {
             input: vec![0; CHUNK_IN],
             from: 0,
             to: 0,
+            payload: 0,
             out,
             options: 0,
             no_zeroes: false,
@@ -161,8 +163,12 @@ impl Session {
 
     /// Where to put bytes that arrive; then call [`Session::arrived`].
     pub fn space(&mut self) -> &mut [u8] {
-        if self.from > 0 && self.to == self.from {
+        self.payload = 0;
+        if self.to == self.from {
             (self.from, self.to) = (0, 0);
+            if self.input.len() > 8 * CHUNK_IN {
+                self.input = vec![0; CHUNK_IN];
+            }
         }
         if self.to == self.input.len() {
             if self.from > 0 {
@@ -178,6 +184,10 @@ impl Session {
     }
     pub fn arrived(&mut self, bytes: usize) {
         self.to += bytes;
+    }
+    /// The data of the write that [`Session::poll`] gave last, until it is called again.
+    pub fn payload(&self) -> &[u8] {
+        &self.input[self.from - self.payload..self.from]
     }
     /// Bytes to send; what was sent is to be taken out by [`Session::sent`].
     pub fn output(&self) -> &[u8] {
@@ -219,7 +229,7 @@ impl Session {
         self.state = State::Options;
         self.in_tls = true;
         (self.structured, self.context) = (false, None);
-        (self.from, self.to) = (0, 0);
+        (self.from, self.to, self.payload) = (0, 0, 0);
     }
 
     /// Nothing more is read from this client.
@@ -240,6 +250,7 @@ impl Session {
 
     /// The next thing that the bytes so far say. None: more are needed, or the connection is full.
     pub fn poll(&mut self) -> Option<Event> {
+        self.payload = 0;
         loop {
             let done = match self.state {
                 State::Flags => self.flags(),
@@ -576,20 +587,12 @@ impl Session {
             }
             return Step::Again;
         }
-        let mut data = Vec::new();
-        let mut taken = 28;
-        if kind == Kind::Write {
-            if self.available() < 28 + len as usize {
-                return Step::Wait;
-            }
-            data.extend_from_slice(&self.head()[28..28 + len as usize]);
-            taken += len as usize;
+        let payload = if kind == Kind::Write { len as usize } else { 0 };
+        if self.available() < 28 + payload {
+            return Step::Wait;
         }
-        self.from += taken;
-        if self.input.len() > 8 * CHUNK_IN && self.from == self.to {
-            self.input = vec![0; CHUNK_IN];
-            (self.from, self.to) = (0, 0);
-        }
+        self.from += 28 + payload;
+        self.payload = payload;
         self.in_flight += 1;
         let has = |bit: u16| flags & bit != 0;
         Step::Event(Event::Request(Request {
@@ -601,7 +604,6 @@ impl Session {
             no_hole: has(cmd::FLAG_NO_HOLE),
             fast_zero: has(cmd::FLAG_FAST_ZERO),
             one: has(cmd::FLAG_REQ_ONE),
-            data,
         }))
     }
     /// The error that a request earns by itself.

@@ -212,7 +212,7 @@ impl Model {
 /// What a host that lost power may have lost: pieces of what no sync covers.
 fn damage(place: &Place, rng: &mut Rng) {
     let image = Image::open(&place.image(), true).unwrap();
-    let synced = image.state.synced;
+    let synced = image.state().synced;
     let mut victims = Vec::new();
     image
         .each_unit(|unit, found| {
@@ -252,7 +252,7 @@ fn copies(image: &std::path::Path, lpn: u32) -> String {
     let g = &image.superblock;
     let per_line = g.luns * g.pages;
     let mut text =
-        format!("{:?}, trimmed at {}\n", image.state, image.read_trims().unwrap()[lpn as usize]);
+        format!("{:?}, trimmed at {}\n", image.state(), image.read_trims().unwrap()[lpn as usize]);
     image
         .each_unit(|unit, found| {
             let Found::Whole(r) = found else { return };

@@ -1,0 +1,462 @@
+//! Writes and syncs of the image, beside the machine's thread, which waits for neither.
+//!
+//! ```text
+//! owner --queue--> "write": pwrite, in order --marks--> "sync": fdatasync, newest mark first
+//! ```
+//!
+//! A mark stands for everything that was queued before it. Its ticket is done when a sync that began
+//! after all of that was written has ended. What may only be written after a sync says so, and is
+//! waited for here, with all that is behind it: the file is at every moment what it would be if the
+//! machine had stopped at some earlier program.
+//!
+//! What cannot be written stays at the head of the queue until it can. A sync that failed is not tried
+//! again: the system may have dropped what it could not write, and a second call would succeed
+//! without it.
+
+use crate::image::{BlockRecord, Image, UnitRecord};
+use crate::pages::Page;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A point in the order of writes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Ticket(u64);
+
+/// A unit on its way to the image.
+pub struct Unit {
+    pub unit: u32,
+    pub ppa: u32,
+    /// None of emeta: its content is what the records say.
+    pub pages: Vec<Page>,
+    pub record: UnitRecord,
+}
+
+pub enum Work {
+    Unit(Arc<Unit>),
+    /// The unit holds nothing.
+    Void(u32),
+    Block(u32, BlockRecord),
+    /// Stamps at the trim of sectors in a row.
+    Trims(u32, Vec<u32>),
+    Mark(Ticket, u64),
+}
+
+struct Item {
+    /// Not before this is done.
+    after: Option<Ticket>,
+    work: Work,
+}
+
+/// Why something cannot be made durable.
+pub type Why = (ErrorKind, String);
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Item>,
+    /// The writer has written all, and sleeps.
+    idle: bool,
+    /// The newest mark that was reached, with the order of programs up to which it stands; the newest
+    /// ticket drawn, and done.
+    marked: (Ticket, u64),
+    drawn: Ticket,
+    done: Ticket,
+    stalled: Option<Why>,
+    retry: bool,
+    failed: Option<Why>,
+    stop_writing: bool,
+    stop_syncing: bool,
+    syncs: u64,
+    waited: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// For the writer: items, a retry, a sync that has ended.
+    work: Condvar,
+    /// For the syncer: a mark.
+    marks: Condvar,
+    /// For the owner, when it has nothing else to do.
+    progress: Condvar,
+    wake: OwnedFd,
+    /// Items written, and the number at which the owner is to be woken.
+    written: AtomicU64,
+    wake_at: AtomicU64,
+    is_stalled: AtomicBool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn wait<'a>(&self, c: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        c.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+    fn wake_owner(&self) {
+        self.progress.notify_all();
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+pub struct Writer {
+    shared: Arc<Shared>,
+    writing: Option<JoinHandle<()>>,
+    syncing: Option<JoinHandle<()>>,
+    pushed: u64,
+}
+
+impl Writer {
+    /// `off`: nothing is synced; what a host's crash takes is not this program's affair.
+    pub fn start(image: Arc<Image>, off: bool) -> Result<Writer> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            marks: Condvar::new(),
+            progress: Condvar::new(),
+            wake,
+            written: AtomicU64::new(0),
+            wake_at: AtomicU64::new(u64::MAX),
+            is_stalled: AtomicBool::new(false),
+        });
+        let spawn = |name: &str, run: fn(&Shared, &Image, bool)| {
+            let (shared, image) = (Arc::clone(&shared), Arc::clone(&image));
+            let thread = std::thread::Builder::new().name(name.into());
+            thread.spawn(move || run(&shared, &image, off))
+        };
+        let (writing, syncing) = (Some(spawn("write", write)?), Some(spawn("sync", sync)?));
+        Ok(Writer { shared, writing, syncing, pushed: 0 })
+    }
+    /// Readable when something that was waited for may have come.
+    pub fn wake(&self) -> &OwnedFd {
+        &self.shared.wake
+    }
+    pub fn clear_wake(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.shared.wake, &mut count);
+    }
+
+    /// Queues something to be written. Its number: it is in the file when [`Writer::written`] says so.
+    pub fn push(&mut self, after: Option<Ticket>, work: Work) -> u64 {
+        self.pushed += 1;
+        let mut state = self.shared.lock();
+        state.queue.push_back(Item { after, work });
+        if state.idle {
+            state.idle = false;
+            drop(state);
+            self.shared.work.notify_one();
+        }
+        self.pushed
+    }
+    /// Asks that everything queued until now be made durable: programs up to `order`.
+    pub fn request(&mut self, order: u64) -> Ticket {
+        let mut state = self.shared.lock();
+        state.drawn = Ticket(state.drawn.0 + 1);
+        let ticket = state.drawn;
+        if state.idle && state.queue.is_empty() {
+            state.marked = (ticket, order);
+            drop(state);
+            self.shared.marks.notify_one();
+        } else {
+            drop(state);
+            self.push(None, Work::Mark(ticket, order));
+        }
+        ticket
+    }
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Acquire)
+    }
+    /// The owner sleeps until so much is written.
+    pub fn wake_at(&self, number: u64) {
+        self.shared.wake_at.store(number, Ordering::SeqCst);
+        if self.shared.written.load(Ordering::SeqCst) >= number {
+            self.shared.wake_owner();
+        }
+    }
+    /// Waits until so much is written. False: it cannot be.
+    pub fn wait_written(&self, number: u64) -> bool {
+        self.wake_at(number);
+        let mut state = self.shared.lock();
+        while self.written() < number {
+            if state.stalled.is_some() {
+                return false;
+            }
+            // The writer notifies without the lock.
+            let most = Duration::from_millis(20);
+            let waited = self.shared.progress.wait_timeout(state, most);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// None: not yet. An error may pass, if it is that of a full disk; another request tells.
+    pub fn is_done(&self, ticket: Ticket) -> Option<std::result::Result<(), Why>> {
+        let state = self.shared.lock();
+        if let Some(why) = &state.failed {
+            return Some(Err(why.clone()));
+        }
+        if state.done >= ticket {
+            return Some(Ok(()));
+        }
+        state.stalled.clone().map(Err)
+    }
+    pub fn wait(&self, ticket: Ticket) -> std::result::Result<(), Why> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(why) = state.failed.as_ref().or(state.stalled.as_ref()) {
+                return Err(why.clone());
+            }
+            if state.done >= ticket {
+                return Ok(());
+            }
+            state = self.shared.wait(&self.shared.progress, state);
+        }
+    }
+    /// Why the file cannot be written, if it cannot.
+    pub fn stalled(&self) -> Option<Why> {
+        if !self.shared.is_stalled.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.shared.lock().stalled.clone()
+    }
+    /// What could not be written is tried again.
+    pub fn retry(&self) {
+        self.shared.lock().retry = true;
+        self.shared.work.notify_one();
+    }
+    pub fn syncs(&self) -> u64 {
+        self.shared.lock().syncs
+    }
+    /// Writes that were kept until a sync ended.
+    pub fn waited(&self) -> u64 {
+        self.shared.lock().waited
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let join = |thread: &mut Option<JoinHandle<()>>| {
+            if let Some(thread) = thread.take() {
+                let _ = thread.join();
+            }
+        };
+        self.shared.lock().stop_writing = true;
+        self.shared.work.notify_all();
+        join(&mut self.writing);
+        self.shared.lock().stop_syncing = true;
+        self.shared.marks.notify_all();
+        join(&mut self.syncing);
+    }
+}
+
+fn write(shared: &Shared, image: &Image, _: bool) {
+    let mut batch = VecDeque::new();
+    loop {
+        let mut state = shared.lock();
+        while state.queue.is_empty() {
+            if state.stop_writing {
+                return;
+            }
+            state.idle = true;
+            state = shared.wait(&shared.work, state);
+        }
+        state.idle = false;
+        std::mem::swap(&mut batch, &mut state.queue);
+        drop(state);
+        for item in batch.drain(..) {
+            let mut stalled = false;
+            while let Err(e) = await_sync(shared, item.after).and_then(|()| perform(&item, image)) {
+                stalled = true;
+                if !stall(shared, &e) {
+                    return;
+                }
+            }
+            if stalled {
+                shared.lock().stalled = None;
+                shared.is_stalled.store(false, Ordering::SeqCst);
+                shared.wake_owner();
+            }
+            if let Work::Mark(ticket, order) = item.work {
+                shared.lock().marked = (ticket, order);
+                shared.marks.notify_one();
+            }
+            // The owner may take the pages again once it sees the number.
+            drop(item);
+            let written = shared.written.fetch_add(1, Ordering::SeqCst) + 1;
+            if written >= shared.wake_at.load(Ordering::SeqCst) {
+                shared.wake_at.store(u64::MAX, Ordering::SeqCst);
+                shared.wake_owner();
+            }
+        }
+    }
+}
+fn perform(item: &Item, image: &Image) -> Result<()> {
+    match &item.work {
+        Work::Unit(u) => {
+            if !u.pages.is_empty() {
+                image.write_pages(u.ppa, &u.pages)?;
+            }
+            image.write_unit(u.unit, &u.record)
+        }
+        Work::Void(unit) => image.void_unit(*unit),
+        Work::Block(block, record) => image.write_block(*block, *record),
+        Work::Trims(lpn, stamps) => image.write_trims(*lpn, stamps),
+        Work::Mark(..) => Ok(()),
+    }
+}
+/// Waits for a ticket that was drawn earlier.
+fn await_sync(shared: &Shared, after: Option<Ticket>) -> Result<()> {
+    let Some(ticket) = after else { return Ok(()) };
+    let mut state = shared.lock();
+    if state.done < ticket {
+        state.waited += 1;
+    }
+    while state.done < ticket {
+        if let Some((kind, why)) = &state.failed {
+            return Err(Error::new(*kind, why.clone()));
+        }
+        state = shared.wait(&shared.work, state);
+    }
+    Ok(())
+}
+/// Tells that it goes no further, and waits for another try. False: there will be none.
+fn stall(shared: &Shared, e: &Error) -> bool {
+    let mut state = shared.lock();
+    let first = state.stalled.replace((e.kind(), e.to_string())).is_none();
+    state.retry = false;
+    if first {
+        shared.is_stalled.store(true, Ordering::SeqCst);
+        shared.wake_owner();
+    }
+    while !state.retry && !state.stop_writing {
+        state = shared.wait(&shared.work, state);
+    }
+    !state.stop_writing
+}
+
+fn sync(shared: &Shared, image: &Image, off: bool) {
+    let mut state = shared.lock();
+    while state.failed.is_none() {
+        let (ticket, order) = state.marked;
+        if ticket == state.done {
+            if state.stop_syncing {
+                return;
+            }
+            state = shared.wait(&shared.marks, state);
+            continue;
+        }
+        drop(state);
+        let result = if off { Ok(()) } else { image.sync() };
+        if result.is_ok() && order > image.state().synced {
+            // What is promised is known to be synced after a crash, too; if this fails, more is looked
+            // at then.
+            let _ = image.write_state(false, order);
+        }
+        state = shared.lock();
+        state.syncs += u64::from(!off);
+        match result {
+            Ok(()) => state.done = ticket,
+            Err(e) => state.failed = Some((e.kind(), e.to_string())),
+        }
+        shared.work.notify_all();
+        shared.wake_owner();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::{Spare, Superblock, UnitKind};
+
+    fn image(dir: &tempfile::TempDir) -> Arc<Image> {
+        let path = dir.path().join("a.img");
+        let superblock = Superblock {
+            id: 7,
+            size: 1 << 20,
+            sectors: 300,
+            seed: 3,
+            luns: 4,
+            lines: 5,
+            pages: 6,
+            unit_sectors: 4,
+            config: String::new(),
+        };
+        Image::create(&path, &superblock).unwrap();
+        Arc::new(Image::open(&path, true).unwrap())
+    }
+    fn unit(unit: u32, order: u64) -> Work {
+        let pages = (0..4).map(|_| Box::new([order as u8; 4096])).collect();
+        let record = UnitRecord {
+            kind: UnitKind::Data,
+            erases: 0,
+            order,
+            seq: 1,
+            emeta: (0, 0),
+            spares: vec![Spare::default(); 4],
+        };
+        Work::Unit(Arc::new(Unit { unit, ppa: unit * 4, pages, record }))
+    }
+
+    #[test]
+    fn what_was_queued_is_in_the_file_when_its_ticket_is_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = image(&dir);
+        let mut w = Writer::start(Arc::clone(&image), false).unwrap();
+        let mut before = None;
+        for round in 0..50u64 {
+            // Each round may only be written after the round before was synced.
+            for n in 0..3 {
+                w.push(before, unit(n, 3 * round + u64::from(n) + 1));
+            }
+            before = Some(w.request(3 * round + 3));
+        }
+        let last = before.unwrap();
+        assert_eq!(w.wait(last), Ok(()));
+        assert_eq!(w.is_done(last), Some(Ok(())));
+        assert!(w.waited() > 0 && w.syncs() >= 50, "{} {}", w.waited(), w.syncs());
+        let mut page = [0; 4096];
+        image.read_sectors(11, &mut page).unwrap();
+        assert!(page[0] == 150 && image.state().synced == 150);
+        drop(w);
+        let mut off = Writer::start(image, true).unwrap();
+        let ticket = off.request(151);
+        assert_eq!((off.wait(ticket), off.syncs()), (Ok(()), 0));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_kept_and_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let full = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
+        let image = Arc::try_unwrap(image(&dir)).ok().unwrap().with_file(full);
+        let mut w = Writer::start(Arc::new(image), false).unwrap();
+        let number = w.push(None, unit(1, 9));
+        let ticket = w.request(9);
+        for _ in 0..2 {
+            assert!(!w.wait_written(number));
+            assert_eq!((w.written(), w.stalled().unwrap().0), (0, ErrorKind::StorageFull));
+            assert_eq!(w.wait(ticket).unwrap_err().0, ErrorKind::StorageFull);
+            assert!(w.is_done(ticket).is_some_and(|r| r.is_err()));
+            w.retry();
+        }
+    }
+
+    #[test]
+    fn a_failed_sync_is_never_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        // What is no file cannot be synced.
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        let image = Arc::try_unwrap(image(&dir)).ok().unwrap().with_file(null);
+        let mut w = Writer::start(Arc::new(image), false).unwrap();
+        let ticket = w.request(0);
+        assert!(w.wait(ticket).is_err());
+        let number = w.push(Some(ticket), unit(1, 9));
+        assert!(!w.wait_written(number), "what had to wait for it is not written");
+        let later = w.request(9);
+        assert!(w.is_done(later).is_some_and(|r| r.is_err()) && w.wait(later).is_err());
+    }
+}
