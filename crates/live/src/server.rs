@@ -601,11 +601,7 @@ impl Server {
 }
 
 /// Waits for one of these, at first without sleeping. Whether any came, and after how long.
-fn look(
-    fds: &mut [PollFd<'_>],
-    timeout: Duration,
-    window: Duration,
-) -> Option<(bool, Duration)> {
+fn look(fds: &mut [PollFd<'_>], timeout: Duration, window: Duration) -> Option<(bool, Duration)> {
     let begun = Instant::now();
     loop {
         let idle = begun.elapsed();

@@ -13,8 +13,10 @@ const POINTS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 pub struct Stats {
     /// Latency in the model, by kind.
     model: [Histogram; KINDS],
-    /// How late answers left, against the model.
+    /// How late answers left, against the model, and of those that wait for the image to be synced:
+    /// the disk's time is in it.
     late: Histogram,
+    late_synced: Histogram,
     ops: [u64; KINDS],
     bytes: [u64; KINDS],
     errors: u64,
@@ -36,6 +38,7 @@ impl Stats {
         Stats {
             model: std::array::from_fn(|_| Histogram::new()),
             late: Histogram::new(),
+            late_synced: Histogram::new(),
             ops: [0; KINDS],
             bytes: [0; KINDS],
             errors: 0,
@@ -55,7 +58,8 @@ impl Stats {
         }
         self.model[kind].add(done.at.since(done.began).0);
         if let Some(late) = late {
-            self.late.add(late);
+            let waits = done.sync.is_some();
+            (if waits { &mut self.late_synced } else { &mut self.late }).add(late);
         }
     }
     fn percentile(h: &Histogram, p: f64) -> f64 {
@@ -89,6 +93,9 @@ impl Stats {
         }
         for p in POINTS {
             put(&format!("late_ns_p{p}"), Stats::percentile(&self.late, p));
+        }
+        for p in POINTS {
+            put(&format!("late_synced_ns_p{p}"), Stats::percentile(&self.late_synced, p));
         }
         put("errors", self.errors as f64);
         put("connections", self.connections as f64);
@@ -170,17 +177,21 @@ impl Stats {
                 );
             }
         }
-        if !self.late.is_empty() {
-            let us = |p: f64| Stats::percentile(&self.late, p) / 1e3;
+        let late = [
+            ("answers", &self.late),
+            ("flushes and FUA, with the time of the disk,", &self.late_synced),
+        ];
+        for (which, h) in late.into_iter().filter(|(_, h)| !h.is_empty()) {
+            let us = |p: f64| Stats::percentile(h, p) / 1e3;
             let _ = writeln!(
                 text,
-                "answers left later than the model said by p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, \
+                "{which} left later than the model said by p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, \
                  p99.99 {:.1}, at most {:.1}",
                 us(50.0),
                 us(99.0),
                 us(99.9),
                 us(99.99),
-                self.late.max() as f64 / 1e3
+                h.max() as f64 / 1e3
             );
         }
         let (wrong, _) = machine.ctx.stamps.wrong();
