@@ -142,6 +142,11 @@ pub enum Command {
         #[command(subcommand)]
         command: ImageCommand,
     },
+    /// Run a recorded live session again
+    Tape {
+        #[command(subcommand)]
+        command: TapeCommand,
+    },
     /// Run a published figure or a study of your own, and compare with what was published
     #[command(after_help = STUDY_HELP)]
     Study {
@@ -460,6 +465,9 @@ pub struct ServeArgs {
     /// Do not sync the image for flushes: data survive the server's death, not its host's
     #[arg(long, help_heading = "Time")]
     pub no_sync: bool,
+    /// Record the session: every input with its time, for `wordline tape replay`
+    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    pub tape: Option<PathBuf>,
     /// Tell what happens, at intervals, on standard error
     #[arg(long, value_enum, value_name = "FORM", help_heading = "What is told")]
     pub stats: Option<StatsArg>,
@@ -472,6 +480,15 @@ pub struct ServeArgs {
     /// Say nothing but that the server is ready
     #[arg(long, short, help_heading = "What is told")]
     pub quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub enum TapeCommand {
+    /// In virtual time, to the same state; exit status 1 if it is another
+    Replay {
+        /// What `wordline serve --tape` wrote; a torn one is replayed to its last whole record
+        tape: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]

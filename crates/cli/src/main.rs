@@ -63,6 +63,7 @@ fn command() -> Result<(), Failure> {
         Command::Replay(args) => replay::replay(args),
         Command::Serve(args) => serve::serve(args),
         Command::Image { command } => serve::image(command),
+        Command::Tape { command } => serve::tape(command),
         Command::Device { command } => device::device(command),
         Command::Study { command } => study::study(command),
     }

@@ -1,6 +1,6 @@
 //! `wordline serve` and `wordline image`.
 
-use crate::args::{ImageCommand, PartArgs, ServeArgs, StatsArg};
+use crate::args::{ImageCommand, PartArgs, ServeArgs, StatsArg, TapeCommand};
 use crate::load::Loaded;
 use crate::{Failure, remark};
 use std::path::Path;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use wordline_fio::Size;
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::recover;
+use wordline_live::tape::Recording;
 use wordline_live::{Address, Error, Plan, Server, StatsForm, fit};
 use wordline_sim::SystemConfig;
 
@@ -39,15 +40,15 @@ fn name_of(image: &Image) -> String {
     format!("{} (the profile in it)", image.path().display())
 }
 
-/// The system to serve an image with: its own, or what the command line says if that has the same
-/// shape.
-fn system_of(image: &Image, args: &ServeArgs) -> Result<SystemConfig, Failure> {
+/// The system to serve an image with, and the same as TOML: its own, or what the command line says if
+/// that has the same shape.
+fn system_of(image: &Image, args: &ServeArgs) -> Result<(SystemConfig, String), Failure> {
     let own = stored(image)?.system;
     if args.device.is_none() && args.ftl.is_none() && args.overrides.is_empty() {
-        return Ok(own);
+        return Ok((own, image.superblock.config.clone()));
     }
-    let asked = asked(args, Some(image))?;
-    let mut asked = fit::served(&asked.system, &mut Vec::new());
+    let mut loaded = self::asked(args, Some(image))?;
+    let mut asked = fit::served(&loaded.system, &mut Vec::new());
     (asked.nand.blocks, asked.nand.pages_per_block) = (own.nand.blocks, own.nand.pages_per_block);
     let shape = |s: &SystemConfig| {
         let (n, f) = (&s.nand, &s.ftl);
@@ -72,7 +73,10 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<SystemConfig, Failure> {
             )));
         }
     }
-    Ok(asked)
+    let config = &mut loaded.config;
+    (config.nand, config.ftl) = (asked.nand.clone(), asked.ftl.clone());
+    config.device = asked.device.clone();
+    Ok((asked, wordline_profile::resolved_device(config)))
 }
 
 /// What the command line says; where it names no device, that of the image.
@@ -153,11 +157,13 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--time-scale: must be 0 to 1000000"));
     }
     make(&args)?;
-    let system = system_of(&Image::open(&args.image, false)?, &args)?;
+    let (system, profile) = system_of(&Image::open(&args.image, false)?, &args)?;
     let every = Duration::from_secs_f64(args.stats_interval.clamp(0.05, 86_400.0));
     let plan = Plan {
         system,
+        profile,
         image: args.image.clone(),
+        tape: args.tape.clone(),
         listen: listen.clone(),
         tls: args.tls.clone(),
         plain_tcp: args.plain_tcp,
@@ -197,6 +203,43 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     remark(&format!("serving {} bytes on {}", server.size(), places.join(" and ")));
     server.run(&mut say)?;
     Ok(())
+}
+
+pub fn tape(command: TapeCommand) -> Result<(), Failure> {
+    let TapeCommand::Replay { tape } = command;
+    let recording = Recording::open(&tape)?;
+    let name = format!("{} (the profile in it)", tape.display());
+    let system = Loaded::from_text(&name, recording.profile(), None, &[])?.system;
+    let r = recording.replay(&system)?;
+    let mut text = format!(
+        "{} inputs, {} events, {:.6} s in the model\n",
+        r.inputs,
+        r.events,
+        r.end.0 as f64 / 1e9
+    );
+    for (name, n, ns) in &r.latencies {
+        let [p50, p99, p999] = ns.map(|ns| ns as f64 / 1e3);
+        text += &format!("{name:<5} {n:>9}; p50 {p50:.1} us, p99 {p99:.1}, p99.9 {p999:.1}\n");
+    }
+    text += &format!("state {:016x}, {} checks on the way\n", r.digest, r.checks);
+    if r.torn > 0 {
+        text += &format!(
+            "the tape is torn: {} bytes after its last whole record are left out\n",
+            r.torn
+        );
+    }
+    text += match r.recorded {
+        Some(digest) if digest == r.digest => "as recorded\n",
+        Some(_) => "not as recorded\n",
+        None => "the tape has no end: the server was killed, and the checks are all there is\n",
+    };
+    crate::output::print(&text)?;
+    match r.recorded {
+        Some(digest) if digest != r.digest => Err(Failure::run(format!(
+            "the session ended in state {digest:016x}: another version of the program recorded it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 pub fn image(command: ImageCommand) -> Result<(), Failure> {

@@ -341,6 +341,36 @@ impl Image {
     pub fn path(&self) -> &Path {
         &self.path
     }
+    pub fn file_bytes(&self) -> std::io::Result<u64> {
+        self.file.metadata().map(|m| m.len())
+    }
+    /// All but data, in pages of 4096 bytes that are not blank, with their numbers in the file: what
+    /// recovery of a drive reads whose data are synced.
+    pub fn each_metadata_page(
+        &self,
+        mut f: impl FnMut(u64, &[u8]) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let mut smetas = Vec::new();
+        self.each_unit(|unit, found| {
+            if matches!(found, Found::Whole(r) if r.kind == UnitKind::Smeta) {
+                smetas.push(self.data_at + u64::from(unit * self.superblock.unit_sectors) * PAGE);
+            }
+        })?;
+        let unit = u64::from(self.superblock.unit_sectors) * PAGE;
+        let smetas = smetas.into_iter().map(|at| (at, at + unit));
+        let mut chunk = vec![0; 1 << 20];
+        for (from, to) in std::iter::once((0, self.data_at)).chain(smetas) {
+            for at in (from..to).step_by(chunk.len()) {
+                let bytes = &mut chunk[..(to - at).min(1 << 20) as usize];
+                self.file.read_exact_at(bytes, at)?;
+                let pages = (at / PAGE..).zip(bytes.chunks_exact(PAGE as usize));
+                for (number, page) in pages.filter(|(_, page)| !is_blank(page)) {
+                    f(number, page)?;
+                }
+            }
+        }
+        Ok(())
+    }
     pub fn state(&self) -> State {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

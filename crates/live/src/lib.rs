@@ -20,6 +20,7 @@ mod server;
 mod smeta;
 mod stats;
 mod table;
+pub mod tape;
 mod tls;
 pub mod writer;
 

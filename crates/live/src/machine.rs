@@ -11,13 +11,14 @@ use crate::media::Media;
 use crate::pages::PAGE;
 use crate::recover::Recovered;
 use crate::table::Table;
+use crate::tape::Tape;
 use crate::writer::Ticket;
 use std::collections::VecDeque;
 use wordline_base::stamps::BLANK;
 use wordline_base::{Ctx, Ddir, Event, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time};
 use wordline_device::Controller;
 use wordline_ftl::Ftl;
-use wordline_nand::{Class, Op, OpKind, Ppa};
+use wordline_nand::{Class, Op, OpKind, Outcome, Ppa};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 use wordline_sim::SystemConfig;
 
@@ -85,8 +86,13 @@ pub struct Done {
 
 /// Sectors of a command.
 const PART: u32 = 256;
+/// Of the queues.
+const CLASSES: [QueuePriority; 3] =
+    [QueuePriority::Medium, QueuePriority::High, QueuePriority::Low];
 /// Sectors of a command that moves no data.
 const TRIM_PART: u32 = 16 << 10;
+
+const SERVES: &str = "a drive that serves bytes has media";
 
 struct Io {
     request: Request,
@@ -124,7 +130,9 @@ struct Queue {
 pub struct Machine {
     pub ctx: Ctx,
     pub controller: Controller,
-    pub media: Media,
+    /// None: a tape is replayed, and there are no bytes.
+    media: Option<Media>,
+    pub tape: Tape,
     ios: Table<Io>,
     parts: Slab<Part>,
     queues: Vec<Queue>,
@@ -142,15 +150,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// `classes`: one queue pair each.
+    /// Queues of the drive's faces, as far as it has so many: for all, for those who wait, for bulk.
     pub fn new(
         system: &SystemConfig,
-        mut recovered: Recovered,
-        media: impl FnOnce(&mut Recovered) -> Media,
-        classes: &[QueuePriority],
+        recovered: Recovered,
+        media: Option<Media>,
+        tape: Tape,
         size: u64,
     ) -> Result<Machine, Error> {
-        let media = media(&mut recovered);
         let mut ctx = Ctx::new();
         ctx.stamps = recovered.stamps;
         let refused = |(key, message): (&str, String)| Error::usage(format!("{key}: {message}"));
@@ -159,7 +166,8 @@ impl Machine {
         controller.set_ftl_cost(&system.ftl.cost);
         let depth = system.device.queues.depth.min(1024);
         let mut queues = Vec::new();
-        for (i, &class) in classes.iter().enumerate() {
+        let count = system.device.queues.count as usize;
+        for (i, &class) in CLASSES.iter().take(count).enumerate() {
             controller.create_queue(i as u16, i as u16, depth, class).map_err(refused)?;
             controller.set_interrupts(i as u16, false);
             // One slot always stays empty.
@@ -176,6 +184,7 @@ impl Machine {
             ctx,
             controller,
             media,
+            tape,
             ios: Table::default(),
             parts: Slab::with_capacity(256),
             queues,
@@ -197,13 +206,28 @@ impl Machine {
     pub fn size(&self) -> u64 {
         self.size
     }
+    pub fn queues(&self) -> u16 {
+        self.queues.len() as u16
+    }
+    /// Of a drive that serves bytes.
+    pub fn media(&self) -> &Media {
+        self.media.as_ref().expect(SERVES)
+    }
+    pub fn media_mut(&mut self) -> &mut Media {
+        self.media.as_mut().expect(SERVES)
+    }
+    /// Writes what the image is to keep, and closes it.
+    pub fn close(&mut self) -> std::io::Result<()> {
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
+        self.media.as_mut().expect(SERVES).close(self.controller.nand(), ftl)
+    }
     /// Requests taken and not answered.
     pub fn in_flight(&self) -> usize {
         self.ios.len()
     }
     /// None: there is none, or none may come before the image was written.
     pub fn next_event(&mut self) -> Option<Time> {
-        if self.stalled.is_some() || self.media.is_full() {
+        if self.stalled.is_some() || self.is_full() {
             return None;
         }
         self.ctx.queue.next_time()
@@ -229,6 +253,25 @@ impl Machine {
     pub fn digest(&self) -> u64 {
         self.digest
     }
+    /// Of that, the clock, the map with its stamps, blocks and counts.
+    pub fn state_digest(&mut self) -> u64 {
+        let kept = self.digest;
+        self.note(self.ctx.now.0);
+        self.note(self.ctx.queue.popped());
+        let sectors = self.controller.ftl().map_or(0, Ftl::sectors) as u32;
+        for lpn in 0..sectors {
+            let place = self.controller.ftl().and_then(|ftl| ftl.newest_at(Lpn(lpn)));
+            let stamp = self.ctx.stamps.newest(Lpn(lpn));
+            self.note(u64::from(place.map_or(u32::MAX, |p| p.0)) << 32 | u64::from(stamp));
+        }
+        let blocks = self.controller.ftl().map(|ftl| ftl.media_state().collect::<Vec<_>>());
+        for b in blocks.into_iter().flatten() {
+            self.note(u64::from(b.erases) << 32 | u64::from(b.programmed) << 1 | u64::from(b.bad));
+        }
+        let counts = self.controller.ftl().map(|ftl| format!("{:?}", ftl.counters()));
+        counts.iter().flat_map(|text| text.bytes()).for_each(|byte| self.note(byte.into()));
+        std::mem::replace(&mut self.digest, kept)
+    }
     fn note(&mut self, word: u64) {
         self.digest = (self.digest ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(17);
     }
@@ -236,8 +279,11 @@ impl Machine {
     /// Takes a request at time `at`; all events before it have been delivered. `data`: a write's.
     pub fn submit(&mut self, at: Time, request: Request, data: &[u8]) {
         self.ctx.now = self.ctx.now.max(at);
-        self.note(self.ctx.now.0 << 8 ^ request.offset ^ (request.kind as u64) << 59);
-        self.note(u64::from(request.len) << 1 | u64::from(request.fua));
+        if self.stalled.is_none() {
+            self.tape.input(self.ctx.now, self.ctx.queue.popped(), &request, self.digest);
+            self.note(self.ctx.now.0 << 8 ^ request.offset ^ (request.kind as u64) << 59);
+            self.note(u64::from(request.len) << 1 | u64::from(request.fua));
+        }
         let first = (request.offset >> SECTOR_SHIFT) as u32;
         let began = self.ctx.now;
         let io = Io {
@@ -289,7 +335,7 @@ impl Machine {
         self.ios[id].parts = 1;
         match kind {
             IoKind::Read | IoKind::Cache => {
-                if kind == IoKind::Read {
+                if kind == IoKind::Read && self.media.is_some() {
                     let mut buffer = self.buffers.pop().unwrap_or_default();
                     buffer.resize((end - first) as usize * PAGE, 0);
                     self.ios[id].buffer = buffer;
@@ -333,13 +379,24 @@ impl Machine {
 
     /// The sectors of a write, whole, under the stamps they are about to get. No data: zeroes.
     fn take_data(&mut self, id: u32, offset: u64, len: u32, data: Option<&[u8]>) {
+        let short = match self.media {
+            Some(_) => !self.take_pages(offset, len, data),
+            None => false,
+        };
+        if self.tape.took(short) {
+            self.ios[id].fault = Some(Fault::Io);
+        }
+    }
+    /// False: the rest of a sector that is written in part cannot be had.
+    fn take_pages(&mut self, offset: u64, len: u32, data: Option<&[u8]>) -> bool {
+        let mut good = true;
         let end = offset + u64::from(len);
         for lpn in (offset >> SECTOR_SHIFT)..end.div_ceil(SECTOR) {
             let (base, lpn) = (lpn * SECTOR, Lpn(lpn as u32));
             let (from, to) = (offset.max(base), end.min(base + SECTOR));
-            let mut page = self.media.pages.fresh();
+            let mut page = self.media_mut().pages.fresh();
             if to - from < SECTOR && !self.read_newest(lpn, &mut page[..]) {
-                self.ios[id].fault = Some(Fault::Io);
+                good = false;
                 page.fill(0);
             }
             let at = (from - base) as usize..(to - base) as usize;
@@ -349,8 +406,9 @@ impl Machine {
                 None => page[at].fill(0),
             }
             let stamp = self.ctx.stamps.next(lpn);
-            self.media.pages.put((lpn.0, stamp), page);
+            self.media_mut().pages.put((lpn.0, stamp), page);
         }
+        good
     }
 
     /// Cuts a range of bytes into commands.
@@ -427,12 +485,12 @@ impl Machine {
     /// Delivers events up to a time, and no more than `limit` of them.
     pub fn run(&mut self, until: Time, limit: u64) -> u64 {
         let mut n = 0;
-        if self.stalled.is_some() && !self.media.retry() {
+        if self.stalled.is_some() && !self.media.as_mut().is_none_or(Media::retry) {
             return 0;
         }
         self.stalled = None;
         while n < limit
-            && !self.media.is_full()
+            && !self.is_full()
             && self.ctx.queue.next_time().is_some_and(|at| at <= until)
             && let Some((at, event)) = self.ctx.queue.pop()
         {
@@ -443,20 +501,28 @@ impl Machine {
         }
         n
     }
+    fn is_full(&mut self) -> bool {
+        self.media.as_mut().is_some_and(Media::is_full)
+    }
     /// False: what it did cannot be written to the image, and time stands still.
     fn deliver(&mut self, at: Time, event: Event) -> bool {
         self.ctx.now = self.ctx.now.max(at);
         self.note(at.0 << 8 ^ u64::from(event.index()) ^ (event.kind() as u64) << 59);
-        let Machine { controller, ctx, media, ios, parts, by_life, .. } = self;
+        let Machine { controller, ctx, media, tape, ios, parts, by_life, .. } = self;
         controller.on_event_moving(ctx, event, &mut |record, ftl, nand| {
             let op = &record.op;
             let users = matches!(op.class, Class::UserRead | Class::RebuildRead);
-            if op.kind != OpKind::Read || !users || op.io == IoId::NONE {
-                return media.perform(record, ftl, nand);
-            }
-            let key = by_life[op.io.0 as usize];
-            let part = &mut parts[key];
-            read_run(part, &mut ios[part.io], media, ftl, op)
+            let users = users && op.kind == OpKind::Read && op.io != IoId::NONE;
+            let good = match media {
+                Some(media) if users => {
+                    let part = &mut parts[by_life[op.io.0 as usize]];
+                    read_run(part, &mut ios[part.io], media, ftl, op)
+                }
+                Some(media) => media.perform(record, ftl, nand),
+                None => true,
+            };
+            // What failed in the model has failed.
+            record.outcome == Outcome::Failed || !tape.ended(!good)
         });
         while let Some(posted) = self.controller.poll() {
             let queue = &mut self.queues[usize::from(posted.cq)];
@@ -466,8 +532,10 @@ impl Machine {
             self.completed(key, posted.cqe.status);
             self.send(posted.cq);
         }
-        if let Some((kind, _)) = self.media.stalled() {
-            self.stall(fault_of(kind));
+        let events = self.ctx.queue.popped();
+        let stalled = self.media.as_ref().and_then(Media::stalled).map(|(kind, _)| fault_of(kind));
+        if let Some(fault) = self.tape.stalled(events, stalled) {
+            self.stall(fault);
             return false;
         }
         true
@@ -492,11 +560,15 @@ impl Machine {
             Opcode::Write if fault.is_some() => {
                 for lpn in part.lpn..part.lpn + part.sectors {
                     let next = self.ctx.stamps.next(Lpn(lpn));
-                    self.media.pages.drop_version((lpn, next));
+                    if let Some(media) = &mut self.media {
+                        media.pages.drop_version((lpn, next));
+                    }
                 }
             }
             Opcode::Deallocate if fault.is_none() => {
-                self.media.note_trim(part.lpn, part.sectors, &self.ctx.stamps);
+                if let Some(media) = &mut self.media {
+                    media.note_trim(part.lpn, part.sectors, &self.ctx.stamps);
+                }
             }
             _ => {}
         }
@@ -527,10 +599,11 @@ impl Machine {
         let stamp = self.ctx.stamps.newest(lpn);
         let ftl = self.controller.ftl().expect("a served drive has its FTL");
         match ftl.newest_at(lpn) {
-            Some(ppa) if self.media.pages.get((lpn.0, stamp)).is_none() => {
-                self.media.rebuild(ppa, (lpn.0, stamp), ftl, into)
-            }
-            _ => false,
+            Some(ppa) => self.media.as_mut().is_some_and(|media| {
+                media.pages.get((lpn.0, stamp)).is_none()
+                    && media.rebuild(ppa, (lpn.0, stamp), ftl, into)
+            }),
+            None => false,
         }
     }
     /// The newest version of a sector, wherever it is.
@@ -542,14 +615,15 @@ impl Machine {
             into.fill(0);
             return true;
         }
+        let media = self.media.as_mut().expect(SERVES);
         // Also what the collector holds between two places.
-        if let Some(page) = self.media.pages.get_any((lpn.0, stamp)) {
+        if let Some(page) = media.pages.get_any((lpn.0, stamp)) {
             into.copy_from_slice(page);
             return true;
         }
         let Some(ppa) = place else { return false };
         let version = (lpn.0, stamp);
-        self.media.read_sector(ppa, version, into) || self.media.rebuild(ppa, version, ftl, into)
+        media.read_sector(ppa, version, into) || media.rebuild(ppa, version, ftl, into)
     }
 
     /// One part of a request is over; after the last it is answered.
@@ -568,14 +642,16 @@ impl Machine {
             return;
         }
         let durable = request.fua && request.kind.changes() || request.kind == IoKind::Flush;
-        // What was programmed last may not be in the image.
-        let fault = fault.or_else(|| {
-            let why = self.media.stalled().filter(|_| request.kind != IoKind::Read);
-            why.map(|(kind, _)| fault_of(kind))
-        });
-        let sync = (durable && fault.is_none()).then(|| self.media.request_sync());
-        if request.kind == IoKind::Write {
-            self.media.sweep(&self.controller, &self.ctx.stamps);
+        let (mut fault, mut sync) = (fault, None);
+        if let Some(media) = &mut self.media {
+            // What was programmed last may not be in the image.
+            if fault.is_none() && request.kind != IoKind::Read {
+                fault = media.stalled().map(|(kind, _)| fault_of(kind));
+            }
+            sync = (durable && fault.is_none()).then(|| media.request_sync());
+            if request.kind == IoKind::Write {
+                media.sweep(&self.controller, &self.ctx.stamps);
+            }
         }
         self.done.push_back(Done {
             tag: request.tag,
@@ -631,7 +707,7 @@ impl Machine {
         let mut data = Vec::new();
         let result = match kind {
             IoKind::Cache => Ok(()),
-            IoKind::Read => {
+            IoKind::Read if self.media.is_some() => {
                 data.resize((end - first) as usize * PAGE, 0);
                 let pages = data.chunks_exact_mut(PAGE).zip(first..end);
                 let mut good = true;
@@ -671,7 +747,7 @@ impl Machine {
     pub fn drain(&mut self) -> bool {
         while self.in_flight() > 0 {
             let n = self.run(Time(Time::NEVER.0 - 1), 100_000);
-            let held_up = self.media.is_full() && self.media.await_room();
+            let held_up = self.is_full() && self.media_mut().await_room();
             if n == 0 && self.in_flight() > 0 && !held_up {
                 return false;
             }

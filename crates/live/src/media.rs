@@ -176,12 +176,6 @@ impl Media {
     pub fn await_room(&mut self) -> bool {
         self.writer.wait_written(self.half())
     }
-    /// Serving begins: units up to `order` are those that recovery found whole.
-    pub fn begin(&mut self, order: u64) -> std::io::Result<()> {
-        self.image.sync()?;
-        self.image.write_state(false, order)?;
-        self.image.sync()
-    }
     /// Everything is in the image: makes it durable, and says so in it.
     pub fn close(&mut self, nand: &Nand, ftl: &Ftl) -> std::io::Result<()> {
         let ticket = self.request_sync();

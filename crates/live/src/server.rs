@@ -15,6 +15,7 @@ use crate::media::Media;
 use crate::recover::recover;
 use crate::stats::Stats;
 use crate::table::Table;
+use crate::tape::{Recorder, Tape};
 use crate::writer::Writer;
 use crate::{Error, tls};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,7 +30,6 @@ use wordline_base::{SECTOR, Span, Time};
 use wordline_nbd::{
     Event, Export, Kind, Limits, Request as NbdRequest, STATE_HOLE, STATE_ZERO, Tls, errno,
 };
-use wordline_nvme::QueuePriority;
 use wordline_sim::SystemConfig;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,11 @@ pub enum StatsForm {
 /// What a server is asked to do.
 pub struct Plan {
     pub system: SystemConfig,
+    /// The same as TOML.
+    pub profile: String,
     pub image: PathBuf,
+    /// Where to record the session.
+    pub tape: Option<PathBuf>,
     pub listen: Vec<Address>,
     /// A folder of certificates.
     pub tls: Option<PathBuf>,
@@ -122,28 +126,26 @@ impl Server {
             )));
         }
         let image = Arc::new(Image::open(&plan.image, true)?);
-        let recovered = recover(&image, &plan.system, true)?;
+        let mut recovered = recover(&image, &plan.system, true)?;
         let report = recovered.report.clone();
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         let metrics = plan.prometheus.map(listen_http).transpose()?;
         let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let size = image.superblock.size;
-        let classes = [QueuePriority::Medium, QueuePriority::High, QueuePriority::Low];
-        let queues = (plan.system.device.queues.count as usize).min(classes.len());
-        let first = recovered.order - 1;
-        let mut machine = Machine::new(
-            &plan.system,
-            recovered,
-            |recovered| Media::new(image, recovered, writer, &plan.system),
-            &classes[..queues],
-            size,
-        )?;
+        let order = recovered.order - 1;
         // What recovery dropped and what it was told stays true after a crash of the host.
-        machine
-            .media
-            .begin(first)
-            .map_err(|e| Error::io("cannot write the image", machine.media.image.path(), e))?;
+        let begun = image.sync().and_then(|()| image.write_state(false, order));
+        let begun = begun.and_then(|()| image.sync());
+        begun.map_err(|e| Error::io("cannot write the image", image.path(), e))?;
+        let mut tape = Tape::Off;
+        if let Some(path) = &plan.tape {
+            tape = Tape::Record(Recorder::create(path, &image, &plan.profile)?);
+            // As a replay will find it.
+            recovered = recover(&image, &plan.system, false)?;
+        }
+        let media = Media::new(image, &mut recovered, writer, &plan.system);
+        let machine = Machine::new(&plan.system, recovered, Some(media), tape, size)?;
         let mut exports = Vec::new();
         let mut queue_of = Vec::new();
         for (name, queue, description) in FACES {
@@ -162,7 +164,7 @@ impl Server {
                     size,
                     read_only,
                 });
-                queue_of.push(queue.min(queues as u16 - 1));
+                queue_of.push(queue.min(machine.queues() - 1));
             }
         }
         let stats = Stats::new(&machine);
@@ -220,6 +222,9 @@ impl Server {
                 });
             }
             self.wait();
+            if let Some(why) = self.machine.tape.step() {
+                say(&why);
+            }
             if let Some((form, every)) = self.plan.stats
                 && self.last_line.elapsed() >= every
             {
@@ -253,13 +258,13 @@ impl Server {
         self.deliver();
         for done in std::mem::take(&mut self.unsynced) {
             if let Some(ticket) = done.sync {
-                let _ = self.machine.media.writer.wait(ticket);
+                let _ = self.machine.media().writer.wait(ticket);
             }
             self.answer(done);
         }
         self.flush_all();
         say(self.stats.summary(&self.machine).trim_end());
-        let path = self.machine.media.image.path().to_path_buf();
+        let path = self.machine.media().image.path().to_path_buf();
         let failed = |e: &dyn std::fmt::Display| {
             Error::run(format!(
                 "the image {} could not be written to the end: {e}; what was flushed before is in \
@@ -270,9 +275,13 @@ impl Server {
         if !drained {
             return Err(failed(&"it is stalled"));
         }
-        let Machine { media, controller, .. } = &mut self.machine;
-        let ftl = controller.ftl().expect("a served drive has its FTL");
-        media.close(controller.nand(), ftl).map_err(|e| failed(&e))
+        self.machine.close().map_err(|e| failed(&e))?;
+        let digest = self.machine.state_digest();
+        let (now, events) = (self.machine.now(), self.machine.ctx.queue.popped());
+        if let Some(told) = self.machine.tape.end(now, events, digest)? {
+            say(&told);
+        }
+        Ok(())
     }
 
     /// The machine goes on as far as time allows.
@@ -328,7 +337,7 @@ impl Server {
     fn is_durable(&mut self, i: usize) -> bool {
         let done = &mut self.unsynced[i];
         let ticket = done.sync.expect("it waits for a sync");
-        let result = self.machine.media.writer.is_done(ticket);
+        let result = self.machine.media().writer.is_done(ticket);
         if let Some(Err((kind, _))) = &result {
             done.result = Err(fault_of(*kind));
         }
@@ -398,8 +407,8 @@ impl Server {
                 true if idle => timeout,
                 true => Duration::ZERO,
             };
-        } else if self.machine.media.is_full() {
-            self.machine.media.wake_for_room();
+        } else if self.machine.media_mut().is_full() {
+            self.machine.media().wake_for_room();
         }
         let full = self.conns.len() >= self.plan.max_connections;
         let conns: Vec<u32> = self.conns.keys().collect();
@@ -408,7 +417,7 @@ impl Server {
         {
             let mut fds = Vec::with_capacity(conns.len() + 8);
             fds.push(PollFd::new(&self.wake, PollFlags::IN));
-            fds.push(PollFd::new(self.machine.media.writer.wake(), PollFlags::IN));
+            fds.push(PollFd::new(self.machine.media().writer.wake(), PollFlags::IN));
             for &key in &conns {
                 let c = &self.conns[key];
                 let mut wants = PollFlags::empty();
@@ -445,7 +454,7 @@ impl Server {
             http = fds[scraping..].iter().any(came);
         }
         if woken {
-            self.machine.media.writer.clear_wake();
+            self.machine.media().writer.clear_wake();
         }
         for key in ready {
             if self.conns[key].wants_read() {

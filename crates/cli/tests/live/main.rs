@@ -5,3 +5,4 @@ mod clients;
 mod crash;
 mod place;
 mod serve;
+mod tape;

@@ -1,0 +1,497 @@
+//! Tapes: every input of a live session to the deterministic machine, to be run again in virtual time
+//! to the same state. A tape holds the drive as it was at the start, without its data, and no bytes
+//! of requests (docs/design/formats.md).
+//!
+//! Inputs are requests with the number of events before them, and what the bytes did to the machine's
+//! course: flash operations that failed because of them, writes of a part of a sector whose rest could
+//! not be had, and moments at which the image could not be written.
+
+use crate::Error;
+use crate::image::Image;
+use crate::machine::{Done, Fault, IoKind, Machine, Request};
+use crate::recover::recover;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use wordline_base::{Histogram, Time, hist};
+use wordline_sim::SystemConfig;
+
+const MAGIC: &[u8; 8] = b"WLTAPE01";
+const RECORD: usize = 40;
+const PAGE: usize = 4096;
+const FAILED: u8 = 32;
+const SHORT: u8 = 33;
+const STALL: u8 = 34;
+const CHECK: u8 = 48;
+const END: u8 = 63;
+/// Inputs between two checks.
+const CHECK_EVERY: u64 = 1024;
+/// What was recorded is in the file after so long.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+/// Of the lengths that the head tells.
+const HEAD_MAX: u64 = 1 << 34;
+
+/// One entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Record {
+    kind: u8,
+    flags: u8,
+    queue: u16,
+    len: u32,
+    time: u64,
+    offset: u64,
+    events: u64,
+}
+
+impl Record {
+    fn encode(&self) -> [u8; RECORD] {
+        let mut b = [0; RECORD];
+        (b[0], b[1]) = (self.kind, self.flags);
+        b[2..4].copy_from_slice(&self.queue.to_le_bytes());
+        b[4..8].copy_from_slice(&self.len.to_le_bytes());
+        b[8..16].copy_from_slice(&self.time.to_le_bytes());
+        b[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        b[24..32].copy_from_slice(&self.events.to_le_bytes());
+        let crc = crc32c::crc32c(&b[..36]);
+        b[36..].copy_from_slice(&crc.to_le_bytes());
+        b
+    }
+    /// None: its checksum does not fit.
+    fn decode(b: &[u8]) -> Option<Record> {
+        let word = |at: usize| u32::from_le_bytes(b[at..at + 4].try_into().expect("four bytes"));
+        let double = |at: usize| u64::from_le_bytes(b[at..at + 8].try_into().expect("eight bytes"));
+        (crc32c::crc32c(&b[..36]) == word(36)).then(|| Record {
+            kind: b[0],
+            flags: b[1],
+            queue: u16::from_le_bytes([b[2], b[3]]),
+            len: word(4),
+            time: double(8),
+            offset: double(16),
+            events: double(24),
+        })
+    }
+}
+
+/// A machine's tape.
+pub enum Tape {
+    Off,
+    Record(Recorder),
+    Replay(Expected),
+}
+
+impl Tape {
+    /// A request goes in after so many events.
+    pub fn input(&mut self, now: Time, events: u64, r: &Request, digest: u64) {
+        let Tape::Record(recorder) = self else { return };
+        let (kind, flags, queue, len) = (r.kind as u8, u8::from(r.fua), r.queue, r.len);
+        if recorder.inputs.is_multiple_of(CHECK_EVERY) {
+            recorder.put(Record { kind: CHECK, events, offset: digest, ..Record::default() });
+        }
+        recorder.inputs += 1;
+        recorder.put(Record { kind, flags, queue, len, time: now.0, offset: r.offset, events });
+    }
+    /// A flash operation has ended: whether it failed for its bytes.
+    pub fn ended(&mut self, failed: bool) -> bool {
+        match self {
+            Tape::Off => failed,
+            Tape::Record(recorder) => recorder.flash.count(failed, FAILED, &mut recorder.out),
+            Tape::Replay(expected) => expected.flash.replay(&expected.failed),
+        }
+    }
+    /// The data of a write were taken: whether not all could be had.
+    pub fn took(&mut self, short: bool) -> bool {
+        match self {
+            Tape::Off => short,
+            Tape::Record(recorder) => recorder.takes.count(short, SHORT, &mut recorder.out),
+            Tape::Replay(expected) => expected.takes.replay(&expected.short),
+        }
+    }
+    /// After so many events: whether the image cannot be written.
+    pub fn stalled(&mut self, events: u64, fault: Option<Fault>) -> Option<Fault> {
+        match self {
+            Tape::Off => fault,
+            Tape::Record(recorder) => {
+                if fault.is_some() {
+                    recorder.put(Record { kind: STALL, events, ..Record::default() });
+                }
+                fault
+            }
+            Tape::Replay(expected) => expected.stalls.contains(&events).then_some(Fault::Io),
+        }
+    }
+    /// What was recorded goes to the file now and then. Something to tell, if it cannot.
+    pub fn step(&mut self) -> Option<String> {
+        let Tape::Record(recorder) = self else { return None };
+        if recorder.flushed.elapsed() > FLUSH_EVERY {
+            recorder.flushed = Instant::now();
+            recorder.out.flush();
+        }
+        let why = recorder.out.failed.as_ref().filter(|_| !recorder.told)?;
+        recorder.told = true;
+        let path = recorder.path.display();
+        Some(format!("the tape {path} cannot be written, and ends here: {why}"))
+    }
+    /// The session is over. What to tell, if it was recorded.
+    pub fn end(&mut self, now: Time, events: u64, digest: u64) -> Result<Option<String>, Error> {
+        let Tape::Record(recorder) = self else { return Ok(None) };
+        recorder.put(Record {
+            kind: END,
+            time: now.0,
+            offset: digest,
+            events,
+            ..Record::default()
+        });
+        recorder.out.flush();
+        let path = recorder.path.display();
+        match &recorder.out.failed {
+            None => Ok(Some(format!("tape {path}: {} inputs", recorder.inputs))),
+            Some(e) => Err(Error::run(format!("the tape {path} is cut: {e}"))),
+        }
+    }
+}
+
+/// Counts occasions, and notes or knows those at which something went wrong.
+#[derive(Default)]
+struct Occasions(u64);
+
+impl Occasions {
+    fn count(&mut self, wrong: bool, kind: u8, out: &mut Output) -> bool {
+        self.0 += 1;
+        if wrong {
+            out.put(Record { kind, offset: self.0, ..Record::default() });
+        }
+        wrong
+    }
+    fn replay(&mut self, wrong: &BTreeSet<u64>) -> bool {
+        self.0 += 1;
+        wrong.contains(&self.0)
+    }
+}
+
+struct Output {
+    file: BufWriter<File>,
+    /// Why nothing is recorded any more: the drive goes on without.
+    failed: Option<String>,
+}
+
+impl Output {
+    fn put(&mut self, record: Record) {
+        if self.failed.is_none()
+            && let Err(e) = self.file.write_all(&record.encode())
+        {
+            self.failed = Some(e.to_string());
+        }
+    }
+    fn flush(&mut self) {
+        if self.failed.is_none()
+            && let Err(e) = self.file.flush()
+        {
+            self.failed = Some(e.to_string());
+        }
+    }
+}
+
+pub struct Recorder {
+    out: Output,
+    path: PathBuf,
+    inputs: u64,
+    flash: Occasions,
+    takes: Occasions,
+    flushed: Instant,
+    told: bool,
+}
+
+impl Recorder {
+    /// Begins a tape with the drive of an image, all of whose data are synced.
+    pub fn create(path: &Path, image: &Image, profile: &str) -> Result<Recorder, Error> {
+        let failed = |e: std::io::Error| Error::io("cannot write the tape", path, e);
+        let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+        let mut file = BufWriter::with_capacity(1 << 16, file);
+        let write = |file: &mut BufWriter<File>| -> std::io::Result<()> {
+            let mut crc = 0;
+            let mut put = |bytes: &[u8]| {
+                crc = crc32c::crc32c_append(crc, bytes);
+                file.write_all(bytes)
+            };
+            put(MAGIC)?;
+            put(&(profile.len() as u64).to_le_bytes())?;
+            put(profile.as_bytes())?;
+            put(&image.file_bytes()?.to_le_bytes())?;
+            image.each_metadata_page(|number, page| {
+                put(&(number + 1).to_le_bytes())?;
+                put(page)
+            })?;
+            put(&0u64.to_le_bytes())?;
+            file.write_all(&crc.to_le_bytes())?;
+            file.flush()
+        };
+        if let Err(e) = write(&mut file) {
+            let _ = std::fs::remove_file(path);
+            return Err(failed(e));
+        }
+        Ok(Recorder {
+            out: Output { file, failed: None },
+            path: path.into(),
+            inputs: 0,
+            flash: Occasions::default(),
+            takes: Occasions::default(),
+            flushed: Instant::now(),
+            told: false,
+        })
+    }
+    fn put(&mut self, record: Record) {
+        self.out.put(record);
+    }
+}
+
+/// What a tape says of a replay's course.
+#[derive(Default)]
+pub struct Expected {
+    failed: BTreeSet<u64>,
+    short: BTreeSet<u64>,
+    stalls: BTreeSet<u64>,
+    flash: Occasions,
+    takes: Occasions,
+}
+
+/// What a replay came to.
+#[derive(Debug)]
+pub struct Replayed {
+    pub inputs: u64,
+    pub events: u64,
+    pub end: Time,
+    pub digest: u64,
+    /// The digest that was recorded; none if the tape has no end.
+    pub recorded: Option<u64>,
+    /// Digests on the way that were compared.
+    pub checks: u64,
+    /// Bytes at the end that are no whole record.
+    pub torn: u64,
+    /// Latencies in the model, by kind: name, answers, median, 99th and 99.9th percentile in ns.
+    pub latencies: Vec<(&'static str, u64, [u64; 3])>,
+}
+
+/// A tape that was read.
+pub struct Recording {
+    path: PathBuf,
+    profile: String,
+    image: tempfile::NamedTempFile,
+    records: Vec<Record>,
+    torn: u64,
+}
+
+struct Head<'a> {
+    file: BufReader<File>,
+    crc: u32,
+    path: &'a Path,
+}
+
+impl Head<'_> {
+    fn bad(&self, why: &str) -> Error {
+        Error::usage(format!("the tape {} {why}", self.path.display()))
+    }
+    fn take(&mut self, into: &mut [u8]) -> Result<(), Error> {
+        self.file.read_exact(into).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                self.bad("is cut short before its first input: there is nothing to replay")
+            }
+            _ => Error::io("cannot read the tape", self.path, e),
+        })?;
+        self.crc = crc32c::crc32c_append(self.crc, into);
+        Ok(())
+    }
+    fn number(&mut self) -> Result<u64, Error> {
+        let mut b = [0; 8];
+        self.take(&mut b)?;
+        Ok(u64::from_le_bytes(b))
+    }
+}
+
+impl Recording {
+    pub fn open(path: &Path) -> Result<Recording, Error> {
+        let file = File::open(path).map_err(|e| Error::io("cannot open the tape", path, e))?;
+        let mut head = Head { file: BufReader::with_capacity(1 << 20, file), crc: 0, path };
+        let mut magic = [0; 8];
+        head.take(&mut magic)?;
+        if &magic != MAGIC {
+            let text = match magic.starts_with(b"WLTAPE") {
+                true => {
+                    "has another version of the format: replay it with the program that made it"
+                }
+                false => "is no tape: name one that `wordline serve --tape` made",
+            };
+            return Err(head.bad(text));
+        }
+        let damaged = "is damaged: its head is impossible";
+        let mut profile = vec![0; head.number()?.min(1 << 20) as usize];
+        head.take(&mut profile)?;
+        let len = head.number()?;
+        let unusable = |e: std::io::Error| Error::run(format!("cannot make a temporary file: {e}"));
+        let image = tempfile::NamedTempFile::new().map_err(unusable)?;
+        if len > HEAD_MAX << 10 {
+            return Err(head.bad(damaged));
+        }
+        image.as_file().set_len(len).map_err(unusable)?;
+        let mut page = [0; PAGE];
+        loop {
+            let number = head.number()?;
+            if number == 0 {
+                break;
+            }
+            head.take(&mut page)?;
+            let at = (number - 1).checked_mul(PAGE as u64).filter(|at| at + PAGE as u64 <= len);
+            let Some(at) = at else { return Err(head.bad(damaged)) };
+            image.as_file().write_all_at(&page, at).map_err(unusable)?;
+        }
+        let (crc, mut found) = (head.crc, [0; 4]);
+        head.take(&mut found)?;
+        if crc != u32::from_le_bytes(found) {
+            return Err(head.bad("is damaged: the checksum of its head does not fit"));
+        }
+        let Ok(profile) = String::from_utf8(profile) else { return Err(head.bad(damaged)) };
+        let mut bytes = Vec::new();
+        let read = head.file.read_to_end(&mut bytes);
+        read.map_err(|e| Error::io("cannot read the tape", path, e))?;
+        let (records, torn) = Recording::records(&bytes).map_err(|n| {
+            head.bad(&format!("is damaged: record {n} is not whole, and others follow"))
+        })?;
+        Ok(Recording { path: path.into(), profile, image, records, torn })
+    }
+    /// Whole records, and the bytes after them: what a kill left unfinished.
+    fn records(bytes: &[u8]) -> Result<(Vec<Record>, u64), usize> {
+        let mut records = Vec::with_capacity(bytes.len() / RECORD);
+        let mut cells = bytes.chunks_exact(RECORD);
+        for cell in cells.by_ref() {
+            match Record::decode(cell) {
+                Some(record) => records.push(record),
+                None => break,
+            }
+        }
+        let whole = records.len() * RECORD;
+        let mut rest = bytes[whole..].chunks_exact(RECORD).skip(1);
+        if rest.any(|cell| Record::decode(cell).is_some()) {
+            return Err(records.len());
+        }
+        Ok((records, (bytes.len() - whole) as u64))
+    }
+    /// The profile of the drive, TOML.
+    pub fn profile(&self) -> &str {
+        &self.profile
+    }
+    fn bad(&self, record: usize, why: &str) -> Error {
+        Error::usage(format!("the tape {} is damaged: record {record} {why}", self.path.display()))
+    }
+
+    /// The inputs again, each after as many events as it was.
+    pub fn replay(&self, system: &SystemConfig) -> Result<Replayed, Error> {
+        let image = Image::open(self.image.path(), false)?;
+        let recovered = recover(&image, system, false)?;
+        let numbers = |kind: u8, number: fn(&Record) -> u64| -> BTreeSet<u64> {
+            self.records.iter().filter(|r| r.kind == kind).map(number).collect()
+        };
+        let expected = Expected {
+            failed: numbers(FAILED, |r| r.offset),
+            short: numbers(SHORT, |r| r.offset),
+            stalls: numbers(STALL, |r| r.events),
+            ..Expected::default()
+        };
+        let size = image.superblock.size;
+        let mut machine = Machine::new(system, recovered, None, Tape::Replay(expected), size)?;
+        let mut model: [Histogram; IoKind::ALL.len()] = std::array::from_fn(|_| Histogram::new());
+        let mut add = |done: Done| model[done.kind as usize].add(done.at.since(done.began).0);
+        let (mut inputs, mut checks, mut recorded) = (0, 0, None);
+        for (n, r) in self.records.iter().enumerate() {
+            let kind = match r.kind {
+                FAILED | SHORT | STALL => continue,
+                CHECK | END => None,
+                k => match IoKind::ALL.get(usize::from(k)) {
+                    Some(&kind) => Some(kind),
+                    None => return Err(self.bad(n, "is of an unknown kind")),
+                },
+            };
+            self.run_to(&mut machine, n, r)?;
+            match kind {
+                Some(kind) => {
+                    inputs += 1;
+                    let request = self.request(&machine, n, r, kind)?;
+                    machine.submit(Time(r.time), request, &[]);
+                }
+                None if r.kind == END => recorded = Some(r.offset),
+                None if machine.digest() == r.offset => checks += 1,
+                None => {
+                    return Err(Error::run(format!(
+                        "the replay of {} differs from the session before input {inputs}: another \
+                         version of the program recorded it",
+                        self.path.display()
+                    )));
+                }
+            }
+            while let Some(done) = machine.poll() {
+                add(done);
+            }
+        }
+        let events = machine.ctx.queue.popped();
+        Ok(Replayed {
+            inputs,
+            events,
+            end: machine.now(),
+            digest: machine.state_digest(),
+            recorded,
+            checks,
+            torn: self.torn,
+            latencies: rows(&model),
+        })
+    }
+    /// Delivers the events before a record.
+    fn run_to(&self, machine: &mut Machine, n: usize, r: &Record) -> Result<(), Error> {
+        let last = Time(Time::NEVER.0 - 1);
+        let mut before = machine.ctx.queue.popped();
+        while before < r.events {
+            machine.run(last, r.events - before);
+            let now = machine.ctx.queue.popped();
+            if now == before {
+                return Err(Error::run(format!(
+                    "the replay of {} has {now} events before record {n}, the session had {}: \
+                     another version of the program recorded it",
+                    self.path.display(),
+                    r.events
+                )));
+            }
+            before = now;
+        }
+        Ok(())
+    }
+    fn request(
+        &self,
+        machine: &Machine,
+        n: usize,
+        r: &Record,
+        kind: IoKind,
+    ) -> Result<Request, Error> {
+        let end = r.offset.checked_add(u64::from(r.len)).filter(|&end| end <= machine.size());
+        if end.is_none() || r.len == 0 && kind != IoKind::Flush {
+            return Err(self.bad(n, "asks for what the drive has not"));
+        }
+        if r.queue >= machine.queues() || Time(r.time) < machine.now() {
+            return Err(self.bad(n, "has an impossible queue or time"));
+        }
+        Ok(Request {
+            tag: 0,
+            kind,
+            offset: r.offset,
+            len: r.len,
+            fua: r.flags & 1 == 1,
+            queue: r.queue,
+            data: Vec::new(),
+        })
+    }
+}
+
+fn rows(model: &[Histogram]) -> Vec<(&'static str, u64, [u64; 3])> {
+    let at = |h: &Histogram, p: f64| h.percentile_bucket(p).map_or(0, hist::midpoint);
+    let rows = IoKind::ALL.into_iter().zip(model).filter(|(_, h)| !h.is_empty());
+    rows.map(|(kind, h)| (kind.name(), h.len(), [50.0, 99.0, 99.9].map(|p| at(h, p)))).collect()
+}
