@@ -118,6 +118,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "bfq",
             "io_uring",
             "spdk",
+            "menu",
             "0",
             "1",
         ]
@@ -253,6 +254,31 @@ bs=4k
 iodepth=4
 number_ios=300
 ";
+    // Pauses of several lengths, and a core that is never idle.
+    const SHARED: &str = "
+[global]
+bs=4k
+norandommap
+[io]
+ioengine=libaio
+rw=randread
+number_ios=100
+[short]
+ioengine=libaio
+rw=randread
+thinktime=150us
+number_ios=100
+[long]
+ioengine=libaio
+rw=randread
+thinktime=400us
+number_ios=60
+[busy]
+ioengine=pvsync2
+hipri
+rw=randread
+number_ios=400
+";
     // Files made, filled, synced and read again, in little memory.
     const FILES: &str = "
 [global]
@@ -378,6 +404,13 @@ filename=stream.0.0
             .set("stack.bfq.slice_idle=200us")
             .set("stack.bfq.wr_max_time=2ms"),
         Case::new("z-ssd-small", POLLED).age(Age::Filled).set("stack.io_poll_delay=3"),
+        Case::new("z-ssd-small", POLLED).age(Age::Filled).set("stack.io_poll_delay=0"),
+        Case::new("intel-750-small", SHARED)
+            .age(Age::Filled)
+            .set("stack.tick_hz=1000")
+            .set("stack.kworker.interval=1ms")
+            .set("stack.kworker.work=20us")
+            .set("stack.idle.governor=menu"),
         Case::new("z-ssd-small", SPDK).age(Age::Filled).stack("spdk"),
         files("ext4"),
         files("ext4").set("fs.ext4.data=journal").set("fs.ext4.delalloc=false").set("fs.cold=true"),

@@ -42,6 +42,7 @@ const ZONES: &str = "rw=randread\nzonemode=strided\nzonesize=64k\nzonerange=256k
 const CMDPRIO: &str = "rw=randread\nnumber_ios=200\nioengine=libaio\nwrite_lat_log=l\nlog_prio=1\n\
                        cmdprio_percentage=50";
 const REPLAY: &str = "read_iolog=log";
+const COMPUTES: &str = "ioengine=cpuio\ncpuload=50\nruntime=1\n[b]\nrw=randread\nnumber_ios=300";
 const FAILS: &str = "rw=rw:1000\nnumber_ios=20\n[b]\nrw=randread\nnumber_ios=3000";
 
 /// An option's value, and a job in which it means something. The option goes to the first section.
@@ -210,6 +211,9 @@ const TRIALS: &[(&str, &str, &str)] = &[
         "4k/50",
         "rw=randread\nnumber_ios=200\nioengine=libaio\nwrite_lat_log=l\nlog_prio=1",
     ),
+    ("cpuload", "30", COMPUTES),
+    ("cpuchunks", "700", COMPUTES),
+    ("exit_on_io_done", "1", COMPUTES),
     ("sqthread_poll", "1", "rw=randread\nnumber_ios=200\nioengine=io_uring"),
     (
         "sqthread_poll_cpu",

@@ -89,6 +89,54 @@ fn what_is_switched_off_leaves_no_trace() {
     assert_eq!(events("poll", &statistics), events("poll", &[]));
 }
 
+/// Everything else that shares a core costs nothing until it is asked for.
+#[test]
+fn a_core_to_itself_is_as_before() {
+    let job = job("randrw", 4, 600);
+    let case = |sets: &[&str]| run("z-ssd-small", "hybrid", &job, sets);
+    let plain = case(&[]);
+    let sets = [
+        "stack.cost.tick=9us",
+        "stack.kworker.work=9us",
+        "stack.idle.max_cstate=2",
+        "stack.idle.c1e.exit_latency=9us",
+        "stack.idle.c3.watts=9.0",
+    ];
+    let other = case(&sets);
+    assert_eq!(plain.events, other.events);
+    assert_eq!(plain.text(), other.text());
+    for set in ["stack.tick_hz=1000", "stack.kworker.interval=1ms", "stack.idle.governor=menu"] {
+        assert_ne!(plain.text(), case(&[set, "stack.cost.tick=3us"]).text(), "{set}");
+    }
+}
+
+/// fio's cpuio beside a reader on one core: the poller is sent away by the scheduler, and its
+/// latency shows it; on a core of its own it does not notice.
+#[test]
+fn a_computing_job_takes_its_share_of_a_core() {
+    let beside = |core, stack| {
+        let job = format!(
+            "[global]\nnorandommap\n[a]\nrw=randread\nbs=4k\nnumber_ios=3000\ncpus_allowed=0\n\
+             [c]\nioengine=cpuio\ncpuload=100\ncpuchunks=500\nexit_on_io_done=1\n\
+             cpus_allowed={core}\n"
+        );
+        run("z-ssd-small", stack, &job, &["stack.tick_hz=1000", "stack.cost.tick=3us"])
+    };
+    let worst = |o: &Outcome| o.result.threads[0].dirs[0].lat.max();
+    let (own, shared) = (beside(1, "poll"), beside(0, "poll"));
+    assert!(worst(&own) < 20_000, "{}", worst(&own));
+    assert!(worst(&shared) > 1_000_000, "{}", worst(&shared));
+    let yields = |o: &Outcome| {
+        let found = o.result.machine.counters.iter().find(|(n, _)| n == "host.poll_yields");
+        found.map_or(0, |c| c.1)
+    };
+    assert_eq!(yields(&own), 0);
+    assert!(yields(&shared) > 5, "{}", yields(&shared));
+    // The computing job's time is its own.
+    let user = shared.result.threads[1].user.0;
+    assert!(user > 10_000_000, "{user}");
+}
+
 /// IOPS x latency = I/Os in flight, but for the application's own time.
 #[test]
 fn littles_law_holds_for_every_engine() {

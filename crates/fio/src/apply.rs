@@ -276,6 +276,9 @@ pub fn apply(
         "steadystate_ramp_time" => draft.steady_ramp = v.time(Unit::Seconds)?,
         "hipri" => job.hipri = v.flag()?,
         "hipri_percentage" => job.hipri_percentage = v.first_u32()?,
+        "cpuload" => job.cpuload = v.first_u32()?,
+        "cpuchunks" => job.cpuchunks = Span::from_us(u64::from(v.first_u32()?.max(1))),
+        "exit_on_io_done" => job.exit_on_io_done = v.flag()?,
         "cmdprio_percentage" => merge(&mut job.cmdprio_percentage, narrow(v.each()?)),
         "cmdprio_class" => {
             for (prio, class) in job.cmdprio.iter_mut().zip(v.each()?) {
@@ -705,6 +708,9 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
         && size < job.smallest_bs()
     {
         return Err(format!("size={size} is less than one block of {} bytes", job.smallest_bs()));
+    }
+    if job.ioengine == Engine::Cpuio && job.cpuload == 0 {
+        return Err("cpuio needs a load: cpuload=, in percent".to_string());
     }
     if job.write_iolog.is_some() && job.read_iolog.is_some() {
         job.write_iolog = None;

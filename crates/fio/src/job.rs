@@ -94,6 +94,7 @@ choices! {
         FileCreate = "filecreate",
         FileStat = "filestat",
         FileDelete = "filedelete",
+        Cpuio = "cpuio",
     }
 }
 
@@ -118,7 +119,7 @@ impl Engine {
     pub fn is_sync(self, iodepth: u32) -> bool {
         match self {
             Engine::Psync | Engine::Sync | Engine::Vsync | Engine::Pvsync | Engine::Pvsync2 => true,
-            Engine::FileCreate | Engine::FileStat | Engine::FileDelete => true,
+            Engine::FileCreate | Engine::FileStat | Engine::FileDelete | Engine::Cpuio => true,
             Engine::Libaio | Engine::IoUring | Engine::PosixAio | Engine::Spdk => false,
             // fio's null engine turns asynchronous above depth 1.
             Engine::Null => iodepth == 1,
@@ -392,6 +393,11 @@ pub struct Job {
     /// A kernel thread submits (io_uring).
     pub sqthread_poll: bool,
     pub sqthread_poll_cpu: Option<u32>,
+    /// cpuio: percent of a processor, in stretches of this length; it ends with the jobs that do
+    /// I/O.
+    pub cpuload: u32,
+    pub cpuchunks: Span,
+    pub exit_on_io_done: bool,
     /// O_DIRECT.
     pub direct: bool,
     pub sync: SyncMode,
@@ -566,6 +572,9 @@ impl Job {
             hipri_percentage: 100,
             sqthread_poll: false,
             sqthread_poll_cpu: None,
+            cpuload: 0,
+            cpuchunks: Span::from_ms(50),
+            exit_on_io_done: false,
             direct: false,
             sync: SyncMode::None,
             write_hint: WriteHint::Unset,

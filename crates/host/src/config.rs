@@ -78,6 +78,14 @@ pub struct StackConfig {
     /// (GENTLE_FAIR_SLEEPERS).
     #[serde(default = "sleeper_credit")]
     pub sleeper_credit: Span,
+    /// Scheduler ticks a second of a core that is not idle (CONFIG_HZ); 0: none.
+    #[serde(default)]
+    pub tick_hz: u32,
+    #[serde(default)]
+    pub kworker: KworkerConfig,
+    /// What cores do without work: of the testbed.
+    #[serde(default)]
+    pub idle: IdleConfig,
     /// The core of the write and garbage-collection thread of an FTL on the host; the last one if
     /// not given.
     #[serde(default)]
@@ -92,6 +100,55 @@ pub struct StackConfig {
     #[serde(default)]
     pub bfq: BfqConfig,
     pub cost: HostCost,
+}
+
+/// Work of the kernel's own on each core, again and again.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KworkerConfig {
+    /// Zero: never.
+    pub interval: Span,
+    pub work: Span,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Governor {
+    /// One idle state, left at `cost.idle_exit`.
+    #[default]
+    None,
+    /// Linux' menu governor chooses.
+    Menu,
+}
+
+/// Idle states, used with a governor.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdleConfig {
+    pub governor: Governor,
+    /// States that may be used beside the polling loop (intel_idle.max_cstate).
+    pub max_cstate: u32,
+    /// To leave it takes `cost.idle_exit`; the others take longer by as much as their exit latency
+    /// is.
+    pub c1: IdleState,
+    pub c1e: IdleState,
+    pub c3: IdleState,
+    pub c6: IdleState,
+}
+
+impl IdleConfig {
+    pub fn states(&self) -> impl Iterator<Item = &IdleState> {
+        [&self.c1, &self.c1e, &self.c3, &self.c6].into_iter()
+    }
+}
+
+/// What the driver tells the governor, and the watts of a core in it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdleState {
+    pub exit_latency: Span,
+    pub target_residency: Span,
+    pub watts: f64,
 }
 
 /// CFS: sched_min_granularity, 0.75 ms x (1 + log2 of 8 cores).
@@ -229,6 +286,9 @@ pub struct HostCost {
     pub idle_exit: Span,
     /// Unmap, bio end, return.
     pub finish: Span,
+    /// A scheduler tick, with what it makes run.
+    #[serde(default)]
+    pub tick: Span,
     #[serde(default)]
     pub poll: PollCost,
     #[serde(default)]

@@ -8,6 +8,7 @@
 //! had far less. Left out: migration between cores, priorities, hyper-threads, frequency.
 
 use crate::function::Calls;
+use crate::idle::{Menu, STATES};
 use crate::stats::CoreStats;
 use std::collections::VecDeque;
 use wordline_base::{Span, Time};
@@ -21,6 +22,8 @@ pub(crate) enum Irq {
     Ipi(u32),
     /// The timer of a thread of this core.
     Timer(u32),
+    /// The scheduler's.
+    Tick,
     /// A request held up for a tag goes out after a completion (blk_mq_sched_restart). Linux does
     /// it in a kblockd worker of this core; no worker is modelled.
     Dispatch(u32),
@@ -80,12 +83,16 @@ pub(crate) struct Core {
     pub min_vruntime: u64,
     /// The earliest pending CoreDone event.
     pub armed: Time,
+    /// A tick is pending.
+    pub ticking: bool,
+    /// What chooses idle states, if something does.
+    pub menu: Option<Box<Menu>>,
     pub stats: CoreStats,
     pub calls: Calls,
 }
 
 impl Core {
-    pub fn new(ready: usize) -> Core {
+    pub fn new(ready: usize, menu: Option<Box<Menu>>) -> Core {
         Core {
             segment: None,
             irqs: VecDeque::with_capacity(16),
@@ -98,6 +105,8 @@ impl Core {
             slice_end: Time::ZERO,
             min_vruntime: 0,
             armed: Time::NEVER,
+            ticking: false,
+            menu,
             stats: CoreStats::default(),
             calls: Calls::default(),
         }
@@ -122,15 +131,19 @@ impl Core {
         turn.min(spin.until)
     }
 
-    /// Leaves idle, if it was; true if so.
-    pub fn leave_idle(&mut self, now: Time) -> bool {
-        match self.idle_since.take() {
-            Some(since) => {
-                self.stats.idle += now.since(since).0;
-                true
-            }
-            None => false,
-        }
+    /// Leaves idle, if it was; for how long it was.
+    pub fn leave_idle(&mut self, now: Time) -> Option<Span> {
+        let slept = now.since(self.idle_since.take()?);
+        self.stats.idle += slept.0;
+        Some(slept)
+    }
+
+    /// Nanoseconds in each idle state, with the one under way.
+    pub fn idle_states(&self, now: Time) -> Option<[u64; STATES]> {
+        let menu = self.menu.as_ref()?;
+        let mut all = menu.residency;
+        all[menu.state] += self.idle_since.map_or(0, |since| now.since(since).0);
+        Some(all)
     }
 
     /// Interrupt work takes `span` more, from `at`: the segment underneath moves.

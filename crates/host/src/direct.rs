@@ -71,7 +71,7 @@ impl<S: Source> Host<S> {
                 }
                 Next::File { .. } => unreachable!("mount refuses kernel = false"),
                 // No processor is modelled to burn here.
-                Next::Pause { until, .. } => {
+                Next::Pause { until, .. } | Next::Spin { until } => {
                     self.direct_wake(ctx, t, until.max(ctx.now + Span(1)));
                     return;
                 }

@@ -56,6 +56,8 @@ functions! {
     StatAdd "blk_stat_add" Either |c| c.poll.stat_add.0;
     Ipi "inter-processor interrupt" Interrupt |c| c.ipi.0;
     Timer "timer interrupt" Interrupt |c| c.poll.timer_interrupt.0;
+    Tick "scheduler tick" Interrupt |c| c.tick.0;
+    Kworker "kworker" System |_c| 0;
     IdleExit "idle exit" Either |c| c.idle_exit.0;
     WakeUp "context switch" System |c| c.wake_up.0;
     Finish "bio_endio" System |c| c.finish.0;

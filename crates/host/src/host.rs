@@ -1,9 +1,11 @@
 //! The host as a whole: construction, events, cores handing out work, statistics.
 
+use crate::background::{TICK, WORK};
 use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_queues};
-use crate::config::{Engine, HostCost, Scheduler, StackConfig};
+use crate::config::{Engine, HostCost, KworkerConfig, Scheduler, StackConfig};
 use crate::core::{Core, Irq};
 use crate::function::{Spans, spans, spend};
+use crate::idle::Menu;
 use crate::pblk::Pblk;
 use crate::poll::PollStats;
 use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
@@ -85,6 +87,9 @@ pub struct Host<S> {
     pub(crate) spans: Spans,
     pub(crate) kernel: bool,
     pub(crate) time_slice: Span,
+    /// Between two scheduler ticks; zero: none.
+    pub(crate) tick: Span,
+    pub(crate) kworker: KworkerConfig,
     wakeup_granularity: u64,
     sleeper_credit: u64,
     pub(crate) drive: DriveInfo,
@@ -140,6 +145,12 @@ impl<S: Source> Host<S> {
         }
         if stack.max_request < 4096 || !stack.max_request.is_multiple_of(4096) {
             return refuse("max_request", "must be a multiple of 4096 bytes");
+        }
+        if stack.tick_hz > 1_000_000 {
+            return refuse("tick_hz", "must be at most 1000000: Linux has 100 to 1000");
+        }
+        if stack.kworker.interval > Span::ZERO && stack.kworker.work >= stack.kworker.interval {
+            return refuse("kworker.work", "must be less than its interval");
         }
         if stack.scheduler != Scheduler::None && stack.scheduler_tags == 0 {
             return refuse("scheduler_tags", "must be at least 1");
@@ -316,6 +327,14 @@ impl<S: Source> Host<S> {
             threads[job as usize].sq = threads.len() as u32;
             threads.push(sq);
         }
+        if stack.kernel && stack.kworker.interval > Span::ZERO {
+            for core in 0..stack.cores {
+                let spec = ThreadSpec::new(&format!("kworker/{core}"), Engine::Null, 1);
+                let mut worker = Thread::new(spec, None, core, map[core as usize]);
+                (worker.step, worker.asleep) = (Step::Kworker, Asleep::Work);
+                threads.push(worker);
+            }
+        }
         let reapers = threads.iter().any(|t| t.partner != NONE || t.owner != NONE);
         let max_request = match drive.max_transfer {
             0 => u64::from(stack.max_request),
@@ -349,9 +368,16 @@ impl<S: Source> Host<S> {
             cost: stack.cost.clone(),
             kernel: stack.kernel,
             time_slice: stack.time_slice,
+            tick: match stack.tick_hz {
+                0 => Span::ZERO,
+                hz => Span(Span::from_secs(1).0 / u64::from(hz)),
+            },
+            kworker: stack.kworker.clone(),
             wakeup_granularity: stack.wakeup_granularity.0,
             sleeper_credit: stack.sleeper_credit.0,
-            cores: (0..stack.cores).map(|_| Core::new(threads.len())).collect(),
+            cores: (0..stack.cores)
+                .map(|_| Core::new(threads.len(), Menu::new(&stack.idle)))
+                .collect(),
             threads,
             block: BlockLayer {
                 nodes: Slab::with_capacity(in_use),
@@ -447,7 +473,9 @@ impl<S: Source> Host<S> {
         let map = self.map.clone();
         let cores = self.cores.len() as u32;
         self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, jobs, cores, &map)));
-        self.cores = (0..cores).map(|_| Core::new(self.threads.len())).collect();
+        for core in &mut self.cores {
+            core.ready.reserve(self.threads.len());
+        }
         // Threads of one core wait for the interrupts of another.
         self.private = false;
         Ok(())
@@ -457,6 +485,7 @@ impl<S: Source> Host<S> {
         for core in &mut self.cores {
             core.idle_since = Some(ctx.now);
         }
+        self.start_background(ctx);
         for (i, thread) in self.threads.iter().enumerate() {
             if thread.asleep == Asleep::Start && thread.spec.start < Time::NEVER {
                 ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
@@ -493,6 +522,10 @@ impl<S: Source> Host<S> {
             Kind::CoreDone => self.core_done(ctx, event.index()),
             Kind::AppWake => self.app_wake(ctx, event.index()),
             Kind::HostTimer if event.index() == ELEVATOR => self.elevator_timer(ctx),
+            Kind::HostTimer if event.index() & TICK != 0 => self.tick(ctx, event.index() - TICK),
+            Kind::HostTimer if event.index() & WORK != 0 => {
+                self.work_due(ctx, event.index() - WORK)
+            }
             Kind::HostTimer => self.fs_timer(ctx),
             Kind::Interrupt => self.interrupt(ctx, event.index() as u16),
             Kind::FtlTimer => {
@@ -587,7 +620,8 @@ impl<S: Source> Host<S> {
         self.threads.iter().all(|t| match t.source {
             Some(_) => t.asleep == Asleep::Done && t.cur_depth == 0,
             None => {
-                matches!(t.asleep, Asleep::Actions | Asleep::Events | Asleep::Ring | Asleep::Vfs)
+                use Asleep::{Actions, Events, Ring, Work};
+                matches!(t.asleep, Actions | Events | Ring | Asleep::Vfs | Work)
             }
         }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.entries.is_empty())
             && self.out.is_empty()
@@ -623,6 +657,7 @@ impl<S: Source> Host<S> {
                 .map(|c| c.calls.uses(&self.spans, &self.cost.memory))
                 .collect(),
             threads,
+            idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,
             pblk: self.pblk.as_ref().map(|p| p.stats),
         }
@@ -707,19 +742,20 @@ impl<S: Source> Host<S> {
                     Some(t) => {
                         c.current = Some(t);
                         let thread = &mut self.threads[t as usize];
-                        c.slice_end = ctx.now + self.time_slice;
                         thread.asleep = Asleep::No;
                         if std::mem::take(&mut thread.preempted) {
                             thread.pend.lead += spend!(self, core, WakeUp);
                         }
                         self.counters.context_switches += 1;
-                        if self.cores[core as usize].leave_idle(ctx.now) {
-                            thread.pend.lead += spend!(self, core, IdleExit);
-                        }
+                        self.cores[core as usize].slice_end = self.slice_end(ctx.now);
+                        let left = self.leave_idle(ctx, core);
+                        self.threads[t as usize].pend.lead += left;
                         t
                     }
                     None => {
-                        c.idle_since.get_or_insert(ctx.now);
+                        if c.idle_since.is_none() {
+                            self.enter_idle(ctx, core);
+                        }
                         break;
                     }
                 },
@@ -769,6 +805,10 @@ impl<S: Source> Host<S> {
             let since = c.segment.as_ref().map_or(0, |s| ctx.now.since(s.begin).0);
             if self.threads[current as usize].vruntime + since > limit {
                 c.slice_end = c.slice_end.min(ctx.now);
+            } else if self.tick > Span::ZERO && c.slice_end < ctx.now {
+                // Nobody was ready when it ended: the next tick tells.
+                let next = self.next_tick(ctx.now);
+                self.cores[core as usize].slice_end = next;
             }
         }
         self.enqueue(core, t);
@@ -819,6 +859,7 @@ impl<S: Source> Host<S> {
             }
             Irq::Ipi(_) => spend!(self, core, Ipi),
             Irq::Timer(_) => spend!(self, core, Timer),
+            Irq::Tick => spend!(self, core, Tick),
             Irq::Dispatch(rq) => {
                 let stats = spend!(self, core, StatIssue * u64::from(self.poll_stats.on));
                 stats
@@ -828,9 +869,7 @@ impl<S: Source> Host<S> {
                     }
             }
         };
-        if self.cores[core as usize].leave_idle(ctx.now) {
-            span += spend!(self, core, IdleExit);
-        }
+        span += self.leave_idle(ctx, core);
         let (span, c) = (Span(span), &mut self.cores[core as usize]);
         c.irq_begin = ctx.now;
         c.irq_end = ctx.now;
@@ -859,11 +898,13 @@ impl<S: Source> Host<S> {
                 self.enqueue_woken(ctx, t);
             }
             Irq::Timer(t) => {
-                // hrtimer_wakeup, unless a completion was faster.
-                if self.threads[t as usize].asleep == Asleep::Hybrid {
+                // hrtimer_wakeup, unless a completion was faster; or a kworker's.
+                if matches!(self.threads[t as usize].asleep, Asleep::Hybrid | Asleep::Work) {
                     self.wake(ctx, t, Some(core));
                 }
             }
+            // What it found out is in the slice's end.
+            Irq::Tick => {}
             Irq::Dispatch(rq) => {
                 self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, begin);
                 self.issue(ctx, rq, core);

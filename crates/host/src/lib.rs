@@ -6,6 +6,7 @@
 //! and attributes every nanosecond of every I/O.
 #![forbid(unsafe_code)]
 
+mod background;
 mod blkmq;
 pub mod config;
 mod core;
@@ -13,6 +14,7 @@ mod direct;
 mod driver;
 pub mod function;
 mod host;
+pub mod idle;
 mod pblk;
 mod poll;
 pub mod sched;
@@ -29,6 +31,8 @@ pub use source::{Next, Source, ThreadSpec};
 pub use stats::HostStats;
 pub use vfs::tasks_of;
 
+#[cfg(test)]
+mod background_tests;
 #[cfg(test)]
 mod poll_tests;
 #[cfg(test)]

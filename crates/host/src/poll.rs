@@ -19,7 +19,7 @@
 
 use crate::blkmq::Handler;
 use crate::core::{Segment, Spin};
-use crate::function::spend;
+use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
 use crate::thread::{Asleep, Flow, Step};
@@ -38,6 +38,14 @@ pub(crate) enum Loop {
     Ring,
     /// Both: the submission thread of a polled ring.
     RingAndQueue,
+    /// Nothing but the time: an application that computes.
+    Compute,
+}
+
+impl Loop {
+    fn has_queue(self) -> bool {
+        !matches!(self, Loop::Ring | Loop::Compute)
+    }
 }
 
 /// A thread in its loop.
@@ -141,6 +149,7 @@ impl<S: Source> Host<S> {
             }
             Loop::Ring => (uring.look.0, 0),
             Loop::RingAndQueue => (uring.look.0 + poll.nvme_poll.0, uring.look.0),
+            Loop::Compute => (0, 0),
         }
     }
 
@@ -190,7 +199,7 @@ impl<S: Source> Host<S> {
         thread.looking.resched = false;
         thread.step = Step::Looked;
         let in_user = match what {
-            Loop::Spdk => true,
+            Loop::Spdk | Loop::Compute => true,
             Loop::Ring => thread.source.is_some(),
             Loop::Kernel | Loop::RingAndQueue => false,
         };
@@ -206,7 +215,7 @@ impl<S: Source> Host<S> {
             in_user,
             spin: Some(Spin { first: begin + Span(before), turn, until }),
         });
-        if what != Loop::Ring {
+        if what.has_queue() {
             let hctx = &mut self.block.hctxs[usize::from(h)];
             hctx.pollers.push(t);
             if !hctx.entries.is_empty() && hctx.handler != Handler::Running {
@@ -303,6 +312,7 @@ impl<S: Source> Host<S> {
                 self.counters.ring_looks += looks;
                 spend!(self, core, UringLook * looks, NvmePoll * turns);
             }
+            Loop::Compute => {}
         }
         match what {
             Loop::Spdk if n > 0 => {
@@ -319,6 +329,10 @@ impl<S: Source> Host<S> {
         let Some(segment) = &mut self.cores[core as usize].segment else { return };
         segment.end = at + found;
         let spent = segment.end.since(segment.begin).0;
+        if what == Loop::Compute {
+            self.cores[core as usize].calls.extra[Function::Application as usize] += spent;
+        }
+        let Some(segment) = &mut self.cores[core as usize].segment else { return };
         if segment.in_user {
             segment.user = spent;
         } else {
@@ -336,7 +350,7 @@ impl<S: Source> Host<S> {
         let (at, message) = (thread.looking.at, thread.looking.message.take());
         let resched = std::mem::take(&mut thread.looking.resched);
         thread.step = then;
-        if what != Loop::Ring {
+        if what.has_queue() {
             self.block.hctxs[usize::from(h)].pollers.retain(|&p| p != t);
         }
         for cqe in claimed.drain(..) {
@@ -360,7 +374,7 @@ impl<S: Source> Host<S> {
 
     /// need_resched ended the loop.
     fn give_way(&mut self, ctx: &mut Ctx, t: u32, what: Loop) -> Flow {
-        self.counters.poll_yields += 1;
+        self.counters.poll_yields += u64::from(what != Loop::Compute);
         let thread = &mut self.threads[t as usize];
         let (h, core) = (usize::from(thread.looking.hctx), thread.core);
         let waits = thread.step == Step::SyncWait

@@ -6,7 +6,7 @@ use crate::*;
 use wordline_base::{Ddir, Rng, Span, Time};
 
 /// Stages of their own length, so that a sum tells which were paid.
-fn costs(s: &mut StackConfig) {
+pub fn costs(s: &mut StackConfig) {
     s.cost.poll = PollCost {
         blk_mq_poll: Span(10),
         cpu_relax: Span(30),
@@ -46,7 +46,7 @@ fn world(s: &StackConfig, specs: Vec<ThreadSpec>, ios: u64, latency: u64) -> Wor
 const SUBMIT: u64 = 150 + 550 + 250 + 400 + 200 + 150;
 const FINISH: u64 = 300;
 
-fn latencies(w: &World<tests::List>) -> Vec<u64> {
+pub fn latencies(w: &World<tests::List>) -> Vec<u64> {
     w.finished.iter().map(|(f, _)| f.completed.since(f.issued).0).collect()
 }
 

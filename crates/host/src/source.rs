@@ -34,6 +34,10 @@ pub enum Next {
         spin_until: Time,
         until: Time,
     },
+    /// Burn the processor until `until`, giving way to other threads as any task does.
+    Spin {
+        until: Time,
+    },
     Done,
 }
 

@@ -106,6 +106,8 @@ pub struct HostStats {
     /// By core and `Function`.
     pub functions: Vec<Vec<Use>>,
     pub threads: Vec<ThreadStats>,
+    /// Nanoseconds by core and [`crate::idle::STATE_NAMES`]; empty without a governor.
+    pub idle_states: Vec<[u64; crate::idle::STATES]>,
     pub counters: Counters,
     pub pblk: Option<PblkStats>,
 }

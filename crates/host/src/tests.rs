@@ -31,6 +31,7 @@ pub fn i7_8700() -> HostCost {
         ipi: Span(700),
         idle_exit: Span(0),
         finish: Span(300),
+        tick: Span(0),
         poll: PollCost::default(),
         uring: UringCost::default(),
         spdk: SpdkCost::default(),
@@ -58,6 +59,9 @@ pub fn stack(cores: u32) -> StackConfig {
         time_slice: Span::from_ms(3),
         wakeup_granularity: Span::from_ms(4),
         sleeper_credit: Span::from_ms(12),
+        tick_hz: 0,
+        kworker: Default::default(),
+        idle: Default::default(),
         ftl_core: None,
         fs: None,
         deadline: DeadlineConfig::default(),
@@ -987,6 +991,7 @@ pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {
     }
     if polling {
         poll_tests::randomize(&mut config, &mut jobs, &mut Rng::from_seed(seed ^ 2));
+        background_tests::randomize(&mut config, &mut jobs, &mut Rng::from_seed(seed ^ 3));
     }
     let mut device = Rng::from_seed(seed ^ 1);
     let spread = [1, 1_000, 100_000][rng.below(3) as usize];

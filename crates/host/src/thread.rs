@@ -93,6 +93,9 @@ pub(crate) enum Step {
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
+    /// A kworker begins, and is through.
+    Kworker,
+    Worked,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +120,8 @@ pub(crate) enum Asleep {
     Actions,
     /// In the file system.
     Vfs,
+    /// A kworker without work.
+    Work,
     Done,
 }
 
@@ -237,6 +242,8 @@ pub(crate) struct Thread<S> {
     pub entered: bool,
     pub wait_nr: u32,
     pub quiesce: Option<Time>,
+    /// It computes until then.
+    pub burn: Time,
     pub exhausted: bool,
     pub failed: bool,
     /// A tag handed over while asleep.
@@ -303,6 +310,7 @@ impl<S> Thread<S> {
             entered: false,
             wait_nr: 0,
             quiesce: None,
+            burn: Time::ZERO,
             exhausted: false,
             failed: false,
             granted: NO_TAG,
@@ -455,6 +463,8 @@ impl<S: Source> Host<S> {
             Step::Vfs => self.vfs_step(ctx, t),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
+            Step::Kworker => self.kworker(ctx, t),
+            Step::Worked => self.worked(ctx, t),
         }
     }
 
@@ -598,6 +608,11 @@ impl<S: Source> Host<S> {
             }
             return self.sleep(ctx, t, Asleep::Done);
         }
+        if thread.burn > ctx.now {
+            let until = thread.burn;
+            return self.look(ctx, t, Loop::Compute, until);
+        }
+        let thread = &mut self.threads[t as usize];
         if let Some(at) = thread.quiesce {
             if thread.cur_depth > 0 {
                 thread.reaping = REAP_ONE;
@@ -645,6 +660,10 @@ impl<S: Source> Host<S> {
                         self.cores[thread.core as usize].calls.extra
                             [Function::Application as usize] += spin;
                         thread.quiesce = Some(until.max(ctx.now + Span(1)));
+                        return Flow::Again;
+                    }
+                    Next::Spin { until } => {
+                        thread.burn = until.max(ctx.now + Span(1));
                         return Flow::Again;
                     }
                     Next::Done => {

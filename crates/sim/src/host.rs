@@ -1,9 +1,10 @@
 //! What the host's cores did, from its counters.
 
-use crate::result::{FunctionUse, HOST_SERIES, HostReport};
+use crate::result::{FunctionUse, HOST_SERIES, HostReport, IdleUse};
 use wordline_host::HostStats;
-use wordline_host::config::PowerConfig;
+use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::function::{NAMES, Use};
+use wordline_host::idle::STATE_NAMES;
 
 /// Totals so far, as the series takes differences of.
 pub fn totals(host: &HostStats) -> [u64; HOST_SERIES] {
@@ -33,7 +34,7 @@ fn all(host: &HostStats) -> Use {
 
 pub fn report(
     host: &HostStats,
-    power: &PowerConfig,
+    (power, states): &(PowerConfig, IdleConfig),
     ios: u64,
     elapsed_ns: u64,
     over_time: Vec<(u64, [u64; HOST_SERIES])>,
@@ -76,7 +77,27 @@ pub fn report(
         })
         .collect();
     let joule = |ns: u64, watts: f64| ns as f64 / 1e9 * watts;
-    let (busy_j, idle_j) = (joule(user + system + irq, power.busy), joule(idle, power.idle));
+    let busy_j = joule(user + system + irq, power.busy);
+    // The polling loop draws what work does.
+    let watts = [power.busy].into_iter().chain(states.states().map(|s| s.watts));
+    let slept: Vec<(u64, f64)> = watts
+        .enumerate()
+        .map(|(s, watts)| (host.idle_states.iter().map(|core| core[s]).sum(), watts))
+        .collect();
+    let idle_j = match host.idle_states.is_empty() {
+        true => joule(idle, power.idle),
+        false => slept.iter().map(|&(ns, watts)| joule(ns, watts)).sum(),
+    };
+    let idle_states = slept
+        .iter()
+        .zip(STATE_NAMES)
+        .filter(|((ns, _), _)| *ns > 0)
+        .map(|(&(ns, _), name)| IdleUse {
+            name: name.into(),
+            ns,
+            share: ns as f64 / idle.max(1) as f64,
+        })
+        .collect();
     Some(HostReport {
         functions,
         by_core,
@@ -84,6 +105,7 @@ pub fn report(
         stores,
         busy_j,
         idle_j,
+        idle_states,
         watts: (busy_j + idle_j) / (elapsed_ns.max(1) as f64 / 1e9),
         interrupts,
         context_switches,

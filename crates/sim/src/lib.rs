@@ -3,7 +3,8 @@
 
 pub mod app;
 pub mod collect;
-pub mod drive;
+pub mod cpu;
+mod drive;
 mod files;
 pub mod host;
 pub mod job;

@@ -342,6 +342,9 @@ pub struct HostReport {
     pub busy_j: f64,
     pub idle_j: f64,
     pub watts: f64,
+    /// With a governor: time of all cores in each idle state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub idle_states: Vec<IdleUse>,
     pub interrupts: u64,
     pub context_switches: u64,
     /// Looks of polling loops.
@@ -352,6 +355,14 @@ pub struct HostReport {
 }
 
 pub const HOST_SERIES: usize = 9;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct IdleUse {
+    pub name: String,
+    pub ns: u64,
+    /// Of the time that cores were idle.
+    pub share: f64,
+}
 
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionUse {

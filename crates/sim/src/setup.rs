@@ -1,6 +1,7 @@
 //! From a fio plan to threads of the machine, and the distribution that ages a drive for it.
 
 use crate::app::AppSource;
+use crate::cpu::CpuSource;
 use crate::files::Files;
 use crate::job::JobSource;
 use crate::replay::{Shift, TraceSource};
@@ -46,7 +47,7 @@ pub fn engine_of(plan: &Plan, job: &Job, stack: &StackConfig) -> Engine {
         return stack.engine;
     }
     match job.ioengine {
-        job::Engine::Null => Engine::Null,
+        job::Engine::Null | job::Engine::Cpuio => Engine::Null,
         // The user-space driver has the drive.
         _ if stack.engine == Engine::Spdk && stack.kernel => Engine::Spdk,
         job::Engine::Spdk => Engine::Spdk,
@@ -133,7 +134,10 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         group: thread.group,
         group_reporting: job.group_reporting,
         unified_rw_reporting: job.unified_rw_reporting != UnifiedRw::None,
-        ioengine: engine_name(engine_of(plan, job, stack)).into(),
+        ioengine: match job.ioengine {
+            job::Engine::Cpuio => job.ioengine.name().into(),
+            _ => engine_name(engine_of(plan, job, stack)).into(),
+        },
         iodepth: job.iodepth,
         options: job.options.clone(),
         ramp: job.ramp_time,
@@ -228,6 +232,17 @@ pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> AnySource {
     AnySource::Trace(Box::new(source.shifted(shift)))
 }
 
+/// A job of cpuio, which somebody must end.
+fn computing(plan: &Plan, job: &Job) -> Result<AnySource, String> {
+    if job.runtime == Span::ZERO && !job.exit_on_io_done && !plan.jobs.iter().any(|j| j.exitall) {
+        return Err(format!(
+            "{}: job '{}': cpuio never ends by itself: give it runtime= or exit_on_io_done=1",
+            job.place, job.name
+        ));
+    }
+    Ok(AnySource::Cpu(CpuSource::new(job)))
+}
+
 /// The threads of a plan on a drive of `drive_bytes`.
 pub fn threads(
     plan: &Plan,
@@ -242,6 +257,16 @@ pub fn threads(
     let mut setups = Vec::with_capacity(threads.len());
     for (index, thread) in threads.iter().enumerate() {
         let job = &plan.jobs[thread.job as usize];
+        if job.ioengine == job::Engine::Cpuio {
+            setups.push(ThreadSetup {
+                plan: thread_plan(plan, job, thread, stack),
+                spec: spec(plan, job, thread, stack),
+                source: computing(plan, job)?,
+                start: start_rule(plan, &threads, index, entropy),
+                exit: exit_rule(plan, &threads, index),
+            });
+            continue;
+        }
         let source = match Generator::with_cache(job, thread, drive_bytes, entropy, &mut cache) {
             Ok(generator) => {
                 let stop = Rc::new(Cell::new(false));
@@ -360,7 +385,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if given(plan, job, "ioengine") {
             let engine = given_word(plan, job, "ioengine");
             match job.ioengine {
-                job::Engine::Null | job::Engine::Spdk => {}
+                job::Engine::Null | job::Engine::Spdk | job::Engine::Cpuio => {}
                 _ if stack.engine == Engine::Spdk && stack.kernel => {
                     say(format!("ioengine={engine} runs on spdk, which has the drive"));
                 }

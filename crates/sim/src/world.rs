@@ -2,6 +2,7 @@
 
 use crate::app::{AppSource, SharedApp};
 use crate::collect::{LayerSums, Slowest};
+use crate::cpu::CpuSource;
 use crate::drive::{Drive, Problem, SystemConfig};
 use crate::files::Names;
 use crate::host;
@@ -16,7 +17,7 @@ use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
 use wordline_device::{Controller, ENERGY_STATES};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::{Ftl, Placement};
-use wordline_host::config::PowerConfig;
+use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, Output};
 use wordline_nand::machine::{CLASSES, Class};
@@ -25,6 +26,7 @@ use wordline_trace::Request;
 /// Where a thread's I/Os come from.
 pub enum AnySource {
     Job(Box<JobSource>),
+    Cpu(CpuSource),
     Trace(Box<TraceSource>),
     App(Box<AppSource>),
 }
@@ -33,6 +35,7 @@ impl AnySource {
     pub fn issued(&self) -> u64 {
         match self {
             AnySource::Job(s) => s.issued(),
+            AnySource::Cpu(_) => 0,
             AnySource::Trace(s) => s.issued(),
             AnySource::App(s) => s.issued(),
         }
@@ -44,6 +47,7 @@ impl Source for AnySource {
     fn next(&mut self, now: Time) -> Next {
         match self {
             AnySource::Job(s) => s.next(now),
+            AnySource::Cpu(s) => s.next(now),
             AnySource::Trace(s) => s.next(now),
             AnySource::App(s) => s.next(now),
         }
@@ -52,6 +56,7 @@ impl Source for AnySource {
     fn finished(&mut self, ddir: Ddir, len: u32, ok: bool, latency: Span, now: Time) {
         match self {
             AnySource::Job(s) => s.finished(ddir, len, ok, latency, now),
+            AnySource::Cpu(s) => s.finished(ddir, len, ok, latency, now),
             AnySource::Trace(s) => s.finished(ddir, len, ok, latency, now),
             AnySource::App(s) => s.finished(ddir, len, ok, latency, now),
         }
@@ -128,7 +133,7 @@ pub struct World {
     series_last: [u64; 9],
     host_series: Vec<(u64, [u64; HOST_SERIES])>,
     host_last: [u64; HOST_SERIES],
-    power: PowerConfig,
+    power: (PowerConfig, IdleConfig),
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     before: wordline_ftl::Counters,
     ageing: Vec<f64>,
@@ -155,6 +160,7 @@ fn mount(
                     files.lay_out(&mut fs, &mut names).map_err(|e| ("kind", e))?;
                 }
             }
+            Some(AnySource::Cpu(_)) => {}
             _ => {
                 let why = "traces and programs address the drive itself: run them without --fs";
                 return Err(("kind", why.into()));
@@ -250,7 +256,7 @@ impl World {
             series_last: [0; 9],
             host_series: Vec::new(),
             host_last: [0; HOST_SERIES],
-            power: config.stack.cost.power.clone(),
+            power: (config.stack.cost.power.clone(), config.stack.idle.clone()),
             before,
             ageing,
             unsteady,
@@ -281,6 +287,7 @@ impl World {
                 self.threads[i].start(*at, self.plans[i].ramp);
             }
         }
+        self.end_with_io();
         self.controller.start(&mut self.ctx);
         self.host.start(&mut self.ctx);
         self.pump();
@@ -408,12 +415,30 @@ impl World {
         let exit = self.exits[thread as usize].clone();
         if failed || !exit.on_error_only {
             for other in exit.stops {
-                if let Some(AnySource::Job(job)) = self.host.source(other) {
-                    job.stop_flag().set(true);
+                match self.host.source(other) {
+                    Some(AnySource::Job(job)) => job.stop_flag().set(true),
+                    Some(AnySource::Cpu(cpu)) => cpu.stop_flag().set(true),
+                    _ => {}
                 }
             }
         }
+        self.end_with_io();
         self.start_waiting();
+    }
+
+    /// Once nobody does I/O, those that only compute end, if they are to.
+    fn end_with_io(&self) {
+        let sources =
+            || (0..self.ended.len() as u32).filter_map(|t| self.host.source(t)).enumerate();
+        if sources().all(|(t, source)| matches!(source, AnySource::Cpu(_)) || self.ended[t]) {
+            for (_, source) in sources() {
+                if let AnySource::Cpu(cpu) = source
+                    && cpu.ends_with_io()
+                {
+                    cpu.stop_flag().set(true);
+                }
+            }
+        }
     }
 
     /// Starts the threads whose predecessors have all ended.

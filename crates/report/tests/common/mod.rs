@@ -269,6 +269,7 @@ impl Random {
                 busy_j: self.float(),
                 idle_j: self.float(),
                 watts: self.float(),
+                idle_states: Vec::new(),
                 interrupts: self.any(),
                 context_switches: self.any(),
                 looks: self.any(),

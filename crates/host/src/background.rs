@@ -1,0 +1,124 @@
+//! What else a core is asked to do: scheduler ticks, and a kworker with work from time to time.
+//!
+//! A tick comes CONFIG_HZ times a second to a core that is not idle (NO_HZ_IDLE), to all cores at the
+//! same moments; a time slice that is used up is found out at one. A kworker is woken by its timer,
+//! deferrable or not, and works without giving way, as a kernel without preemption does.
+
+use crate::core::Irq;
+use crate::function::{Function, spend};
+use crate::host::Host;
+use crate::idle::until;
+use crate::source::Source;
+use crate::thread::{Asleep, Flow, Step};
+use wordline_base::{Ctx, Kind, Span, Time};
+
+/// Of a HostTimer, with the core or the thread below it.
+pub(crate) const TICK: u32 = 1 << 25;
+pub(crate) const WORK: u32 = 1 << 24;
+
+impl<S: Source> Host<S> {
+    /// The first tick after now.
+    pub(crate) fn next_tick(&self, now: Time) -> Time {
+        Time((now.0 / self.tick.0 + 1) * self.tick.0)
+    }
+
+    /// When a slice that begins now is found to be used up.
+    pub(crate) fn slice_end(&self, now: Time) -> Time {
+        let end = now + self.time_slice;
+        if self.tick == Span::ZERO || end.0.is_multiple_of(self.tick.0) {
+            end
+        } else {
+            self.next_tick(end)
+        }
+    }
+
+    pub(crate) fn start_background(&mut self, ctx: &mut Ctx) {
+        for t in 0..self.threads.len() as u32 {
+            if self.threads[t as usize].asleep == Asleep::Work {
+                ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, WORK | t);
+            }
+        }
+        for core in 0..self.cores.len() as u32 {
+            self.enter_idle(ctx, core);
+        }
+    }
+
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        c.ticking = false;
+        if c.idle_since.is_none() {
+            self.raise(ctx, core, Irq::Tick);
+            self.arm_tick(ctx, core);
+        }
+    }
+
+    fn arm_tick(&mut self, ctx: &mut Ctx, core: u32) {
+        if self.tick > Span::ZERO
+            && !std::mem::replace(&mut self.cores[core as usize].ticking, true)
+        {
+            ctx.at(self.next_tick(ctx.now), Kind::HostTimer, TICK | core);
+        }
+    }
+
+    /// The timer of a kworker's work.
+    pub(crate) fn work_due(&mut self, ctx: &mut Ctx, t: u32) {
+        let core = self.threads[t as usize].core;
+        // Nobody is left to see it once all jobs are over.
+        if self.threads.iter().all(|t| t.source.is_none() || t.asleep == Asleep::Done) {
+            return;
+        }
+        ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, WORK | t);
+        self.raise(ctx, core, Irq::Timer(t));
+    }
+
+    pub(crate) fn kworker(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let span = self.kworker.work.0;
+        thread.pend.entry += span + spend!(self, thread.core, Kworker);
+        self.cores[thread.core as usize].calls.extra[Function::Kworker as usize] += span;
+        self.segment(ctx, t, Step::Worked)
+    }
+
+    pub(crate) fn worked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        self.threads[t as usize].step = Step::Kworker;
+        self.sleep(ctx, t, Asleep::Work)
+    }
+
+    /// The core has nothing to do; a governor picks its state.
+    pub(crate) fn enter_idle(&mut self, ctx: &Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        c.idle_since.get_or_insert(ctx.now);
+        let Some(menu) = &mut c.menu else { return };
+        let mut next = Time::NEVER;
+        let mut waiters = 0;
+        for thread in self.threads.iter().filter(|t| t.core == core) {
+            let timed = match thread.asleep {
+                Asleep::Hybrid | Asleep::Timer => thread.timer_at,
+                Asleep::Start => thread.spec.start,
+                _ => Time::NEVER,
+            };
+            next = next.min(if timed > ctx.now { timed } else { Time::NEVER });
+            // io_schedule; io_getevents and io_uring_enter only wait.
+            let waits = matches!(thread.asleep, Asleep::Call | Asleep::Hybrid | Asleep::Tag);
+            waiters += u64::from(waits);
+        }
+        menu.select(until(next, ctx.now), waiters);
+    }
+
+    /// Leaves idle, if the core was: what that takes.
+    pub(crate) fn leave_idle(&mut self, ctx: &mut Ctx, core: u32) -> u64 {
+        let c = &mut self.cores[core as usize];
+        let Some(slept) = c.leave_idle(ctx.now) else { return 0 };
+        self.arm_tick(ctx, core);
+        let Some(menu) = &mut self.cores[core as usize].menu else {
+            return spend!(self, core, IdleExit);
+        };
+        menu.reflect(slept);
+        let (polled, beyond) = (menu.state == 0, menu.beyond_c1().0);
+        if polled {
+            return 0;
+        }
+        self.cores[core as usize].calls.extra[Function::IdleExit as usize] += beyond;
+        spend!(self, core, IdleExit) + beyond
+    }
+}

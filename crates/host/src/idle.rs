@@ -1,0 +1,208 @@
+//! What a core does when it has nothing to do: the states of the processor, and the menu governor of
+//! Linux 4.14 (drivers/cpuidle/governors/menu.c), which picks one from when the next timer is due, how
+//! long the last eight pauses were, and how many tasks wait for I/O.
+//!
+//! State 0 is the polling idle loop, the others are the processor's. Without a governor there is one
+//! state, and one cost of leaving it. The queue is empty when a state is chosen, so its load, which
+//! the governor also asks for, is zero.
+
+use crate::config::{Governor, IdleConfig};
+use wordline_base::{Span, Time};
+
+/// The polling loop, and C1 to C6.
+pub const STATES: usize = 5;
+pub const STATE_NAMES: [&str; STATES] = ["POLL", "C1", "C1E", "C3", "C6"];
+
+const INTERVALS: usize = 8;
+const BUCKETS: usize = 12;
+const RESOLUTION: u64 = 1024;
+const DECAY: u64 = 8;
+/// MAX_INTERESTING: longer pauses say nothing.
+const LONG_US: u64 = 50_000;
+
+/// One core's governor.
+#[derive(Clone, Debug)]
+pub(crate) struct Menu {
+    /// Exit latency and target residency, microseconds, of the states that may be used.
+    states: Vec<(u64, u64)>,
+    intervals: [u64; INTERVALS],
+    at: usize,
+    factors: [u64; BUCKETS],
+    /// Of the pause under way.
+    pub state: usize,
+    bucket: usize,
+    next_timer_us: u64,
+    /// Nanoseconds in each state.
+    pub residency: [u64; STATES],
+}
+
+impl Menu {
+    pub fn new(config: &IdleConfig) -> Option<Box<Menu>> {
+        if config.governor == Governor::None {
+            return None;
+        }
+        let us = |span: Span| span.0 / 1_000;
+        let of = |s: &crate::config::IdleState| (us(s.exit_latency), us(s.target_residency));
+        let all = [(0, 0)].into_iter().chain(config.states().map(of));
+        Some(Box::new(Menu {
+            states: all.take(config.max_cstate as usize + 1).collect(),
+            intervals: [0; INTERVALS],
+            at: 0,
+            factors: [RESOLUTION * DECAY; BUCKETS],
+            state: 0,
+            bucket: 0,
+            next_timer_us: 0,
+            residency: [0; STATES],
+        }))
+    }
+
+    /// menu_select: the next timer is due in `timer`, and `waiters` tasks of this core wait for I/O.
+    pub fn select(&mut self, timer: Span, waiters: u64) {
+        // ktime_to_us, as an unsigned int.
+        self.next_timer_us = (timer.0 / 1_000).min(u64::from(u32::MAX));
+        self.bucket = bucket(self.next_timer_us, waiters);
+        let product = self.next_timer_us * self.factors[self.bucket];
+        let by_factor = (product + RESOLUTION * DECAY / 2) / (RESOLUTION * DECAY);
+        let predicted = by_factor.min(typical(&self.intervals).min(self.next_timer_us));
+        // performance_multiplier.
+        let most = predicted / (1 + 10 * waiters);
+        // The loop that polls is left out unless the timer is really soon.
+        let soon = |c1: &(u64, u64)| self.next_timer_us <= c1.1.max(20);
+        let first = usize::from(self.states.get(1).is_some_and(|c1| !soon(c1)));
+        let fits = |&(exit, residency): &(u64, u64)| residency <= predicted && exit <= most;
+        let deeper = self.states[first..].iter().take_while(|s| fits(s)).count();
+        self.state = first + deeper.saturating_sub(1);
+    }
+
+    /// menu_update: the pause is over.
+    pub fn reflect(&mut self, slept: Span) {
+        self.residency[self.state] += slept.0;
+        let us = slept.0 / 1_000;
+        let exit = self.states[self.state].0;
+        let measured = if us > 2 * exit { us - exit } else { us / 2 }.min(self.next_timer_us);
+        let factor = &mut self.factors[self.bucket];
+        *factor -= *factor / DECAY;
+        *factor += match self.next_timer_us {
+            timer if timer > 0 && measured < LONG_US => RESOLUTION * measured / timer,
+            _ => RESOLUTION,
+        };
+        *factor = (*factor).max(1);
+        self.intervals[self.at] = measured;
+        self.at = (self.at + 1) % INTERVALS;
+    }
+
+    /// What leaving the state takes longer than leaving C1.
+    pub fn beyond_c1(&self) -> Span {
+        let c1 = self.states.get(1).map_or(0, |c1| c1.0);
+        Span::from_us(self.states[self.state].0.saturating_sub(c1))
+    }
+}
+
+/// which_bucket: by the power of ten, apart with tasks that wait for I/O.
+fn bucket(us: u64, waiters: u64) -> usize {
+    let by_time = [10, 100, 1_000, 10_000, 100_000].iter().filter(|&&limit| us >= limit).count();
+    by_time + if waiters > 0 { BUCKETS / 2 } else { 0 }
+}
+
+/// get_typical_interval: the mean of the last pauses, without the longest ones, if they are alike;
+/// else no prediction.
+fn typical(intervals: &[u64; INTERVALS]) -> u64 {
+    let mut most = u64::MAX;
+    loop {
+        let kept = || intervals.iter().copied().filter(|&us| us <= most);
+        let n = kept().count() as u64;
+        let mean = kept().sum::<u64>() / n;
+        let variance = kept().map(|us| us.abs_diff(mean).pow(2)).sum::<u64>() / n;
+        let enough = n * 4 >= INTERVALS as u64 * 3;
+        if variance <= 400 || enough && mean * mean > 36 * variance {
+            return mean;
+        }
+        if n * 4 <= INTERVALS as u64 * 3 {
+            return u64::from(u32::MAX);
+        }
+        most = kept().max().unwrap_or(1).saturating_sub(1);
+    }
+}
+
+/// When the next timer of a core is due, as the governor sees it.
+pub(crate) fn until(next: Time, now: Time) -> Span {
+    if next == Time::NEVER { Span(u64::MAX) } else { next.since(now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::IdleState;
+
+    fn skylake() -> IdleConfig {
+        let state = |exit, residency| IdleState {
+            exit_latency: Span::from_us(exit),
+            target_residency: Span::from_us(residency),
+            watts: 0.0,
+        };
+        IdleConfig {
+            governor: Governor::Menu,
+            max_cstate: 9,
+            c1: state(2, 2),
+            c1e: state(10, 20),
+            c3: state(70, 100),
+            c6: state(85, 200),
+        }
+    }
+
+    /// The state chosen after many pauses of `slept` with the next timer in `timer`.
+    fn settled(slept: u64, timer: u64, waiters: u64) -> &'static str {
+        let mut menu = Menu::new(&skylake()).unwrap();
+        for _ in 0..64 {
+            menu.select(Span::from_us(timer), waiters);
+            menu.reflect(Span::from_us(slept));
+        }
+        menu.select(Span::from_us(timer), waiters);
+        STATE_NAMES[menu.state]
+    }
+
+    #[test]
+    fn states_by_the_rules_of_menu_select() {
+        // (pause, next timer, tasks waiting for I/O): the state.
+        for (slept, timer, waiters, wanted) in [
+            // A task waits in read(): a tenth of the pause is what it may be late.
+            (10, 1_000_000, 1, "C1"),
+            (80, 1_000_000, 1, "C1"),
+            (250, 1_000_000, 1, "C1E"),
+            (1_500, 1_000_000, 1, "C6"),
+            // io_getevents is no wait for I/O.
+            (10, 1_000_000, 0, "C1"),
+            (80, 1_000_000, 0, "C1E"),
+            (200, 1_000_000, 0, "C3"),
+            (500, 1_000_000, 0, "C6"),
+            // A timer within 20 us, as hybrid polling's, and a task that waits: no time to sleep.
+            (4, 4, 1, "POLL"),
+            (19, 19, 1, "POLL"),
+            (19, 19, 0, "C1"),
+            (300, 300, 0, "C6"),
+        ] {
+            assert_eq!(settled(slept, timer, waiters), wanted, "{slept} {timer} {waiters}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_typical_if_most_are_like_it() {
+        assert_eq!(typical(&[10; 8]), 10);
+        assert_eq!(typical(&[10, 12, 9, 11, 10, 10, 12, 8]), 10);
+        // Two of eight may be left out.
+        assert_eq!(typical(&[100, 5_000, 100, 100, 9_000, 100, 100, 100]), 100);
+        let wild = [1, 1_000, 2, 3_000, 5, 9_000, 20, 70];
+        assert_eq!(typical(&wild), u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn fewer_states_may_be_used() {
+        let mut config = skylake();
+        config.max_cstate = 0;
+        let mut menu = Menu::new(&config).unwrap();
+        menu.select(Span::from_ms(10), 0);
+        assert_eq!((menu.state, menu.beyond_c1()), (0, Span::ZERO));
+        config.governor = Governor::None;
+        assert!(Menu::new(&config).is_none());
+    }
+}
