@@ -4,7 +4,7 @@ use std::time::Instant;
 use wordline_base::Seed;
 use wordline_check::{Case, system};
 use wordline_fio::{NoEnv, ParseOptions, parse_file};
-use wordline_sim::{Drive, Options, World, WriteSampler, setup};
+use wordline_sim::{Drive, Options, World, setup};
 
 struct Bench {
     name: &'static str,
@@ -29,8 +29,7 @@ fn prepare(case: &Case, steady: bool) -> (Drive, f64, f64, Vec<f64>) {
     let fill = start.elapsed().as_secs_f64();
     let start = Instant::now();
     if steady {
-        let mut sampler = WriteSampler::new(None, drive.bytes(), Seed(1)).expect("uniform");
-        drive.steady(&mut sampler).expect("a full drive can be aged");
+        drive.uniform(Seed(1)).expect("a full drive can be aged");
     }
     let windows = drive.ageing.clone();
     (drive, fill, start.elapsed().as_secs_f64(), windows)

@@ -4,7 +4,9 @@ use wordline_app::App;
 use wordline_base::Seed;
 use wordline_fio::{NoEnv, ParseOptions, Plan, parse_file};
 use wordline_profile::{Config, Source, Sources, assemble};
-use wordline_sim::{Drive, Options, RunResult, SystemConfig, World, WriteSampler, setup};
+use wordline_sim::{
+    Drive, Options, Precondition, RunResult, SystemConfig, World, WriteSampler, setup,
+};
 
 /// How a drive is prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +15,19 @@ pub enum Age {
     Filled,
     Steady,
     Random,
+    Paced,
+}
+
+impl Age {
+    fn precondition(self) -> Precondition {
+        match self {
+            Age::Fresh => Precondition::None,
+            Age::Filled => Precondition::Fill,
+            Age::Steady => Precondition::Steady,
+            Age::Random => Precondition::Random,
+            Age::Paced => Precondition::Paced,
+        }
+    }
 }
 
 /// A run to make.
@@ -115,11 +130,7 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
         drive.fill()?;
     }
     let mut sampler = WriteSampler::new(Some(&plan), bytes, seed)?;
-    match case.age {
-        Age::Fresh | Age::Filled => {}
-        Age::Steady => drive.steady(&mut sampler)?,
-        Age::Random => drive.random(&mut sampler, seed)?,
-    }
+    drive.age(case.age.precondition(), &mut sampler, seed)?;
     let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
         let log = std::io::Cursor::new(case.replay.to_string());
         let reader = wordline_trace::open(log, Default::default()).map_err(|e| e.to_string())?;
@@ -128,7 +139,7 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
     if let Some(c) = &config.app {
         let app =
             App::new(&config.app_name, c, bytes, seed).map_err(|(k, e)| format!("{k} {e}"))?;
-        drive.lay(&app.layout(), case.age == Age::Random)?;
+        drive.lay(&app.layout(), case.age.precondition().rests())?;
         setup::app_threads(app, c, &mut threads);
     }
     let mut world =

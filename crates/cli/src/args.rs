@@ -1,8 +1,10 @@
 //! The command line: everything declared here is wordline's own. Options of fio's jobs
 //! (`--rw=randread`, `--bs=4k`, ...) are taken out before, by [`crate::words`].
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use wordline_sim::Precondition;
 use wordline_trace::Format as TraceFormat;
 
 const ABOUT: &str = "\
@@ -264,28 +266,12 @@ impl PartArgs {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Precondition {
-    /// A drive fresh from the factory
-    None,
-    /// Every sector written once, in order
-    Fill,
-    /// Filled, then overwritten with the job's own distribution until write amplification is steady
-    Steady,
-    /// Filled, overwritten uniformly at random until steady, then a tenth by the job's own writes,
-    /// then left alone until the collector rests
-    Random,
-}
-
-impl Precondition {
-    pub fn name(self) -> &'static str {
-        match self {
-            Precondition::None => "none",
-            Precondition::Fill => "fill",
-            Precondition::Steady => "steady",
-            Precondition::Random => "random",
-        }
-    }
+fn preconditions() -> impl TypedValueParser<Value = Precondition> {
+    let named = |p: Precondition| PossibleValue::new(p.name()).help(p.help());
+    PossibleValuesParser::new(Precondition::ALL.map(named)).map(|name| {
+        let named = |p: &Precondition| p.name() == name;
+        Precondition::ALL.into_iter().find(named).expect("one of the names above")
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -303,7 +289,12 @@ pub struct CommonArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
     /// State of the drive before the run; takes no simulated time
-    #[arg(long, value_enum, default_value = "none", help_heading = "State of the drive")]
+    #[arg(
+        long,
+        value_parser = preconditions(),
+        default_value = "none",
+        help_heading = "State of the drive"
+    )]
     pub precondition: Precondition,
     /// Seed of every random stream of the machine
     #[arg(long, default_value_t = 1)]

@@ -1,6 +1,6 @@
 //! A drive in the state a run is to find it in.
 
-use crate::args::{CommonArgs, Precondition};
+use crate::args::CommonArgs;
 use crate::load::Loaded;
 use crate::progress::Activity;
 use crate::{Failure, files};
@@ -9,7 +9,7 @@ use std::io::BufReader;
 use wordline_app::App;
 use wordline_base::{SECTOR, Seed};
 use wordline_nand::Geometry;
-use wordline_sim::{Drive, WriteSampler};
+use wordline_sim::{Drive, Precondition, WriteSampler};
 use wordline_study::memory;
 
 /// A drive fresh from the factory.
@@ -67,24 +67,24 @@ pub fn age(
         drive.fill().map_err(Failure::usage)?;
         filling.done(&format!("filled the drive, {size}"));
     }
-    if let (Precondition::Steady, Some(sampler)) = (args.precondition, &mut sampler) {
-        let whose = if sampler.is_own() { "with the job's writes" } else { "at random" };
+    let how = args.precondition;
+    if let Some(sampler) = &mut sampler
+        && !matches!(how, Precondition::None | Precondition::Fill)
+    {
+        let whose = match (how, sampler.is_own()) {
+            (Precondition::Steady, true) => "with the job's writes",
+            (Precondition::Random, true) => "at random, then with the job's writes",
+            (Precondition::Paced, true) => "at random, then at the job's pace",
+            _ => "at random",
+        };
         let what = format!("overwriting it {whose} until write amplification is steady");
         let ageing = Activity::begin(args, &what);
-        drive.steady(sampler).map_err(Failure::usage)?;
+        drive.age(how, sampler, Seed(args.seed)).map_err(Failure::usage)?;
         let last = drive.ageing.last().copied().unwrap_or(1.0);
         let windows = drive.ageing.len();
         ageing.done(&format!(
             "overwrote it {whose}: write amplification {last:.2} after {windows} windows"
         ));
-    }
-    if let (Precondition::Random, Some(sampler)) = (args.precondition, &mut sampler) {
-        let what = "overwriting it at random until write amplification is steady";
-        let ageing = Activity::begin(args, what);
-        drive.random(sampler, Seed(args.seed)).map_err(Failure::usage)?;
-        let last = drive.ageing.last().copied().unwrap_or(1.0);
-        let own = if sampler.is_own() { ", then with the job's writes" } else { "" };
-        ageing.done(&format!("overwrote it at random{own}: write amplification {last:.2}"));
     }
     if let Some(path) = &args.save_state {
         let _saving = Activity::begin(args, "saving the drive's state");
@@ -94,8 +94,7 @@ pub fn age(
         let layout = app.layout();
         let bytes: u64 = layout.iter().map(|run| run.sectors).sum::<u64>() * SECTOR;
         let loading = Activity::begin(args, "writing the program's files");
-        let rest = args.precondition == Precondition::Random;
-        drive.lay(&layout, rest).map_err(Failure::usage)?;
+        drive.lay(&layout, how.rests()).map_err(Failure::usage)?;
         loading.done(&format!("wrote the program's files, {:.1} GB", bytes as f64 / 1e9));
     }
     Ok(())

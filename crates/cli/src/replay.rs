@@ -10,7 +10,8 @@ use wordline_fio::Job;
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
-    AnySource, ExitRule, Start, ThreadPlan, ThreadSetup, TraceSource, WriteSampler, setup,
+    AnySource, ExitRule, Precondition, Start, ThreadPlan, ThreadSetup, TraceSource, WriteSampler,
+    setup,
 };
 use wordline_trace::{Clock, Format, OpenOptions, Wrap};
 
@@ -54,6 +55,11 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     };
     let threads = vec![setup];
     finish::check_writable(&args.common, &threads)?;
+    if args.common.precondition == Precondition::Paced {
+        return Err(Failure::usage(
+            "a trace states no rate to precondition the drive at: use --precondition random",
+        ));
+    }
     let sampler = WriteSampler::new(None, bytes, Seed(args.common.seed)).map_err(Failure::usage)?;
     prepare::age(&mut drive, &loaded, &args.common, Some(sampler), None)?;
     let files: Vec<String> = args.files.iter().map(|p| p.display().to_string()).collect();

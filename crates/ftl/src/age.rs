@@ -5,19 +5,34 @@
 //! budgets in the rate limiter, which is what the two of them do in time when both always have
 //! something to write; a victim is moved whole. Write errors do not happen.
 //!
+//! Users of a stated pace keep their rate while the LUNs allow both: the collector has its whole
+//! budget in flight meanwhile, which by Little's law is `gc_max` sectors in the time of a program.
+//!
 //! Logical addresses are random, so every access to L2P and the bitmap is a cache miss. They are
 //! taken in batches: a first pass only reads, so that the processor overlaps the misses, a second
 //! does the work on what is now in the cache.
 
 use crate::Ftl;
+use crate::config::Throttle;
 use crate::line::LineState;
 use crate::map::{LOST, Where};
 use std::hint::black_box;
-use wordline_base::{Lpn, Stamps};
+use wordline_base::{Lpn, Span, Stamps};
 
 const BATCH: usize = 256;
 /// Credit is counted in this part of a sector.
 const CREDIT: i64 = 1024;
+
+/// How fast users write, for ageing at their pace.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pace {
+    /// Sectors a second.
+    pub users: u64,
+    /// What the program of a unit and the transfer of its data take.
+    pub unit: Span,
+    /// Sectors a second that the drive programs at most.
+    pub most: u64,
+}
 
 /// When [`Ftl::steady`] ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -170,6 +185,45 @@ impl Ftl {
         }
         self.fill_stripes();
         Ok(report)
+    }
+
+    /// Overwrites sectors that `next` chooses at the pace of users, until as many blocks become free
+    /// as are opened. Write amplification by window.
+    pub fn paced(
+        &mut self,
+        stamps: &mut Stamps,
+        next: &mut dyn FnMut(&mut [u32]),
+        pace: Pace,
+    ) -> Result<Vec<f64>, String> {
+        /// User sectors of a window, as a share of the capacity, and how many there may be.
+        const WINDOW: u64 = 100;
+        const MOST: usize = 30;
+        self.pace = Some(pace);
+        let mut windows = Vec::new();
+        let mut lpns = [0u32; BATCH];
+        let mut level = 0;
+        while windows.len() < MOST {
+            let (gc, free) = (self.counters.gc_sectors, self.scarce_blocks());
+            let mut left = (self.sectors / WINDOW).max(1);
+            let window = left;
+            while left > 0 {
+                let n = left.min(BATCH as u64) as usize;
+                next(&mut lpns[..n]);
+                self.overwrite(stamps, &lpns[..n])?;
+                left -= n as u64;
+            }
+            windows.push((window + self.counters.gc_sectors - gc) as f64 / window as f64);
+            // A tenth of what the users wrote.
+            let moved = u64::from(self.scarce_blocks().abs_diff(free));
+            let blocks = window / u64::from(self.g.sectors_per_line / self.g.luns).max(1);
+            level = if moved * 10 <= blocks { level + 1 } else { 0 };
+            if level == 3 {
+                break;
+            }
+        }
+        self.pace = None;
+        self.fill_stripes();
+        Ok(windows)
     }
 
     /// Makes the stamps in flash and those of the check the same: after loading a drive, or when
@@ -482,10 +536,54 @@ impl Ftl {
         Ok(())
     }
     fn age_share(&self, users: u32) -> i64 {
-        match self.rate.user_max {
-            0 => 0,
-            user => CREDIT * i64::from(users) * i64::from(self.rate.gc_max) / i64::from(user),
+        let shares = (u64::from(self.rate.gc_max), u64::from(self.rate.user_max));
+        let (gc, user) = match self.pace {
+            Some(pace) => self.paced_shares(pace, shares),
+            None => shares,
+        };
+        if self.rate.user_max == 0 || user == 0 {
+            return 0;
         }
+        (CREDIT as u128 * u128::from(users) * u128::from(gc) / u128::from(user)) as i64
+    }
+    /// What the collector and users of this pace write in the same time: in sectors a second, or, if
+    /// the LUNs do not allow the users' rate, in shares of the buffer.
+    fn paced_shares(&self, pace: Pace, shares: (u64, u64)) -> (u64, u64) {
+        let c = &self.config;
+        // Sectors a second, of so many in flight.
+        let second = |sectors: u64| {
+            let in_a_second = u128::from(sectors) * 1_000_000_000 / u128::from(pace.unit.0.max(1));
+            in_a_second.min(u128::from(pace.most)) as u64
+        };
+        // Data that so many LUNs take, all at once or one of every stride.
+        let rate = |luns: u32, throttled: bool| {
+            let unit = u64::from(luns * self.g.sectors_per_unit);
+            match u64::from(c.stride) {
+                0 => second(unit),
+                s => {
+                    second(if throttled { unit / s } else { unit }) / s
+                        * (s - u64::from(c.parities))
+                }
+            }
+        };
+        let alone = second(shares.0);
+        if self.lines.is_split() {
+            let (hot, cold) = (self.lines.hot, self.g.luns - self.lines.hot);
+            let cold = second(u64::from(cold * self.g.sectors_per_unit));
+            return (alone.min(cold), pace.users.min(rate(hot, true)));
+        }
+        let (all, gc) = match c.throttle {
+            Throttle::All => (rate(self.g.luns, true), u64::MAX),
+            Throttle::Gc => (rate(self.g.luns, false), rate(self.g.luns, true)),
+            Throttle::None => (rate(self.g.luns, false), u64::MAX),
+        };
+        let gc = alone.min(gc);
+        if pace.users + gc <= all {
+            return (gc, pace.users);
+        }
+        // Users that fall behind fill their share of the buffer.
+        let most = all as u128 * u128::from(shares.1) / u128::from((shares.0 + shares.1).max(1));
+        if most < u128::from(pace.users) { shares } else { (all - pace.users, pace.users) }
     }
     /// Moves all that is valid in a line, and frees it.
     fn age_move(&mut self, line: u32) -> Result<(), String> {

@@ -43,7 +43,7 @@ mod stride;
 mod user;
 mod write;
 
-pub use age::{Steady, WindowLimits};
+pub use age::{Pace, Steady, WindowLimits};
 pub use config::{
     FtlConfig, GcBuffer, ParityPlace, PartitionRule, Placement, StrideLayout, Throttle,
     VictimPolicy,
@@ -283,6 +283,8 @@ pub struct Ftl {
     lossy: bool,
     /// Sectors the collector may move before users go on (ageing).
     age_credit: i64,
+    /// Of users, while ageing at it.
+    pace: Option<Pace>,
     counters: Counters,
 }
 
@@ -340,6 +342,7 @@ impl Ftl {
             stamps_unknown: false,
             lossy: false,
             age_credit: 0,
+            pace: None,
             counters: Counters::default(),
         })
     }

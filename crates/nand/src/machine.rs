@@ -374,6 +374,11 @@ impl Nand {
         }
         Rng::from_seed(self.bad_block_seed ^ block as u64).chance(self.config.faults.bad_blocks_ppb)
     }
+    /// What a LUN is held for by the program of a unit and its data, over the page types.
+    pub fn program_time(&self) -> Span {
+        let sum: Span = self.t_program.iter().copied().sum();
+        self.t_unit_transfer + sum / self.t_program.len() as u64
+    }
 
     /// Sets a block's state after untimed ageing.
     pub fn set_block(&mut self, lun: u32, line: u32, programmed: u32, erases: u32) {

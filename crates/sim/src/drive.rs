@@ -1,10 +1,11 @@
 //! A drive before a run: flash, FTL and stamps, aged without simulating time.
 
 use crate::setup::WriteSampler;
+use serde::{Deserialize, Serialize};
 use wordline_app::Extent;
-use wordline_base::{Seed, Stamps};
+use wordline_base::{SECTOR, Seed, Stamps};
 use wordline_device::DeviceConfig;
-use wordline_ftl::{Ftl, FtlConfig};
+use wordline_ftl::{Ftl, FtlConfig, Pace};
 use wordline_host::StackConfig;
 use wordline_nand::{Nand, NandConfig};
 
@@ -15,6 +16,59 @@ pub struct SystemConfig {
     pub device: DeviceConfig,
     pub ftl: FtlConfig,
     pub stack: StackConfig,
+}
+
+/// The state of a drive before a run; takes no simulated time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precondition {
+    #[default]
+    None,
+    Fill,
+    Steady,
+    Random,
+    Paced,
+}
+
+impl Precondition {
+    pub const ALL: [Precondition; 5] = [
+        Precondition::None,
+        Precondition::Fill,
+        Precondition::Steady,
+        Precondition::Random,
+        Precondition::Paced,
+    ];
+    pub fn name(self) -> &'static str {
+        match self {
+            Precondition::None => "none",
+            Precondition::Fill => "fill",
+            Precondition::Steady => "steady",
+            Precondition::Random => "random",
+            Precondition::Paced => "paced",
+        }
+    }
+    pub fn help(self) -> &'static str {
+        match self {
+            Precondition::None => "A drive fresh from the factory",
+            Precondition::Fill => "Every sector written once, in order",
+            Precondition::Steady => {
+                "Filled, then overwritten with the job's own distribution until write amplification is \
+                 steady"
+            }
+            Precondition::Random => {
+                "Filled, overwritten uniformly at random until steady, then a tenth by the job's own \
+                 writes, then left alone until the collector rests"
+            }
+            Precondition::Paced => {
+                "Filled, overwritten uniformly at random until steady, then by the job's own writes at \
+                 the job's own rate (rate, rate_iops; full speed without) until the collector keeps pace"
+            }
+        }
+    }
+    /// The drive is left alone once it is written.
+    pub fn rests(self) -> bool {
+        matches!(self, Precondition::Random | Precondition::Paced)
+    }
 }
 
 /// A value that cannot work: its path in the configuration, and why and what to do.
@@ -51,6 +105,8 @@ pub struct Drive {
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
     pub unsteady: bool,
+    /// Sectors a second that the device lets be programmed.
+    program_rate: u64,
 }
 
 impl Drive {
@@ -62,7 +118,12 @@ impl Drive {
         let ftl =
             Ftl::new(&geometry, &config.ftl, &mut bad, seed).map_err(|e| Problem::new("ftl", e))?;
         let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
-        Ok(Drive { nand, ftl, stamps, ageing: Vec::new(), unsteady: false })
+        let program_rate = match config.device.limits.program_rate {
+            0 => u64::MAX,
+            bytes => bytes / SECTOR,
+        };
+        let (ageing, unsteady) = (Vec::new(), false);
+        Ok(Drive { nand, ftl, stamps, ageing, unsteady, program_rate })
     }
 
     /// Writes every sector once, in order; takes no simulated time.
@@ -72,8 +133,30 @@ impl Drive {
         Ok(())
     }
 
+    /// Brings a filled drive into the state that `how` names; `job` draws the writes of the run to
+    /// come, uniform ones if it has none.
+    pub fn age(
+        &mut self,
+        how: Precondition,
+        job: &mut WriteSampler,
+        seed: Seed,
+    ) -> Result<(), String> {
+        match how {
+            Precondition::None | Precondition::Fill => Ok(()),
+            Precondition::Steady => self.steady(job),
+            Precondition::Random => {
+                self.uniform(seed)?;
+                self.random(job)
+            }
+            Precondition::Paced => {
+                self.uniform(seed)?;
+                self.paced(job)
+            }
+        }
+    }
+
     /// Overwrites what the sampler draws until write amplification is steady.
-    pub fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
+    fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
         let report = self.ftl.steady(&mut self.stamps, &mut |lpns| sampler.fill(lpns))?;
         self.unsteady = !report.steady;
         self.ageing = report.windows;
@@ -82,10 +165,14 @@ impl Drive {
     }
 
     /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
-    /// in most studies, and then a tenth of the capacity with what the sampler draws, if it is a job's
-    /// own. Then it is left alone until the collector rests, as between preconditioning and a run.
-    pub fn random(&mut self, sampler: &mut WriteSampler, seed: Seed) -> Result<(), String> {
-        self.steady(&mut WriteSampler::new(None, self.bytes(), seed)?)?;
+    /// in most studies.
+    pub fn uniform(&mut self, seed: Seed) -> Result<(), String> {
+        self.steady(&mut WriteSampler::new(None, self.bytes(), seed)?)
+    }
+
+    /// Writes a tenth of the capacity with what the sampler draws, if it is a job's own. Then the
+    /// drive is left alone until the collector rests, as between preconditioning and a run.
+    fn random(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
         let before = *self.ftl.counters();
         let mut lpns = vec![0; (self.sectors() / 1000).clamp(1, 1 << 16) as usize];
         let mut left = if sampler.is_own() { self.sectors() / 10 } else { 0 };
@@ -101,6 +188,23 @@ impl Drive {
             self.ageing.push((user + gc) as f64 / user as f64);
         }
         self.ftl.rest(&mut self.stamps)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Goes on with the job's own writes at the job's own rate until the collector keeps pace with
+    /// it. Without a rate that is what users at full speed have; with no writes the collector rests.
+    pub fn paced(&mut self, job: &mut WriteSampler) -> Result<(), String> {
+        let unit = self.nand.program_time();
+        match job.rate() {
+            Some(0) => self.ftl.rest(&mut self.stamps)?,
+            users => {
+                let users = users.unwrap_or(u64::from(u32::MAX));
+                let pace = Pace { users, unit, most: self.program_rate };
+                let windows = self.ftl.paced(&mut self.stamps, &mut |lpns| job.fill(lpns), pace)?;
+                self.ageing.extend(windows);
+            }
+        }
         self.settle();
         Ok(())
     }

@@ -16,7 +16,7 @@ pub mod thread;
 pub mod world;
 
 pub use app::{AppSource, SharedApp};
-pub use drive::{Drive, Problem, SystemConfig};
+pub use drive::{Drive, Precondition, Problem, SystemConfig};
 pub use job::JobSource;
 pub use replay::TraceSource;
 pub use result::*;

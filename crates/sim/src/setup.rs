@@ -11,7 +11,7 @@ use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
-use wordline_base::{Ddir, Rng, SECTOR_SHIFT, Seed, Span, Time};
+use wordline_base::{Ddir, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time};
 use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
@@ -542,6 +542,8 @@ pub struct WriteSampler {
     turn: usize,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
+    /// Sectors a second of all writers, if each has a rate.
+    rate: Option<u64>,
     uniform: Rng,
     sectors: u64,
 }
@@ -550,6 +552,7 @@ impl WriteSampler {
     pub fn new(plan: Option<&Plan>, drive_bytes: u64, seed: Seed) -> Result<WriteSampler, String> {
         let entropy = seed.stream("fio/entropy").next_u64();
         let mut writers = Vec::new();
+        let mut bytes = Some(0u64);
         let mut cache = ZetanCache::default();
         for thread in plan.map(Plan::threads).unwrap_or_default() {
             let Some(plan) = plan else { break };
@@ -560,11 +563,13 @@ impl WriteSampler {
             let generator =
                 Generator::with_cache(&endless(job), &thread, drive_bytes, entropy, &mut cache);
             writers.push((generator.map_err(|e| e.to_string())?, 0));
+            bytes = bytes.zip(write_rate(job)).map(|(sum, rate)| sum.saturating_add(rate));
         }
         Ok(WriteSampler {
             writers,
             turn: 0,
             run: 0..0,
+            rate: bytes.map(|bytes| bytes.div_ceil(SECTOR)),
             uniform: seed.stream("age"),
             sectors: drive_bytes >> SECTOR_SHIFT,
         })
@@ -573,6 +578,11 @@ impl WriteSampler {
     /// Whether the drive is aged by the plan's own writes.
     pub fn is_own(&self) -> bool {
         !self.writers.is_empty()
+    }
+
+    /// Sectors a second that the plan writes; none if it sets no limit.
+    pub fn rate(&self) -> Option<u64> {
+        self.rate
     }
 
     pub fn fill(&mut self, lpns: &mut [u32]) {
@@ -606,6 +616,24 @@ impl WriteSampler {
             }
         }
         self.uniform.below(self.sectors) as u32
+    }
+}
+
+/// Bytes a second that a job may write; none: as fast as it can. Writes of a mix that are not limited
+/// themselves come with the reads.
+fn write_rate(job: &Job) -> Option<u64> {
+    let limit = |ddir: usize| match (job.rate[ddir], job.rate_iops[ddir]) {
+        (0, 0) => None,
+        (0, iops) => Some(iops.saturating_mul(job.min_bs[ddir])),
+        (bytes, _) => Some(bytes),
+    };
+    let (read, write) = (Ddir::Read as usize, Ddir::Write as usize);
+    match (limit(write), limit(read)) {
+        (None, Some(reads)) if job.rw.is_mixed() && job.rwmix[read] > 0 => {
+            let parts = u128::from(reads) * u128::from(job.rwmix[write]);
+            Some((parts / u128::from(job.rwmix[read])) as u64)
+        }
+        (limit, _) => limit,
     }
 }
 
@@ -644,6 +672,22 @@ mod tests {
             let other = plan(&JOB.replace(from, to));
             assert_eq!(writes(&first) == writes(&other), alike, "{to}");
             assert_eq!(drawn(&first) == drawn(&other), alike, "{to}");
+        }
+    }
+    #[test]
+    fn writers_have_a_rate_if_each_of_them_has() {
+        for (job, rate) in [
+            ("rw=randwrite\nbs=4k\nrate_iops=500\nnumjobs=3", Some(1500)),
+            ("rw=randwrite\nbs=8k\nrate_iops=500", Some(1000)),
+            ("rw=write\nbs=64k\nrate=,40m", Some(10240)),
+            ("rw=randrw\nrwmixread=80\nbs=4k\nrate_iops=400,", Some(100)),
+            ("rw=randrw\nbs=4k", None),
+            ("rw=randread\nbs=4k\nrate_iops=9", Some(0)),
+            ("rw=randwrite\nbs=4k\nrate_iops=500\n[b]\nrw=write", None),
+        ] {
+            let plan = plan(&format!("[a]\n{job}\n"));
+            let sampler = WriteSampler::new(Some(&plan), 1 << 30, Seed(3)).unwrap();
+            assert_eq!(sampler.rate(), rate, "{job}");
         }
     }
     #[test]

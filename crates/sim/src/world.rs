@@ -177,7 +177,7 @@ impl World {
         threads: Vec<ThreadSetup>,
         options: &Options,
     ) -> Result<World, Problem> {
-        let Drive { nand, ftl, stamps, ageing, unsteady } = drive;
+        let Drive { nand, ftl, stamps, ageing, unsteady, .. } = drive;
         let mut ctx = Ctx::new();
         ctx.stamps = stamps;
         ctx.tracks = options.tracks.map(|limit| Box::new(Tracks::new(limit)));

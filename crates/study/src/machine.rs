@@ -1,12 +1,12 @@
 //! One point, from its configuration to the text of its result.
 
 use crate::plan::{Point, parse_job};
-use crate::spec::Precondition;
 use wordline_app::App;
 use wordline_base::{Seed, Span};
 use wordline_profile::Config;
 use wordline_sim::{
-    Drive, Ended, Options, Provenance, RunResult, SystemConfig, World, WriteSampler, setup,
+    Drive, Ended, Options, Precondition, Provenance, RunResult, SystemConfig, World, WriteSampler,
+    setup,
 };
 
 /// Events between two reports of progress.
@@ -27,20 +27,20 @@ pub fn prepare(point: &Point) -> Result<Drive, String> {
     let seed = Seed(point.seed);
     let mut drive =
         Drive::new(&system(&config), seed, point.integrity).map_err(|p| p.to_string())?;
-    let precondition = point.precondition();
-    if precondition != Precondition::None {
+    let how = point.precondition;
+    if how != Precondition::None {
         drive.fill()?;
     }
-    if precondition == Precondition::Steady {
+    if how == Precondition::Paced {
+        // Points share the drive up to their own pace.
+        drive.uniform(seed)?;
+    } else {
         let plan = parse_job(point, &config)?;
-        drive.steady(&mut WriteSampler::new(Some(&plan), drive.bytes(), seed)?)?;
-    }
-    if precondition == Precondition::Random {
-        let plan = parse_job(point, &config)?;
-        drive.random(&mut WriteSampler::new(Some(&plan), drive.bytes(), seed)?, seed)?;
+        let mut sampler = WriteSampler::new(Some(&plan), drive.bytes(), seed)?;
+        drive.age(how, &mut sampler, seed)?;
     }
     if let Some(app) = app(&config, drive.bytes(), seed)? {
-        drive.lay(&app.layout(), precondition == Precondition::Random)?;
+        drive.lay(&app.layout(), how.rests())?;
     }
     Ok(drive)
 }
@@ -55,12 +55,15 @@ fn app(config: &Config, bytes: u64, seed: Seed) -> Result<Option<App>, String> {
 
 /// Runs a point on its drive; `at` hears how far it is, in thousandths, where the job says how long
 /// it takes. The result is fio's JSON+.
-pub fn run(point: &Point, drive: Drive, at: &mut dyn FnMut(u64)) -> Result<String, String> {
+pub fn run(point: &Point, mut drive: Drive, at: &mut dyn FnMut(u64)) -> Result<String, String> {
     let config = point.config()?;
     let plan = parse_job(point, &config)?;
     let system = system(&config);
     let mut no_log = |_: &_| Err("a study replays no log".into());
     let (bytes, seed) = (drive.bytes(), Seed(point.seed));
+    if point.precondition == Precondition::Paced {
+        drive.paced(&mut WriteSampler::new(Some(&plan), bytes, seed)?)?;
+    }
     let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut no_log)?;
     let mut end = setup::expected_end(&plan).filter(|_| !plan.jobs.is_empty());
     let mut ios: u64 = plan.jobs.iter().map(|j| j.number_ios * u64::from(j.numjobs)).sum();
@@ -93,7 +96,7 @@ fn provenance(point: &Point, config: &Config) -> Provenance {
         stack: config.stack_name.clone(),
         testbed: config.testbed_name.clone(),
         workload: point.label(),
-        precondition: point.precondition.clone(),
+        precondition: point.precondition.name().into(),
         seed: point.seed,
         overrides: point.overrides.clone(),
     }

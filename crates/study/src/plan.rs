@@ -2,14 +2,14 @@
 //! groups of points that can share an aged drive.
 
 use crate::digest::digest;
-use crate::spec::{Base, Change, Precondition, Scalar, Study, Values, unknown};
+use crate::spec::{Base, Change, Scalar, Study, Values, unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wordline_app::AppConfig;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError, Source, Sources};
-use wordline_sim::setup;
+use wordline_sim::{Precondition, setup};
 
 /// How much of a study to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,7 +37,7 @@ pub struct Point {
     pub vars: BTreeMap<String, String>,
     /// The machine, in TOML: its floats come back as they went.
     pub config: String,
-    pub precondition: String,
+    pub precondition: Precondition,
     pub seed: u64,
     pub integrity: bool,
     pub overrides: Vec<String>,
@@ -57,14 +57,6 @@ impl Point {
         let all: Vec<_> = self.values.iter().map(|(name, v)| format!("{name}={v}")).collect();
         all.join(", ")
     }
-    pub fn precondition(&self) -> Precondition {
-        match self.precondition.as_str() {
-            "fill" => Precondition::Fill,
-            "steady" => Precondition::Steady,
-            "random" => Precondition::Random,
-            _ => Precondition::None,
-        }
-    }
     pub fn config(&self) -> Result<Config, String> {
         toml::from_str(&self.config).map_err(|e| e.to_string())
     }
@@ -76,6 +68,8 @@ pub struct Group {
     /// Indices of points.
     pub points: Vec<usize>,
     pub memory: u64,
+    /// Of it, what one point changes.
+    pub of_point: u64,
     /// Whether the drive takes long to prepare.
     pub ages: bool,
 }
@@ -202,7 +196,7 @@ impl Builder<'_> {
             values,
             vars: vars.into_iter().map(|(name, value)| (name, value.0)).collect(),
             config: toml::to_string(&config).map_err(|e| fail(&place, e.to_string()))?,
-            precondition: base.precondition.name().into(),
+            precondition: base.precondition,
             seed: base.seed,
             integrity: base.integrity,
             overrides,
@@ -215,8 +209,10 @@ impl Builder<'_> {
             .map_err(|m| ConfigError::plain(format!("{m}\n(at {label})")))?;
         let Point { precondition, seed, integrity, job, config: machine, .. } = &point;
         let version = env!("CARGO_PKG_VERSION");
-        point.key =
-            digest(&format!("{version}\n{machine}\n{precondition} {seed} {integrity}\n{job}"));
+        point.key = digest(&format!(
+            "{version}\n{machine}\n{} {seed} {integrity}\n{job}",
+            precondition.name()
+        ));
         self.join_group(&point, &config, &plan, index).map_err(|m| fail(&place, m))?;
         Ok(point)
     }
@@ -257,8 +253,8 @@ impl Builder<'_> {
     ) -> Result<(), String> {
         let Point { precondition, seed, integrity, .. } = point;
         let mut ageing =
-            format!("{precondition} {seed} {integrity}\n{:?}\n{:?}\n", config.nand, config.ftl);
-        if matches!(point.precondition(), Precondition::Steady | Precondition::Random) {
+            format!("{precondition:?} {seed} {integrity}\n{:?}\n{:?}\n", config.nand, config.ftl);
+        if matches!(precondition, Precondition::Steady | Precondition::Random) {
             ageing += &setup::writes(plan);
         }
         ageing += &config.app.as_ref().map_or(String::new(), AppConfig::layout_key);
@@ -266,10 +262,14 @@ impl Builder<'_> {
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
             let geometry = Geometry::new(&config.nand).map_err(|(k, m)| format!("nand.{k} {m}"))?;
-            let written = point.precondition() != Precondition::None;
+            let written = *precondition != Precondition::None;
+            let memory = crate::memory::needed(geometry.sectors(), written, *integrity);
+            // What a run writes is little; a pace of its own changes a part of every page.
+            let paced = *precondition == Precondition::Paced;
             self.groups.push(Group {
                 points: Vec::new(),
-                memory: crate::memory::needed(geometry.sectors(), written, *integrity),
+                memory,
+                of_point: if paced { memory } else { memory / 4 },
                 ages: written,
             });
         }

@@ -2,7 +2,7 @@
 //! that share an aged drive, and as many points at once as there are jobs and memory.
 
 use crate::memory;
-use crate::plan::Plan;
+use crate::plan::{Group, Plan};
 use crate::store::{Store, explain};
 use crate::worker::{Order, Said};
 use nix::sys::signal::{Signal, killpg};
@@ -158,8 +158,8 @@ impl Run<'_> {
 
     /// Memory of a group's drive, and of what one point changes of it.
     fn need(&self, group: usize) -> u64 {
-        let memory = self.plan.groups[group].memory;
-        memory + memory / 4
+        let group = &self.plan.groups[group];
+        group.memory + group.of_point
     }
 
     fn go(mut self) -> Result<Vec<Failed>, Stopped> {
@@ -188,8 +188,8 @@ impl Run<'_> {
 
     fn memory_used(&self) -> u64 {
         let of = |w: &Worker| {
-            let memory = self.plan.groups[w.group].memory;
-            memory + memory / 4 * w.running.len().max(1) as u64
+            let group = &self.plan.groups[w.group];
+            group.memory + group.of_point * w.running.len().max(1) as u64
         };
         self.workers.iter().flatten().map(of).sum()
     }
@@ -213,7 +213,7 @@ impl Run<'_> {
         let used = self.memory_used();
         let memory = self.memory;
         for worker in self.workers.iter_mut().flatten() {
-            let more = self.plan.groups[worker.group].memory / 4;
+            let more = self.plan.groups[worker.group].of_point;
             let fits = worker.running.is_empty() || used + more <= memory;
             if !worker.aged || worker.waiting.is_empty() {
                 continue;
@@ -255,12 +255,13 @@ impl Run<'_> {
         if std::mem::replace(&mut self.memory_noted, true) {
             return;
         }
-        let need = self.plan.groups.iter().map(|g| g.memory).max().unwrap_or(0);
+        let most = |of: fn(&Group) -> u64| gib(self.plan.groups.iter().map(of).max().unwrap_or(0));
         self.watch.event(Event::Note(format!(
-            "fewer than {} at once: a drive takes {:.1} GiB of memory, a point beside others a \
-             quarter of that, and {:.1} GiB are available",
+            "fewer than {} at once: a drive takes {:.1} GiB of memory, a point beside others {:.1} \
+             GiB, and {:.1} GiB are available",
             self.options.jobs,
-            gib(need),
+            most(|g| g.memory),
+            most(|g| g.of_point),
             gib(self.memory)
         )));
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use wordline_profile::{ConfigError, Document, nearest};
+use wordline_sim::Precondition;
 
 /// A value of an axis or a variable: as written, and as a number if it is one.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -96,27 +97,6 @@ pub struct Head {
     /// Paper, section and figure.
     #[serde(default)]
     pub source: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Precondition {
-    #[default]
-    None,
-    Fill,
-    Steady,
-    Random,
-}
-
-impl Precondition {
-    pub fn name(self) -> &'static str {
-        match self {
-            Precondition::None => "none",
-            Precondition::Fill => "fill",
-            Precondition::Steady => "steady",
-            Precondition::Random => "random",
-        }
-    }
 }
 
 fn default_stack() -> String {
