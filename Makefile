@@ -32,6 +32,8 @@ bench: setup-bench
 
 setup-test:
 	@scripts/need fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils
+	@scripts/need fusermount3 fuse3 nbdfuse libnbd-bin mkfs.ext4 e2fsprogs mkfs.xfs xfsprogs \
+	    sqlite3 sqlite3 db_bench rocksdb-tools wt wiredtiger pgbench postgresql
 
 setup-bench:
 	@scripts/need valgrind valgrind

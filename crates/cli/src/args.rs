@@ -136,7 +136,7 @@ pub enum Command {
         #[command(subcommand)]
         command: DeviceCommand,
     },
-    /// Serve a drive over NBD, its data kept in an image file
+    /// Serve a drive over NBD or as a file, its data kept in an image file
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
     /// Look at the image of a served drive
@@ -435,6 +435,9 @@ pub struct ServeArgs {
     /// Where to serve NBD: unix:PATH or tcp:HOST:PORT (repeatable)
     #[arg(long, value_name = "ADDRESS", help_heading = "Clients")]
     pub nbd: Vec<String>,
+    /// Show the drive as a file, DIR/disk, to programs that speak no NBD: an empty folder
+    #[arg(long, value_name = "DIR", help_heading = "Clients")]
+    pub fuse: Option<PathBuf>,
     /// Clients at a time
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Clients")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]

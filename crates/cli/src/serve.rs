@@ -148,9 +148,9 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
 
 pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     let listen = args.nbd.iter().map(|a| Address::parse(a)).collect::<Result<Vec<_>, _>>()?;
-    if listen.is_empty() {
+    if listen.is_empty() && args.fuse.is_none() {
         return Err(Failure::usage(
-            "nobody could reach the drive: give --nbd unix:PATH or tcp:HOST",
+            "nobody could reach the drive: give --nbd unix:PATH or tcp:HOST:PORT, or --fuse DIR",
         ));
     }
     if !(0.0..=1e6).contains(&args.time_scale) {
@@ -165,6 +165,7 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         image: args.image.clone(),
         tape: args.tape.clone(),
         listen: listen.clone(),
+        fuse: args.fuse.clone(),
         tls: args.tls.clone(),
         plain_tcp: args.plain_tcp,
         time_scale: args.time_scale,
@@ -198,7 +199,8 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     for (step, found) in server.report() {
         say(&format!("{step}: {found}"));
     }
-    let places: Vec<String> = listen.iter().map(Address::to_string).collect();
+    let folder = args.fuse.iter().map(|folder| folder.join("disk").display().to_string());
+    let places: Vec<String> = listen.iter().map(Address::to_string).chain(folder).collect();
     // Scripts wait for this line.
     remark(&format!("serving {} bytes on {}", server.size(), places.join(" and ")));
     server.run(&mut say)?;

@@ -57,6 +57,8 @@ pub struct Request {
     pub fua: bool,
     /// Queue of the drive: its class.
     pub queue: u16,
+    /// Who asks, as the system numbers its threads; 0: it is not known.
+    pub pid: u32,
     /// Of a write that has to wait for others.
     pub data: Vec<u8>,
 }

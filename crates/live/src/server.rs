@@ -7,11 +7,13 @@
 
 use crate::clock::{Clock, Look};
 use crate::conn::Conn;
+use crate::fuse;
 use crate::http::{CONNECTIONS as SCRAPES, Scrape};
 use crate::image::Image;
 use crate::listen::{Address, Listener};
 use crate::machine::{Done, Fault, IoKind, Machine, Request, fault_of};
 use crate::media::Media;
+use crate::mount::Mount;
 use crate::recover::recover;
 use crate::stats::Stats;
 use crate::table::Table;
@@ -47,6 +49,8 @@ pub struct Plan {
     /// Where to record the session.
     pub tape: Option<PathBuf>,
     pub listen: Vec<Address>,
+    /// A folder to show the drive in, as a file.
+    pub fuse: Option<PathBuf>,
     /// A folder of certificates.
     pub tls: Option<PathBuf>,
     /// Plain TCP also where others can reach it.
@@ -97,6 +101,7 @@ pub struct Server {
     /// With free time: when the drive rests.
     rest: Time,
     listeners: Vec<Listener>,
+    mount: Option<Mount>,
     metrics: Option<TcpListener>,
     scrapes: Vec<Scrape>,
     conns: Table<Conn>,
@@ -130,9 +135,10 @@ impl Server {
         let report = recovered.report.clone();
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         let metrics = plan.prometheus.map(listen_http).transpose()?;
+        let size = image.superblock.size;
+        let mount = plan.fuse.as_deref().map(|f| Mount::new(f, size)).transpose()?;
         let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
-        let size = image.superblock.size;
         let order = recovered.order - 1;
         // What recovery dropped and what it was told stays true after a crash of the host.
         let begun = image.sync().and_then(|()| image.write_state(false, order));
@@ -175,6 +181,7 @@ impl Server {
             look: Look::default(),
             rest: Time(0) + REST,
             listeners,
+            mount,
             metrics,
             scrapes: Vec::new(),
             conns: Table::default(),
@@ -225,6 +232,13 @@ impl Server {
             if let Some(why) = self.machine.tape.step() {
                 say(&why);
             }
+            if self.mount.as_ref().is_some_and(Mount::is_over) {
+                self.mount = None;
+                say("the folder was unmounted");
+                if self.listeners.is_empty() {
+                    break;
+                }
+            }
             if let Some((form, every)) = self.plan.stats
                 && self.last_line.elapsed() >= every
             {
@@ -250,6 +264,7 @@ impl Server {
             len: 0,
             fua: false,
             queue: 0,
+            pid: 0,
             data: Vec::new(),
         };
         let now = self.machine.now();
@@ -263,6 +278,7 @@ impl Server {
             self.answer(done);
         }
         self.flush_all();
+        self.mount = None;
         say(self.stats.summary(&self.machine).trim_end());
         let path = self.machine.media().image.path().to_path_buf();
         let failed = |e: &dyn std::fmt::Display| {
@@ -349,6 +365,13 @@ impl Server {
         if done.tag == u64::MAX {
             return;
         }
+        if done.tag & fuse::TAG != 0 {
+            if let Some(next) = self.mount.as_mut().and_then(|m| m.answer(&done)) {
+                let at = self.input_time();
+                self.machine.submit(at, next, &[]);
+            }
+            return self.machine.recycle(done.data);
+        }
         let key = done.tag as u32;
         if let Some((offset, len)) = self.pending[key].left
             && len > 0
@@ -413,7 +436,7 @@ impl Server {
         let full = self.conns.len() >= self.plan.max_connections;
         let conns: Vec<u32> = self.conns.keys().collect();
         let mut ready = Vec::new();
-        let (accept, http, woken);
+        let (accept, http, woken, fuse);
         {
             let mut fds = Vec::with_capacity(conns.len() + 8);
             fds.push(PollFd::new(&self.wake, PollFlags::IN));
@@ -437,6 +460,10 @@ impl Server {
                 let wants = if s.wants_write() { PollFlags::OUT } else { PollFlags::IN };
                 fds.push(PollFd::from_borrowed_fd(s.stream.as_fd(), wants));
             }
+            let mounted = fds.len();
+            if let Some(mount) = self.mount.as_ref().filter(|m| m.wants_read()) {
+                fds.push(PollFd::from_borrowed_fd(mount.fd(), PollFlags::IN));
+            }
             let window = if self.plan.spin { self.look.window() } else { Duration::ZERO };
             match look(&mut fds, timeout, window) {
                 None => return,
@@ -451,7 +478,8 @@ impl Server {
             }
             woken = came(&fds[1]);
             accept = fds[listening..scraping].iter().any(came);
-            http = fds[scraping..].iter().any(came);
+            http = fds[scraping..mounted].iter().any(came);
+            fuse = fds[mounted..].iter().any(came);
         }
         if woken {
             self.machine.media().writer.clear_wake();
@@ -466,6 +494,12 @@ impl Server {
             if self.conns[key].is_gone() {
                 self.conns.take(key);
             }
+        }
+        while fuse && let Some(request) = self.mount.as_mut().and_then(Mount::next) {
+            self.stats.asked(&request);
+            let at = self.input_time();
+            let data = self.mount.as_ref().map_or(&[][..], Mount::payload);
+            self.machine.submit(at, request, data);
         }
         if accept {
             self.accept(full);
@@ -569,7 +603,7 @@ impl Server {
         let tag = u64::from(key);
         let at = self.input_time();
         let data = self.conns[conn].session.payload();
-        let request = Request { tag, kind, offset, len, fua, queue, data: Vec::new() };
+        let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
         self.machine.submit(at, request, data);
     }
     /// Writes the next piece of zeroes that must not be a hole.
@@ -581,7 +615,7 @@ impl Server {
         let tag = u64::from(key);
         let (kind, len) = (IoKind::Write, piece as u32);
         let at = self.input_time();
-        let request = Request { tag, kind, offset, len, fua, queue: 0, data: Vec::new() };
+        let request = Request { tag, kind, offset, len, fua, queue: 0, pid: 0, data: Vec::new() };
         self.machine.submit(at, request, &[0; ZEROES as usize][..piece as usize]);
     }
     /// The machine's time for an input that comes now; everything before it is done.

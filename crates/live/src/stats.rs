@@ -1,6 +1,7 @@
 //! What a running server tells: a line at intervals, JSON, Prometheus' text, and a summary.
 
-use crate::machine::{Done, IoKind, Machine};
+use crate::machine::{Done, IoKind, Machine, Request};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use wordline_base::Histogram;
 use wordline_ftl::Counters;
@@ -9,6 +10,8 @@ use wordline_nand::Class;
 const KINDS: usize = IoKind::ALL.len();
 /// Percentiles told.
 const POINTS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
+/// Threads told apart; those that come later are counted together.
+const THREADS: usize = 64;
 
 pub struct Stats {
     /// Latency in the model, by kind.
@@ -20,6 +23,8 @@ pub struct Stats {
     ops: [u64; KINDS],
     bytes: [u64; KINDS],
     errors: u64,
+    /// Requests by who asked, where that is known.
+    threads: BTreeMap<u32, [u64; KINDS]>,
     /// At the last line.
     last: ([u64; KINDS], [u64; KINDS], std::time::Instant),
     /// Of the drive at start.
@@ -42,10 +47,18 @@ impl Stats {
             ops: [0; KINDS],
             bytes: [0; KINDS],
             errors: 0,
+            threads: BTreeMap::new(),
             last: ([0; KINDS], [0; KINDS], std::time::Instant::now()),
             before: *machine.controller.ftl().expect("a served drive has its FTL").counters(),
             connections: 0,
             refused_connections: 0,
+        }
+    }
+    pub fn asked(&mut self, request: &Request) {
+        if request.pid != 0 {
+            let known = self.threads.len() < THREADS || self.threads.contains_key(&request.pid);
+            let pid = if known { request.pid } else { u32::MAX };
+            self.threads.entry(pid).or_default()[request.kind as usize] += 1;
         }
     }
     /// A request was answered, so many nanoseconds late.
@@ -193,6 +206,12 @@ impl Stats {
                 us(99.99),
                 h.max() as f64 / 1e3
             );
+        }
+        for (&pid, ops) in &self.threads {
+            let who = if pid == u32::MAX { "others".into() } else { format!("thread {pid}") };
+            let asked = IoKind::ALL.map(|k| (k.name(), ops[k as usize]));
+            let asked = asked.iter().filter(|a| a.1 > 0).map(|(name, n)| format!("{name} {n}"));
+            let _ = writeln!(text, "{who}: {}", asked.collect::<Vec<_>>().join(", "));
         }
         let (wrong, _) = machine.ctx.stamps.wrong();
         let _ = writeln!(

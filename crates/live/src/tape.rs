@@ -44,6 +44,7 @@ struct Record {
     time: u64,
     offset: u64,
     events: u64,
+    pid: u32,
 }
 
 impl Record {
@@ -55,6 +56,7 @@ impl Record {
         b[8..16].copy_from_slice(&self.time.to_le_bytes());
         b[16..24].copy_from_slice(&self.offset.to_le_bytes());
         b[24..32].copy_from_slice(&self.events.to_le_bytes());
+        b[32..36].copy_from_slice(&self.pid.to_le_bytes());
         let crc = crc32c::crc32c(&b[..36]);
         b[36..].copy_from_slice(&crc.to_le_bytes());
         b
@@ -71,6 +73,7 @@ impl Record {
             time: double(8),
             offset: double(16),
             events: double(24),
+            pid: word(32),
         })
     }
 }
@@ -86,12 +89,13 @@ impl Tape {
     /// A request goes in after so many events.
     pub fn input(&mut self, now: Time, events: u64, r: &Request, digest: u64) {
         let Tape::Record(recorder) = self else { return };
-        let (kind, flags, queue, len) = (r.kind as u8, u8::from(r.fua), r.queue, r.len);
+        let (kind, flags, queue) = (r.kind as u8, u8::from(r.fua), r.queue);
+        let (len, offset, pid) = (r.len, r.offset, r.pid);
         if recorder.inputs.is_multiple_of(CHECK_EVERY) {
             recorder.put(Record { kind: CHECK, events, offset: digest, ..Record::default() });
         }
         recorder.inputs += 1;
-        recorder.put(Record { kind, flags, queue, len, time: now.0, offset: r.offset, events });
+        recorder.put(Record { kind, flags, queue, len, time: now.0, offset, events, pid });
     }
     /// A flash operation has ended: whether it failed for its bytes.
     pub fn ended(&mut self, failed: bool) -> bool {
@@ -485,6 +489,7 @@ impl Recording {
             len: r.len,
             fua: r.flags & 1 == 1,
             queue: r.queue,
+            pid: r.pid,
             data: Vec::new(),
         })
     }

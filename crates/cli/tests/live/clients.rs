@@ -1,6 +1,6 @@
 //! Clients that others wrote, where this machine has them: libnbd, qemu, fio.
 
-use crate::place::Place;
+use crate::place::{Place, skip};
 use std::process::Command;
 
 /// Runs a program; none: it is not installed, said loudly.
@@ -8,7 +8,7 @@ fn run(program: &str, args: &[&str]) -> Option<String> {
     let out = match Command::new(program).args(args).output() {
         Ok(out) => out,
         Err(_) => {
-            println!("SKIPPED: {program} is not installed; make test installs it");
+            skip(&format!("{program} is not installed; make test installs it"));
             return None;
         }
     };
@@ -85,7 +85,7 @@ fn qemu_reads_writes_and_compares() {
 fn fio_verifies_what_it_wrote() {
     let listed = run("fio", &["--enghelp"]).unwrap_or_default();
     if !listed.contains("nbd") {
-        return println!("SKIPPED: this fio has no nbd engine");
+        return skip("this fio has no nbd engine");
     }
     let place = Place::new("--size 48M --device cnex-small --ftl rail --time-scale 0");
     let _server = place.start();

@@ -3,6 +3,8 @@
 mod bad;
 mod clients;
 mod crash;
+mod mounted;
 mod place;
+mod programs;
 mod serve;
 mod tape;

@@ -1,6 +1,6 @@
 //! A server of its own for each test.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -15,6 +15,11 @@ pub struct Running {
     child: Child,
     /// What it has said so far.
     pub said: std::sync::Arc<std::sync::Mutex<String>>,
+}
+
+/// Says what is not tested here, past the capture of output.
+pub fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
 pub fn wordline() -> Command {
@@ -47,13 +52,20 @@ impl Place {
         self.start_with(&[])
     }
     pub fn start_with(&self, more: &[&str]) -> Running {
+        self.try_start(more).unwrap_or_else(|said| panic!("it did not start: {said}"))
+    }
+    /// What it said, if it did not start.
+    pub fn try_start(&self, more: &[&str]) -> Result<Running, String> {
         let mut command = wordline();
         command.args(&self.args).args(more).stderr(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut first = String::new();
         while !first.contains("\nserving ") && !first.starts_with("serving ") {
-            assert!(lines.read_line(&mut first).unwrap() > 0, "it did not start: {first}");
+            if lines.read_line(&mut first).unwrap() == 0 {
+                child.wait().unwrap();
+                return Err(first);
+            }
         }
         let said = std::sync::Arc::new(std::sync::Mutex::new(first));
         let shared = std::sync::Arc::clone(&said);
@@ -64,7 +76,7 @@ impl Place {
                 line.clear();
             }
         });
-        Running { child, said }
+        Ok(Running { child, said })
     }
     pub fn client(&self, export: &str) -> Client<UnixStream> {
         Client::connect(UnixStream::connect(self.socket()).unwrap(), export, true).unwrap()
@@ -73,8 +85,11 @@ impl Place {
 
 impl Running {
     /// SIGTERM, and its end: exit status and everything it said.
-    pub fn stop(mut self) -> (Option<i32>, String) {
-        self.signal(nix::sys::signal::Signal::SIGTERM);
+    pub fn stop(self) -> (Option<i32>, String) {
+        self.end(nix::sys::signal::Signal::SIGTERM)
+    }
+    pub fn end(mut self, signal: nix::sys::signal::Signal) -> (Option<i32>, String) {
+        self.signal(signal);
         let status = self.child.wait().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
         (status.code(), self.said.lock().unwrap().clone())
