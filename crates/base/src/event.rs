@@ -51,10 +51,12 @@ pub enum Kind {
     Sample,
     /// The run reaches its end or a limit. Index: unused.
     Limit,
+    /// A message between machines arrives. Index: message.
+    Network,
 }
 
 impl Kind {
-    const ALL: [Kind; 16] = [
+    const ALL: [Kind; 17] = [
         Kind::AppWake,
         Kind::CoreDone,
         Kind::Interrupt,
@@ -71,6 +73,7 @@ impl Kind {
         Kind::FtlStep,
         Kind::Sample,
         Kind::Limit,
+        Kind::Network,
     ];
 }
 

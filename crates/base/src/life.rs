@@ -38,9 +38,13 @@ pub enum Layer {
     Transfer,
     /// Completion entry to the application: interrupt, handler, wake-up, return.
     Completion,
+    /// Between a client and a server: calls on sockets, copies, the wire, waking who receives.
+    Network,
+    /// A server's own work, with the kernel it calls.
+    Server,
 }
 
-pub const LAYERS: usize = 13;
+pub const LAYERS: usize = 15;
 
 impl Layer {
     pub const ALL: [Layer; LAYERS] = [
@@ -57,6 +61,8 @@ impl Layer {
         Layer::Nand,
         Layer::Transfer,
         Layer::Completion,
+        Layer::Network,
+        Layer::Server,
     ];
     pub fn name(self) -> &'static str {
         match self {
@@ -73,6 +79,8 @@ impl Layer {
             Layer::Nand => "nand",
             Layer::Transfer => "transfer",
             Layer::Completion => "completion",
+            Layer::Network => "network",
+            Layer::Server => "server",
         }
     }
 }
@@ -309,6 +317,35 @@ impl Lives {
         for step in part.steps() {
             life.mark(step.layer, step.why, step.place, step.end);
         }
+    }
+    /// The same of what a server's machine did for an I/O: the stages of its host are the server's, on
+    /// cores that count from `first_core`.
+    pub fn absorb_served(&mut self, io: IoId, part: IoId, first_core: u32) {
+        if part == IoId::NONE {
+            return;
+        }
+        let part = self.end(part);
+        if io == IoId::NONE {
+            return;
+        }
+        let life = &mut self.lives[io.0 as usize];
+        life.mark(Layer::Server, Why::WakeUp, first_core, part.begin);
+        for step in part.steps() {
+            let of_host = matches!(
+                step.layer,
+                Layer::Application
+                    | Layer::Syscall
+                    | Layer::Block
+                    | Layer::Driver
+                    | Layer::Completion
+            );
+            if of_host {
+                life.mark(Layer::Server, step.why, first_core + step.place, step.end);
+            } else {
+                life.mark(step.layer, step.why, step.place, step.end);
+            }
+        }
+        life.mark(Layer::Server, Why::Work, first_core, part.end);
     }
     pub fn get(&self, io: IoId) -> &Life {
         &self.lives[io.0 as usize]

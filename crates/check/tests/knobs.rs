@@ -37,7 +37,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ("nand.faults.script", "a list of places to fail at; a test in rail.rs scripts each kind"),
     ("stack.fs.xfs.log_blocks", "a log that fills: the file system's own tests fill one"),
     ("stack.fs.xfs.log_buffer_bytes", "a checkpoint larger than a buffer: in the same tests"),
-    ("stack.fs.xfs.log_buffers", "all of them under way at once: in the same tests"),
     ("nand.endurance", "wear is reported against it, at the precision of the text report"),
     (
         "nand.cell",
@@ -119,6 +118,9 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "io_uring",
             "spdk",
             "menu",
+            "nbd-server",
+            "unix",
+            "ethernet",
             "0",
             "1",
         ]
@@ -313,6 +315,25 @@ rw=read
 size=3m
 filename=stream.0.0
 ";
+    // Many changes, and then one that waits for all of them to be in the log.
+    const LOG: &str = "
+[global]
+directory=/mnt
+bs=4k
+[make]
+ioengine=filecreate
+rw=write
+fallocate=none
+nrfiles=600
+filesize=4k
+openfiles=1
+[sync]
+stonewall
+rw=write
+size=16k
+fallocate=none
+fsync=1
+";
     let rail = |stride: &'static str| {
         Case::new("cnex-small", READERS)
             .age(Age::Steady)
@@ -415,6 +436,22 @@ filename=stream.0.0
         files("ext4"),
         files("ext4").set("fs.ext4.data=journal").set("fs.ext4.delalloc=false").set("fs.cold=true"),
         files("xfs").set("fs.xfs.log_blocks=512"),
+        Case::new("intel-750-small", LOG)
+            .age(Age::Filled)
+            .fs("xfs")
+            .set("fs.xfs.log_buffer_bytes=16384")
+            .set("fs.xfs.log_buffers=2")
+            .set("cache.capacitor=false"),
+        Case::new("z-ssd-small", jobs)
+            .age(Age::Filled)
+            .stack("nbd-kernel")
+            .set("stack.nbd.flush=true")
+            .set("cache.capacitor=false"),
+        Case::new("z-ssd-small", jobs)
+            .age(Age::Filled)
+            .stack("nbd-kernel")
+            .set("stack.nbd.transport=ethernet"),
+        Case::new("z-ssd-small", jobs).age(Age::Filled).stack("nbd-spdk"),
         Case::new("z-ssd-small", CLASSES)
             .age(Age::Filled)
             .stack("none")

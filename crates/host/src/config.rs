@@ -95,6 +95,10 @@ pub struct StackConfig {
     /// A file system on the drive: jobs work on its files. None: on the drive itself.
     #[serde(default)]
     pub fs: Option<wordline_fs::FsConfig>,
+    /// The drive is a network block device: another machine's, or another process's. Of the keys
+    /// above those of the drive's driver are the server's.
+    #[serde(default)]
+    pub nbd: Option<NbdConfig>,
     #[serde(default)]
     pub kyber: KyberConfig,
     #[serde(default)]
@@ -249,6 +253,83 @@ impl Default for BfqConfig {
     }
 }
 
+/// What serves a network block device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NbdServer {
+    /// nbd-server: a process that calls its kernel for socket and drive.
+    NbdServer,
+    /// SPDK's nbd target: a process that polls its socket and drives the drive itself.
+    Spdk,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// A pair of unix sockets on one machine.
+    Unix,
+    /// TCP on one machine.
+    Loopback,
+    /// TCP between two machines.
+    Ethernet,
+}
+
+/// A network block device of Linux 4.14 (drivers/block/nbd.c), and its server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NbdConfig {
+    pub server: NbdServer,
+    pub transport: Transport,
+    /// On one machine: the last cores are the server's, the others the client's. Two machines have
+    /// all of theirs.
+    pub server_cores: u32,
+    /// Requests at the server at a time.
+    pub queue_depth: u32,
+    /// Largest request, bytes.
+    pub max_request: u32,
+    /// The client's elevator. `stack.scheduler` is that of the drive, at the server.
+    pub scheduler: Scheduler,
+    /// Threads of nbd-server that serve requests.
+    pub threads: u32,
+    /// Whether the server says that it takes flushes and FUA: without, the client sends none.
+    pub flush: bool,
+    /// Ethernet: bits a second, one way's time beyond that, and the largest packet.
+    pub rate: u64,
+    pub delay: Span,
+    pub mtu: u32,
+}
+
+impl NbdConfig {
+    /// What cannot be, with its key.
+    pub fn check(&self, cores: u32) -> Result<(), (&'static str, String)> {
+        let bad = |key, why: String| Err((key, why));
+        if self.transport != Transport::Ethernet && !(1..cores).contains(&self.server_cores) {
+            return bad("nbd.server_cores", format!("must leave both a core of {cores}"));
+        }
+        if !(1..=65_534).contains(&self.queue_depth) {
+            return bad("nbd.queue_depth", "must be from 1 to 65534".into());
+        }
+        if self.max_request < 4096 || !self.max_request.is_multiple_of(4096) {
+            return bad("nbd.max_request", "must be a multiple of 4096 bytes".into());
+        }
+        if !(1..=256).contains(&self.threads) {
+            return bad("nbd.threads", "must be from 1 to 256".into());
+        }
+        if !(1_000_000..=1_000_000_000_000).contains(&self.rate) {
+            return bad("nbd.rate", "must be from 1 Mbit/s to 1 Tbit/s".into());
+        }
+        if !(576..=65_536).contains(&self.mtu) {
+            return bad("nbd.mtu", "must be from 576 to 65536 bytes".into());
+        }
+        if self.server == NbdServer::Spdk && self.transport != Transport::Unix {
+            let why = "must be unix: SPDK's target has one end of a socket pair, the kernel's \
+                       driver the other";
+            return bad("nbd.transport", why.into());
+        }
+        Ok(())
+    }
+}
+
 /// Processor time of each stage of an I/O on one testbed (the testbed profiles name the source of each).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -296,9 +377,45 @@ pub struct HostCost {
     #[serde(default)]
     pub spdk: SpdkCost,
     #[serde(default)]
+    pub socket: SocketCost,
+    #[serde(default)]
+    pub nbd: NbdCost,
+    #[serde(default)]
     pub memory: MemoryConfig,
     #[serde(default)]
     pub power: PowerConfig,
+}
+
+/// Calls on sockets, without `crossing`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketCost {
+    /// One call, without what it copies.
+    pub unix_send: Span,
+    pub unix_receive: Span,
+    pub tcp_send: Span,
+    pub tcp_receive: Span,
+    /// TCP and IP of one packet where it arrives (softirq); on the loopback its sender pays it.
+    pub packet: Span,
+    /// 4 KiB in or out.
+    pub copy: Span,
+    /// A receive that finds nothing and does not wait.
+    pub empty: Span,
+}
+
+/// A network block device at both ends.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NbdCost {
+    /// nbd_queue_rq and nbd_read_stat beyond their calls on the socket.
+    pub queue: Span,
+    pub complete: Span,
+    /// nbd-server, per request, and handing it to a thread of its pool.
+    pub serve: Span,
+    pub pool: Span,
+    /// SPDK: a turn of the reactor beyond its two pollers, and its block-device layer, per request.
+    pub reactor: Span,
+    pub bdev: Span,
 }
 
 /// Load and store instructions: a microsecond of code that runs once a call, and one turn of each

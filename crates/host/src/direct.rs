@@ -84,7 +84,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t as usize];
         if thread.timer != at && at < Time::NEVER {
             thread.timer = at;
-            ctx.at(at, Kind::AppWake, t);
+            ctx.at(at, Kind::AppWake, self.event_base | t);
         }
     }
 
@@ -127,7 +127,7 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
-        let sqe = Sqe { opcode, cid, address, bytes, fua: false, class: 0, inner: 0, io: n.life };
+        let sqe = Sqe { opcode, cid, address, bytes, fua: n.fua, class: 0, inner: 0, io: n.life };
         self.counters.requests += 1;
         self.out.push_back(Output::Submit { sq: h, sqe });
     }

@@ -7,7 +7,6 @@
 //! while it was running; command timeouts and aborts.
 
 use crate::blkmq::{NO_TAG, NONE, Purpose};
-use crate::core::Irq;
 use crate::host::{Host, Output};
 use crate::source::Source;
 use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Time, Why};
@@ -187,7 +186,7 @@ impl<S: Source> Host<S> {
             let part = self.part_of(ctx, node, piece, core);
             let rq = self.flash_request(part, piece, h, NO_TAG);
             if self.block.get_driver_tag(rq) {
-                self.raise(ctx, core, Irq::Dispatch(rq));
+                self.dispatch(ctx, core, rq);
             } else {
                 self.block.hctxs[usize::from(h)].repairs.push_back(rq);
             }
@@ -214,6 +213,6 @@ impl<S: Source> Host<S> {
         self.mark_request(ctx, rq, Layer::Block, Why::Flush, core, ctx.now);
         pending.clear();
         self.block.hctxs[usize::from(h)].flush_pending = pending;
-        self.raise(ctx, core, Irq::Dispatch(rq));
+        self.dispatch(ctx, core, rq);
     }
 }

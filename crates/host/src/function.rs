@@ -44,6 +44,9 @@ functions! {
     Block "blk_mq_make_request" System |c| c.block.0;
     Scheduler "elevator" System |c| c.scheduler.0;
     Ftl "FTL on the host" System |_c| 0;
+    // As much as the file system says: calls of applications, and its own threads.
+    FileSystem "file system and page cache" System |_c| 0;
+    FileSystemThreads "write-back and journal" System |_c| 0;
     DmaMap "nvme_map_data" Either |c| c.dma_map.0;
     Doorbell "nvme_queue_rq" Either |c| c.doorbell.0;
     StatIssue "blk_stat_set_issue" Either |c| c.poll.stat_issue.0;
@@ -75,9 +78,22 @@ functions! {
     SpdkSubmit "nvme_pcie_qpair_submit_request" User |c| c.spdk.submit.0;
     SpdkProcess "spdk_nvme_qpair_process_completions" User |c| c.spdk.process_completions.0;
     SpdkComplete "nvme_pcie_qpair_complete_tracker" User |c| c.spdk.complete.0;
+    UnixSend "unix_stream_sendmsg" System |c| c.socket.unix_send.0;
+    UnixReceive "unix_stream_recvmsg" System |c| c.socket.unix_receive.0;
+    TcpSend "tcp_sendmsg" System |c| c.socket.tcp_send.0;
+    TcpReceive "tcp_recvmsg" System |c| c.socket.tcp_receive.0;
+    TcpPacket "tcp_v4_rcv" Either |c| c.socket.packet.0;
+    SocketCopy "socket copy" System |c| c.socket.copy.0;
+    SocketEmpty "empty receive" System |c| c.socket.empty.0;
+    NbdQueue "nbd_queue_rq" System |c| c.nbd.queue.0;
+    NbdComplete "nbd_read_stat" System |c| c.nbd.complete.0;
+    NbdServe "nbd-server" User |c| c.nbd.serve.0;
+    NbdPool "nbd-server pool" User |c| c.nbd.pool.0;
+    Reactor "spdk_reactor_run" User |c| c.nbd.reactor.0;
+    SpdkBdev "spdk_bdev_io" User |c| c.nbd.bdev.0;
 }
 
-pub const FUNCTIONS: usize = Function::SpdkComplete as usize + 1;
+pub const FUNCTIONS: usize = NAMES.len();
 pub type Spans = [u64; FUNCTIONS];
 
 /// One function's part of a run.

@@ -2,10 +2,13 @@
 
 use crate::background::{TICK, WORK};
 use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_queues};
-use crate::config::{Engine, HostCost, KworkerConfig, Scheduler, StackConfig};
+use crate::config::{
+    Engine, HostCost, KworkerConfig, NbdConfig, NbdServer, Scheduler, StackConfig,
+};
 use crate::core::{Core, Irq};
 use crate::function::{Spans, spans, spend};
 use crate::idle::Menu;
+use crate::nbd::{Message, Nbd};
 use crate::pblk::Pblk;
 use crate::poll::PollStats;
 use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
@@ -80,6 +83,8 @@ pub enum Output {
     Ended {
         thread: u32,
     },
+    /// For the host at the other end of a network block device.
+    Send(Message),
 }
 
 pub struct Host<S> {
@@ -98,6 +103,10 @@ pub struct Host<S> {
     pub(crate) block: BlockLayer,
     pub(crate) pblk: Option<Box<Pblk>>,
     pub(crate) vfs: Option<Box<Vfs>>,
+    pub(crate) nbd: Option<Box<Nbd>>,
+    /// Added to the indices of its events, and to the numbers of its cores.
+    pub(crate) event_base: u32,
+    pub(crate) first_core: u32,
     pub(crate) out: VecDeque<Output>,
     pub(crate) counters: Counters,
     pub(crate) stopping: bool,
@@ -107,9 +116,9 @@ pub struct Host<S> {
     /// The timer of the scheduler that is set.
     elevator_timer: Time,
     /// Each core has a hardware queue of its own, and nothing else couples cores.
-    private: bool,
+    pub(crate) private: bool,
     /// Hardware queue by core.
-    map: Vec<u16>,
+    pub(crate) map: Vec<u16>,
     priorities: Vec<QueuePriority>,
     depth: u32,
 }
@@ -188,7 +197,13 @@ impl<S: Source> Host<S> {
         let count = jobs.len() as u32;
         let is_null = |spec: &ThreadSpec| spec.engine == Engine::Null;
         // The user-space driver has the drive, or the kernel.
-        let spdk = stack.kernel && jobs.iter().any(|(spec, _)| spec.engine == Engine::Spdk);
+        let asks = jobs.iter().find(|(spec, _)| spec.engine == Engine::Spdk);
+        if let (Some((spec, _)), true) = (asks, stack.nbd.is_some()) {
+            let why = format!("job {} needs the drive itself, and has it over NBD", spec.name);
+            return refuse("engine", why);
+        }
+        let target = |nbd: &NbdConfig| nbd.server == NbdServer::Spdk && jobs.is_empty();
+        let spdk = stack.kernel && (asks.is_some() || stack.nbd.as_ref().is_some_and(target));
         if spdk {
             let of = |(spec, _): &&(ThreadSpec, S)| !(spec.engine == Engine::Spdk || is_null(spec));
             if let Some((other, _)) = jobs.iter().find(of) {
@@ -411,6 +426,9 @@ impl<S: Source> Host<S> {
                 && !reapers,
             pblk,
             vfs: None,
+            nbd: None,
+            event_base: 0,
+            first_core: 0,
             priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
             depth,
             drive,
@@ -454,31 +472,48 @@ impl<S: Source> Host<S> {
         if !self.kernel {
             return refuse("kernel", "a file system needs the kernel: set it to true");
         }
-        if self.pblk.is_some() {
-            return refuse(
-                "fs",
-                "a file system needs the FTL in the drive: ftl.placement = device",
-            );
-        }
         let jobs = self.jobs();
         for thread in &self.threads[..jobs as usize] {
-            if matches!(thread.spec.engine, Engine::Spdk | Engine::IoUring) {
-                let job = &thread.spec.name;
+            let job = &thread.spec.name;
+            if thread.spec.engine == Engine::Spdk {
                 return refuse(
                     "kind",
-                    format!("job {job}: files are for pvsync2 and libaio, not io_uring and spdk"),
+                    format!(
+                        "job {job}: files are the kernel's, and spdk takes the drive from it: another engine, or run it without --fs"
+                    ),
                 );
             }
+            if thread.sq != NONE {
+                return refuse(
+                    "kind",
+                    format!(
+                        "job {job}: sqthread_poll needs registered files, which fio does not give it: run it without --fs"
+                    ),
+                );
+            }
+        }
+        for thread in &mut self.threads[..jobs as usize] {
+            // On files completions are by interrupt.
+            thread.polls = false;
+            thread.poll_hctx = thread.home;
         }
         let map = self.map.clone();
         let cores = self.cores.len() as u32;
         self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, jobs, cores, &map)));
-        for core in &mut self.cores {
-            core.ready.reserve(self.threads.len());
-        }
+        self.made_room();
         // Threads of one core wait for the interrupts of another.
         self.private = false;
         Ok(())
+    }
+
+    /// There are more threads than before.
+    pub(crate) fn made_room(&mut self) {
+        for core in &mut self.cores {
+            core.ready.reserve(self.threads.len());
+        }
+        if let Some(Elevator::Bfq(bfq)) = &mut self.block.elevator {
+            bfq.add_threads(self.threads.len());
+        }
     }
 
     pub fn start(&mut self, ctx: &mut Ctx) {
@@ -488,7 +523,8 @@ impl<S: Source> Host<S> {
         self.start_background(ctx);
         for (i, thread) in self.threads.iter().enumerate() {
             if thread.asleep == Asleep::Start && thread.spec.start < Time::NEVER {
-                ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
+                let index = self.event_base | i as u32;
+                ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, index);
             }
         }
         if let Some(pblk) = &mut self.pblk {
@@ -500,14 +536,14 @@ impl<S: Source> Host<S> {
     /// Starts a job whose `start` is `Time::NEVER`.
     pub fn start_thread(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
         debug_assert!(self.threads[thread as usize].asleep == Asleep::Start);
-        ctx.at(at, Kind::AppWake, thread);
+        ctx.at(at, Kind::AppWake, self.event_base | thread);
     }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {
         let asleep = &mut self.threads[thread as usize];
         if asleep.asleep == Asleep::Timer || !self.kernel {
             asleep.timer_at = ctx.now;
-            ctx.at(ctx.now, Kind::AppWake, thread);
+            ctx.at(ctx.now, Kind::AppWake, self.event_base | thread);
         }
     }
     pub fn source_mut(&mut self, thread: u32) -> Option<&mut S> {
@@ -518,16 +554,15 @@ impl<S: Source> Host<S> {
     }
 
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
+        let index = event.index() & !self.event_base;
         match event.kind() {
-            Kind::CoreDone => self.core_done(ctx, event.index()),
-            Kind::AppWake => self.app_wake(ctx, event.index()),
-            Kind::HostTimer if event.index() == ELEVATOR => self.elevator_timer(ctx),
-            Kind::HostTimer if event.index() & TICK != 0 => self.tick(ctx, event.index() - TICK),
-            Kind::HostTimer if event.index() & WORK != 0 => {
-                self.work_due(ctx, event.index() - WORK)
-            }
+            Kind::CoreDone => self.core_done(ctx, index),
+            Kind::AppWake => self.app_wake(ctx, index),
+            Kind::HostTimer if index == ELEVATOR => self.elevator_timer(ctx),
+            Kind::HostTimer if index & TICK != 0 => self.tick(ctx, index - TICK),
+            Kind::HostTimer if index & WORK != 0 => self.work_due(ctx, index - WORK),
             Kind::HostTimer => self.fs_timer(ctx),
-            Kind::Interrupt => self.interrupt(ctx, event.index() as u16),
+            Kind::Interrupt => self.interrupt(ctx, index as u16),
             Kind::FtlTimer => {
                 if let Some(pblk) = &mut self.pblk {
                     pblk.ftl.on_timer(ctx, event.index());
@@ -620,8 +655,8 @@ impl<S: Source> Host<S> {
         self.threads.iter().all(|t| match t.source {
             Some(_) => t.asleep == Asleep::Done && t.cur_depth == 0,
             None => {
-                use Asleep::{Actions, Events, Ring, Work};
-                matches!(t.asleep, Actions | Events | Ring | Asleep::Vfs | Work)
+                use Asleep::{Actions, Events, Ring, Socket, Work};
+                matches!(t.asleep, Actions | Events | Ring | Asleep::Vfs | Work | Socket)
             }
         }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.entries.is_empty())
             && self.out.is_empty()
@@ -672,7 +707,7 @@ impl<S: Source> Host<S> {
         let due = c.due().max(ctx.now);
         if due < c.armed {
             c.armed = due;
-            ctx.at(due, Kind::CoreDone, core);
+            ctx.at(due, Kind::CoreDone, self.event_base | core);
         }
     }
 
@@ -722,7 +757,13 @@ impl<S: Source> Host<S> {
             }
             if ctx.tracks.is_some() {
                 let t = segment.thread;
-                ctx.slice(Track::Core(core), "thread", segment.begin, ctx.now, IoId(t));
+                ctx.slice(
+                    Track::Core(self.first_core + core),
+                    "thread",
+                    segment.begin,
+                    ctx.now,
+                    IoId(t),
+                );
             }
             self.run_plan(ctx, segment.thread, segment.split);
         }
@@ -860,6 +901,7 @@ impl<S: Source> Host<S> {
             Irq::Ipi(_) => spend!(self, core, Ipi),
             Irq::Timer(_) => spend!(self, core, Timer),
             Irq::Tick => spend!(self, core, Tick),
+            Irq::Network => self.network_irq(core),
             Irq::Dispatch(rq) => {
                 let stats = spend!(self, core, StatIssue * u64::from(self.poll_stats.on));
                 stats
@@ -883,7 +925,7 @@ impl<S: Source> Host<S> {
         c.lazy = false;
         let (begin, end) = (c.irq_begin, c.irq_end);
         if ctx.tracks.is_some() {
-            ctx.slice(Track::Core(core), "interrupt", begin, end, IoId::NONE);
+            ctx.slice(Track::Core(self.first_core + core), "interrupt", begin, end, IoId::NONE);
         }
         match irq {
             Irq::Vector(cq) => {
@@ -905,6 +947,7 @@ impl<S: Source> Host<S> {
             }
             // What it found out is in the slice's end.
             Irq::Tick => {}
+            Irq::Network => self.network_irq_done(ctx, core),
             Irq::Dispatch(rq) => {
                 self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, begin);
                 self.issue(ctx, rq, core);
@@ -1094,10 +1137,8 @@ impl<S: Source> Host<S> {
             ctx.slice(Track::Job(t), node.ddir.name(), node.issued, now, node.life);
         }
         thread.cur_depth -= 1;
-        if let Some(source) = &mut thread.source {
-            let latency = now.since(node.issued);
-            source.finished(node.ddir, node.len, node.ok, latency, now);
-        }
+        let Some(source) = &mut thread.source else { return self.served(ctx, t, &node) };
+        source.finished(node.ddir, node.len, node.ok, now.since(node.issued), now);
         if !node.ok {
             self.counters.errors += 1;
             thread.failed |= !thread.spec.continue_on_error;
@@ -1122,14 +1163,12 @@ impl<S: Source> Host<S> {
         if let Some(rq) = hctx.repairs.pop_front() {
             hctx.by_tag[usize::from(tag)] = rq;
             self.block.requests[rq].tag = tag;
-            return self.raise(ctx, on, Irq::Dispatch(rq));
+            return self.dispatch(ctx, on, rq);
         }
         if self.block.elevator.is_some() {
             hctx.tags.push(tag);
             // blk_mq_sched_restart.
-            while let Some(rq) = self.block.next_dispatch(h, ctx.now) {
-                self.raise(ctx, on, Irq::Dispatch(rq));
-            }
+            self.run_other_queue(ctx, h, on);
             self.after_completion(ctx, h);
         } else if let Some(t) = hctx.waiters.pop_front() {
             self.threads[t as usize].granted = tag;
@@ -1151,7 +1190,8 @@ impl<S: Source> Host<S> {
                         _ => false,
                     };
                     if waits {
-                        self.run_other_queue(ctx, other);
+                        let core = self.block.hctxs[usize::from(other)].core;
+                        self.run_other_queue(ctx, other, core);
                     }
                 }
             }
@@ -1160,18 +1200,29 @@ impl<S: Source> Host<S> {
                     && until != self.elevator_timer
                 {
                     self.elevator_timer = until;
-                    ctx.at(until, Kind::HostTimer, ELEVATOR);
+                    ctx.at(until, Kind::HostTimer, self.event_base | ELEVATOR);
                 }
             }
             _ => {}
         }
     }
 
-    /// blk_mq_run_hw_queue on the queue's own core.
-    fn run_other_queue(&mut self, ctx: &mut Ctx, h: u16) {
-        let core = self.block.hctxs[usize::from(h)].core;
+    /// A request that held up goes out after all.
+    pub(crate) fn dispatch(&mut self, ctx: &mut Ctx, core: u32, rq: u32) {
+        if self.is_client() {
+            return self.queue_nbd(ctx, rq, core);
+        }
+        self.raise(ctx, core, Irq::Dispatch(rq));
+    }
+
+    /// blk_mq_run_hw_queue on a core.
+    fn run_other_queue(&mut self, ctx: &mut Ctx, h: u16, core: u32) {
         while let Some(rq) = self.block.next_dispatch(h, ctx.now) {
-            self.raise(ctx, core, Irq::Dispatch(rq));
+            self.dispatch(ctx, core, rq);
+            if self.is_client() {
+                // kblockd looks for the rest.
+                return;
+            }
         }
     }
 
@@ -1180,7 +1231,8 @@ impl<S: Source> Host<S> {
             && bfq.on_timer(ctx.now)
         {
             for h in 0..self.block.hctxs.len() as u16 {
-                self.run_other_queue(ctx, h);
+                let core = self.block.hctxs[usize::from(h)].core;
+                self.run_other_queue(ctx, h, core);
             }
         }
     }

@@ -15,6 +15,7 @@ mod driver;
 pub mod function;
 mod host;
 pub mod idle;
+mod nbd;
 mod pblk;
 mod poll;
 pub mod sched;
@@ -27,12 +28,18 @@ mod vfs;
 
 pub use config::{Engine, Scheduler, StackConfig};
 pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
+pub use nbd::Message;
 pub use source::{Next, Source, ThreadSpec};
 pub use stats::HostStats;
 pub use vfs::tasks_of;
 
+/// Set in the indices of a server's events, where two hosts share the clock.
+pub const SERVED: u32 = 1 << 23;
+
 #[cfg(test)]
 mod background_tests;
+#[cfg(test)]
+mod nbd_tests;
 #[cfg(test)]
 mod poll_tests;
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub(crate) enum Loop {
     Ring,
     /// Both: the submission thread of a polled ring.
     RingAndQueue,
+    /// SPDK's reactor: a socket, and the completion queue.
+    Reactor,
     /// Nothing but the time: an application that computes.
     Compute,
 }
@@ -147,6 +149,13 @@ impl<S: Source> Host<S> {
                 let before = spdk.check_enabled.0;
                 (before + spdk.process_completions.0, before)
             }
+            Loop::Reactor => {
+                let before = self.cost.nbd.reactor.0
+                    + self.cost.crossing.0
+                    + self.cost.socket.empty.0
+                    + spdk.check_enabled.0;
+                (before + spdk.process_completions.0, before)
+            }
             Loop::Ring => (uring.look.0, 0),
             Loop::RingAndQueue => (uring.look.0 + poll.nvme_poll.0, uring.look.0),
             Loop::Compute => (0, 0),
@@ -179,7 +188,7 @@ impl<S: Source> Host<S> {
                 };
                 once + (self.cost.completion + end) * n + poll.stat_add * stats
             }
-            Loop::Spdk if n > 0 => poll.entry_miss + self.cost.spdk.complete * n,
+            Loop::Spdk | Loop::Reactor if n > 0 => poll.entry_miss + self.cost.spdk.complete * n,
             _ => Span::ZERO,
         }
     }
@@ -199,7 +208,7 @@ impl<S: Source> Host<S> {
         thread.looking.resched = false;
         thread.step = Step::Looked;
         let in_user = match what {
-            Loop::Spdk | Loop::Compute => true,
+            Loop::Spdk | Loop::Reactor | Loop::Compute => true,
             Loop::Ring => thread.source.is_some(),
             Loop::Kernel | Loop::RingAndQueue => false,
         };
@@ -304,6 +313,11 @@ impl<S: Source> Host<S> {
                 self.counters.process_completions += looks;
                 spend!(self, core, SpdkCheck * looks, SpdkProcess * turns);
             }
+            Loop::Reactor => {
+                self.counters.process_completions += looks;
+                spend!(self, core, Reactor * looks, Crossing * looks, SocketEmpty * looks);
+                spend!(self, core, SpdkCheck * looks, SpdkProcess * turns);
+            }
             Loop::Ring => {
                 self.counters.ring_looks += looks;
                 spend!(self, core, UringLook * turns);
@@ -315,7 +329,7 @@ impl<S: Source> Host<S> {
             Loop::Compute => {}
         }
         match what {
-            Loop::Spdk if n > 0 => {
+            Loop::Spdk | Loop::Reactor if n > 0 => {
                 spend!(self, core, EntryMiss, SpdkComplete * n);
             }
             Loop::Kernel | Loop::RingAndQueue if n > 0 => {
@@ -333,7 +347,12 @@ impl<S: Source> Host<S> {
             self.cores[core as usize].calls.extra[Function::Application as usize] += spent;
         }
         let Some(segment) = &mut self.cores[core as usize].segment else { return };
-        if segment.in_user {
+        if what == Loop::Reactor {
+            // Of each turn the call on the socket.
+            let calls = looks * (self.cost.crossing.0 + self.cost.socket.empty.0);
+            segment.system = calls.min(spent);
+            segment.user = spent - segment.system;
+        } else if segment.in_user {
             segment.user = spent;
         } else {
             segment.system = spent;
@@ -355,7 +374,7 @@ impl<S: Source> Host<S> {
         }
         for cqe in claimed.drain(..) {
             self.counters.polled_completions += 1;
-            if what == Loop::Spdk {
+            if matches!(what, Loop::Spdk | Loop::Reactor) {
                 self.spdk_done(ctx, cqe, at);
             } else {
                 self.reap(ctx, h, cqe, core, (at, ctx.now), (Why::Polling, Why::Work));
@@ -366,7 +385,7 @@ impl<S: Source> Host<S> {
         match message {
             // The lock is released, interrupts are on again.
             Some(due) if due <= ctx.now => self.interrupt(ctx, h),
-            Some(due) => ctx.at(due, Kind::Interrupt, u32::from(h)),
+            Some(due) => ctx.at(due, Kind::Interrupt, self.event_base | u32::from(h)),
             None => {}
         }
         if resched { self.give_way(ctx, t, what) } else { Flow::Again }
@@ -431,7 +450,7 @@ impl<S: Source> Host<S> {
         }
         let at = thread.timer_at;
         thread.timer = at;
-        ctx.at(at, Kind::AppWake, t);
+        ctx.at(at, Kind::AppWake, self.event_base | t);
         self.sleep(ctx, t, Asleep::Hybrid)
     }
 

@@ -73,6 +73,36 @@ pub struct Counters {
     pub hybrid_sleep_ns: u64,
     /// Calls to wake io_uring's submission thread.
     pub sq_wake_ups: u64,
+    /// Requests sent to the server of a network block device.
+    pub nbd_requests: u64,
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, o: Counters) {
+        self.interrupts += o.interrupts;
+        self.completions += o.completions;
+        self.ipis += o.ipis;
+        self.context_switches += o.context_switches;
+        self.requests += o.requests;
+        self.back_merges += o.back_merges;
+        self.front_merges += o.front_merges;
+        self.request_merges += o.request_merges;
+        self.plug_flushes += o.plug_flushes;
+        self.tag_waits += o.tag_waits;
+        self.splits += o.splits;
+        self.shared_flushes += o.shared_flushes;
+        self.errors += o.errors;
+        self.empty_interrupts += o.empty_interrupts;
+        self.polls += o.polls;
+        self.process_completions += o.process_completions;
+        self.ring_looks += o.ring_looks;
+        self.polled_completions += o.polled_completions;
+        self.poll_yields += o.poll_yields;
+        self.hybrid_sleeps += o.hybrid_sleeps;
+        self.hybrid_sleep_ns += o.hybrid_sleep_ns;
+        self.sq_wake_ups += o.sq_wake_ups;
+        self.nbd_requests += o.nbd_requests;
+    }
 }
 
 /// The block device an FTL on the host presents.
@@ -110,6 +140,19 @@ pub struct HostStats {
     pub idle_states: Vec<[u64; crate::idle::STATES]>,
     pub counters: Counters,
     pub pblk: Option<PblkStats>,
+}
+
+impl HostStats {
+    /// With those of the host that serves this one's drive, behind its own.
+    pub fn with_server(mut self, server: HostStats) -> HostStats {
+        self.cores.extend(server.cores);
+        self.functions.extend(server.functions);
+        self.threads.extend(server.threads);
+        self.idle_states.extend(server.idle_states);
+        self.counters += server.counters;
+        self.pblk = server.pblk;
+        self
+    }
 }
 
 /// fio's `io_u_mark_depth`.

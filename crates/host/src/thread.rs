@@ -20,6 +20,7 @@ use crate::config::Engine;
 use crate::core::Segment;
 use crate::function::{Function, spend};
 use crate::host::Host;
+use crate::nbd::At;
 use crate::poll::{Looking, Loop};
 use crate::sched::{Ask, Dir, Merge};
 use crate::source::{Next, Source, ThreadSpec};
@@ -90,6 +91,8 @@ pub(crate) enum Step {
     Collected,
     /// At a call on a file, or a kernel thread of the file system.
     Vfs,
+    /// A thread of a network block device.
+    Nbd(At),
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
@@ -122,6 +125,8 @@ pub(crate) enum Asleep {
     Vfs,
     /// A kworker without work.
     Work,
+    /// A thread of a network block device has nothing to do.
+    Socket,
     Done,
 }
 
@@ -216,7 +221,7 @@ pub(crate) struct Thread<S> {
     plan: Plan,
     call: Call,
     /// Of the segment that ended last: lead and entry.
-    done: (u64, u64),
+    pub done: (u64, u64),
     pub cur_depth: u32,
     pub iocbs: Vec<u32>,
     requeued: Option<(Ddir, u64, u32)>,
@@ -338,7 +343,8 @@ impl<S> Thread<S> {
     }
     /// Whether an I/O of this direction is reaped with io_getevents.
     pub fn is_aio(&self, ddir: Ddir) -> bool {
-        self.spec.engine == Engine::Libaio && matches!(ddir, Ddir::Read | Ddir::Write)
+        matches!(self.spec.engine, Engine::Libaio | Engine::IoUring)
+            && matches!(ddir, Ddir::Read | Ddir::Write)
     }
     pub fn is_planned(&self) -> bool {
         self.plan.node != NONE
@@ -461,6 +467,7 @@ impl<S: Source> Host<S> {
             Step::Collect => self.collect(ctx, t),
             Step::Collected => self.collected(ctx, t),
             Step::Vfs => self.vfs_step(ctx, t),
+            Step::Nbd(at) => self.nbd_step(ctx, t, at),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
             Step::Kworker => self.kworker(ctx, t),
@@ -591,7 +598,7 @@ impl<S: Source> Host<S> {
             thread.timer_at = at;
             if thread.timer != at && at < Time::NEVER {
                 thread.timer = at;
-                ctx.at(at, Kind::AppWake, t);
+                ctx.at(at, Kind::AppWake, self.event_base | t);
             }
         }
         self.sleep(ctx, t, Asleep::Timer)
@@ -639,7 +646,7 @@ impl<S: Source> Host<S> {
                         (ddir, offset, len)
                     }
                     Next::File { ddir, offset, len, op } => {
-                        thread.pend.user += self.cost.application.0;
+                        thread.pend.user += spend!(self, thread.core, Application);
                         thread.stats.issued[ddir as usize] += 1;
                         return self.file_call(ctx, t, (ddir, offset, len), op);
                     }
@@ -746,7 +753,14 @@ impl<S: Source> Host<S> {
         self.go(t, Step::Top)
     }
 
-    fn sync_call(&mut self, t: u32, ddir: Ddir, offset: u64, len: u32, after: Step) -> Flow {
+    pub(crate) fn sync_call(
+        &mut self,
+        t: u32,
+        ddir: Ddir,
+        offset: u64,
+        len: u32,
+        after: Step,
+    ) -> Flow {
         let thread = &mut self.threads[t as usize];
         thread.cur_depth += 1;
         let level = level_bucket(thread.cur_depth);
@@ -917,6 +931,10 @@ impl<S: Source> Host<S> {
         if self.block.elevator.is_some() {
             return self.segment(ctx, t, Step::Elevate);
         }
+        if self.is_client() {
+            // Another thread takes it from where it is put.
+            return self.segment(ctx, t, Step::Place);
+        }
         self.place(ctx, t)
     }
 
@@ -1040,6 +1058,12 @@ impl<S: Source> Host<S> {
             self.block.insert_scheduler(rq, ctx.now);
             return self.go(t, Step::RunQueue);
         }
+        if self.is_client() {
+            let core = self.threads[t as usize].core;
+            self.queue_nbd(ctx, rq, core);
+            return self.go(t, then);
+        }
+        let thread = &mut self.threads[t as usize];
         thread.plan.issue = rq;
         thread.pend.driver +=
             spend!(self, thread.core, DmaMap, Doorbell, StatIssue * u64::from(self.poll_stats.on));
@@ -1154,6 +1178,12 @@ impl<S: Source> Host<S> {
     }
 
     fn run_queue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if self.is_client() {
+            let thread = &self.threads[t as usize];
+            let (core, then) = (thread.core, thread.call.after_run);
+            self.run_nbd(ctx, core);
+            return self.go(t, then);
+        }
         let thread = &mut self.threads[t as usize];
         match self.block.next_dispatch(thread.hctx, ctx.now) {
             Some(rq) => {
@@ -1229,6 +1259,10 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::NextIo);
         }
         let rq = self.flush_request(node, h, tag);
+        if self.is_client() {
+            self.queue_nbd(ctx, rq, core);
+            return self.go(t, Step::NextIo);
+        }
         let thread = &mut self.threads[t as usize];
         thread.plan.issue = rq;
         thread.pend.driver +=
@@ -1247,7 +1281,7 @@ impl<S: Source> Host<S> {
         if thread.call.aio {
             let handed_over = thread.owner != NONE;
             for node in thread.iocbs.drain(..) {
-                if !handed_over {
+                if !handed_over && node != NONE {
                     self.block.nodes[node].submitted = ctx.now;
                 }
             }
@@ -1350,6 +1384,11 @@ impl<S: Source> Host<S> {
         job.stats.iodepth_complete[call_bucket(1)] += 1;
         job.stats.complete_calls += 1;
         if let Some(node) = job.ring.pop_front() {
+            // Back before the call that sent it has returned: the call will not find it.
+            if let Some(sent) = job.iocbs.iter_mut().find(|n| **n == node) {
+                *sent = NONE;
+                self.block.nodes[node].submitted = ctx.now;
+            }
             self.finish_io(ctx, node, wake, work);
         }
         if self.threads[owner as usize].asleep == Asleep::Reaper {
@@ -1476,8 +1515,8 @@ impl<S: Source> Host<S> {
         if node.ddir == Ddir::Write {
             pblk.stats.write_bios += 1;
             pblk.stats.write_waits += 1;
-            // Direct writes carry no FUA: that is the file system's or O_DSYNC's to ask for.
-            pblk.ftl.write(ctx, part, lpn, sectors, false, wordline_ftl::Source::Host);
+            // Direct writes carry no FUA: that is the file system's to ask for.
+            pblk.ftl.write(ctx, part, lpn, sectors, node.fua, wordline_ftl::Source::Host);
         } else {
             pblk.stats.trims += 1;
             pblk.ftl.trim(ctx, part, lpn, sectors);

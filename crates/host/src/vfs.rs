@@ -13,6 +13,7 @@
 
 use crate::blkmq::{NONE, PLUG_REQUESTS};
 use crate::config::Engine;
+use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
@@ -72,7 +73,7 @@ impl Default for InVfs {
 /// Calls a thread can have under way: asynchronous ones, and one more that is not.
 pub fn tasks_of(spec: &ThreadSpec) -> u32 {
     match spec.engine {
-        Engine::Libaio => spec.iodepth.max(1) + 1,
+        Engine::Libaio | Engine::IoUring => spec.iodepth.max(1) + 1,
         _ => 1,
     }
 }
@@ -148,9 +149,17 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t as usize];
         thread.cur_depth += 1;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
-        thread.pend.entry += self.cost.crossing.0;
-        if thread.is_aio(ddir) {
-            thread.pend.entry += self.cost.aio_submit.0;
+        let core = thread.core;
+        let (aio, uring) = (thread.is_aio(ddir), thread.spec.engine == Engine::IoUring);
+        thread.pend.entry += spend!(self, core, Crossing);
+        let thread = &mut self.threads[t as usize];
+        if aio {
+            if uring {
+                thread.pend.library += spend!(self, core, UringPrepare);
+                thread.pend.entry += spend!(self, core, UringEnter);
+            } else {
+                thread.pend.entry += spend!(self, core, AioSubmit);
+            }
             thread.stats.iodepth_submit[call_bucket(1)] += 1;
             thread.stats.submit_calls += 1;
         }
@@ -207,6 +216,12 @@ impl<S: Source> Host<S> {
             Turn::Work(span) => {
                 let thread = &mut self.threads[t as usize];
                 thread.pend.entry += span.0;
+                let function = match thread.source {
+                    Some(_) => Function::FileSystem,
+                    None => Function::FileSystemThreads,
+                };
+                self.cores[thread.core as usize].calls.extra[function as usize] += span.0;
+                let thread = &mut self.threads[t as usize];
                 thread.plan_for(node);
                 self.segment(ctx, t, Step::Vfs)
             }
@@ -311,10 +326,11 @@ impl<S: Source> Host<S> {
         (n.bio, n.fua, n.issued) = (bio.id, bio.fua, ctx.now);
         let thread = &mut self.threads[t as usize];
         // What submit_bh was called for one by one, and the plug merged.
-        thread.pend.block +=
-            self.cost.bio.0 * u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);
+        let more = u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);
+        let core = thread.core;
+        thread.pend.block += spend!(self, core, Bio * more);
         if bio.kind == BioKind::Flush {
-            thread.pend.block += self.cost.bio.0 + self.cost.block.0;
+            self.threads[t as usize].pend.block += spend!(self, core, Bio, Block);
             self.threads[t as usize].begin_bio(node, Opcode::Flush, false, 0);
             return self.segment(ctx, t, Step::Flush);
         }
@@ -381,7 +397,7 @@ impl<S: Source> Host<S> {
             && at < vfs.timer
         {
             vfs.timer = at;
-            ctx.at(at.max(ctx.now), Kind::HostTimer, 0);
+            ctx.at(at.max(ctx.now), Kind::HostTimer, self.event_base);
         }
     }
 

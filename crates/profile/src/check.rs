@@ -227,6 +227,14 @@ fn stack(config: &Config, found: &mut Found) {
         let last = c.cores.saturating_sub(1);
         found.add("stack.ftl_core", format!("must be a core, 0 to {last}, not {core}"));
     }
+    if let Some(nbd) = &c.nbd {
+        if !c.kernel {
+            found.add("stack.kernel", "must be true: a network block device is the kernel's");
+        }
+        if let Err((key, message)) = nbd.check(c.cores) {
+            found.add(&format!("stack.{key}"), message);
+        }
+    }
     if c.bfq.max_budget == 0 || c.bfq.max_budget > 1 << 32 {
         found.add("stack.bfq.max_budget", "must be from 1 to 4294967296 sectors");
     }

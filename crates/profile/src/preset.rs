@@ -77,6 +77,8 @@ static PRESETS: &[Preset] = presets! {
     Stack "stack" "poll"
     Stack "stack" "hybrid"
     Stack "stack" "spdk"
+    Stack "stack" "nbd-kernel"
+    Stack "stack" "nbd-spdk"
     Stack "stack" "none"
     Testbed "testbed" "i7-8700"
     Testbed "testbed" "i7-4790k"

@@ -23,8 +23,9 @@ fn every_combination_assembles() {
                     let testbed = Some(Source::Preset(testbed));
                     let sources = Sources { ftl, testbed, ..Sources::presets(device, stack) };
                     let result = assemble(sources, &[]);
-                    // An FTL on the host is kernel code.
-                    if device.starts_with("cnex") && testbed == Some(Source::Preset("none")) {
+                    // An FTL on the host is kernel code, and so is a network block device.
+                    let kernel = device.starts_with("cnex") || stack.starts_with("nbd");
+                    if kernel && testbed == Some(Source::Preset("none")) {
                         let error = result.unwrap_err().to_string();
                         assert!(error.starts_with("none.toml:"), "{error}");
                         assert!(error.contains("'kernel' must be true"), "{error}");

@@ -12,7 +12,13 @@ fn place(step: &Step) -> String {
     match (step.layer, step.why) {
         (Layer::QueueWait, _) | (Layer::Driver, Why::QueueFull) => format!("queue {n}"),
         (
-            Layer::Application | Layer::Syscall | Layer::Block | Layer::Driver | Layer::Completion,
+            Layer::Application
+            | Layer::Syscall
+            | Layer::Block
+            | Layer::Driver
+            | Layer::Completion
+            | Layer::Network
+            | Layer::Server,
             _,
         ) => format!("core {n}"),
         (Layer::Link, Why::Work) => "link to host".to_owned(), // the completion entry

@@ -1,13 +1,14 @@
 //! One run in virtual time: the host and the drive on one event queue, and what came out of it.
 #![forbid(unsafe_code)]
 
-pub mod app;
+mod app;
 pub mod collect;
 pub mod cpu;
 mod drive;
 mod files;
 pub mod host;
 pub mod job;
+mod net;
 pub mod replay;
 pub mod result;
 pub mod setup;

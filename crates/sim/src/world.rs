@@ -7,6 +7,7 @@ use crate::drive::{Drive, Problem, SystemConfig};
 use crate::files::Names;
 use crate::host;
 use crate::job::{EINVAL, EIO, JobSource};
+use crate::net::Network;
 use crate::replay::TraceSource;
 use crate::result::*;
 use crate::steady::{self, Steady};
@@ -19,7 +20,7 @@ use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::{Ftl, Placement};
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
-use wordline_host::{DriveInfo, Finished, Host, Output};
+use wordline_host::{DriveInfo, Finished, Host, HostStats, Message, Output, SERVED, StackConfig};
 use wordline_nand::machine::{CLASSES, Class};
 use wordline_trace::Request;
 
@@ -114,6 +115,8 @@ const SERIES_ROWS: usize = 128;
 pub struct World {
     ctx: Ctx,
     host: Host<AnySource>,
+    /// The host that has the drive, where the first has it over a network.
+    server: Option<Served>,
     controller: Controller,
     ftl_on_host: bool,
     threads: Vec<ThreadStats>,
@@ -170,6 +173,47 @@ fn mount(
     host.mount(fs)
 }
 
+/// The host that has the drive.
+fn driver<'a>(
+    host: &'a mut Host<AnySource>,
+    server: &'a mut Option<Served>,
+) -> &'a mut Host<AnySource> {
+    match server {
+        Some((server, _)) => server,
+        None => host,
+    }
+}
+
+type OnHost = Option<(Ftl, wordline_ftl::config::FtlCost)>;
+type Served = (Box<Host<AnySource>>, Network);
+
+/// The hosts at both ends of a network block device.
+fn network(
+    config: &SystemConfig,
+    (client, served): (&StackConfig, &StackConfig),
+    jobs: Vec<(ThreadSpec, AnySource)>,
+    drive: &DriveInfo,
+    ftl: OnHost,
+) -> Result<(Host<AnySource>, Served), (&'static str, String)> {
+    let Some(nbd) = &config.stack.nbd else { return Err(("nbd", "is not there".into())) };
+    nbd.check(config.stack.cores)?;
+    if !config.stack.kernel {
+        return Err(("kernel", "a network block device needs it: set it to true".into()));
+    }
+    let device = DriveInfo {
+        queues: 1,
+        depth: client.queue_depth,
+        max_transfer: nbd.max_request,
+        volatile_cache: nbd.flush,
+        ..drive.clone()
+    };
+    let mut server = Host::new(served, Vec::new(), drive.clone(), ftl)?;
+    server.serve(nbd, client.cores);
+    let mut host = Host::new(client, jobs, device, None)?;
+    host.connect(nbd);
+    Ok((host, (Box::new(server), Network::new(nbd))))
+}
+
 impl World {
     pub fn new(
         config: &SystemConfig,
@@ -218,21 +262,30 @@ impl World {
             starts.push(setup.start);
             exits.push(setup.exit);
         }
-        let mut host =
-            Host::new(&config.stack, specs, info.clone(), on_host).map_err(|e| match e {
-                // Of a job, not of the stack.
-                (
-                    key
-                    @ ("cpus_allowed" | "iodepth" | "priority" | "engine" | "sqthread_poll_cpu"),
-                    message,
-                ) => Problem { path: String::new(), message: format!("{key}: {message}") },
-                e => Problem::new("stack", e),
-            })?;
+        let of_job = |e: (&'static str, String)| match e {
+            // Of a job, not of the stack.
+            (
+                key @ ("cpus_allowed" | "iodepth" | "priority" | "engine" | "sqthread_poll_cpu"),
+                message,
+            ) => Problem { path: String::new(), message: format!("{key}: {message}") },
+            e => Problem::new("stack", e),
+        };
+        let (mut host, server) = match config.stack.ends() {
+            None => {
+                let host = Host::new(&config.stack, specs, info.clone(), on_host);
+                (host.map_err(of_job)?, None)
+            }
+            Some((client, served)) => {
+                let (client, server) =
+                    network(config, (&client, &served), specs, &info, on_host).map_err(of_job)?;
+                (client, Some(server))
+            }
+        };
         if let Some(config) = &config.stack.fs {
             mount(&mut host, config, info.bytes)
                 .map_err(|(key, why)| Problem::new("stack.fs", (key, why)))?;
         }
-        for queue in host.queues() {
+        for queue in server.as_ref().map_or(&host, |(server, _)| server).queues() {
             controller
                 .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
                 .map_err(|e| Problem::new("", e))?;
@@ -266,6 +319,7 @@ impl World {
             app,
             ctx,
             host,
+            server,
             controller,
             ftl_on_host,
         };
@@ -289,6 +343,9 @@ impl World {
         }
         self.end_with_io();
         self.controller.start(&mut self.ctx);
+        if let Some((server, _)) = &mut self.server {
+            server.start(&mut self.ctx);
+        }
         self.host.start(&mut self.ctx);
         self.pump();
     }
@@ -308,11 +365,17 @@ impl World {
             }
             match event.kind() {
                 Kind::AppWake | Kind::CoreDone | Kind::Interrupt | Kind::HostTimer => {
-                    self.host.on_event(&mut self.ctx, event);
+                    match &mut self.server {
+                        Some((server, _)) if event.index() & SERVED != 0 => {
+                            server.on_event(&mut self.ctx, event);
+                        }
+                        _ => self.host.on_event(&mut self.ctx, event),
+                    }
                 }
                 Kind::FtlTimer | Kind::FtlStep if self.ftl_on_host => {
-                    self.host.on_event(&mut self.ctx, event);
+                    driver(&mut self.host, &mut self.server).on_event(&mut self.ctx, event);
                 }
+                Kind::Network => self.arrived(event.index()),
                 Kind::Sample if event.index() == STEADY => self.look_for_steady(),
                 Kind::Sample => self.sample(),
                 Kind::Limit => self.stop(),
@@ -327,8 +390,11 @@ impl World {
     #[inline]
     fn pump(&mut self) {
         loop {
-            if let Some(output) = self.host.poll() {
+            let served = |(server, _): &mut Served| server.poll();
+            if let Some(output) = self.host.poll().or_else(|| self.server.as_mut().and_then(served))
+            {
                 match output {
+                    Output::Send(message) => self.send(message),
                     Output::Submit { sq, sqe } => {
                         self.controller
                             .enqueue(sq, sqe)
@@ -339,10 +405,15 @@ impl World {
                     Output::Ended { thread } => self.thread_ended(thread),
                 }
             } else if let Some(posted) = self.controller.poll() {
-                self.host.on_posted(&mut self.ctx, posted.cq, posted.cqe, posted.interrupt);
+                driver(&mut self.host, &mut self.server).on_posted(
+                    &mut self.ctx,
+                    posted.cq,
+                    posted.cqe,
+                    posted.interrupt,
+                );
             } else if let Some(cq) = self.controller.poll_interrupt() {
                 let event = Event::new(Kind::Interrupt, u32::from(cq));
-                self.host.on_event(&mut self.ctx, event);
+                driver(&mut self.host, &mut self.server).on_event(&mut self.ctx, event);
             } else if let Some((app, first)) = &self.app
                 && let Some(thread) = app.borrow_mut().take_wake()
             {
@@ -350,6 +421,34 @@ impl World {
             } else {
                 return;
             }
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let Some((_, network)) = &mut self.server else { return };
+        if let Some(message) = network.send(&mut self.ctx, message) {
+            self.receive(message);
+        }
+    }
+
+    fn arrived(&mut self, slot: u32) {
+        let Some((_, network)) = &mut self.server else { return };
+        let message = network.arrived(slot);
+        self.receive(message);
+    }
+
+    fn receive(&mut self, message: Message) {
+        match &mut self.server {
+            Some((server, _)) if !message.reply => server.receive(&mut self.ctx, message),
+            _ => self.host.receive(&mut self.ctx, message),
+        }
+    }
+
+    fn host_stats(&self, now: Time) -> HostStats {
+        let stats = self.host.stats(now);
+        match &self.server {
+            Some((server, _)) => stats.with_server(server.stats(now)),
+            None => stats,
         }
     }
 
@@ -482,7 +581,9 @@ impl World {
         self.digest
     }
     pub fn ftl(&self) -> &Ftl {
-        self.host.ftl().or(self.controller.ftl()).expect("the FTL is on one of the sides")
+        let of_server = self.server.as_ref().and_then(|(server, _)| server.ftl());
+        let of_host = self.host.ftl().or(of_server);
+        of_host.or(self.controller.ftl()).expect("the FTL is on one of the sides")
     }
     /// The error that ended a trace early, if one did.
     pub fn trace_error(&self) -> Option<&wordline_trace::TraceError> {
@@ -570,7 +671,7 @@ impl World {
     }
 
     fn sample_host(&mut self) {
-        let totals = host::totals(&self.host.stats(self.ctx.now));
+        let totals = host::totals(&self.host_stats(self.ctx.now));
         let row = std::array::from_fn(|i| totals[i].saturating_sub(self.host_last[i]));
         self.host_last = totals;
         self.host_series.push((self.ctx.now.0, row));
@@ -624,7 +725,7 @@ impl World {
     /// The result so far. A run is complete when [`World::step`] has returned false.
     pub fn finish(mut self, provenance: Provenance) -> RunResult {
         let now = self.ctx.now;
-        let host = self.host.stats(now);
+        let host = self.host_stats(now);
         let device = self.controller.stats(now);
         let mut generated = 0;
         let mut failed = false;
@@ -853,6 +954,9 @@ impl World {
             ]
             .map(|(name, n)| (name.to_string(), n)),
         );
+        if self.server.is_some() {
+            counters.push(("host.nbd_requests".into(), h.nbd_requests));
+        }
         Machine {
             simulated_ns: now.0,
             events: self.ctx.queue.popped(),

@@ -41,6 +41,7 @@ static PRESETS: &[Preset] = presets! {
     "ull/cpu"
     "ull/instructions"
     "ull/large-blocks"
+    "ull/nbd"
 };
 
 pub fn presets() -> &'static [Preset] {

@@ -116,8 +116,8 @@ fn delta(sectors: u64, weight: u64) -> u64 {
 
 impl Bfq {
     /// Class and weight of each thread's queue.
-    pub fn new(config: &BfqConfig, threads: &[(u8, u32)]) -> Bfq {
-        let queue = |&(class, weight): &(u8, u32)| Queue {
+    fn queue(config: &BfqConfig, class: u8, weight: u32) -> Queue {
+        Queue {
             class: class.min(2),
             weight: u64::from(weight),
             raised: 1,
@@ -135,7 +135,17 @@ impl Bfq {
             position: 0,
             fifo_checked: false,
             idle_since: None,
-        };
+        }
+    }
+
+    /// There are so many threads now: those that came are best effort.
+    pub fn add_threads(&mut self, threads: usize) {
+        let config = &self.config;
+        self.queues.resize_with(threads, || Bfq::queue(config, 1, weight_of(4)));
+    }
+
+    pub fn new(config: &BfqConfig, threads: &[(u8, u32)]) -> Bfq {
+        let queue = |&(class, weight): &(u8, u32)| Bfq::queue(config, class, weight);
         Bfq {
             config: config.clone(),
             entries: Vec::new(),

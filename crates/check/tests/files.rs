@@ -1,0 +1,139 @@
+//! Files and network block devices over everything they can stand on: each run ends, its reads return
+//! the newest write, its lives sum up, and each core's time is that of the functions it ran.
+
+use wordline_base::Layer;
+use wordline_check::{Age, Case, Outcome};
+use wordline_sim::Ended;
+
+const JOBS: &str = "
+[global]
+directory=/mnt
+bs=4k
+[make]
+rw=write
+nrfiles=60
+filesize=4k-24k
+create_on_open=1
+openfiles=1
+file_service_type=sequential
+fsync=5
+[past]
+rw=randrw
+direct=1
+size=1m
+iodepth=8
+number_ios=300
+fdatasync=40
+[again]
+stonewall
+rw=randread
+size=1m
+filename=past.0.0
+iodepth=4
+number_ios=200
+";
+
+fn counter(o: &Outcome, name: &str) -> u64 {
+    o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+}
+
+/// What every run must be.
+fn sound(what: &str, o: &Outcome) {
+    let m = &o.result.machine;
+    assert_eq!(o.result.ended, Ended::Complete, "{what}");
+    assert_eq!((m.generated, m.integrity.wrong), (m.served, 0), "{what}");
+    assert!(o.result.threads.iter().all(|t| t.error == 0), "{what}");
+    for table in &m.layers {
+        let (sum, all) = (table.mean_by_layer_ns.iter().sum::<f64>(), table.mean_ns);
+        assert!((sum - all).abs() < 1e-6 * all.max(1.0), "{what}: {sum} of {all}");
+    }
+}
+
+/// Busy nanoseconds of the cores, and of the functions.
+fn busy(o: &Outcome) -> (f64, f64) {
+    let m = &o.result.machine;
+    let shares: f64 = m.cores.iter().map(|c| c.user + c.system + c.interrupt).sum();
+    let named: u64 = m.host.iter().flat_map(|h| &h.functions).map(|f| f.ns).sum();
+    (shares * m.simulated_ns as f64, named as f64)
+}
+
+fn files<'a>(device: &'a str, stack: &'a str, engine: &str, jobs: &'a str) -> Case<'a> {
+    assert!(jobs.contains(engine), "{engine} is of the text");
+    Case::new(device, jobs).stack(stack).age(Age::Filled).fs("ext4").set("fs.memory=4_000_000")
+}
+
+#[test]
+fn files_are_on_every_engine_of_the_kernel_and_on_pblk() {
+    for engine in ["pvsync2", "libaio", "io_uring"] {
+        let jobs = JOBS.replace("[global]", &format!("[global]\nioengine={engine}"));
+        for device in ["intel-750-small", "cnex-small"] {
+            for fs in ["ext4", "xfs"] {
+                let what = format!("{engine} {device} {fs}");
+                let o = files(device, "linux-libaio", engine, &jobs).fs(fs).run().unwrap();
+                sound(&what, &o);
+                assert!(counter(&o, "fs.creates") >= 60, "{what}");
+                let (busy, named) = busy(&o);
+                // What runs when the run ends is counted with its calls.
+                assert!((named / busy - 1.0).abs() < 1e-3, "{what}: {named} of {busy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_have_files_is_refused() {
+    let jobs = JOBS.replace("[global]", "[global]\nioengine=spdk");
+    let refused = files("z-ssd-small", "spdk", "spdk", &jobs).run().err().unwrap();
+    assert!(refused.contains("files are the kernel's"), "{refused}");
+    let jobs = JOBS.replace("[global]", "[global]\nioengine=io_uring\nsqthread_poll=1");
+    let refused = files("z-ssd-small", "linux-libaio", "io_uring", &jobs).run().err().unwrap();
+    assert!(refused.contains("registered files"), "{refused}");
+}
+
+#[test]
+fn files_are_on_network_block_devices() {
+    for (stack, sets) in [
+        ("nbd-kernel", &[][..]),
+        ("nbd-kernel", &["stack.nbd.transport=unix", "stack.nbd.flush=true"][..]),
+        ("nbd-kernel", &["stack.nbd.transport=ethernet", "stack.nbd.scheduler=bfq"][..]),
+        ("nbd-spdk", &["stack.nbd.flush=true", "cache.capacitor=false"][..]),
+    ] {
+        for engine in ["pvsync2", "libaio", "io_uring"] {
+            let jobs = JOBS.replace("[global]", &format!("[global]\nioengine={engine}"));
+            let case = files("intel-750-small", stack, engine, &jobs);
+            let case = sets.iter().fold(case, |case, set| case.set(set));
+            let (o, again) = (case.run().unwrap(), case.run().unwrap());
+            let what = format!("{stack} {sets:?} {engine}");
+            sound(&what, &o);
+            assert_eq!((o.events, o.text()), (again.events, again.text()), "{what}");
+            let reads = &o.result.machine.layers[0].mean_by_layer_ns;
+            for layer in [Layer::Network, Layer::Server] {
+                assert!(reads[layer as usize] > 0.0, "{what}: {layer:?}");
+            }
+            assert!(counter(&o, "host.nbd_requests") > 0);
+        }
+    }
+    // pblk of the server's kernel; SPDK would have to be without it.
+    let case = |stack| files("cnex-small", stack, "directory", JOBS);
+    sound("pblk", &case("nbd-kernel").run().unwrap());
+    let refused = case("nbd-spdk").run().err().unwrap();
+    assert!(refused.contains("where its FTL is"), "{refused}");
+}
+
+/// What the study shows at length: SPDK at the server shortens a read by what nbd-server's threads and
+/// the kernel below them take, and leaves what the client does.
+#[test]
+fn spdk_bypasses_the_server_alone() {
+    let job = "[r]\nrw=randread\nbs=4k\nnumber_ios=400\nnorandommap\n";
+    let run = |stack| Case::new("z-ssd-small", job).stack(stack).age(Age::Filled).run().unwrap();
+    let (local, kernel, spdk) = (run("interrupt"), run("nbd-kernel"), run("nbd-spdk"));
+    let mean = |o: &Outcome| o.result.threads[0].dirs[0].lat.mean();
+    assert!(mean(&local) < mean(&spdk) && mean(&spdk) < mean(&kernel));
+    let layer = |o: &Outcome, l: Layer| o.result.machine.layers[0].mean_by_layer_ns[l as usize];
+    for client in [Layer::Syscall, Layer::Block] {
+        assert!((layer(&kernel, client) - layer(&spdk, client)).abs() < 1.0);
+    }
+    assert!(layer(&spdk, Layer::Server) < 0.3 * layer(&kernel, Layer::Server));
+    let interrupts = |o: &Outcome| counter(o, "host.interrupts");
+    assert_eq!((interrupts(&kernel), interrupts(&spdk)), (400, 0));
+}

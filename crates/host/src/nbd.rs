@@ -1,0 +1,578 @@
+//! Network block devices (drivers/block/nbd.c of Linux 4.14), both ends. They are two hosts that share
+//! the clock: the client's, whose drive is the device, and the server's, which has the drive. What
+//! passes between them are [`Message`]s; who holds both hosts carries them.
+//!
+//! Client: one hardware queue of a driver that may sleep (BLK_MQ_F_BLOCKING), so that nothing is issued
+//! by its submitter: kblockd's worker of the submitter's core takes what waits, a request after the
+//! other, and sends each with a call for its header and one for each page. recv_work sits in a
+//! receive for the header of a reply, then for each of its pages, and ends the request.
+//!
+//! nbd-server: one thread receives, header and payload, and hands requests to a pool; a thread of the
+//! pool calls its kernel for the drive, and sends the reply.
+//!
+//! SPDK (lib/nbd): a reactor's two pollers in turn. One sends what is complete and receives up to 16
+//! requests with calls that do not wait, the other looks for completions of the drive. With nothing
+//! to do, each turn still makes its call on the socket.
+//!
+//! A message goes in whole and is there at once, or after its time on the wire; a socket takes what it
+//! is given. Left out: small receives of what came in part, congestion windows, acknowledgements.
+
+use crate::blkmq::Node;
+use crate::config::{NbdConfig, NbdServer, Transport};
+use crate::core::Irq;
+use crate::function::spend;
+use crate::host::{Host, Output};
+use crate::poll::Loop;
+use crate::source::{Source, ThreadSpec};
+use crate::thread::{Asleep, Flow, Step, Thread};
+use crate::{Engine, config};
+use std::collections::{BTreeMap, VecDeque};
+use wordline_base::{Ctx, Ddir, IoId, Layer, Span, Time, Why};
+use wordline_nvme::{Cqe, Opcode, Status};
+
+/// struct nbd_request and nbd_reply.
+const REQUEST_BYTES: u64 = 28;
+const REPLY_BYTES: u64 = 16;
+/// SPDK 19.07, lib/nbd: GET_IO_LOOP_COUNT.
+const MOST_A_TURN: u32 = 16;
+/// What goes through the stack at once: the loopback's MTU, and as much as is joined of what an
+/// Ethernet brings (GRO).
+const JOINED: u32 = 65_536;
+/// IP and TCP headers with time stamps; Ethernet's, with preamble, check sequence and gap.
+const HEADERS: u64 = 52;
+const FRAME: u64 = 38;
+/// A core of the other host.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// A request, or the reply to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    pub reply: bool,
+    /// The client's request.
+    pub handle: u32,
+    pub ddir: Ddir,
+    pub offset: u64,
+    pub len: u32,
+    pub fua: bool,
+    pub ok: bool,
+    pub io: IoId,
+}
+
+impl Message {
+    /// What goes with the header.
+    pub fn payload(&self) -> u64 {
+        let carries = if self.reply { self.ok && self.ddir == Ddir::Read } else { self.is_write() };
+        if carries { self.len.into() } else { 0 }
+    }
+    pub fn bytes(&self) -> u64 {
+        self.payload() + if self.reply { REPLY_BYTES } else { REQUEST_BYTES }
+    }
+    fn is_write(&self) -> bool {
+        self.ddir == Ddir::Write
+    }
+    fn pages(&self) -> u64 {
+        self.payload().div_ceil(4096)
+    }
+}
+
+/// Packets of so many bytes of a stream.
+fn packets(bytes: u64, mtu: u32) -> u64 {
+    bytes.div_ceil(u64::from(mtu) - HEADERS)
+}
+
+impl NbdConfig {
+    /// Time of a message on an Ethernet, without `delay`.
+    pub fn wire(&self, bytes: u64) -> Span {
+        let on_wire = bytes + packets(bytes, self.mtu) * (HEADERS + FRAME);
+        Span((u128::from(on_wire) * 8_000_000_000 / u128::from(self.rate)) as u64)
+    }
+}
+
+/// What a thread of either end does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum At {
+    /// kblockd's worker, and recv_work.
+    Send,
+    Receive,
+    /// nbd-server: its receiver, a thread of its pool, and the same after a call for the drive.
+    Serve,
+    Pool,
+    PoolDone,
+    Reactor,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Taken,
+    /// A write that is to be on the medium is followed by a flush.
+    Flushed,
+    Sending,
+}
+
+/// A host's end of the connection.
+pub(crate) struct Nbd {
+    config: NbdConfig,
+    /// Received and not taken up; and still behind the network card's interrupt.
+    inbox: VecDeque<Message>,
+    arrived: VecDeque<Message>,
+    /// The thread that receives, and what it is at.
+    receiver: u32,
+    at: Option<(Message, Stage)>,
+    /// Client: kblockd's worker of each core, requests for them, and the one being sent.
+    workers: Vec<u32>,
+    run: VecDeque<u32>,
+    sending: Option<u32>,
+    /// nbd-server: requests for the pool, its threads and what each is at.
+    queue: VecDeque<Message>,
+    pool: BTreeMap<u32, Option<(Message, Stage)>>,
+    /// SPDK: requests at the drive, replies to be sent, requests received in this turn.
+    at_drive: BTreeMap<u32, Message>,
+    replies: VecDeque<Message>,
+    taken: u32,
+}
+
+impl<S: Source> Host<S> {
+    fn end_of(&mut self, config: &NbdConfig, receiver: u32) -> Nbd {
+        self.private = false;
+        Nbd {
+            config: config.clone(),
+            inbox: VecDeque::new(),
+            arrived: VecDeque::new(),
+            receiver,
+            at: None,
+            workers: Vec::new(),
+            run: VecDeque::new(),
+            sending: None,
+            queue: VecDeque::new(),
+            pool: BTreeMap::new(),
+            at_drive: BTreeMap::new(),
+            replies: VecDeque::new(),
+            taken: 0,
+        }
+    }
+
+    fn nbd_thread(&mut self, name: &str, engine: Engine, core: u32, at: At, asleep: Asleep) -> u32 {
+        let hctx = self.map[core as usize];
+        let mut thread = Thread::new(ThreadSpec::new(name, engine, 1), None, core, hctx);
+        (thread.step, thread.asleep) = (Step::Nbd(at), asleep);
+        self.threads.push(thread);
+        self.made_room();
+        self.threads.len() as u32 - 1
+    }
+
+    /// The drive of this host is a network block device.
+    pub fn connect(&mut self, config: &NbdConfig) {
+        let cores = self.cores.len() as u32;
+        let threads = |core: &u32| self.threads.iter().filter(|t| t.core == *core).count();
+        let core = (0..cores).min_by_key(threads).unwrap_or(0);
+        let (null, asleep) = (Engine::Null, Asleep::Socket);
+        let receiver = self.nbd_thread("knbd-recv", null, core, At::Receive, asleep);
+        let worker = |core| self.nbd_thread("kblockd", null, core, At::Send, asleep);
+        let workers = (0..cores).map(worker).collect();
+        let nbd = Nbd { workers, ..self.end_of(config, receiver) };
+        self.nbd = Some(Box::new(nbd));
+    }
+
+    /// This host serves its drive to another one, whose cores are `first_core` in number.
+    pub fn serve(&mut self, config: &NbdConfig, first_core: u32) {
+        let cores = self.cores.len() as u32;
+        (self.event_base, self.first_core) = (crate::SERVED, first_core);
+        let mut nbd = match config.server {
+            NbdServer::Spdk => {
+                let (spdk, start) = (Engine::Spdk, Asleep::Start);
+                let receiver = self.nbd_thread("reactor", spdk, 0, At::Reactor, start);
+                self.end_of(config, receiver)
+            }
+            NbdServer::NbdServer => {
+                let (sync, asleep) = (Engine::Pvsync2, Asleep::Socket);
+                let receiver = self.nbd_thread("nbd-server", sync, 0, At::Serve, asleep);
+                self.end_of(config, receiver)
+            }
+        };
+        if config.server == NbdServer::NbdServer {
+            for n in 0..config.threads {
+                let core = (1 + n) % cores;
+                let name = format!("nbd-server/{n}");
+                let t = self.nbd_thread(&name, Engine::Pvsync2, core, At::Pool, Asleep::Socket);
+                nbd.pool.insert(t, None);
+            }
+        }
+        self.nbd = Some(Box::new(nbd));
+    }
+
+    pub(crate) fn is_client(&self) -> bool {
+        self.nbd.as_ref().is_some_and(|nbd| !nbd.workers.is_empty())
+    }
+
+    pub(crate) fn nbd_step(&mut self, ctx: &mut Ctx, t: u32, at: At) -> Flow {
+        match at {
+            At::Send => self.nbd_send(ctx, t),
+            At::Receive => self.nbd_receive(ctx, t),
+            At::Serve => self.nbd_serve(ctx, t),
+            At::Pool => self.nbd_pool(ctx, t),
+            At::PoolDone => self.nbd_pool_done(ctx, t),
+            At::Reactor => self.nbd_reactor(ctx, t),
+        }
+    }
+
+    // Sockets.
+
+    /// Processor time of sending a message in so many calls.
+    fn socket_send(&mut self, core: u32, m: &Message, calls: u64) -> u64 {
+        let Some(nbd) = &self.nbd else { return 0 };
+        let packets = packets(m.bytes(), JOINED);
+        match nbd.config.transport {
+            Transport::Unix => spend!(self, core, UnixSend * calls, SocketCopy * m.pages()),
+            Transport::Loopback => {
+                spend!(self, core, TcpSend * calls, TcpPacket * packets, SocketCopy * m.pages())
+            }
+            Transport::Ethernet => spend!(self, core, TcpSend * calls, SocketCopy * m.pages()),
+        }
+    }
+
+    fn socket_receive(&mut self, core: u32, m: &Message, calls: u64) -> u64 {
+        match self.nbd.as_ref().map(|nbd| nbd.config.transport) {
+            Some(Transport::Unix) => {
+                spend!(self, core, UnixReceive * calls, SocketCopy * m.pages())
+            }
+            _ => spend!(self, core, TcpReceive * calls, SocketCopy * m.pages()),
+        }
+    }
+
+    /// A message has come to this host.
+    pub fn receive(&mut self, ctx: &mut Ctx, message: Message) {
+        let Some(nbd) = &mut self.nbd else { return };
+        if nbd.config.transport == Transport::Ethernet {
+            nbd.arrived.push_back(message);
+            let core = self.threads[nbd.receiver as usize].core;
+            return self.raise(ctx, core, Irq::Network);
+        }
+        self.deliver(ctx, message, ELSEWHERE);
+    }
+
+    /// The network card's interrupt, and the softirq behind it.
+    pub(crate) fn network_irq(&mut self, core: u32) -> u64 {
+        let Some(nbd) = &self.nbd else { return 0 };
+        let bytes = nbd.arrived.front().map_or(0, Message::bytes);
+        spend!(self, core, InterruptEntry, TcpPacket * packets(bytes, JOINED))
+    }
+
+    pub(crate) fn network_irq_done(&mut self, ctx: &mut Ctx, core: u32) {
+        let arrived = self.nbd.as_mut().and_then(|nbd| nbd.arrived.pop_front());
+        let Some(message) = arrived else { return };
+        let place = self.first_core + core;
+        ctx.mark(message.io, Layer::Network, Why::Interrupt, place, ctx.now);
+        self.deliver(ctx, message, core);
+    }
+
+    fn deliver(&mut self, ctx: &mut Ctx, message: Message, on: u32) {
+        let Some(nbd) = &mut self.nbd else { return };
+        nbd.inbox.push_back(message);
+        let t = nbd.receiver;
+        match self.threads[t as usize].asleep {
+            Asleep::Socket => self.wake(ctx, t, Some(on)),
+            _ => self.notice(ctx, t),
+        }
+    }
+
+    /// Of the segment that ended: the steps of a message that was received in it, with `after`
+    /// nanoseconds of other work behind.
+    fn mark_received(&mut self, ctx: &mut Ctx, t: u32, io: IoId, waited: Why, after: u64) {
+        let thread = &self.threads[t as usize];
+        let (place, (_, work)) = (self.first_core + thread.core, thread.done);
+        let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
+        let (begin, end) = (before(work), before(after));
+        ctx.mark(io, Layer::Network, waited, place, begin);
+        ctx.mark(io, Layer::Network, Why::Work, place, end);
+        ctx.mark(io, Layer::Server, Why::Work, place, ctx.now);
+    }
+
+    /// The same of a reply that was sent in it.
+    fn reply(&mut self, ctx: &mut Ctx, t: u32, message: Message) {
+        let thread = &self.threads[t as usize];
+        let (place, (_, work)) = (self.first_core + thread.core, thread.done);
+        let begin = Time(ctx.now.0.saturating_sub(work));
+        ctx.mark(message.io, Layer::Server, Why::CoreBusy, place, begin);
+        ctx.mark(message.io, Layer::Network, Why::Work, place, ctx.now);
+        self.out.push_back(Output::Send(message));
+    }
+
+    // The client.
+
+    /// blk_mq_run_hw_queue(async): there is something for kblockd.
+    pub(crate) fn run_nbd(&mut self, ctx: &mut Ctx, core: u32) {
+        let Some(nbd) = &self.nbd else { return };
+        let busy = |&t: &u32| self.threads[t as usize].asleep != Asleep::Socket;
+        if nbd.workers.iter().any(busy) {
+            return;
+        }
+        let worker = nbd.workers[core as usize];
+        self.wake(ctx, worker, Some(core));
+    }
+
+    /// A request with its tag is for kblockd.
+    pub(crate) fn queue_nbd(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
+        if let Some(nbd) = &mut self.nbd {
+            nbd.run.push_back(rq);
+        }
+        self.run_nbd(ctx, core);
+    }
+
+    fn message_of(&self, rq: u32) -> Message {
+        let r = &self.block.requests[rq];
+        let leader = &self.block.nodes[r.first];
+        let ddir = match r.opcode {
+            Opcode::Read => Ddir::Read,
+            Opcode::Write => Ddir::Write,
+            Opcode::Flush => Ddir::Sync,
+            _ => Ddir::Trim,
+        };
+        Message {
+            reply: false,
+            handle: rq,
+            ddir,
+            offset: r.offset,
+            len: r.bytes as u32,
+            fua: leader.fua,
+            ok: true,
+            io: leader.life,
+        }
+    }
+
+    fn nbd_send(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let (core, (wake, work)) = (self.threads[t as usize].core, self.threads[t as usize].done);
+        let Some(nbd) = &mut self.nbd else { return Flow::Off };
+        if let Some(rq) = nbd.sending.take() {
+            let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
+            let (waited, woken) = (before(wake + work), before(work));
+            self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, waited);
+            self.mark_request(ctx, rq, Layer::Block, Why::WakeUp, core, woken);
+            self.mark_request(ctx, rq, Layer::Network, Why::Work, core, ctx.now);
+            self.block.requests[rq].issued = ctx.now;
+            self.counters.nbd_requests += 1;
+            let message = self.message_of(rq);
+            self.out.push_back(Output::Send(message));
+        }
+        let next = self.block.next_dispatch(0, ctx.now);
+        let Some(rq) = next.or_else(|| self.nbd.as_mut()?.run.pop_front()) else {
+            return self.sleep(ctx, t, Asleep::Socket);
+        };
+        let message = self.message_of(rq);
+        let send = self.socket_send(core, &message, 1 + message.pages());
+        self.threads[t as usize].pend.entry += send + spend!(self, core, NbdQueue);
+        if let Some(nbd) = &mut self.nbd {
+            nbd.sending = Some(rq);
+        }
+        self.segment(ctx, t, Step::Nbd(At::Send))
+    }
+
+    fn nbd_receive(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let core = self.threads[t as usize].core;
+        let Some(nbd) = &mut self.nbd else { return Flow::Off };
+        if let Some((message, _)) = nbd.at.take() {
+            self.mark_received(ctx, t, message.io, Why::WakeUp, 0);
+            let cid = self.block.requests[message.handle].tag;
+            let status = if message.ok { Status::Success } else { Status::UnrecoveredRead };
+            let (cqe, now) = (Cqe { sq: 0, cid, sq_head: 0, status, phase: false }, ctx.now);
+            self.reap(ctx, 0, cqe, core, (now, now), (Why::WakeUp, Why::Work));
+        }
+        let Some(message) = self.nbd.as_mut().and_then(|nbd| nbd.inbox.pop_front()) else {
+            return self.sleep(ctx, t, Asleep::Socket);
+        };
+        let received = self.socket_receive(core, &message, 1 + message.pages());
+        self.threads[t as usize].pend.entry += received + spend!(self, core, NbdComplete);
+        self.take_up(message, Stage::Taken);
+        self.segment(ctx, t, Step::Nbd(At::Receive))
+    }
+
+    fn take_up(&mut self, message: Message, stage: Stage) {
+        if let Some(nbd) = &mut self.nbd {
+            nbd.at = Some((message, stage));
+        }
+    }
+
+    // nbd-server.
+
+    fn nbd_serve(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let core = self.threads[t as usize].core;
+        let asleep = |&(&w, _): &(&u32, _)| self.threads[w as usize].asleep == Asleep::Socket;
+        let Some(nbd) = &self.nbd else { return Flow::Off };
+        let idle = nbd.pool.iter().find(asleep).map(|(&w, _)| w);
+        let at = self.nbd.as_mut().and_then(|nbd| nbd.at.take());
+        if let Some((message, _)) = at {
+            let own = self.cost.nbd.serve.0 + self.cost.nbd.pool.0;
+            self.mark_received(ctx, t, message.io, Why::WakeUp, own);
+            if let Some(nbd) = &mut self.nbd {
+                nbd.queue.push_back(message);
+            }
+            if let Some(worker) = idle {
+                self.wake(ctx, worker, Some(core));
+            }
+        }
+        let Some(message) = self.nbd.as_mut().and_then(|nbd| nbd.inbox.pop_front()) else {
+            return self.sleep(ctx, t, Asleep::Socket);
+        };
+        let calls = 1 + u64::from(message.is_write());
+        // One more, futex, for a thread that sleeps.
+        let system = self.socket_receive(core, &message, calls)
+            + spend!(self, core, Crossing * (calls + u64::from(idle.is_some())));
+        let thread = &mut self.threads[t as usize];
+        thread.pend.entry += system;
+        thread.pend.library += spend!(self, core, NbdServe, NbdPool);
+        self.take_up(message, Stage::Taken);
+        self.segment(ctx, t, Step::Nbd(At::Serve))
+    }
+
+    fn nbd_pool(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let Some(message) = self.nbd.as_mut().and_then(|nbd| nbd.queue.pop_front()) else {
+            return self.sleep(ctx, t, Asleep::Socket);
+        };
+        self.pool_at(t, Some((message, Stage::Taken)));
+        let after = Step::Nbd(At::PoolDone);
+        self.sync_call(t, message.ddir, message.offset, message.len, after)
+    }
+
+    fn pool_at(&mut self, t: u32, at: Option<(Message, Stage)>) {
+        if let Some(nbd) = &mut self.nbd {
+            nbd.pool.insert(t, at);
+        }
+    }
+
+    /// The drive has answered a thread of the pool.
+    pub(crate) fn served(&mut self, ctx: &mut Ctx, t: u32, node: &Node) {
+        let first_core = self.first_core;
+        let Some(nbd) = &mut self.nbd else { return };
+        let Some(Some((message, _))) = nbd.pool.get_mut(&t) else { return };
+        message.ok &= node.ok;
+        ctx.lives.absorb_served(message.io, node.life, first_core);
+    }
+
+    fn nbd_pool_done(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let at = self.nbd.as_ref().and_then(|nbd| nbd.pool.get(&t).copied().flatten());
+        let Some((mut message, stage)) = at else { return self.go(t, Step::Nbd(At::Pool)) };
+        let step = Step::Nbd(At::PoolDone);
+        if stage == Stage::Sending {
+            self.reply(ctx, t, message);
+            self.pool_at(t, None);
+            return self.go(t, Step::Nbd(At::Pool));
+        }
+        let core = self.threads[t as usize].core;
+        if stage == Stage::Taken && message.fua && message.ok && self.drive.volatile_cache {
+            self.pool_at(t, Some((message, Stage::Flushed)));
+            return self.sync_call(t, Ddir::DataSync, 0, 0, step);
+        }
+        message.reply = true;
+        let calls = 1 + u64::from(message.payload() > 0);
+        let system = self.socket_send(core, &message, calls) + spend!(self, core, Crossing * calls);
+        self.threads[t as usize].pend.entry += system;
+        self.pool_at(t, Some((message, Stage::Sending)));
+        self.segment(ctx, t, step)
+    }
+
+    // SPDK.
+
+    fn nbd_reactor(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let (core, step) = (self.threads[t as usize].core, Step::Nbd(At::Reactor));
+        match self.nbd.as_mut().and_then(|nbd| nbd.at.take()) {
+            Some((message, Stage::Sending)) => self.reply(ctx, t, message),
+            Some((message, _)) => {
+                let own = self.cost.nbd.bdev + self.cost.spdk.check_enabled + self.cost.spdk.submit;
+                self.mark_received(ctx, t, message.io, Why::Polling, own.0);
+                self.reactor_submit(ctx, t, message);
+            }
+            None => {}
+        }
+        while let Some(n) = self.threads[t as usize].ring.pop_front() {
+            self.reactor_done(ctx, n);
+        }
+        let Some(nbd) = &mut self.nbd else { return Flow::Off };
+        if let Some(message) = nbd.replies.pop_front() {
+            let calls = 1 + u64::from(message.payload() > 0);
+            let system =
+                self.socket_send(core, &message, calls) + spend!(self, core, Crossing * calls);
+            self.threads[t as usize].pend.entry += system;
+            self.take_up(message, Stage::Sending);
+            return self.segment(ctx, t, step);
+        }
+        if nbd.taken < MOST_A_TURN
+            && let Some(message) = nbd.inbox.pop_front()
+        {
+            nbd.taken += 1;
+            let calls = 1 + u64::from(message.is_write());
+            let system =
+                self.socket_receive(core, &message, calls) + spend!(self, core, Crossing * calls);
+            let thread = &mut self.threads[t as usize];
+            thread.pend.entry += system;
+            thread.pend.library += spend!(self, core, SpdkBdev, SpdkCheck, SpdkSubmit);
+            self.take_up(message, Stage::Taken);
+            return self.segment(ctx, t, step);
+        }
+        nbd.taken = 0;
+        let more = !nbd.inbox.is_empty();
+        let flow = self.look(ctx, t, Loop::Reactor, Time::NEVER);
+        if more {
+            self.notice(ctx, t);
+        }
+        flow
+    }
+
+    /// spdk_bdev_read and its like, down to the doorbell.
+    fn reactor_submit(&mut self, ctx: &mut Ctx, t: u32, mut message: Message) {
+        let (ddir, offset, len) = (message.ddir, message.offset, message.len);
+        let valid = self.valid(ddir, offset, len);
+        message.reply = true;
+        message.ok = valid;
+        let Some(nbd) = &mut self.nbd else { return };
+        if !valid || ddir.is_sync() && !self.drive.volatile_cache {
+            nbd.replies.push_back(message);
+            return;
+        }
+        let node = self.new_node(t, ddir, offset, len);
+        let n = &mut self.block.nodes[node];
+        (n.issued, n.fua) = (ctx.now, message.fua);
+        n.life = ctx.lives.begin(t, ddir, offset, len, ctx.now);
+        if let Some(nbd) = &mut self.nbd {
+            nbd.at_drive.insert(node, message);
+        }
+        self.direct_submit(ctx, node);
+    }
+
+    fn reactor_done(&mut self, ctx: &mut Ctx, n: u32) {
+        let node = self.block.nodes[n];
+        self.block.nodes.remove(n);
+        let first_core = self.first_core;
+        let Some(nbd) = &mut self.nbd else { return };
+        let Some(mut message) = nbd.at_drive.remove(&n) else { return };
+        message.ok = node.ok;
+        ctx.lives.absorb_served(message.io, node.life, first_core);
+        nbd.replies.push_back(message);
+    }
+}
+
+impl config::StackConfig {
+    /// The client's stack and the server's, of one that has a network block device.
+    pub fn ends(&self) -> Option<(config::StackConfig, config::StackConfig)> {
+        let nbd = self.nbd.as_ref()?;
+        let split = nbd.transport != Transport::Ethernet;
+        let served = if split { nbd.server_cores } else { self.cores };
+        let client = config::StackConfig {
+            cores: if split { self.cores - nbd.server_cores } else { self.cores },
+            queues: 1,
+            queue_depth: nbd.queue_depth + 1,
+            max_request: nbd.max_request,
+            scheduler: nbd.scheduler,
+            // nbd has no poll function.
+            io_poll: 0,
+            poll_queues: 0,
+            ..self.clone()
+        };
+        let server = config::StackConfig {
+            cores: served,
+            fs: None,
+            hipri: false,
+            ftl_core: self.ftl_core.map(|core| core.min(served - 1)),
+            ..self.clone()
+        };
+        Some((client, server))
+    }
+}
