@@ -466,6 +466,22 @@ path = "jobs.0.read.iops"
         assert_eq!(keys.len(), 12);
     }
 
+    /// The stack and the testbed of this name, and a drive as delivered.
+    #[test]
+    fn none_is_a_value_like_others() {
+        let text = TEXT
+            .replace("ftl = \"pblk\"", "testbed = \"i7-8700\"")
+            .replace("device = \"cnex-small\"", "device = \"z-ssd-small\"")
+            .replace("[[axis.value]]\nname = \"b\"", "[[axis.value]]\nname = \"none\"\nstack = \"none\"\ntestbed = \"none\"\nprecondition = \"none\"");
+        let plan = plan(&text, Scale::Whole, &["rate=100", "depth=4"]);
+        let found: Vec<_> = plan
+            .points
+            .iter()
+            .map(|p| (p.config().unwrap().stack.kernel, p.precondition.name()))
+            .collect();
+        assert_eq!(found, [(true, "steady"), (false, "none"), (true, "steady")]);
+    }
+
     #[test]
     fn variables_that_never_end_are_an_error() {
         let text = TEXT.replace("twice_ten = 20", "twice_ten = \"${op}\"");

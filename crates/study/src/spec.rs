@@ -99,6 +99,11 @@ pub struct Head {
     pub source: String,
 }
 
+/// A value that may be `none`, which is a name here and not the absence of one.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
+}
+
 fn default_stack() -> String {
     "linux-libaio".into()
 }
@@ -120,7 +125,7 @@ pub struct Base {
     pub ftl: Option<String>,
     #[serde(default = "default_stack")]
     pub stack: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub testbed: Option<String>,
     #[serde(default)]
     pub fs: Option<String>,
@@ -146,14 +151,17 @@ pub struct Base {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Change {
     /// Of a value; the quick scale has none.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub name: Option<Scalar>,
     pub device: Option<String>,
     pub ftl: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     pub stack: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     pub testbed: Option<String>,
     pub app: Option<String>,
     pub fs: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     pub precondition: Option<Precondition>,
     pub seed: Option<u64>,
     #[serde(default)]
