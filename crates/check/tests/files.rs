@@ -120,6 +120,27 @@ fn files_are_on_network_block_devices() {
     assert!(refused.contains("where its FTL is"), "{refused}");
 }
 
+/// dio_await_one polls: the gain is that of a read of the drive itself, but for when the looks fall and for
+/// where the empty interrupt behind does: in the way back of the call, or after it.
+#[test]
+fn direct_reads_of_files_are_polled() {
+    let job = "[r]\nrw=randread\nbs=4k\nsize=8m\ndirect=1\nnumber_ios=500\nnorandommap\n";
+    let run = |stack, files: bool| {
+        let case = Case::new("z-ssd-small", job).stack(stack).age(Age::Filled);
+        let case = if files { case.fs("ext4").set("fs.atime=noatime") } else { case };
+        let o = case.run().unwrap();
+        sound(stack, &o);
+        (o.result.threads[0].dirs[0].lat.mean(), counter(&o, "host.polled_completions"))
+    };
+    let gain = |files| run("interrupt", files).0 - run("poll", files).0;
+    let polled = run("poll", true).1;
+    assert!(polled >= 490, "{polled} of 500 were polled");
+    let (raw, on_files) = (gain(false), gain(true));
+    let (turn, handler) = (100.0, 700.0);
+    assert!(on_files > raw - turn, "{raw} and {on_files}");
+    assert!(on_files < raw + handler + turn, "{raw} and {on_files}");
+}
+
 /// What the study shows at length: SPDK at the server shortens a read by what nbd-server's threads and
 /// the kernel below them take, and leaves what the client does.
 #[test]

@@ -493,8 +493,11 @@ impl<S: Source> Host<S> {
             }
         }
         for thread in &mut self.threads[..jobs as usize] {
-            // On files completions are by interrupt.
-            thread.polls = false;
+            // dio_await_one polls the queue that its bios went to; what else a call waits for comes by
+            // interrupt.
+            thread.polls &= thread.spec.engine == Engine::Pvsync2
+                && thread.poll_hctx == thread.home
+                && self.io_poll_delay < 0;
             thread.poll_hctx = thread.home;
         }
         let map = self.map.clone();

@@ -566,13 +566,7 @@ impl config::StackConfig {
             poll_queues: 0,
             ..self.clone()
         };
-        let server = config::StackConfig {
-            cores: served,
-            fs: None,
-            hipri: false,
-            ftl_core: self.ftl_core.map(|core| core.min(served - 1)),
-            ..self.clone()
-        };
+        let server = config::StackConfig { cores: served, fs: None, hipri: false, ..self.clone() };
         Some((client, server))
     }
 }

@@ -15,6 +15,7 @@ use crate::blkmq::{NONE, PLUG_REQUESTS};
 use crate::config::Engine;
 use crate::function::{Function, spend};
 use crate::host::Host;
+use crate::poll::Loop;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
 use crate::thread::{Asleep, Flow, Step, Thread};
@@ -150,6 +151,9 @@ impl<S: Source> Host<S> {
         thread.cur_depth += 1;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
         let core = thread.core;
+        let direct = matches!(op, Op::Read { direct: true, .. } | Op::Write { direct: true, .. });
+        let share = u64::from(thread.spec.hipri_percentage);
+        thread.polled = thread.polls && direct && (share >= 100 || thread.rng.below(100) < share);
         let (aio, uring) = (thread.is_aio(ddir), thread.spec.engine == Engine::IoUring);
         thread.pend.entry += spend!(self, core, Crossing);
         let thread = &mut self.threads[t as usize];
@@ -266,6 +270,9 @@ impl<S: Source> Host<S> {
         slot.slept = wait;
         let (node, worker) = (slot.node, vfs.worker);
         let thread = &mut self.threads[t as usize];
+        if wait == Some(Wait::Bios) && thread.polled && t != worker {
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+        }
         if wait == Some(Wait::Bios)
             && node != NONE
             && t != worker
@@ -389,6 +396,8 @@ impl<S: Source> Host<S> {
                 let t = self.running_task(slot.thread, task);
                 if self.threads[t as usize].asleep == Asleep::Vfs {
                     self.wake(ctx, t, on);
+                } else if self.threads[t as usize].step == Step::Looked {
+                    self.notice(ctx, t);
                 }
             }
         }

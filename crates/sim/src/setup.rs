@@ -419,6 +419,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
                 Engine::Pvsync2 | Engine::IoUring if ftl_on_host => {
                     Some("an FTL on the host presents a bio-based device, which Linux cannot poll")
                 }
+                Engine::Pvsync2 | Engine::IoUring if stack.nbd.is_some() => {
+                    Some("a network block device cannot be polled")
+                }
                 Engine::Pvsync2 | Engine::IoUring if stack.io_poll == 0 => {
                     Some("polling is switched off: --set stack.io_poll=1")
                 }
@@ -438,7 +441,8 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         if job.sync != job::SyncMode::None && stack.fs.is_none() {
             say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
         }
-        let bfq = stack.scheduler == Scheduler::Bfq && !job.has_cmdprio();
+        let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
+        let bfq = scheduler == Scheduler::Bfq && !job.has_cmdprio();
         if stack.kernel && !bfq && (job.prio.class != 0 || job.has_cmdprio()) {
             say("prio, prioclass and cmdprio reach the logs only: of the schedulers bfq alone heeds a \
                  job's (with stack.kernel=false they choose the class of the job's queue)"
@@ -448,11 +452,25 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
             && !ftl_on_host
         {
             say(format!(
-                "ioscheduler={wanted}: the scheduler is the stack's: --set stack.scheduler={wanted}"
+                "ioscheduler={wanted}: the scheduler is the stack's: --set {}scheduler={wanted}",
+                if stack.nbd.is_some() { "stack.nbd." } else { "stack." }
             ));
         }
         if job.hipri && stack.fs.is_some() {
-            say("hipri has no effect here: on files completions are by interrupt".into());
+            let why = match engine {
+                _ if !job.direct => Some("only direct=1 waits for the drive itself"),
+                Engine::IoUring => Some("on files its completions are by interrupt"),
+                _ if stack.io_poll_delay >= 0 => {
+                    Some("on files polling begins at once: --set stack.io_poll_delay=-1")
+                }
+                _ if stack.poll_queues > 0 => {
+                    Some("on files completions are by interrupt with --set stack.poll_queues=N")
+                }
+                _ => None,
+            };
+            if let Some(why) = why {
+                say(format!("hipri has no effect here: {why}"));
+            }
         }
         for option in OF_FILES {
             if given(plan, job, option) && stack.fs.is_none() {
