@@ -46,7 +46,8 @@ impl Menu {
         let all = [(0, 0)].into_iter().chain(config.states().map(of));
         Some(Box::new(Menu {
             states: all.take(config.max_cstate as usize + 1).collect(),
-            intervals: [0; INTERVALS],
+            // Nothing ran for long before the run.
+            intervals: [1_000_000; INTERVALS],
             at: 0,
             factors: [RESOLUTION * DECAY; BUCKETS],
             state: 0,

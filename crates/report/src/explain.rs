@@ -71,6 +71,12 @@ fn host_lines(host: &wordline_sim::HostReport, served: u64) -> Vec<String> {
         format!("idle {:.3} J", finite(host.idle_j)),
     ];
     lines.extend(section("cores' energy", &items, 1));
+    let states = host.idle_states.iter();
+    let items: Vec<String> =
+        states.map(|s| format!("{} {}", s.name, share_text(finite(s.share)))).collect();
+    if !items.is_empty() {
+        lines.extend(section("idle states", &items, 3));
+    }
     lines
 }
 

@@ -269,7 +269,11 @@ impl Random {
                 busy_j: self.float(),
                 idle_j: self.float(),
                 watts: self.float(),
-                idle_states: Vec::new(),
+                idle_states: vec![IdleUse {
+                    name: self.text(),
+                    ns: self.any(),
+                    share: self.float(),
+                }],
                 interrupts: self.any(),
                 context_switches: self.any(),
                 looks: self.any(),
