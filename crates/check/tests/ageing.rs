@@ -100,7 +100,7 @@ fn a_drive_aged_at_its_pace_stays_as_it_is() {
         let case = case.set("ftl.over_provisioning=36").set("ftl.write_mostly_iops=0");
         let case = system.iter().fold(case, |case, set| case.set(set));
         let wa = case.run().unwrap().result.machine.write_amplification;
-        let last = &wa.ageing[wa.ageing.len() - 4..];
+        let last = &wa.ageing[wa.ageing.len() - 3..];
         let aged = last.iter().sum::<f64>() / last.len() as f64;
         let ran = (wa.user_sectors + wa.gc_sectors) as f64 / wa.user_sectors as f64;
         println!("{system:?}, {iops} IOPS: {aged:.2} aged, {ran:.2} ran");

@@ -14,6 +14,7 @@
 
 use crate::Ftl;
 use crate::config::Throttle;
+use crate::counters::Counters;
 use crate::line::LineState;
 use crate::map::{LOST, Where};
 use std::hint::black_box;
@@ -195,29 +196,30 @@ impl Ftl {
         next: &mut dyn FnMut(&mut [u32]),
         pace: Pace,
     ) -> Result<Vec<f64>, String> {
-        /// User sectors of a window, as a share of the capacity, and how many there may be.
-        const WINDOW: u64 = 100;
-        const MOST: usize = 30;
+        /// Sectors that all write in a window, as a share of the capacity, how many windows there may
+        /// be, and how many in a row have to leave as much free as they found.
+        const WINDOW: u64 = 25;
+        const MOST: usize = 40;
+        const LEVEL: usize = 4;
         self.pace = Some(pace);
         let mut windows = Vec::new();
+        let mut free = vec![self.scarce_blocks()];
         let mut lpns = [0u32; BATCH];
-        let mut level = 0;
+        let window = (self.sectors / WINDOW).max(BATCH as u64);
         while windows.len() < MOST {
-            let (gc, free) = (self.counters.gc_sectors, self.scarce_blocks());
-            let mut left = (self.sectors / WINDOW).max(1);
-            let window = left;
-            while left > 0 {
-                let n = left.min(BATCH as u64) as usize;
-                next(&mut lpns[..n]);
-                self.overwrite(stamps, &lpns[..n])?;
-                left -= n as u64;
+            let before = self.counters;
+            let written = |c: &Counters| c.user_sectors + c.gc_sectors;
+            while written(&self.counters) - written(&before) < window {
+                next(&mut lpns);
+                self.overwrite(stamps, &lpns)?;
             }
-            windows.push((window + self.counters.gc_sectors - gc) as f64 / window as f64);
-            // A tenth of what the users wrote.
-            let moved = u64::from(self.scarce_blocks().abs_diff(free));
-            let blocks = window / u64::from(self.g.sectors_per_line / self.g.luns).max(1);
-            level = if moved * 10 <= blocks { level + 1 } else { 0 };
-            if level == 3 {
+            let users = self.counters.user_sectors - before.user_sectors;
+            windows.push((written(&self.counters) - written(&before)) as f64 / users as f64);
+            free.push(self.scarce_blocks());
+            // Lines come and go as wholes.
+            let last = &free[free.len().saturating_sub(LEVEL + 1)..];
+            let moved = last[0].abs_diff(last[last.len() - 1]);
+            if last.len() > LEVEL && moved <= self.g.luns {
                 break;
             }
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use wordline_app::Extent;
 use wordline_base::{SECTOR, Seed, Stamps};
 use wordline_device::DeviceConfig;
-use wordline_ftl::{Ftl, FtlConfig, Pace};
+use wordline_ftl::{Ftl, FtlConfig, Pace, WindowLimits};
 use wordline_host::StackConfig;
 use wordline_nand::{Nand, NandConfig};
 
@@ -149,7 +149,7 @@ impl Drive {
                 self.random(job)
             }
             Precondition::Paced => {
-                self.uniform(seed)?;
+                self.before_pace(seed)?;
                 self.paced(job)
             }
         }
@@ -157,7 +157,15 @@ impl Drive {
 
     /// Overwrites what the sampler draws until write amplification is steady.
     fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
-        let report = self.ftl.steady(&mut self.stamps, &mut |lpns| sampler.fill(lpns))?;
+        self.steady_within(sampler, WindowLimits::default())
+    }
+    fn steady_within(
+        &mut self,
+        sampler: &mut WriteSampler,
+        limits: WindowLimits,
+    ) -> Result<(), String> {
+        let next = &mut |lpns: &mut [u32]| sampler.fill(lpns);
+        let report = self.ftl.steady_within(&mut self.stamps, next, limits)?;
         self.unsteady = !report.steady;
         self.ageing = report.windows;
         self.settle();
@@ -168,6 +176,14 @@ impl Drive {
     /// in most studies.
     pub fn uniform(&mut self, seed: Seed) -> Result<(), String> {
         self.steady(&mut WriteSampler::new(None, self.bytes(), seed)?)
+    }
+
+    /// The part of [`Precondition::Paced`] that has nothing of a job's own: uniform writes until lines
+    /// are collected for some time, since more of them at full speed are no nearer to any pace.
+    pub fn before_pace(&mut self, seed: Seed) -> Result<(), String> {
+        let limits =
+            WindowLimits { windows: 3, within: 0.1, least: 0.0, ..WindowLimits::default() };
+        self.steady_within(&mut WriteSampler::new(None, self.bytes(), seed)?, limits)
     }
 
     /// Writes a tenth of the capacity with what the sampler draws, if it is a job's own. Then the

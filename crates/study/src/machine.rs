@@ -33,7 +33,7 @@ pub fn prepare(point: &Point) -> Result<Drive, String> {
     }
     if how == Precondition::Paced {
         // Points share the drive up to their own pace.
-        drive.uniform(seed)?;
+        drive.before_pace(seed)?;
     } else {
         let plan = parse_job(point, &config)?;
         let mut sampler = WriteSampler::new(Some(&plan), drive.bytes(), seed)?;
