@@ -291,15 +291,19 @@ impl Controller {
         for piece in &pieces {
             let (lpn, sectors) = (piece.lpn.0, piece.sectors);
             let Some(ppa) = piece.place.ppa() else {
+                let ok = piece.place != Place::Lost;
+                if !ok {
+                    self.commands[cmd].status = Status::UnrecoveredRead;
+                }
                 if fill {
-                    self.filled(lpn, sectors, true, 0);
+                    self.filled(lpn, sectors, ok, 0);
                 }
                 continue;
             };
             let (expected, rebuild) = match piece.place {
                 Place::Flash { expected, .. } => (expected, None),
                 Place::Member { rebuild, .. } => (0, Some(rebuild)),
-                Place::Unmapped | Place::Buffer => continue,
+                Place::Unmapped | Place::Buffer | Place::Lost => continue,
             };
             if fill && rebuild.is_none_or(|_| is_first(piece)) {
                 self.count_fill(lpn, sectors);
@@ -344,13 +348,13 @@ impl Controller {
             for piece in &pieces {
                 let (lpn, sectors) = (piece.lpn.0, piece.sectors);
                 let Some(ppa) = piece.place.ppa() else {
-                    self.filled(lpn, sectors, true, 0);
+                    self.filled(lpn, sectors, piece.place != Place::Lost, 0);
                     continue;
                 };
                 let (expected, rebuild) = match piece.place {
                     Place::Flash { expected, .. } => (expected, None),
                     Place::Member { rebuild, .. } => (0, Some(rebuild)),
-                    Place::Unmapped | Place::Buffer => continue,
+                    Place::Unmapped | Place::Buffer | Place::Lost => continue,
                 };
                 if rebuild.is_none_or(|_| is_first(piece)) {
                     self.count_fill(lpn, sectors);
@@ -422,7 +426,7 @@ impl Controller {
             let (expected, rebuild, ppa) = match piece.place {
                 Place::Flash { ppa, expected } => (expected, None, ppa),
                 Place::Member { rebuild, ppa, .. } => (0, Some(rebuild), ppa),
-                Place::Unmapped | Place::Buffer => continue,
+                Place::Unmapped | Place::Buffer | Place::Lost => continue,
             };
             let flight = Flight { cmd, lpn, sectors, expected, fill, rebuild };
             let owner = OWNER_READ | self.flights.insert(flight);

@@ -84,6 +84,9 @@ pub enum Place {
     Unmapped,
     /// In the write buffer. The stamps have been checked already.
     Buffer,
+    /// In the write buffer as well, but moved there by the collector, which could not read it: the
+    /// read is an error.
+    Lost,
     /// A run inside one write unit. `expected` is the digest of the sectors' newest stamps, to be
     /// compared with [`Ftl::digest`] when the flash read is done; then call [`Ftl::read_done`].
     Flash { ppa: Ppa, expected: u64 },
@@ -96,7 +99,7 @@ impl Place {
     /// Where flash is to be read.
     pub fn ppa(self) -> Option<Ppa> {
         match self {
-            Place::Unmapped | Place::Buffer => None,
+            Place::Unmapped | Place::Buffer | Place::Lost => None,
             Place::Flash { ppa, .. } | Place::Member { ppa, .. } => Some(ppa),
         }
     }

@@ -64,21 +64,23 @@ impl Ftl {
                     self.counters.read_unmapped += u64::from(at - first);
                     Place::Unmapped
                 }
-                Where::Buffer(_) => {
+                Where::Buffer(slot) => {
+                    let lost = self.buffered(slot).stamp & LOST != 0;
                     while at < end
                         && let Where::Buffer(slot) = self.map.get(at)
                     {
                         let e = self.buffered(slot);
                         debug_assert_eq!(e.lpn, at);
-                        let newest = ctx.stamps.newest(Lpn(at));
-                        // Lost by the collector: it is an error once it is in flash again.
-                        if e.stamp & LOST == 0 {
-                            ctx.stamps.check(Lpn(at), e.stamp, newest);
+                        if (e.stamp & LOST != 0) != lost {
+                            break;
+                        }
+                        if !lost {
+                            ctx.stamps.check(Lpn(at), e.stamp, ctx.stamps.newest(Lpn(at)));
                         }
                         at += 1;
                     }
                     self.counters.read_buffer += u64::from(at - first);
-                    Place::Buffer
+                    if lost { Place::Lost } else { Place::Buffer }
                 }
                 Where::Flash(Ppa(ppa)) => {
                     // For the digest, when the flash has been read.

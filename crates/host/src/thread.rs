@@ -1425,6 +1425,10 @@ impl<S: Source> Host<S> {
             match piece.place {
                 Place::Unmapped => pblk.stats.unmapped_sectors += sectors,
                 Place::Buffer => pblk.stats.buffer_sectors += sectors,
+                Place::Lost => {
+                    pblk.stats.buffer_sectors += sectors;
+                    self.block.nodes[part].ok = false;
+                }
                 Place::Flash { .. } => {
                     pblk.stats.flash_sectors += sectors;
                     flash += 1;
@@ -1492,7 +1496,7 @@ impl<S: Source> Host<S> {
                 (ppa, Purpose::FlashRead { lpn: piece.lpn.0, expected })
             }
             Place::Member { rebuild, ppa, .. } => (ppa, Purpose::Member { rebuild }),
-            Place::Unmapped | Place::Buffer => unreachable!("only flash is read"),
+            Place::Unmapped | Place::Buffer | Place::Lost => unreachable!("only flash is read"),
         };
         let bytes = u64::from(piece.sectors) * SECTOR;
         let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);

@@ -382,7 +382,7 @@ pub fn read_check(
                 ftl.member_done(ctx, rebuild, ppa, true, &mut Vec::new());
                 ftl.read_done(ctx, ppa);
             }
-            Place::Unmapped | Place::Buffer => {}
+            Place::Unmapped | Place::Buffer | Place::Lost => {}
         }
     }
     assert_eq!(at, lpn + sectors);

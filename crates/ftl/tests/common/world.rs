@@ -299,7 +299,7 @@ impl World {
                 let over = self.ftl.member_done(ctx, rebuild, ppa, !fails, &mut more);
                 self.unreadable += u32::from(over.is_some_and(|r| !r.ok));
             }
-            Place::Unmapped | Place::Buffer => unreachable!("not in flash"),
+            Place::Unmapped | Place::Buffer | Place::Lost => unreachable!("not in flash"),
         }
         self.issue_reads(&more);
         self.ftl.read_done(&mut self.ctx, ppa);
