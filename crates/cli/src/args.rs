@@ -241,7 +241,7 @@ pub struct PartArgs {
     /// Another medium for the drive, which keeps its capacity: a name from `wordline device list`
     #[arg(long, value_name = "NAME")]
     pub media: Option<String>,
-    /// Flash translation layer
+    /// Flash translation layer; default: as the device's profile has it
     #[arg(long, default_value = "pblk", value_name = "NAME|FILE")]
     pub ftl: String,
     /// Host stack
@@ -491,4 +491,14 @@ pub enum ImageCommand {
     Info { image: PathBuf },
     /// Read everything that is mapped, and compare with parity; changes nothing
     Check { image: PathBuf },
+    /// Write the drive as it is, without its data, for `wordline run`: a state and a profile
+    Export {
+        image: PathBuf,
+        /// For --load-state
+        #[arg(long, value_name = "FILE")]
+        state: PathBuf,
+        /// For --device
+        #[arg(long, value_name = "FILE")]
+        profile: PathBuf,
+    },
 }

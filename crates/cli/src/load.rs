@@ -66,7 +66,8 @@ impl Loaded {
 
     pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<Loaded, Failure> {
         let device = Named::read(device)?;
-        let ftl = Named::read(&parts.ftl)?;
+        let ftl = Some(&parts.ftl).filter(|name| *name != "default");
+        let ftl = ftl.map(|name| Named::read(name)).transpose()?;
         let stack = Named::read(&parts.stack)?;
         let testbed = parts.testbed.as_deref().map(Named::read).transpose()?;
         let app = app.map(Named::read).transpose()?;
@@ -74,7 +75,7 @@ impl Loaded {
         let fs = fs.map(|name| Named::read(name)).transpose()?;
         let sources = Sources {
             device: device.source(),
-            ftl: Some(ftl.source()),
+            ftl: ftl.as_ref().map(Named::source),
             stack: stack.source(),
             testbed: testbed.as_ref().map(Named::source),
             app: app.as_ref().map(Named::source),

@@ -248,6 +248,7 @@ pub fn image(command: ImageCommand) -> Result<(), Failure> {
     match command {
         ImageCommand::Info { image } => info(&image),
         ImageCommand::Check { image } => check(&image),
+        ImageCommand::Export { image, state, profile } => export(&image, &state, &profile),
     }
 }
 
@@ -300,6 +301,21 @@ fn info(path: &Path) -> Result<(), Failure> {
         image.state().synced,
     );
     crate::output::print(&text)
+}
+
+/// The drive for `wordline run`: what is where and how worn, without data.
+fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
+    let image = Image::open(path, false)?;
+    let system = stored(&image)?;
+    let recovered = recover(&image, &system.system, false)?;
+    crate::files::write(profile, |w| w.write_all(image.superblock.config.as_bytes()))?;
+    crate::files::write(state, |w| recovered.ftl.save(w))?;
+    crate::output::print(&format!(
+        "wordline run JOB --device {} --ftl {} --load-state {}\n",
+        profile.display(),
+        system.config.ftl_name,
+        state.display()
+    ))
 }
 
 /// Reads everything that is mapped, and sees whether parity gives the same.

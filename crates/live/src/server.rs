@@ -360,11 +360,12 @@ impl Server {
         result.is_some()
     }
     fn answer(&mut self, mut done: Done) {
-        let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
-        self.stats.add(&done, late);
         if done.tag == u64::MAX {
+            // The last flush: nobody waits for it, and it has a time of its own.
             return;
         }
+        let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
+        self.stats.add(&done, late);
         if done.tag & fuse::TAG != 0 {
             if let Some(next) = self.mount.as_mut().and_then(|m| m.answer(&done)) {
                 let at = self.input_time();

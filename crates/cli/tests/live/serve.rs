@@ -127,3 +127,38 @@ fn real_time_holds_answers_until_the_model_says_so() {
     let (_, said) = server.stop();
     assert!(said.contains("answers left later than the model said by p50"), "{said}");
 }
+
+#[test]
+fn an_exported_drive_runs_in_virtual_time() {
+    let place = Place::new(&format!("{SMALL} --ftl rail"));
+    let server = place.start();
+    let mut c = place.client("");
+    for i in 0..24u64 {
+        assert_eq!(c.call(cmd::WRITE, 0, i << 20, 1 << 20, &vec![9; 1 << 20]).unwrap().error, 0);
+    }
+    server.stop();
+    let file = |name: &str| place.dir.path().join(name).display().to_string();
+    let run = |args: &[&str]| {
+        let out = crate::place::wordline().args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{args:?}: {said}");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let (image, state, profile) = (file("drive.img"), file("state"), file("drive.toml"));
+    let export = ["image", "export", &image, "--state", &state, "--profile", &profile];
+    assert!(run(&export).contains("--ftl default --load-state"));
+    // Fastest read of what was written, and of what was not: flash says which is which.
+    let fastest = |offset: &str| {
+        let offset = format!("--offset={offset}");
+        let job = ["run", "--name=a", "--rw=randread", "--bs=4k", "--size=16m", &offset];
+        let drive = ["--device", &profile, "--ftl", "default", "--load-state", &state];
+        let form = ["--stack", "none", "--output-format=json", "--quiet"];
+        let json: serde_json::Value =
+            serde_json::from_str(&run(&[&job[..], &drive, &form].concat())).unwrap();
+        let read = &json["jobs"][0]["read"];
+        assert_eq!(read["total_ios"], 4096);
+        read["clat_ns"]["min"].as_u64().unwrap()
+    };
+    let (written, blank) = (fastest("0"), fastest("28m"));
+    assert!(written >= 65_000 && blank < 65_000, "{written} and {blank} ns");
+}
