@@ -84,14 +84,14 @@ impl Conn {
     /// Takes what has arrived. True if there was anything.
     pub fn receive(&mut self) -> bool {
         let result = match &mut self.tls {
-            None => self.stream.read(self.session.space()).map(|n| (n, n == 0)),
+            None => self.stream.read(self.session.space()).map(|n| {
+                self.session.arrived(n);
+                (n, n == 0)
+            }),
             Some(tls) => receive_tls(tls, &mut self.stream, &mut self.session),
         };
         match result {
             Ok((n, over)) => {
-                if n > 0 {
-                    self.session.arrived(n);
-                }
                 self.gone |= over;
                 n > 0
             }
@@ -146,11 +146,18 @@ fn receive_tls(
         let _ = tls.write_tls(stream);
         return Err(std::io::Error::new(ErrorKind::InvalidData, e));
     }
-    match tls.reader().read(session.space()) {
-        Ok(0) => Ok((0, true)),
-        Ok(n) => Ok((n, false)),
-        Err(e) if e.kind() == ErrorKind::WouldBlock => Ok((0, over)),
-        Err(e) => Err(e),
+    // All of it: what stayed behind would not make the socket readable.
+    let mut arrived = 0;
+    loop {
+        match tls.reader().read(session.space()) {
+            Ok(0) => return Ok((arrived, true)),
+            Ok(n) => {
+                session.arrived(n);
+                arrived += n;
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok((arrived, over)),
+            Err(e) => return Err(e),
+        }
     }
 }
 
