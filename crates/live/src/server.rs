@@ -82,6 +82,7 @@ struct Pending {
     conn: u32,
     generation: u32,
     request: NbdRequest,
+    queue: u16,
     /// Of zeroes that must not be a hole: what is left to write.
     left: Option<(u64, u64)>,
 }
@@ -597,7 +598,7 @@ impl Server {
             Kind::WriteZeroes => IoKind::Zero,
         };
         let (offset, len, fua) = (request.offset, request.len, request.fua);
-        let key = self.pending.insert(Pending { conn, generation, request, left });
+        let key = self.pending.insert(Pending { conn, generation, request, queue, left });
         if let Some((offset, len)) = left {
             return self.more_zeroes(key, offset, len);
         }
@@ -612,11 +613,11 @@ impl Server {
         let piece = (ZEROES - offset % SECTOR).min(len);
         let pending = &mut self.pending[key];
         pending.left = Some((offset + piece, len - piece));
-        let fua = pending.request.fua;
+        let (fua, queue) = (pending.request.fua, pending.queue);
         let tag = u64::from(key);
         let (kind, len) = (IoKind::Write, piece as u32);
         let at = self.input_time();
-        let request = Request { tag, kind, offset, len, fua, queue: 0, pid: 0, data: Vec::new() };
+        let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
         self.machine.submit(at, request, &[0; ZEROES as usize][..piece as usize]);
     }
     /// The machine's time for an input that comes now; everything before it is done.
