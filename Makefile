@@ -31,7 +31,7 @@ bench: setup-bench
 	benches/run
 
 setup-test:
-	@scripts/need fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils
+	@scripts/need fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils nbdsh python3-libnbd openssl openssl
 	@scripts/need fusermount3 fuse3 nbdfuse libnbd-bin mkfs.ext4 e2fsprogs mkfs.xfs xfsprogs \
 	    sqlite3 sqlite3 db_bench rocksdb-tools wt wiredtiger pgbench postgresql
 

@@ -107,6 +107,16 @@ Examples:
   wordline serve --image drive.img --nbd tcp:127.0.0.1:10809 --time-scale 0 --stats line
   fio --name=a --ioengine=nbd --uri='nbd+unix:///?socket=wl.sock' --rw=randread --bs=4k --size=1g";
 
+const RECORD_HELP: &str = "\
+Bytes pass as they are; each request is logged as it comes from a client, times beginning with the
+first. A flush is logged as sync, a FUA write as write and datasync, a trim and zeroes that may be a
+hole as trim, other zeroes as write, prefetching as read; questions about allocation are not logged.
+SIGINT and SIGTERM end the recording.
+
+Examples:
+  wordline record --nbd unix:front.sock --server unix:wl.sock --iolog out.log
+  wordline replay out.log --device cnex-westlake --ftl rail";
+
 fn format_help() -> String {
     let mut text = String::from("Format of the trace; gzip and zstd are unpacked\n");
     text += "\n  auto      told from the first bytes";
@@ -144,6 +154,9 @@ pub enum Command {
         #[command(subcommand)]
         command: ImageCommand,
     },
+    /// Record the block trace of real programs: a proxy in front of any NBD server
+    #[command(after_help = RECORD_HELP)]
+    Record(RecordArgs),
     /// Run a recorded live session again
     Tape {
         #[command(subcommand)]
@@ -473,6 +486,28 @@ pub struct ServeArgs {
     pub prometheus: Option<std::net::SocketAddr>,
     /// Say nothing but that the server is ready
     #[arg(long, short, help_heading = "What is told")]
+    pub quiet: bool,
+}
+
+#[derive(Args)]
+pub struct RecordArgs {
+    /// Where programs are to connect: unix:PATH or tcp:HOST:PORT (repeatable)
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub nbd: Vec<String>,
+    /// The NBD server that has the data: unix:PATH or tcp:HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub server: String,
+    /// The log, in fio's format (version 3); it must not exist yet
+    #[arg(long, value_name = "FILE")]
+    pub iolog: PathBuf,
+    /// What the log calls the drive; exports with names have them appended
+    #[arg(long, value_name = "NAME", default_value = "nbd")]
+    pub name: String,
+    /// Let clients in from everywhere: recorded connections have no TLS
+    #[arg(long)]
+    pub plain_tcp: bool,
+    /// Say nothing but that it records
+    #[arg(long, short)]
     pub quiet: bool,
 }
 

@@ -43,6 +43,7 @@ pub fn explain(error: &std::io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::NotFound => ": check the path",
         ErrorKind::IsADirectory => ": name a file in it",
+        ErrorKind::AlreadyExists => ": name another, or remove it",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             ": free space there or name another place"
         }

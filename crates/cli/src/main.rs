@@ -9,6 +9,7 @@ mod load;
 mod output;
 mod prepare;
 mod progress;
+mod record;
 mod replay;
 mod run;
 mod serve;
@@ -63,6 +64,7 @@ fn command() -> Result<(), Failure> {
         Command::Replay(args) => replay::replay(args),
         Command::Serve(args) => serve::serve(args),
         Command::Image { command } => serve::image(command),
+        Command::Record(args) => record::record(args),
         Command::Tape { command } => serve::tape(command),
         Command::Device { command } => device::device(command),
         Command::Study { command } => study::study(command),

@@ -3,6 +3,7 @@
 use crate::args::{ImageCommand, PartArgs, ServeArgs, StatsArg, TapeCommand};
 use crate::load::Loaded;
 use crate::{Failure, remark};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,18 +179,8 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         }),
         prometheus: args.prometheus,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let (ours, theirs) = std::io::pipe().map_err(Failure::run)?;
-    let flag = Arc::clone(&stop);
-    let handler = move || {
-        if flag.swap(true, Ordering::SeqCst) {
-            // Asked twice: what is flushed is in the image, and the next start finds it.
-            std::process::exit(130);
-        }
-        let _ = std::io::Write::write(&mut &theirs, b"!");
-    };
-    ctrlc::set_handler(handler).map_err(Failure::run)?;
-    let server = Server::new(plan, stop, ours.into())?;
+    let (stop, wake) = stop_on_signals()?;
+    let server = Server::new(plan, stop, wake)?;
     let quiet = args.quiet;
     let mut say = |text: &str| {
         if !quiet {
@@ -205,6 +196,22 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     remark(&format!("serving {} bytes on {}", server.size(), places.join(" and ")));
     server.run(&mut say)?;
     Ok(())
+}
+
+/// A flag that the first signal sets, and what is readable then. The second ends the program.
+pub fn stop_on_signals() -> Result<(Arc<AtomicBool>, OwnedFd), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ours, theirs) = std::io::pipe().map_err(Failure::run)?;
+    let flag = Arc::clone(&stop);
+    let handler = move || {
+        if flag.swap(true, Ordering::SeqCst) {
+            // Asked twice: what is flushed is in the image, and the next start finds it.
+            std::process::exit(130);
+        }
+        let _ = std::io::Write::write(&mut &theirs, b"!");
+    };
+    ctrlc::set_handler(handler).map_err(Failure::run)?;
+    Ok((stop, ours.into()))
 }
 
 pub fn tape(command: TapeCommand) -> Result<(), Failure> {

@@ -17,6 +17,7 @@ pub mod machine;
 pub mod media;
 mod mount;
 pub mod pages;
+pub mod record;
 pub mod recover;
 mod server;
 mod smeta;

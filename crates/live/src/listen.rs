@@ -38,6 +38,20 @@ impl Address {
     }
 }
 
+impl Address {
+    /// A connection to a server there.
+    pub fn connect(&self) -> std::io::Result<Stream> {
+        Ok(match self {
+            Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address)?;
+                let _ = stream.set_nodelay(true);
+                Stream::Tcp(stream)
+            }
+        })
+    }
+}
+
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -55,6 +69,27 @@ pub enum Listener {
 pub enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+}
+
+impl Stream {
+    /// Waits from here on.
+    pub fn block(&self) -> std::io::Result<()> {
+        match self {
+            Stream::Unix(s) => s.set_nonblocking(false),
+            Stream::Tcp(s) => s.set_nonblocking(false),
+        }
+    }
+    /// The same connection, for another thread.
+    pub fn again(&self) -> std::io::Result<Stream> {
+        Ok(match self {
+            Stream::Unix(s) => Stream::Unix(s.try_clone()?),
+            Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
+        })
+    }
+    /// Ends it for all who hold it.
+    pub fn shut(&self) {
+        let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Both);
+    }
 }
 
 impl Listener {

@@ -245,17 +245,28 @@ impl Snapshot {
         for (name, value) in &self.values {
             let (name, label) = match name.split_once("_ns_p") {
                 Some((base, p)) => {
-                    let quantile = p.parse::<f64>().unwrap_or(0.0) / 100.0;
+                    let quantile = format!("{:.4}", p.parse::<f64>().unwrap_or(0.0) / 100.0);
+                    let quantile = quantile.trim_end_matches('0');
                     (format!("{base}_ns"), format!("{{quantile=\"{quantile}\"}}"))
                 }
+                None if is_count(name) => (format!("{name}_total"), String::new()),
                 None => (name.clone(), String::new()),
             };
             if name != last {
-                let _ = writeln!(text, "# TYPE wordline_{name} gauge");
+                let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+                let _ = writeln!(text, "# TYPE wordline_{name} {kind}");
             }
             let _ = writeln!(text, "wordline_{name}{label} {value}");
             last = name;
         }
         text
     }
+}
+
+/// What only grows.
+fn is_count(name: &str) -> bool {
+    let some = ["errors", "connections", "connections_refused", "syncs"].contains(&name);
+    let of_kind = name.ends_with("_ops") || name.ends_with("_bytes") && !name.starts_with("page_");
+    let starts = ["flash_reads", "reads_", "sectors_", "integrity_", "programs_"];
+    some || of_kind || starts.iter().any(|start| name.starts_with(start))
 }

@@ -356,3 +356,61 @@ fn the_client_understands_the_server() {
         assert!(matches!(Client::connect(wire, "x", structured), Err(ClientError::Refused(..))));
     }
 }
+
+/// Requests as they were sent, whatever the pieces in which both sides' bytes pass.
+#[test]
+fn a_tap_hears_what_is_asked() {
+    for seed in 0..200 {
+        let mut rng = Rng::from_seed(seed);
+        let mut s = session(Tls::No);
+        let mut tap = Tap::default();
+        let mut heard = Vec::new();
+        let mut bytes = 3u32.to_be_bytes().to_vec();
+        bytes.extend(option(opt::LIST, &[]));
+        bytes.extend(option(11, &[])); // Extended headers: refused.
+        bytes.extend(go("nobody", &[]));
+        bytes.extend(option(opt::STRUCTURED_REPLY, &[]));
+        let named = rng.below(2) == 0;
+        bytes.extend(if named { option(opt::EXPORT_NAME, b"ro") } else { go("ro", &[3]) });
+        let mut sent = Vec::new();
+        for cookie in 0..30 {
+            let (command, flags) = (rng.below(8) as u16, rng.below(4) as u16);
+            let command = if command == cmd::DISC { cmd::READ } else { command };
+            let (offset, len) = (rng.below(SIZE), rng.below(5000) as u32);
+            bytes.extend(request(command, flags, cookie, offset, len));
+            if command == cmd::WRITE {
+                bytes.extend(vec![0x25; len as usize]);
+            }
+            sent.push(Seen { command, flags, offset, len: len.into() });
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(rest.len().min(1 + rng.below(3000) as usize));
+            rest = later;
+            tap.from_client(piece, &mut |request| heard.push(request)).unwrap();
+            for event in feed(&mut s, piece) {
+                if let Event::Request(r) = event {
+                    s.reply_error(r.cookie, r.kind, errno::EIO, "no");
+                }
+            }
+            while !s.output().is_empty() {
+                let n = s.output().len().min(1 + rng.below(100) as usize);
+                let heard = &mut |request| heard.push(request);
+                tap.from_server(&s.output()[..n], heard).unwrap();
+                s.sent(n);
+            }
+        }
+        assert_eq!(heard, sent, "seed {seed}");
+        assert_eq!(tap.export(), "ro");
+    }
+    // What is not NBD, or is about to be unreadable, is said.
+    let mut tap = Tap::default();
+    assert!(tap.from_client(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &mut |_| {}).is_err());
+    let mut s = session(Tls::Offered);
+    let mut tap = Tap::default();
+    let mut hello = 3u32.to_be_bytes().to_vec();
+    hello.extend(option(opt::STARTTLS, &[]));
+    tap.from_client(&hello, &mut |_| {}).unwrap();
+    feed(&mut s, &hello);
+    assert!(tap.from_server(s.output(), &mut |_| {}).is_err_and(|why| why.contains("TLS")));
+}

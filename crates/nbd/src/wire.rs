@@ -73,6 +73,7 @@ pub mod cmd {
     pub const FLAG_DF: u16 = 1 << 2;
     pub const FLAG_REQ_ONE: u16 = 1 << 3;
     pub const FLAG_FAST_ZERO: u16 = 1 << 4;
+    pub const FLAG_PAYLOAD_LEN: u16 = 1 << 5;
 }
 
 /// Types of a structured reply's chunks, and the flag of the last one.

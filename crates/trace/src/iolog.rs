@@ -196,6 +196,10 @@ impl<W: Write> IologWriter<W> {
         Ok(())
     }
 
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Closes the files and gives the writer back.
     pub fn finish(mut self) -> io::Result<W> {
         for (_, file) in &self.open {

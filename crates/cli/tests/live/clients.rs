@@ -104,3 +104,89 @@ fn fio_verifies_what_it_wrote() {
         assert!(out.status.success() && text.contains("err= 0"), "{text}");
     }
 }
+
+/// What libnbd's own checks would not send.
+#[test]
+fn nbdsh_earns_errors_with_strict_mode_off() {
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let _server = place.start();
+    let script = r#"
+import nbd, sys
+errors = []
+def call(f, *args, **more):
+    try:
+        f(*args, **more)
+        errors.append("0")
+    except nbd.Error as e:
+        errors.append({"EOPNOTSUPP": "ENOTSUP"}.get(e.errno, e.errno))
+def open(export):
+    h = nbd.NBD()
+    h.set_strict_mode(0)
+    h.add_meta_context("base:allocation")
+    h.connect_uri("nbd+unix:///" + export + "?socket=" + sys.argv[1])
+    return h
+h, ro = open(""), open("ro")
+size = h.get_size()
+call(h.pread, 10, size - 9)
+call(h.pread, 0, 0)
+call(h.pread, (32 << 20) + 1, 0)
+call(h.pwrite, b"abc", size)
+call(h.zero, 4096, size)
+call(h.trim, 4096, size)
+call(h.zero, 4096, 0, flags=nbd.CMD_FLAG_FAST_ZERO | nbd.CMD_FLAG_NO_HOLE)
+call(h.pread, 512, 0, flags=nbd.CMD_FLAG_NO_HOLE)
+call(h.pwrite, b"abc", 0, flags=nbd.CMD_FLAG_REQ_ONE)
+call(ro.pwrite, b"abc", 0)
+call(ro.trim, 4096, 0)
+call(ro.flush)
+call(h.pwrite, b"abc", 7)
+assert h.pread(3, 7) == b"abc"
+print(" ".join(errors))
+"#;
+    let file = place.dir.path().join("errors.py");
+    std::fs::write(&file, script).unwrap();
+    // The module belongs to the system's own Python.
+    let socket = place.socket();
+    let python = ["/usr/bin/python3", file.to_str().unwrap(), socket.to_str().unwrap()];
+    let out = Command::new("timeout").arg("60").args(python).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    if said.contains("No module named") || out.status.code() == Some(127) {
+        return skip("python3-libnbd is not installed; make test installs it");
+    }
+    assert!(out.status.success(), "{said}");
+    let told = String::from_utf8_lossy(&out.stdout);
+    let expected =
+        "EINVAL EINVAL EOVERFLOW ENOSPC ENOSPC EINVAL ENOTSUP EINVAL EINVAL EPERM EPERM 0 0";
+    assert_eq!(told.trim(), expected);
+}
+
+#[test]
+fn qemu_nbd_serves_what_it_is_served() {
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let _server = place.start();
+    let back = place.dir.path().join("again");
+    let child = Command::new("qemu-nbd")
+        .args(["-f", "raw", "-t", "-k", back.to_str().unwrap(), &uri(&place, "thr")])
+        .spawn();
+    let Ok(mut child) = child else {
+        return skip("qemu-nbd is not installed; make test installs it");
+    };
+    for _ in 0..200 {
+        if back.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(25));
+    }
+    let stream = std::os::unix::net::UnixStream::connect(&back).unwrap();
+    let mut c = wordline_nbd::Client::connect(stream, "", true).unwrap();
+    assert_eq!(c.info.size, 48 << 20);
+    let data: Vec<u8> = (0..1 << 20).map(|i| (i / 4099) as u8 | 1).collect();
+    use wordline_nbd::cmd;
+    assert_eq!(c.call(cmd::WRITE, cmd::FLAG_FUA, 12288, 1 << 20, &data).unwrap().error, 0);
+    assert!(c.call(cmd::READ, 0, 12288, 1 << 20, &[]).unwrap().data[0].1 == data);
+    assert_eq!(c.call(cmd::TRIM, 0, 0, 8192, &[]).unwrap().error, 0);
+    let mut direct = place.client("");
+    assert!(direct.call(cmd::READ, 0, 12288, 1 << 20, &[]).unwrap().data[0].1 == data);
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -3,8 +3,11 @@
 mod bad;
 mod clients;
 mod crash;
+mod full;
+mod hostile;
 mod mounted;
 mod place;
 mod programs;
+mod record;
 mod serve;
 mod tape;

@@ -42,7 +42,12 @@ impl Place {
         Place { dir, args: all }
     }
     pub fn image(&self) -> PathBuf {
-        self.dir.path().join("drive.img")
+        PathBuf::from(&self.args[2])
+    }
+    /// The same with its image elsewhere.
+    pub fn with_image(mut self, image: PathBuf) -> Place {
+        self.args[2] = image.display().to_string();
+        self
     }
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("s")
@@ -54,9 +59,17 @@ impl Place {
     pub fn start_with(&self, more: &[&str]) -> Running {
         self.try_start(more).unwrap_or_else(|said| panic!("it did not start: {said}"))
     }
+    /// Run by another program.
+    pub fn start_under(&self, words: &[&str]) -> Running {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(wordline().get_program());
+        self.run(command, &[]).unwrap_or_else(|said| panic!("it did not start: {said}"))
+    }
     /// What it said, if it did not start.
     pub fn try_start(&self, more: &[&str]) -> Result<Running, String> {
-        let mut command = wordline();
+        self.run(wordline(), more)
+    }
+    fn run(&self, mut command: Command, more: &[&str]) -> Result<Running, String> {
         command.args(&self.args).args(more).stderr(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
@@ -97,6 +110,9 @@ impl Running {
     pub fn kill(mut self) {
         self.signal(nix::sys::signal::Signal::SIGKILL);
         self.child.wait().unwrap();
+    }
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
     fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);

@@ -1,0 +1,245 @@
+//! Clients that are slow, broken or worse, and what the server tells of itself meanwhile.
+
+use crate::place::{Place, Running, skip};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use wordline_nbd::{Client, cmd, errno};
+
+const SMALL: &str = "--size 48M --device cnex-small --time-scale 0";
+
+/// Bytes of memory the server has.
+fn memory(server: &Running) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+fn works(place: &Place) {
+    let mut c = place.client("");
+    assert_eq!(c.call(cmd::WRITE, 0, 4096, 4096, &[1; 4096]).unwrap().error, 0);
+    assert_eq!(c.call(cmd::READ, 0, 4096, 4096, &[]).unwrap().data[0].1, [1; 4096]);
+}
+
+#[test]
+fn malice_costs_its_author_only() {
+    let place = Place::new(&format!("{SMALL} --max-connections 64"));
+    let server = place.start();
+    let before = memory(&server);
+    let connect = || UnixStream::connect(place.socket()).unwrap();
+    // Not NBD; half a greeting; more options than anybody needs; an option of 4 GiB.
+    let option = |kind: u32, len: u32| {
+        let mut bytes = b"IHAVEOPT".to_vec();
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(len.to_be_bytes());
+        bytes
+    };
+    let closed = |bytes: &[u8]| {
+        let mut s = connect();
+        s.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let _ = s.write_all(bytes);
+        let mut rest = Vec::new();
+        let read = s.read_to_end(&mut rest);
+        // Reset: it closed with bytes unread.
+        assert!(read.is_ok() || read.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
+    };
+    closed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    closed(&[&3u32.to_be_bytes()[..], &option(99, 0).repeat(300)].concat());
+    closed(&[&3u32.to_be_bytes()[..], &option(99, u32::MAX), &[0; 65536]].concat());
+    let mut halves = Vec::new();
+    for _ in 0..8 {
+        let mut s = connect();
+        s.write_all(&[0, 0]).unwrap();
+        halves.push(s);
+    }
+    // Writes that announce what they never send, and reads whose answers nobody takes.
+    let mut held = Vec::new();
+    for i in 0..16 {
+        let mut c = place.client("");
+        if i % 2 == 0 {
+            let mut head = 0x2560_9513u32.to_be_bytes().to_vec();
+            head.extend([0, 0, 0, 1]);
+            head.extend(7u64.to_be_bytes());
+            head.extend(0u64.to_be_bytes());
+            head.extend((if i % 4 == 0 { 32 << 20 } else { u32::MAX }).to_be_bytes());
+            c.stream.write_all(&head).unwrap();
+            c.stream.write_all(&[0; 5000]).unwrap();
+        } else {
+            c.stream.set_nonblocking(true).unwrap();
+            for cookie in 0..2000 {
+                if c.send(cmd::READ, 0, cookie, 0, 32 << 20, &[]).is_err() {
+                    break;
+                }
+            }
+        }
+        held.push(c);
+    }
+    let begun = Instant::now();
+    works(&place);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    // 64 MiB in flight, 40 of answers: for each of eight that read.
+    let grown = memory(&server).saturating_sub(before);
+    assert!(grown < (8 * (64 + 72)) << 20, "{} MiB", grown >> 20);
+    // Too long, and thrown away as it comes: the connection goes on.
+    let mut c = place.client("");
+    let reply = c.call(cmd::WRITE, 0, 0, 40 << 20, &vec![0; 40 << 20]).unwrap();
+    assert_eq!(reply.error, errno::EINVAL);
+    assert_eq!(c.call(cmd::READ, 0, 0, 512, &[]).unwrap().error, 0);
+    drop((held, halves));
+    works(&place);
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+}
+
+#[test]
+fn a_handshake_byte_by_byte_is_not_waited_for() {
+    let place = Place::new(&format!("{SMALL} --max-connections 1"));
+    let _server = place.start();
+    let mut slow = UnixStream::connect(place.socket()).unwrap();
+    let begun = Instant::now();
+    // A byte a second: options of no known kind, as long as they are taken.
+    let mut bytes = vec![0, 0, 0, 3];
+    bytes.extend(b"IHAVEOPT\0\0\0\x63\0\0\0\0".repeat(9));
+    let mut taken = 0;
+    while taken < bytes.len() && slow.write_all(&bytes[taken..taken + 1]).is_ok() {
+        taken += 1;
+        std::thread::sleep(Duration::from_millis(500));
+        if begun.elapsed() > Duration::from_secs(20) {
+            break;
+        }
+    }
+    let lasted = begun.elapsed();
+    assert!(lasted > Duration::from_secs(9) && lasted < Duration::from_secs(13), "{lasted:?}");
+    // Its place is free.
+    works(&place);
+}
+
+#[test]
+fn what_is_told_can_be_parsed_and_adds_up() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let http = format!("127.0.0.1:{port}");
+    let more = "--stats json --stats-interval 0.1";
+    let place = Place::new(&format!("{SMALL} {more} --prometheus {http}"));
+    let server = place.start();
+    let mut c = place.client("");
+    for i in 0..500u64 {
+        c.call(cmd::WRITE, 0, i << 12, 4096, &[3; 4096]).unwrap();
+        c.call(cmd::READ, 0, i << 12, 4096, &[]).unwrap();
+    }
+    c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap();
+    let scrape = |request: &str| {
+        let mut s = TcpStream::connect(&http).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        s.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        s.read_to_string(&mut text).unwrap();
+        text
+    };
+    // One that says nothing holds up neither clients nor others.
+    let _silent = TcpStream::connect(&http).unwrap();
+    let answer = scrape("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200 OK") && head.contains("text/plain; version=0.0.4"));
+    let mut kinds = std::collections::BTreeMap::new();
+    let mut samples = std::collections::BTreeMap::new();
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(["gauge", "counter"].contains(&kind), "{line}");
+            assert!(kinds.insert(name, kind).is_none(), "told twice: {line}");
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        assert!(name.chars().all(legal) && kinds.contains_key(name), "{line}");
+        let labels = labels.strip_suffix('}').unwrap();
+        if !labels.is_empty() {
+            let quantile = labels.strip_prefix("quantile=\"").unwrap().strip_suffix('"').unwrap();
+            assert!((0.0..1.0).contains(&quantile.parse::<f64>().unwrap()), "{line}");
+        }
+        assert!(samples.insert(series, value.parse::<f64>().unwrap()).is_none(), "{line}");
+    }
+    assert_eq!(samples["wordline_read_ops_total"], 500.0);
+    assert_eq!(samples["wordline_write_bytes_total"], 500.0 * 4096.0);
+    assert_eq!(kinds["wordline_write_bytes_total"], "counter");
+    assert_eq!(kinds["wordline_lines_free"], "gauge");
+    assert_eq!(samples["wordline_integrity_wrong_total"], 0.0);
+    assert!(samples["wordline_read_model_ns{quantile=\"0.999\"}"] > 0.0);
+    assert!(scrape("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.0 405"));
+    std::thread::sleep(Duration::from_millis(250));
+    let (_, said) = server.stop();
+    let lines: Vec<serde_json::Value> = said
+        .lines()
+        .filter(|l| l.starts_with('{'))
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
+        .collect();
+    assert!(lines.len() >= 2, "{said}");
+    let ops = |l: &serde_json::Value| l["read_ops"].as_f64().unwrap();
+    assert!(lines.iter().map(ops).is_sorted() && ops(lines.last().unwrap()) == 500.0);
+    for (name, value) in lines[0].as_object().unwrap() {
+        assert!(value.is_number(), "{name}");
+    }
+}
+
+#[test]
+fn plain_clients_are_refused_where_tls_is_required() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificates = dir.path().display().to_string();
+    let make = format!(
+        r#"cd {certificates} && new() {{ openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" "${{@:2}}"; }} &&
+        new ca -x509 -days 30 -keyout ca-key.pem -out ca-cert.pem &&
+        for who in server client; do
+          [ $who = server ] && echo subjectAltName=DNS:localhost,IP:127.0.0.1 >ext || echo extendedKeyUsage=clientAuth >ext
+          new localhost -keyout $who-key.pem -out $who.csr && openssl x509 -req -in $who.csr -CA ca-cert.pem -CAkey ca-key.pem \
+            -CAcreateserial -days 30 -extfile ext -out $who-cert.pem || exit 1
+        done"#
+    );
+    let made = std::process::Command::new("bash").args(["-c", &make]).output().unwrap();
+    if !made.status.success() {
+        let why = String::from_utf8_lossy(&made.stderr);
+        assert!(why.contains("command not found"), "{why}");
+        return skip("openssl is not installed; make test installs it");
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let place = Place::new(&format!("{SMALL} --nbd tcp:0.0.0.0:{port} --tls {certificates}"));
+    let server = place.start();
+    let plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let refused = Client::connect(plain, "", true);
+    assert!(refused.is_err(), "a client without TLS was let in");
+    let run = |program: &str, args: &[&str]| {
+        // What hangs must not hang the test.
+        let out = std::process::Command::new("timeout").arg("60").arg(program).args(args).output();
+        let out = out.unwrap();
+        let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        if out.status.code() == Some(127) {
+            skip(&format!("{program} is not installed; make test installs it"));
+            return None;
+        }
+        assert!(out.status.success(), "{program} {args:?}: {text}");
+        Some(text.into_owned())
+    };
+    let uri = format!("nbds://localhost:{port}/?tls-certificates={certificates}");
+    if let Some(text) = run("nbdinfo", &[&uri]) {
+        assert!(text.contains("with TLS"), "{text}");
+    }
+    let source = dir.path().join("source");
+    let bytes: Vec<u8> =
+        (0..48u32 << 20).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8).collect();
+    std::fs::write(&source, &bytes).unwrap();
+    let source = source.to_str().unwrap();
+    if run("nbdcopy", &["--flush", source, &uri]).is_some() {
+        let copy = dir.path().join("copy");
+        run("nbdcopy", &[&uri, copy.to_str().unwrap()]);
+        assert!(std::fs::read(copy).unwrap() == bytes);
+    }
+    let object = format!("tls-creds-x509,id=t,endpoint=client,dir={certificates},verify-peer=yes");
+    let image = format!("driver=nbd,host=localhost,port={port},tls-creds=t");
+    let args = ["--object", &object, "--image-opts", &image];
+    let commands = ["-c", "write -P 7 12345 4M", "-c", "read -P 7 12345 4M", "-c", "flush"];
+    if let Some(text) = run("qemu-io", &[&args[..], &commands[..]].concat()) {
+        assert!(!text.contains("verification failed"), "{text}");
+    }
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+}

@@ -1,0 +1,144 @@
+//! What programs ask of a server, recorded and replayed.
+
+use crate::place::{Place, skip, wordline};
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use wordline_nbd::{Client, cmd};
+
+struct Recorder {
+    child: Child,
+    said: BufReader<std::process::ChildStderr>,
+}
+
+impl Recorder {
+    fn start(place: &Place, log: &str) -> Recorder {
+        let dir = place.dir.path();
+        let mut child = wordline()
+            .args(["record", "--nbd", &format!("unix:{}", dir.join("front").display())])
+            .args(["--server", &format!("unix:{}", place.socket().display())])
+            .arg("--iolog")
+            .arg(dir.join(log))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("recording on"), "{line}");
+        Recorder { child, said }
+    }
+    fn stop(mut self) -> String {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut self.said, &mut said).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        said
+    }
+}
+
+#[test]
+fn requests_are_logged_as_they_were_sent_and_can_be_replayed() {
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let _server = place.start();
+    let recorder = Recorder::start(&place, "a.log");
+    let front = place.dir.path().join("front");
+    let client =
+        |export: &str| Client::connect(UnixStream::connect(&front).unwrap(), export, true).unwrap();
+    let mut c = client("");
+    assert_eq!(c.info.size, 48 << 20);
+    c.call(cmd::WRITE, 0, 4096, 8192, &[7; 8192]).unwrap();
+    c.call(cmd::WRITE, cmd::FLAG_FUA, 1 << 20, 512, &[8; 512]).unwrap();
+    c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap();
+    assert_eq!(c.call(cmd::READ, 0, 4096, 2, &[]).unwrap().data[0].1, [7, 7]);
+    c.call(cmd::WRITE_ZEROES, 0, 8192, 4096, &[]).unwrap();
+    c.call(cmd::WRITE_ZEROES, cmd::FLAG_NO_HOLE, 8192, 4096, &[]).unwrap();
+    c.call(cmd::TRIM, 0, 0, 4096, &[]).unwrap();
+    c.call(cmd::BLOCK_STATUS, 0, 0, 4096, &[]).unwrap();
+    let mut other = client("lat-ro");
+    other.call(cmd::READ, 0, 12288, 4096, &[]).unwrap();
+    drop((c, other));
+    // A program with several connections, if there is one.
+    let uri = format!("nbd+unix:///?socket={}", front.display());
+    let copy = place.dir.path().join("copy");
+    let copied = std::process::Command::new("nbdcopy").arg(&uri).arg(&copy).status();
+    match &copied {
+        Ok(status) => {
+            assert!(status.success() && std::fs::metadata(&copy).unwrap().len() == 48 << 20)
+        }
+        Err(_) => skip("nbdcopy is not installed; make test installs it"),
+    }
+    let said = recorder.stop();
+    assert!(said.contains("requests of"), "{said}");
+    let log = std::fs::read_to_string(place.dir.path().join("a.log")).unwrap();
+    let mut lines = log.lines();
+    assert_eq!(lines.next(), Some("fio version 3 iolog"));
+    let parts: Vec<String> =
+        lines.clone().map(|l| l.split_once(' ').unwrap().1.to_string()).take(14).collect();
+    assert_eq!(
+        parts,
+        [
+            "nbd add",
+            "nbd open",
+            "nbd write 4096 8192",
+            "nbd write 1048576 512",
+            "nbd datasync 0 0",
+            "nbd sync 0 0",
+            "nbd read 4096 2",
+            "nbd trim 8192 4096",
+            "nbd write 8192 4096",
+            "nbd trim 0 4096",
+            "nbd-lat-ro add",
+            "nbd-lat-ro open",
+            "nbd-lat-ro read 12288 4096",
+            if copied.is_ok() { parts[13].as_str() } else { "nbd close" },
+        ]
+    );
+    let times: Vec<u64> = lines.map(|l| l.split_once(' ').unwrap().0.parse().unwrap()).collect();
+    assert!(times[0] == 0 && times.is_sorted(), "{times:?}");
+    let out = wordline()
+        .args(["replay", "--device", "cnex-small", "--volume", "nbd"])
+        .arg(place.dir.path().join("a.log"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{text}");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said() {
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let dir = place.dir.path();
+    let refused = |nbd: &str, more: &[&str]| {
+        let server = format!("unix:{}", place.socket().display());
+        let out = wordline()
+            .args(["record", "--nbd", nbd, "--server", &server, "--iolog"])
+            .arg(dir.join("b.log"))
+            .args(more)
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(2));
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let front = format!("unix:{}", dir.join("front").display());
+    assert!(refused(&front, &[]).contains("no NBD server answers"));
+    assert!(!dir.join("b.log").exists(), "nothing is left of a recording that did not begin");
+    let _server = place.start();
+    assert!(refused("tcp:0.0.0.0:0", &[]).contains("--plain-tcp"));
+    assert!(refused("unix:/no/such/s", &[]).contains("no such folder"));
+    assert!(refused(&front, &["--name", "a b"]).contains("without blanks"));
+    std::fs::write(dir.join("b.log"), "mine").unwrap();
+    assert!(refused(&front, &[]).contains("name another"));
+    assert_eq!(std::fs::read(dir.join("b.log")).unwrap(), b"mine");
+    // Not NBD: the client is let go, the recording goes on.
+    let recorder = Recorder::start(&place, "c.log");
+    let mut stranger = UnixStream::connect(dir.join("front")).unwrap();
+    std::io::Write::write_all(&mut stranger, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut stranger, &mut rest).unwrap();
+    let stream = UnixStream::connect(dir.join("front")).unwrap();
+    let mut c = Client::connect(stream, "", true).unwrap();
+    c.call(cmd::READ, 0, 0, 4096, &[]).unwrap();
+    assert!(recorder.stop().contains("a client was let go"));
+}
