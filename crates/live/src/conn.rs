@@ -62,11 +62,12 @@ impl Conn {
         self.session.output().len()
     }
     pub fn wants_read(&self) -> bool {
-        !self.gone
-            && !self.session.is_closed()
-            && !self.session.is_full()
-            && self.bytes < IN_FLIGHT_MAX
-            && self.output_waits() < OUTPUT_MAX
+        !self.gone && !self.session.is_closed() && !self.session.is_full() && !self.is_held()
+    }
+    /// Enough of its requests are in flight or answered and not taken: no more of them are begun, not
+    /// of those either that have arrived.
+    pub fn is_held(&self) -> bool {
+        self.bytes >= IN_FLIGHT_MAX || self.output_waits() >= OUTPUT_MAX
     }
     pub fn wants_write(&self) -> bool {
         !self.gone

@@ -544,7 +544,7 @@ impl Server {
     fn requests(&mut self, key: u32) {
         loop {
             let c = &mut self.conns[key];
-            if c.bytes >= crate::conn::IN_FLIGHT_MAX {
+            if c.is_held() {
                 return;
             }
             match c.session.poll() {

@@ -49,9 +49,9 @@ fn requests_are_logged_as_they_were_sent_and_can_be_replayed() {
     let mut c = client("");
     assert_eq!(c.info.size, 48 << 20);
     c.call(cmd::WRITE, 0, 4096, 8192, &[7; 8192]).unwrap();
-    c.call(cmd::WRITE, cmd::FLAG_FUA, 1 << 20, 512, &[8; 512]).unwrap();
+    c.call(cmd::WRITE, cmd::FLAG_FUA, 1 << 20, 4096, &[8; 4096]).unwrap();
     c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap();
-    assert_eq!(c.call(cmd::READ, 0, 4096, 2, &[]).unwrap().data[0].1, [7, 7]);
+    assert_eq!(c.call(cmd::READ, 0, 4096, 4096, &[]).unwrap().data[0].1, [7; 4096]);
     c.call(cmd::WRITE_ZEROES, 0, 8192, 4096, &[]).unwrap();
     c.call(cmd::WRITE_ZEROES, cmd::FLAG_NO_HOLE, 8192, 4096, &[]).unwrap();
     c.call(cmd::TRIM, 0, 0, 4096, &[]).unwrap();
@@ -82,10 +82,10 @@ fn requests_are_logged_as_they_were_sent_and_can_be_replayed() {
             "nbd add",
             "nbd open",
             "nbd write 4096 8192",
-            "nbd write 1048576 512",
+            "nbd write 1048576 4096",
             "nbd datasync 0 0",
             "nbd sync 0 0",
-            "nbd read 4096 2",
+            "nbd read 4096 4096",
             "nbd trim 8192 4096",
             "nbd write 8192 4096",
             "nbd trim 0 4096",
