@@ -515,7 +515,8 @@ impl Fs {
             Wait::Buffer(block) => !self.is_locked(block),
             Wait::Bios => self.tasks[task as usize].bios == 0,
             Wait::Commit(seq) => self.durable() >= seq,
-            Wait::Handle => self.may_begin(),
+            // Or it is its turn to make room.
+            Wait::Handle => self.may_begin() || self.log_is_short(),
             Wait::Handles => self.no_handles(),
             Wait::Dirty => !self.over_limit(),
             Wait::Memory => self.cache.idle() > 0 || self.cache.writing() + self.cache.dirty() == 0,

@@ -97,6 +97,10 @@ impl Fs {
         }
     }
 
+    pub(crate) fn log_is_short(&self) -> bool {
+        matches!(&self.log, Log::Jbd2(j) if j.needs_checkpoint())
+    }
+
     fn make_room_in_log(&mut self, t: u32) -> Flow {
         match &mut self.log {
             Log::Jbd2(j) => {

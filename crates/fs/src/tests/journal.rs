@@ -226,3 +226,19 @@ fn xfs_pushes_its_tail_when_the_log_fills() {
     assert!(s.log_blocks > 5 * 512 && s.checkpoint_blocks > 0, "{s:?}");
     m.check_space(DRIVE / 4096);
 }
+
+/// Changes of one task and no sync: each transaction is committed because it is full, and the third fills
+/// the log, so that the task has to put the first one's blocks in their place.
+#[test]
+fn a_log_that_fills_by_itself_is_emptied() {
+    let mut c = config(FsKind::Ext4);
+    c.ext4.journal_blocks = 1024;
+    let mut fs = Fs::new(&c, DRIVE, 1).unwrap();
+    // Sixteen inodes a block: every sixteenth file has a block of its own.
+    files(&mut fs, 16 * 1_500);
+    (0..16 * 1_500).for_each(|f| assert!(fs.lay_out(f, 4096)));
+    let mut m = Machine::of(fs, 1);
+    m.give(0, (0..1_500).flat_map(|i| [open(16 * i), write(16 * i, 0, 4096)]));
+    m.finish();
+    assert!(m.fs.stats.commits >= 4, "{}", m.fs.stats.commits);
+}
