@@ -139,7 +139,7 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
     if let Some(c) = &config.app {
         let app =
             App::new(&config.app_name, c, bytes, seed).map_err(|(k, e)| format!("{k} {e}"))?;
-        drive.lay(&app.layout(), case.age.precondition().rests())?;
+        drive.lay(&app.layout(), case.age == Age::Random)?;
         setup::app_threads(app, c, &mut threads);
     }
     let mut world =

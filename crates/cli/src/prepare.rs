@@ -77,7 +77,11 @@ pub fn age(
             (Precondition::Paced, true) => "at random, then at the job's pace",
             _ => "at random",
         };
-        let what = format!("overwriting it {whose} until write amplification is steady");
+        let until = match how {
+            Precondition::Paced => "the collector keeps pace",
+            _ => "write amplification is steady",
+        };
+        let what = format!("overwriting it {whose} until {until}");
         let ageing = Activity::begin(args, &what);
         drive.age(how, sampler, Seed(args.seed)).map_err(Failure::usage)?;
         let last = drive.ageing.last().copied().unwrap_or(1.0);
@@ -94,7 +98,7 @@ pub fn age(
         let layout = app.layout();
         let bytes: u64 = layout.iter().map(|run| run.sectors).sum::<u64>() * SECTOR;
         let loading = Activity::begin(args, "writing the program's files");
-        drive.lay(&layout, how.rests()).map_err(Failure::usage)?;
+        drive.lay(&layout, how == Precondition::Random).map_err(Failure::usage)?;
         loading.done(&format!("wrote the program's files, {:.1} GB", bytes as f64 / 1e9));
     }
     Ok(())

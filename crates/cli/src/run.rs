@@ -11,7 +11,7 @@ use wordline_app::App;
 use wordline_base::{Seed, Span};
 use wordline_fio::{Env, Job, ParseOptions, Plan};
 use wordline_host::Engine;
-use wordline_sim::{AnySource, Problem, WriteSampler, setup};
+use wordline_sim::{AnySource, Precondition, Problem, WriteSampler, setup};
 use wordline_trace::OpenOptions;
 
 pub fn run(args: RunArgs) -> Result<(), Failure> {
@@ -34,6 +34,11 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     check_alignment(&plan, &loaded)?;
     finish::check_writable(&args.common, &threads)?;
     let app = app(&args, &loaded, bytes, seed)?;
+    if app.is_some() && args.common.precondition == Precondition::Paced {
+        return Err(Failure::usage(
+            "a program states no rate to precondition the drive at: use --precondition random",
+        ));
+    }
     prepare::age(&mut drive, &loaded, &args.common, Some(sampler), app.as_ref())?;
     let mut extent = setup::expected_end(&plan).map_or(Extent::Unknown, Extent::Time);
     if let (Some(app), Some(config)) = (app, &loaded.config.app) {

@@ -157,9 +157,12 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     if !(0.0..=1e6).contains(&args.time_scale) {
         return Err(Failure::usage("--time-scale: must be 0 to 1000000"));
     }
+    if !(0.05..=86_400.0).contains(&args.stats_interval) {
+        return Err(Failure::usage("--stats-interval: must be 0.05 to 86400 seconds"));
+    }
     make(&args)?;
     let (system, profile) = system_of(&Image::open(&args.image, false)?, &args)?;
-    let every = Duration::from_secs_f64(args.stats_interval.clamp(0.05, 86_400.0));
+    let every = Duration::from_secs_f64(args.stats_interval);
     let plan = Plan {
         system,
         profile,

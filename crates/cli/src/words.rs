@@ -13,7 +13,10 @@ const OF_THE_PROGRAM: &[(&str, &str)] = &[
     ("client", "jobs run in this process"),
     ("cmdhelp", "run fio --cmdhelp=all; its job options are those taken here"),
     ("debug", "use --slowest and --timeline to see what happens"),
-    ("enghelp", "the engines are pvsync2, libaio and null, and those that behave like them"),
+    (
+        "enghelp",
+        "the engines are pvsync2, libaio, io_uring, spdk, null, cpuio, filecreate, filestat and filedelete, and those that behave like them",
+    ),
     ("eta", "progress shows on a terminal, and --quiet turns it off"),
     ("eta-interval", "progress shows on a terminal, and --quiet turns it off"),
     ("eta-newline", "progress shows on a terminal, and --quiet turns it off"),

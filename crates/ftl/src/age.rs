@@ -189,24 +189,34 @@ impl Ftl {
     }
 
     /// Overwrites sectors that `next` chooses at the pace of users, until as many blocks become free
-    /// as are opened. Write amplification by window.
+    /// as are opened.
     pub fn paced(
         &mut self,
         stamps: &mut Stamps,
         next: &mut dyn FnMut(&mut [u32]),
         pace: Pace,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Steady, String> {
+        self.pace = Some(pace);
+        let report = self.paced_windows(stamps, next);
+        self.pace = None;
+        self.fill_stripes();
+        report
+    }
+    fn paced_windows(
+        &mut self,
+        stamps: &mut Stamps,
+        next: &mut dyn FnMut(&mut [u32]),
+    ) -> Result<Steady, String> {
         /// Sectors that all write in a window, as a share of the capacity, how many windows there may
         /// be, and how many in a row have to leave as much free as they found.
         const WINDOW: u64 = 25;
         const MOST: usize = 40;
         const LEVEL: usize = 4;
-        self.pace = Some(pace);
-        let mut windows = Vec::new();
+        let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
         let mut free = vec![self.scarce_blocks()];
         let mut lpns = [0u32; BATCH];
         let window = (self.sectors / WINDOW).max(BATCH as u64);
-        while windows.len() < MOST {
+        while report.windows.len() < MOST && !report.steady {
             let before = self.counters;
             let written = |c: &Counters| c.user_sectors + c.gc_sectors;
             while written(&self.counters) - written(&before) < window {
@@ -214,18 +224,16 @@ impl Ftl {
                 self.overwrite(stamps, &lpns)?;
             }
             let users = self.counters.user_sectors - before.user_sectors;
-            windows.push((written(&self.counters) - written(&before)) as f64 / users as f64);
+            report.sectors += users;
+            let all = written(&self.counters) - written(&before);
+            report.windows.push(all as f64 / users as f64);
             free.push(self.scarce_blocks());
             // Lines come and go as wholes.
             let last = &free[free.len().saturating_sub(LEVEL + 1)..];
             let moved = last[0].abs_diff(last[last.len() - 1]);
-            if last.len() > LEVEL && moved <= self.g.luns {
-                break;
-            }
+            report.steady = last.len() > LEVEL && moved <= self.g.luns;
         }
-        self.pace = None;
-        self.fill_stripes();
-        Ok(windows)
+        Ok(report)
     }
 
     /// Makes the stamps in flash and those of the check the same: after loading a drive, or when

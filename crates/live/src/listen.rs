@@ -127,19 +127,30 @@ impl Listener {
         Ok(listener)
     }
     /// The next client, if one waits.
-    pub fn accept(&self) -> Option<Stream> {
-        match self {
-            Listener::Unix(l, _) => {
-                let (stream, _) = l.accept().ok()?;
-                stream.set_nonblocking(true).ok()?;
-                Some(Stream::Unix(stream))
-            }
-            Listener::Tcp(l) => {
-                let (stream, _) = l.accept().ok()?;
-                stream.set_nonblocking(true).ok()?;
+    pub fn accept(&self) -> std::io::Result<Option<Stream>> {
+        let stream = match self {
+            Listener::Unix(l, _) => l.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(stream))
+            }),
+            Listener::Tcp(l) => l.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
                 let _ = stream.set_nodelay(true);
-                Some(Stream::Tcp(stream))
+                Ok(Stream::Tcp(stream))
+            }),
+        };
+        match stream {
+            Ok(stream) => Ok(Some(stream)),
+            // Nobody, or somebody who is gone.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                ) =>
+            {
+                Ok(None)
             }
+            Err(e) => Err(e),
         }
     }
 }

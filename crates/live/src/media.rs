@@ -115,14 +115,13 @@ impl Media {
     /// The model says that an operation failed: its block is bad, and nothing is in it of that.
     fn failed(&mut self, op: &Op, block: u32, nand: &Nand) -> bool {
         let (line, lun) = (self.g.line_of(op.ppa), self.g.lun_of(op.ppa));
-        let mut after = None;
-        match op.kind {
-            OpKind::Read => return false,
-            OpKind::Program => {
-                self.writer.push(None, Work::Void(self.g.unit_of(op.ppa).0));
-            }
-            // With its erasures counted what it held is passed over.
-            OpKind::Erase => after = self.reopen(line),
+        if op.kind == OpKind::Read {
+            return false;
+        }
+        // Its erasures counted, what the block held is passed over: that waits as a program does.
+        let after = self.reopen(line);
+        if op.kind == OpKind::Program {
+            self.writer.push(after, Work::Void(self.g.unit_of(op.ppa).0));
         }
         let record = BlockRecord { erases: nand.erases(lun, line), bad: true };
         self.writer.push(after, Work::Block(block, record));

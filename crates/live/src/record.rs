@@ -111,7 +111,16 @@ pub fn record<L: Log + 'static>(
         }
         let flushed = shared.log.lock().unwrap_or_else(PoisonError::into_inner).1.flush();
         flushed.unwrap_or_else(|e| shared.fail(&e));
-        for client in listeners.iter().filter_map(Listener::accept) {
+        for listener in &listeners {
+            let client = match listener.accept() {
+                Ok(Some(client)) => client,
+                Ok(None) => continue,
+                Err(e) => {
+                    say(&format!("a client could not be let in: {e}"));
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                    continue;
+                }
+            };
             recorded.connections += 1;
             match connection(&shared, &plan.server, client) {
                 Ok(connection) => open.push(connection),
@@ -182,6 +191,12 @@ fn connection<L: Log + 'static>(
         })
     };
     let up = pass(client.again()?, server.again()?, true)?;
-    let down = pass(server, client, false)?;
-    Ok((ends, [up, down]))
+    match pass(server, client, false) {
+        Ok(down) => Ok((ends, [up, down])),
+        Err(e) => {
+            ends.iter().for_each(Stream::shut);
+            let _ = up.join();
+            Err(e)
+        }
+    }
 }

@@ -102,6 +102,8 @@ pub struct Server {
     /// With free time: when the drive rests.
     rest: Time,
     listeners: Vec<Listener>,
+    /// Clients could not be let in; tried again then.
+    deaf_until: Option<Instant>,
     mount: Option<Mount>,
     metrics: Option<TcpListener>,
     scrapes: Vec<Scrape>,
@@ -182,6 +184,7 @@ impl Server {
             look: Look::default(),
             rest: Time(0) + REST,
             listeners,
+            deaf_until: None,
             mount,
             metrics,
             scrapes: Vec::new(),
@@ -272,9 +275,11 @@ impl Server {
         self.machine.submit(now, flush, &[]);
         let drained = self.machine.drain();
         self.deliver();
-        for done in std::mem::take(&mut self.unsynced) {
-            if let Some(ticket) = done.sync {
-                let _ = self.machine.media().writer.wait(ticket);
+        for mut done in std::mem::take(&mut self.unsynced) {
+            if let Some(ticket) = done.sync
+                && let Err((kind, _)) = self.machine.media().writer.wait(ticket)
+            {
+                done.result = Err(fault_of(kind));
             }
             self.answer(done);
         }
@@ -451,8 +456,10 @@ impl Server {
                 fds.push(PollFd::from_borrowed_fd(c.stream().as_fd(), wants));
             }
             let listening = fds.len();
+            let deaf = self.deaf_until.is_some_and(|until| Instant::now() < until);
+            let wants = if deaf { PollFlags::empty() } else { PollFlags::IN };
             for l in &self.listeners {
-                fds.push(PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN));
+                fds.push(PollFd::from_borrowed_fd(l.as_fd(), wants));
             }
             let scraping = fds.len();
             if let Some(l) = &self.metrics {
@@ -513,7 +520,16 @@ impl Server {
 
     fn accept(&mut self, full: bool) {
         for i in 0..self.listeners.len() {
-            while let Some(stream) = self.listeners[i].accept() {
+            loop {
+                let stream = match self.listeners[i].accept() {
+                    Ok(Some(stream)) => stream,
+                    Ok(None) => break,
+                    Err(_) => {
+                        // Out of descriptors: the caller stays at the door and would wake us at once.
+                        self.deaf_until = Some(Instant::now() + RETRY);
+                        break;
+                    }
+                };
                 if full || self.conns.len() >= self.plan.max_connections {
                     self.stats.refused_connections += 1;
                     continue;

@@ -31,8 +31,8 @@ const END: u8 = 63;
 const CHECK_EVERY: u64 = 1024;
 /// What was recorded is in the file after so long.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-/// Of the lengths that the head tells.
-const HEAD_MAX: u64 = 1 << 34;
+/// The longest image that a head may tell of.
+const IMAGE_MAX: u64 = 1 << 44;
 
 /// One entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -335,7 +335,7 @@ impl Recording {
         let len = head.number()?;
         let unusable = |e: std::io::Error| Error::run(format!("cannot make a temporary file: {e}"));
         let image = tempfile::NamedTempFile::new().map_err(unusable)?;
-        if len > HEAD_MAX << 10 {
+        if len > IMAGE_MAX {
             return Err(head.bad(damaged));
         }
         image.as_file().set_len(len).map_err(unusable)?;

@@ -60,14 +60,11 @@ impl Precondition {
                  writes, then left alone until the collector rests"
             }
             Precondition::Paced => {
-                "Filled, overwritten uniformly at random until steady, then by the job's own writes at \
-                 the job's own rate (rate, rate_iops; full speed without) until the collector keeps pace"
+                "Filled, overwritten uniformly at random until lines are collected, then by the job's own \
+                 writes at the job's own rate (rate, rate_iops; full speed without) until the collector \
+                 keeps pace"
             }
         }
-    }
-    /// The drive is left alone once it is written.
-    pub fn rests(self) -> bool {
-        matches!(self, Precondition::Random | Precondition::Paced)
     }
 }
 
@@ -217,8 +214,10 @@ impl Drive {
             users => {
                 let users = users.unwrap_or(u64::from(u32::MAX));
                 let pace = Pace { users, unit, most: self.program_rate };
-                let windows = self.ftl.paced(&mut self.stamps, &mut |lpns| job.fill(lpns), pace)?;
-                self.ageing.extend(windows);
+                let next = &mut |lpns: &mut [u32]| job.fill(lpns);
+                let report = self.ftl.paced(&mut self.stamps, next, pace)?;
+                self.unsteady = !report.steady;
+                self.ageing.extend(report.windows);
             }
         }
         self.settle();

@@ -575,7 +575,11 @@ impl WriteSampler {
         for thread in plan.map(Plan::threads).unwrap_or_default() {
             let Some(plan) = plan else { break };
             let job = &plan.jobs[thread.job as usize];
-            if !job.rw.writes() || job.read_iolog.is_some() {
+            if job.read_iolog.is_some() {
+                bytes = None; // A log states no rate.
+                continue;
+            }
+            if !job.rw.writes() {
                 continue;
             }
             let generator =

@@ -610,7 +610,7 @@ impl World {
         }
         if self.unsteady {
             notes.push(format!(
-                "ageing ended after {} windows before write amplification was steady",
+                "ageing ended after {} windows before the drive was steady",
                 self.ageing.len()
             ));
         }

@@ -40,7 +40,7 @@ pub fn prepare(point: &Point) -> Result<Drive, String> {
         drive.age(how, &mut sampler, seed)?;
     }
     if let Some(app) = app(&config, drive.bytes(), seed)? {
-        drive.lay(&app.layout(), how.rests())?;
+        drive.lay(&app.layout(), how == Precondition::Random)?;
     }
     Ok(drive)
 }

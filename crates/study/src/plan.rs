@@ -252,6 +252,11 @@ impl Builder<'_> {
         index: usize,
     ) -> Result<(), String> {
         let Point { precondition, seed, integrity, .. } = point;
+        if config.app.is_some() && *precondition == Precondition::Paced {
+            return Err(
+                "paced: a program states no rate to precondition the drive at: random".into()
+            );
+        }
         let mut ageing =
             format!("{precondition:?} {seed} {integrity}\n{:?}\n{:?}\n", config.nand, config.ftl);
         if matches!(precondition, Precondition::Steady | Precondition::Random) {
