@@ -140,8 +140,8 @@ struct Extended {
 }
 
 impl Extended {
-    /// Rounds to nearest, ties to even; `sticky` says that more follows below the last bit.
-    fn round(value: u128, sticky: bool, exponent: i32) -> Extended {
+    /// Rounds to nearest, ties to even.
+    fn round(value: u128, exponent: i32) -> Extended {
         let bits = 128 - value.leading_zeros() as i32;
         if bits <= 64 {
             return Extended { mantissa: value as u64, exponent };
@@ -149,7 +149,7 @@ impl Extended {
         let drop = bits - 64;
         let (mut kept, rest) = (value >> drop, value & ((1 << drop) - 1));
         let half = 1u128 << (drop - 1);
-        if rest > half || rest == half && (sticky || kept & 1 == 1) {
+        if rest > half || rest == half && kept & 1 == 1 {
             kept += 1;
         }
         if kept >> 64 == 1 {
@@ -158,19 +158,18 @@ impl Extended {
         Extended { mantissa: kept as u64, exponent: exponent + drop }
     }
 
-    /// percent / 100 * n, each step rounded.
+    /// percent x 0.01 x n, each step rounded: fio is built with -ffast-math, which makes the division
+    /// by 100 a product.
     fn of_percent(percent: f64, n: u64) -> Extended {
+        /// 0.01 in 64 bits: times 2^-70.
+        const HUNDREDTH: u128 = 0xA3D7_0A3D_70A3_D70A;
         let bits = percent.to_bits();
         let (mantissa, exponent) = match (bits >> 52) as i32 {
             0 => (bits & ((1 << 52) - 1), -1074),
             e => (bits & ((1 << 52) - 1) | 1 << 52, e - 1075),
         };
-        // 70 more bits leave at least 64 after the division, for all but subnormal percentages.
-        let dividend = u128::from(mantissa) << 70;
-        let quotient =
-            Extended::round(dividend / 100, !dividend.is_multiple_of(100), exponent - 70);
-        let product = u128::from(quotient.mantissa) * u128::from(n);
-        Extended::round(product, false, quotient.exponent)
+        let part = Extended::round(u128::from(mantissa) * HUNDREDTH, exponent - 70);
+        Extended::round(u128::from(part.mantissa) * u128::from(n), part.exponent)
     }
 
     fn at_most(self, n: u64) -> bool {
