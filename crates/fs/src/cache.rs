@@ -2,7 +2,8 @@
 //! inactive lists of mm/vmscan.c, with what is dirty and under write-back kept in order.
 //!
 //! Invariants: a page is on exactly one list; `dirty` holds exactly the keys of pages with `dirty`
-//! set, `writing` those under write-back; a page written to while it is under write-back is both.
+//! set, `writing` those under write-back, `reading` those not yet read; a page written to while it is
+//! under write-back is dirty and writing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -68,9 +69,9 @@ pub struct Cache {
     lists: [List; 2],
     dirty: BTreeSet<Key>,
     writing: BTreeSet<Key>,
-    /// Pages held by transactions, and under a read.
+    reading: BTreeSet<Key>,
+    /// Pages held by transactions.
     pinned: u64,
-    reading: u64,
     limit: u64,
 }
 
@@ -91,8 +92,8 @@ impl Cache {
             lists: [list; 2],
             dirty: BTreeSet::new(),
             writing: BTreeSet::new(),
+            reading: BTreeSet::new(),
             pinned: 0,
-            reading: 0,
             limit,
         }
     }
@@ -145,7 +146,9 @@ impl Cache {
         };
         let had = self.by_key.insert(key, slot);
         debug_assert!(had.is_none(), "{key:?} is cached already");
-        self.reading += u64::from(!uptodate);
+        if !uptodate {
+            self.reading.insert(key);
+        }
         self.push_front(slot);
     }
 
@@ -199,7 +202,7 @@ impl Cache {
         if let Some(page) = self.get_mut(key)
             && !std::mem::replace(&mut page.uptodate, true)
         {
-            self.reading -= 1;
+            self.reading.remove(&key);
         }
     }
     pub fn pin(&mut self, key: Key) {
@@ -218,7 +221,8 @@ impl Cache {
     }
     /// Pages that reclaim finds nothing to wait for at.
     pub fn idle(&self) -> u64 {
-        self.len().saturating_sub(self.dirty() + self.writing() + self.pinned + self.reading)
+        self.len()
+            .saturating_sub(self.dirty() + self.writing() + self.pinned + self.reading.len() as u64)
     }
 
     /// True if the page was clean.
@@ -256,6 +260,13 @@ impl Cache {
     }
     pub fn first_writing(&self, inode: u32, first: u64, last: u64) -> Option<u64> {
         self.writing.range(pages_of(inode, first, last)).next().map(|k| k.page())
+    }
+    /// The first page of a range that is on its way to the drive or from it: what the kernel has to
+    /// lock before it drops the page.
+    pub fn first_busy(&self, inode: u32, first: u64, last: u64) -> Option<u64> {
+        let range = || pages_of(inode, first, last);
+        let key = [self.writing.range(range()).next(), self.reading.range(range()).next()];
+        key.into_iter().flatten().min().map(|k| k.page())
     }
     pub fn is_full(&self) -> bool {
         self.len() >= self.limit
@@ -365,8 +376,9 @@ impl Cache {
         }
         assert_eq!(listed, self.len());
         let pinned = self.by_key.values().filter(|&&p| self.pages[p as usize].pinned).count();
-        let reading = self.by_key.values().filter(|&&p| !self.pages[p as usize].uptodate).count();
-        assert_eq!((self.pinned, self.reading), (pinned as u64, reading as u64));
+        assert_eq!(self.pinned, pinned as u64);
+        let reading = self.by_key.iter().filter(|&(_, &p)| !self.pages[p as usize].uptodate);
+        assert!(reading.map(|(k, _)| k).eq(&self.reading));
         for key in self.dirty.iter().chain(&self.writing) {
             assert!(self.by_key.contains_key(key), "{key:?} is dirty and not cached");
         }

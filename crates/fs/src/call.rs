@@ -393,7 +393,6 @@ impl Fs {
         let length = u64::from(len);
         let length = if write { length } else { length.min(size.saturating_sub(offset)) };
         let (first, last) = span(offset, length);
-        let (after, block) = (if write { 100 } else { END }, PAGE);
         match phase {
             0 => {
                 self.work(t, self.config.cost.call);
@@ -428,13 +427,16 @@ impl Fs {
             }
             2 => {
                 self.go(t, 3);
-                self.push(t, Frame::WaitPages { ino, first, last })
+                self.push(
+                    t,
+                    match write {
+                        true => Frame::DropPages { ino, first, last },
+                        false => Frame::WaitPages { ino, first, last },
+                    },
+                )
             }
             3 => {
-                if write {
-                    self.cache.drop_pages(ino, first, last, false);
-                    self.tasks[t as usize].at = 0;
-                }
+                self.tasks[t as usize].at = 0;
                 self.go(t, if write { 4 } else { 5 });
                 Flow::Again
             }
@@ -454,15 +456,15 @@ impl Fs {
             5 => {
                 let mut at = offset;
                 while at < offset + length {
-                    let page = at / block;
+                    let page = at / PAGE;
                     let left = offset + length - at;
-                    let into = at % block;
+                    let into = at % PAGE;
                     let Some((place, run)) = self.inodes[ino as usize].extents.find(page) else {
                         // A hole reads as zeros.
-                        at = (page + 1) * block;
+                        at = (page + 1) * PAGE;
                         continue;
                     };
-                    let bytes = left.min(u64::from(run) * block - into).min(BIO_PAGES * PAGE);
+                    let bytes = left.min(u64::from(run) * PAGE - into).min(BIO_PAGES * PAGE);
                     self.work(t, self.config.cost.map);
                     let kind = if write { BioKind::Write } else { BioKind::Read };
                     let mut bio = self.bio(kind, What::Data, place, 1);
@@ -481,9 +483,17 @@ impl Fs {
                 if self.tasks[t as usize].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
-                self.go(t, after);
+                if !write {
+                    return self.leave(t);
+                }
+                // What was read in meanwhile may be of before.
+                self.go(t, 7);
+                self.push(t, Frame::DropPages { ino, first, last })
+            }
+            7 => {
+                self.go(t, 100);
                 let end = offset + length;
-                if write && end > self.inodes[ino as usize].size {
+                if end > self.inodes[ino as usize].size {
                     let inode = &mut self.inodes[ino as usize];
                     (inode.size, inode.disk_size) = (end, end);
                     let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
@@ -491,7 +501,7 @@ impl Fs {
                 }
                 Flow::Again
             }
-            _ => unreachable!("direct I/O has seven steps"),
+            _ => unreachable!("direct I/O has eight steps"),
         }
     }
 

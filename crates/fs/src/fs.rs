@@ -176,6 +176,8 @@ pub enum Wait {
         first: u64,
         last: u64,
     },
+    /// The lock on an inode's extents.
+    Mapping(u32),
     /// A metadata block on its way to its place.
     Buffer(u64),
     /// Its own bios.
@@ -228,6 +230,11 @@ pub(crate) enum Frame {
         phase: u8,
     },
     WaitPages {
+        ino: u32,
+        first: u64,
+        last: u64,
+    },
+    DropPages {
         ino: u32,
         first: u64,
         last: u64,
@@ -512,6 +519,7 @@ impl Fs {
         match wait {
             Wait::Page(key) => self.cache_at(key).is_none_or(|uptodate| uptodate),
             Wait::WriteBack { ino, first, last } => !self.cache.is_writing(ino, first, last),
+            Wait::Mapping(ino) => self.inodes[ino as usize].mapping == 0,
             Wait::Buffer(block) => !self.is_locked(block),
             Wait::Bios => self.tasks[task as usize].bios == 0,
             Wait::Commit(seq) => self.durable() >= seq,
@@ -524,6 +532,16 @@ impl Fs {
             Wait::Iclog => self.iclog_free(),
             Wait::Checkpoint => !self.checkpointing(),
         }
+    }
+
+    /// The first page of a range that cannot be dropped yet, and what it waits for.
+    pub(crate) fn busy(&self, ino: u32, first: u64, last: u64) -> Option<(u64, Wait)> {
+        let page = self.cache.first_busy(ino, first, last)?;
+        let wait = match self.cache.is_writing(ino, page, page) {
+            true => Wait::WriteBack { ino, first: page, last: page },
+            false => Wait::Page(u64::from(ino) << 32 | page),
+        };
+        Some((page, wait))
     }
 
     fn cache_at(&self, key: u64) -> Option<bool> {
@@ -563,6 +581,19 @@ impl Fs {
                     *top = Frame::WaitPages { ino, first: page, last };
                 }
                 Flow::Block(Wait::WriteBack { ino, first: page, last: page })
+            }
+            // invalidate_inode_pages2_range, page by page: what others bring behind it stays.
+            Frame::DropPages { ino, first, last } => {
+                let busy = self.busy(ino, first, last);
+                let end = busy.map_or(last + 1, |(page, _)| page);
+                if end > first {
+                    self.cache.drop_pages(ino, first, end - 1, false);
+                }
+                let Some((page, wait)) = busy else { return self.pop(t) };
+                if let Some(top) = self.tasks[t as usize].frames.last_mut() {
+                    *top = Frame::DropPages { ino, first: page, last };
+                }
+                Flow::Block(wait)
             }
             Frame::Sync { ino, data_only, phase } => self.sync_step(t, ino, data_only, phase),
             Frame::Force { seq, phase } => self.force(t, seq, phase),

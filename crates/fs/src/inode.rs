@@ -111,6 +111,9 @@ pub struct Inode {
     pub writers: u32,
     pub open: u32,
     pub is_dir: bool,
+    /// Allocations that changed its tree and have not joined the transaction yet: they hold
+    /// i_data_sem (ext4), the ILOCK (XFS).
+    pub mapping: u32,
     /// Data on their way that make it longer (XFS: the size follows them).
     pub ioends: u32,
 }

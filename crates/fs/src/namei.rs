@@ -7,7 +7,7 @@
 use crate::cache::{Key, META};
 use crate::config::FsKind;
 use crate::disk::Item;
-use crate::fs::{File, Flow, Frame, Fs, Log, Op, PAGE};
+use crate::fs::{File, Flow, Frame, Fs, Log, Op, PAGE, Wait};
 use crate::inode::{Dir, Inode};
 
 impl Fs {
@@ -205,6 +205,12 @@ impl Fs {
         self.leave(t)
     }
 
+    /// What a truncation waits for: pages under way, and whoever is at the tree of extents.
+    fn may_not_cut(&self, ino: u32, page: u64) -> Option<Wait> {
+        let lock = (self.inodes[ino as usize].mapping > 0).then_some(Wait::Mapping(ino));
+        self.busy(ino, page, u64::MAX).map(|(_, wait)| wait).or(lock)
+    }
+
     /// Blocks of a file from `page` on are free once this transaction is on the drive.
     fn cut(&mut self, t: u32, ino: u32, page: u64, items: &mut Vec<Item>) {
         if let Log::Jbd2(j) = &mut self.log {
@@ -256,14 +262,14 @@ impl Fs {
             0 => {
                 self.work(t, self.config.cost.call);
                 self.go(t, 1);
-                self.push(t, Frame::WaitPages { ino, first: size.div_ceil(PAGE), last: u64::MAX })
+                Flow::Again
+            }
+            1 | 2 if let Some(wait) = self.may_not_cut(ino, size.div_ceil(PAGE)) => {
+                Flow::Block(wait)
             }
             1 => {
                 self.go(t, 2);
                 self.push(t, Frame::Begin)
-            }
-            2 if self.cache.is_writing(ino, size.div_ceil(PAGE), u64::MAX) => {
-                self.push(t, Frame::WaitPages { ino, first: size.div_ceil(PAGE), last: u64::MAX })
             }
             2 => {
                 let mut items = Vec::new();
@@ -297,15 +303,12 @@ impl Fs {
             0 => {
                 self.path(t, file);
                 self.go(t, 1);
-                self.push(t, Frame::WaitPages { ino, first: 0, last: u64::MAX });
                 self.push(t, Frame::Need)
             }
+            1 | 2 if let Some(wait) = self.may_not_cut(ino, 0) => Flow::Block(wait),
             1 => {
                 self.go(t, 2);
                 self.push(t, Frame::Begin)
-            }
-            2 if self.cache.is_writing(ino, 0, u64::MAX) => {
-                self.push(t, Frame::WaitPages { ino, first: 0, last: u64::MAX })
             }
             2 => {
                 let File { dir, hash, name_len, .. } = self.files[file as usize];

@@ -224,7 +224,7 @@ impl Fs {
                 if let Some(below) = self.frame_below(t) {
                     *below = 0;
                 }
-                self.go(t, 2);
+                self.go(t, 3);
                 Flow::Again
             }
             1 => {
@@ -253,6 +253,7 @@ impl Fs {
                     items.extend(leaf.map(crate::disk::Item::Block));
                     items.push(self.disk.inode_item(ino, &inode));
                 }
+                inode.mapping += 1;
                 self.inodes[ino as usize] = inode;
                 self.work(t, self.config.cost.allocate);
                 if given.is_some() {
@@ -272,7 +273,12 @@ impl Fs {
                 self.push(t, Frame::Join)
             }
             2 => {
+                self.inodes[ino as usize].mapping -= 1;
                 self.go(t, 3);
+                Flow::Again
+            }
+            3 => {
+                self.go(t, 4);
                 self.push(t, Frame::End)
             }
             _ => self.pop(t),

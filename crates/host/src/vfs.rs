@@ -129,7 +129,7 @@ impl Vfs {
 fn reason(wait: Wait) -> Why {
     match wait {
         Wait::Page(_) | Wait::Bios => Why::WakeUp,
-        Wait::WriteBack { .. } | Wait::Buffer(_) => Why::WriteBack,
+        Wait::WriteBack { .. } | Wait::Buffer(_) | Wait::Mapping(_) => Why::WriteBack,
         Wait::Commit(_) | Wait::Handle | Wait::Handles | Wait::Checkpoint | Wait::Iclog => {
             Why::Journal
         }

@@ -77,6 +77,53 @@ fn direct_io_sees_what_was_written_through_the_cache() {
     }
 }
 
+/// Who drops pages waits for read-ahead of them, and what came in beside a direct write goes after it.
+#[test]
+fn pages_under_a_read_do_not_outlive_a_direct_write_or_a_truncation() {
+    let page = |m: &Machine, page| m.fs.cache.get(Key::new(m.fs.files[0].inode, page)).copied();
+    let direct = |offset| Op::Write {
+        file: 0,
+        offset,
+        len: 4096,
+        direct: true,
+        sync: false,
+        data_only: false,
+    };
+    for kind in [FsKind::Ext4, FsKind::Xfs] {
+        let mut m = one_file(&config(kind), 1 << 20);
+        // The mark on page 1 has the next eight read while nobody waits for them.
+        m.call([read(0, 0, 4096), read(0, 4096, 4096), direct(20_480)]);
+        assert!(page(&m, 5).is_none() && page(&m, 6).is_some(), "{kind:?}");
+
+        let mut m = one_file(&config(kind), 1 << 20);
+        m.call([read(0, 0, 4096), read(0, 4096, 4096), Op::Truncate { file: 0, size: 20_480 }]);
+        assert!(page(&m, 4).is_some() && page(&m, 5).is_none(), "{kind:?}");
+
+        let mut m = one_file(&config(kind), 1 << 20);
+        let ino = m.fs.files[0].inode;
+        m.call([read(0, 0, 4096), read(0, 4096, 4096), Op::Unlink { file: 0 }]);
+        assert_eq!(m.fs.cache.pages_from(ino, 0), [], "{kind:?}");
+    }
+    // Another task reads the page while the write is on its way.
+    let mut fs = Fs::new(&config(FsKind::Ext4), DRIVE, 2).unwrap();
+    files(&mut fs, 1);
+    assert!(fs.lay_out(0, 1 << 20));
+    let mut m = Machine::of(fs, 2);
+    m.call([open(0)]);
+    m.give(1, [open(0)]);
+    m.finish();
+    m.give(0, [direct(40_960)]);
+    while m.bios.iter().all(|b| b.kind != BioKind::Write) {
+        assert!(m.step(Time::NEVER));
+    }
+    m.give(1, [read(0, 40_960, 4096)]);
+    m.finish();
+    // What the write left on the drive, not what the read began with.
+    let block = m.fs.inodes[m.fs.files[0].inode as usize].extents.find(10).unwrap().0;
+    let stamp = m.fs.shadow.as_ref().unwrap()[&block];
+    assert!(stamp > 0 && page(&m, 10).is_none_or(|p| p.stamp == stamp));
+}
+
 #[test]
 fn o_sync_is_an_fsync_a_write() {
     let mut m = one_file(&config(FsKind::Ext4), 1 << 20);
