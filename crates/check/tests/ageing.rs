@@ -92,7 +92,7 @@ fn a_drive_aged_at_its_pace_stays_as_it_is() {
         (&[], 12_000, 0.9, 1.1),
         (&["ftl.stride=4", "ftl.throttle=gc"], 8000, 0.6, 1.1),
         (&["ftl.stride=4"], 8000, 0.75, 1.1),
-        (&["ftl.stride=4", "ftl.hot_cold=true"], 8000, 0.4, 1.2),
+        (&["ftl.stride=4", "ftl.hot_cold=true"], 8000, 0.6, 1.2),
     ] {
         let job = job(iops);
         let case = Case::new("cnex-small", &job).age(Age::Paced).set("nand.luns_per_channel=8");

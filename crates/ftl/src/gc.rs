@@ -124,7 +124,18 @@ impl Ftl {
         progress |= self.end_victims();
         progress |= self.start_victims();
         progress |= self.pump();
-        progress
+        progress || self.end_cold_unit()
+    }
+    /// Victims that wait for a unit of the cold side that none of them fills any more: nobody else
+    /// writes there. It is padded.
+    fn end_cold_unit(&mut self) -> bool {
+        let ring = &mut self.rings[1];
+        let waits = ring.ready() > 0 && ring.flush_point < ring.mem;
+        if !waits || self.gc.victims.is_empty() || !self.gc.victims.iter().all(|v| v.emptied) {
+            return false;
+        }
+        ring.flush_point = ring.mem;
+        true
     }
 
     pub(crate) fn free_full(&mut self) -> bool {

@@ -52,7 +52,7 @@ pub use counters::Counters;
 pub use line::{Group, LineState, Stream};
 pub use map::LOST;
 pub use rebuild::Rebuilt;
-pub use recover::{LineMedia, Media, Recovery, SmetaRecord};
+pub use recover::{LineMedia, Media, Recovery, SmetaRecord, Written};
 
 use gc::Gc;
 use line::Lines;

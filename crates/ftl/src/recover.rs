@@ -6,6 +6,10 @@
 //! smeta was not finished holds no data. A line without emeta, open at the time, is closed as it is
 //! and collected first: nothing is programmed behind an interrupted page, so no pairs need padding.
 //!
+//! A block outlives its line: what an earlier one left there stays until it is erased, and with it
+//! perhaps the earlier one's smeta. So each unit counts for the line it was written for (whose order its
+//! spare area has), and a line is gone once a newer one had any of its LUNs, be that one gone too.
+//!
 //! Hot and cold lines are written side by side, so there the version in a sector's spare area decides
 //! and not its place. Parity is skipped; a stride of which a unit is missing is not rebuilt from.
 //!
@@ -36,16 +40,21 @@ pub struct SmetaRecord {
     pub stream: Stream,
 }
 
-/// What can be read of a line.
+/// What can be read of one line.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub smeta: SmetaRecord,
+    /// First unit of its emeta, and first page that holds nothing else, if all of it can be read.
+    pub emeta: Option<(u32, u32)>,
+    /// Units programmed for it, with success, since the block's last erase.
+    pub units: BitMap,
+}
+
+/// What can be read of the blocks of one id.
 #[derive(Clone, Debug)]
 pub struct LineMedia {
-    /// One for each line that has blocks of this id.
-    pub smeta: Vec<SmetaRecord>,
-    /// By its order of opening: first unit of a line's emeta, and first page that holds nothing else,
-    /// if all of it can be read.
-    pub emeta: Vec<(u64, u32, u32)>,
-    /// Units programmed with success since the block's last erase.
-    pub units: BitMap,
+    /// The lines whose smeta is there.
+    pub lines: Vec<Written>,
     /// Per LUN: bad, pages programmed (or tried) since the last erase, and erasures.
     pub bad: Vec<bool>,
     pub programmed: Vec<u32>,
@@ -97,12 +106,11 @@ impl Ftl {
     pub fn lines_of(&self, block: u32) -> impl Iterator<Item = u32> + '_ {
         (0..self.lines.count()).filter(move |&l| self.lines.lines[l as usize].block == block)
     }
-    /// Order of opening, first unit and first whole page of a closed line's emeta, if it can be read
-    /// back.
-    pub fn line_emeta(&self, line: u32) -> Option<(u64, u32, u32)> {
+    /// First unit and first whole page of a closed line's emeta, if it can be read back.
+    pub fn line_emeta(&self, line: u32) -> Option<(u32, u32)> {
         let l = &self.lines.lines[line as usize];
         let closed = matches!(l.state, LineState::Closed | LineState::Gc);
-        (closed && l.emeta_ok).then_some((l.seq, l.emeta, l.whole))
+        (closed && l.emeta_ok).then_some((l.emeta, l.whole))
     }
     /// What is being or was written to a sector beside its data.
     pub fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
@@ -141,21 +149,21 @@ impl Ftl {
         let split = ftl.lines.is_split();
         let mut order: Vec<(u64, u32, usize)> = Vec::new();
         for (block, m) in media.lines.iter().enumerate() {
-            order.extend(m.smeta.iter().enumerate().map(|(i, s)| (s.seq, block as u32, i)));
+            order.extend(m.lines.iter().enumerate().map(|(i, w)| (w.smeta.seq, block as u32, i)));
         }
         order.sort_unstable();
-        // A line that was freed keeps its smeta until that block is erased: newer lines have its LUNs.
         let mut taken: Vec<BitMap> = vec![BitMap::new(g.luns as usize); g.lines as usize];
         let mut newest_first = order.split_off(0);
         newest_first.reverse();
         for (seq, block, i) in newest_first {
-            let luns = &media.lines[block as usize].smeta[i].luns;
-            if luns.iter().all(|lun| !taken[block as usize].get(lun)) {
-                luns.iter().for_each(|lun| {
-                    taken[block as usize].set(lun);
-                });
+            let luns = &media.lines[block as usize].lines[i].smeta.luns;
+            let newer = &mut taken[block as usize];
+            if luns.iter().all(|lun| !newer.get(lun)) {
                 order.push((seq, block, i));
             }
+            luns.iter().for_each(|lun| {
+                newer.set(lun);
+            });
         }
         order.reverse();
         if split {
@@ -170,7 +178,7 @@ impl Ftl {
                 ftl.lines.programmed[at] = m.programmed[lun as usize];
             }
             report.units_read += 1;
-            if !split && m.smeta.is_empty() {
+            if !split && m.lines.is_empty() {
                 ftl.lines.release(block);
             }
         }
@@ -178,7 +186,7 @@ impl Ftl {
         for (number, &(_, block, i)) in order.iter().enumerate() {
             let line = if split { number as u32 } else { block };
             let m = &media.lines[block as usize];
-            ftl.replay(line, block, &m.smeta[i], m, media, &mut report)?;
+            ftl.replay(line, block, &m.lines[i], &m.erases, media, &mut report)?;
             used.push(line);
         }
         if split {
@@ -202,15 +210,15 @@ impl Ftl {
         &mut self,
         line: u32,
         block: u32,
-        smeta: &SmetaRecord,
-        media: &LineMedia,
+        written: &Written,
+        erases: &[u32],
         all: &Media,
         report: &mut Recovery,
     ) -> Result<(), String> {
         let (size, oob) = (self.g.sectors_per_unit, all.oob);
-        let emeta = media.emeta.iter().find(|e| e.0 == smeta.seq);
-        let (end, whole) = emeta.map_or((self.lines.units, self.lines.pages), |e| (e.1, e.2));
-        let (state, opened) = (LineState::Closed, media.erases.iter().max().map_or(1, |n| n + 1));
+        let Written { smeta, emeta, units } = written;
+        let (end, whole) = emeta.unwrap_or((self.lines.units, self.lines.pages));
+        let (state, opened) = (LineState::Closed, erases.iter().max().map_or(1, |n| n + 1));
         let l = &mut self.lines.lines[line as usize];
         l.implied = 0..0;
         (l.state, l.stream, l.seq, l.smeta, l.opened) =
@@ -234,7 +242,7 @@ impl Ftl {
             self.own(line);
         }
         let mut data = 0;
-        for unit in media.units.iter().map(|u| u as u32).filter(|&u| u < end && u != smeta.unit) {
+        for unit in units.iter().map(|u| u as u32).filter(|&u| u < end && u != smeta.unit) {
             let lun = self.lines.lun(unit);
             // Sums of logical addresses look like any other.
             if !smeta.luns.get(lun as usize) || smeta.parity.get(lun as usize) {
@@ -268,9 +276,9 @@ impl Ftl {
         }
         let luns = (0..self.g.luns).filter(|&lun| self.lines.has_lun(line, lun)).count();
         self.map.touched += luns as u32 * self.lines.pages * size;
-        self.recover_parity(line, media, oob);
+        self.recover_parity(line, units, oob);
         match emeta {
-            Some(&(_, first, _)) => {
+            Some((first, _)) => {
                 report.from_emeta += 1;
                 report.units_read += u64::from(self.lines.units - first);
             }
@@ -289,14 +297,14 @@ impl Ftl {
     fn recover_parity(
         &mut self,
         line: u32,
-        media: &LineMedia,
+        units: &BitMap,
         oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
     ) {
         let Some(strides) = self.lines.lines[line as usize].strides else { return };
         for page in 0..self.g.pages {
             for stride in 0..strides.count {
                 let unit = |lun: u32| page * self.g.luns + lun;
-                let there = |lun: u32| media.units.get(unit(lun) as usize);
+                let there = |lun: u32| units.get(unit(lun) as usize);
                 let member = |&m: &u32| self.lines.was_good(line, m);
                 let whole = strides.members(stride).filter(member).all(|m| {
                     let at = unit(m);

@@ -8,7 +8,7 @@ use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecor
 use crate::smeta;
 use std::collections::BTreeMap;
 use wordline_base::{BitMap, Lpn, SECTOR, Seed, Stamps};
-use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord};
+use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Written};
 use wordline_nand::{Geometry, Nand, Ppa};
 use wordline_sim::SystemConfig;
 
@@ -243,73 +243,59 @@ impl<'a> Recovering<'a> {
                 }
             }
         }
-        let (mut opened, mut with_emeta) = (0, 0);
+        let (mut opened, mut closed) = (0, 0);
         for line in 0..g.lines {
             let media = self.line_media(line);
-            opened += media.smeta.len();
-            with_emeta += media.emeta.len();
+            opened += media.lines.len();
+            closed += media.lines.iter().filter(|l| l.emeta.is_some()).count();
             self.lines.push(media);
         }
-        Ok(format!("{opened} lines were opened, {with_emeta} of them closed"))
+        Ok(format!("{opened} lines were opened, {closed} of them closed"))
     }
     fn line_media(&self, line: u32) -> LineMedia {
         let g = self.g;
         let first = line * g.units_per_line();
-        // Who has which LUN: the line opened last.
-        let mut owner = vec![None; g.luns as usize];
-        let mut smetas: Vec<_> = self.smetas[line as usize].iter().collect();
-        smetas.sort_by_key(|(s, _)| std::cmp::Reverse(s.seq));
-        smetas.retain(|(s, erases)| {
-            let free = s.luns.iter().all(|lun| owner[lun].is_none());
-            // A block erased since is in no life of its line any more.
-            let held = |lun: usize| self.blocks[line as usize * g.luns as usize + lun].erases;
-            let current = s.luns.iter().any(|lun| held(lun) == erases[lun]);
-            if free && current {
-                s.luns.iter().for_each(|lun| owner[lun] = Some(s.seq));
-            }
-            free && current
-        });
         let mut media = LineMedia {
-            smeta: smetas.iter().map(|(s, _)| s.clone()).collect(),
-            emeta: Vec::new(),
-            units: BitMap::new(g.units_per_line() as usize),
+            lines: Vec::new(),
             bad: Vec::new(),
             programmed: vec![0; g.luns as usize],
             erases: Vec::new(),
         };
-        let mut emeta: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
+        let mut of: BTreeMap<u64, Written> = BTreeMap::new();
+        for (s, _) in &self.smetas[line as usize] {
+            let units = BitMap::new(g.units_per_line() as usize);
+            of.insert(s.seq, Written { smeta: s.clone(), emeta: None, units });
+        }
         for unit in 0..g.units_per_line() {
-            let lun = (unit % g.luns) as usize;
             let Some(r) = &self.records[(first + unit) as usize] else { continue };
-            media.programmed[lun] = unit / g.luns + 1;
-            if owner[lun] != Some(r.seq) {
-                continue;
-            }
-            media.units.set(unit as usize);
+            media.programmed[(unit % g.luns) as usize] = unit / g.luns + 1;
+            let Some(line) = of.get_mut(&r.seq) else { continue };
+            line.units.set(unit as usize);
             if r.kind == UnitKind::Emeta {
-                emeta.insert(r.seq, r.emeta);
+                line.emeta = Some(r.emeta);
             }
         }
         for &unit in self.torn.iter().filter(|&&u| u / g.units_per_line() == line) {
             let programmed = &mut media.programmed[(unit % g.luns) as usize];
             *programmed = (*programmed).max((unit - first) / g.luns + 1);
         }
-        for (s, _) in &smetas {
-            let Some(&(begin, whole)) = emeta.get(&s.seq) else { continue };
-            let there = (begin..g.units_per_line()).all(|unit| {
-                let lun = (unit % g.luns) as usize;
-                let holds = unit >= whole.saturating_mul(g.luns) || !s.parity.get(lun);
-                !s.luns.get(lun) || !holds || media.units.get(unit as usize)
+        for Written { smeta, emeta, units } in of.values_mut() {
+            // All of it, or none.
+            *emeta = emeta.filter(|&(begin, whole)| {
+                (begin..g.units_per_line()).all(|unit| {
+                    let lun = (unit % g.luns) as usize;
+                    let holds = unit >= whole.saturating_mul(g.luns) || !smeta.parity.get(lun);
+                    !smeta.luns.get(lun) || !holds || units.get(unit as usize)
+                })
             });
-            if there {
-                media.emeta.push((s.seq, begin, whole));
-            }
         }
+        media.lines = of.into_values().collect();
         for lun in 0..g.luns {
             let block = self.blocks[(line * g.luns + lun) as usize];
             media.bad.push(block.bad);
-            let opened = smetas.iter().find(|(s, _)| s.luns.get(lun as usize));
-            let then = opened.map_or(0, |(_, erases)| erases[lun as usize]);
+            let opened =
+                self.smetas[line as usize].iter().filter(|(s, _)| s.luns.get(lun as usize));
+            let then = opened.map(|(_, erases)| erases[lun as usize]).max().unwrap_or(0);
             media.erases.push(block.erases.max(then));
         }
         media
@@ -339,7 +325,7 @@ impl<'a> Recovering<'a> {
                 spares[at] = *s;
             }
         }
-        let fresh = self.lines.iter().all(|l| l.smeta.is_empty());
+        let fresh = self.lines.iter().all(|l| l.lines.is_empty());
         let sectors = self.image.superblock.sectors;
         let oob = |ppa: Ppa| {
             let s = spares[ppa.0 as usize];

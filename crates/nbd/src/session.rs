@@ -135,6 +135,13 @@ pub struct Session {
 /// Read at a time.
 const CHUNK_IN: usize = 128 << 10;
 
+/// What an option on metadata contexts asks for.
+struct Asked<'a> {
+    /// If there is one of that name.
+    export: Option<usize>,
+    queries: Vec<&'a [u8]>,
+}
+
 impl Session {
     pub fn new(exports: Arc<[Export]>, limits: Limits, tls: Tls) -> Session {
         let mut out = Vec::with_capacity(CHUNK_IN);
@@ -505,13 +512,15 @@ impl Session {
         if set {
             self.context = None;
         }
-        match self.queries(data) {
+        match self.asked(data) {
             Err(why) => self.option_reply(option, rep::ERR_INVALID, why),
             Ok(_) if !self.structured => {
                 self.option_reply(option, rep::ERR_INVALID, b"structured replies come first");
             }
-            Ok((None, _)) => self.option_reply(option, rep::ERR_UNKNOWN, b"no such export"),
-            Ok((Some(export), queries)) => {
+            Ok(Asked { export: None, .. }) => {
+                self.option_reply(option, rep::ERR_UNKNOWN, b"no such export")
+            }
+            Ok(Asked { export: Some(export), queries }) => {
                 let wanted =
                     |query: &[u8]| query == ALLOCATION.as_bytes() || !set && query == b"base:";
                 let all = !set && queries.is_empty();
@@ -529,8 +538,7 @@ impl Session {
         }
         Step::Again
     }
-    #[allow(clippy::type_complexity)] // An export if there is one of that name, and queries.
-    fn queries<'a>(&self, data: &'a [u8]) -> Result<(Option<usize>, Vec<&'a [u8]>), &'static [u8]> {
+    fn asked<'a>(&self, data: &'a [u8]) -> Result<Asked<'a>, &'static [u8]> {
         let mut rest = data;
         let mut string = || {
             let n = rest.get(..4).map(|b| be32(b, 0) as usize)?;
@@ -547,14 +555,17 @@ impl Session {
         let mut queries = Vec::new();
         for _ in 0..count {
             let n = rest.get(..4).map(|b| be32(b, 0) as usize).ok_or(&b"too short"[..])?;
-            let query = rest.get(4..4 + n.min(STRING_MAX + 1)).ok_or(&b"too short"[..])?;
-            rest = &rest[4 + query.len()..];
+            let query = rest.get(4..4 + n).ok_or(&b"too short"[..])?;
+            if n > STRING_MAX {
+                return Err(b"a query of more than 4096 bytes");
+            }
+            rest = &rest[4 + n..];
             queries.push(query);
         }
         if !rest.is_empty() {
             return Err(b"longer than its queries");
         }
-        Ok((self.find(export), queries))
+        Ok(Asked { export: self.find(export), queries })
     }
 
     fn request(&mut self) -> Step {

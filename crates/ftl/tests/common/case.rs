@@ -193,10 +193,13 @@ impl Case {
     }
     /// Says what is wrong with this case, and with the smallest found of it.
     pub fn report(&self, why: &str) -> ! {
-        let Some(_) = self.failure() else {
+        let Some(first) = self.failure() else {
             panic!("{why}\nand the same steps do not fail again: {self}");
         };
-        let small = shrink::shrink(self, &mut |case| case.failure().is_some());
+        // Something else may be wrong with a part of it: it has to fail at the same place.
+        let place = |why: &str| why.lines().next().map(String::from);
+        let same = |why: String| place(&why) == place(&first);
+        let small = shrink::shrink(self, &mut |case| case.failure().is_some_and(same));
         let last = small.failure().expect("it fails");
         panic!(
             "{why}\n{} steps, {} of them needed: {last}\nto run it again:\n\

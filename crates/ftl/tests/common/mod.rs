@@ -8,7 +8,7 @@ pub mod world;
 
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{BitMap, Ctx, Lpn, Rng, Seed, Stamps, Time};
-use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord, Stream};
+use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord, Stream, Written};
 use wordline_nand::{Class, Geometry, Outcome, Ppa};
 
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
@@ -38,6 +38,8 @@ struct Pending {
     work: Work,
     ppa: u32,
     sectors: u32,
+    /// The line's order of opening, and its smeta if that is what is programmed.
+    seq: u64,
     smeta: Option<SmetaRecord>,
 }
 
@@ -47,7 +49,8 @@ pub struct Kept {
     /// Per sector, once programmed.
     pub oob: Vec<Option<(Lpn, u32)>>,
     pending: Vec<Option<(Lpn, u32)>>,
-    pub units: Vec<bool>,
+    /// The line each programmed unit was written for, by its order of opening; 0 if none.
+    pub units: Vec<u64>,
     /// By block id: of each line that has blocks of it.
     pub smeta: Vec<Vec<SmetaRecord>>,
     erases: Vec<u32>,
@@ -61,7 +64,7 @@ impl Kept {
         match op.work {
             Work::Read => {}
             Work::Program => {
-                self.units[(op.ppa / size) as usize] = !failed;
+                self.units[(op.ppa / size) as usize] = if failed { 0 } else { op.seq };
                 for p in op.ppa..op.ppa + size {
                     self.oob[p as usize] = self.pending[p as usize].filter(|_| !failed);
                 }
@@ -73,7 +76,7 @@ impl Kept {
                 self.erases[(line * g.luns + lun) as usize] += 1;
                 for page in 0..g.pages {
                     let unit = (line * g.pages + page) * g.luns + lun;
-                    self.units[unit as usize] = false;
+                    self.units[unit as usize] = 0;
                     for p in unit * size..(unit + 1) * size {
                         self.oob[p as usize] = None;
                     }
@@ -145,15 +148,17 @@ impl Fake {
         let g = self.g;
         let n = g.sectors() as usize;
         let oob: Vec<_> = (0..n as u32).map(|p| ftl.oob(Ppa(p))).collect();
-        let mut units = vec![false; n / g.sectors_per_unit as usize];
+        let mut units = vec![0; n / g.sectors_per_unit as usize];
         let mut smeta = vec![Vec::new(); g.lines as usize];
         for b in ftl.media_state().filter(|b| b.programmed > 0) {
-            (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0 as usize] = true);
             smeta[b.line as usize] = ftl
                 .lines_of(b.line)
                 .map(|line| ftl.line_smeta(line))
                 .filter(|s| s.seq > 0 && s.luns.count() > 0)
                 .collect();
+            let of = smeta[b.line as usize].iter().find(|s| s.luns.get(b.lun as usize));
+            let Some(seq) = of.map(|s| s.seq) else { continue };
+            (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0 as usize] = seq);
         }
         let erases = ftl.media_state().map(|b| b.erases).collect();
         self.kept = Some(Kept { pending: oob.clone(), oob, units, smeta, erases });
@@ -186,15 +191,20 @@ impl Fake {
         (0..g.lines)
             .map(|line| {
                 let n = g.units_per_line();
-                let mut units = BitMap::new(n as usize);
-                (0..n).filter(|u| kept.units[(line * n + u) as usize]).for_each(|u| {
-                    units.set(u as usize);
-                });
+                let emeta = |seq| {
+                    let of = |&l: &u32| ftl.line_smeta(l).seq == seq;
+                    ftl.lines_of(line).find(of).and_then(|l| ftl.line_emeta(l))
+                };
+                let written = |s: &SmetaRecord| {
+                    let mut units = BitMap::new(n as usize);
+                    (0..n).filter(|u| kept.units[(line * n + u) as usize] == s.seq).for_each(|u| {
+                        units.set(u as usize);
+                    });
+                    Written { smeta: s.clone(), emeta: emeta(s.seq), units }
+                };
                 let blocks = (line * g.luns) as usize..((line + 1) * g.luns) as usize;
                 LineMedia {
-                    smeta: kept.smeta[line as usize].clone(),
-                    emeta: ftl.lines_of(line).filter_map(|l| ftl.line_emeta(l)).collect(),
-                    units,
+                    lines: kept.smeta[line as usize].iter().map(written).collect(),
                     bad: bad[blocks.clone()].to_vec(),
                     programmed: pages[blocks.clone()].to_vec(),
                     erases: kept.erases[blocks].to_vec(),
@@ -227,7 +237,7 @@ impl Fake {
                 self.by_class[class as usize] += 1;
                 let unit = self.g.sectors_per_unit;
                 assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
-                Pending { op, work: Work::Read, ppa: ppa.0, sectors, smeta: None }
+                Pending { op, work: Work::Read, ppa: ppa.0, sectors, seq: 0, smeta: None }
             }
             Action::Program { op, ppa, class, .. } => {
                 self.by_class[class as usize] += 1;
@@ -237,20 +247,21 @@ impl Fake {
                 self.gc_on_hot += u64::from(class == Class::GcProgram && stream == Stream::Hot);
                 let c = ftl.counters();
                 assert!(self.gc_on_hot <= c.hot_gc_sectors + c.resubmitted_sectors, "uncounted");
-                let mut smeta = None;
+                let (mut seq, mut smeta) = (0, None);
                 if let Some(kept) = &mut self.kept {
                     for p in ppa.0..ppa.0 + self.g.sectors_per_unit {
                         kept.pending[p as usize] = ftl.oob(Ppa(p));
                     }
                     let unit = ppa.0 / self.g.sectors_per_unit % self.g.units_per_line();
                     let record = ftl.line_smeta(ftl.line_at(ppa));
+                    seq = record.seq;
                     smeta = (class == Class::MetaProgram && record.unit == unit).then_some(record);
                 }
-                Pending { op, work: Work::Program, ppa: ppa.0, sectors: 0, smeta }
+                Pending { op, work: Work::Program, ppa: ppa.0, sectors: 0, seq, smeta }
             }
             Action::Erase { op, ppa } => {
                 self.by_class[Class::Erase as usize] += 1;
-                Pending { op, work: Work::Erase, ppa: ppa.0, sectors: 0, smeta: None }
+                Pending { op, work: Work::Erase, ppa: ppa.0, sectors: 0, seq: 0, smeta: None }
             }
         };
         let lun = self.g.lun_of(Ppa(pending.ppa));

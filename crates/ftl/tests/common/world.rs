@@ -318,13 +318,13 @@ impl World {
             self.refused += u32::from(!ok);
             if let Some(i) = self.flushes.iter().position(|f| f.tag == tag) {
                 let f = self.flushes.remove(i);
-                for (floor, stamp) in self.floor.iter_mut().zip(f.stamps) {
+                for (floor, stamp) in self.floor.iter_mut().zip(f.stamps).filter(|_| ok) {
                     *floor = (*floor).max(stamp);
                 }
             }
             if let Some(i) = self.fua.iter().position(|f| f.0 == tag) {
                 let (_, lpn, stamps) = self.fua.remove(i);
-                for (i, stamp) in stamps.into_iter().enumerate() {
+                for (i, stamp) in stamps.into_iter().enumerate().filter(|_| ok) {
                     let floor = &mut self.floor[lpn as usize + i];
                     *floor = (*floor).max(stamp);
                 }
