@@ -407,6 +407,7 @@ fsync=1
             .set("ftl.hot_cold=true")
             .set("ftl.partition_interval=3000")
             .set("ftl.write_mostly_iops=0"),
+        rail("ftl.stride=4").set("stack.bio_scheduler=kyber").set("stack.kyber.read_lat=100us"),
         // Reads miss their target, and writes give way window by window.
         Case::new("intel-750-small", BESIDE)
             .age(Age::Filled)

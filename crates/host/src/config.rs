@@ -18,9 +18,10 @@ pub enum Engine {
     Null,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
+    #[default]
     None,
     MqDeadline,
     Kyber,
@@ -46,6 +47,10 @@ pub struct StackConfig {
     /// Requests a hardware queue may have allocated while a scheduler is in use, waiting or at the
     /// drive (nr_requests).
     pub scheduler_tags: u32,
+    /// In front of pblk, where Linux has none: bios take kyber's tokens. The others order what waits
+    /// for a tag, which bios do not.
+    #[serde(default)]
+    pub bio_scheduler: Scheduler,
     /// Largest request after merging, bytes (max_sectors_kb).
     pub max_request: u32,
     #[serde(default = "yes")]

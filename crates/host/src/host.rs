@@ -1,6 +1,7 @@
 //! The host as a whole: construction, events, cores handing out work, statistics.
 
 use crate::background::{TICK, WORK};
+use crate::bio::Bios;
 use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_queues};
 use crate::config::{
     Engine, HostCost, KworkerConfig, NbdConfig, NbdServer, Scheduler, StackConfig,
@@ -102,6 +103,7 @@ pub struct Host<S> {
     pub(crate) threads: Vec<Thread<S>>,
     pub(crate) block: BlockLayer,
     pub(crate) pblk: Option<Box<Pblk>>,
+    pub(crate) bios: Option<Box<Bios>>,
     pub(crate) vfs: Option<Box<Vfs>>,
     pub(crate) nbd: Option<Box<Nbd>>,
     /// Added to the indices of its events, and to the numbers of its cores.
@@ -176,6 +178,22 @@ impl<S: Source> Host<S> {
             }
             _ => {}
         }
+        match stack.bio_scheduler {
+            Scheduler::Kyber if ftl.is_none() => {
+                return refuse(
+                    "bio_scheduler",
+                    "only an FTL on the host presents a bio-based device: use scheduler",
+                );
+            }
+            Scheduler::None | Scheduler::Kyber => {}
+            Scheduler::MqDeadline | Scheduler::Bfq => {
+                return refuse(
+                    "bio_scheduler",
+                    "must be none or kyber, which counts tokens: the others order what waits for a \
+                     tag, and bios take none",
+                );
+            }
+        }
         if let Some((_, _)) = &ftl {
             if !stack.kernel {
                 return refuse("kernel", "an FTL on the host needs the kernel: set it to true");
@@ -183,7 +201,8 @@ impl<S: Source> Host<S> {
             if stack.scheduler != Scheduler::None {
                 return refuse(
                     "scheduler",
-                    "an FTL on the host presents a bio-based device, which has no scheduler: use none",
+                    "an FTL on the host presents a bio-based device, which has no scheduler: use none, \
+                     or bio_scheduler = kyber for one in front of it",
                 );
             }
             if drive.lba_bytes != 4096 {
@@ -350,6 +369,15 @@ impl<S: Source> Host<S> {
                 threads.push(worker);
             }
         }
+        let hctxs = (queues + poll_queues) as usize;
+        let bios = (stack.bio_scheduler == Scheduler::Kyber).then(|| {
+            let core = (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0);
+            let spec = ThreadSpec::new("bios", Engine::Null, 1);
+            let mut worker = Thread::new(spec, None, core, map[core as usize]);
+            (worker.step, worker.asleep) = (Step::NextBio, Asleep::Actions);
+            threads.push(worker);
+            Box::new(Bios::new(Kyber::new(&stack.kyber, hctxs), threads.len() as u32 - 1))
+        });
         let reapers = threads.iter().any(|t| t.partner != NONE || t.owner != NONE);
         let max_request = match drive.max_transfer {
             0 => u64::from(stack.max_request),
@@ -357,7 +385,6 @@ impl<S: Source> Host<S> {
         };
         let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
-        let hctxs = (queues + poll_queues) as usize;
         let elevator = match stack.scheduler {
             _ if !shared => None,
             Scheduler::None => None,
@@ -425,6 +452,7 @@ impl<S: Source> Host<S> {
                 && pblk.is_none()
                 && !reapers,
             pblk,
+            bios,
             vfs: None,
             nbd: None,
             event_base: 0,
@@ -698,6 +726,7 @@ impl<S: Source> Host<S> {
             idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,
             pblk: self.pblk.as_ref().map(|p| p.stats),
+            bios: self.bios.as_ref().map(|b| b.stats()),
         }
     }
 
@@ -1054,6 +1083,10 @@ impl<S: Source> Host<S> {
             if node.pending > 0 {
                 return;
             }
+            if self.bios.is_some() {
+                self.bio_ended(ctx, n, on);
+            }
+            let node = &self.block.nodes[n];
             if node.parent == NONE {
                 return self.io_done(ctx, n, on);
             }

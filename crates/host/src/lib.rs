@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod bio;
 mod blkmq;
 pub mod config;
 mod core;
@@ -38,6 +39,8 @@ pub const SERVED: u32 = 1 << 23;
 
 #[cfg(test)]
 mod background_tests;
+#[cfg(test)]
+mod bio_tests;
 #[cfg(test)]
 mod nbd_tests;
 #[cfg(test)]

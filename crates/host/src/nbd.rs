@@ -561,6 +561,7 @@ impl config::StackConfig {
             queue_depth: nbd.queue_depth + 1,
             max_request: nbd.max_request,
             scheduler: nbd.scheduler,
+            bio_scheduler: config::Scheduler::None,
             // nbd has no poll function.
             io_poll: 0,
             poll_queues: 0,

@@ -1,5 +1,5 @@
 //! pblk: the FTL on the host above an open-channel drive. A bio-based block device, so bios are
-//! neither merged nor scheduled before it.
+//! not merged before it, nor scheduled unless `bio_scheduler` asks for it.
 //!
 //! - A read is translated by the submitting thread. Sectors in the write buffer are copied there;
 //!   the others become vector reads, which the driver takes as one request.

@@ -130,6 +130,19 @@ pub struct PblkStats {
     pub link_sectors: [u64; wordline_nand::machine::CLASSES],
 }
 
+/// A scheduler in front of pblk.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct BioStats {
+    /// Tokens taken and given back, and bios that had to wait for one.
+    pub taken: u64,
+    pub returned: u64,
+    pub held: u64,
+    /// Windows judged, times a depth changed, and the depths: reads, writes, the rest.
+    pub windows: u64,
+    pub resizes: u64,
+    pub depths: [u32; crate::sched::kyber::DOMAINS],
+}
+
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct HostStats {
     pub cores: Vec<CoreStats>,
@@ -140,6 +153,7 @@ pub struct HostStats {
     pub idle_states: Vec<[u64; crate::idle::STATES]>,
     pub counters: Counters,
     pub pblk: Option<PblkStats>,
+    pub bios: Option<BioStats>,
 }
 
 impl HostStats {
@@ -151,6 +165,7 @@ impl HostStats {
         self.idle_states.extend(server.idle_states);
         self.counters += server.counters;
         self.pblk = server.pblk;
+        self.bios = server.bios;
         self
     }
 }

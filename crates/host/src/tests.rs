@@ -51,6 +51,7 @@ pub fn stack(cores: u32) -> StackConfig {
         queue_depth: 1024,
         scheduler: Scheduler::None,
         scheduler_tags: 256,
+        bio_scheduler: Scheduler::None,
         max_request: 128 << 10,
         merge: true,
         hipri: false,
@@ -270,7 +271,7 @@ impl<S: Source> World<S> {
     }
 
     /// Nothing left anywhere, and every core's time accounted for.
-    fn check_drained(&self) {
+    pub fn check_drained(&self) {
         if !self.host.idle() {
             let threads: Vec<String> = self.host.threads.iter().map(|t| t.dump()).collect();
             let hctxs: Vec<_> = self.host.block.hctxs.iter().map(|h| h.in_flight()).collect();
@@ -297,7 +298,7 @@ fn world(stack: &StackConfig, jobs: Vec<(ThreadSpec, List)>, latency: Latency) -
     World::with_ftl(stack, drive(), jobs, None, latency)
 }
 
-fn spec(engine: Engine, iodepth: u32) -> ThreadSpec {
+pub fn spec(engine: Engine, iodepth: u32) -> ThreadSpec {
     ThreadSpec::new("job", engine, iodepth)
 }
 
@@ -1081,6 +1082,11 @@ fn runs_repeat() {
 }
 
 fn pblk_world(jobs: Vec<(ThreadSpec, List)>, depth: u32, cores: u32) -> World<List> {
+    pblk_world_on(&StackConfig { queue_depth: depth, ..stack(cores) }, jobs)
+}
+
+/// pblk on a small open-channel drive.
+pub fn pblk_world_on(config: &StackConfig, jobs: Vec<(ThreadSpec, List)>) -> World<List> {
     let (luns, unit, pages, lines) = (8, 8, 16, 64);
     let g = wordline_nand::Geometry {
         channels: 4,
@@ -1092,8 +1098,8 @@ fn pblk_world(jobs: Vec<(ThreadSpec, List)>, depth: u32, cores: u32) -> World<Li
         sectors_per_line: unit * luns * pages,
         planes: 1,
     };
-    let config = wordline_ftl::FtlConfig::new(wordline_ftl::Placement::Host, 28.0);
-    let ftl = Ftl::new(&g, &config, &mut |_, _| false, wordline_base::Seed(1)).unwrap();
+    let spare = wordline_ftl::FtlConfig::new(wordline_ftl::Placement::Host, 28.0);
+    let ftl = Ftl::new(&g, &spare, &mut |_, _| false, wordline_base::Seed(1)).unwrap();
     let sectors = ftl.sectors();
     let d = DriveInfo { bytes: sectors * 4096, lba_bytes: 4096, unit_sectors: unit, ..drive() };
     let cost = wordline_ftl::config::FtlCost {
@@ -1119,9 +1125,7 @@ fn pblk_world(jobs: Vec<(ThreadSpec, List)>, depth: u32, cores: u32) -> World<Li
         *lun = now.max(*lun) + Span(span);
         *lun
     });
-    let mut config = stack(cores);
-    config.queue_depth = depth;
-    let mut w = World::with_ftl(&config, d, jobs, Some((ftl, cost)), latency);
+    let mut w = World::with_ftl(config, d, jobs, Some((ftl, cost)), latency);
     w.ctx.stamps = wordline_base::Stamps::new(sectors);
     w
 }

@@ -63,6 +63,8 @@ pub(crate) enum Step {
     Refused,
     /// A flush, its system call and bio behind it.
     Flush,
+    /// A bio meets the scheduler in front of pblk.
+    Admit,
     /// A bio handed to pblk, its processor time behind it.
     PblkRead,
     PblkWrite,
@@ -96,6 +98,8 @@ pub(crate) enum Step {
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
+    /// The kernel thread of the scheduler in front of pblk: the next bio that has a token.
+    NextBio,
     /// A kworker begins, and is through.
     Kworker,
     Worked,
@@ -119,7 +123,7 @@ pub(crate) enum Asleep {
     Timer,
     /// For its reaper: until there is room, or nothing in flight.
     Reaper,
-    /// pblk's kernel thread has nothing to do.
+    /// pblk's kernel thread has nothing to do, or that of the scheduler in front of it.
     Actions,
     /// In the file system.
     Vfs,
@@ -381,6 +385,22 @@ impl<S> Thread<S> {
         self.plan = Plan { node, ..NO_PLAN };
         self.vfs.submits = true;
     }
+    /// A bio that the scheduler in front of pblk held; then the next.
+    pub fn begin_held(&mut self, node: u32, opcode: Opcode) {
+        let call = &mut self.call;
+        (call.aio, call.single, call.index, call.fresh) = (false, NONE, 1, false);
+        (call.node, call.part, call.at) = (node, node, 0);
+        (call.opcode, call.divided, call.len) = (opcode, false, 0);
+        self.plan_released(node);
+    }
+    /// The segment to come is work on a bio that has its token.
+    pub fn plan_released(&mut self, node: u32) {
+        self.plan = Plan { node, issue: NONE, waited: (Layer::Block, Why::Plugged) };
+    }
+    /// The part of an I/O that is being submitted.
+    pub fn part(&self) -> u32 {
+        self.call.part
+    }
 }
 
 #[cfg(test)]
@@ -438,6 +458,7 @@ impl<S: Source> Host<S> {
                 Flow::Again
             }
             Step::Flush => self.flush(ctx, t),
+            Step::Admit => self.admit(ctx, t),
             Step::PblkRead => self.pblk_read(ctx, t),
             Step::PblkWrite => self.pblk_write(ctx, t),
             Step::CallEnd => self.call_end(ctx, t),
@@ -470,6 +491,7 @@ impl<S: Source> Host<S> {
             Step::Nbd(at) => self.nbd_step(ctx, t, at),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
+            Step::NextBio => self.next_bio(ctx, t),
             Step::Kworker => self.kworker(ctx, t),
             Step::Worked => self.worked(ctx, t),
         }
@@ -910,6 +932,11 @@ impl<S: Source> Host<S> {
             thread.plan.waited = (Layer::Block, Why::Plugged);
         }
         if self.pblk.is_some() {
+            if self.bios.is_some() {
+                let thread = &mut self.threads[t as usize];
+                thread.pend.block += spend!(self, thread.core, Scheduler);
+                return self.segment(ctx, t, Step::Admit);
+            }
             return self.pblk_bio(ctx, t, part);
         }
         thread.pend.block += spend!(self, thread.core, Block);
@@ -1288,6 +1315,9 @@ impl<S: Source> Host<S> {
             let after = thread.call.after;
             return self.go(t, after);
         }
+        if thread.call.single == NONE {
+            return self.go(t, Step::NextBio);
+        }
         let node = &mut self.block.nodes[thread.call.single];
         node.submitted = node.issued;
         self.go(t, Step::SyncWait)
@@ -1400,7 +1430,7 @@ impl<S: Source> Host<S> {
     // pblk.
 
     /// A bio for pblk: its processor time first. A read is translated before it is spent.
-    fn pblk_bio(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
+    pub(crate) fn pblk_bio(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
         let Some(pblk) = &mut self.pblk else { return Flow::Again };
         let node = self.block.nodes[part];
         let thread = &mut self.threads[t as usize];

@@ -954,6 +954,15 @@ impl World {
             ]
             .map(|(name, n)| (name.to_string(), n)),
         );
+        if let Some(b) = &host.bios {
+            let of_bios = [
+                ("host.bio_tokens", b.taken),
+                ("host.bios_held", b.held),
+                ("host.bio_windows", b.windows),
+                ("host.bio_resizes", b.resizes),
+            ];
+            counters.extend(of_bios.map(|(name, n)| (name.to_string(), n)));
+        }
         if self.server.is_some() {
             counters.push(("host.nbd_requests".into(), h.nbd_requests));
         }

@@ -19,7 +19,7 @@ pub const READ: usize = 0;
 pub const WRITE: usize = 1;
 /// The rest up to 4.19, discards from 4.20 on.
 pub const OTHER: usize = 2;
-const DOMAINS: usize = 3;
+pub const DOMAINS: usize = 3;
 /// kyber_depth and kyber_batch_size: 4.12, and 4.20.
 const CAPS: [[u32; DOMAINS]; 2] = [[256, 128, 64], [256, 128, 64]];
 const BATCH: [[u32; DOMAINS]; 2] = [[16, 8, 8], [16, 8, 1]];
@@ -136,7 +136,7 @@ pub struct Kyber {
     hctxs: Vec<Hctx>,
     /// Tokens of each domain, and those in use.
     pub depths: [u32; DOMAINS],
-    used: [u32; DOMAINS],
+    pub used: [u32; DOMAINS],
     /// A window under way, and the sums of latencies in it.
     end: Option<Time>,
     sums: [(u64, u64); DOMAINS],
@@ -264,14 +264,15 @@ impl Kyber {
     }
 
     /// kyber_completed_request and kyber_finish_request.
-    pub fn completed(&mut self, rq: u32, issued: Time, now: Time) {
+    /// Tells whether a token came back.
+    pub fn completed(&mut self, rq: u32, issued: Time, now: Time) -> bool {
         self.judge(now);
-        let Some(&e) = self.entries.get(rq as usize) else { return };
+        let Some(&e) = self.entries.get(rq as usize) else { return false };
         let domain = usize::from(e.domain);
         if std::mem::take(&mut self.entries[rq as usize].token) {
             self.used[domain] -= 1;
         } else {
-            return;
+            return false;
         }
         let took = now.since(issued);
         if self.percentiles {
@@ -280,7 +281,7 @@ impl Kyber {
             b.total[bucket(now.since(e.at).0, target)] += 1;
             b.io[bucket(took.0, target)] += 1;
             self.end.get_or_insert(now + WINDOW);
-            return;
+            return true;
         }
         if self.end.is_some() {
             let sum = &mut self.sums[domain];
@@ -288,6 +289,7 @@ impl Kyber {
         } else if domain != OTHER && took > self.targets[domain] {
             self.end = Some(now + FIRST_WINDOW);
         }
+        true
     }
 
     /// The windows that have ended (kyber_stat_timer_fn, kyber_timer_fn).

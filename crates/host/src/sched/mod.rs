@@ -81,7 +81,9 @@ impl Elevator {
     pub fn completed(&mut self, rq: u32, issued: Time, now: Time) {
         match self {
             Elevator::Deadline(_) => {}
-            Elevator::Kyber(k) => k.completed(rq, issued, now),
+            Elevator::Kyber(k) => {
+                k.completed(rq, issued, now);
+            }
             Elevator::Bfq(b) => b.completed(rq, now),
         }
     }
