@@ -122,3 +122,23 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     found.sort();
     found
 }
+
+#[test]
+fn unsafe_code_is_where_it_is_known_to_be() {
+    let known = [
+        "base/src/prefetch.rs",
+        "ftl/tests/alloc.rs",
+        "huge/src/lib.rs",
+        "live/src/ring.rs",
+        "study/src/fork.rs",
+    ];
+    let crates = root().join("crates");
+    let allows = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).unwrap();
+        let opens = ["#![allow(unsafe_code)]", "#[allow(unsafe_code)]"];
+        text.lines().any(|line| opens.iter().any(|open| line.trim_start().starts_with(open)))
+    };
+    let found: Vec<PathBuf> = sources(&crates).into_iter().filter(allows).collect();
+    let found: Vec<_> = found.iter().map(|f| f.strip_prefix(&crates).unwrap()).collect();
+    assert_eq!(found, known.map(Path::new));
+}

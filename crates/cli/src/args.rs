@@ -418,6 +418,14 @@ pub struct ReplayArgs {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ImageIoArg {
+    /// pread, pwrite and fdatasync
+    Pwrite,
+    /// io_uring, of Linux 5.6 or newer
+    Uring,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum StatsArg {
     /// For people
     Line,
@@ -472,6 +480,11 @@ pub struct ServeArgs {
     /// Do not sync the image for flushes: data survive the server's death, not its host's
     #[arg(long, help_heading = "Time")]
     pub no_sync: bool,
+    /// How the image is read and written; uring hands many writes to the kernel in one call, and may
+    /// be forbidden in a container
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = ImageIoArg::Pwrite)]
+    #[arg(help_heading = "Time")]
+    pub image_io: ImageIoArg,
     /// Record the session: every input with its time, for `wordline tape replay`
     #[arg(long, value_name = "FILE", help_heading = "What is told")]
     pub tape: Option<PathBuf>,
@@ -480,6 +493,7 @@ pub struct ServeArgs {
     pub stats: Option<StatsArg>,
     /// Seconds between two of these
     #[arg(long, value_name = "S", default_value_t = 1.0, help_heading = "What is told")]
+    #[arg(allow_negative_numbers = true)]
     pub stats_interval: f64,
     /// Serve Prometheus' text on HTTP there, as 127.0.0.1:9100
     #[arg(long, value_name = "ADDRESS", help_heading = "What is told")]

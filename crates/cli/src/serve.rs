@@ -1,6 +1,6 @@
 //! `wordline serve` and `wordline image`.
 
-use crate::args::{ImageCommand, PartArgs, ServeArgs, StatsArg, TapeCommand};
+use crate::args::{ImageCommand, ImageIoArg, PartArgs, ServeArgs, StatsArg, TapeCommand};
 use crate::load::Loaded;
 use crate::{Failure, remark};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use wordline_fio::Size;
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::recover;
 use wordline_live::tape::Recording;
-use wordline_live::{Address, Error, Plan, Server, StatsForm, fit};
+use wordline_live::{Address, Error, ImageIo, Plan, Server, StatsForm, fit};
 use wordline_sim::SystemConfig;
 
 impl From<Error> for Failure {
@@ -160,6 +160,11 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     if !(0.05..=86_400.0).contains(&args.stats_interval) {
         return Err(Failure::usage("--stats-interval: must be 0.05 to 86400 seconds"));
     }
+    let image_io = match args.image_io {
+        ImageIoArg::Pwrite => ImageIo::Pwrite,
+        ImageIoArg::Uring => ImageIo::Uring,
+    };
+    image_io.check()?;
     make(&args)?;
     let (system, profile) = system_of(&Image::open(&args.image, false)?, &args)?;
     let every = Duration::from_secs_f64(args.stats_interval);
@@ -175,6 +180,7 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         time_scale: args.time_scale,
         spin: !args.no_spin,
         sync: !args.no_sync,
+        image_io,
         max_connections: args.max_connections as usize,
         stats: args.stats.map(|form| match form {
             StatsArg::Line => (StatsForm::Line, every),

@@ -1,15 +1,17 @@
 //! The image file: what the flash of a served drive holds, at fixed places (docs/design/live.md).
 //!
-//! Read with `pread` by the thread that owns the machine, written with `pwrite` and made durable with
-//! `fdatasync` by others ([`crate::writer`]). What a call has written survives this process.
+//! Read by the thread that owns the machine, written and made durable by others ([`crate::writer`]), by
+//! `pread`, `pwrite` and `fdatasync` or by io_uring ([`crate::access`]). What was written survives this
+//! process.
 
 use crate::Error;
+use crate::access::{Access, ImageIo, Piece};
 use crate::pages::Page;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use wordline_nand::Geometry;
 
 const MAGIC: &[u8; 8] = b"WORDLINE";
@@ -24,6 +26,10 @@ const BLOCK_BYTES: u64 = 16;
 const TRIM_BYTES: u64 = 8;
 /// Data begin at a multiple of this.
 const DATA_ALIGN: u64 = 1 << 20;
+
+/// How long an image may be locked before it is in use: what a killed server had under way in a ring
+/// holds the file until the kernel has cleared it away, some milliseconds after the process.
+const LOCKED: Duration = Duration::from_secs(1);
 
 /// Written once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -234,8 +240,26 @@ impl UnitRecord {
     }
 }
 
+/// Waits a moment for whoever has it.
+fn lock(file: &File, path: &Path, writable: bool) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match if writable { file.try_lock() } else { file.try_lock_shared() } {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCKED => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let text = "is in use: stop the server that has it open, or name another";
+                return Err(Error::usage(format!("the image {} {text}", path.display())));
+            }
+            Err(TryLockError::Error(e)) => return Err(Error::io("cannot open the image", path, e)),
+        }
+    }
+}
+
 pub struct Image {
-    file: File,
+    access: Access,
     path: PathBuf,
     pub superblock: Superblock,
     state: Mutex<State>,
@@ -282,15 +306,7 @@ impl Image {
         if !about.is_file() {
             return Err(failed(std::io::Error::other("it is not a file")));
         }
-        let locked = if writable { file.try_lock() } else { file.try_lock_shared() };
-        match locked {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let text = "is in use: stop the server that has it open, or name another";
-                return Err(Error::usage(format!("the image {} {text}", path.display())));
-            }
-            Err(TryLockError::Error(e)) => return Err(failed(e)),
-        }
+        lock(&file, path, writable)?;
         let unusable = |why: String| Error::usage(format!("the image {} {why}", path.display()));
         if about.len() < BLOCKS_AT {
             return Err(unusable("is not an image of wordline: it is too short".into()));
@@ -323,7 +339,7 @@ impl Image {
             }
         }
         Ok(Image {
-            file,
+            access: Access::new(file),
             path: path.into(),
             superblock,
             state: Mutex::new(state),
@@ -334,15 +350,20 @@ impl Image {
         })
     }
 
+    /// The same, read and written so from now on.
+    pub fn by(self, io: ImageIo) -> Result<Image, Error> {
+        Ok(Image { access: self.access.by(io)?, ..self })
+    }
     #[cfg(test)]
-    pub fn with_file(self, file: File) -> Image {
-        Image { file, ..self }
+    pub fn with_file(mut self, file: File) -> Image {
+        self.access.file = file;
+        self
     }
     pub fn path(&self) -> &Path {
         &self.path
     }
     pub fn file_bytes(&self) -> std::io::Result<u64> {
-        self.file.metadata().map(|m| m.len())
+        self.access.file.metadata().map(|m| m.len())
     }
     /// All but data, in pages of 4096 bytes that are not blank, with their numbers in the file: what
     /// recovery of a drive reads whose data are synced.
@@ -362,7 +383,7 @@ impl Image {
         for (from, to) in std::iter::once((0, self.data_at)).chain(smetas) {
             for at in (from..to).step_by(chunk.len()) {
                 let bytes = &mut chunk[..(to - at).min(1 << 20) as usize];
-                self.file.read_exact_at(bytes, at)?;
+                self.access.read_exact_at(bytes, at)?;
                 let pages = (at / PAGE..).zip(bytes.chunks_exact(PAGE as usize));
                 for (number, page) in pages.filter(|(_, page)| !is_blank(page)) {
                     f(number, page)?;
@@ -377,10 +398,10 @@ impl Image {
     /// Bytes that the file takes on its disk.
     pub fn allocated(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
-        self.file.metadata().map_or(0, |m| m.blocks() * 512)
+        self.access.file.metadata().map_or(0, |m| m.blocks() * 512)
     }
     pub fn sync(&self) -> std::io::Result<()> {
-        self.file.sync_data()
+        self.access.sync_data()
     }
     pub fn fits(&self, g: &Geometry) -> bool {
         let s = &self.superblock;
@@ -396,38 +417,46 @@ impl Image {
         b[16..24].copy_from_slice(&u64::from(clean).to_le_bytes());
         b[24..32].copy_from_slice(&synced.to_le_bytes());
         seal(&mut b);
-        self.file.write_all_at(&b, STATES_AT + state.generation % 2 * PAGE)?;
+        let at = STATES_AT + state.generation % 2 * PAGE;
+        self.access.write_beside(Piece::Bytes(at, (&b).into()))?;
         *last = state;
         Ok(())
     }
 
     pub fn read_sectors(&self, ppa: u32, into: &mut [u8]) -> std::io::Result<()> {
-        self.file.read_exact_at(into, self.data_at + u64::from(ppa) * PAGE)
+        self.access.read_exact_at(into, self.data_at + u64::from(ppa) * PAGE)
+    }
+    /// Pieces that it is good to write together.
+    pub fn at_once(&self) -> usize {
+        self.access.at_once()
+    }
+    /// Writes pieces in order, none begun before the one before it is written. How many were, and why
+    /// not all.
+    pub fn write(&self, pieces: &[Piece<'_>]) -> (usize, std::io::Result<()>) {
+        self.access.write(pieces)
+    }
+    pub fn write_one(&self, piece: Piece<'_>) -> std::io::Result<()> {
+        self.write(&[piece]).1
     }
     pub fn write_sectors(&self, ppa: u32, data: &[u8]) -> std::io::Result<()> {
-        self.file.write_all_at(data, self.data_at + u64::from(ppa) * PAGE)
+        self.write_one(Piece::Bytes(self.data_at + u64::from(ppa) * PAGE, data.into()))
     }
-    /// Writes sectors in a row from where they lie.
-    pub fn write_pages(&self, ppa: u32, pages: &[Page]) -> std::io::Result<()> {
-        let at = self.data_at + u64::from(ppa) * PAGE;
-        let slices: Vec<IoSlice<'_>> = pages.iter().map(|p| IoSlice::new(&p[..])).collect();
-        let wrote = rustix::io::pwritev(&self.file, &slices, at)?;
-        // A short write: the disk is nearly full, or has found something. The rest tells.
-        let whole = wrote / PAGE as usize;
-        for (i, page) in pages.iter().enumerate().skip(whole) {
-            self.file.write_all_at(&page[..], at + i as u64 * PAGE)?;
-        }
-        Ok(())
+    /// Sectors in a row, from where they lie.
+    pub fn of_pages<'a>(&self, ppa: u32, pages: &'a [Page]) -> Piece<'a> {
+        Piece::Pages(self.data_at + u64::from(ppa) * PAGE, pages)
     }
     fn record_at(&self, unit: u32) -> u64 {
         self.records_at + u64::from(unit) * self.record_len as u64
     }
-    pub fn write_unit(&self, unit: u32, record: &UnitRecord) -> std::io::Result<()> {
-        self.file.write_all_at(&record.encode(self.record_len), self.record_at(unit))
+    pub fn of_unit(&self, unit: u32, record: &UnitRecord) -> Piece<'static> {
+        Piece::Bytes(self.record_at(unit), record.encode(self.record_len).into())
     }
     /// The unit holds nothing.
+    pub fn of_void(&self, unit: u32) -> Piece<'static> {
+        Piece::Bytes(self.record_at(unit), vec![0; self.record_len].into())
+    }
     pub fn void_unit(&self, unit: u32) -> std::io::Result<()> {
-        self.file.write_all_at(&vec![0; self.record_len], self.record_at(unit))
+        self.write_one(self.of_void(unit))
     }
     /// All units in order.
     pub fn each_unit(&self, mut f: impl FnMut(u32, Found<UnitRecord>)) -> std::io::Result<()> {
@@ -438,7 +467,7 @@ impl Image {
         while unit < n {
             let here = per.min(n - unit) as usize;
             let bytes = &mut chunk[..here * len];
-            self.file.read_exact_at(bytes, self.record_at(unit as u32))?;
+            self.access.read_exact_at(bytes, self.record_at(unit as u32))?;
             for record in bytes.chunks_exact(len) {
                 f(unit as u32, UnitRecord::decode(record, self.superblock.unit_sectors));
                 unit += 1;
@@ -447,17 +476,17 @@ impl Image {
         Ok(())
     }
 
-    pub fn write_block(&self, block: u32, record: BlockRecord) -> std::io::Result<()> {
-        let mut b = [0; BLOCK_BYTES as usize];
+    pub fn of_block(&self, block: u32, record: BlockRecord) -> Piece<'static> {
+        let mut b = vec![0; BLOCK_BYTES as usize];
         b[..4].copy_from_slice(&record.erases.to_le_bytes());
         b[4..8].copy_from_slice(&u32::from(record.bad).to_le_bytes());
         b[8..12].copy_from_slice(&1u32.to_le_bytes());
         seal(&mut b);
-        self.file.write_all_at(&b, BLOCKS_AT + u64::from(block) * BLOCK_BYTES)
+        Piece::Bytes(BLOCKS_AT + u64::from(block) * BLOCK_BYTES, b.into())
     }
     pub fn read_blocks(&self) -> std::io::Result<Vec<Found<BlockRecord>>> {
         let mut all = vec![0; (self.superblock.blocks() * BLOCK_BYTES) as usize];
-        self.file.read_exact_at(&mut all, BLOCKS_AT)?;
+        self.access.read_exact_at(&mut all, BLOCKS_AT)?;
         let decode = |b: &[u8]| match () {
             () if is_blank(b) => Found::Blank,
             () if !is_sealed(b) => Found::Torn,
@@ -466,14 +495,14 @@ impl Image {
         Ok(all.chunks_exact(BLOCK_BYTES as usize).map(decode).collect())
     }
 
-    /// Notes the stamps that sectors in a row had when they were trimmed; 0 is none.
-    pub fn write_trims(&self, lpn: u32, stamps: &[u32]) -> std::io::Result<()> {
+    /// The stamps that sectors in a row had when they were trimmed; 0 is none.
+    pub fn of_trims(&self, lpn: u32, stamps: &[u32]) -> Piece<'static> {
         let mut b = Vec::with_capacity(stamps.len() * TRIM_BYTES as usize);
         for (i, stamp) in stamps.iter().enumerate() {
             b.extend(stamp.to_le_bytes());
             b.extend(if *stamp == 0 { [0; 4] } else { trim_crc(lpn + i as u32, *stamp) });
         }
-        self.file.write_all_at(&b, self.trims_at + u64::from(lpn) * TRIM_BYTES)
+        Piece::Bytes(self.trims_at + u64::from(lpn) * TRIM_BYTES, b.into())
     }
     /// By sector: the stamp at the last trim, or 0.
     pub fn read_trims(&self) -> std::io::Result<Vec<u32>> {
@@ -483,7 +512,7 @@ impl Image {
         while (trims.len() as u64) < n {
             let here = (n - trims.len() as u64).min((1 << 20) / TRIM_BYTES);
             let bytes = &mut chunk[..(here * TRIM_BYTES) as usize];
-            self.file.read_exact_at(bytes, self.trims_at + trims.len() as u64 * TRIM_BYTES)?;
+            self.access.read_exact_at(bytes, self.trims_at + trims.len() as u64 * TRIM_BYTES)?;
             for cell in bytes.chunks_exact(TRIM_BYTES as usize) {
                 let stamp = le32(cell, 0);
                 let whole = trim_crc(trims.len() as u32, stamp) == cell[4..];
@@ -547,10 +576,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_found_again() {
+        crate::access::ways().into_iter().for_each(is_found_again);
+    }
+    fn is_found_again(io: ImageIo) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.img");
         Image::create(&path, &superblock()).unwrap();
-        let image = Image::open(&path, true).unwrap();
+        let image = Image::open(&path, true).unwrap().by(io).unwrap();
         assert_eq!(image.superblock, superblock());
         assert_eq!(image.state(), State::default());
         image.write_state(false, 5).unwrap();
@@ -563,12 +595,12 @@ mod tests {
             emeta: (20, 5),
             spares: (0..4).map(|i| Spare { lpn: i, stamp: 2 * i, crc: 99 }).collect(),
         };
-        image.write_unit(119, &record).unwrap();
-        image.write_block(19, BlockRecord { erases: 2, bad: true }).unwrap();
-        image.write_trims(298, &[0, 8]).unwrap();
+        image.write_one(image.of_unit(119, &record)).unwrap();
+        image.write_one(image.of_block(19, BlockRecord { erases: 2, bad: true })).unwrap();
+        image.write_one(image.of_trims(298, &[0, 8])).unwrap();
         image.write_sectors(476, &[7; 4 * 4096]).unwrap();
         drop(image);
-        let image = Image::open(&path, false).unwrap();
+        let image = Image::open(&path, false).unwrap().by(io).unwrap();
         assert!(image.state().clean && image.state().synced == 9);
         let mut found = Vec::new();
         image.each_unit(|u, r| found.push((u, r))).unwrap();

@@ -435,7 +435,8 @@ impl Media {
         for block in ftl.media_state() {
             let record = BlockRecord { erases: nand.erases(block.lun, block.line), bad: block.bad };
             if record != BlockRecord::default() {
-                self.image.write_block(block.line * self.g.luns + block.lun, record)?;
+                let id = block.line * self.g.luns + block.lun;
+                self.image.write_one(self.image.of_block(id, record))?;
             }
         }
         Ok(())

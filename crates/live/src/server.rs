@@ -5,6 +5,7 @@
 //! or the next input, and requests go in. With a time scale of 0 the machine runs as fast as it can
 //! while anybody waits for it.
 
+use crate::access::ImageIo;
 use crate::clock::{Clock, Look};
 use crate::conn::Conn;
 use crate::fuse;
@@ -58,6 +59,8 @@ pub struct Plan {
     pub time_scale: f64,
     pub spin: bool,
     pub sync: bool,
+    /// How the image is read and written.
+    pub image_io: ImageIo,
     pub max_connections: usize,
     pub stats: Option<(StatsForm, Duration)>,
     pub prometheus: Option<SocketAddr>,
@@ -133,7 +136,7 @@ impl Server {
                  --plain-tcp if all of them may read and write the drive"
             )));
         }
-        let image = Arc::new(Image::open(&plan.image, true)?);
+        let image = Arc::new(Image::open(&plan.image, true)?.by(plan.image_io)?);
         let mut recovered = recover(&image, &plan.system, true)?;
         let report = recovered.report.clone();
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;

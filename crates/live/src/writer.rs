@@ -1,7 +1,7 @@
 //! Writes and syncs of the image, beside the machine's thread, which waits for neither.
 //!
 //! ```text
-//! owner --queue--> "write": pwrite, in order --marks--> "sync": fdatasync, newest mark first
+//! owner --queue--> "write": writes, in order --marks--> "sync": fdatasync, newest mark first
 //! ```
 //!
 //! A mark stands for everything that was queued before it. Its ticket is done when a sync that began
@@ -13,6 +13,7 @@
 //! again: the system may have dropped what it could not write, and a second call would succeed
 //! without it.
 
+use crate::access::Piece;
 use crate::image::{BlockRecord, Image, UnitRecord};
 use crate::pages::Page;
 use rustix::event::{EventfdFlags, eventfd};
@@ -268,45 +269,75 @@ fn write(shared: &Shared, image: &Image, _: bool) {
         state.idle = false;
         std::mem::swap(&mut batch, &mut state.queue);
         drop(state);
-        for item in batch.drain(..) {
-            let mut stalled = false;
-            while let Err(e) = await_sync(shared, item.after).and_then(|()| perform(&item, image)) {
+        let mut stalled = false;
+        while let Some(first) = batch.front() {
+            let (n, result) = match await_sync(shared, first.after) {
+                Ok(()) => perform(together(&batch, image.at_once()), image),
+                Err(e) => (0, Err(e)),
+            };
+            if stalled && n > 0 {
+                stalled = false;
+                shared.lock().stalled = None;
+                shared.is_stalled.store(false, Ordering::SeqCst);
+                shared.wake_owner();
+            }
+            batch.drain(..n).for_each(|item| over(shared, item));
+            if let Err(e) = result {
                 stalled = true;
                 if !stall(shared, &e) {
                     return;
                 }
             }
-            if stalled {
-                shared.lock().stalled = None;
-                shared.is_stalled.store(false, Ordering::SeqCst);
-                shared.wake_owner();
-            }
-            if let Work::Mark(ticket, order) = item.work {
-                shared.lock().marked = (ticket, order);
-                shared.marks.notify_one();
-            }
-            // The owner may take the pages again once it sees the number.
-            drop(item);
-            let written = shared.written.fetch_add(1, Ordering::SeqCst) + 1;
-            if written >= shared.wake_at.load(Ordering::SeqCst) {
-                shared.wake_at.store(u64::MAX, Ordering::SeqCst);
-                shared.wake_owner();
-            }
         }
     }
 }
-fn perform(item: &Item, image: &Image) -> Result<()> {
-    match &item.work {
-        Work::Unit(u) => {
-            if !u.pages.is_empty() {
-                image.write_pages(u.ppa, &u.pages)?;
+/// Items to be written in one go: none waits for a sync but the first, and a mark ends it.
+fn together(batch: &VecDeque<Item>, pieces: usize) -> impl Iterator<Item = &Item> {
+    let is_mark = |item: &Item| matches!(item.work, Work::Mark(..));
+    // An item has no more than two pieces.
+    let most = pieces.div_ceil(2).min(batch.len());
+    let ended = (1..most).find(|&i| batch[i].after.is_some() || is_mark(&batch[i - 1]));
+    batch.iter().take(ended.unwrap_or(most))
+}
+/// How many were done, and why not all.
+fn perform<'a>(items: impl Iterator<Item = &'a Item>, image: &Image) -> (usize, Result<()>) {
+    let (mut pieces, mut ends) = (Vec::new(), Vec::new());
+    for item in items {
+        item.work.pieces(image, &mut pieces);
+        ends.push(pieces.len());
+    }
+    let (whole, result) = image.write(&pieces);
+    (ends.partition_point(|&end| end <= whole), result)
+}
+impl Work {
+    /// What it is in the file, in the order in which it goes there.
+    fn pieces<'a>(&'a self, image: &Image, into: &mut Vec<Piece<'a>>) {
+        match self {
+            Work::Unit(u) => {
+                if !u.pages.is_empty() {
+                    into.push(image.of_pages(u.ppa, &u.pages));
+                }
+                into.push(image.of_unit(u.unit, &u.record));
             }
-            image.write_unit(u.unit, &u.record)
+            Work::Void(unit) => into.push(image.of_void(*unit)),
+            Work::Block(block, record) => into.push(image.of_block(*block, *record)),
+            Work::Trims(lpn, stamps) => into.push(image.of_trims(*lpn, stamps)),
+            Work::Mark(..) => {}
         }
-        Work::Void(unit) => image.void_unit(*unit),
-        Work::Block(block, record) => image.write_block(*block, *record),
-        Work::Trims(lpn, stamps) => image.write_trims(*lpn, stamps),
-        Work::Mark(..) => Ok(()),
+    }
+}
+/// An item is in the file.
+fn over(shared: &Shared, item: Item) {
+    if let Work::Mark(ticket, order) = item.work {
+        shared.lock().marked = (ticket, order);
+        shared.marks.notify_one();
+    }
+    // The owner may take the pages again once it sees the number.
+    drop(item);
+    let written = shared.written.fetch_add(1, Ordering::SeqCst) + 1;
+    if written >= shared.wake_at.load(Ordering::SeqCst) {
+        shared.wake_at.store(u64::MAX, Ordering::SeqCst);
+        shared.wake_owner();
     }
 }
 /// Waits for a ticket that was drawn earlier.
@@ -371,9 +402,10 @@ fn sync(shared: &Shared, image: &Image, off: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{ImageIo, ways};
     use crate::image::{Spare, Superblock, UnitKind};
 
-    fn image(dir: &tempfile::TempDir) -> Arc<Image> {
+    fn image(dir: &tempfile::TempDir, io: ImageIo) -> Arc<Image> {
         let path = dir.path().join("a.img");
         let superblock = Superblock {
             id: 7,
@@ -387,7 +419,7 @@ mod tests {
             config: String::new(),
         };
         Image::create(&path, &superblock).unwrap();
-        Arc::new(Image::open(&path, true).unwrap())
+        Arc::new(Image::open(&path, true).unwrap().by(io).unwrap())
     }
     fn unit(unit: u32, order: u64) -> Work {
         let pages = (0..4).map(|_| Box::new([order as u8; 4096])).collect();
@@ -404,8 +436,11 @@ mod tests {
 
     #[test]
     fn what_was_queued_is_in_the_file_when_its_ticket_is_done() {
+        ways().into_iter().for_each(is_in_the_file);
+    }
+    fn is_in_the_file(io: ImageIo) {
         let dir = tempfile::tempdir().unwrap();
-        let image = image(&dir);
+        let image = image(&dir, io);
         let mut w = Writer::start(Arc::clone(&image), false).unwrap();
         let mut before = None;
         for round in 0..50u64 {
@@ -430,9 +465,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_is_kept_and_tried_again() {
+        ways().into_iter().for_each(is_tried_again);
+    }
+    fn is_tried_again(io: ImageIo) {
         let dir = tempfile::tempdir().unwrap();
         let full = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
-        let image = Arc::try_unwrap(image(&dir)).ok().unwrap().with_file(full);
+        let image = Arc::try_unwrap(image(&dir, io)).ok().unwrap().with_file(full);
         let mut w = Writer::start(Arc::new(image), false).unwrap();
         let number = w.push(None, unit(1, 9));
         let ticket = w.request(9);
@@ -447,10 +485,13 @@ mod tests {
 
     #[test]
     fn a_failed_sync_is_never_forgotten() {
+        ways().into_iter().for_each(is_not_forgotten);
+    }
+    fn is_not_forgotten(io: ImageIo) {
         let dir = tempfile::tempdir().unwrap();
         // What is no file cannot be synced.
         let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
-        let image = Arc::try_unwrap(image(&dir)).ok().unwrap().with_file(null);
+        let image = Arc::try_unwrap(image(&dir, io)).ok().unwrap().with_file(null);
         let mut w = Writer::start(Arc::new(image), false).unwrap();
         let ticket = w.request(0);
         assert!(w.wait(ticket).is_err());

@@ -1,6 +1,6 @@
 //! Input that cannot be used: what is said, exit status 2, nothing damaged.
 
-use crate::place::{Place, wordline};
+use crate::place::{Place, image_ios, wordline};
 
 fn refused(place: &Place, more: &[&str]) -> String {
     let out = wordline().args(&place.args).args(more).output().unwrap();
@@ -29,6 +29,11 @@ fn unusable_images_sizes_and_sockets() {
     assert!(refused(&place, &["--nbd", "tcp:0.0.0.0:0"]).contains("--tls FOLDER"));
     assert!(refused(&place, &["--tls", "/no/such"]).contains("server-cert.pem"));
     assert!(refused(&place, &["--time-scale", "-1"]).contains("--time-scale"));
+    for seconds in ["nan", "0", "-1", "0.01", "86401", "1e300", "inf"] {
+        let said = refused(&place, &["--stats", "line", "--stats-interval", seconds]);
+        assert!(said.contains("--stats-interval: must be 0.05 to 86400 seconds"), "{said}");
+    }
+    assert!(refused(&place, &["--stats-interval", "often"]).contains("invalid float literal"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", taken.local_addr().unwrap());
     assert!(refused(&place, &["--nbd", &address]).contains("another server listens there"));
@@ -43,9 +48,53 @@ fn unusable_images_sizes_and_sockets() {
     assert_eq!(std::fs::read(place.image()).unwrap(), b"somebody's thesis");
 }
 
+/// What forbids io_uring, as containers do, with an error of choice.
+const FORBID: &str = "
+import ctypes, os, struct, sys
+allow, refuse = 0x7fff0000, 0x00050000 | int(sys.argv[1])
+# Load the call's number; io_uring_setup has 425 everywhere.
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, refuse), (0x06, 0, 0, allow)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *s) for s in steps))
+program = ctypes.create_string_buffer(struct.pack('HxxxxxxP', len(steps), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+    sys.exit('seccomp: ' + os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+#[test]
+fn a_forbidden_io_uring_is_told_and_not_replaced() {
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let under = |errno: i32, more: &[&str]| {
+        let python = ["-c", FORBID, &errno.to_string()].map(String::from);
+        let mut command = std::process::Command::new("python3");
+        command.args(python).arg(wordline().get_program()).args(&place.args).args(more);
+        let out = command.output().unwrap();
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    for (errno, why) in
+        [(1, "kernel.io_uring_disabled"), (38, "this kernel has none"), (24, "Too many open files")]
+    {
+        let (status, said) = under(errno, &["--image-io", "uring"]);
+        if said.contains("seccomp: ") {
+            return crate::place::skip(&said);
+        }
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains(why) && said.contains("--image-io pwrite needs nothing"), "{said}");
+        assert!(!place.image().exists(), "an image was made that cannot be served");
+    }
+    // Nobody else asks for it.
+    let (status, said) = under(1, &["--image-io", "pwrite", "--nbd", "unix:/no/such/folder/s"]);
+    assert!(status == Some(2) && said.contains("no such folder"), "{said}");
+}
+
 #[test]
 fn a_damaged_image_is_told_from_a_good_one() {
-    let place = Place::new("--size 48M --device cnex-small --ftl rail --time-scale 0");
+    image_ios().into_iter().for_each(is_told_from_a_good_one);
+}
+fn is_told_from_a_good_one(way: &str) {
+    let args = "--size 48M --device cnex-small --ftl rail --time-scale 0";
+    let place = Place::new(&format!("{args} {way}"));
     let server = place.start();
     let mut c = place.client("");
     for i in 0..48u64 {

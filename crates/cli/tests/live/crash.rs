@@ -5,7 +5,7 @@
 //! sent, FUA promises its own write, a trim takes promises back. Power losses of the host are played
 //! by damaging what no sync has covered.
 
-use crate::place::Place;
+use crate::place::{Place, image_ios};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -279,6 +279,11 @@ fn copies(image: &std::path::Path, lpn: u32) -> String {
 }
 
 fn crash(args: &str, kills: u32, power_losses: bool, seed: u64) {
+    for way in image_ios() {
+        crash_by(&format!("{args} {way}"), kills, power_losses, seed);
+    }
+}
+fn crash_by(args: &str, kills: u32, power_losses: bool, seed: u64) {
     let place = Place::new(&format!("--size 48M --time-scale 0 {args}"));
     let mut rng = Rng::from_seed(seed);
     let mut model = Model::new(48 << 20, seed);

@@ -1,7 +1,8 @@
 //! The image's disk is full, or refuses: nothing flushed is lost, reads go on, and so does the drive
 //! when it can.
 
-use crate::place::{Place, skip, wordline};
+use crate::place::{Place, image_ios, skip, wordline};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use wordline_nbd::{cmd, errno};
@@ -30,26 +31,33 @@ fn holds(place: &Place, flushed: u64) {
     }
 }
 
+fn mount(words: &[&str], on: &Path) -> bool {
+    Command::new("mount").args(words).arg(on).output().is_ok_and(|out| out.status.success())
+}
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(words: &[&str], on: &Path) -> Option<Mounted> {
+        mount(words, on).then(|| Mounted(on.into()))
+    }
+}
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
 #[test]
 fn a_full_disk_stops_writes_until_there_is_room() {
+    image_ios().into_iter().for_each(stops_until_there_is_room);
+}
+fn stops_until_there_is_room(way: &str) {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().to_path_buf();
-    let mount = |options: &str| {
-        let out =
-            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&disk).output();
-        out.is_ok_and(|out| out.status.success())
-    };
-    if !mount("size=24m") {
+    let Some(_mounted) = Mounted::new(&["-t", "tmpfs", "-o", "size=24m", "tmpfs"], &disk) else {
         return skip("no tmpfs may be mounted here");
-    }
-    struct Mounted(std::path::PathBuf);
-    impl Drop for Mounted {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-        }
-    }
-    let _mounted = Mounted(disk.clone());
-    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    };
+    let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
     let place = place.with_image(disk.join("drive.img"));
     let tape = place.dir.path().join("a.tape");
     let server = place.start_with(&["--tape", tape.to_str().unwrap()]);
@@ -62,7 +70,8 @@ fn a_full_disk_stops_writes_until_there_is_room() {
     // A kill now loses nothing that was flushed. (Its own copy: the tape goes on.)
     let copied = place.dir.path().join("copy.img");
     std::fs::copy(place.image(), &copied).unwrap();
-    assert!(mount("remount,size=200m"), "it was mounted a moment ago");
+    let more = ["-t", "tmpfs", "-o", "remount,size=200m", "tmpfs"];
+    assert!(mount(&more, &disk), "it was mounted a moment ago");
     let begun = Instant::now();
     while fill(&place, flushed) != (48, 0) {
         assert!(begun.elapsed() < Duration::from_secs(10), "there is room, and it does not go on");
@@ -82,7 +91,10 @@ fn a_full_disk_stops_writes_until_there_is_room() {
 
 #[test]
 fn a_file_that_may_not_grow_is_told_from_a_good_one() {
-    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    image_ios().into_iter().for_each(may_not_grow);
+}
+fn may_not_grow(way: &str) {
+    let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
     place.start().stop();
     let len = std::fs::metadata(place.image()).unwrap().len();
     // The signal that comes with the limit is ignored: the error is what counts.
@@ -97,4 +109,54 @@ fn a_file_that_may_not_grow_is_told_from_a_good_one() {
     let _server = place.start();
     holds(&place, flushed);
     assert_eq!(fill(&place, flushed), (48, 0));
+}
+
+#[test]
+fn a_last_sync_that_fails_is_told() {
+    image_ios().into_iter().for_each(last_sync_fails);
+}
+/// A file system takes what is written, and cannot bring it to its disk: that lies in a file for which
+/// there is no room any more.
+fn last_sync_fails(way: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let [below, above] = ["below", "above"].map(|name| folder.path().join(name));
+    [&below, &above].into_iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+    let Some(_below) = Mounted::new(&["-t", "tmpfs", "-o", "size=64m", "tmpfs"], &below) else {
+        return skip("no tmpfs may be mounted here");
+    };
+    let disk = below.join("disk");
+    std::fs::File::create(&disk).unwrap().set_len(256 * MIB).unwrap();
+    let made = Command::new("mkfs.ext4").args(["-q", "-O", "^has_journal"]).arg(&disk).output();
+    if !made.is_ok_and(|out| out.status.success()) {
+        return skip("mkfs.ext4 is not installed; make test installs it");
+    }
+    let Some(_above) = Mounted::new(&["-o", "loop", disk.to_str().unwrap()], &above) else {
+        return skip("no loop device here");
+    };
+    let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
+    let place = place.with_image(above.join("drive.img"));
+    let server = place.start();
+    let mut c = place.client("");
+    let write = |c: &mut wordline_nbd::Client<_>, i: u64| {
+        let data = vec![i as u8 + 1; MIB as usize];
+        assert_eq!(c.call(cmd::WRITE, 0, i * MIB, MIB as u32, &data).unwrap().error, 0);
+    };
+    (0..4).for_each(|i| write(&mut c, i));
+    assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+    let filler = below.join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
+    (4..24).for_each(|i| write(&mut c, i));
+    c.send(cmd::FLUSH, 0, 77, 0, 0, &[]).unwrap();
+    let (status, said) = server.stop();
+    // Answered before the end or at it, if at all: not as if it were done.
+    assert!(c.receive().map_or(true, |reply| reply.error != 0), "{way}");
+    assert_eq!(status, Some(1), "{way}: {said}");
+    let end = said.lines().last().unwrap();
+    assert!(end.contains("could not be written to the end"), "{way}: {said}");
+    assert!(end.contains("No space left") || end.contains("Input/output error"), "{way}: {said}");
+    assert!(end.contains("what was flushed before is in it"), "{way}: {said}");
+    std::fs::remove_file(filler).unwrap();
+    let _server = place.start();
+    holds(&place, 4);
 }

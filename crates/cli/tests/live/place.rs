@@ -22,6 +22,17 @@ pub fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
+/// Ways to read and write an image, as far as this machine has them.
+pub fn image_ios() -> Vec<&'static str> {
+    match wordline_live::ImageIo::Uring.check() {
+        Ok(()) => vec!["--image-io pwrite", "--image-io uring"],
+        Err(e) => {
+            skip(&e.to_string());
+            vec!["--image-io pwrite"]
+        }
+    }
+}
+
 pub fn wordline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_wordline"))
 }

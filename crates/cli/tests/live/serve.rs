@@ -1,13 +1,16 @@
 //! What a client sees of a drive.
 
-use crate::place::Place;
+use crate::place::{Place, image_ios};
 use wordline_nbd::{Client, ClientError, cmd, errno, flag};
 
 const SMALL: &str = "--size 48M --device cnex-small --time-scale 0";
 
 #[test]
 fn bytes_come_back_whatever_their_place_and_length() {
-    let place = Place::new(SMALL);
+    image_ios().into_iter().for_each(bytes_come_back);
+}
+fn bytes_come_back(way: &str) {
+    let place = Place::new(&format!("{SMALL} {way}"));
     let server = place.start();
     let mut c = place.client("");
     assert_eq!(c.info.size, 48 << 20);

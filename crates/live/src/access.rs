@@ -1,0 +1,292 @@
+//! How the image file is read, written and synced: by `pread`, `pwrite` and `fdatasync`, or the same
+//! through io_uring. What is promised, and what errors mean, does not depend on it.
+
+use crate::Error;
+use crate::pages::{PAGE, Page};
+use crate::ring::{ENTRIES, Ring};
+use rustix::io::Errno;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{ErrorKind, IoSlice, Result};
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ImageIo {
+    #[default]
+    Pwrite,
+    Uring,
+}
+
+/// Bytes in a row in the file.
+pub enum Piece<'a> {
+    Bytes(u64, Cow<'a, [u8]>),
+    Pages(u64, &'a [Page]),
+}
+
+impl Piece<'_> {
+    fn at(&self) -> u64 {
+        match self {
+            Piece::Bytes(at, _) | Piece::Pages(at, _) => *at,
+        }
+    }
+    fn len(&self) -> usize {
+        match self {
+            Piece::Bytes(_, bytes) => bytes.len(),
+            Piece::Pages(_, pages) => pages.len() * PAGE,
+        }
+    }
+    /// Where it lies, but for the first `skip` bytes.
+    fn slices(&self, skip: usize) -> Vec<IoSlice<'_>> {
+        match self {
+            Piece::Bytes(_, bytes) => vec![IoSlice::new(&bytes[skip..])],
+            Piece::Pages(_, pages) => {
+                let mut skip_here = skip % PAGE;
+                let rest = pages[skip / PAGE..].iter();
+                rest.map(|page| IoSlice::new(&page[std::mem::take(&mut skip_here)..])).collect()
+            }
+        }
+    }
+}
+
+/// One each for threads that must not wait for each other.
+struct Rings {
+    reads: Mutex<Ring>,
+    writes: Mutex<Ring>,
+    syncs: Mutex<Ring>,
+}
+
+pub struct Access {
+    pub file: File,
+    rings: Option<Rings>,
+}
+
+fn lock(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
+    ring.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ImageIo {
+    /// Whether this machine lets us.
+    pub fn check(self) -> std::result::Result<(), Error> {
+        self.rings().map(drop)
+    }
+    fn rings(self) -> std::result::Result<Option<Rings>, Error> {
+        if self == ImageIo::Pwrite {
+            return Ok(None);
+        }
+        let ring = || Ring::new().map(Mutex::new).map_err(|e| no_ring(&e));
+        Ok(Some(Rings { reads: ring()?, writes: ring()?, syncs: ring()? }))
+    }
+}
+
+fn no_ring(e: &std::io::Error) -> Error {
+    let why = match Errno::from_io_error(e) {
+        Some(Errno::NOSYS) => ": this kernel has none, or the container hides it",
+        Some(Errno::PERM | Errno::ACCESS) => {
+            ": it is forbidden here; see sysctl kernel.io_uring_disabled, and in a container its \
+             seccomp profile"
+        }
+        _ => "",
+    };
+    Error::usage(format!(
+        "--image-io uring: io_uring cannot be used: {e}{why}; or leave the option out, for \
+         --image-io pwrite needs nothing"
+    ))
+}
+
+impl Access {
+    pub fn new(file: File) -> Access {
+        Access { file, rings: None }
+    }
+    pub fn by(self, io: ImageIo) -> std::result::Result<Access, Error> {
+        Ok(Access { rings: io.rings()?, ..self })
+    }
+    /// Pieces that it is good to write together.
+    pub fn at_once(&self) -> usize {
+        if self.rings.is_some() { ENTRIES } else { 1 }
+    }
+
+    pub fn read_exact_at(&self, into: &mut [u8], at: u64) -> Result<()> {
+        let Some(rings) = &self.rings else { return self.file.read_exact_at(into, at) };
+        let mut ring = lock(&rings.reads);
+        let mut read = 0;
+        while read < into.len() {
+            match ring.read(&self.file, &mut into[read..], at + read as u64) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => read += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+    /// Writes pieces, none begun before the one before it is written. How many were, and why not all.
+    pub fn write(&self, pieces: &[Piece<'_>]) -> (usize, Result<()>) {
+        match &self.rings {
+            Some(rings) => write_linked(&mut lock(&rings.writes), &self.file, pieces),
+            None => write_each(&self.file, pieces),
+        }
+    }
+    /// The same for the thread that syncs, which waits for no other's write.
+    pub fn write_beside(&self, piece: Piece<'_>) -> Result<()> {
+        match &self.rings {
+            Some(rings) => write_linked(&mut lock(&rings.syncs), &self.file, &[piece]).1,
+            None => write_each(&self.file, &[piece]).1,
+        }
+    }
+    pub fn sync_data(&self) -> Result<()> {
+        let Some(rings) = &self.rings else { return self.file.sync_data() };
+        let mut ring = lock(&rings.syncs);
+        loop {
+            match ring.sync_data(&self.file) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+fn write_each(file: &File, pieces: &[Piece<'_>]) -> (usize, Result<()>) {
+    for (whole, piece) in pieces.iter().enumerate() {
+        let mut written = 0;
+        while written < piece.len() {
+            // A short write: the disk is nearly full, or has found something. The next tells.
+            match rustix::io::pwritev(file, &piece.slices(written), piece.at() + written as u64) {
+                Ok(0) => return (whole, Err(ErrorKind::WriteZero.into())),
+                Ok(n) => written += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return (whole, Err(e.into())),
+            }
+        }
+    }
+    (pieces.len(), Ok(()))
+}
+
+fn write_linked(ring: &mut Ring, file: &File, pieces: &[Piece<'_>]) -> (usize, Result<()>) {
+    // Pieces written, and bytes of the next.
+    let (mut whole, mut written) = (0, 0);
+    while whole < pieces.len() {
+        let rest = pieces[whole..].iter().take(ENTRIES).enumerate();
+        let chain: Vec<_> = rest
+            .map(|(i, piece)| {
+                let skip = if i == 0 { written } else { 0 };
+                (piece.at() + skip as u64, piece.slices(skip))
+            })
+            .collect();
+        let results = match ring.write_in_order(file, &chain) {
+            Ok(results) => results,
+            Err(e) => return (whole, Err(e)),
+        };
+        for result in results {
+            match result {
+                Ok(0) if pieces[whole].len() > 0 => {
+                    return (whole, Err(ErrorKind::WriteZero.into()));
+                }
+                Ok(n) => written += n,
+                // Its links were not begun.
+                Err(e) if e.kind() == ErrorKind::Interrupted => break,
+                Err(e) => return (whole, Err(e)),
+            }
+            if written < pieces[whole].len() {
+                break;
+            }
+            (whole, written) = (whole + 1, 0);
+        }
+    }
+    (pieces.len(), Ok(()))
+}
+
+/// Both, or what this machine lets us.
+#[cfg(test)]
+pub fn ways() -> Vec<ImageIo> {
+    match ImageIo::Uring.check() {
+        Ok(()) => vec![ImageIo::Pwrite, ImageIo::Uring],
+        Err(e) => {
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("SKIPPED: {e}\n").as_bytes(),
+            );
+            vec![ImageIo::Pwrite]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    use wordline_base::Rng;
+
+    fn page(fill: u8) -> Page {
+        Box::new([fill; PAGE])
+    }
+
+    #[test]
+    fn both_write_what_a_plain_array_would_hold() {
+        for seed in 0..20 {
+            let mut rng = Rng::from_seed(seed);
+            let len = 40 * PAGE;
+            let mut model = vec![0; len];
+            let pages: Vec<Vec<Page>> = (0..300)
+                .map(|i| (0..rng.below(4)).map(|_| page((i * 7 + seed) as u8)).collect())
+                .collect();
+            // They overlap: the later one holds.
+            let mut pieces = Vec::new();
+            for (i, pages) in pages.iter().enumerate() {
+                if rng.below(3) == 0 {
+                    let bytes = vec![i as u8; 1 + rng.below(9000) as usize];
+                    let at = rng.below((len - bytes.len()) as u64) as usize;
+                    model[at..at + bytes.len()].copy_from_slice(&bytes);
+                    pieces.push(Piece::Bytes(at as u64, bytes.into()));
+                } else {
+                    let at = rng.below((len - pages.len() * PAGE) as u64) as usize;
+                    for (n, page) in pages.iter().enumerate() {
+                        model[at + n * PAGE..][..PAGE].copy_from_slice(&page[..]);
+                    }
+                    pieces.push(Piece::Pages(at as u64, pages));
+                }
+            }
+            for io in ways() {
+                let access = Access::new(tempfile::tempfile().unwrap()).by(io).unwrap();
+                let (whole, result) = access.write(&pieces);
+                assert!(whole == pieces.len() && result.is_ok(), "{io:?}, seed {seed}: {result:?}");
+                access.write_beside(Piece::Bytes(len as u64, (&[1; 64]).into())).unwrap();
+                access.sync_data().unwrap();
+                let mut found = vec![0; len];
+                access.read_exact_at(&mut found, 0).unwrap();
+                assert!(found == model, "{io:?}, seed {seed}");
+                let past = access.read_exact_at(&mut found, 65).unwrap_err();
+                assert_eq!(past.kind(), ErrorKind::UnexpectedEof, "{io:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_after_what_could_not_be() {
+        for io in ways() {
+            // A file of eight pages that may not grow: across its end a write is cut short.
+            let file: File = memfd_create("a", MemfdFlags::ALLOW_SEALING).unwrap().into();
+            file.set_len(8 * PAGE as u64).unwrap();
+            fcntl_add_seals(&file, SealFlags::GROW).unwrap();
+            let access = Access::new(file).by(io).unwrap();
+            let four = [1, 2, 3, 4].map(page);
+            let at = |n: u64| n * PAGE as u64;
+            let pieces = [
+                Piece::Bytes(at(1), (&[9; 100]).into()),
+                Piece::Pages(at(6), &four),
+                Piece::Bytes(at(3), (&[9; 100]).into()),
+                Piece::Pages(at(0), &four[..1]),
+            ];
+            for _ in 0..2 {
+                let (whole, result) = access.write(&pieces);
+                assert_eq!((whole, result.unwrap_err().kind()), (1, ErrorKind::PermissionDenied));
+            }
+            let mut found = vec![0; 8 * PAGE];
+            access.read_exact_at(&mut found, 0).unwrap();
+            let firsts: Vec<u8> = found.chunks_exact(PAGE).map(|page| page[0]).collect();
+            assert_eq!(firsts, [0, 9, 0, 0, 0, 0, 1, 2], "{io:?}");
+            // What was tried is over: it goes on with what can be written.
+            assert!(access.write(&pieces[2..]).1.is_ok());
+        }
+    }
+}
