@@ -114,6 +114,44 @@ fn a_handshake_byte_by_byte_is_not_waited_for() {
     works(&place);
 }
 
+/// Hundredths of a second of processor time the server has had.
+fn processor(server: &Running) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
+    // The name, in parentheses, may have spaces: utime and stime are fields 14 and 15.
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..13].iter().map(|f| f.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn out_of_descriptors_it_rests_and_serves_again() {
+    let place = Place::new(&format!("{SMALL} --no-spin --max-connections 1000"));
+    let server = place.start_under(&["bash", "-c", "ulimit -n 32; exec \"$@\"", "serve"]);
+    let mut first = place.client("");
+    // Those for whom there is no descriptor stay at the door.
+    let callers: Vec<UnixStream> =
+        (0..60).map(|_| UnixStream::connect(place.socket()).unwrap()).collect();
+    let begun = Instant::now();
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
+    while open() < 32 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} are open", open());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The drive goes on for a second of its own.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = processor(&server);
+    std::thread::sleep(Duration::from_secs(2));
+    let had = processor(&server) - before;
+    assert!(had < 40, "{had} of 200 hundredths of a second of a processor, for nothing");
+    assert_eq!(first.call(cmd::WRITE, 0, 0, 4096, &[1; 4096]).unwrap().error, 0);
+    assert_eq!(first.call(cmd::READ, 0, 0, 4096, &[]).unwrap().data[0].1, [1; 4096]);
+    drop(callers);
+    let begun = Instant::now();
+    works(&place);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+}
+
 #[test]
 fn what_is_told_can_be_parsed_and_adds_up() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
