@@ -162,16 +162,69 @@ fn firmware_pays_for_sums() {
         "ftl.cost.gc_sector",
         "ftl.cost.background_command",
     ];
-    let case = rail(MIXED).set("ftl.placement=device").set("ftl.cost.xor_sector=2us");
-    let case = zero.iter().fold(case, |case, key| case.set(&format!("{key}=0ns")));
-    let o = case.run().unwrap();
-    let m = &o.result.machine;
-    let strides = m.strides.as_ref().unwrap();
-    assert!(strides.rebuilt_reads > 1000);
-    let busy = m.firmware.iter().sum::<f64>() * m.simulated_ns as f64;
-    let summed = strides.xor_sectors as f64 * 2000.0;
-    assert!((busy / summed - 1.0).abs() < 1e-3, "{busy} ns for {summed} ns of sums");
-    assert_eq!(m.integrity.wrong, 0);
+    let case = || {
+        let case = rail(MIXED).set("ftl.placement=device").set("ftl.cost.xor_sector=2us");
+        zero.iter().fold(case, |case, key| case.set(&format!("{key}=0ns")))
+    };
+    for (faults, repairs) in [("0", 0), ("2000000", 20)] {
+        let o = case().set(&format!("nand.faults.read_fail_ppb={faults}")).run().unwrap();
+        let m = &o.result.machine;
+        let strides = m.strides.as_ref().unwrap();
+        assert!(strides.rebuilt_reads > 1000);
+        let of = |name: &str| m.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+        let repaired = of("ftl.gc_repaired_reads");
+        assert!(repaired >= repairs && strides.repaired_reads >= repairs, "{repaired} repaired");
+        let busy = m.firmware.iter().sum::<f64>() * m.simulated_ns as f64;
+        let summed = strides.xor_sectors as f64 * 2000.0;
+        assert!((busy / summed - 1.0).abs() < 1e-3, "{busy} ns for {summed} ns of sums");
+        assert_eq!(m.integrity.wrong, 0);
+    }
+}
+
+/// On the host too: its time is what the sectors added up cost, those of parity and of reads repaired
+/// for users and for the collector.
+#[test]
+fn the_host_pays_for_sums() {
+    const WRITES: &str = "
+[w]
+rw=randwrite
+bs=4k
+norandommap
+direct=1
+iodepth=16
+number_ios=20000
+";
+    const READS: &str = "
+[r]
+rw=randread
+bssplit=4k/80:32k/20
+norandommap
+direct=1
+iodepth=8
+number_ios=5000
+";
+    // Every read of one LUN fails, so that no stride lacks two members.
+    let script = r#"nand.faults.script=["read lun=0 times=1000000"]"#;
+    let run = |job: &'static str, age: Age, xor: &str| {
+        let case = rail(job).age(age).set(script).set(&format!("ftl.cost.xor_sector={xor}"));
+        // Without marks no read is rebuilt but those that fail.
+        case.set("ftl.throttle=none").run().unwrap()
+    };
+    let of = |o: &Outcome, name: &str| {
+        o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+    };
+    for (job, age) in [(WRITES, Age::Steady), (READS, Age::Filled)] {
+        let collects = age == Age::Steady;
+        let o = run(job, age, "2us");
+        let strides = o.result.machine.strides.as_ref().unwrap();
+        let repaired = [of(&o, "ftl.gc_repaired_reads"), strides.repaired_reads];
+        assert!(repaired[usize::from(!collects)] > 20, "{repaired:?}");
+        assert_eq!(strides.xor_ns, strides.xor_sectors * 2000, "{repaired:?} repaired");
+        assert_eq!(o.result.machine.integrity.wrong, 0);
+        // Free sums leave no trace.
+        let free = run(job, age, "0ns");
+        assert_eq!(free.result.machine.strides.as_ref().unwrap().xor_ns, 0);
+    }
 }
 
 /// Without writes nothing is ever busy, and parity costs readers nothing.

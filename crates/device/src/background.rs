@@ -11,7 +11,7 @@ use crate::execute::{OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
 use wordline_ftl::{Action, Ftl, Source};
-use wordline_nand::{Class, Op, OpKind};
+use wordline_nand::{Class, Op, OpKind, Outcome};
 use wordline_nvme::Status;
 
 /// Write-backs under way at a time, from the background and from flushes: enough to keep the FTL's
@@ -25,6 +25,8 @@ pub(crate) enum Job {
     /// A read ahead of its stream.
     ReadAhead(Op),
     WriteBack(u32),
+    /// An operation of the FTL's that is over with it.
+    Sum(u32),
 }
 
 pub(crate) struct Background {
@@ -108,6 +110,10 @@ impl Controller {
             Action::Erase { op, ppa } => {
                 (c.background_command, OpKind::Erase, Class::Erase, op, ppa, 0)
             }
+            Action::Sum { op, sectors } => {
+                let cost = c.xor_sector * u64::from(sectors);
+                return self.enqueue_job(ctx, cost, Job::Sum(op));
+            }
         };
         debug_assert!(
             op < 1 << 30,
@@ -145,6 +151,10 @@ impl Controller {
             }
             Job::ReadAhead(op) => self.nand.submit(ctx, op),
             Job::WriteBack(key) => self.hand_over(ctx, key),
+            Job::Sum(op) => {
+                let ftl = self.ftl.as_mut().expect("an FTL asked for it");
+                ftl.on_done(ctx, op, Outcome::Ok);
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use crate::map::{LOST, Where};
 use crate::ring::{Entry, GC};
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Slab};
+use wordline_base::{Ctx, Slab, Span};
 use wordline_nand::{Class, Ppa};
 
 pub(crate) struct Victim {
@@ -67,6 +67,8 @@ struct Repair {
     missing: u32,
     /// One of those asked for last.
     failed: bool,
+    /// Sectors to add up.
+    summed: u32,
 }
 
 pub(crate) struct Gc {
@@ -371,7 +373,16 @@ impl Ftl {
     pub(crate) fn gc_read_done(&mut self, request: u32, first: u32, n: u32, ok: bool) {
         if !ok {
             self.counters.gc_read_errors += 1;
-            let repair = Repair { request, first, n, left: 0, read: 0, missing: 0, failed: false };
+            let repair = Repair {
+                request,
+                first,
+                n,
+                left: 0,
+                read: 0,
+                missing: 0,
+                failed: false,
+                summed: 0,
+            };
             if self.gc_rebuild(repair) {
                 return;
             }
@@ -384,7 +395,7 @@ impl Ftl {
         let Repair { n, read, .. } = r;
         let ppa = self.gc.requests[r.request as usize].ppas[r.first as usize];
         let Some(members) = self.companions(ppa, n, r.missing) else { return false };
-        self.counters.xor_sectors += u64::from(members.len() as u32 * n);
+        r.summed = members.len() as u32 * n;
         let new = |&(_, row): &(u32, u32)| read >> row & 1 == 0;
         (r.left, r.failed) = (members.iter().copied().filter(new).count() as u32, false);
         let repair = self.gc.repairs.insert(r);
@@ -413,11 +424,20 @@ impl Ftl {
         if r.failed && self.gc_rebuild(r) {
             return;
         }
-        self.counters.gc_repaired_reads += u64::from(!r.failed);
-        self.gc_run_over(r.request, r.first, r.n, !r.failed);
+        let Repair { request, first, n, summed: sectors, .. } = r;
+        if r.failed {
+            return self.gc_run_over(request, first, n, false);
+        }
+        self.counters.gc_repaired_reads += 1;
+        self.counters.xor_sectors += u64::from(sectors);
+        // Copied inside the drive, they are added up there.
+        if self.config.copy_offload || self.config.cost.xor_sector == Span::ZERO {
+            return self.gc_run_over(request, first, n, true);
+        }
+        self.issue(Op::GcSum { request, first, n }, |op| Action::Sum { op, sectors });
     }
     /// A run of a request is there, or lost.
-    fn gc_run_over(&mut self, request: u32, first: u32, n: u32, ok: bool) {
+    pub(crate) fn gc_run_over(&mut self, request: u32, first: u32, n: u32, ok: bool) {
         let r = &mut self.gc.requests[request as usize];
         if !ok {
             r.failed |= (!0u64 >> (64 - n)) << first;

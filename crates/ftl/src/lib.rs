@@ -123,6 +123,8 @@ pub enum Action {
     Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32 },
     /// Erase the block of this LUN and line; `ppa` is its first sector.
     Erase { op: u32, ppa: Ppa },
+    /// Add up so many sectors where the FTL runs, where that takes time: what the collector rebuilds.
+    Sum { op: u32, sectors: u32 },
     /// A command is complete: a write is in the buffer (or durable if FUA), a flush is durable.
     Complete { tag: u32, ok: bool },
 }
@@ -237,6 +239,12 @@ enum Op {
     GcMember {
         repair: u32,
         row: u32,
+    },
+    /// They are there, and are being added up.
+    GcSum {
+        request: u32,
+        first: u32,
+        n: u32,
     },
 }
 
@@ -486,6 +494,7 @@ impl Ftl {
             Op::EmetaRead { line } => self.emeta_read_done(line, ok),
             Op::GcRead { request, first, n } => self.gc_read_done(request, first, n, ok),
             Op::GcMember { repair, row } => self.gc_member_done(repair, row, ok),
+            Op::GcSum { request, first, n } => self.gc_run_over(request, first, n, ok),
         }
         self.work(ctx);
     }

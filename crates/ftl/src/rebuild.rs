@@ -176,7 +176,6 @@ impl Ftl {
         let new = |&&(_, row, _): &&(u32, u32, Kind)| read >> row & 1 == 0;
         rebuild.left = members[..n].iter().filter(new).count() as u32;
         self.counters.member_sectors += u64::from(rebuild.left * sectors);
-        self.counters.xor_sectors += u64::from(rebuild.n * sectors);
         let key = self.rebuilds.insert(rebuild);
         for (i, &(ppa, ..)) in members[..n].iter().filter(new).enumerate() {
             self.counters.members_busy += u64::from(self.locks.is_busy(self.g.lun_of(Ppa(ppa))));
@@ -233,6 +232,7 @@ impl Ftl {
             return over(false);
         }
         self.counters.repaired_reads += u64::from(r.repair);
+        self.counters.xor_sectors += u64::from(r.n * r.sectors);
         if ctx.stamps.is_on() {
             let got = self.rebuilt_digest(&r);
             ctx.stamps.check_digest(Lpn(r.lpn), got, r.expected);

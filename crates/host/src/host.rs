@@ -7,7 +7,7 @@ use crate::config::{
     Engine, HostCost, KworkerConfig, NbdConfig, NbdServer, Scheduler, StackConfig,
 };
 use crate::core::{Core, Irq};
-use crate::function::{Spans, spans, spend};
+use crate::function::{Function, Spans, spans, spend};
 use crate::idle::Menu;
 use crate::nbd::{Message, Nbd};
 use crate::pblk::Pblk;
@@ -937,6 +937,7 @@ impl<S: Source> Host<S> {
             Irq::Dispatch(rq) => {
                 let stats = spend!(self, core, StatIssue * u64::from(self.poll_stats.on));
                 stats
+                    + self.repair_sum(core, rq)
                     + match self.block.requests[rq].purpose {
                         Purpose::Flush => spend!(self, core, Doorbell),
                         _ => spend!(self, core, DmaMap, Doorbell),
@@ -948,6 +949,17 @@ impl<S: Source> Host<S> {
         c.irq_begin = ctx.now;
         c.irq_end = ctx.now;
         c.steal(ctx.now, span);
+    }
+
+    /// What a repair reads is added up later, and charged where it is issued as that of other rebuilt
+    /// reads is.
+    fn repair_sum(&mut self, core: u32, rq: u32) -> u64 {
+        let r = &self.block.requests[rq];
+        let (Purpose::Member { .. }, Some(pblk)) = (r.purpose, &mut self.pblk) else { return 0 };
+        let sum = pblk.cost.xor_sector.0 * (r.bytes / wordline_base::SECTOR);
+        pblk.stats.xor_ns += sum;
+        self.cores[core as usize].calls.extra[Function::Ftl as usize] += sum;
+        sum
     }
 
     fn finish_irq(&mut self, ctx: &mut Ctx, core: u32) {

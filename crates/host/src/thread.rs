@@ -31,7 +31,7 @@ use wordline_base::{
     Ctx, Ddir, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
 };
 use wordline_ftl::{Action, Piece, Place};
-use wordline_nand::Class;
+use wordline_nand::{Class, Outcome};
 use wordline_nvme::Opcode;
 
 /// What a thread does when it next has its core.
@@ -1610,11 +1610,19 @@ impl<S: Source> Host<S> {
                 let moved = if class == Class::GcRead { u64::from(payload) } else { 0 };
                 cost.background_command.0 + cost.gc_sector.0 * moved
             }
+            Action::Sum { sectors, .. } => {
+                let sum = cost.xor_sector.0 * u64::from(sectors);
+                pblk.stats.xor_ns += sum;
+                sum
+            }
             Action::Complete { .. } => 0,
         };
+        thread.action = Some(action);
+        if matches!(action, Action::Sum { .. }) {
+            return self.segment(ctx, t, Step::KernelIssue);
+        }
         thread.pend.block += spend!(self, thread.core, Block);
         thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
-        thread.action = Some(action);
         self.segment(ctx, t, Step::KernelIssue)
     }
 
@@ -1624,6 +1632,12 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::KernelIssue);
         }
         let (core, h) = (thread.core, thread.hctx);
+        if let (Some(Action::Sum { op, .. }), Some(pblk)) = (thread.action, &mut self.pblk) {
+            thread.action = None;
+            pblk.ftl.on_done(ctx, op, Outcome::Ok);
+            self.pump_ftl(ctx, Some(core));
+            return self.go(t, Step::Kernel);
+        }
         let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
             NO_TAG => self.block.hctxs[usize::from(h)].tags.pop(),
             tag => Some(tag),
@@ -1640,7 +1654,7 @@ impl<S: Source> Host<S> {
             Some(Action::Read { op, ppa, sectors, class, payload }) => {
                 (Opcode::VectorRead, op, ppa, u64::from(sectors), class, sectors - payload)
             }
-            Some(Action::Complete { .. }) | None => {
+            Some(Action::Sum { .. } | Action::Complete { .. }) | None => {
                 unreachable!("the kernel thread has an action with a command")
             }
         };

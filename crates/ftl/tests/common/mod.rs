@@ -30,6 +30,8 @@ pub enum Work {
     Read,
     Program,
     Erase,
+    /// No work of flash: with the first LUN's for an order.
+    Sum,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +64,7 @@ impl Kept {
         let size = g.sectors_per_unit;
         let line = g.line_of(Ppa(op.ppa));
         match op.work {
-            Work::Read => {}
+            Work::Read | Work::Sum => {}
             Work::Program => {
                 self.units[(op.ppa / size) as usize] = if failed { 0 } else { op.seq };
                 for p in op.ppa..op.ppa + size {
@@ -175,7 +177,7 @@ impl Fake {
             let line = self.g.line_of(Ppa(op.ppa));
             let block = (line * self.g.luns) as usize + lun;
             match op.work {
-                Work::Read => continue,
+                Work::Read | Work::Sum => continue,
                 Work::Program => pages[block] += 1,
                 Work::Erase if fate == 1 => pages[block] = 0,
                 Work::Erase => {}
@@ -263,9 +265,13 @@ impl Fake {
                 self.by_class[Class::Erase as usize] += 1;
                 Pending { op, work: Work::Erase, ppa: ppa.0, sectors: 0, seq: 0, smeta: None }
             }
+            Action::Sum { op, sectors } => {
+                assert!(sectors > 0, "a sum of nothing");
+                Pending { op, work: Work::Sum, ppa: 0, sectors, seq: 0, smeta: None }
+            }
         };
         let lun = self.g.lun_of(Ppa(pending.ppa));
-        let alters = pending.work != Work::Read;
+        let alters = matches!(pending.work, Work::Program | Work::Erase);
         self.overtook += u32::from(alters && self.reads[lun as usize] > 0);
         if self.queues[lun as usize].is_empty() {
             self.active.push(lun);
@@ -274,7 +280,9 @@ impl Fake {
     }
     /// A program or an erase is out on the sector's LUN.
     pub fn is_busy(&self, ppa: Ppa) -> bool {
-        self.queues[self.g.lun_of(ppa) as usize].iter().any(|p| p.work != Work::Read)
+        self.queues[self.g.lun_of(ppa) as usize]
+            .iter()
+            .any(|p| matches!(p.work, Work::Program | Work::Erase))
     }
     pub fn set_pages(&mut self, pages: Vec<u32>) {
         self.pages = pages;
@@ -296,6 +304,7 @@ impl Fake {
             Work::Read => self.faults.read,
             Work::Program => self.faults.program,
             Work::Erase => self.faults.erase,
+            Work::Sum => 0,
         };
         Some((k, rng.chance(share)))
     }
@@ -332,6 +341,7 @@ impl Fake {
                 self.pages[block] = page + 1;
             }
             Work::Erase => self.pages[block] = 0,
+            Work::Sum => {}
         }
         self.completed += 1;
         if let Some(kept) = &mut self.kept {

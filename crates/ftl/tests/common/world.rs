@@ -96,6 +96,8 @@ pub fn random_strides(rng: &mut Rng, g: &Geometry, c: &mut FtlConfig) {
     c.page_pairs = [0, 0, 0, 1, 2][rng.below(5) as usize];
     c.hot_cold = g.luns >= 2 * c.stride && rng.below(3) == 0;
     c.partition_interval = 200 + rng.below(2000);
+    // Half of them take time for the collector's sums.
+    c.cost.xor_sector = Span(u64::from(c.stride % 2));
     // Room for what cannot be read from flash yet.
     c.buffer_sectors = None;
     c.back_threshold = None;
