@@ -225,14 +225,9 @@ impl Ftl {
                 }
             };
             let valid = u64::from(self.map.valid_in(line));
-            let moving: u64 =
-                self.gc.victims.iter().map(|v| u64::from(self.map.valid_in(v.line))).sum();
-            let coming = |s: usize| u64::from(self.rings[s].ready()) + self.writers[s].backlog();
             let margin = 4 * u64::from(self.g.sectors_per_unit);
-            // What the cold side cannot take goes to the hot one.
-            let cold = self.lines.writable(1).saturating_sub(coming(1) + margin);
-            let hot = (moving + valid).saturating_sub(cold);
-            if hot > 0 && hot + coming(0) + margin > self.lines.writable(0) {
+            let hot = self.hot_share(self.moving() + valid, margin);
+            if hot > 0 && hot + self.coming(0) + margin > self.lines.writable(0) {
                 self.gc.look = false;
                 break;
             }

@@ -155,8 +155,28 @@ impl Ftl {
             return 0;
         }
         let unit = u64::from(self.g.sectors_per_unit);
-        let coming = u64::from(self.rings[1].ready()) + self.writers[1].backlog();
-        usize::from(coming + 2 * unit <= self.lines.writable(1))
+        usize::from(self.coming(1) + 2 * unit <= self.lines.writable(1))
+    }
+    /// Sectors on their way to a side's lines that have no place there yet.
+    pub(crate) fn coming(&self, side: usize) -> u64 {
+        u64::from(self.rings[side].ready()) + self.writers[side].backlog()
+    }
+    /// Of `moving` valid sectors of victims, those that the cold side cannot take, but for `margin`.
+    pub(crate) fn hot_share(&self, moving: u64, margin: u64) -> u64 {
+        moving.saturating_sub(self.lines.writable(1).saturating_sub(self.coming(1) + margin))
+    }
+    /// Sectors that victims still hold.
+    pub(crate) fn moving(&self) -> u64 {
+        self.gc.victims.iter().map(|v| u64::from(self.map.valid_in(v.line))).sum()
+    }
+    /// What users may still write of the hot side. A victim is freed when the newer versions of its
+    /// sectors are durable, so that what is in the buffer must find a place without that.
+    pub(crate) fn user_space(&self) -> u32 {
+        if !self.lines.is_split() {
+            return u32::MAX;
+        }
+        let needed = self.coming(0) + self.hot_share(self.moving(), 0);
+        u32::try_from(self.lines.writable(0).saturating_sub(needed)).unwrap_or(u32::MAX)
     }
     /// Entries that may be inserted on this side: of its own buffer, or of the shared one.
     pub(crate) fn room(&self, side: usize) -> u32 {

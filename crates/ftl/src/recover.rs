@@ -7,8 +7,8 @@
 //! and collected first: nothing is programmed behind an interrupted page, so no pairs need padding.
 //!
 //! A block outlives its line: what an earlier one left there stays until it is erased, and with it
-//! perhaps the earlier one's smeta. So each unit counts for the line it was written for (whose order its
-//! spare area has), and a line is gone once a newer one had any of its LUNs, be that one gone too.
+//! perhaps that one's smeta. So a unit counts for the line it was written for, whose order is in its
+//! spare area, and a line is gone when one of its blocks was erased since, or a newer line had it.
 //!
 //! Hot and cold lines are written side by side, so there the version in a sector's spare area decides
 //! and not its place. Parity is skipped; a stride of which a unit is missing is not rebuilt from.
@@ -38,6 +38,8 @@ pub struct SmetaRecord {
     /// LUNs that its strides are made of; 0 without strides.
     pub strides: u32,
     pub stream: Stream,
+    /// Erasures of each LUN's block when the line was opened.
+    pub erases: Vec<u32>,
 }
 
 /// What can be read of one line.
@@ -46,8 +48,6 @@ pub struct Written {
     pub smeta: SmetaRecord,
     /// First unit of its emeta, and first page that holds nothing else, if all of it can be read.
     pub emeta: Option<(u32, u32)>,
-    /// Units programmed for it, with success, since the block's last erase.
-    pub units: BitMap,
 }
 
 /// What can be read of the blocks of one id.
@@ -55,6 +55,10 @@ pub struct Written {
 pub struct LineMedia {
     /// The lines whose smeta is there.
     pub lines: Vec<Written>,
+    /// Units programmed with success since the block's last erase.
+    pub units: BitMap,
+    /// Per LUN: the line its units were written for, by its order of opening.
+    pub of: Vec<u64>,
     /// Per LUN: bad, pages programmed (or tried) since the last erase, and erasures.
     pub bad: Vec<bool>,
     pub programmed: Vec<u32>,
@@ -96,7 +100,9 @@ impl Ftl {
             parity.set(lun as usize);
         }
         let strides = l.strides.map_or(0, |s| s.luns);
-        SmetaRecord { seq: l.seq, unit: l.smeta, luns, parity, strides, stream: l.stream }
+        let block = |lun: u32| (l.block * self.g.luns + lun) as usize;
+        let erases = (0..self.g.luns).map(|lun| self.lines.erases[block(lun)]).collect();
+        SmetaRecord { seq: l.seq, unit: l.smeta, luns, parity, strides, stream: l.stream, erases }
     }
     /// The line of a sector in use, for keeping the media of a drive.
     pub fn line_at(&self, ppa: Ppa) -> u32 {
@@ -156,12 +162,16 @@ impl Ftl {
         let mut newest_first = order.split_off(0);
         newest_first.reverse();
         for (seq, block, i) in newest_first {
-            let luns = &media.lines[block as usize].lines[i].smeta.luns;
+            let m = &media.lines[block as usize];
+            let smeta = &m.lines[i].smeta;
             let newer = &mut taken[block as usize];
-            if luns.iter().all(|lun| !newer.get(lun)) {
+            let still = |lun: usize| {
+                !newer.get(lun) && m.of[lun] <= seq && m.erases[lun] <= smeta.erases[lun]
+            };
+            if smeta.luns.iter().all(still) {
                 order.push((seq, block, i));
             }
-            luns.iter().for_each(|lun| {
+            smeta.luns.iter().for_each(|lun| {
                 newer.set(lun);
             });
         }
@@ -186,7 +196,7 @@ impl Ftl {
         for (number, &(_, block, i)) in order.iter().enumerate() {
             let line = if split { number as u32 } else { block };
             let m = &media.lines[block as usize];
-            ftl.replay(line, block, &m.lines[i], &m.erases, media, &mut report)?;
+            ftl.replay(line, block, &m.lines[i], m, media, &mut report)?;
             used.push(line);
         }
         if split {
@@ -211,14 +221,14 @@ impl Ftl {
         line: u32,
         block: u32,
         written: &Written,
-        erases: &[u32],
+        media: &LineMedia,
         all: &Media,
         report: &mut Recovery,
     ) -> Result<(), String> {
         let (size, oob) = (self.g.sectors_per_unit, all.oob);
-        let Written { smeta, emeta, units } = written;
+        let Written { smeta, emeta } = written;
         let (end, whole) = emeta.unwrap_or((self.lines.units, self.lines.pages));
-        let (state, opened) = (LineState::Closed, erases.iter().max().map_or(1, |n| n + 1));
+        let (state, opened) = (LineState::Closed, media.erases.iter().max().map_or(1, |n| n + 1));
         let l = &mut self.lines.lines[line as usize];
         l.implied = 0..0;
         (l.state, l.stream, l.seq, l.smeta, l.opened) =
@@ -242,10 +252,11 @@ impl Ftl {
             self.own(line);
         }
         let mut data = 0;
-        for unit in units.iter().map(|u| u as u32).filter(|&u| u < end && u != smeta.unit) {
+        for unit in media.units.iter().map(|u| u as u32).filter(|&u| u < end && u != smeta.unit) {
             let lun = self.lines.lun(unit);
             // Sums of logical addresses look like any other.
-            if !smeta.luns.get(lun as usize) || smeta.parity.get(lun as usize) {
+            let mine = smeta.luns.get(lun as usize) && media.of[lun as usize] == smeta.seq;
+            if !mine || smeta.parity.get(lun as usize) {
                 continue;
             }
             data += size;
@@ -276,7 +287,7 @@ impl Ftl {
         }
         let luns = (0..self.g.luns).filter(|&lun| self.lines.has_lun(line, lun)).count();
         self.map.touched += luns as u32 * self.lines.pages * size;
-        self.recover_parity(line, units, oob);
+        self.recover_parity(line, media, oob);
         match emeta {
             Some((first, _)) => {
                 report.from_emeta += 1;
@@ -297,14 +308,16 @@ impl Ftl {
     fn recover_parity(
         &mut self,
         line: u32,
-        units: &BitMap,
+        media: &LineMedia,
         oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
     ) {
         let Some(strides) = self.lines.lines[line as usize].strides else { return };
+        let seq = self.lines.lines[line as usize].seq;
         for page in 0..self.g.pages {
             for stride in 0..strides.count {
                 let unit = |lun: u32| page * self.g.luns + lun;
-                let there = |lun: u32| units.get(unit(lun) as usize);
+                let there =
+                    |lun: u32| media.of[lun as usize] == seq && media.units.get(unit(lun) as usize);
                 let member = |&m: &u32| self.lines.was_good(line, m);
                 let whole = strides.members(stride).filter(member).all(|m| {
                     let at = unit(m);

@@ -205,7 +205,8 @@ impl Ftl {
         while let Some(&head) = self.waiting.front() {
             match head {
                 Waiting::Write { tag, lpn, left, fua, cached } => {
-                    let n = left.min(self.room(0)).min(self.rate.user_room());
+                    let n =
+                        left.min(self.room(0)).min(self.rate.user_room()).min(self.user_space());
                     if n < left && self.read_only {
                         self.refuse(tag, left, cached);
                         progress = true;

@@ -205,9 +205,7 @@ impl Media {
                 let record = ftl.line_smeta(ftl.line_at(ppa));
                 spares.resize(g.sectors_per_unit as usize, none);
                 if record.unit == unit - block_id * g.units_per_line() {
-                    let erases: Vec<u32> =
-                        (0..g.luns).map(|lun| nand.erases(lun, block_id)).collect();
-                    smeta::encode(&record, &erases, &mut self.unit);
+                    smeta::encode(&record, &mut self.unit);
                     pages = self.paged();
                     UnitKind::Smeta
                 } else {

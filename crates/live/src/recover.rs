@@ -6,7 +6,6 @@
 use crate::Error;
 use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
-use std::collections::BTreeMap;
 use wordline_base::{BitMap, Lpn, SECTOR, Seed, Stamps};
 use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Written};
 use wordline_nand::{Geometry, Nand, Ppa};
@@ -40,7 +39,7 @@ struct Recovering<'a> {
     /// By unit of the drive.
     records: Vec<Option<Box<UnitRecord>>>,
     torn: Vec<u32>,
-    smetas: Vec<Vec<(SmetaRecord, Vec<u32>)>>,
+    smetas: Vec<Vec<SmetaRecord>>,
     lines: Vec<LineMedia>,
     trims: Vec<u32>,
     order: u64,
@@ -225,9 +224,7 @@ impl<'a> Recovering<'a> {
             let read = self.image.read_sectors(ppa, &mut content).map_err(|e| e.to_string());
             let decoded = read.and_then(|()| smeta::decode(&content, g.luns));
             match decoded {
-                Ok((record, erases)) if record.seq == r.seq => {
-                    self.smetas[line as usize].push((record, erases));
-                }
+                Ok(record) if record.seq == r.seq => self.smetas[line as usize].push(record),
                 // The line was being opened anew when the server died: what it held before is
                 // durable elsewhere (docs/design/live.md).
                 _ if !self.image.state().clean => {
@@ -255,23 +252,23 @@ impl<'a> Recovering<'a> {
     fn line_media(&self, line: u32) -> LineMedia {
         let g = self.g;
         let first = line * g.units_per_line();
+        let smetas = &self.smetas[line as usize];
         let mut media = LineMedia {
-            lines: Vec::new(),
+            lines: smetas.iter().map(|s| Written { smeta: s.clone(), emeta: None }).collect(),
+            units: BitMap::new(g.units_per_line() as usize),
+            of: vec![0; g.luns as usize],
             bad: Vec::new(),
             programmed: vec![0; g.luns as usize],
             erases: Vec::new(),
         };
-        let mut of: BTreeMap<u64, Written> = BTreeMap::new();
-        for (s, _) in &self.smetas[line as usize] {
-            let units = BitMap::new(g.units_per_line() as usize);
-            of.insert(s.seq, Written { smeta: s.clone(), emeta: None, units });
-        }
         for unit in 0..g.units_per_line() {
+            let lun = (unit % g.luns) as usize;
             let Some(r) = &self.records[(first + unit) as usize] else { continue };
-            media.programmed[(unit % g.luns) as usize] = unit / g.luns + 1;
-            let Some(line) = of.get_mut(&r.seq) else { continue };
-            line.units.set(unit as usize);
-            if r.kind == UnitKind::Emeta {
+            media.programmed[lun] = unit / g.luns + 1;
+            media.units.set(unit as usize);
+            media.of[lun] = r.seq;
+            let line = media.lines.iter_mut().find(|l| l.smeta.seq == r.seq);
+            if let Some(line) = line.filter(|_| r.kind == UnitKind::Emeta) {
                 line.emeta = Some(r.emeta);
             }
         }
@@ -279,23 +276,22 @@ impl<'a> Recovering<'a> {
             let programmed = &mut media.programmed[(unit % g.luns) as usize];
             *programmed = (*programmed).max((unit - first) / g.luns + 1);
         }
-        for Written { smeta, emeta, units } in of.values_mut() {
+        for Written { smeta, emeta } in &mut media.lines {
             // All of it, or none.
             *emeta = emeta.filter(|&(begin, whole)| {
                 (begin..g.units_per_line()).all(|unit| {
                     let lun = (unit % g.luns) as usize;
                     let holds = unit >= whole.saturating_mul(g.luns) || !smeta.parity.get(lun);
-                    !smeta.luns.get(lun) || !holds || units.get(unit as usize)
+                    let there = media.of[lun] == smeta.seq && media.units.get(unit as usize);
+                    !smeta.luns.get(lun) || !holds || there
                 })
             });
         }
-        media.lines = of.into_values().collect();
         for lun in 0..g.luns {
             let block = self.blocks[(line * g.luns + lun) as usize];
             media.bad.push(block.bad);
-            let opened =
-                self.smetas[line as usize].iter().filter(|(s, _)| s.luns.get(lun as usize));
-            let then = opened.map(|(_, erases)| erases[lun as usize]).max().unwrap_or(0);
+            let opened = smetas.iter().filter(|s| s.luns.get(lun as usize));
+            let then = opened.map(|s| s.erases[lun as usize]).max().unwrap_or(0);
             media.erases.push(block.erases.max(then));
         }
         media

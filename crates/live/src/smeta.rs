@@ -13,22 +13,21 @@ pub fn len(luns: u32) -> usize {
 /// In each page, if it fits there: one that cannot be read is not missed.
 const COPY: usize = 4096;
 
-/// `erases`: of each LUN's block, when the line was opened.
-pub fn encode(s: &SmetaRecord, erases: &[u32], into: &mut [u8]) {
+pub fn encode(s: &SmetaRecord, into: &mut [u8]) {
     into.fill(0);
     let stream = match s.stream {
         Stream::Mixed => 0u32,
         Stream::Hot => 1,
         Stream::Cold => 2,
     };
-    let mut b = Vec::with_capacity(len(erases.len() as u32));
+    let mut b = Vec::with_capacity(len(s.erases.len() as u32));
     b.extend(MAGIC);
     b.extend(s.seq.to_le_bytes());
-    for word in [s.unit, s.strides, stream, erases.len() as u32] {
+    for word in [s.unit, s.strides, stream, s.erases.len() as u32] {
         b.extend(word.to_le_bytes());
     }
     b.extend(s.luns.words().iter().chain(s.parity.words()).flat_map(|w| w.to_le_bytes()));
-    b.extend(erases.iter().flat_map(|e| e.to_le_bytes()));
+    b.extend(s.erases.iter().flat_map(|e| e.to_le_bytes()));
     let crc = crc32c::crc32c(&b);
     b.extend(crc.to_le_bytes());
     let copy = if b.len() <= COPY { COPY } else { into.len() };
@@ -38,13 +37,13 @@ pub fn encode(s: &SmetaRecord, erases: &[u32], into: &mut [u8]) {
 }
 
 /// The first copy that is whole.
-pub fn decode(b: &[u8], luns: u32) -> Result<(SmetaRecord, Vec<u32>), String> {
+pub fn decode(b: &[u8], luns: u32) -> Result<SmetaRecord, String> {
     let copy = if len(luns) <= COPY { COPY } else { b.len() };
     let copies = b.chunks_exact(copy).map(|b| decode_one(b, luns));
     copies.reduce(Result::or).unwrap_or_else(|| Err("no smeta".into()))
 }
 
-fn decode_one(b: &[u8], luns: u32) -> Result<(SmetaRecord, Vec<u32>), String> {
+fn decode_one(b: &[u8], luns: u32) -> Result<SmetaRecord, String> {
     let end = len(luns);
     let word = |at: usize| u32::from_le_bytes(b[at..at + 4].try_into().expect("four bytes"));
     let double = |at: usize| u64::from_le_bytes(b[at..at + 8].try_into().expect("eight bytes"));
@@ -70,16 +69,16 @@ fn decode_one(b: &[u8], luns: u32) -> Result<(SmetaRecord, Vec<u32>), String> {
         2 => Stream::Cold,
         other => return Err(format!("no such stream: {other}")),
     };
-    let record = SmetaRecord {
+    let at = 32 + 16 * words;
+    Ok(SmetaRecord {
         seq: double(8),
         unit: word(16),
         luns: map(32),
         parity: map(32 + 8 * words),
         strides: word(20),
         stream,
-    };
-    let at = 32 + 16 * words;
-    Ok((record, (0..luns as usize).map(|lun| word(at + 4 * lun)).collect()))
+        erases: (0..luns as usize).map(|lun| word(at + 4 * lun)).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -88,7 +87,8 @@ mod tests {
 
     fn s_of(seq: u64) -> SmetaRecord {
         let (luns, parity) = (BitMap::new(70), BitMap::new(70));
-        SmetaRecord { seq, unit: 0, luns, parity, strides: 0, stream: Stream::Mixed }
+        let erases = vec![3; 70];
+        SmetaRecord { seq, unit: 0, luns, parity, strides: 0, stream: Stream::Mixed, erases }
     }
 
     #[test]
@@ -99,19 +99,19 @@ mod tests {
             luns.set(lun);
         }
         parity.set(69);
-        let s =
-            SmetaRecord { seq: 1 << 40, unit: 3, luns, parity, strides: 64, stream: Stream::Hot };
         let erases: Vec<u32> = (0..70).collect();
+        let (seq, stream) = (1 << 40, Stream::Hot);
+        let s = SmetaRecord { seq, unit: 3, luns, parity, strides: 64, stream, erases };
         let mut b = vec![9; 4096];
-        encode(&s, &erases, &mut b);
-        assert_eq!(decode(&b, 70), Ok((s, erases)));
+        encode(&s, &mut b);
+        assert_eq!(decode(&b, 70), Ok(s));
         assert!(decode(&b, 71).is_err());
         b[40] ^= 1;
         assert!(decode(&b, 70).is_err());
         let mut unit = vec![0; 16384];
-        let (s, erases) = (s_of(9), vec![3; 70]);
-        encode(&s, &erases, &mut unit);
+        let s = s_of(9);
+        encode(&s, &mut unit);
         unit[..8192].fill(0xEE);
-        assert_eq!(decode(&unit, 70), Ok((s, erases)), "the third copy");
+        assert_eq!(decode(&unit, 70), Ok(s), "the third copy");
     }
 }

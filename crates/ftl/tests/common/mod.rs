@@ -8,7 +8,7 @@ pub mod world;
 
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{BitMap, Ctx, Lpn, Rng, Seed, Stamps, Time};
-use wordline_ftl::{Action, Ftl, LineMedia, Piece, Place, SmetaRecord, Stream, Written};
+use wordline_ftl::{Action, Ftl, LineMedia, LineState, Piece, Place, SmetaRecord, Stream, Written};
 use wordline_nand::{Class, Geometry, Outcome, Ppa};
 
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
@@ -51,8 +51,9 @@ pub struct Kept {
     /// Per sector, once programmed.
     pub oob: Vec<Option<(Lpn, u32)>>,
     pending: Vec<Option<(Lpn, u32)>>,
-    /// The line each programmed unit was written for, by its order of opening; 0 if none.
-    pub units: Vec<u64>,
+    pub units: Vec<bool>,
+    /// By block: the line its units were written for, by its order of opening.
+    of: Vec<u64>,
     /// By block id: of each line that has blocks of it.
     pub smeta: Vec<Vec<SmetaRecord>>,
     erases: Vec<u32>,
@@ -66,7 +67,8 @@ impl Kept {
         match op.work {
             Work::Read | Work::Sum => {}
             Work::Program => {
-                self.units[(op.ppa / size) as usize] = if failed { 0 } else { op.seq };
+                self.units[(op.ppa / size) as usize] = !failed;
+                self.of[(line * g.luns + lun) as usize] = op.seq;
                 for p in op.ppa..op.ppa + size {
                     self.oob[p as usize] = self.pending[p as usize].filter(|_| !failed);
                 }
@@ -76,9 +78,10 @@ impl Kept {
             }
             Work::Erase => {
                 self.erases[(line * g.luns + lun) as usize] += 1;
+                self.of[(line * g.luns + lun) as usize] = 0;
                 for page in 0..g.pages {
                     let unit = (line * g.pages + page) * g.luns + lun;
-                    self.units[unit as usize] = 0;
+                    self.units[unit as usize] = false;
                     for p in unit * size..(unit + 1) * size {
                         self.oob[p as usize] = None;
                     }
@@ -150,20 +153,24 @@ impl Fake {
         let g = self.g;
         let n = g.sectors() as usize;
         let oob: Vec<_> = (0..n as u32).map(|p| ftl.oob(Ppa(p))).collect();
-        let mut units = vec![0; n / g.sectors_per_unit as usize];
+        let mut units = vec![false; n / g.sectors_per_unit as usize];
+        let mut of = vec![0; (g.lines * g.luns) as usize];
         let mut smeta = vec![Vec::new(); g.lines as usize];
         for b in ftl.media_state().filter(|b| b.programmed > 0) {
             smeta[b.line as usize] = ftl
                 .lines_of(b.line)
+                .filter(|&line| {
+                    !matches!(ftl.line_state(line).0, LineState::Free | LineState::Next)
+                })
                 .map(|line| ftl.line_smeta(line))
                 .filter(|s| s.seq > 0 && s.luns.count() > 0)
                 .collect();
-            let of = smeta[b.line as usize].iter().find(|s| s.luns.get(b.lun as usize));
-            let Some(seq) = of.map(|s| s.seq) else { continue };
-            (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0 as usize] = seq);
+            let line = smeta[b.line as usize].iter().find(|s| s.luns.get(b.lun as usize));
+            of[(b.line * g.luns + b.lun) as usize] = line.map_or(0, |s| s.seq);
+            (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0 as usize] = true);
         }
         let erases = ftl.media_state().map(|b| b.erases).collect();
-        self.kept = Some(Kept { pending: oob.clone(), oob, units, smeta, erases });
+        self.kept = Some(Kept { pending: oob.clone(), oob, units, of, smeta, erases });
     }
     /// What flash holds when power goes now. Of each LUN the oldest operation was under way: by a draw
     /// it is not begun, done, or cut short, which leaves a page or a block that cannot be read.
@@ -197,16 +204,16 @@ impl Fake {
                     let of = |&l: &u32| ftl.line_smeta(l).seq == seq;
                     ftl.lines_of(line).find(of).and_then(|l| ftl.line_emeta(l))
                 };
-                let written = |s: &SmetaRecord| {
-                    let mut units = BitMap::new(n as usize);
-                    (0..n).filter(|u| kept.units[(line * n + u) as usize] == s.seq).for_each(|u| {
-                        units.set(u as usize);
-                    });
-                    Written { smeta: s.clone(), emeta: emeta(s.seq), units }
-                };
+                let written = |s: &SmetaRecord| Written { smeta: s.clone(), emeta: emeta(s.seq) };
+                let mut units = BitMap::new(n as usize);
+                (0..n).filter(|u| kept.units[(line * n + u) as usize]).for_each(|u| {
+                    units.set(u as usize);
+                });
                 let blocks = (line * g.luns) as usize..((line + 1) * g.luns) as usize;
                 LineMedia {
                     lines: kept.smeta[line as usize].iter().map(written).collect(),
+                    units,
+                    of: kept.of[blocks.clone()].to_vec(),
                     bad: bad[blocks.clone()].to_vec(),
                     programmed: pages[blocks.clone()].to_vec(),
                     erases: kept.erases[blocks].to_vec(),
