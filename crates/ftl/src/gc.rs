@@ -38,7 +38,8 @@ pub(crate) struct Victim {
     pending: u32,
     /// Taken to even out wear.
     levelling: bool,
-    moved: bool,
+    /// Sectors put into the ring.
+    moved: u32,
     /// All its sectors are in the ring or stale.
     emptied: bool,
 }
@@ -129,11 +130,18 @@ impl Ftl {
         progress || self.end_cold_unit()
     }
     /// Victims that wait for a unit of the cold side that none of them fills any more: nobody else
-    /// writes there. It is padded.
+    /// writes there. It is padded, if they give back more than that takes: or a drive nearly full of
+    /// valid data would be collected for ever.
     fn end_cold_unit(&mut self) -> bool {
         let ring = &mut self.rings[1];
         let waits = ring.ready() > 0 && ring.flush_point < ring.mem;
-        if !waits || self.gc.victims.is_empty() || !self.gc.victims.iter().all(|v| v.emptied) {
+        if !waits || !self.gc.victims.iter().all(|v| v.emptied) {
+            return false;
+        }
+        let size = self.g.sectors_per_unit;
+        let held = |v: &Victim| self.lines.lines[v.line as usize].capacity * size;
+        let gain: u32 = self.gc.victims.iter().map(|v| held(v).saturating_sub(v.moved)).sum();
+        if gain <= size - ring.ready() % size {
             return false;
         }
         ring.flush_point = ring.mem;
@@ -191,7 +199,7 @@ impl Ftl {
             }
             debug_assert_eq!(v.pending, 0);
             let v = self.gc.victims.remove(i);
-            self.counters.lines_freed_empty += u64::from(!v.moved);
+            self.counters.lines_freed_empty += u64::from(v.moved == 0);
             self.free_line(line);
             progress = true;
         }
@@ -248,7 +256,7 @@ impl Ftl {
                 requests: 0,
                 pending: 0,
                 levelling: levelled.is_some(),
-                moved: false,
+                moved: 0,
                 emptied: false,
             });
             progress = true;
@@ -336,7 +344,6 @@ impl Ftl {
                 break;
             }
             v.requests += 1;
-            v.moved = true;
             self.gc.unused.pop();
             self.gc.reading += 1;
             // Runs of consecutive sectors in a unit.
@@ -491,7 +498,9 @@ impl Ftl {
             if inserted > 0 {
                 self.rate.gc += inserted;
                 self.counters.gc_sectors += u64::from(inserted);
-                self.gc.victim(line).pending += inserted;
+                let v = self.gc.victim(line);
+                v.pending += inserted;
+                v.moved += inserted;
                 self.last_insert = ctx.now;
             }
             let r = &self.gc.requests[request as usize];
