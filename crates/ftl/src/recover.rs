@@ -176,6 +176,8 @@ impl Ftl {
             });
         }
         order.reverse();
+        let mut in_use = vec![false; g.lines as usize];
+        order.iter().for_each(|o| in_use[o.1 as usize] = true);
         if split {
             ftl.lines.number(ftl.lines.count().max(order.len() as u32));
         }
@@ -188,7 +190,7 @@ impl Ftl {
                 ftl.lines.programmed[at] = m.programmed[lun as usize];
             }
             report.units_read += 1;
-            if !split && m.lines.is_empty() {
+            if !split && !in_use[block as usize] {
                 ftl.lines.release(block);
             }
         }
