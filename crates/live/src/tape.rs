@@ -10,9 +10,8 @@ use crate::Error;
 use crate::image::Image;
 use crate::machine::{Done, Fault, IoKind, Machine, Request};
 use crate::recover::recover;
-use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -82,7 +81,7 @@ impl Record {
 pub enum Tape {
     Off,
     Record(Recorder),
-    Replay(Expected),
+    Replay(Box<Expected>),
 }
 
 impl Tape {
@@ -102,7 +101,7 @@ impl Tape {
         match self {
             Tape::Off => failed,
             Tape::Record(recorder) => recorder.flash.count(failed, FAILED, &mut recorder.out),
-            Tape::Replay(expected) => expected.flash.replay(&expected.failed),
+            Tape::Replay(expected) => expected.flash.replay(&mut expected.failed),
         }
     }
     /// The data of a write were taken: whether not all could be had.
@@ -110,7 +109,7 @@ impl Tape {
         match self {
             Tape::Off => short,
             Tape::Record(recorder) => recorder.takes.count(short, SHORT, &mut recorder.out),
-            Tape::Replay(expected) => expected.takes.replay(&expected.short),
+            Tape::Replay(expected) => expected.takes.replay(&mut expected.short),
         }
     }
     /// After so many events: whether the image cannot be written.
@@ -123,7 +122,7 @@ impl Tape {
                 }
                 fault
             }
-            Tape::Replay(expected) => expected.stalls.contains(&events).then_some(Fault::Io),
+            Tape::Replay(expected) => expected.stalls.has(events).then_some(Fault::Io),
         }
     }
     /// What was recorded goes to the file now and then. Something to tell, if it cannot.
@@ -169,9 +168,9 @@ impl Occasions {
         }
         wrong
     }
-    fn replay(&mut self, wrong: &BTreeSet<u64>) -> bool {
+    fn replay(&mut self, wrong: &mut Ahead) -> bool {
         self.0 += 1;
-        wrong.contains(&self.0)
+        wrong.has(self.0)
     }
 }
 
@@ -252,13 +251,91 @@ impl Recorder {
 }
 
 /// What a tape says of a replay's course.
-#[derive(Default)]
 pub struct Expected {
-    failed: BTreeSet<u64>,
-    short: BTreeSet<u64>,
-    stalls: BTreeSet<u64>,
+    failed: Ahead,
+    short: Ahead,
+    stalls: Ahead,
     flash: Occasions,
     takes: Occasions,
+}
+
+impl Expected {
+    fn new(tape: &Recording) -> Result<Expected, Error> {
+        let ahead = |kind, number| -> Result<Ahead, Error> {
+            Ok(Ahead { records: tape.records()?, kind, number, next: Ok(Some(0)) })
+        };
+        Ok(Expected {
+            failed: ahead(FAILED, |r| r.offset)?,
+            short: ahead(SHORT, |r| r.offset)?,
+            stalls: ahead(STALL, |r| r.events)?,
+            flash: Occasions::default(),
+            takes: Occasions::default(),
+        })
+    }
+    /// Why it could not be read on.
+    fn error(&mut self) -> Result<(), Error> {
+        for ahead in [&mut self.failed, &mut self.short, &mut self.stalls] {
+            if ahead.next.is_err() {
+                std::mem::replace(&mut ahead.next, Ok(None))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of records of a kind, which only grow, found when they are asked for: such a record may
+/// lie behind the input that it is about.
+struct Ahead {
+    records: Records,
+    kind: u8,
+    number: fn(&Record) -> u64,
+    /// The newest that was found; none: there are no more.
+    next: Result<Option<u64>, Error>,
+}
+
+impl Ahead {
+    fn has(&mut self, number: u64) -> bool {
+        while let Ok(Some(next)) = self.next
+            && next < number
+        {
+            self.next = self.find();
+        }
+        matches!(self.next, Ok(Some(next)) if next == number)
+    }
+    fn find(&mut self) -> Result<Option<u64>, Error> {
+        while let Some(record) = self.records.next()? {
+            if record.kind == self.kind {
+                return Ok(Some((self.number)(&record)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Records of a tape that was looked through, one after the other.
+struct Records {
+    file: BufReader<File>,
+    left: u64,
+    path: PathBuf,
+}
+
+impl Records {
+    fn next(&mut self) -> Result<Option<Record>, Error> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let mut cell = [0; RECORD];
+        let read = self.file.read_exact(&mut cell);
+        read.map_err(|e| Error::io("cannot read the tape", &self.path, e))?;
+        match Record::decode(&cell) {
+            Some(record) => Ok(Some(record)),
+            None => Err(Error::run(format!(
+                "the tape {} was changed while it was replayed",
+                self.path.display()
+            ))),
+        }
+    }
 }
 
 /// What a replay came to.
@@ -278,12 +355,15 @@ pub struct Replayed {
     pub latencies: Vec<(&'static str, u64, [u64; 3])>,
 }
 
-/// A tape that was read.
+/// A tape that was looked through: its head, and that its records are whole. They are read as a replay
+/// comes to them.
 pub struct Recording {
     path: PathBuf,
     profile: String,
     image: tempfile::NamedTempFile,
-    records: Vec<Record>,
+    /// Where its records begin, how many there are, and bytes after them.
+    begin: u64,
+    records: u64,
     torn: u64,
 }
 
@@ -314,10 +394,40 @@ impl Head<'_> {
     }
 }
 
+impl Head<'_> {
+    /// Whole records, and the bytes after them: what a kill left unfinished.
+    fn records(&mut self) -> Result<(u64, u64), Error> {
+        let (mut whole, mut rest) = (0u64, 0u64);
+        let mut cell = Vec::with_capacity(RECORD);
+        loop {
+            cell.clear();
+            let read = self.file.by_ref().take(RECORD as u64).read_to_end(&mut cell);
+            read.map_err(|e| Error::io("cannot read the tape", self.path, e))?;
+            let is_whole = cell.len() == RECORD && Record::decode(&cell).is_some();
+            if is_whole && rest > 0 {
+                return Err(self
+                    .bad(&format!("is damaged: record {whole} is not whole, and others follow")));
+            }
+            if is_whole {
+                whole += 1;
+                continue;
+            }
+            rest += cell.len() as u64;
+            if cell.len() < RECORD {
+                return Ok((whole, rest));
+            }
+        }
+    }
+}
+
 impl Recording {
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let file = File::open(path).map_err(|e| Error::io("cannot open the tape", path, e))?;
+        let is_file = file.metadata().is_ok_and(|about| about.is_file());
         let mut head = Head { file: BufReader::with_capacity(1 << 20, file), crc: 0, path };
+        if !is_file {
+            return Err(head.bad("is no file, and is read more than once: copy it to one"));
+        }
         let mut magic = [0; 8];
         head.take(&mut magic)?;
         if &magic != MAGIC {
@@ -356,36 +466,22 @@ impl Recording {
             return Err(head.bad("is damaged: the checksum of its head does not fit"));
         }
         let Ok(profile) = String::from_utf8(profile) else { return Err(head.bad(damaged)) };
-        let mut bytes = Vec::new();
-        let read = head.file.read_to_end(&mut bytes);
-        read.map_err(|e| Error::io("cannot read the tape", path, e))?;
-        let (records, torn) = Recording::records(&bytes).map_err(|n| {
-            head.bad(&format!("is damaged: record {n} is not whole, and others follow"))
-        })?;
-        Ok(Recording { path: path.into(), profile, image, records, torn })
+        let failed = |e| Error::io("cannot read the tape", path, e);
+        let begin = head.file.stream_position().map_err(failed)?;
+        let (records, torn) = head.records()?;
+        Ok(Recording { path: path.into(), profile, image, begin, records, torn })
     }
-    /// Whole records, and the bytes after them: what a kill left unfinished.
-    fn records(bytes: &[u8]) -> Result<(Vec<Record>, u64), usize> {
-        let mut records = Vec::with_capacity(bytes.len() / RECORD);
-        let mut cells = bytes.chunks_exact(RECORD);
-        for cell in cells.by_ref() {
-            match Record::decode(cell) {
-                Some(record) => records.push(record),
-                None => break,
-            }
-        }
-        let whole = records.len() * RECORD;
-        let mut rest = bytes[whole..].chunks_exact(RECORD).skip(1);
-        if rest.any(|cell| Record::decode(cell).is_some()) {
-            return Err(records.len());
-        }
-        Ok((records, (bytes.len() - whole) as u64))
+    fn records(&self) -> Result<Records, Error> {
+        let failed = |e| Error::io("cannot read the tape", &self.path, e);
+        let mut file = BufReader::with_capacity(1 << 16, File::open(&self.path).map_err(failed)?);
+        file.seek(SeekFrom::Start(self.begin)).map_err(failed)?;
+        Ok(Records { file, left: self.records, path: self.path.clone() })
     }
     /// The profile of the drive, TOML.
     pub fn profile(&self) -> &str {
         &self.profile
     }
-    fn bad(&self, record: usize, why: &str) -> Error {
+    fn bad(&self, record: u64, why: &str) -> Error {
         Error::usage(format!("the tape {} is damaged: record {record} {why}", self.path.display()))
     }
 
@@ -393,21 +489,15 @@ impl Recording {
     pub fn replay(&self, system: &SystemConfig) -> Result<Replayed, Error> {
         let image = Image::open(self.image.path(), false)?;
         let recovered = recover(&image, system, false)?;
-        let numbers = |kind: u8, number: fn(&Record) -> u64| -> BTreeSet<u64> {
-            self.records.iter().filter(|r| r.kind == kind).map(number).collect()
-        };
-        let expected = Expected {
-            failed: numbers(FAILED, |r| r.offset),
-            short: numbers(SHORT, |r| r.offset),
-            stalls: numbers(STALL, |r| r.events),
-            ..Expected::default()
-        };
+        let expected = Box::new(Expected::new(self)?);
         let size = image.superblock.size;
         let mut machine = Machine::new(system, recovered, None, Tape::Replay(expected), size)?;
         let mut model: [Histogram; IoKind::ALL.len()] = std::array::from_fn(|_| Histogram::new());
         let mut add = |done: Done| model[done.kind as usize].add(done.at.since(done.began).0);
         let (mut inputs, mut checks, mut recorded) = (0, 0, None);
-        for (n, r) in self.records.iter().enumerate() {
+        let mut records = self.records()?;
+        for n in 0.. {
+            let Some(r) = &records.next()? else { break };
             let kind = match r.kind {
                 FAILED | SHORT | STALL => continue,
                 CHECK | END => None,
@@ -417,6 +507,9 @@ impl Recording {
                 },
             };
             self.run_to(&mut machine, n, r)?;
+            if let Tape::Replay(expected) = &mut machine.tape {
+                expected.error()?;
+            }
             match kind {
                 Some(kind) => {
                     inputs += 1;
@@ -437,6 +530,9 @@ impl Recording {
                 add(done);
             }
         }
+        if let Tape::Replay(expected) = &mut machine.tape {
+            expected.error()?;
+        }
         let events = machine.ctx.queue.popped();
         Ok(Replayed {
             inputs,
@@ -450,7 +546,7 @@ impl Recording {
         })
     }
     /// Delivers the events before a record.
-    fn run_to(&self, machine: &mut Machine, n: usize, r: &Record) -> Result<(), Error> {
+    fn run_to(&self, machine: &mut Machine, n: u64, r: &Record) -> Result<(), Error> {
         let last = Time(Time::NEVER.0 - 1);
         let mut before = machine.ctx.queue.popped();
         while before < r.events {
@@ -471,7 +567,7 @@ impl Recording {
     fn request(
         &self,
         machine: &Machine,
-        n: usize,
+        n: u64,
         r: &Record,
         kind: IoKind,
     ) -> Result<Request, Error> {

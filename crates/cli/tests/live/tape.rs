@@ -123,6 +123,48 @@ fn reads_that_fail_for_their_bytes_are_on_the_tape() {
     assert!(told.contains("\nas recorded\n"), "{told}");
 }
 
+/// The most memory that a replay has, in KiB, and what it told.
+fn replay_watched(tape: &Path) -> (u64, String) {
+    let mut command = wordline();
+    command.args(["tape", "replay"]).arg(tape).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find(|l| l.starts_with("VmHWM:"));
+        let kib = line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok());
+        peak = peak.max(kib.unwrap_or(0));
+        std::thread::sleep(std::time::Duration::from_micros(500));
+    }
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success());
+    (peak, String::from_utf8(out.stdout).unwrap())
+}
+
+#[test]
+fn a_long_tape_takes_no_more_memory_than_a_short_one() {
+    let place = Place::new(SMALL);
+    let tape = place.dir.path().join("a.tape");
+    let server = place.start_with(&["--tape", tape.to_str().unwrap()]);
+    work(&mut place.client(""), 7, 3000);
+    assert_eq!(server.stop().0, Some(0));
+    let (short, told) = replay_watched(&tape);
+    // With the last flush; a check before the first and each 1024 more; the end.
+    assert!(told.starts_with("3001 inputs") && told.contains(", 3 checks on the way\n"), "{told}");
+    let mut bytes = std::fs::read(&tape).unwrap();
+    let records = bytes.split_off(bytes.len() - 40 * 3005);
+    // The first check, before anything happened, holds as often as it is made.
+    for _ in 0..1_500_000 {
+        bytes.extend(&records[..40]);
+    }
+    bytes.extend(&records);
+    std::fs::write(&tape, bytes).unwrap();
+    let (long, told_of_long) = replay_watched(&tape);
+    assert_eq!(told_of_long, told.replace(", 3 checks", ", 1500003 checks"));
+    assert!(long < short + (8 << 10), "{long} KiB for 60 MB, {short} for 120 KB");
+}
+
 #[test]
 fn what_is_no_tape_is_refused() {
     let place = Place::new(SMALL);
@@ -135,6 +177,7 @@ fn what_is_no_tape_is_refused() {
         why
     };
     assert_eq!(replay(&tape).0, Some(2));
+    assert!(replay(place.dir.path()).2.contains("is no file, and is read more than once"));
     let server = place.start_with(&["--tape", tape.to_str().unwrap()]);
     work(&mut place.client(""), 7, 500);
     server.stop();
