@@ -463,3 +463,83 @@ pub(crate) fn add_times(into: &mut [u8], data: &[u8], factor: u8) {
     }
     into.iter_mut().zip(data).for_each(|(a, b)| *a ^= products[usize::from(*b)]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Superblock;
+    use crate::recover::recover;
+    use std::time::{Duration, Instant};
+    use wordline_base::{IoId, Span, Time};
+
+    fn system() -> SystemConfig {
+        let sources = wordline_profile::Sources::presets("cnex-small", "linux-libaio");
+        let config = wordline_profile::assemble(sources, &[]).unwrap();
+        let (nand, device, ftl, stack) = (config.nand, config.device, config.ftl, config.stack);
+        SystemConfig { nand, device, ftl, stack }
+    }
+    fn record(kind: OpKind, class: Class, ppa: Ppa, outcome: Outcome) -> Record {
+        let at = Time(0);
+        let op = Op { kind, class, ppa, sectors: 0, owner: 0, io: IoId::NONE };
+        Record {
+            op,
+            outcome,
+            lun: 0,
+            channel: 0,
+            submitted: at,
+            started: at,
+            bus_start: at,
+            bus_end: at,
+            array_end: at,
+            out_start: at,
+            end: at,
+            waited: Default::default(),
+            away: [Span(0); 3],
+        }
+    }
+
+    /// A copy of what the block held may be on its way: as long as it is not synced, nothing may say
+    /// that the block holds nothing, also if all it has seen since its erasure is a failure.
+    #[test]
+    fn what_fails_first_in_an_erased_line_waits_for_its_sync() {
+        let system = system();
+        let g = Geometry::new(&system.nand).unwrap();
+        let failures = [(OpKind::Program, Class::UserProgram, 2), (OpKind::Erase, Class::Erase, 1)];
+        for (kind, class, items) in failures {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a.img");
+            let superblock = Superblock {
+                id: 7,
+                size: 1000 << 12,
+                sectors: 1000,
+                seed: 3,
+                luns: g.luns,
+                lines: g.lines,
+                pages: g.pages,
+                unit_sectors: g.sectors_per_unit,
+                config: String::new(),
+            };
+            Image::create(&path, &superblock).unwrap();
+            let image = Image::open(&path, true).unwrap();
+            let mut recovered = recover(&image, &system, true).unwrap();
+            // It takes all that is written, and cannot be synced.
+            let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+            let image = Arc::new(image.with_file(null));
+            let writer = Writer::start(Arc::clone(&image), false).unwrap();
+            let mut media = Media::new(image, &mut recovered, writer, &system);
+            let at = |lun: u32| Ppa((5 * g.units_per_line() + lun) * g.sectors_per_unit);
+            let perform = |media: &mut Media, record: &Record| {
+                media.perform(record, &recovered.ftl, &recovered.nand)
+            };
+            let erased = record(OpKind::Erase, Class::Erase, at(0), Outcome::Ok);
+            assert!(perform(&mut media, &erased));
+            assert!(!perform(&mut media, &record(kind, class, at(1), Outcome::Failed)));
+            let begun = Instant::now();
+            while media.stalled().is_none() {
+                assert!(begun.elapsed() < Duration::from_secs(10), "{kind:?}: nothing waits");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(media.writer.written() + items, media.writer.pushed(), "{kind:?}");
+        }
+    }
+}

@@ -169,6 +169,10 @@ impl Writer {
         }
         ticket
     }
+    #[cfg(test)]
+    pub fn pushed(&self) -> u64 {
+        self.pushed
+    }
     pub fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Acquire)
     }
