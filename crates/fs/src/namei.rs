@@ -161,6 +161,16 @@ impl Fs {
         }
     }
 
+    /// What changed, and the inodes it is of, join the transaction that is open; phase 3 ends it.
+    fn join_items(&mut self, t: u32, items: Vec<Item>, inodes: &[u32]) -> Flow {
+        let task = &mut self.tasks[t as usize];
+        task.items = items;
+        task.touched.extend(inodes.iter().map(|&ino| (ino, true)));
+        self.arm_log();
+        self.go(t, 3);
+        self.push(t, Frame::Join)
+    }
+
     /// ext4_create, xfs_create, inside their transaction.
     fn create(&mut self, t: u32, file: u32) -> Flow {
         let mut items = Vec::new();
@@ -176,12 +186,7 @@ impl Fs {
         self.inodes[ino as usize].atime = Some(tick);
         self.inodes[parent as usize].mtime = Some(tick);
         self.stats.creates += 1;
-        let task = &mut self.tasks[t as usize];
-        task.items = items;
-        task.touched.extend([(ino, true), (parent, true)]);
-        self.arm_log();
-        self.go(t, 3);
-        self.push(t, Frame::Join)
+        self.join_items(t, items, &[ino, parent])
     }
 
     fn close(&mut self, t: u32, file: u32, write: bool, phase: u8) -> Flow {
@@ -279,12 +284,7 @@ impl Fs {
                 let inode = &mut self.inodes[ino as usize];
                 (inode.size, inode.disk_size) = (size, size);
                 items.push(self.disk.inode_item(ino, &self.inodes[ino as usize]));
-                let task = &mut self.tasks[t as usize];
-                task.items = items;
-                task.touched.push((ino, true));
-                self.arm_log();
-                self.go(t, 3);
-                self.push(t, Frame::Join)
+                self.join_items(t, items, &[ino])
             }
             3 => {
                 self.go(t, 4);
@@ -330,12 +330,7 @@ impl Fs {
                 self.files[file as usize].inode = 0;
                 self.stats.unlinks += 1;
                 self.work(t, self.config.cost.inode + self.config.cost.directory);
-                let task = &mut self.tasks[t as usize];
-                task.items = items;
-                task.touched.push((parent, true));
-                self.arm_log();
-                self.go(t, 3);
-                self.push(t, Frame::Join)
+                self.join_items(t, items, &[parent])
             }
             3 => {
                 self.go(t, 4);

@@ -132,17 +132,22 @@ impl<S: Source> Host<S> {
         self.out.push_back(Output::Submit { sq: h, sqe });
     }
 
-    #[inline]
-    pub(crate) fn direct_posted(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe) {
-        let hctx = &mut self.block.hctxs[usize::from(cq)];
-        let slot = &mut hctx.by_tag[usize::from(cqe.cid)];
-        let node = std::mem::replace(slot, NONE);
+    /// The command of an entry of queue `q`; whoever waits for its tag goes on.
+    pub(crate) fn direct_reaped(&mut self, ctx: &mut Ctx, q: u16, cqe: &Cqe) -> u32 {
+        let hctx = &mut self.block.hctxs[usize::from(q)];
+        let node = std::mem::replace(&mut hctx.by_tag[usize::from(cqe.cid)], NONE);
         assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
         hctx.tags.push(cqe.cid);
         self.counters.completions += 1;
         if let Some(next) = hctx.waiters.pop_front() {
             self.direct_send(ctx, next);
         }
+        node
+    }
+
+    #[inline]
+    pub(crate) fn direct_posted(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe) {
+        let node = self.direct_reaped(ctx, cq, &cqe);
         // From the drive's last mark to the entry's visibility.
         ctx.mark(self.block.nodes[node].life, Layer::Link, Why::Work, u32::from(cq), ctx.now);
         self.node_done(ctx, node, cqe.status == Status::Success, None);

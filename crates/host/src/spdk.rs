@@ -7,7 +7,6 @@
 //! Commands that find the queue full wait in the driver and go out as others complete (SPDK's
 //! queued requests). Left out: huge-page set-up, the reactor and its other pollers, hot-plug checks.
 
-use crate::blkmq::NONE;
 use crate::function::spend;
 use crate::host::Host;
 use crate::poll::Loop;
@@ -69,15 +68,7 @@ impl<S: Source> Host<S> {
 
     /// One entry that process_completions found, looked at since `at`.
     pub(crate) fn spdk_done(&mut self, ctx: &mut Ctx, cqe: Cqe, at: Time) {
-        let hctx = &mut self.block.hctxs[usize::from(cqe.sq)];
-        let slot = &mut hctx.by_tag[usize::from(cqe.cid)];
-        let node = std::mem::replace(slot, NONE);
-        assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
-        hctx.tags.push(cqe.cid);
-        self.counters.completions += 1;
-        if let Some(next) = hctx.waiters.pop_front() {
-            self.direct_send(ctx, next);
-        }
+        let node = self.direct_reaped(ctx, cqe.sq, &cqe);
         let n = self.block.nodes[node];
         let core = self.threads[n.thread as usize].core;
         ctx.mark(n.life, Layer::Completion, Why::Polling, core, at);

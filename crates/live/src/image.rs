@@ -557,10 +557,10 @@ impl Layout {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn superblock() -> Superblock {
+    pub(crate) fn superblock() -> Superblock {
         Superblock {
             id: 7,
             size: 1 << 20,

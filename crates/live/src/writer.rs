@@ -407,22 +407,11 @@ fn sync(shared: &Shared, image: &Image, off: bool) {
 mod tests {
     use super::*;
     use crate::access::{ImageIo, ways};
-    use crate::image::{Spare, Superblock, UnitKind};
+    use crate::image::{Spare, UnitKind};
 
     fn image(dir: &tempfile::TempDir, io: ImageIo) -> Arc<Image> {
         let path = dir.path().join("a.img");
-        let superblock = Superblock {
-            id: 7,
-            size: 1 << 20,
-            sectors: 300,
-            seed: 3,
-            luns: 4,
-            lines: 5,
-            pages: 6,
-            unit_sectors: 4,
-            config: String::new(),
-        };
-        Image::create(&path, &superblock).unwrap();
+        Image::create(&path, &crate::image::tests::superblock()).unwrap();
         Arc::new(Image::open(&path, true).unwrap().by(io).unwrap())
     }
     fn unit(unit: u32, order: u64) -> Work {

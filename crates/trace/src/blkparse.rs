@@ -186,12 +186,7 @@ impl Parser {
                 return Err(action.fault(message));
             }
         };
-        let chosen = match self.action {
-            Action::Queue => Reason::Queued,
-            Action::Issue => Reason::Issued,
-            Action::Complete => Reason::Completed,
-        };
-        if reason != chosen {
+        if reason != self.action.reason() {
             sink.drop(reason);
             return Ok(());
         }

@@ -234,12 +234,7 @@ impl Records {
             17 => Reason::DriverData,
             _ => Reason::UnknownAction,
         };
-        let chosen = match self.action {
-            Action::Queue => Reason::Queued,
-            Action::Issue => Reason::Issued,
-            Action::Complete => Reason::Completed,
-        };
-        if reason != chosen {
+        if reason != self.action.reason() {
             sink.drop(reason);
             return Ok(());
         }

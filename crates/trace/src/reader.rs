@@ -48,6 +48,14 @@ pub enum Action {
 }
 
 impl Action {
+    /// What other records of a request's life are left out as.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Action::Queue => Reason::Queued,
+            Action::Issue => Reason::Issued,
+            Action::Complete => Reason::Completed,
+        }
+    }
     pub fn letter(self) -> char {
         match self {
             Action::Queue => 'Q',
