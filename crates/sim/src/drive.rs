@@ -205,6 +205,12 @@ impl Drive {
         Ok(())
     }
 
+    /// To be called where the drive was shared with another process and most of its maps will change:
+    /// to have them page by page takes longer, and leaves small pages.
+    pub fn renew_memory(&mut self) {
+        self.ftl.renew_memory();
+    }
+
     /// Goes on with the job's own writes at the job's own rate until the collector keeps pace with
     /// it. Without a rate that is what users at full speed have; with no writes the collector rests.
     pub fn paced(&mut self, job: &mut WriteSampler) -> Result<(), String> {

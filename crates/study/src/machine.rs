@@ -62,6 +62,7 @@ pub fn run(point: &Point, mut drive: Drive, at: &mut dyn FnMut(u64)) -> Result<S
     let mut no_log = |_: &_| Err("a study replays no log".into());
     let (bytes, seed) = (drive.bytes(), Seed(point.seed));
     if point.precondition == Precondition::Paced {
+        drive.renew_memory();
         drive.paced(&mut WriteSampler::new(Some(&plan), bytes, seed)?)?;
     }
     let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut no_log)?;
