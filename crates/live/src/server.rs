@@ -72,6 +72,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(500);
 /// Between tries to write an image that cannot be written.
 const RETRY: Duration = Duration::from_millis(100);
+/// This far behind the clock, the machine does not follow it, and that is told.
+const BEHIND: Duration = Duration::from_secs(1);
 /// Events between two looks at the sockets, while somebody waits and while nobody does.
 const TURN: u64 = 4096;
 const IDLE_TURN: u64 = 64;
@@ -120,6 +122,8 @@ pub struct Server {
     unsynced: Vec<Done>,
     stats: Stats,
     last_line: Instant,
+    /// It was told that the machine is behind, and has not caught up since.
+    behind: bool,
     stop: Arc<AtomicBool>,
     wake: OwnedFd,
     report: Vec<(&'static str, String)>,
@@ -200,6 +204,7 @@ impl Server {
             unsynced: Vec::new(),
             stats,
             last_line: Instant::now(),
+            behind: false,
             stop,
             wake,
             report,
@@ -223,6 +228,9 @@ impl Server {
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
         let mut stalled = false;
         while !self.stop.load(Ordering::Relaxed) {
+            if let Some(told) = self.pace() {
+                say(&told);
+            }
             self.advance();
             self.deliver();
             self.flush_all();
@@ -309,6 +317,26 @@ impl Server {
         Ok(())
     }
 
+    /// Looks at how far the model is behind the clock. Something to tell, once each time, if it is far.
+    fn pace(&mut self) -> Option<String> {
+        if self.clock.is_free() {
+            return None;
+        }
+        let due = self.machine.next_event();
+        let behind = Duration::from_nanos(due.map_or(0, |at| self.clock.late(at)));
+        self.stats.behind = self.stats.behind.max(behind);
+        let tell = behind >= BEHIND && !self.behind;
+        self.behind = tell || self.behind && behind >= BEHIND / 10;
+        tell.then(|| {
+            format!(
+                "the model is {:.1} s behind the clock, and answers are late by as much: this \
+                 machine or the image's disk does not follow the drive (its collector has moved \
+                 {} MiB since the start)",
+                behind.as_secs_f64(),
+                self.stats.collected(&self.machine) >> 20
+            )
+        })
+    }
     /// The machine goes on as far as time allows.
     fn advance(&mut self) {
         if self.machine.stalled().is_some() {

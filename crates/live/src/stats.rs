@@ -3,7 +3,8 @@
 use crate::machine::{Done, IoKind, Machine, Request};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use wordline_base::Histogram;
+use std::time::Duration;
+use wordline_base::{Histogram, SECTOR};
 use wordline_ftl::Counters;
 use wordline_nand::Class;
 
@@ -20,6 +21,8 @@ pub struct Stats {
     /// the disk's time is in it.
     late: Histogram,
     late_synced: Histogram,
+    /// How far the model was behind the clock at most.
+    pub behind: Duration,
     ops: [u64; KINDS],
     bytes: [u64; KINDS],
     errors: u64,
@@ -44,6 +47,7 @@ impl Stats {
             model: std::array::from_fn(|_| Histogram::new()),
             late: Histogram::new(),
             late_synced: Histogram::new(),
+            behind: Duration::ZERO,
             ops: [0; KINDS],
             bytes: [0; KINDS],
             errors: 0,
@@ -53,6 +57,11 @@ impl Stats {
             connections: 0,
             refused_connections: 0,
         }
+    }
+    /// Bytes that the collector has moved since the start.
+    pub fn collected(&self, machine: &Machine) -> u64 {
+        let ftl = machine.controller.ftl().expect("a served drive has its FTL");
+        (ftl.counters().gc_sectors - self.before.gc_sectors) * SECTOR
     }
     pub fn asked(&mut self, request: &Request) {
         if request.pid != 0 {
@@ -205,6 +214,14 @@ impl Stats {
                 us(99.9),
                 us(99.99),
                 h.max() as f64 / 1e3
+            );
+        }
+        if self.behind > Duration::from_millis(1) {
+            let _ = writeln!(
+                text,
+                "the model was behind the clock by at most {:.1} ms; the collector moved {} MiB",
+                self.behind.as_secs_f64() * 1e3,
+                self.collected(machine) >> 20
             );
         }
         for (&pid, ops) in &self.threads {

@@ -125,7 +125,7 @@ impl Running {
     pub fn id(&self) -> u32 {
         self.child.id()
     }
-    fn signal(&self, signal: nix::sys::signal::Signal) {
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(pid, signal).unwrap();
     }

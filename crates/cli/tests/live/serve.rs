@@ -132,6 +132,32 @@ fn real_time_holds_answers_until_the_model_says_so() {
 }
 
 #[test]
+fn a_model_that_is_behind_the_clock_is_told() {
+    use nix::sys::signal::Signal;
+    let place = Place::new("--size 48M --device cnex-small");
+    let server = place.start();
+    let mut c = place.client("");
+    for i in 0..16u64 {
+        c.send(cmd::WRITE, 0, i, i << 20, 1 << 20, &vec![8; 1 << 20]).unwrap();
+    }
+    // The drive has all that to program, and its clock goes on.
+    server.signal(Signal::SIGSTOP);
+    std::thread::sleep(std::time::Duration::from_millis(1300));
+    server.signal(Signal::SIGCONT);
+    (0..16).for_each(|_| assert_eq!(c.receive().unwrap().error, 0));
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(
+        said.matches(" s behind the clock, and answers are late by as much").count(),
+        1,
+        "{said}"
+    );
+    let line = said.lines().find(|l| l.contains("the model was behind the clock by at most"));
+    let ms = line.and_then(|l| l.split_whitespace().find_map(|word| word.parse::<f64>().ok()));
+    assert!(ms.is_some_and(|ms| (1200.0..60_000.0).contains(&ms)), "{said}");
+}
+
+#[test]
 fn an_exported_drive_runs_in_virtual_time() {
     let place = Place::new(&format!("{SMALL} --ftl rail"));
     let server = place.start();
