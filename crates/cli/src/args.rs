@@ -478,12 +478,12 @@ pub struct ServeArgs {
     #[arg(long, help_heading = "Time")]
     pub no_spin: bool,
     /// Do not sync the image for flushes: data survive the server's death, not its host's
-    #[arg(long, help_heading = "Time")]
+    #[arg(long, help_heading = "Image")]
     pub no_sync: bool,
     /// How the image is read and written; uring hands many writes to the kernel in one call, and may
     /// be forbidden in a container
     #[arg(long, value_enum, value_name = "WAY", default_value_t = ImageIoArg::Pwrite)]
-    #[arg(help_heading = "Time")]
+    #[arg(help_heading = "Image")]
     pub image_io: ImageIoArg,
     /// Record the session: every input with its time, for `wordline tape replay`
     #[arg(long, value_name = "FILE", help_heading = "What is told")]

@@ -129,7 +129,7 @@ impl Fs {
 
     /// generic_file_buffered_read.
     fn read(&mut self, t: u32, file: u32, ino: u32, (offset, len): (u64, u32), phase: u8) -> Flow {
-        let size = self.inodes[ino as usize].size;
+        let size = self.inodes[ino as usize].readable();
         let (first, last) = span(offset, u64::from(len).min(size.saturating_sub(offset)));
         if phase == 0 {
             self.work(t, self.config.cost.call);
@@ -140,6 +140,10 @@ impl Fs {
             return self.stamp(t, ino, false, 1);
         }
         let page = self.tasks[t as usize].at;
+        if offset >= size {
+            // Cut off meanwhile.
+            return self.leave(t);
+        }
         if page > last {
             if let Some(ra) = self.open.get_mut(&(t, file)) {
                 ra.prev = Some(last);
@@ -389,7 +393,7 @@ impl Fs {
         write: bool,
         phase: u8,
     ) -> Flow {
-        let size = self.inodes[ino as usize].size;
+        let size = self.inodes[ino as usize].readable();
         let length = u64::from(len);
         let length = if write { length } else { length.min(size.saturating_sub(offset)) };
         let (first, last) = span(offset, length);

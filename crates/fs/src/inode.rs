@@ -89,6 +89,8 @@ pub struct Reserve {
 pub struct Inode {
     /// In memory, and as the newest transaction has it.
     pub size: u64,
+    /// What is being cut off: reads see the file end here (truncate_setsize comes first).
+    pub cut_at: Option<u64>,
     pub disk_size: u64,
     pub extents: Extents,
     pub reserve: Option<Reserve>,
@@ -116,6 +118,13 @@ pub struct Inode {
     pub mapping: u32,
     /// Data on their way that make it longer (XFS: the size follows them).
     pub ioends: u32,
+}
+
+impl Inode {
+    /// Where reads find its end.
+    pub fn readable(&self) -> u64 {
+        self.cut_at.map_or(self.size, |at| self.size.min(at))
+    }
 }
 
 /// Room for entries in a directory block of 4096 bytes, after its header and checksum.

@@ -266,6 +266,7 @@ impl Fs {
             _ if ino == 0 => self.fail(t),
             0 => {
                 self.work(t, self.config.cost.call);
+                self.inodes[ino as usize].cut_at = Some(size);
                 self.go(t, 1);
                 Flow::Again
             }
@@ -282,7 +283,7 @@ impl Fs {
                     self.cut(t, ino, size.div_ceil(PAGE), &mut items);
                 }
                 let inode = &mut self.inodes[ino as usize];
-                (inode.size, inode.disk_size) = (size, size);
+                (inode.size, inode.disk_size, inode.cut_at) = (size, size, None);
                 items.push(self.disk.inode_item(ino, &self.inodes[ino as usize]));
                 self.join_items(t, items, &[ino])
             }
@@ -302,6 +303,7 @@ impl Fs {
             0 if ino == 0 => self.fail(t),
             0 => {
                 self.path(t, file);
+                self.inodes[ino as usize].cut_at = Some(0);
                 self.go(t, 1);
                 self.push(t, Frame::Need)
             }
@@ -318,6 +320,7 @@ impl Fs {
                 let parent = d.inode;
                 self.dirs[dir as usize] = d;
                 self.cut(t, ino, 0, &mut items);
+                self.inodes[ino as usize].cut_at = None;
                 let inode = std::mem::take(&mut self.inodes[ino as usize]);
                 self.disk.free_inode(&inode, &mut items);
                 items.push(self.disk.inode_item(ino, &inode));

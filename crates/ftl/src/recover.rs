@@ -181,6 +181,10 @@ impl Ftl {
         if split {
             ftl.lines.number(ftl.lines.count().max(order.len() as u32));
         }
+        // Above what any unit still has, lest one be taken for a new line's.
+        let seqs = media.lines.iter().flat_map(|m| m.of.iter().copied());
+        let opened = order.last().map_or(0, |o| o.0);
+        ftl.lines.next_seq = 1 + seqs.max().unwrap_or(0).max(opened);
         ftl.lines.begin_load(ftl.lines.hot);
         for block in 0..g.lines {
             let m = &media.lines[block as usize];
@@ -299,7 +303,6 @@ impl Ftl {
         }
         let l = &mut self.lines.lines[line as usize];
         l.data = data;
-        self.lines.next_seq = self.lines.next_seq.max(smeta.seq + 1);
         if emeta.is_none() {
             l.write_error = true;
             self.lines.write_errors += 1;

@@ -177,7 +177,7 @@ fn write_linked(ring: &mut Ring, file: &File, pieces: &[Piece<'_>]) -> (usize, R
             Ok(results) => results,
             Err(e) => return (whole, Err(e)),
         };
-        for result in results {
+        for (i, result) in results.enumerate() {
             match result {
                 Ok(0) if pieces[whole].len() > 0 => {
                     return (whole, Err(ErrorKind::WriteZero.into()));
@@ -185,6 +185,8 @@ fn write_linked(ring: &mut Ring, file: &File, pieces: &[Piece<'_>]) -> (usize, R
                 Ok(n) => written += n,
                 // Its links were not begun.
                 Err(e) if e.kind() == ErrorKind::Interrupted => break,
+                // The kernel took only those before it.
+                Err(e) if i > 0 && Errno::from_io_error(&e) == Some(Errno::CANCELED) => break,
                 Err(e) => return (whole, Err(e)),
             }
             if written < pieces[whole].len() {

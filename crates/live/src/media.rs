@@ -118,8 +118,12 @@ impl Media {
         if op.kind == OpKind::Read {
             return false;
         }
-        // Its erasures counted, what the block held is passed over: that waits as a program does.
-        let after = self.reopen(line);
+        // Its erasures counted, what the block held is passed over: that waits as a program does, and
+        // for copies of it on their way if it is the line's first.
+        let after = match self.reopen(line) {
+            None if op.kind == OpKind::Erase => Some(self.request_sync()),
+            after => after,
+        };
         if op.kind == OpKind::Program {
             self.writer.push(after, Work::Void(self.g.unit_of(op.ppa).0));
         }
@@ -504,8 +508,13 @@ mod tests {
     fn what_fails_first_in_an_erased_line_waits_for_its_sync() {
         let system = system();
         let g = Geometry::new(&system.nand).unwrap();
-        let failures = [(OpKind::Program, Class::UserProgram, 2), (OpKind::Erase, Class::Erase, 1)];
-        for (kind, class, items) in failures {
+        // One block is erased before, or the first of all fails.
+        let failures = [
+            (OpKind::Program, Class::UserProgram, true, 2),
+            (OpKind::Erase, Class::Erase, true, 1),
+            (OpKind::Erase, Class::Erase, false, 1),
+        ];
+        for (kind, class, one_before, items) in failures {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("a.img");
             let superblock = Superblock {
@@ -532,7 +541,7 @@ mod tests {
                 media.perform(record, &recovered.ftl, &recovered.nand)
             };
             let erased = record(OpKind::Erase, Class::Erase, at(0), Outcome::Ok);
-            assert!(perform(&mut media, &erased));
+            assert!(!one_before || perform(&mut media, &erased));
             assert!(!perform(&mut media, &record(kind, class, at(1), Outcome::Failed)));
             let begun = Instant::now();
             while media.stalled().is_none() {

@@ -218,16 +218,16 @@ impl<'a> Recovering<'a> {
         }
         self.dropped = void.len() as u64;
         if self.repair {
-            for &unit in &void {
-                self.image
-                    .void_unit(unit)
-                    .map_err(|e| Error::io("cannot write the image", self.image.path(), e))?;
-            }
+            void.iter().try_for_each(|&unit| self.void(unit))?;
         }
         self.torn = void;
         Ok(format!("{looked} units read, {} unfinished and dropped", self.dropped))
     }
 
+    fn void(&self, unit: u32) -> Result<(), Error> {
+        let unwritable = |e| Error::io("cannot write the image", self.image.path(), e);
+        self.image.void_unit(unit).map_err(unwritable)
+    }
     fn line_metadata(&mut self) -> Result<String, Error> {
         let g = self.g;
         for unit in 0..self.records.len() as u32 {
@@ -247,6 +247,10 @@ impl<'a> Recovering<'a> {
                 _ if !self.image.state().clean => {
                     self.records[unit as usize] = None;
                     self.dropped += 1;
+                    self.torn.push(unit);
+                    if self.repair {
+                        self.void(unit)?;
+                    }
                 }
                 _ => {
                     return Err(Error::run(format!(
@@ -338,7 +342,8 @@ impl<'a> Recovering<'a> {
                 spares[at] = *s;
             }
         }
-        let fresh = self.lines.iter().all(|l| l.lines.is_empty());
+        // Units without a line are of one whose smeta was lost: their blocks are to be erased.
+        let fresh = self.torn.is_empty() && self.records.iter().all(Option::is_none);
         let sectors = self.image.superblock.sectors;
         let oob = |ppa: Ppa| {
             let s = spares[ppa.0 as usize];
@@ -394,5 +399,99 @@ impl<'a> Recovering<'a> {
             report,
             unsynced_dropped: self.dropped,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Superblock;
+    use std::path::Path;
+    use wordline_base::Ctx;
+    use wordline_ftl::{Action, Source, Stream};
+
+    fn system() -> SystemConfig {
+        let sources = wordline_profile::Sources::presets("cnex-small", "linux-libaio");
+        let config = wordline_profile::assemble(sources, &[]).unwrap();
+        let (nand, device, ftl, stack) = (config.nand, config.device, config.ftl, config.stack);
+        SystemConfig { nand, device, ftl, stack }
+    }
+    fn create(path: &Path, g: &Geometry) {
+        let superblock = Superblock {
+            id: 7,
+            size: 1000 << 12,
+            sectors: 1000,
+            seed: 3,
+            luns: g.luns,
+            lines: g.lines,
+            pages: g.pages,
+            unit_sectors: g.sectors_per_unit,
+            config: String::new(),
+        };
+        Image::create(path, &superblock).unwrap();
+    }
+    fn unit(kind: UnitKind, g: &Geometry, seq: u64) -> UnitRecord {
+        let spare = Spare { lpn: NO_LPN, stamp: 0, crc: 0 };
+        let spares = vec![spare; g.sectors_per_unit as usize];
+        UnitRecord { kind, erases: 0, order: 1, seq, emeta: (0, 0), spares }
+    }
+    fn smeta_of(seq: u64, g: &Geometry) -> Vec<u8> {
+        let mut luns = BitMap::new(g.luns as usize);
+        (0..g.luns as usize).for_each(|lun| {
+            luns.set(lun);
+        });
+        let parity = BitMap::new(g.luns as usize);
+        let (stream, erases) = (Stream::Mixed, vec![0; g.luns as usize]);
+        let record = SmetaRecord { seq, unit: 0, luns, parity, strides: 0, stream, erases };
+        let mut content = vec![0; g.unit_bytes() as usize];
+        smeta::encode(&record, &mut content);
+        content
+    }
+
+    /// The host died between the data and the record of smeta, over that of an earlier life; then the
+    /// server was stopped in order, without having opened that line.
+    #[test]
+    fn half_a_smeta_is_void_for_good() {
+        let (dir, system) = (tempfile::tempdir().unwrap(), system());
+        let path = dir.path().join("a.img");
+        let g = Geometry::new(&system.nand).unwrap();
+        create(&path, &g);
+        let image = Image::open(&path, true).unwrap();
+        image.write_one(image.of_unit(0, &unit(UnitKind::Smeta, &g, 4))).unwrap();
+        image.write_sectors(0, &smeta_of(9, &g)).unwrap();
+        image.write_state(false, 0).unwrap();
+        assert!(recover(&image, &system, true).is_ok_and(|r| r.unsynced_dropped == 1));
+        image.write_state(true, 1).unwrap();
+        assert!(recover(&image, &system, true).is_ok());
+    }
+
+    /// A line whose smeta the host lost has units left: what is opened next must not have its order,
+    /// or they would be taken for the new line's.
+    #[test]
+    fn orders_of_opening_are_not_used_again() {
+        let (dir, system) = (tempfile::tempdir().unwrap(), system());
+        let path = dir.path().join("a.img");
+        let g = Geometry::new(&system.nand).unwrap();
+        create(&path, &g);
+        let image = Image::open(&path, true).unwrap();
+        image.write_one(image.of_unit(7, &unit(UnitKind::Data, &g, 3))).unwrap();
+        image.write_state(false, 0).unwrap();
+        let mut ftl = recover(&image, &system, true).unwrap().ftl;
+        let mut ctx = Ctx::new();
+        ftl.start(&mut ctx);
+        ftl.write(&mut ctx, 1, Lpn(0), 1, true, Source::Host);
+        let mut erased = Vec::new();
+        let opened = loop {
+            match ftl.poll().expect("a line is opened") {
+                Action::Erase { op, ppa } => {
+                    erased.push(g.unit_of(ppa).0);
+                    ftl.on_done(&mut ctx, op, wordline_nand::Outcome::Ok);
+                }
+                Action::Program { ppa, .. } => break ftl.line_at(ppa),
+                _ => {}
+            }
+        };
+        assert!(ftl.line_smeta(opened).seq > 3);
+        assert_eq!(erased, [7], "of line 0, which is opened first");
     }
 }

@@ -8,14 +8,19 @@
 
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{EnterFlags, IoUring, Probe, opcode, squeue};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 /// Requests in a ring at a time.
 pub const ENTRIES: usize = 64;
 /// What a link has that was never begun.
-const CANCELED: i32 = -rustix::io::Errno::CANCELED.raw_os_error();
+const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
+/// Calls in which nothing was begun, and the time between two of them.
+const TRIES: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
 
 pub struct Ring {
     /// None: given up with requests in it that the kernel did not take; the next call makes another.
@@ -92,11 +97,17 @@ impl Ring {
             unsafe { ring.submission().push(&entry) }.expect("it is empty, and has room");
         }
         let n = entries.len() as u32;
+        let mut tries = 0;
         let taken = loop {
             // Fewer than all are never followed by the rest: a chain lasts as long as one call.
             match enter(&ring, n, n) {
                 Ok(taken) => break taken,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // The kernel is short of memory for requests, which pwrite needs none of.
+                Err(e) if tries < TRIES && is_short(&e) => {
+                    tries += 1;
+                    std::thread::sleep(PAUSE);
+                }
                 Err(e) => return Err(e),
             }
         };
@@ -124,6 +135,9 @@ impl Ring {
     }
 }
 
+fn is_short(e: &Error) -> bool {
+    matches!(Errno::from_io_error(e), Some(Errno::AGAIN | Errno::BUSY | Errno::NOMEM))
+}
 fn enter(ring: &IoUring, submit: u32, wait: u32) -> Result<usize> {
     let flags = EnterFlags::GETEVENTS.bits();
     // SAFETY: no argument is given, and the ring is open.

@@ -151,9 +151,10 @@ proptest! {
     }
 }
 
-/// Read-ahead that outlived a direct write; a tree block freed while an allocation was to log it.
+/// Runs with read-ahead beside a direct write of the page, and with a truncation that frees a tree
+/// block while an allocation waits to log it.
 #[test]
-fn two_that_failed() {
+fn neither_read_ahead_nor_a_freed_tree_block_overwrites() {
     for (seed, n) in [(6678643839718191376, 2), (3767187957321314076, 3)] {
         newest_write_is_read(seed, n).unwrap();
     }

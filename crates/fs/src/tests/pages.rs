@@ -124,6 +124,37 @@ fn pages_under_a_read_do_not_outlive_a_direct_write_or_a_truncation() {
     assert!(stamp > 0 && page(&m, 10).is_none_or(|p| p.stamp == stamp));
 }
 
+/// Whoever cuts a file has to wait for pages under a read, and no new ones begin there.
+#[test]
+fn readers_do_not_keep_a_truncation_waiting() {
+    for op in [Op::Truncate { file: 0, size: 4096 }, Op::Unlink { file: 0 }] {
+        let mut c = config(FsKind::Ext4);
+        c.memory = 1 << 20;
+        let mut fs = Fs::new(&c, DRIVE, 9).unwrap();
+        files(&mut fs, 1);
+        assert!(fs.lay_out(0, 64 << 20));
+        let mut m = Machine::of(fs, 9);
+        let mut random = rng(1);
+        for t in 0..8 {
+            let advice = Advice::Random;
+            let open = Op::Open { file: 0, create: false, write: false, advice, drop: false };
+            // Of different lengths, so that they do not all end at once.
+            let mut one = || read(0, random.below(1 << 13) * 4096, 4096 << random.below(5));
+            let reads: Vec<Op> = (0..500).map(|_| one()).collect();
+            m.give(t, std::iter::once(open).chain(reads));
+        }
+        while m.fs.stats.misses < 100 {
+            assert!(m.step(Time::NEVER));
+        }
+        m.give(8, [op]);
+        while m.done.iter().all(|d| d.1 != op) {
+            assert!(m.step(Time::NEVER), "{}", m.stuck());
+        }
+        assert!(m.fs.stats.misses < 150, "{} pages read before {op:?}", m.fs.stats.misses);
+        m.finish();
+    }
+}
+
 #[test]
 fn o_sync_is_an_fsync_a_write() {
     let mut m = one_file(&config(FsKind::Ext4), 1 << 20);
