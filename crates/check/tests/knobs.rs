@@ -461,9 +461,7 @@ fsync=1
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
-    // In blocks as short as these no pages share cells.
-    let longer = Case::new("cnex-small", jobs).set("nand.blocks=64").set("nand.pages_per_block=24");
-    cases.into_iter().map(shrink).chain([longer]).collect()
+    cases.into_iter().map(shrink).collect()
 }
 
 /// Programs, small and under pressure: stalls, full caches, checkpoints, groups of writers.

@@ -419,10 +419,8 @@ impl Plan {
         if !(0.0..=100.0).contains(&c.cold_margin) {
             return Err(("cold_margin", "must be from 0 to 100 percent points".into()));
         }
-        // What a victim's last data are padded with must be less than what it gives.
-        if c.page_pairs > g.pages / 12 {
-            let most = g.pages / 12;
-            return Err(("page_pairs", format!("must be at most {most}, a twelfth of the pages")));
+        if c.page_pairs >= g.pages {
+            return Err(("page_pairs", format!("must be below the {} pages", g.pages)));
         }
         if !(0.0..100.0).contains(&c.over_provisioning) {
             return Err(("over_provisioning", "must be from 0 to below 100 percent".into()));

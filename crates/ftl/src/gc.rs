@@ -133,16 +133,18 @@ impl Ftl {
     /// writes there. It is padded, if they give back more than that takes: or a drive nearly full of
     /// valid data would be collected for ever.
     fn end_cold_unit(&mut self) -> bool {
-        if !self.waits_for_more(1) || !self.gc.victims.iter().all(|v| v.emptied) {
+        let ring = &mut self.rings[1];
+        let waits = ring.ready() > 0 && ring.flush_point < ring.mem;
+        if !waits || !self.gc.victims.iter().all(|v| v.emptied) {
             return false;
         }
         let size = self.g.sectors_per_unit;
         let held = |v: &Victim| self.lines.lines[v.line as usize].capacity * size;
         let gain: u32 = self.gc.victims.iter().map(|v| held(v).saturating_sub(v.moved)).sum();
-        if gain <= size - self.rings[1].ready() % size {
+        if gain <= size - ring.ready() % size {
             return false;
         }
-        self.rings[1].flush_point = self.rings[1].mem;
+        ring.flush_point = ring.mem;
         true
     }
 

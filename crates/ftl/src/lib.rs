@@ -557,8 +557,7 @@ impl Ftl {
             }
         }
         debug_assert_eq!(self.check_now(), Ok(()));
-        let unwritten =
-            self.config.pad_idle && (0..2).any(|side| self.rings[side].mem > self.safe(side));
+        let unwritten = self.config.pad_idle && self.rings.iter().any(|r| r.mem > r.sync);
         if (unwritten || !self.ops.is_empty()) && !self.write_timer && self.config.write_timer.0 > 0
         {
             self.write_timer = true;
@@ -572,7 +571,7 @@ impl Ftl {
     /// Pads out what the collector has in the buffer, so that its victims can be freed; failing that
     /// there is no space to be made.
     fn unstick(&mut self) -> bool {
-        if (0..2).any(|side| self.waits_for_more(side)) {
+        if self.rings.iter().any(|r| r.flush_point < r.mem && r.ready() > 0) {
             self.flush_rings();
             self.counters.drains += 1;
             return true;
@@ -582,12 +581,6 @@ impl Ftl {
         }
         self.read_only = true;
         true
-    }
-    /// What the buffer holds is not safe before more is written, and nobody has asked for that.
-    fn waits_for_more(&self, side: usize) -> bool {
-        let ring = &self.rings[side];
-        let lacks = ring.ready() > 0 || self.config.page_pairs > 0 && ring.mem > ring.readable;
-        ring.flush_point < ring.mem && lacks
     }
     /// What is in the buffers is to be written, in padded units if need be.
     fn flush_rings(&mut self) {
@@ -670,7 +663,7 @@ impl Ftl {
     fn is_passed(&mut self, barrier: [u64; 2]) -> bool {
         let mut passed = true;
         for (side, point) in barrier.into_iter().enumerate() {
-            if point > self.safe(side) {
+            if point > self.rings[side].sync {
                 self.gc.barrier[side] = self.gc.barrier[side].min(point);
                 passed = false;
             }

@@ -279,7 +279,7 @@ impl Ftl {
     /// Completes `tag` once the newest user entry is durable.
     fn wait_durable(&mut self, tag: u32) {
         let point = self.rings[0].last_user;
-        if self.safe(0) >= point {
+        if self.rings[0].sync >= point {
             self.actions.push_back(Action::Complete { tag, ok: true });
         } else {
             self.counters.flushes_waited += 1;
@@ -289,7 +289,7 @@ impl Ftl {
     }
     pub(crate) fn complete_flushes(&mut self) {
         while let Some(&(point, tag)) = self.flushes.front()
-            && self.safe(0) >= point
+            && self.rings[0].sync >= point
         {
             self.flushes.pop_front();
             debug_assert!(self.rings[0].is_durable(point));

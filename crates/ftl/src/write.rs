@@ -47,7 +47,6 @@ struct Stale {
 #[derive(Clone, Copy, Debug)]
 struct Stripe {
     line: u32,
-    page: u32,
     /// Units on their way.
     out: u32,
     /// All its units are mapped, parity included.
@@ -202,10 +201,6 @@ impl Ftl {
                 None => {}
             }
             if self.writers[side].left == 0 && !self.next_request(side) {
-                if self.pair_lacks(side) && self.end_of_line(side) {
-                    progress = true;
-                    continue;
-                }
                 return progress;
             }
             let line = match self.open_line(side) {
@@ -242,11 +237,7 @@ impl Ftl {
 
     /// pblk's kind of a mixed unit is that of its first entry.
     fn class_at(&self, side: usize, pos: u64) -> Class {
-        // Padding alone is for users' flushes; on the cold side it is the collector's.
-        let gc = match self.writers[side].entries {
-            0 => side == Stream::Cold.side(),
-            _ => self.rings[side].at(pos).flags & GC != 0,
-        };
+        let gc = self.rings[side].at(pos).flags & GC != 0;
         if gc { Class::GcProgram } else { Class::UserProgram }
     }
     /// What an operation has to hold. Parity is locked as the data it follows.
@@ -266,7 +257,7 @@ impl Ftl {
     }
 
     /// Forms the next request: failed units first, then as many whole units as there are, then
-    /// one padded unit if a flush waits for it, or for a page that shares cells with its data.
+    /// one padded unit if a flush waits for it.
     fn next_request(&mut self, side: usize) -> bool {
         let unit = self.g.sectors_per_unit;
         let (w, ring) = (&mut self.writers[side], &mut self.rings[side]);
@@ -279,58 +270,15 @@ impl Ftl {
         let ready = ring.ready();
         let n = if ready >= unit {
             (ready / unit).min(w.max_units) * unit
-        } else if ready > 0 && ring.flush_point > ring.subm || self.pair_lacks_page(side) {
+        } else if ready > 0 && ring.flush_point > ring.subm {
             ready
         } else {
             return false;
         };
-        let (w, ring) = (&mut self.writers[side], &mut self.rings[side]);
-        (w.left, w.pos, w.entries) = (n.div_ceil(unit).max(1), ring.subm, n);
+        (w.left, w.pos, w.entries) = (n.div_ceil(unit), ring.subm, n);
         w.again = false;
         ring.subm += u64::from(n);
         true
-    }
-
-    /// The last stripe with entries that are to be safe and are not: until the pages behind them are
-    /// programmed that share their cells, a program cut short there would take them with it.
-    fn unpaired(&self, side: usize) -> Option<usize> {
-        let (ring, w) = (&self.rings[side], &self.writers[side]);
-        if w.pairs == 0 || ring.readable >= ring.flush_point {
-            return None;
-        }
-        let flushed =
-            (ring.readable..ring.flush_point.min(ring.subm)).map(|pos| ring.at(pos).stripe);
-        let last = flushed.filter(|&s| s != NO_STRIPE).max()?;
-        Some(last.checked_sub(w.first_stripe)? as usize)
-    }
-    /// No data follow this stripe in its line.
-    fn is_last(&self, side: usize, stripe: usize) -> bool {
-        let line = self.writers[side].stripes[stripe].line;
-        self.lines.sides[side].cur != Some(line) || self.lines.lines[line as usize].left == 0
-    }
-    /// ... and those of it, or of what comes before it, are a line's metadata.
-    fn pair_lacks(&self, side: usize) -> bool {
-        self.unpaired(side).is_some_and(|i| self.is_last(side, i) || self.is_last(side, 0))
-    }
-    /// ... and they are still to be mapped.
-    fn pair_lacks_page(&self, side: usize) -> bool {
-        let w = &self.writers[side];
-        self.unpaired(side).is_some_and(|i| {
-            let paired = w.stripes.get(i + w.pairs as usize).is_some_and(|s| s.closed);
-            !paired && !self.is_last(side, i)
-        })
-    }
-    /// The last pages of a line share cells with its metadata: a full line is closed for them, and
-    /// they are written now.
-    fn end_of_line(&mut self, side: usize) -> bool {
-        let cur = self.lines.sides[side].cur;
-        if let Some(line) = cur.filter(|&l| self.lines.lines[l as usize].left == 0) {
-            self.lines.close(side);
-            self.gc.kick = true;
-            self.finish_emeta(line);
-            return true;
-        }
-        self.force_emeta()
     }
 
     /// The open line, if it has room; otherwise brings about the next one, a step at a time.
@@ -480,7 +428,7 @@ impl Ftl {
         let id = w.first_stripe + w.stripes.len() as u32;
         w.p2b.fill(None);
         w.open = Some(Open { id, line, page, parity: None, class });
-        w.stripes.push_back(Stripe { line, page, out: 0, closed: false });
+        w.stripes.push_back(Stripe { line, out: 0, closed: false });
         self.lines.lines[line as usize].stripes += 1;
     }
     /// If the stripe's data are all mapped its parity is next.
@@ -659,10 +607,7 @@ impl Ftl {
             && first.out == 0
         {
             let pairs = w.stripes.iter().skip(1).take(w.pairs as usize);
-            // A page that ends in metadata is programmed when the line is closed.
-            let end = self.lines.lines[first.line as usize].emeta / self.g.luns;
-            let done = |s: &&Stripe| s.line == first.line && s.closed && s.out == 0 && s.page < end;
-            let paired = pairs.filter(done).count();
+            let paired = pairs.filter(|s| s.line == first.line && s.closed && s.out == 0).count();
             let state = self.lines.lines[first.line as usize].state;
             let whole = matches!(state, LineState::Closed | LineState::Gc);
             if paired < w.pairs as usize && !whole {
@@ -680,15 +625,6 @@ impl Ftl {
         while ring.readable < ring.sync && w.is_readable(ring.at(ring.readable).stripe) {
             ring.readable += 1;
         }
-        if self.config.page_pairs > 0 {
-            self.gc.kick |= self.safe(side) >= self.gc.barrier[side];
-            self.complete_flushes();
-        }
-    }
-    /// Entries before this position survive a power loss.
-    pub(crate) fn safe(&self, side: usize) -> u64 {
-        let ring = &self.rings[side];
-        if self.config.page_pairs > 0 { ring.readable } else { ring.sync }
     }
 
     /// Of entries written again, those that must not be: a newer version of the sector is mapped
@@ -959,9 +895,7 @@ impl Ftl {
             }
             self.map.clear_oob(ppa, size);
             self.lines.lines[line as usize].refs -= n;
-            if n > 0 {
-                self.writers[side].resubmit.push_back((pos, n));
-            }
+            self.writers[side].resubmit.push_back((pos, n));
             let in_line = unit % self.lines.units;
             self.forget_member(side, line, in_line);
             self.retire_block(line, lun);
@@ -1027,8 +961,8 @@ impl Ftl {
                 self.gc_durable(e.origin);
             }
         }
+        self.gc.kick |= self.rings[side].sync >= self.gc.barrier[side];
         self.advance_readable(side);
-        self.gc.kick |= self.safe(side) >= self.gc.barrier[side];
         self.complete_flushes();
     }
     pub(crate) fn smeta_done(&mut self, done: Done, line: u32, unit: u32, ok: bool) {

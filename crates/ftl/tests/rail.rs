@@ -179,13 +179,8 @@ fn power_may_go_at_any_time_on_strides() {
 
 /// The systems compared, on drives small enough to look at from every side.
 fn system(name: &str) -> (Geometry, FtlConfig) {
-    let (name, pairs) = match name.split_once("-pairs") {
-        Some((name, pairs)) => (name, pairs.parse().unwrap()),
-        None => (name, 0),
-    };
     let wide = name == "rail6" || name == "rail-hc";
-    let pages = if pairs > 0 { 12 * pairs } else { 6 };
-    let g = geometry(2, if wide { 10 } else { 8 }, 32, pages, 2);
+    let g = geometry(2, if wide { 10 } else { 8 }, 32, 6, 2);
     let mut c = FtlConfig::new(Placement::Host, 50.0);
     c.stride = if name == "pblk" { 0 } else { 4 };
     match name {
@@ -195,15 +190,13 @@ fn system(name: &str) -> (Geometry, FtlConfig) {
         "rail-hc" => (c.stride, c.hot_cold, c.partition_interval) = (2, true, 150),
         _ => panic!("no system is called {name}"),
     }
-    c.page_pairs = pairs;
     (g, c)
 }
 
 /// Power goes at every event of a run, and what comes back is written to, and loses power again.
 fn lose_power_everywhere(name: &str) {
     let (mut events, mut moved, mut held) = (0, 0, 0);
-    // Flushes that pad make longer runs.
-    for seed in seeds(60_000, if name.contains("pairs") { 2 } else { 4 }) {
+    for seed in seeds(60_000, 4) {
         println!("{name}, seed {seed}");
         let mut rng = Seed(seed).stream("crash");
         let (g, c) = system(name);
@@ -265,48 +258,6 @@ fn rail6_may_lose_power_at_every_event() {
 #[test]
 fn rail_hc_may_lose_power_at_every_event() {
     lose_power_everywhere("rail-hc");
-}
-
-/// A page cut short takes the one with it that shares its cells: what a flush covered is not among them.
-#[test]
-fn paired_pages_of_pblk_may_be_cut_short() {
-    lose_power_everywhere("pblk-pairs1");
-}
-#[test]
-fn paired_pages_of_rail_may_be_cut_short() {
-    lose_power_everywhere("rail-pairs1");
-}
-#[test]
-fn paired_pages_of_rail_hc_may_be_cut_short() {
-    lose_power_everywhere("rail-hc-pairs1");
-}
-
-/// A flush of one sector pads until the page that shares its cells is programmed, parity included, and
-/// no more; of a sector in the last pages of a line until the line's metadata are.
-#[test]
-fn a_flush_pads_its_pairs() {
-    for (name, pairs) in [("pblk", 0), ("pblk-pairs1", 1), ("pblk-pairs2", 2), ("rail-pairs1", 1)] {
-        let (g, c) = system(name);
-        let mut w = Case::new(g, c.clone()).start(Seed(1).stream("order")).unwrap();
-        let (size, luns) = (u64::from(g.sectors_per_unit), u64::from(g.luns));
-        w.apply(Step::Write { lpn: 7, n: 1, fua: false });
-        w.apply(Step::Flush);
-        w.settle();
-        let counters = w.ftl.counters();
-        // The first stripe holds smeta; parity is in two LUNs of the eight where there is any.
-        let data = luns - if c.stride > 0 { luns / u64::from(c.stride) } else { 0 };
-        let padded = if pairs == 0 { size - 1 } else { (data * (1 + pairs) - 1) * size - 1 };
-        assert_eq!(counters.pad_sectors, padded, "{name}");
-        let parity = if c.stride > 0 { (1 + pairs) * (luns - data) * size } else { 0 };
-        assert_eq!(counters.parity_sectors, parity, "{name}");
-        for lpn in 0..200 {
-            w.apply(Step::Write { lpn, n: 1, fua: true });
-            w.settle();
-            assert_eq!(w.floor[lpn as usize], w.model[lpn as usize].0, "{name}");
-        }
-        assert!(pairs == 0 || w.ftl.counters().emeta_forced > 0, "{name}: no line was filled");
-        w.verify();
-    }
 }
 
 /// A claim that is wrong on purpose: what is left of a long run is what breaks it.

@@ -56,8 +56,6 @@ pub struct State {
     pub clean: bool,
     /// Units with an order up to this are durable.
     pub synced: u64,
-    /// `ftl.page_pairs` of the drive that is served.
-    pub pairs: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -410,19 +408,14 @@ impl Image {
         (s.luns, s.lines, s.pages, s.unit_sectors) == (g.luns, g.lines, g.pages, g.sectors_per_unit)
     }
 
-    /// The states written from now on say so.
-    pub fn set_pairs(&self, pairs: u32) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).pairs = pairs;
-    }
     pub fn write_state(&self, clean: bool, synced: u64) -> std::io::Result<()> {
         let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = State { generation: last.generation + 1, clean, synced, pairs: last.pairs };
+        let state = State { generation: last.generation + 1, clean, synced };
         let mut b = [0; 64];
         b[..8].copy_from_slice(MAGIC);
         b[8..16].copy_from_slice(&state.generation.to_le_bytes());
         b[16..24].copy_from_slice(&u64::from(clean).to_le_bytes());
         b[24..32].copy_from_slice(&synced.to_le_bytes());
-        b[32..36].copy_from_slice(&state.pairs.to_le_bytes());
         seal(&mut b);
         let at = STATES_AT + state.generation % 2 * PAGE;
         self.access.write_beside(Piece::Bytes(at, (&b).into()))?;
@@ -539,7 +532,6 @@ fn decode_state(b: &[u8]) -> Option<State> {
         generation: le64(b, 8),
         clean: le64(b, 16) == 1,
         synced: le64(b, 24),
-        pairs: le32(b, 32),
     })
 }
 
@@ -593,7 +585,6 @@ pub(crate) mod tests {
         let image = Image::open(&path, true).unwrap().by(io).unwrap();
         assert_eq!(image.superblock, superblock());
         assert_eq!(image.state(), State::default());
-        image.set_pairs(2);
         image.write_state(false, 5).unwrap();
         image.write_state(true, 9).unwrap();
         let record = UnitRecord {
@@ -610,7 +601,7 @@ pub(crate) mod tests {
         image.write_sectors(476, &[7; 4 * 4096]).unwrap();
         drop(image);
         let image = Image::open(&path, false).unwrap().by(io).unwrap();
-        assert!(image.state().clean && image.state().synced == 9 && image.state().pairs == 2);
+        assert!(image.state().clean && image.state().synced == 9);
         let mut found = Vec::new();
         image.each_unit(|u, r| found.push((u, r))).unwrap();
         assert_eq!(found.len(), 120);

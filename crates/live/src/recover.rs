@@ -4,9 +4,7 @@
 //! reading the media for it, and deciding which units were programmed (docs/design/live.md).
 
 use crate::Error;
-use crate::image::{
-    BlockRecord, Found, Image, NO_LPN, Spare, State, UnitKind, UnitRecord, sector_crc,
-};
+use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
 use wordline_base::{BitMap, Lpn, SECTOR, Seed, Stamps};
 use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Written};
@@ -173,13 +171,6 @@ impl<'a> Recovering<'a> {
              erased blocks, {torn} torn"
         ))
     }
-    /// The unit before one whose cells it shares, on the drive that was served when the host went down.
-    fn lower_of(&self, unit: u32) -> Option<u32> {
-        let State { clean, pairs, .. } = self.image.state();
-        let page = unit % self.g.units_per_line() / self.g.luns;
-        let shares = !clean && (1..=page).contains(&pairs);
-        shares.then(|| unit - pairs * self.g.luns)
-    }
     fn block_of(&self, unit: u32) -> usize {
         (unit / self.g.units_per_line() * self.g.luns + unit % self.g.luns) as usize
     }
@@ -206,14 +197,6 @@ impl<'a> Recovering<'a> {
                     void.push(unit);
                     self.records[unit as usize] = None;
                 }
-            }
-        }
-        void.sort_unstable();
-        for i in 0..void.len() {
-            // A program cut short takes the page with it that shares its cells.
-            let Some(lower) = self.lower_of(void[i]) else { continue };
-            if self.records[lower as usize].take().is_some() {
-                void.push(lower);
             }
         }
         self.dropped = void.len() as u64;

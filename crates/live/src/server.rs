@@ -150,7 +150,6 @@ impl Server {
         let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let order = recovered.order - 1;
-        image.set_pairs(plan.system.ftl.page_pairs);
         // What recovery dropped and what it was told stays true after a crash of the host.
         let begun = image.sync().and_then(|()| image.write_state(false, order));
         let begun = begun.and_then(|()| image.sync());

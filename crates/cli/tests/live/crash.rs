@@ -351,12 +351,6 @@ fn and_one_whose_host_lost_power() {
     crash("--device cnex-small --ftl pblk", kills(40), true, 14);
     crash("--device cnex-small --ftl rail6", kills(20), true, 15);
 }
-/// A program cut short takes the page with it that shares its cells.
-#[test]
-fn and_one_whose_pages_share_cells() {
-    crash("--device cnex-small --ftl pblk --set ftl.page_pairs=1", kills(8), true, 18);
-    crash("--device cnex-small --ftl rail --set ftl.page_pairs=1", kills(5), true, 19);
-}
 #[test]
 fn and_one_with_hot_and_cold_data_apart_and_failing_programs() {
     crash("--device cnex-small --ftl rail-hc", kills(20), false, 16);

@@ -60,16 +60,6 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a unit held cannot be read any more.
-    fn destroy(&mut self, g: &Geometry, unit: u32) {
-        let size = g.sectors_per_unit;
-        self.units[unit as usize] = false;
-        for p in unit * size..(unit + 1) * size {
-            self.oob[p as usize] = None;
-        }
-        let (line, in_line) = (unit / g.units_per_line(), unit % g.units_per_line());
-        self.smeta[line as usize].retain(|s| s.unit != in_line);
-    }
     /// The operation was carried out, or failed.
     fn apply(&mut self, g: &Geometry, op: &Pending, lun: u32, failed: bool) {
         let size = g.sectors_per_unit;
@@ -132,10 +122,6 @@ pub struct Fake {
     pub overtook: u32,
     /// Units of the collector's data programmed to hot lines.
     pub gc_on_hot: u64,
-    /// A page cut short takes that one so many pages before it with it; 0: none.
-    pub pairs: u32,
-    /// Pages of each block that ageing left whole.
-    aged: Vec<u32>,
     pub kept: Option<Kept>,
 }
 
@@ -150,7 +136,7 @@ impl Fake {
             g,
             queues: vec![VecDeque::new(); g.luns as usize],
             active: Vec::new(),
-            pages: pages.clone(),
+            pages,
             done: BTreeMap::new(),
             faults: Faults::default(),
             completed: 0,
@@ -159,8 +145,6 @@ impl Fake {
             reads: vec![0; g.luns as usize],
             overtook: 0,
             gc_on_hot: 0,
-            pairs: 0,
-            aged: pages,
             kept: None,
         }
     }
@@ -189,8 +173,7 @@ impl Fake {
         self.kept = Some(Kept { pending: oob.clone(), oob, units, of, smeta, erases });
     }
     /// What flash holds when power goes now. Of each LUN the oldest operation was under way: by a draw
-    /// it is not begun, done, or cut short, which leaves a page or a block that cannot be read, and
-    /// takes the page with it that shares its cells.
+    /// it is not begun, done, or cut short, which leaves a page or a block that cannot be read.
     pub fn cut(&self, torn: u32) -> (Kept, Vec<u32>) {
         let mut rng = Seed(u64::from(torn)).stream("torn");
         let mut kept = self.kept.clone().expect("media kept");
@@ -207,11 +190,6 @@ impl Fake {
                 Work::Erase => {}
             }
             kept.apply(&self.g, op, lun as u32, fate > 1);
-            let page = self.g.page_of(Ppa(op.ppa));
-            let lower = page.checked_sub(self.pairs).filter(|&p| p >= self.aged[block] && p < page);
-            if let (Work::Program, true, Some(lower)) = (op.work, fate > 1, lower) {
-                kept.destroy(&self.g, self.g.unit_at(line, lower, lun as u32).0);
-            }
         }
         (kept, pages)
     }
@@ -369,7 +347,7 @@ impl Fake {
                 assert_eq!(page, next, "pages of block {block} are programmed without gaps");
                 self.pages[block] = page + 1;
             }
-            Work::Erase => (self.pages[block], self.aged[block]) = (0, 0),
+            Work::Erase => self.pages[block] = 0,
             Work::Sum => {}
         }
         self.completed += 1;

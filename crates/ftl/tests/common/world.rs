@@ -93,7 +93,7 @@ pub fn random_strides(rng: &mut Rng, g: &Geometry, c: &mut FtlConfig) {
     c.rebuild_split = rng.below(4) > 0;
     c.check_neighbours = rng.below(4) > 0;
     c.write_mostly_iops = [0, 0, 1000][rng.below(3) as usize];
-    c.page_pairs = [0, 0, 0, 1, 2][rng.below(5) as usize].min(g.pages / 12);
+    c.page_pairs = [0, 0, 0, 1, 2][rng.below(5) as usize];
     c.hot_cold = g.luns >= 2 * c.stride && rng.below(3) == 0;
     c.partition_interval = 200 + rng.below(2000);
     // Half of them take time for the collector's sums.
@@ -122,7 +122,6 @@ impl World {
         fake: Fake,
     ) -> World {
         ftl.start(&mut ctx);
-        let fake = Fake { pairs: c.page_pairs, ..fake };
         let mut w = World {
             g: *g,
             config: c.clone(),
