@@ -471,17 +471,11 @@ pub(crate) fn add_times(into: &mut [u8], data: &[u8], factor: u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Superblock;
     use crate::recover::recover;
+    use crate::recover::tests::{create, system};
     use std::time::{Duration, Instant};
     use wordline_base::{IoId, Span, Time};
 
-    fn system() -> SystemConfig {
-        let sources = wordline_profile::Sources::presets("cnex-small", "linux-libaio");
-        let config = wordline_profile::assemble(sources, &[]).unwrap();
-        let (nand, device, ftl, stack) = (config.nand, config.device, config.ftl, config.stack);
-        SystemConfig { nand, device, ftl, stack }
-    }
     fn record(kind: OpKind, class: Class, ppa: Ppa, outcome: Outcome) -> Record {
         let at = Time(0);
         let op = Op { kind, class, ppa, sectors: 0, owner: 0, io: IoId::NONE };
@@ -517,18 +511,7 @@ mod tests {
         for (kind, class, one_before, items) in failures {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("a.img");
-            let superblock = Superblock {
-                id: 7,
-                size: 1000 << 12,
-                sectors: 1000,
-                seed: 3,
-                luns: g.luns,
-                lines: g.lines,
-                pages: g.pages,
-                unit_sectors: g.sectors_per_unit,
-                config: String::new(),
-            };
-            Image::create(&path, &superblock).unwrap();
+            create(&path, &g);
             let image = Image::open(&path, true).unwrap();
             let mut recovered = recover(&image, &system, true).unwrap();
             // It takes all that is written, and cannot be synced.

@@ -386,32 +386,23 @@ impl<'a> Recovering<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::image::Superblock;
     use std::path::Path;
     use wordline_base::Ctx;
     use wordline_ftl::{Action, Source, Stream};
 
-    fn system() -> SystemConfig {
+    pub(crate) fn system() -> SystemConfig {
         let sources = wordline_profile::Sources::presets("cnex-small", "linux-libaio");
         let config = wordline_profile::assemble(sources, &[]).unwrap();
         let (nand, device, ftl, stack) = (config.nand, config.device, config.ftl, config.stack);
         SystemConfig { nand, device, ftl, stack }
     }
-    fn create(path: &Path, g: &Geometry) {
-        let superblock = Superblock {
-            id: 7,
-            size: 1000 << 12,
-            sectors: 1000,
-            seed: 3,
-            luns: g.luns,
-            lines: g.lines,
-            pages: g.pages,
-            unit_sectors: g.sectors_per_unit,
-            config: String::new(),
-        };
-        Image::create(path, &superblock).unwrap();
+    pub(crate) fn create(path: &Path, g: &Geometry) {
+        let (luns, lines, pages, unit_sectors) = (g.luns, g.lines, g.pages, g.sectors_per_unit);
+        let of_any = crate::image::tests::superblock();
+        Image::create(path, &Superblock { luns, lines, pages, unit_sectors, ..of_any }).unwrap();
     }
     fn unit(kind: UnitKind, g: &Geometry, seq: u64) -> UnitRecord {
         let spare = Spare { lpn: NO_LPN, stamp: 0, crc: 0 };

@@ -18,7 +18,8 @@ use std::time::Duration;
 pub const ENTRIES: usize = 64;
 /// What a link has that was never begun.
 const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
-/// Calls in which nothing was begun, and the time between two of them.
+/// Calls in which nothing was begun, and the time between two of them: a second in all, as an image in
+/// use is waited for.
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(1);
 
