@@ -124,6 +124,8 @@ pub struct Server {
     last_line: Instant,
     /// It was told that the machine is behind, and has not caught up since.
     behind: bool,
+    /// For people.
+    told: Option<String>,
     stop: Arc<AtomicBool>,
     wake: OwnedFd,
     report: Vec<(&'static str, String)>,
@@ -205,6 +207,7 @@ impl Server {
             stats,
             last_line: Instant::now(),
             behind: false,
+            told: None,
             stop,
             wake,
             report,
@@ -228,10 +231,10 @@ impl Server {
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
         let mut stalled = false;
         while !self.stop.load(Ordering::Relaxed) {
-            if let Some(told) = self.pace() {
+            self.advance();
+            if let Some(told) = self.told.take() {
                 say(&told);
             }
-            self.advance();
             self.deliver();
             self.flush_all();
             if self.machine.stalled().is_some() != stalled {
@@ -317,25 +320,28 @@ impl Server {
         Ok(())
     }
 
-    /// Looks at how far the model is behind the clock. Something to tell, once each time, if it is far.
-    fn pace(&mut self) -> Option<String> {
+    /// Delivers what is due at a time, and looks first at how far the model is behind the clock:
+    /// whoever runs it catches up, in a turn or for an input.
+    fn follow(&mut self, until: Time, limit: u64) {
         if self.clock.is_free() {
-            return None;
+            self.machine.run(until, limit);
+            return;
         }
         let due = self.machine.next_event();
         let behind = Duration::from_nanos(due.map_or(0, |at| self.clock.late(at)));
         self.stats.behind = self.stats.behind.max(behind);
-        let tell = behind >= BEHIND && !self.behind;
-        self.behind = tell || self.behind && behind >= BEHIND / 10;
-        tell.then(|| {
-            format!(
+        if behind >= BEHIND && !self.behind {
+            self.behind = true;
+            self.told = Some(format!(
                 "the model is {:.1} s behind the clock, and answers are late by as much: this \
                  machine or the image's disk does not follow the drive (its collector has moved \
                  {} MiB since the start)",
                 behind.as_secs_f64(),
                 self.stats.collected(&self.machine) >> 20
-            )
-        })
+            ));
+        }
+        self.behind &= behind >= BEHIND / 10;
+        self.machine.run(until, limit);
     }
     /// The machine goes on as far as time allows.
     fn advance(&mut self) {
@@ -344,9 +350,7 @@ impl Server {
             return;
         }
         if !self.clock.is_free() {
-            let now = self.clock.now();
-            self.machine.run(now, TURN);
-            return;
+            return self.follow(self.clock.now(), TURN);
         }
         let last = Time(Time::NEVER.0 - 1);
         if self.machine.in_flight() == 0 {
@@ -671,7 +675,7 @@ impl Server {
     fn input_time(&mut self) -> Time {
         let at = if self.clock.is_free() { self.machine.now() } else { self.clock.now() };
         let at = at.max(self.machine.now());
-        self.machine.run(at, u64::MAX);
+        self.follow(at, u64::MAX);
         self.rest = at + REST;
         at
     }

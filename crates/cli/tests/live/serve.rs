@@ -134,13 +134,14 @@ fn real_time_holds_answers_until_the_model_says_so() {
 #[test]
 fn a_model_that_is_behind_the_clock_is_told() {
     use nix::sys::signal::Signal;
-    let place = Place::new("--size 48M --device cnex-small");
+    // Twenty times slower, so that the drive has seconds of programs to go when the server stops.
+    let place = Place::new("--size 48M --device cnex-small --time-scale 20");
     let server = place.start();
     let mut c = place.client("");
     for i in 0..16u64 {
         c.send(cmd::WRITE, 0, i, i << 20, 1 << 20, &vec![8; 1 << 20]).unwrap();
     }
-    // The drive has all that to program, and its clock goes on.
+    // Its clock goes on.
     server.signal(Signal::SIGSTOP);
     std::thread::sleep(std::time::Duration::from_millis(1300));
     server.signal(Signal::SIGCONT);
