@@ -104,6 +104,8 @@ pub struct Server {
     machine: Machine,
     clock: Clock,
     look: Look,
+    /// When sockets were looked at last.
+    looked: Instant,
     /// With free time: when the drive rests.
     rest: Time,
     listeners: Vec<Listener>,
@@ -191,6 +193,7 @@ impl Server {
             machine,
             clock,
             look: Look::default(),
+            looked: Instant::now(),
             rest: Time(0) + REST,
             listeners,
             deaf_until: None,
@@ -509,12 +512,22 @@ impl Server {
                 fds.push(PollFd::from_borrowed_fd(mount.fd(), PollFlags::IN));
             }
             let window = if self.plan.spin { self.look.window() } else { Duration::ZERO };
-            match look(&mut fds, timeout, window) {
+            let unseen = self.looked.elapsed();
+            let looked = look(&mut fds, timeout, window);
+            self.looked = Instant::now();
+            match looked {
                 None => return,
                 Some((true, idle)) => self.look.learn(idle),
                 Some((false, _)) => {}
             }
             let came = |fd: &PollFd| !fd.revents().is_empty();
+            if !self.clock.is_free() {
+                // What was there at the first look came at any time since the one before.
+                let unseen =
+                    if looked == Some((true, Duration::ZERO)) { unseen } else { Duration::ZERO };
+                let inputs = fds[2..listening].iter().chain(&fds[mounted..]).filter(|fd| came(fd));
+                inputs.for_each(|_| self.stats.unseen.add(unseen.as_nanos() as u64));
+            }
             for (i, &key) in conns.iter().enumerate() {
                 if came(&fds[2 + i]) {
                     ready.push(key);
@@ -696,22 +709,28 @@ impl Server {
     }
 }
 
-/// Waits for one of these, at first without sleeping. Whether any came, and after how long.
+/// Waits for one of these, at first without sleeping. Whether any came, and after how long; zero: it
+/// was there before.
 fn look(fds: &mut [PollFd<'_>], timeout: Duration, window: Duration) -> Option<(bool, Duration)> {
     let begun = Instant::now();
+    let mut idle = Duration::ZERO;
+    let mut left = Duration::ZERO;
     loop {
-        let idle = begun.elapsed();
-        let left = if idle < window { Duration::ZERO } else { timeout.saturating_sub(idle) };
         let time =
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         if poll(fds, Some(&time)).ok()? > 0 {
-            return Some((true, begun.elapsed()));
+            return Some((true, if idle.is_zero() { idle } else { begun.elapsed() }));
         }
-        if idle >= window || idle >= timeout {
+        idle = begun.elapsed().max(Duration::from_nanos(1));
+        if !left.is_zero() || idle >= timeout {
             return Some((false, idle));
         }
-        // Whoever is to send it may need this processor.
-        rustix::thread::sched_yield();
+        if idle < window {
+            // Whoever is to send it may need this processor.
+            rustix::thread::sched_yield();
+        } else {
+            left = timeout - idle;
+        }
     }
 }
 

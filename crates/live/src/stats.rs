@@ -21,6 +21,9 @@ pub struct Stats {
     /// the disk's time is in it.
     late: Histogram,
     late_synced: Histogram,
+    /// For how long what came in may have lain in its socket before it was looked at: it has the time
+    /// at which it was, in the model. What wakes the server counts as seen at once.
+    pub unseen: Histogram,
     /// How far the model was behind the clock at most.
     pub behind: Duration,
     ops: [u64; KINDS],
@@ -47,6 +50,7 @@ impl Stats {
             model: std::array::from_fn(|_| Histogram::new()),
             late: Histogram::new(),
             late_synced: Histogram::new(),
+            unseen: Histogram::new(),
             behind: Duration::ZERO,
             ops: [0; KINDS],
             bytes: [0; KINDS],
@@ -119,6 +123,10 @@ impl Stats {
         for p in POINTS {
             put(&format!("late_synced_ns_p{p}"), Stats::percentile(&self.late_synced, p));
         }
+        for p in POINTS {
+            put(&format!("unseen_ns_p{p}"), Stats::percentile(&self.unseen, p));
+        }
+        put("behind_ns_max", self.behind.as_nanos() as f64);
         put("errors", self.errors as f64);
         put("connections", self.connections as f64);
         put("connections_refused", self.refused_connections as f64);
@@ -200,15 +208,18 @@ impl Stats {
             }
         }
         let late = [
-            ("answers", &self.late),
-            ("flushes and FUA, with the time of the disk,", &self.late_synced),
+            ("answers left later than the model said by", &self.late),
+            (
+                "flushes and FUA, with the time of the disk, left later than the model said by",
+                &self.late_synced,
+            ),
+            ("input lay unseen, for all that is known, up to", &self.unseen),
         ];
-        for (which, h) in late.into_iter().filter(|(_, h)| !h.is_empty()) {
+        for (what, h) in late.into_iter().filter(|(_, h)| !h.is_empty()) {
             let us = |p: f64| Stats::percentile(h, p) / 1e3;
             let _ = writeln!(
                 text,
-                "{which} left later than the model said by p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, \
-                 p99.99 {:.1}, at most {:.1}",
+                "{what} p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, p99.99 {:.1}, at most {:.1}",
                 us(50.0),
                 us(99.0),
                 us(99.9),

@@ -129,6 +129,7 @@ fn real_time_holds_answers_until_the_model_says_so() {
     assert!(fastest >= std::time::Duration::from_micros(65), "{fastest:?}");
     let (_, said) = server.stop();
     assert!(said.contains("answers left later than the model said by p50"), "{said}");
+    assert!(said.contains("input lay unseen, for all that is known, up to p50"), "{said}");
 }
 
 #[test]
