@@ -53,11 +53,6 @@ impl Geometry {
         if !c.channels.is_multiple_of(c.gang) {
             return Err(("gang", format!("must divide the number of channels, {}", c.channels)));
         }
-        if c.suspend.any() && c.cache_register {
-            let message =
-                "must be false with suspend: the register takes the data of what was stopped";
-            return Err(("cache_register", message.into()));
-        }
         if (1..512).contains(&c.transfer_bytes) {
             return Err(("transfer_bytes", "must be 0 (all at once) or at least 512".into()));
         }

@@ -222,7 +222,7 @@ pub(crate) struct Lun {
     /// The operation that has the array, or the page register.
     pub current: Option<u32>,
     /// The read whose data are in the cache register.
-    leaving: Option<u32>,
+    pub leaving: Option<u32>,
     /// Since when the LUN is held, and as what, a class or `SUSPENSION`: for the current operation,
     /// or else the leaving one.
     pub since: Time,
@@ -235,7 +235,7 @@ impl Lun {
     fn is_held(&self) -> bool {
         self.current.is_some() || self.leaving.is_some()
     }
-    fn can_start(&self, kind: OpKind) -> bool {
+    pub fn can_start(&self, kind: OpKind) -> bool {
         self.current.is_none() && (self.leaving.is_none() || kind == OpKind::Read)
     }
     /// Counts the time held until `now`, which it returns.
@@ -509,7 +509,11 @@ impl Nand {
             array_end: ctx.now,
             out_start: ctx.now,
             end: ctx.now,
-            waited: if busy { self.held_now(lun, ctx.now) } else { [0; HOLDERS] },
+            waited: if busy || self.preemption.is_some() {
+                self.held_now(lun, ctx.now)
+            } else {
+                [0; HOLDERS]
+            },
             away: [Span::ZERO; 3],
         };
         let key =
@@ -615,7 +619,7 @@ impl Nand {
             self.release_part(ctx, index & !HELD_BACK);
             None
         } else if self.preemption.is_some() {
-            self.on_tagged(ctx, index)
+            self.on_tagged(ctx, kind, index)
         } else {
             self.advance(ctx, kind, index)
         }
@@ -666,15 +670,12 @@ impl Nand {
                 };
                 record.out_start = ctx.now;
                 record.end = ctx.now;
-                if self.config.suspend.dma {
-                    let data = state.left;
-                    self.transfer(ctx, key, data, Span::ZERO);
-                } else if !self.config.cache_register {
+                if !self.config.cache_register || self.keeps_register(lun) {
                     self.data_out(ctx, lun, key);
                 } else if self.luns[lun as usize].leaving.is_none() {
                     self.leave_array(ctx, lun, key);
                 } else {
-                    state.stage = Stage::Ready;
+                    self.states[key].stage = Stage::Ready;
                 }
                 return None;
             }
@@ -714,9 +715,13 @@ impl Nand {
             self.start(ctx, lun, next);
         }
     }
-    /// The next part of a read's data.
+    /// The next part of a read's data; all of them on a channel that serves out of order.
     fn data_out(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
         let state = &mut self.states[key];
+        if self.config.suspend.dma {
+            let data = state.left;
+            return self.transfer(ctx, key, data, Span::ZERO);
+        }
         let record = &mut state.record;
         let part = state.left.min(self.t_part);
         state.left -= part;

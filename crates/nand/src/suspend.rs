@@ -7,6 +7,11 @@
 //!   where it stood, and to restore it, the channel takes `t_dma` each. The LUN of those data may read
 //!   meanwhile: they are in a register of their own (a cache register; IISWC 2019, II-A3).
 //!
+//! With a cache register a LUN has two registers. What is suspended keeps one of them if it has data:
+//! then the reads that go ahead use the other, one after the other. An erase, and a program none of
+//! whose data were in, keep none: those reads follow each other as any do. Either goes on when no
+//! read's data are in a register.
+//!
 //! Reads keep their order among each other and stay behind what they depend on: programs of their
 //! page and erases of their block. An operation lets `most` reads go ahead of it, wherever, and none
 //! after that; and a program or erase works for `interval` between suspensions. So each ends.
@@ -146,7 +151,8 @@ impl Nand {
         let all = &mut self.preempt_mut().progress;
         all.resize(all.len().max(key as usize + 1), Progress::default());
         all[key as usize] = Progress::default();
-        if self.luns[lun as usize].current.is_none() {
+        let idle = self.luns[lun as usize].current.is_none();
+        if idle && self.luns[lun as usize].leaving.is_none() {
             return self.start(ctx, lun, key);
         }
         let mut place = self.luns[lun as usize].queue.len();
@@ -161,7 +167,18 @@ impl Nand {
             p.counters.passed += 1;
         }
         self.luns[lun as usize].queue.insert(place, key);
-        self.consider(ctx, lun);
+        if idle { self.next_at(ctx, lun) } else { self.consider(ctx, lun) }
+    }
+
+    /// Whether data of what is suspended are in one of the LUN's registers.
+    pub(crate) fn keeps_register(&self, lun: u32) -> bool {
+        let Some(p) = &self.preemption else { return false };
+        p.dies[lun as usize].suspended.is_some_and(|key| {
+            let (state, progress) = (&self.states[key], &p.progress[key as usize]);
+            let moved = progress.whole - progress.transfer;
+            state.record.op.kind == OpKind::Program
+                && (state.stage == Stage::Array || moved > self.config.t_command)
+        })
     }
 
     /// Whether an operation is a read that may go ahead of another at its LUN.
@@ -266,21 +283,26 @@ impl Nand {
         }
     }
 
-    /// What a LUN does next, its operation having ended.
+    /// What a LUN does next, if its array is idle.
     pub(crate) fn next_at(&mut self, ctx: &mut Ctx, lun: u32) {
-        let next = self.luns[lun as usize].queue.front().copied();
+        let l = &self.luns[lun as usize];
+        if l.current.is_some() {
+            return;
+        }
+        let next = l.queue.front().copied();
+        let can_write = l.can_start(OpKind::Program);
         match (self.preempt().dies[lun as usize].suspended, next) {
             (Some(key), Some(read)) if self.may_pass(read, key) => {
                 self.preempt_mut().let_ahead(key);
                 self.luns[lun as usize].queue.pop_front();
                 return self.start(ctx, lun, read);
             }
-            (Some(key), _) => self.resume(ctx, lun, key),
-            (None, Some(next)) => {
+            (Some(key), _) if can_write => self.resume(ctx, lun, key),
+            (None, Some(next)) if can_write || self.states[next].record.op.kind == OpKind::Read => {
                 self.luns[lun as usize].queue.pop_front();
                 self.start(ctx, lun, next);
             }
-            (None, None) => return,
+            _ => return,
         }
         self.consider(ctx, lun);
     }
@@ -308,7 +330,7 @@ impl Nand {
         ctx.at(record.array_end, Kind::NandArray, p.tag(lun));
     }
 
-    pub(crate) fn on_tagged(&mut self, ctx: &mut Ctx, index: u32) -> Option<u32> {
+    pub(crate) fn on_tagged(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
         let p = self.preempt_mut();
         let lun = index & ((1 << p.lun_bits) - 1);
         if p.tag(lun) != index {
@@ -324,11 +346,16 @@ impl Nand {
             self.consider(ctx, lun);
             return None;
         }
-        let key = self.luns[lun as usize].current.expect("an event belongs to an operation");
-        let stage = self.states[key].stage;
-        if !self.config.suspend.dma || stage == Stage::Array {
-            return self.advance(ctx, Kind::NandArray, lun);
+        if !self.config.suspend.dma || kind == Kind::NandArray {
+            return self.advance(ctx, kind, lun);
         }
+        // Of the current operation and the one whose data leave, the one that has the channel.
+        let l = &self.luns[lun as usize];
+        let any = l.current.or(l.leaving).expect("an event belongs to an operation");
+        let channel = self.states[any].record.channel;
+        let grant = self.preempt().buses[channel as usize].current;
+        let key = grant.expect("a part that is over was granted").key;
+        let stage = self.states[key].stage;
         if !self.part_over(ctx, key) {
             self.consider(ctx, lun);
             return None;

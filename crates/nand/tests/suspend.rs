@@ -119,35 +119,60 @@ fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {
         .collect()
 }
 
-/// One LUN, a nanosecond at a time.
+/// One LUN and its channel, a nanosecond at a time.
 struct Slow<'a> {
     c: &'a NandConfig,
+    page: u64,
     ops: Vec<Work>,
     queue: Vec<usize>,
     current: Option<usize>,
     suspended: Option<usize>,
-    leaving: Option<u64>,
+    /// A read's data leave from the cache register.
+    leaving: Option<usize>,
+    /// Left until what is being suspended has left.
+    stopping: Option<u64>,
+    /// On the channel, with what is left of restoring its context and of its part.
+    on: Option<(usize, u64, u64)>,
+    first: Vec<usize>,
+    others: Vec<usize>,
     suspends: u64,
+    stops: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Phase {
+    In,
+    Array,
+    /// A read's data have the channel, or wait for it.
+    Out,
 }
 
 struct Work {
     a: Arrival,
-    /// Command, data and (of a read) what follows; then the array of a program or erase.
-    before: u64,
+    phase: Phase,
+    /// Left on the channel, and of that cycles; of both what was there.
+    bus: u64,
+    cycles: u64,
+    whole: u64,
     array: u64,
     /// Since it went on.
     worked: Option<i64>,
+    saved: bool,
     ahead: u32,
     end: Option<u64>,
+}
+
+fn goes_first(class: Class) -> bool {
+    matches!(class, Class::UserRead | Class::RebuildRead)
 }
 
 impl Slow<'_> {
     fn passes(&self, read: usize, other: usize) -> bool {
         let (r, o) = (&self.ops[read].a, &self.ops[other]);
-        let first = |class| matches!(class, Class::UserRead | Class::RebuildRead);
         let depends = r.line == o.a.line
             && (o.a.kind == OpKind::Erase || o.a.kind == OpKind::Program && r.page >= o.a.page);
-        first(r.class) && !first(o.a.class) && o.ahead < self.c.suspend.most && !depends
+        let most = self.c.suspend.most;
+        goes_first(r.class) && !goes_first(o.a.class) && o.ahead < most && !depends
     }
 
     fn arrive(&mut self, op: usize) {
@@ -158,104 +183,279 @@ impl Slow<'_> {
             self.ops[other].ahead += 1;
         }
         self.queue.insert(place, op);
+        self.next();
     }
 
-    /// Does one thing that is due; false if there is none.
-    fn act(&mut self, now: u64) -> bool {
-        let s = &self.c.suspend;
-        let front = self.queue.first().copied();
-        match (self.current, self.suspended, front) {
-            (Some(_), _, Some(_)) if self.leaving == Some(0) => {
-                self.leaving = None;
-                self.suspended = self.current.take();
-            }
-            (Some(op), ..) if self.leaving.is_none() && self.ops[op].left() == 0 => {
-                self.ops[op].end = Some(now);
-                self.current = None;
-            }
-            (Some(op), None, Some(read)) if self.leaving.is_none() && self.passes(read, op) => {
-                let w = &self.ops[op];
-                let (may, leave) = match w.a.kind {
-                    OpKind::Program => (s.program, s.t_program.0),
-                    OpKind::Erase => (s.erase, s.t_erase.0),
-                    OpKind::Read => return false,
-                };
-                let rested = w.worked.is_none_or(|n| n >= s.interval.0 as i64);
-                if !may || w.before > 0 || !rested || w.array <= leave {
-                    return false;
-                }
-                self.leaving = Some(leave);
-                self.suspends += 1;
-            }
-            (None, Some(op), Some(read)) if self.passes(read, op) => {
+    /// The array is idle: what is next, if the registers it needs are empty.
+    fn next(&mut self) -> bool {
+        if self.current.is_some() || self.stopping.is_some() {
+            return false;
+        }
+        match (self.suspended, self.queue.first().copied()) {
+            (Some(op), Some(read)) if self.passes(read, op) => {
                 self.ops[op].ahead += 1;
-                self.current = Some(self.queue.remove(0));
+                self.start();
             }
-            (None, Some(op), _) => {
+            (Some(op), _) if self.leaving.is_none() => {
                 self.suspended = None;
                 self.current = Some(op);
-                self.ops[op].array += s.t_resume.0;
-                self.ops[op].worked = Some(-(s.t_resume.0 as i64));
+                if self.ops[op].phase == Phase::In {
+                    self.ask(op);
+                } else {
+                    let t_resume = self.c.suspend.t_resume.0;
+                    self.ops[op].array += t_resume;
+                    self.ops[op].worked = Some(-(t_resume as i64));
+                }
             }
-            (None, None, Some(_)) => self.current = Some(self.queue.remove(0)),
+            (None, Some(op)) if self.leaving.is_none() || self.ops[op].a.kind == OpKind::Read => {
+                self.start();
+            }
             _ => return false,
         }
         true
     }
 
+    fn start(&mut self) {
+        let op = self.queue.remove(0);
+        self.current = Some(op);
+        if self.ops[op].bus == 0 {
+            self.ops[op].phase = Phase::Array;
+        } else {
+            self.ask(op);
+        }
+    }
+
+    fn ask(&mut self, op: usize) {
+        if self.c.suspend.dma && !goes_first(self.ops[op].a.class) {
+            self.others.push(op);
+        } else {
+            self.first.push(op);
+        }
+        self.grant();
+    }
+
+    fn grant(&mut self) {
+        if self.on.is_some() || self.stopping.is_some() {
+            return;
+        }
+        let may = self.others.iter().all(|&o| self.ops[o].ahead < self.c.suspend.most);
+        let op = if !self.first.is_empty() && may {
+            self.others.iter().for_each(|&o| self.ops[o].ahead += 1);
+            self.first.remove(0)
+        } else if !self.others.is_empty() {
+            self.others.remove(0)
+        } else {
+            return;
+        };
+        let w = &mut self.ops[op];
+        let most = match self.c.transfer_bytes {
+            0 => u64::MAX,
+            bytes => Span::of_bytes(u64::from(bytes), self.c.channel_rate).0 + w.cycles,
+        };
+        let lead = if w.saved { self.c.suspend.t_dma.0 } else { 0 };
+        w.saved = false;
+        self.on = Some((op, lead, w.bus.min(most)));
+    }
+
+    fn part_over(&mut self, op: usize, now: u64) {
+        self.on = None;
+        let w = &mut self.ops[op];
+        w.cycles = 0;
+        if w.bus > 0 {
+            return self.ask(op);
+        }
+        if w.phase == Phase::In {
+            w.phase = Phase::Array;
+        } else {
+            w.end = Some(now);
+            let register =
+                if self.leaving == Some(op) { &mut self.leaving } else { &mut self.current };
+            *register = None;
+        }
+        self.grant();
+    }
+
+    /// What is suspended has data in a register.
+    fn kept(&self) -> bool {
+        self.suspended.is_some_and(|op| {
+            let w = &self.ops[op];
+            let moved = w.whole - w.bus;
+            w.a.kind == OpKind::Program && (w.phase == Phase::Array || moved > self.c.t_command.0)
+        })
+    }
+
+    /// The array is done.
+    fn array_over(&mut self, op: usize, now: u64) -> bool {
+        if self.ops[op].a.kind != OpKind::Read {
+            self.ops[op].end = Some(now);
+            self.current = None;
+            return true;
+        }
+        let cached = self.c.cache_register && !self.kept();
+        if cached && self.leaving.is_some() {
+            return false;
+        }
+        let w = &mut self.ops[op];
+        (w.phase, w.bus) = (Phase::Out, self.page);
+        if cached {
+            self.leaving = self.current.take();
+            self.next();
+        }
+        self.ask(op);
+        true
+    }
+
+    /// Takes the current operation away from the read next in line, if it may.
+    fn suspend(&mut self, op: usize) -> bool {
+        let s = &self.c.suspend;
+        let w = &mut self.ops[op];
+        if w.phase == Phase::In && w.a.kind == OpKind::Program && s.dma {
+            let (_, lead, part) = self.on.expect("alone on its channel");
+            if lead + part <= s.t_dma.0 {
+                return false;
+            }
+            self.on = None;
+            w.saved = true;
+            self.stops += 1;
+            self.stopping = Some(if lead > 0 { 0 } else { s.t_dma.0 });
+            return true;
+        }
+        let (may, leave) = match w.a.kind {
+            OpKind::Program => (s.program, s.t_program.0),
+            OpKind::Erase => (s.erase, s.t_erase.0),
+            OpKind::Read => return false,
+        };
+        let rested = w.worked.is_none_or(|n| n >= s.interval.0 as i64);
+        if !may || w.phase == Phase::In || !rested || w.array <= leave {
+            return false;
+        }
+        self.stopping = Some(leave);
+        self.suspends += 1;
+        true
+    }
+
+    /// Does one thing that is due; false if there is none.
+    fn act(&mut self, now: u64) -> bool {
+        if self.stopping == Some(0) {
+            self.stopping = None;
+            self.suspended = self.current.take();
+            return self.next();
+        }
+        if self.stopping.is_some() {
+            return false;
+        }
+        if let Some((op, 0, 0)) = self.on {
+            self.part_over(op, now);
+            return true;
+        }
+        if let Some(op) = self.current {
+            let w = &self.ops[op];
+            if w.phase == Phase::Array && w.array == 0 && self.array_over(op, now) {
+                return true;
+            }
+        }
+        if let (Some(op), None, Some(&read)) = (self.current, self.suspended, self.queue.first())
+            && self.passes(read, op)
+            && self.suspend(op)
+        {
+            return true;
+        }
+        self.next()
+    }
+
     fn tick(&mut self) {
-        if let Some(left) = &mut self.leaving {
+        if let Some(left) = &mut self.stopping {
             *left -= 1;
             return;
         }
+        match &mut self.on {
+            Some((_, lead, _)) if *lead > 0 => *lead -= 1,
+            Some((op, _, part)) => {
+                *part -= 1;
+                let w = &mut self.ops[*op];
+                w.bus -= 1;
+                w.cycles = w.cycles.saturating_sub(1);
+            }
+            None => {}
+        }
         let Some(op) = self.current else { return };
         let w = &mut self.ops[op];
-        if let Some(worked) = &mut w.worked {
-            *worked += 1;
+        if w.phase == Phase::Array {
+            w.array = w.array.saturating_sub(1);
+            w.worked = w.worked.map(|n| n + 1);
         }
-        if w.before > 0 { w.before -= 1 } else { w.array -= 1 }
     }
 }
 
-impl Work {
-    fn left(&self) -> u64 {
-        self.before + self.array
-    }
+/// With any of the switches, and a cache register or none.
+fn draw_config(rng: &mut Rng) -> NandConfig {
+    let suspend = Suspend {
+        queue: rng.below(3) > 0,
+        program: rng.below(4) > 0,
+        erase: rng.below(4) > 0,
+        dma: rng.below(2) > 0,
+        t_program: Span(rng.below(20)),
+        t_erase: Span(rng.below(90)),
+        t_dma: Span(rng.below(6)),
+        t_resume: Span(rng.below(30)),
+        interval: Span(rng.below(60)),
+        most: 1 + rng.below(9) as u32,
+    };
+    let mut c = config(suspend);
+    c.cache_register = rng.below(3) > 0;
+    c.t_command = Span([0, 3, 9][rng.below(3) as usize]);
+    // 16, 41 or 82 ns for a page: faster than the array, and slower.
+    c.channel_rate = [256, 100, 50][rng.below(3) as usize] * 1_000_000_000;
+    c.transfer_bytes = [0, 1024][rng.below(2) as usize];
+    c
 }
 
 #[test]
 fn a_lun_does_what_a_lun_looked_at_every_nanosecond_does() {
-    for seed in 0..400 {
+    let (mut piped, mut in_row) = (0, 0);
+    for seed in 0..800 {
         let mut rng = Rng::from_seed(0x5105 + seed);
-        let suspend = Suspend {
-            queue: rng.below(3) > 0,
-            program: rng.below(4) > 0,
-            erase: rng.below(4) > 0,
-            dma: false,
-            t_program: Span(rng.below(20)),
-            t_erase: Span(rng.below(90)),
-            t_dma: Span(0),
-            t_resume: Span(rng.below(30)),
-            interval: Span(rng.below(60)),
-            most: 1 + rng.below(9) as u32,
-        };
-        let c = config(suspend);
+        let c = draw_config(&mut rng);
         let gap = 20 + rng.below(300);
         let arrivals = draw(&mut rng, 150, 1, gap);
         let (nand, records) = run(&c, &arrivals);
 
-        let page = Span::of_bytes(4096, c.channel_rate).0;
+        let (page, command) = (Span::of_bytes(4096, c.channel_rate).0, c.t_command.0);
         let work = |a: &Arrival| {
-            let (before, array) = match a.kind {
-                OpKind::Read => (3 + 30 + page, 0),
-                OpKind::Program => (3 + page, 400),
-                OpKind::Erase => (3, 1000),
+            let (data, array) = match a.kind {
+                OpKind::Read => (0, 30),
+                OpKind::Program => (page, 400),
+                OpKind::Erase => (0, 1000),
             };
-            Work { a: *a, before, array, worked: None, ahead: 0, end: None }
+            let whole = command + data;
+            Work {
+                a: *a,
+                phase: Phase::In,
+                bus: whole,
+                cycles: command,
+                whole,
+                array,
+                worked: None,
+                saved: false,
+                ahead: 0,
+                end: None,
+            }
         };
-        let ops: Vec<Work> = arrivals.iter().map(work).collect();
-        let (queue, current, suspended, leaving) = (Vec::new(), None, None, None);
-        let mut slow = Slow { c: &c, ops, queue, current, suspended, leaving, suspends: 0 };
+        let mut slow = Slow {
+            c: &c,
+            page,
+            ops: arrivals.iter().map(work).collect(),
+            queue: Vec::new(),
+            current: None,
+            suspended: None,
+            leaving: None,
+            stopping: None,
+            on: None,
+            first: Vec::new(),
+            others: Vec::new(),
+            suspends: 0,
+            stops: 0,
+        };
         let (mut now, mut arrived) = (0, 0);
         while slow.ops.iter().any(|w| w.end.is_none()) {
             while arrived < arrivals.len() && arrivals[arrived].at == now {
@@ -263,16 +463,49 @@ fn a_lun_does_what_a_lun_looked_at_every_nanosecond_does() {
                 arrived += 1;
             }
             while slow.act(now) {}
+            let both = slow.leaving.is_some() && slow.current.is_some();
+            piped += u64::from(both && slow.suspended.is_some());
+            in_row += u64::from(c.cache_register && slow.kept());
             slow.tick();
             now += 1;
         }
         for (i, (r, w)) in records.iter().zip(&slow.ops).enumerate() {
-            assert_eq!(Some(r.end.0), w.end, "seed {seed}: {i}, {:?} with {:?}", w.a, c.suspend);
+            assert_eq!(Some(r.end.0), w.end, "seed {seed}: {i}, {:?} with {c:?}", w.a);
         }
         if let Some(s) = nand.suspensions() {
             assert_eq!(s.suspends.iter().sum::<u64>(), slow.suspends, "seed {seed}");
+            assert_eq!(s.stops, slow.stops, "seed {seed}");
             assert!(s.most <= c.suspend.most, "seed {seed}");
         }
+    }
+    assert!(piped > 1000 && in_row > 1000, "{piped} ns in pipeline, {in_row} one by one");
+}
+
+/// Reads go ahead of an operation that is in the array, many at once: when the last of them ends.
+#[test]
+fn reads_go_ahead_in_pipeline_unless_data_are_in_a_register() {
+    for (kind, n) in [(OpKind::Erase, 1), (OpKind::Erase, 6), (OpKind::Program, 6)] {
+        let mut c = config(all(9));
+        c.cache_register = true;
+        let class = if kind == OpKind::Erase { Class::Erase } else { Class::UserProgram };
+        let mut arrivals = vec![Arrival { at: 0, kind, class, lun: 0, line: 0, page: 0 }];
+        let read = Arrival {
+            at: 100,
+            kind: OpKind::Read,
+            class: Class::UserRead,
+            lun: 0,
+            line: 40,
+            page: 1,
+        };
+        arrivals.extend(vec![read; n as usize]);
+        let (_, r) = run(&c, &arrivals);
+        let (page, command, array) = (16, 3, 30);
+        let (leave, data, own, reads) = match kind {
+            OpKind::Erase => (40, 0, 1000, n * (command + array) + page),
+            _ => (7, page, 400, n * (command + array + page)),
+        };
+        assert_eq!(r[n as usize].end.0, 100 + leave + reads, "{kind:?}");
+        assert_eq!(r[0].end.0, command + data + own + leave + reads + 11, "{kind:?}");
     }
 }
 
@@ -291,6 +524,7 @@ fn time_is_conserved_and_every_operation_ends() {
         // 82 ns for a page, so that transfers meet.
         c.channel_rate = 50_000_000_000;
         c.transfer_bytes = if rng.below(2) > 0 { 1024 } else { 0 };
+        c.cache_register = rng.below(2) > 0;
         let gap = 5 + rng.below(60);
         let arrivals = draw(&mut rng, 1500, 8, gap);
         let (nand, records) = run(&c, &arrivals);
@@ -330,7 +564,8 @@ fn time_is_conserved_and_every_operation_ends() {
 
 /// A read comes to a LUN that does one other thing.
 fn alone(kind: OpKind, after: u64, suspend: Suspend) -> (Record, Record) {
-    let c = config(suspend);
+    let mut c = config(suspend);
+    c.cache_register = after.is_multiple_of(2);
     let class = if kind == OpKind::Erase { Class::Erase } else { Class::UserProgram };
     let arrivals = [
         Arrival { at: 0, kind, class, lun: 0, line: 0, page: 0 },
@@ -418,6 +653,7 @@ fn with_no_read_to_go_first_every_operation_keeps_its_time() {
         (c.channels, c.luns_per_channel) = (2, 4);
         c.channel_rate = 50_000_000_000;
         c.transfer_bytes = if rng.below(2) > 0 { 1024 } else { 0 };
+        c.cache_register = rng.below(2) > 0;
         let gap = 40 + rng.below(200);
         let mut arrivals = draw(&mut rng, 800, 8, gap);
         arrivals.retain(|a| !a.class.goes_ahead());
