@@ -77,6 +77,8 @@ const BEHIND: Duration = Duration::from_secs(1);
 /// Events between two looks at the sockets, while somebody waits and while nobody does.
 const TURN: u64 = 4096;
 const IDLE_TURN: u64 = 64;
+/// Events between two looks at what they have answered.
+const SLICE: u64 = 16;
 /// How far the drive goes on with its own affairs when nobody waits and time is free.
 const REST: Span = Span(1_000_000_000);
 /// Zeroes written at a time where a hole is not wanted.
@@ -240,6 +242,7 @@ impl Server {
             }
             self.deliver();
             self.flush_all();
+            self.machine.media_mut().writer.kick();
             if self.machine.stalled().is_some() != stalled {
                 stalled = !stalled;
                 say(if stalled {
@@ -294,7 +297,7 @@ impl Server {
         self.deliver();
         for mut done in std::mem::take(&mut self.unsynced) {
             if let Some(ticket) = done.sync
-                && let Err((kind, _)) = self.machine.media().writer.wait(ticket)
+                && let Err((kind, _)) = self.machine.media_mut().writer.wait(ticket)
             {
                 done.result = Err(fault_of(kind));
             }
@@ -325,10 +328,9 @@ impl Server {
 
     /// Delivers what is due at a time, and looks first at how far the model is behind the clock:
     /// whoever runs it catches up, in a turn or for an input.
-    fn follow(&mut self, until: Time, limit: u64) {
+    fn follow(&mut self, until: Time, limit: u64) -> u64 {
         if self.clock.is_free() {
-            self.machine.run(until, limit);
-            return;
+            return self.machine.run(until, limit);
         }
         let due = self.machine.next_event();
         let behind = Duration::from_nanos(due.map_or(0, |at| self.clock.late(at)));
@@ -344,7 +346,7 @@ impl Server {
             ));
         }
         self.behind &= behind >= BEHIND / 10;
-        self.machine.run(until, limit);
+        self.machine.run(until, limit)
     }
     /// The machine goes on as far as time allows.
     fn advance(&mut self) {
@@ -353,7 +355,16 @@ impl Server {
             return;
         }
         if !self.clock.is_free() {
-            return self.follow(self.clock.now(), TURN);
+            // What is answered leaves before more is done of what is due.
+            let now = self.clock.now();
+            let mut left = TURN;
+            while left > 0 && self.machine.answers() == 0 {
+                match self.follow(now, SLICE.min(left)) {
+                    0 => return,
+                    n => left -= n,
+                }
+            }
+            return;
         }
         let last = Time(Time::NEVER.0 - 1);
         if self.machine.in_flight() == 0 {
@@ -362,7 +373,7 @@ impl Server {
         }
         let mut left = TURN;
         while self.machine.in_flight() > 0 && left > 0 && self.machine.answers() < 32 {
-            match self.machine.run(last, 16) {
+            match self.machine.run(last, SLICE) {
                 0 => return,
                 n => left -= n.min(left),
             }

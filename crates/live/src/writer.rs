@@ -109,7 +109,12 @@ pub struct Writer {
     writing: Option<JoinHandle<()>>,
     syncing: Option<JoinHandle<()>>,
     pushed: u64,
+    /// Queued while the writer slept, which it has not been told.
+    untold: u32,
 }
+
+/// So many items are queued before a writer that sleeps is woken, if the owner does not do it sooner.
+const UNTOLD: u32 = 64;
 
 impl Writer {
     /// `off`: nothing is synced; what a host's crash takes is not this program's affair.
@@ -131,7 +136,7 @@ impl Writer {
             thread.spawn(move || run(&shared, &image, off))
         };
         let (writing, syncing) = (Some(spawn("write", write)?), Some(spawn("sync", sync)?));
-        Ok(Writer { shared, writing, syncing, pushed: 0 })
+        Ok(Writer { shared, writing, syncing, pushed: 0, untold: 0 })
     }
     /// Readable when something that was waited for may have come.
     pub fn wake(&self) -> &OwnedFd {
@@ -142,17 +147,29 @@ impl Writer {
         let _ = rustix::io::read(&self.shared.wake, &mut count);
     }
 
-    /// Queues something to be written. Its number: it is in the file when [`Writer::written`] says so.
+    /// Queues something to be written, which begins at [`Writer::kick`] at the latest: waking a thread
+    /// takes the owner longer than most of what it does else. Its number: it is in the file when
+    /// [`Writer::written`] says so.
     pub fn push(&mut self, after: Option<Ticket>, work: Work) -> u64 {
         self.pushed += 1;
         let mut state = self.shared.lock();
         state.queue.push_back(Item { after, work });
-        if state.idle {
-            state.idle = false;
-            drop(state);
-            self.shared.work.notify_one();
+        let idle = state.idle;
+        drop(state);
+        if idle {
+            self.untold += 1;
+            if self.untold >= UNTOLD {
+                self.kick();
+            }
         }
         self.pushed
+    }
+    /// Wakes the writer if it sleeps and there is something to write.
+    pub fn kick(&mut self) {
+        if self.untold > 0 {
+            self.untold = 0;
+            self.shared.work.notify_one();
+        }
     }
     /// Asks that everything queued until now be made durable: programs up to `order`.
     pub fn request(&mut self, order: u64) -> Ticket {
@@ -184,7 +201,8 @@ impl Writer {
         }
     }
     /// Waits until so much is written. False: it cannot be.
-    pub fn wait_written(&self, number: u64) -> bool {
+    pub fn wait_written(&mut self, number: u64) -> bool {
+        self.kick();
         self.wake_at(number);
         let mut state = self.shared.lock();
         while self.written() < number {
@@ -210,7 +228,8 @@ impl Writer {
         }
         state.stalled.clone().map(Err)
     }
-    pub fn wait(&self, ticket: Ticket) -> std::result::Result<(), Why> {
+    pub fn wait(&mut self, ticket: Ticket) -> std::result::Result<(), Why> {
+        self.kick();
         let mut state = self.shared.lock();
         loop {
             if let Some(why) = state.failed.as_ref().or(state.stalled.as_ref()) {
