@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use wordline_trace::{OpenOptions, Reader};
 
 /// No job file or profile is longer.
@@ -170,12 +170,7 @@ pub fn write(
         return write(&mut w).and_then(|()| w.flush()).map_err(failed);
     }
     let path = target(path);
-    let file = tempfile::Builder::new()
-        .prefix(".wordline-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder_of(&path))
-        .map_err(failed)?;
-    set_unfinished(Some(file.path().to_path_buf()));
+    let file = begin(folder_of(&path)).map_err(failed)?;
     let result = (|| {
         let mut w = BufWriter::with_capacity(1 << 20, file);
         write(&mut w)?;
@@ -184,18 +179,30 @@ pub fn write(
         file.persist(&path).map_err(|e| e.error)?;
         Ok(())
     })();
-    set_unfinished(None);
+    *unfinished() = None;
     result.map_err(failed)
 }
 
-fn set_unfinished(path: Option<PathBuf>) {
-    *UNFINISHED.lock().unwrap_or_else(|e| e.into_inner()) = path;
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Removes what is being written, before the program ends in the middle of it.
+/// A file that is unfinished from the moment on in which it is there.
+fn begin(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut unfinished = unfinished();
+    let file = tempfile::Builder::new()
+        .prefix(".wordline-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)?;
+    *unfinished = Some(file.path().to_path_buf());
+    Ok(file)
+}
+
+/// Removes what is being written, before the program ends in the middle of it. Nothing more is begun.
 pub fn remove_unfinished() {
-    let unfinished = UNFINISHED.lock().unwrap_or_else(|e| e.into_inner()).take();
-    if let Some(path) = unfinished {
+    let mut unfinished = unfinished();
+    if let Some(path) = unfinished.take() {
         let _ = std::fs::remove_file(path);
     }
+    std::mem::forget(unfinished);
 }

@@ -1,8 +1,84 @@
 //! A folder of its own to run the program in.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What lasts longer hangs, however busy the machine is.
+const HANGS: Duration = Duration::from_secs(180);
+
+#[track_caller]
+pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < HANGS, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The program on its way; it ends with the test.
+pub struct Started {
+    /// None once it has been waited for.
+    child: Option<Child>,
+    id: u32,
+}
+
+impl Started {
+    pub fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(self.id as i32), signal).expect("it is not waited for yet");
+    }
+    fn proc(&self, name: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{name}", self.id)).unwrap_or_default()
+    }
+    /// A mask of signals in its status, by its name there.
+    pub fn signals(&self, name: &str) -> u64 {
+        let status = self.proc("status");
+        let mask = status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+        mask.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).expect("a mask"))
+    }
+    /// Hundredths of a second of a processor that it has had.
+    pub fn processor(&self) -> u64 {
+        let stat = self.proc("stat");
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+        fields.skip(11).take(2).map(|f| f.parse::<u64>().expect("a number")).sum()
+    }
+    pub fn is_over(&mut self) -> bool {
+        let child = self.child.as_mut().expect("it is not waited for yet");
+        child.try_wait().expect("a status").is_some()
+    }
+    /// Waits for something it does before it ends.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, mut is: impl FnMut(&Started) -> bool) {
+        let begun = Instant::now();
+        while !is(self) {
+            assert!(!self.is_over(), "ended before {what}: {:?}", self.output());
+            assert!(begun.elapsed() < HANGS, "waited in vain: {what}: {}", self.proc("status"));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    fn output(&mut self) -> Done {
+        let child = self.child.take().expect("it is not waited for yet");
+        Done::of(child.wait_with_output().expect("its output"), "started")
+    }
+    /// Its end, which comes, and all it said.
+    #[track_caller]
+    pub fn end(mut self) -> Done {
+        wait_until("the program ends", || self.is_over());
+        self.output()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
 
 pub struct Place {
     dir: tempfile::TempDir,
@@ -53,6 +129,14 @@ impl Place {
         command
     }
 
+    /// Starts it with words separated by blanks. What it says has to fit a pipe.
+    pub fn start(&self, words: &str) -> Started {
+        let mut command = self.command(&words.split_whitespace().collect::<Vec<_>>());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.expect("the program starts");
+        Started { id: child.id(), child: Some(child) }
+    }
+
     /// Runs words separated by blanks.
     pub fn run(&self, words: &str) -> Done {
         self.run_words(&words.split_whitespace().collect::<Vec<_>>())
@@ -77,17 +161,20 @@ impl Place {
 }
 
 fn done(command: &mut Command, words: &[&str]) -> Done {
-    let output = command.output().expect("the program starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Done {
-        words: words.join(" "),
-        status: output.status.code().unwrap_or(-1),
-        out: text(output.stdout),
-        err: text(output.stderr),
-    }
+    Done::of(command.output().expect("the program starts"), &words.join(" "))
 }
 
 impl Done {
+    fn of(output: Output, words: &str) -> Done {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Done {
+            words: words.into(),
+            status: output.status.code().unwrap_or(-1),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
     /// It was to succeed.
     pub fn ok(self) -> Done {
         assert_eq!(self.status, 0, "{}\n{}", self.words, self.err);

@@ -1,60 +1,43 @@
 //! Ctrl-C and worse.
 
-use crate::place::Place;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use crate::place::{Place, Started, wait_until};
+use nix::sys::signal::Signal;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
 
 const LONG: &str = "run --name=a --rw=randrw --iodepth=8 --time_based --runtime=100000s \
                     --device z-ssd-small --output-format=json";
 
-fn start(place: &Place, words: &str) -> Child {
-    place
-        .command(&words.split_whitespace().collect::<Vec<_>>())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
+fn bit(signal: Signal) -> u64 {
+    1 << (signal as i32 - 1)
 }
 
-fn send(child: &Child, signal: Signal) {
-    kill(Pid::from_raw(child.id() as i32), signal).expect("the program is there");
+/// Waits until the program catches what ends it.
+fn wait_for_handler(program: &mut Started) {
+    let both = bit(Signal::SIGINT) | bit(Signal::SIGTERM);
+    program.wait_until("it catches signals", |p| p.signals("SigCgt") & both == both);
 }
 
-#[track_caller]
-fn wait_until(mut what: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !what() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until the program catches Ctrl-C, and a little for the run to begin.
-fn wait_for_run(child: &Child) {
-    let path = format!("/proc/{}/status", child.id());
-    wait_until(|| {
-        let status = std::fs::read_to_string(&path).unwrap_or_default();
-        let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap_or("0");
-        u64::from_str_radix(caught.trim(), 16).is_ok_and(|mask| mask & 2 != 0)
+/// Waits until a signal sent to the program is delivered: sent again before, it would be one.
+fn wait_for_delivery(program: &mut Started, signal: Signal) {
+    wait_until("the signal is delivered", || {
+        program.signals("ShdPnd") & bit(signal) == 0 || program.is_over()
     });
-    std::thread::sleep(Duration::from_millis(500));
 }
 
 #[test]
 fn the_first_stops_and_reports() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let place = Place::new();
-        let child = start(&place, &format!("{LONG} --output out.json"));
-        wait_for_run(&child);
+        let mut program = place.start(&format!("{LONG} --output out.json"));
+        wait_for_handler(&mut program);
+        // A small drive is made in a tenth of that.
+        program.wait_until("the run has begun", |p| p.processor() > 50);
         assert_eq!(place.files(), [""; 0], "nothing is written while it runs");
-        send(&child, signal);
-        let done = child.wait_with_output().expect("it ends");
-        assert_eq!(done.status.code(), Some(1));
-        let err = String::from_utf8_lossy(&done.stderr);
-        assert!(err.contains("interrupted: the report covers"), "{err}");
-        assert_eq!(place.files(), ["out.json"]);
+        program.send(signal);
+        let done = program.end().fails(1, &["interrupted: the report covers"]);
+        assert_eq!(place.files(), ["out.json"], "{}", done.err);
         let result: serde_json::Value =
             serde_json::from_str(&place.text("out.json")).expect("JSON");
         assert_eq!(result["wordline"]["ended"], "interrupted");
@@ -68,55 +51,82 @@ fn the_first_stops_and_reports() {
 fn while_a_drive_is_prepared_there_is_nothing_to_report() {
     let place = Place::new();
     // Large enough to take its time.
-    let child =
-        start(&place, &LONG.replace("z-ssd-small", "intel-750-400g --precondition steady -o x"));
-    wait_for_run(&child);
-    send(&child, Signal::SIGINT);
-    let done = child.wait_with_output().expect("it ends");
-    assert_eq!(done.status.code(), Some(1));
-    let err = String::from_utf8_lossy(&done.stderr);
-    assert!(err.contains("before the run began"), "{err}");
+    let words = LONG.replace("z-ssd-small", "intel-750-400g --precondition steady -o x");
+    let mut program = place.start(&words);
+    wait_for_handler(&mut program);
+    program.send(Signal::SIGINT);
+    program.end().fails(1, &["before the run began"]);
     assert_eq!(place.files(), [""; 0]);
-}
-
-/// A run that stops in the middle of writing: its timeline goes to a pipe nobody reads.
-fn stuck_in_writing(place: &Place) -> Child {
-    nix::unistd::mkfifo(&place.path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-    let child = start(place, &format!("{LONG} --limit 20ms --timeline pipe --output out.json"));
-    wait_for_run(&child);
-    child
 }
 
 #[test]
 fn the_second_ends_at_once() {
     let place = Place::new();
-    let mut child = stuck_in_writing(&place);
-    send(&child, Signal::SIGINT);
+    // A run that stops in the middle of writing: its timeline goes to a pipe nobody reads on from.
+    nix::unistd::mkfifo(&place.path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let words = format!("{LONG} --limit 20ms --timeline pipe --output out.json");
+    let mut program = place.start(&words);
+    let mut options = std::fs::OpenOptions::new();
+    let waits = nix::libc::O_NONBLOCK;
+    let pipe = options.read(true).custom_flags(waits).open(place.path("pipe"));
+    let mut pipe = pipe.expect("the pipe is opened");
+    program.wait_until("it writes", |_| pipe.read(&mut [0]).is_ok_and(|n| n == 1));
+    program.send(Signal::SIGINT);
+    wait_for_delivery(&mut program, Signal::SIGINT);
     std::thread::sleep(Duration::from_millis(200));
-    assert!(child.try_wait().expect("a status").is_none(), "the first lets it write");
-    send(&child, Signal::SIGINT);
-    let done = child.wait().expect("it ends");
-    assert_eq!(done.code(), Some(130));
+    assert!(!program.is_over(), "the first lets it write");
+    program.send(Signal::SIGINT);
+    assert_eq!(program.end().status, 130);
     assert_eq!(place.files(), ["pipe"]);
+}
+
+/// Starts it and waits until it writes a file, or has ended.
+fn start_writing(place: &Place, words: &str) -> Started {
+    let mut program = place.start(words);
+    wait_until("it writes a file", || {
+        place.files().iter().any(|name| name.starts_with(".wordline-")) || program.is_over()
+    });
+    program
 }
 
 #[test]
 fn killed_while_writing_leaves_nothing_under_the_name() {
-    let place = Place::new();
-    let words = "run --name=a --rw=randread --iodepth=32 --number_ios=100000 --device z-ssd-small \
+    let words = "run --name=a --rw=randread --iodepth=32 --number_ios=20000 --device z-ssd-small \
                  --timeline t.json";
-    let mut child = start(&place, words);
-    wait_until(|| place.files().iter().any(|name| name.starts_with(".wordline-")));
-    send(&child, Signal::SIGKILL);
-    child.wait().expect("it ends");
-    assert!(!place.path("t.json").exists());
-    // And a second Ctrl-C in the same place tidies up.
-    let place = Place::new();
-    let mut child = start(&place, words);
-    wait_until(|| place.files().iter().any(|name| name.starts_with(".wordline-")));
-    send(&child, Signal::SIGINT);
-    std::thread::sleep(Duration::from_millis(1));
-    let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGINT);
-    child.wait().expect("it ends");
-    assert!(place.files().iter().all(|name| !name.starts_with('.')), "{:?}", place.files());
+    let whole = Place::new();
+    whole.run(words).ok();
+    let whole = whole.text("t.json").len();
+    // Where it was not caught at it, once more.
+    let in_time = (0..100).any(|_| {
+        let place = Place::new();
+        let program = start_writing(&place, words);
+        program.send(Signal::SIGKILL);
+        program.end();
+        let there = place.path("t.json").exists();
+        assert!(!there || place.text("t.json").len() == whole, "a part under the whole's name");
+        !there
+    });
+    assert!(in_time, "it was never caught while it wrote");
+}
+
+/// Many files, one after the other: wherever it is, none stays behind half.
+#[test]
+fn a_second_ctrl_c_tidies_up() {
+    let words = "run --name=a --rw=randread --number_ios=100 --numjobs=60 --device z-ssd-small \
+                 --write_lat_log=l --write_bw_log=b --write_iops_log=i";
+    for round in 0..30u64 {
+        let place = Place::new();
+        let mut program = start_writing(&place, words);
+        if !program.is_over() {
+            program.send(Signal::SIGINT);
+            wait_for_delivery(&mut program, Signal::SIGINT);
+            std::thread::sleep(Duration::from_micros(round * 97));
+        }
+        if !program.is_over() {
+            program.send(Signal::SIGINT);
+        }
+        program.end();
+        let left = place.files().into_iter().filter(|name| name.starts_with('.'));
+        assert_eq!(left.collect::<Vec<_>>(), [""; 0], "round {round}");
+    }
 }

@@ -1,10 +1,7 @@
 //! Studies: tables, resumption, errors.
 
-use crate::place::Place;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use crate::place::{Place, wait_until};
+use nix::sys::signal::Signal;
 
 /// Two drives to prepare, three rates each.
 const STUDY: &str = r#"
@@ -130,24 +127,6 @@ fn points(place: &Place, out: &str) -> usize {
     names.filter(|e| e.path().extension().is_some_and(|x| x == "json")).count()
 }
 
-fn start(place: &Place, words: &str) -> Child {
-    place
-        .command(&words.split_whitespace().collect::<Vec<_>>())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
-}
-
-#[track_caller]
-fn wait_until(mut what: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !what() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[test]
 fn ours_stands_beside_theirs() {
     let place = place();
@@ -187,24 +166,26 @@ fn a_killed_study_goes_on_where_it_was() {
     let place = place();
     let whole = place.run("study run s.toml --out whole --jobs 2").ok();
     for (signal, jobs, least) in [(Signal::SIGKILL, 2, 1), (Signal::SIGINT, 1, 3)] {
-        let out = format!("{signal}");
-        let words = format!("study run s.toml --out {out} --jobs {jobs}");
-        let child = start(&place, &words);
-        wait_until(|| points(&place, &out) >= least);
-        kill(Pid::from_raw(child.id() as i32), signal).expect("it is there");
-        let done = child.wait_with_output().expect("it ends");
-        let err = String::from_utf8_lossy(&done.stderr);
+        // Where it was done before the signal came, once more, elsewhere.
+        let killed = (0..100).find_map(|round| {
+            let out = format!("{signal}-{round}");
+            let words = format!("study run s.toml --out {out} --jobs {jobs}");
+            let mut program = place.start(&words);
+            wait_until("some points are done", || {
+                points(&place, &out) >= least || program.is_over()
+            });
+            program.send(signal);
+            // Nobody has its standard error any more then: workers end with it.
+            let done = program.end();
+            let before = points(&place, &out);
+            (before < 6).then_some((out, words, done, before))
+        });
+        let (out, words, done, before) = killed.expect("it was never killed in time");
         if signal == Signal::SIGINT {
-            assert_eq!(done.status.code(), Some(1));
-            assert!(err.contains("of 6 points are done, the same command goes on"), "{err}");
+            done.fails(1, &["of 6 points are done, the same command goes on"]);
         }
         assert!(!place.path(&format!("{out}/s.csv")).exists());
-        // Workers end with it: nothing is added behind its back.
-        std::thread::sleep(Duration::from_millis(100));
-        let before = points(&place, &out);
-        std::thread::sleep(Duration::from_millis(700));
-        assert_eq!(points(&place, &out), before);
-        assert!((least..6).contains(&before), "{before}");
+        assert!(before >= least, "{before}");
         let again = place.run(&words).ok();
         assert!(again.err.contains(&format!("{before} points are there")), "{}", again.err);
         assert_eq!(again.out, whole.out);
@@ -276,11 +257,14 @@ fn places_that_cannot_be_written() {
     assert!(done.err.contains("cannot write a/s/points/"), "{}", done.err);
     assert_eq!(done.status, 1);
     assert_eq!(points(&place, "a"), 0);
-    let mut child = start(&place, "study run s.toml --out busy");
-    wait_until(|| place.path("busy/s/.lock").exists());
+    // As long as another run has it.
+    let busy = place.path("busy/s");
+    std::fs::create_dir_all(&busy).expect("a folder");
+    let lock = std::fs::File::create(busy.join(".lock")).expect("a file");
+    lock.lock().expect("nobody has it");
     place.run("study run s.toml --out busy").fails(2, &["in use by another run"]);
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("it is there");
-    child.wait().expect("it ends");
+    drop(lock);
+    place.run("study run s.toml --out busy --scale quick").ok();
 }
 
 #[test]
