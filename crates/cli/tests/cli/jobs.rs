@@ -263,12 +263,15 @@ fn histograms_over_time_as_fio_logs_them() {
         }
         false => own.clone(),
     };
-    for log in [&own, &real] {
-        assert_eq!(log.len(), 8, "four windows of both directions");
+    assert_eq!(own.len(), 8, "four windows of both directions");
+    for (log, is_own) in [(&own, true), (&real, false)] {
+        assert!(!log.is_empty());
         for line in log {
             assert_eq!(line.len(), 3 + 1856 / 32);
+            assert!(line[1] < 2 && line[2] == 4096, "{line:?}");
+            // How many fio has in a window is also a matter of who else runs.
             let ios: u64 = line[3..].iter().sum();
-            assert!((380..=440).contains(&ios) && line[2] == 4096, "{line:?}");
+            assert!(!is_own || (380..=440).contains(&ios), "{line:?}");
         }
     }
     let none = place.run(&format!("run --name=b --size=64k --write_hist_log=none {SMALL}")).ok();
