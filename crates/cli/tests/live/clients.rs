@@ -1,21 +1,8 @@
 //! Clients that others wrote, where this machine has them: libnbd, qemu, fio.
 
-use crate::place::{Place, skip};
-use std::process::Command;
-
-/// Runs a program; none: it is not installed, said loudly.
-fn run(program: &str, args: &[&str]) -> Option<String> {
-    let out = match Command::new(program).args(args).output() {
-        Ok(out) => out,
-        Err(_) => {
-            skip(&format!("{program} is not installed; make test installs it"));
-            return None;
-        }
-    };
-    let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{program} {args:?}: {text}");
-    Some(text.into_owned())
-}
+use crate::place::{Place, program, run, skip, wait_until};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
 
 fn uri(place: &Place, export: &str) -> String {
     format!("nbd+unix:///{export}?socket={}", place.socket().display())
@@ -98,7 +85,7 @@ fn fio_verifies_what_it_wrote() {
         ["--name=c", "--rw=randwrite", "--bsrange=512-48k", "--iodepth=8", "--bs_unaligned=1"],
     ] {
         let args: Vec<&str> = common.iter().chain(&job).copied().collect();
-        let mut command = Command::new("fio");
+        let mut command = program("fio");
         let out = command.args(&args).current_dir(folder).output().unwrap();
         let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success() && text.contains("err= 0"), "{text}");
@@ -148,7 +135,7 @@ print(" ".join(errors))
     // The module belongs to the system's own Python.
     let socket = place.socket();
     let python = ["/usr/bin/python3", file.to_str().unwrap(), socket.to_str().unwrap()];
-    let out = Command::new("timeout").arg("60").args(python).output().unwrap();
+    let out = program(python[0]).args(&python[1..]).output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     if said.contains("No module named") || out.status.code() == Some(127) {
         return skip("python3-libnbd is not installed; make test installs it");
@@ -160,6 +147,16 @@ print(" ".join(errors))
     assert_eq!(told.trim(), expected);
 }
 
+/// A program that does not outlive the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn qemu_nbd_serves_what_it_is_served() {
     let place = Place::new("--size 48M --device cnex-small --time-scale 0");
@@ -168,17 +165,17 @@ fn qemu_nbd_serves_what_it_is_served() {
     let child = Command::new("qemu-nbd")
         .args(["-f", "raw", "-t", "-k", back.to_str().unwrap(), &uri(&place, "thr")])
         .spawn();
-    let Ok(mut child) = child else {
+    let Ok(child) = child else {
         return skip("qemu-nbd is not installed; make test installs it");
     };
-    for _ in 0..200 {
-        if back.exists() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(25));
-    }
-    let stream = std::os::unix::net::UnixStream::connect(&back).unwrap();
-    let mut c = wordline_nbd::Client::connect(stream, "", true).unwrap();
+    let _child = Killed(child);
+    // The socket is there before it is listened to.
+    let mut stream = None;
+    wait_until("qemu-nbd listens", || {
+        stream = UnixStream::connect(&back).ok();
+        stream.is_some()
+    });
+    let mut c = wordline_nbd::Client::connect(stream.unwrap(), "", true).unwrap();
     assert_eq!(c.info.size, 48 << 20);
     let data: Vec<u8> = (0..1 << 20).map(|i| (i / 4099) as u8 | 1).collect();
     use wordline_nbd::cmd;
@@ -187,6 +184,4 @@ fn qemu_nbd_serves_what_it_is_served() {
     assert_eq!(c.call(cmd::TRIM, 0, 0, 8192, &[]).unwrap().error, 0);
     let mut direct = place.client("");
     assert!(direct.call(cmd::READ, 0, 12288, 1 << 20, &[]).unwrap().data[0].1 == data);
-    let _ = child.kill();
-    let _ = child.wait();
 }

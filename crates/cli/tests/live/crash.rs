@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wordline_base::Rng;
 use wordline_live::image::{Found, Image, UnitKind};
 use wordline_nbd::{Client, cmd};
@@ -305,12 +305,10 @@ fn crash_by(args: &str, kills: u32, power_losses: bool, seed: u64) {
         let mut of_load = Rng::from_seed(seed ^ u64::from(kill) << 32);
         std::thread::scope(|scope| {
             let load = scope.spawn(|| model.load(client, &mut of_load, &over));
-            let begun = Instant::now();
             std::thread::sleep(after);
             server.kill();
             over.store(true, Ordering::Relaxed);
             requests += load.join().unwrap();
-            assert!(begun.elapsed() < Duration::from_secs(20), "the load did not end");
         });
         if power_losses && rng.below(2) == 0 {
             damage(&place, &mut rng);

@@ -1,10 +1,9 @@
 //! The image's disk is full, or refuses: nothing flushed is lost, reads go on, and so does the drive
 //! when it can.
 
-use crate::place::{Place, image_ios, skip, wordline};
+use crate::place::{Place, image_ios, skip, wait_until, wordline};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 use wordline_nbd::{cmd, errno};
 
 const MIB: u64 = 1 << 20;
@@ -72,11 +71,7 @@ fn stops_until_there_is_room(way: &str) {
     std::fs::copy(place.image(), &copied).unwrap();
     let more = ["-t", "tmpfs", "-o", "remount,size=200m", "tmpfs"];
     assert!(mount(&more, &disk), "it was mounted a moment ago");
-    let begun = Instant::now();
-    while fill(&place, flushed) != (48, 0) {
-        assert!(begun.elapsed() < Duration::from_secs(10), "there is room, and it does not go on");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("there is room, and it goes on", || fill(&place, flushed) == (48, 0));
     holds(&place, 48);
     let (status, said) = server.stop();
     assert_eq!(status, Some(0), "{said}");

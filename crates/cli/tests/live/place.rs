@@ -3,8 +3,15 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use wordline_nbd::Client;
+
+/// What lasts longer hangs, however busy the machine is.
+pub const HANGS: Duration = Duration::from_secs(180);
 
 pub struct Place {
     pub dir: tempfile::TempDir,
@@ -14,7 +21,9 @@ pub struct Place {
 pub struct Running {
     child: Child,
     /// What it has said so far.
-    pub said: std::sync::Arc<std::sync::Mutex<String>>,
+    pub said: Arc<Mutex<String>>,
+    /// Hears it to its end.
+    listener: Option<JoinHandle<()>>,
 }
 
 /// Says what is not tested here, past the capture of output.
@@ -35,6 +44,59 @@ pub fn image_ios() -> Vec<&'static str> {
 
 pub fn wordline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_wordline"))
+}
+
+#[track_caller]
+pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < HANGS, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for a program's end, which comes.
+#[track_caller]
+pub fn ended(child: &mut Child) -> ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > HANGS {
+            let _ = child.kill();
+            panic!("a program does not end");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A program of others, ended if it hangs: what it does not say otherwise is status 124.
+pub fn program(name: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", &HANGS.as_secs().to_string(), name]);
+    command
+}
+
+/// Runs a program of others that has to succeed; none: it is not installed, said loudly.
+#[track_caller]
+pub fn run(name: &str, args: &[&str]) -> Option<String> {
+    let out = program(name).args(args).output().unwrap();
+    if out.status.code() == Some(127) {
+        skip(&format!("{name} is not installed; make test installs it"));
+        return None;
+    }
+    let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{name} {args:?}: {} {text}", out.status);
+    Some(text.into_owned())
+}
+
+/// A socket that is silent for so long that the test must end.
+pub fn connect(path: &std::path::Path) -> UnixStream {
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(HANGS)).unwrap();
+    stream.set_write_timeout(Some(HANGS)).unwrap();
+    stream
 }
 
 impl Place {
@@ -84,27 +146,44 @@ impl Place {
         command.args(&self.args).args(more).stderr(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let mut first = String::new();
-        while !first.contains("\nserving ") && !first.starts_with("serving ") {
-            if lines.read_line(&mut first).unwrap() == 0 {
-                child.wait().unwrap();
-                return Err(first);
-            }
-        }
-        let said = std::sync::Arc::new(std::sync::Mutex::new(first));
-        let shared = std::sync::Arc::clone(&said);
-        std::thread::spawn(move || {
+        let said = Arc::new(Mutex::new(String::new()));
+        let shared = Arc::clone(&said);
+        let (serving, serves) = channel();
+        let listener = std::thread::spawn(move || {
             let mut line = String::new();
             while lines.read_line(&mut line).is_ok_and(|n| n > 0) {
                 shared.lock().unwrap().push_str(&line);
+                if line.starts_with("serving ") {
+                    let _ = serving.send(());
+                }
                 line.clear();
             }
         });
-        Ok(Running { child, said })
+        let mut running = Running { child, said, listener: Some(listener) };
+        match serves.recv_timeout(HANGS) {
+            Ok(()) => Ok(running),
+            Err(RecvTimeoutError::Disconnected) => Err(running.finish().1),
+            Err(RecvTimeoutError::Timeout) => panic!("it does not begin: {}", running.so_far()),
+        }
     }
     pub fn client(&self, export: &str) -> Client<UnixStream> {
-        Client::connect(UnixStream::connect(self.socket()).unwrap(), export, true).unwrap()
+        Client::connect(connect(&self.socket()), export, true).unwrap()
     }
+}
+
+/// A server on a port that was free a moment ago; on another one if somebody took it since.
+pub fn start_on_port(args: impl Fn(u16) -> String) -> (Place, Running, u16) {
+    for _ in 0..20 {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let place = Place::new(&args(port));
+        match place.try_start(&[]) {
+            Ok(server) => return (place, server, port),
+            Err(said) => assert!(said.contains("listen"), "it did not start: {said}"),
+        }
+    }
+    panic!("no port stays free");
 }
 
 impl Running {
@@ -114,13 +193,21 @@ impl Running {
     }
     pub fn end(mut self, signal: nix::sys::signal::Signal) -> (Option<i32>, String) {
         self.signal(signal);
-        let status = self.child.wait().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        (status.code(), self.said.lock().unwrap().clone())
+        self.finish()
+    }
+    /// Its exit status, and everything it said.
+    fn finish(&mut self) -> (Option<i32>, String) {
+        let status = ended(&mut self.child);
+        // Nobody else has its standard error: nothing more is said.
+        self.listener.take().expect("it ends once").join().unwrap();
+        (status.code(), self.so_far())
+    }
+    pub fn so_far(&self) -> String {
+        self.said.lock().unwrap().clone()
     }
     pub fn kill(mut self) {
         self.signal(nix::sys::signal::Signal::SIGKILL);
-        self.child.wait().unwrap();
+        ended(&mut self.child);
     }
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -5,7 +5,7 @@
 //! Everything here needs root, FUSE and loop devices; what is missing is skipped, loudly.
 
 use crate::mounted::Folder;
-use crate::place::{Place, Running, skip};
+use crate::place::{HANGS, Place, Running, program, skip, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Runs a line of shell; none: it failed.
 fn try_sh(line: &str) -> Result<String, String> {
-    let out = Command::new("sh").args(["-c", line]).output().unwrap();
+    let out = program("sh").args(["-c", line]).output().unwrap();
     let text = |out: &Output| {
         (String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr)).into_owned()
     };
@@ -94,13 +94,15 @@ impl Stack {
                 command.arg(&self.folder.0).arg("--unix").arg(self.place.socket());
                 self.nbdfuse = Some(command.stderr(Stdio::null()).spawn().unwrap());
                 let file = self.folder.0.join("nbd");
-                let begun = Instant::now();
-                while !file.exists() {
-                    if begun.elapsed() > Duration::from_secs(10) {
-                        skip("nbdfuse does not get to mount here");
-                        return None;
-                    }
-                    std::thread::sleep(Duration::from_millis(10));
+                let child = self.nbdfuse.as_mut().expect("just started");
+                let mut over = false;
+                wait_until("nbdfuse mounts", || {
+                    over = child.try_wait().unwrap().is_some();
+                    over || file.exists()
+                });
+                if over {
+                    skip("nbdfuse does not get to mount here");
+                    return None;
                 }
                 file
             }
@@ -170,11 +172,19 @@ impl Load {
         Load(command.spawn().unwrap())
     }
     /// It gets a second to see that its drive is gone, and is killed with all it has started.
-    fn end(mut self) {
+    fn end(self) {
+        self.end_within(Duration::from_secs(1));
+    }
+    fn end_within(mut self, time: Duration) {
         let begun = Instant::now();
-        while self.0.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(1) {
+        while self.0.try_wait().unwrap().is_none() && begun.elapsed() < time {
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
         let group = nix::unistd::Pid::from_raw(self.0.id() as i32);
         let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
         let _ = self.0.wait();
@@ -304,6 +314,15 @@ fn ext4_with_sqlite_rocksdb_and_wiredtiger() {
     stack.stop();
 }
 
+/// The number of PostgreSQL's first process. Its file cannot be read any more when it is to end.
+struct Postmaster(String);
+
+impl Drop for Postmaster {
+    fn drop(&mut self) {
+        let _ = try_sh(&format!("kill -QUIT {0}; sleep 0.5; kill -KILL {0}", self.0));
+    }
+}
+
 /// pgbench: what it logged was committed, and its four tables agree.
 #[test]
 fn xfs_with_postgresql() {
@@ -324,9 +343,10 @@ fn xfs_with_postgresql() {
     sh(&format!("mkdir {fs}/pg {dir}/run; chown postgres {fs}/pg {dir}/run"));
     sh(&format!("cd /; {user} {bin}/initdb -A trust -D {fs}/pg/d"));
     let start = format!(
-        "cd /; {user} {bin}/pg_ctl -w -t 60 -D {fs}/pg/d -l {dir}/run/log \
+        "cd /; {user} {bin}/pg_ctl -w -t {} -D {fs}/pg/d -l {dir}/run/log \
          -o \"-k {dir}/run -c listen_addresses=''\" start </dev/null >{dir}/run/start 2>&1 \
-         || {{ cat {dir}/run/log; exit 1; }}"
+         || {{ cat {dir}/run/log; exit 1; }}",
+        HANGS.as_secs()
     );
     let pgbench = format!("{user} pgbench -h {dir}/run");
     let start = || {
@@ -335,22 +355,22 @@ fn xfs_with_postgresql() {
         sh(&start);
         sh(&format!("head -1 {fs}/pg/d/postmaster.pid")).trim().to_string()
     };
-    // Its file cannot be read any more when it is to end.
-    let halt = |postmaster: &str| {
-        let _ = try_sh(&format!("kill -QUIT {postmaster}; sleep 0.5; kill -KILL {postmaster}"));
-    };
-    let postmaster = start();
+    let postmaster = Postmaster(start());
     sh(&format!("cd {dir}/run; {pgbench} -i -s 1 -q postgres"));
     let load = Load::start(&format!(
-        "sh -c 'cd {dir}/run; exec {pgbench} -n -c 4 -T 60 --log --log-prefix={dir}/run/done postgres'"
+        "sh -c 'cd {dir}/run; exec {pgbench} -n -c 4 -T {} --log --log-prefix={dir}/run/done postgres'",
+        HANGS.as_secs()
     ));
-    std::thread::sleep(Duration::from_secs(3));
+    let logged =
+        || last_number(&try_sh(&format!("cat {dir}/run/done.* | wc -l")).unwrap_or_default());
+    wait_until("200 transactions are logged", || logged() > 200);
     stack.kill();
-    load.end();
-    halt(&postmaster);
+    // What it has not written of its log yet comes at its end.
+    load.end_within(HANGS);
+    drop(postmaster);
     stack.restart();
-    let postmaster = start();
-    let done = last_number(&sh(&format!("cat {dir}/run/done.* | wc -l")));
+    let postmaster = Postmaster(start());
+    let done = logged();
     let sql = "SELECT count(*), sum(delta) = (SELECT sum(abalance) FROM pgbench_accounts), \
                sum(delta) = (SELECT sum(bbalance) FROM pgbench_branches), \
                sum(delta) = (SELECT sum(tbalance) FROM pgbench_tellers) FROM pgbench_history";
@@ -358,10 +378,10 @@ fn xfs_with_postgresql() {
     let found = sh(&format!("{psql} '{sql}'"));
     let mut fields = found.trim().split('|');
     let kept: u64 = fields.next().unwrap().parse().unwrap();
-    assert!(done > 100 && kept >= done && kept <= done + 4, "{done} logged, {found}");
+    assert!(kept >= done && kept <= done + 4, "{done} logged, {found}");
     assert!(fields.all(|f| f == "t"), "{found}");
     sh(&format!("{psql} 'VACUUM ANALYZE'"));
-    halt(&postmaster);
+    drop(postmaster);
     stack.stop();
 }
 

@@ -1,8 +1,7 @@
 //! What programs ask of a server, recorded and replayed.
 
-use crate::place::{Place, skip, wordline};
+use crate::place::{Place, connect, ended, run, wordline};
 use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use wordline_nbd::{Client, cmd};
 
@@ -33,8 +32,15 @@ impl Recorder {
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         let mut said = String::new();
         std::io::Read::read_to_string(&mut self.said, &mut said).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        assert_eq!(ended(&mut self.child).code(), Some(0), "{said}");
         said
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -44,8 +50,7 @@ fn requests_are_logged_as_they_were_sent_and_can_be_replayed() {
     let _server = place.start();
     let recorder = Recorder::start(&place, "a.log");
     let front = place.dir.path().join("front");
-    let client =
-        |export: &str| Client::connect(UnixStream::connect(&front).unwrap(), export, true).unwrap();
+    let client = |export: &str| Client::connect(connect(&front), export, true).unwrap();
     let mut c = client("");
     assert_eq!(c.info.size, 48 << 20);
     c.call(cmd::WRITE, 0, 4096, 8192, &[7; 8192]).unwrap();
@@ -62,13 +67,8 @@ fn requests_are_logged_as_they_were_sent_and_can_be_replayed() {
     // A program with several connections, if there is one.
     let uri = format!("nbd+unix:///?socket={}", front.display());
     let copy = place.dir.path().join("copy");
-    let copied = std::process::Command::new("nbdcopy").arg(&uri).arg(&copy).status();
-    match &copied {
-        Ok(status) => {
-            assert!(status.success() && std::fs::metadata(&copy).unwrap().len() == 48 << 20)
-        }
-        Err(_) => skip("nbdcopy is not installed; make test installs it"),
-    }
+    let copied = run("nbdcopy", &[&uri, copy.to_str().unwrap()]).is_some();
+    assert!(!copied || std::fs::metadata(&copy).unwrap().len() == 48 << 20);
     let said = recorder.stop();
     assert!(said.contains("requests of"), "{said}");
     let log = std::fs::read_to_string(place.dir.path().join("a.log")).unwrap();
@@ -92,7 +92,7 @@ fn requests_are_logged_as_they_were_sent_and_can_be_replayed() {
             "nbd-lat-ro add",
             "nbd-lat-ro open",
             "nbd-lat-ro read 12288 4096",
-            if copied.is_ok() { parts[13].as_str() } else { "nbd close" },
+            if copied { parts[13].as_str() } else { "nbd close" },
         ]
     );
     let times: Vec<u64> = lines.map(|l| l.split_once(' ').unwrap().0.parse().unwrap()).collect();
@@ -133,12 +133,11 @@ fn what_cannot_be_recorded_is_said() {
     assert_eq!(std::fs::read(dir.join("b.log")).unwrap(), b"mine");
     // Not NBD: the client is let go, the recording goes on.
     let recorder = Recorder::start(&place, "c.log");
-    let mut stranger = UnixStream::connect(dir.join("front")).unwrap();
+    let mut stranger = connect(&dir.join("front"));
     std::io::Write::write_all(&mut stranger, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut rest = Vec::new();
     std::io::Read::read_to_end(&mut stranger, &mut rest).unwrap();
-    let stream = UnixStream::connect(dir.join("front")).unwrap();
-    let mut c = Client::connect(stream, "", true).unwrap();
+    let mut c = Client::connect(connect(&dir.join("front")), "", true).unwrap();
     c.call(cmd::READ, 0, 0, 4096, &[]).unwrap();
     assert!(recorder.stop().contains("a client was let go"));
 }

@@ -1,6 +1,6 @@
 //! A recorded session, replayed: the same state, whatever happened in it.
 
-use crate::place::{Place, wordline};
+use crate::place::{Place, program, wait_until, wordline};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn after_a_kill_it_is_replayed_to_the_last_whole_record() {
     let tape = place.dir.path().join("a.tape");
     let server = place.start_with(&["--tape", tape.to_str().unwrap()]);
     work(&mut place.client(""), 7, 4000);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_until("all is on the tape", || replay(&tape).1.starts_with("4000 inputs"));
     server.kill();
     let (status, told, why) = replay(&tape);
     assert_eq!(status, Some(0), "{told}{why}");
@@ -123,23 +123,23 @@ fn reads_that_fail_for_their_bytes_are_on_the_tape() {
     assert!(told.contains("\nas recorded\n"), "{told}");
 }
 
+/// Runs a program and says last the most memory, in KiB, that it had.
+const PEAK: &str = "
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)
+";
+
 /// The most memory that a replay has, in KiB, and what it told.
 fn replay_watched(tape: &Path) -> (u64, String) {
-    let mut command = wordline();
-    command.args(["tape", "replay"]).arg(tape).stdout(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut peak = 0;
-    while child.try_wait().unwrap().is_none() {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
-        let status = status.unwrap_or_default();
-        let line = status.lines().find(|l| l.starts_with("VmHWM:"));
-        let kib = line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok());
-        peak = peak.max(kib.unwrap_or(0));
-        std::thread::sleep(std::time::Duration::from_micros(500));
-    }
-    let out = child.wait_with_output().unwrap();
-    assert!(out.status.success());
-    (peak, String::from_utf8(out.stdout).unwrap())
+    let mut command = program("python3");
+    let command = command.args(["-c", PEAK]).arg(wordline().get_program());
+    let out = command.args(["tape", "replay"]).arg(tape).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    let (told, peak) = text.trim_end().rsplit_once('\n').unwrap();
+    (peak.parse().unwrap(), format!("{told}\n"))
 }
 
 #[test]
