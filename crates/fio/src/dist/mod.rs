@@ -2,6 +2,7 @@
 
 mod gauss;
 mod pareto;
+mod power;
 mod zipf;
 mod zoned;
 

@@ -1,13 +1,14 @@
 //! fio's Pareto: `count * u^(ln h / ln(1 - h))`, scattered by the hash. A share `1 - h` of the
 //! accesses goes to a share `h` of the blocks.
 
+use super::power::Power;
 use crate::hash::scatter;
 use crate::rand::Taus88;
 
 #[derive(Clone, Debug)]
 pub struct Pareto {
     count: u64,
-    power: f64,
+    power: Power,
     shift: u64,
     hashed: bool,
     rand: Taus88,
@@ -19,7 +20,8 @@ impl Pareto {
         let mut rand = Taus88::new(u64::from(seed));
         let drawn = u64::from(rand.next_u32());
         let shift = center.map_or(drawn, |c| (count as f64 * c) as u64);
-        Pareto { count, power: libm::log(h) / libm::log(1.0 - h), shift, hashed: true, rand }
+        let power = Power::new(count.saturating_sub(1) as f64, libm::log(h) / libm::log(1.0 - h));
+        Pareto { count, power, shift, hashed: true, rand }
     }
 
     /// Ranks in order instead of scattered: how fio picks files.
@@ -30,7 +32,7 @@ impl Pareto {
 
     pub fn draw(&mut self) -> u64 {
         let uniform = f64::from(self.rand.next_u32()) / f64::from(u32::MAX);
-        let rank = ((self.count - 1) as f64 * libm::pow(uniform, self.power)) as u64;
+        let rank = self.power.floor(uniform);
         let block = if self.hashed { scatter(rank) } else { rank };
         block.wrapping_add(self.shift) % self.count
     }

@@ -1,6 +1,7 @@
 //! Zipf by inversion (J. Gray et al., "Quickly generating billion-record synthetic databases",
 //! SIGMOD 1994), with fio's scatter hash. Zeta is summed over at most ten million ranks.
 
+use super::power::Power;
 use crate::hash::scatter;
 use crate::rand::Taus88;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub struct Zipf {
     count: u64,
     theta: f64,
     zetan: f64,
-    alpha: f64,
+    power: Power,
     eta: f64,
     half_theta: f64,
     shift: u64,
@@ -56,7 +57,7 @@ impl Zipf {
             count,
             theta,
             zetan,
-            alpha: 1.0 / (1.0 - theta),
+            power: Power::new(count as f64, 1.0 / (1.0 - theta)),
             eta: (1.0 - libm::pow(2.0 / count as f64, 1.0 - theta)) / (1.0 - zeta2 / zetan),
             half_theta,
             shift,
@@ -83,7 +84,7 @@ impl Zipf {
         } else if z < 1.0 + self.half_theta {
             1
         } else {
-            (self.count as f64 * libm::pow(self.eta * uniform - self.eta + 1.0, self.alpha)) as u64
+            self.power.floor(self.eta * uniform - self.eta + 1.0)
         };
         let block = if self.hashed { scatter(rank) } else { rank };
         block.wrapping_add(self.shift) % self.count
