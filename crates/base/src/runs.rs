@@ -90,17 +90,6 @@ impl Runs {
         *self.at_mut(i) = value;
     }
 
-    /// The same in memory newly had of the system, where a process that shares its own with another
-    /// would be given every page that it changes by itself.
-    pub fn renew(&mut self) {
-        let mut words = vec![0; self.words.len()];
-        for (segment, _) in self.heads.iter().enumerate().filter(|&(_, &head)| head == 0) {
-            let range = segment * LEN..((segment + 1) * LEN).min(words.len());
-            words[range.clone()].copy_from_slice(&self.words[range]);
-        }
-        self.words = words;
-    }
-
     /// Writes a segment's entries out.
     #[cold]
     fn spread(&mut self, segment: usize) {
@@ -188,9 +177,6 @@ mod tests {
                 }
                 let at = rng.below(len as u64) as usize;
                 assert_eq!(runs.get(at), plain[at]);
-                if rng.below(200) == 0 {
-                    runs.renew();
-                }
             }
             assert!((0..len).all(|i| runs.get(i) == plain[i]));
             assert!(!runs.is_blank());

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sim", &["base", "nvme", "nand", "ftl", "device", "fs", "host", "fio", "trace", "app"]),
     ("report", &["base", "sim", "app"]),
     ("profile", &["base", "nvme", "nand", "ftl", "device", "host", "app"]),
-    ("study", &["base", "nand", "ftl", "fio", "sim", "report", "profile", "app"]),
+    ("study", &["base", "nand", "ftl", "fio", "sim", "report", "profile", "app", "huge"]),
     ("nbd", &["base"]),
     ("live", &["base", "nvme", "nand", "ftl", "device", "sim", "nbd"]),
 ];

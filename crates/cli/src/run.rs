@@ -9,7 +9,7 @@ use crate::{Failure, files, finish, output, prepare, signals};
 use std::path::PathBuf;
 use wordline_app::App;
 use wordline_base::{Seed, Span};
-use wordline_fio::{Env, Job, ParseOptions, Plan};
+use wordline_fio::{Env, Job, ParseOptions, Plan, ZetanCache};
 use wordline_host::Engine;
 use wordline_sim::{AnySource, Precondition, Problem, WriteSampler, setup};
 use wordline_trace::OpenOptions;
@@ -28,9 +28,12 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     let mut drive = prepare::fresh(&loaded, &args.common)?;
     let bytes = drive.bytes();
     // Everything that can be wrong with the jobs shows before the long work begins.
-    let mut threads = setup::threads(&plan, stack, bytes, seed, &mut |job| open_replay(job, bytes))
+    let mut zetans = ZetanCache::default();
+    let replay = &mut |job: &Job| open_replay(job, bytes);
+    let mut threads = setup::threads_with_cache(&plan, stack, bytes, seed, replay, &mut zetans)
         .map_err(Failure::usage)?;
-    let sampler = WriteSampler::new(Some(&plan), bytes, seed).map_err(Failure::usage)?;
+    let sampler =
+        WriteSampler::with_cache(Some(&plan), bytes, seed, &mut zetans).map_err(Failure::usage)?;
     check_alignment(&plan, &loaded)?;
     finish::check_writable(&args.common, &threads)?;
     let app = app(&args, &loaded, bytes, seed)?;

@@ -77,10 +77,6 @@ impl Steady {
 }
 
 impl Ftl {
-    /// Copies the maps into memory of their own, where they were shared with another process.
-    pub fn renew_memory(&mut self) {
-        self.map.renew();
-    }
     /// Writes every sector once, in order.
     pub fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String> {
         self.age_begin(stamps)?;

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use wordline_base::{Ctx, Slab, Span};
 use wordline_nand::{Class, Ppa};
 
+#[derive(Clone)]
 pub(crate) struct Victim {
     pub line: u32,
     /// Emeta units read so far, and reads of them in flight; the list is complete when all are.
@@ -72,6 +73,7 @@ struct Repair {
     summed: u32,
 }
 
+#[derive(Clone)]
 pub(crate) struct Gc {
     repairs: Slab<Repair>,
     pub victims: Vec<Victim>,

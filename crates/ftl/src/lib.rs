@@ -252,6 +252,7 @@ const TIMER_WRITE: u32 = 0;
 const TIMER_USER: u32 = 1;
 
 /// The mapping, buffer and lines of one drive.
+#[derive(Clone)]
 pub struct Ftl {
     g: Geometry,
     config: FtlConfig,

@@ -148,6 +148,7 @@ pub(crate) struct Side {
     pub closing: VecDeque<u32>,
 }
 
+#[derive(Clone)]
 pub(crate) struct Lines {
     pub luns: u32,
     pub pages: u32,

@@ -41,6 +41,7 @@ struct Lun {
     idle: Time,
 }
 
+#[derive(Clone)]
 pub(crate) struct Locks {
     luns: Vec<Lun>,
     busy: BitMap,

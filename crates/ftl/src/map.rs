@@ -101,12 +101,6 @@ impl Map {
             touched: 0,
         }
     }
-    /// The same in memory of its own ([`Runs::renew`]).
-    pub fn renew(&mut self) {
-        let stamps = self.stamps.as_mut();
-        [&mut self.l2p, &mut self.oob].into_iter().chain(stamps).for_each(Runs::renew);
-        self.valid = self.valid.clone();
-    }
     /// Makes room for a stamp a physical sector.
     pub fn keep_stamps(&mut self) {
         if self.stamps.is_none() {

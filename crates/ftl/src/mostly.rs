@@ -8,6 +8,7 @@
 use crate::config::FtlConfig;
 use wordline_base::{Span, Time};
 
+#[derive(Clone)]
 pub(crate) struct Mostly {
     /// Reads of a window at and above which writes are throttled; 0: always.
     enough: u64,

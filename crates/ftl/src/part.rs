@@ -20,6 +20,7 @@ use crate::config::{FtlConfig, GcBuffer, PartitionRule};
 use crate::line::Stream;
 use crate::stride::Strides;
 
+#[derive(Clone)]
 pub(crate) struct Partition {
     rule: PartitionRule,
     interval: u64,

@@ -54,6 +54,7 @@ struct Stripe {
 }
 
 /// The stripe being written.
+#[derive(Clone)]
 struct Open {
     id: u32,
     line: u32,
@@ -64,6 +65,7 @@ struct Open {
     class: Class,
 }
 
+#[derive(Clone)]
 pub(crate) struct Writer {
     held: Vec<Held>,
     /// Of the request being mapped: units left, the next entry, entries left.

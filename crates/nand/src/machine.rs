@@ -216,7 +216,7 @@ pub struct Counters {
     pub reads_blocked_by_transfer: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lun {
     pub queue: VecDeque<u32>,
     /// The operation that has the array, or the page register.
@@ -276,6 +276,7 @@ struct Block {
 }
 
 /// All LUNs and channels.
+#[derive(Clone)]
 pub struct Nand {
     pub geometry: Geometry,
     pub(crate) config: NandConfig,

@@ -94,6 +94,7 @@ struct Bus {
     busy: Span,
 }
 
+#[derive(Clone)]
 pub(crate) struct Preemption {
     dies: Vec<Die>,
     progress: Vec<Progress>,

@@ -94,6 +94,7 @@ impl std::fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+#[derive(Clone)]
 pub struct Drive {
     pub nand: Nand,
     pub ftl: Ftl,
@@ -203,12 +204,6 @@ impl Drive {
         self.ftl.rest(&mut self.stamps)?;
         self.settle();
         Ok(())
-    }
-
-    /// To be called where the drive was shared with another process and most of its maps will change:
-    /// to have them page by page takes longer, and leaves small pages.
-    pub fn renew_memory(&mut self) {
-        self.ftl.renew_memory();
     }
 
     /// Goes on with the job's own writes at the job's own rate until the collector keeps pace with

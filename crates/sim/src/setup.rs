@@ -251,9 +251,20 @@ pub fn threads(
     seed: Seed,
     open_replay: OpenReplay,
 ) -> Result<Vec<ThreadSetup>, String> {
+    threads_with_cache(plan, stack, drive_bytes, seed, open_replay, &mut ZetanCache::default())
+}
+
+/// With sums that other distributions needed too.
+pub fn threads_with_cache(
+    plan: &Plan,
+    stack: &StackConfig,
+    drive_bytes: u64,
+    seed: Seed,
+    open_replay: OpenReplay,
+    cache: &mut ZetanCache,
+) -> Result<Vec<ThreadSetup>, String> {
     let entropy = seed.stream("fio/entropy").next_u64();
     let threads = plan.threads();
-    let mut cache = ZetanCache::default();
     let mut setups = Vec::with_capacity(threads.len());
     for (index, thread) in threads.iter().enumerate() {
         let job = &plan.jobs[thread.job as usize];
@@ -267,7 +278,7 @@ pub fn threads(
             });
             continue;
         }
-        let source = match Generator::with_cache(job, thread, drive_bytes, entropy, &mut cache) {
+        let source = match Generator::with_cache(job, thread, drive_bytes, entropy, cache) {
             Ok(generator) => {
                 let stop = Rc::new(Cell::new(false));
                 let files = match &stack.fs {
@@ -568,10 +579,17 @@ pub struct WriteSampler {
 
 impl WriteSampler {
     pub fn new(plan: Option<&Plan>, drive_bytes: u64, seed: Seed) -> Result<WriteSampler, String> {
+        WriteSampler::with_cache(plan, drive_bytes, seed, &mut ZetanCache::default())
+    }
+    pub fn with_cache(
+        plan: Option<&Plan>,
+        drive_bytes: u64,
+        seed: Seed,
+        cache: &mut ZetanCache,
+    ) -> Result<WriteSampler, String> {
         let entropy = seed.stream("fio/entropy").next_u64();
         let mut writers = Vec::new();
         let mut bytes = Some(0u64);
-        let mut cache = ZetanCache::default();
         for thread in plan.map(Plan::threads).unwrap_or_default() {
             let Some(plan) = plan else { break };
             let job = &plan.jobs[thread.job as usize];
@@ -583,7 +601,7 @@ impl WriteSampler {
                 continue;
             }
             let generator =
-                Generator::with_cache(&endless(job), &thread, drive_bytes, entropy, &mut cache);
+                Generator::with_cache(&endless(job), &thread, drive_bytes, entropy, cache);
             writers.push((generator.map_err(|e| e.to_string())?, 0));
             bytes = bytes.zip(write_rate(job)).map(|(sum, rate)| sum.saturating_add(rate));
         }

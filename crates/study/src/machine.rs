@@ -3,6 +3,7 @@
 use crate::plan::{Point, parse_job};
 use wordline_app::App;
 use wordline_base::{Seed, Span};
+use wordline_fio::ZetanCache;
 use wordline_profile::Config;
 use wordline_sim::{
     Drive, Ended, Options, Precondition, Provenance, RunResult, SystemConfig, World, WriteSampler,
@@ -22,7 +23,7 @@ fn system(config: &Config) -> SystemConfig {
 }
 
 /// The drive as the points of a group find it.
-pub fn prepare(point: &Point) -> Result<Drive, String> {
+pub fn prepare(point: &Point, zetans: &mut ZetanCache) -> Result<Drive, String> {
     let config = point.config()?;
     let seed = Seed(point.seed);
     let mut drive =
@@ -31,12 +32,12 @@ pub fn prepare(point: &Point) -> Result<Drive, String> {
     if how != Precondition::None {
         drive.fill()?;
     }
+    let plan = parse_job(point, &config)?;
+    let mut sampler = WriteSampler::with_cache(Some(&plan), drive.bytes(), seed, zetans)?;
     if how == Precondition::Paced {
         // Points share the drive up to their own pace.
         drive.before_pace(seed)?;
     } else {
-        let plan = parse_job(point, &config)?;
-        let mut sampler = WriteSampler::new(Some(&plan), drive.bytes(), seed)?;
         drive.age(how, &mut sampler, seed)?;
     }
     if let Some(app) = app(&config, drive.bytes(), seed)? {
@@ -53,19 +54,29 @@ fn app(config: &Config, bytes: u64, seed: Seed) -> Result<Option<App>, String> {
     config.app.as_ref().map(new).transpose()
 }
 
+/// The point changes most of its drive before it runs, by ageing at a pace of its own.
+pub fn ages_on(point: &Point) -> bool {
+    point.precondition == Precondition::Paced
+}
+
 /// Runs a point on its drive; `at` hears how far it is, in thousandths, where the job says how long
 /// it takes. The result is fio's JSON+.
-pub fn run(point: &Point, mut drive: Drive, at: &mut dyn FnMut(u64)) -> Result<String, String> {
+pub fn run(
+    point: &Point,
+    mut drive: Drive,
+    zetans: &mut ZetanCache,
+    at: &mut dyn FnMut(u64),
+) -> Result<String, String> {
     let config = point.config()?;
     let plan = parse_job(point, &config)?;
     let system = system(&config);
     let mut no_log = |_: &_| Err("a study replays no log".into());
     let (bytes, seed) = (drive.bytes(), Seed(point.seed));
-    if point.precondition == Precondition::Paced {
-        drive.renew_memory();
-        drive.paced(&mut WriteSampler::new(Some(&plan), bytes, seed)?)?;
+    if ages_on(point) {
+        drive.paced(&mut WriteSampler::with_cache(Some(&plan), bytes, seed, zetans)?)?;
     }
-    let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut no_log)?;
+    let mut threads =
+        setup::threads_with_cache(&plan, &system.stack, bytes, seed, &mut no_log, zetans)?;
     let mut end = setup::expected_end(&plan).filter(|_| !plan.jobs.is_empty());
     let mut ios: u64 = plan.jobs.iter().map(|j| j.number_ios * u64::from(j.numjobs)).sum();
     if let (Some(app), Some(c)) = (app(&config, bytes, seed)?, &config.app) {

@@ -70,6 +70,8 @@ pub struct Group {
     pub memory: u64,
     /// Of it, what one point changes.
     pub of_point: u64,
+    /// A copy for a point stays for the next.
+    pub copies_stay: bool,
     /// Whether the drive takes long to prepare.
     pub ages: bool,
 }
@@ -270,11 +272,12 @@ impl Builder<'_> {
             let written = *precondition != Precondition::None;
             let memory = crate::memory::needed(geometry.sectors(), written, *integrity);
             // What a run writes is little; a pace of its own changes a part of every page.
-            let paced = *precondition == Precondition::Paced;
+            let paced = crate::machine::ages_on(point);
             self.groups.push(Group {
                 points: Vec::new(),
                 memory,
                 of_point: if paced { memory } else { memory / 4 },
+                copies_stay: paced,
                 ages: written,
             });
         }

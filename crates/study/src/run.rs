@@ -75,7 +75,22 @@ struct Worker {
     /// Indices of points, and of these in the order it was given.
     points: Vec<usize>,
     waiting: VecDeque<usize>,
-    running: Vec<usize>,
+    /// Copies of the worker: the point each is running.
+    slots: Vec<Option<usize>>,
+}
+
+impl Worker {
+    fn running(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+    fn is_idle(&self) -> bool {
+        self.aged && self.waiting.is_empty() && self.running() == 0
+    }
+    /// True if it was running.
+    fn ended(&mut self, point: usize) -> bool {
+        let slot = self.slots.iter_mut().find(|slot| **slot == Some(point));
+        slot.and_then(Option::take).is_some()
+    }
 }
 
 impl Drop for Worker {
@@ -183,69 +198,94 @@ impl Run<'_> {
     /// Ageing drives and running points count alike.
     fn busy(&self) -> usize {
         let workers = self.workers.iter().flatten();
-        workers.map(|w| if w.aged { w.running.len() } else { 1 }).sum()
+        workers.map(|w| if w.aged { w.running() } else { 1 }).sum()
     }
 
+    /// With this many more points running than there are.
+    fn memory_of(&self, worker: &Worker, more: usize) -> u64 {
+        let group = &self.plan.groups[worker.group];
+        let copies = worker.running() + more;
+        let copies = if group.copies_stay { copies.max(worker.slots.len()) } else { copies };
+        group.memory + group.of_point * copies.max(1) as u64
+    }
     fn memory_used(&self) -> u64 {
-        let of = |w: &Worker| {
-            let group = &self.plan.groups[w.group];
-            group.memory + group.of_point * w.running.len().max(1) as u64
-        };
-        self.workers.iter().flatten().map(of).sum()
+        self.workers.iter().flatten().map(|w| self.memory_of(w, 0)).sum()
     }
 
     fn dispatch(&mut self) -> Result<(), Stopped> {
         while self.busy() < self.options.jobs {
             // Points before drives: a drive that is there goes away the sooner.
-            if !self.start_point()? && !self.start_worker()? {
+            if !self.reuse_worker()? && !self.start_point() && !self.start_worker()? {
+                let mut workers = self.workers.iter().flatten();
+                if workers.any(|w| !w.waiting.is_empty()) || !self.groups.is_empty() {
+                    self.note_memory();
+                }
                 break;
             }
         }
-        for worker in self.workers.iter_mut().flatten() {
-            if worker.aged && worker.waiting.is_empty() && worker.running.is_empty() {
-                worker.input = None;
-            }
+        for worker in self.workers.iter_mut().flatten().filter(|w| w.is_idle()) {
+            worker.input = None;
         }
         Ok(())
     }
 
-    fn start_point(&mut self) -> Result<bool, Stopped> {
+    /// Has a point run where fewest are: copies of a drive are had one after the other for less.
+    fn start_point(&mut self) -> bool {
         let used = self.memory_used();
-        let memory = self.memory;
-        for worker in self.workers.iter_mut().flatten() {
-            let more = self.plan.groups[worker.group].of_point;
-            let fits = worker.running.is_empty() || used + more <= memory;
-            if !worker.aged || worker.waiting.is_empty() {
-                continue;
-            }
-            if !fits {
-                self.note_memory();
-                return Ok(false);
-            }
-            let (Some(point), Some(input)) = (worker.waiting.pop_front(), &mut worker.input) else {
-                continue;
-            };
-            let i = worker.points.iter().position(|&p| p == point).expect("one of its own");
-            // That a worker is gone is heard from its output.
-            let _ = writeln!(input, "{i}").and_then(|()| input.flush());
-            worker.running.push(point);
-            self.watch.event(Event::Started(point));
-            return Ok(true);
+        let fits = |w: &Worker| {
+            let (now, then) = (self.memory_of(w, 0), self.memory_of(w, 1));
+            then == now || used - now + then <= self.memory
+        };
+        let can = |w: &&Worker| w.aged && !w.waiting.is_empty() && fits(w);
+        let workers = self.workers.iter().enumerate();
+        let can = workers.filter_map(|(id, w)| Some((w.as_ref().filter(can)?.running(), id)));
+        let id = can.min().map(|(_, id)| id);
+        let Some(worker) = id.and_then(|id| self.workers[id].as_mut()) else { return false };
+        let (Some(point), Some(input)) = (worker.waiting.pop_front(), &mut worker.input) else {
+            return false;
+        };
+        let i = worker.points.iter().position(|&p| p == point).expect("one of its own");
+        let slot = worker.slots.iter().position(Option::is_none).unwrap_or(worker.slots.len());
+        worker.slots.resize(worker.slots.len().max(slot + 1), None);
+        worker.slots[slot] = Some(point);
+        // That a worker is gone is heard from its output.
+        let _ = writeln!(input, "{slot} {i}").and_then(|()| input.flush());
+        self.watch.event(Event::Started(point));
+        true
+    }
+
+    /// Gives a worker that has no more points another drive, in the memory of its last.
+    fn reuse_worker(&mut self) -> Result<bool, Stopped> {
+        let Some(&(group, _)) = self.groups.front() else { return Ok(false) };
+        let idle =
+            |w: &Option<Worker>| w.as_ref().is_some_and(|w| w.is_idle() && w.input.is_some());
+        let Some(id) = self.workers.iter().position(idle) else { return Ok(false) };
+        let used = self.memory_used();
+        let of = self.workers[id].as_ref().map_or(0, |w| self.memory_of(w, 0));
+        if used > of && used - of + self.need(group) > self.memory {
+            return Ok(false);
         }
-        Ok(false)
+        let (_, points) = self.groups.pop_front().expect("just seen");
+        let order = self.order(&points)?;
+        let worker = self.workers[id].as_mut().expect("just seen");
+        if let Some(input) = &mut worker.input {
+            let _ = writeln!(input, "{order}").and_then(|()| input.flush());
+        }
+        (worker.group, worker.aged) = (group, false);
+        worker.waiting = points.iter().copied().collect();
+        (worker.points, worker.slots) = (points, Vec::new());
+        self.watch.event(Event::Ageing);
+        Ok(true)
     }
 
     fn start_worker(&mut self) -> Result<bool, Stopped> {
         let Some(&(group, _)) = self.groups.front() else { return Ok(false) };
         let used = self.memory_used();
         if used > 0 && used + self.need(group) > self.memory {
-            self.note_memory();
             return Ok(false);
         }
         let (_, points) = self.groups.pop_front().expect("just seen");
-        let worker = self.spawn(group, points).map_err(|e| {
-            Stopped::Broken(format!("cannot start {}: {e}", self.options.program.display()))
-        })?;
+        let worker = self.spawn(group, points)?;
         self.workers.push(Some(worker));
         self.watch.event(Event::Ageing);
         Ok(true)
@@ -266,7 +306,17 @@ impl Run<'_> {
         )));
     }
 
-    fn spawn(&self, group: usize, points: Vec<usize>) -> Result<Worker, String> {
+    fn order(&self, points: &[usize]) -> Result<String, Stopped> {
+        let of = |&i: &usize| (self.plan.points[i].clone(), self.store.path(&self.plan.points[i]));
+        let order = Order {
+            parent: std::process::id() as i32,
+            build: self.options.build.clone(),
+            points: points.iter().map(of).collect(),
+        };
+        serde_json::to_string(&order).map_err(|e| Stopped::Broken(e.to_string()))
+    }
+
+    fn spawn(&self, group: usize, points: Vec<usize>) -> Result<Worker, Stopped> {
         let mut child = Command::new(&self.options.program)
             .args(&self.options.arguments)
             .stdin(Stdio::piped())
@@ -274,17 +324,14 @@ impl Run<'_> {
             // Ctrl-C at a terminal goes to one process group: this program's, which ends workers.
             .process_group(0)
             .spawn()
-            .map_err(|e| explain(&e))?;
+            .map_err(|e| {
+                let program = self.options.program.display();
+                Stopped::Broken(format!("cannot start {program}: {}", explain(&e)))
+            })?;
         let mut input = child.stdin.take().expect("asked for");
         let output = child.stdout.take().expect("asked for");
-        let of = |&i: &usize| (self.plan.points[i].clone(), self.store.path(&self.plan.points[i]));
-        let order = Order {
-            parent: std::process::id() as i32,
-            build: self.options.build.clone(),
-            points: points.iter().map(of).collect(),
-        };
-        let text = serde_json::to_string(&order).map_err(|e| e.to_string())?;
-        let _ = writeln!(input, "{text}").and_then(|()| input.flush());
+        let order = self.order(&points)?;
+        let _ = writeln!(input, "{order}").and_then(|()| input.flush());
         let (id, tell) = (self.workers.len(), self.tell.clone());
         std::thread::spawn(move || listen(id, output, &tell));
         Ok(Worker {
@@ -294,7 +341,7 @@ impl Run<'_> {
             aged: false,
             waiting: points.iter().copied().collect(),
             points,
-            running: Vec::new(),
+            slots: Vec::new(),
         })
     }
 
@@ -325,15 +372,16 @@ impl Run<'_> {
             }
             Said::Done(i) => {
                 let point = worker.points[i];
-                worker.running.retain(|&p| p != point);
+                worker.ended(point);
                 self.done += 1;
                 self.watch.event(Event::Done(point));
             }
             Said::Failed(i, why) => {
                 let point = worker.points[i];
-                worker.running.retain(|&p| p != point);
-                self.watch.event(Event::Failed(point, why.clone()));
-                self.failed.push(Failed { point, why });
+                if worker.ended(point) {
+                    self.watch.event(Event::Failed(point, why.clone()));
+                    self.failed.push(Failed { point, why });
+                }
             }
             Said::Broken(message) => return Err(Stopped::Broken(message)),
         }

@@ -1,6 +1,6 @@
-//! The process that ages a drive once and runs points on copies of it. It has one thread and is
-//! told by lines on its standard input what to run; it and its copies answer by lines on standard
-//! output, each short enough for a pipe to take it whole.
+//! The process that ages a drive once and runs points on copies of it, then another drive. It has
+//! one thread and is told by lines on its standard input what to run; it and its copies answer by
+//! lines on standard output, each short enough for a pipe to take it whole.
 
 use crate::plan::Point;
 use crate::{fork, machine, store};
@@ -10,11 +10,13 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use wordline_fio::ZetanCache;
+use wordline_sim::Drive;
 
-/// The first line a worker gets.
+/// A drive to prepare: the first line a worker gets, and the first after the points of another.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
     pub parent: i32,
@@ -99,53 +101,138 @@ fn try_work() -> Result<(), String> {
     let Next::Line(first) = lines.next(PollTimeout::NONE)? else {
         return Err("a worker is started by 'wordline study run'".into());
     };
-    let order: Order = serde_json::from_str(&first).map_err(|e| e.to_string())?;
+    let mut order: Order = serde_json::from_str(&first).map_err(|e| e.to_string())?;
     fork::end_with_parent(order.parent)?;
-    let first = &order.points.first().ok_or("no points")?.0;
-    let mut drive = Some(machine::prepare(first)?);
-    say(&Said::Aged);
-    let mut children: Vec<(Pid, usize)> = Vec::new();
-    loop {
-        match lines.next(PollTimeout::from(LOOK_MS))? {
-            Next::Line(line) => {
-                let i: usize = line.trim().parse().map_err(|_| format!("not a point: {line}"))?;
-                let (point, path) = order.points.get(i).ok_or("no such point")?;
-                let child = fork::in_child(|| {
-                    // The copy's own.
-                    let drive = drive.take().expect("taken in copies only");
-                    run(i, point, path, &order.build, drive);
-                })?;
-                children.push((child, i));
-            }
-            Next::Nothing => {}
-            Next::End => break,
-        }
-        look(&mut children);
-    }
-    while !children.is_empty() {
-        look(&mut children);
-        std::thread::sleep(std::time::Duration::from_millis(LOOK_MS.into()));
+    // The next drive is prepared where this one was.
+    wordline_huge::keep();
+    let mut zetans = ZetanCache::default();
+    while let Some(next) = group(&mut lines, &order, &mut zetans)? {
+        order = next;
     }
     Ok(())
 }
 
-/// Says of copies that ended without a word what became of them.
-fn look(children: &mut Vec<(Pid, usize)>) {
-    children.retain(|&(child, i)| {
-        let how = match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => return true,
-            Ok(WaitStatus::Exited(_, 0)) => return false,
-            Ok(WaitStatus::Signaled(_, signal, _)) => {
-                format!("ended by {signal}: memory may have run out, try fewer --jobs")
+/// Prepares a drive and has its points run as they are asked for; returns the order of another.
+fn group(
+    lines: &mut Lines,
+    order: &Order,
+    zetans: &mut ZetanCache,
+) -> Result<Option<Order>, String> {
+    let first = &order.points.first().ok_or("no points")?.0;
+    let mut drive = Some(machine::prepare(first, zetans)?);
+    say(&Said::Aged);
+    let mut copies = Copies { all: Vec::new(), stay: machine::ages_on(first) };
+    loop {
+        match lines.next(PollTimeout::from(LOOK_MS))? {
+            Next::Line(line) if line.starts_with('{') => {
+                copies.end();
+                if copies.stay {
+                    // What copies gave back is taken before the system has other plans for it.
+                    drop(drive.clone());
+                }
+                return serde_json::from_str(&line).map(Some).map_err(|e| e.to_string());
             }
-            _ => "this is a defect of wordline".into(),
-        };
-        say(&Said::Failed(i, how));
-        false
-    });
+            Next::Line(line) => {
+                let mut words = line.split_whitespace().map(str::parse);
+                let (Some(Ok(slot)), Some(Ok(i))) = (words.next(), words.next()) else {
+                    return Err(format!("not a slot and a point: {line}"));
+                };
+                copies.run(slot, i, order, &mut drive, zetans)?;
+            }
+            Next::Nothing => {}
+            Next::End => {
+                copies.end();
+                return Ok(None);
+            }
+        }
+        copies.look();
+    }
 }
 
-fn run(i: usize, point: &Point, path: &std::path::Path, build: &str, drive: wordline_sim::Drive) {
+/// A copy of this process that runs points.
+struct Copy {
+    child: Pid,
+    slot: usize,
+    point: usize,
+    /// Tells it the next point, if it stays.
+    tell: Option<PipeWriter>,
+}
+
+struct Copies {
+    all: Vec<Copy>,
+    /// Copies stay for further points: they copied the drive into memory of their own, which costs
+    /// more to have than to fill.
+    stay: bool,
+}
+
+impl Copies {
+    /// Has a point run by the copy in this slot, or by a new one.
+    fn run(
+        &mut self,
+        slot: usize,
+        i: usize,
+        order: &Order,
+        drive: &mut Option<Drive>,
+        zetans: &mut ZetanCache,
+    ) -> Result<(), String> {
+        order.points.get(i).ok_or("no such point")?;
+        let mut there = self.all.iter_mut().filter(|c| c.slot == slot);
+        if let Some(copy) = there.find(|c| c.tell.is_some())
+            && let Some(tell) = &mut copy.tell
+            && writeln!(tell, "{i}").is_ok()
+        {
+            copy.point = i;
+            return Ok(());
+        }
+        let (hear, tell) = pipe().map_err(|e| e.to_string())?;
+        let mut tell = Some(tell);
+        let child = fork::in_child(|| {
+            // The copy's own; the ends of others' pipes are not.
+            self.all.clear();
+            drop(tell.take());
+            let mut drive = drive.take();
+            for line in BufReader::new(&hear).lines().map_while(Result::ok) {
+                let (Ok(i), Some(prepared)) = (line.parse::<usize>(), &drive) else { break };
+                let own = if self.stay { Some(prepared.clone()) } else { drive.take() };
+                own.into_iter().for_each(|drive| run(i, order, drive, zetans));
+            }
+        })?;
+        // Before the copy writes there: it has what is given up here to itself.
+        wordline_huge::release();
+        let told = tell.as_mut().map_or(Ok(()), |tell| writeln!(tell, "{i}"));
+        let tell = tell.filter(|_| self.stay && told.is_ok());
+        self.all.push(Copy { child, slot, point: i, tell });
+        Ok(())
+    }
+
+    /// Says of copies that ended without a word what became of them.
+    fn look(&mut self) {
+        self.all.retain(|copy| {
+            let how = match waitpid(copy.child, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => return true,
+                Ok(WaitStatus::Exited(_, 0)) => return false,
+                Ok(WaitStatus::Signaled(_, signal, _)) => {
+                    format!("ended by {signal}: memory may have run out, try fewer --jobs")
+                }
+                _ => "this is a defect of wordline".into(),
+            };
+            say(&Said::Failed(copy.point, how));
+            false
+        });
+    }
+
+    /// Waits until all have ended: nothing more comes for them.
+    fn end(&mut self) {
+        self.all.iter_mut().for_each(|copy| copy.tell = None);
+        while !self.all.is_empty() {
+            self.look();
+            std::thread::sleep(std::time::Duration::from_millis(LOOK_MS.into()));
+        }
+    }
+}
+
+fn run(i: usize, order: &Order, drive: Drive, zetans: &mut ZetanCache) {
+    let (point, path) = &order.points[i];
     let mut last = 0;
     let mut at = |thousandths: u64| {
         if thousandths >= last + 50 {
@@ -153,11 +240,11 @@ fn run(i: usize, point: &Point, path: &std::path::Path, build: &str, drive: word
             say(&Said::At(i, thousandths.min(1000)));
         }
     };
-    let result = match machine::run(point, drive, &mut at) {
+    let result = match machine::run(point, drive, zetans, &mut at) {
         Ok(result) => result,
         Err(message) => return say(&Said::Failed(i, message)),
     };
-    match store::write(path, store::record(point, build, &result).as_bytes()) {
+    match store::write(path, store::record(point, &order.build, &result).as_bytes()) {
         Ok(()) => say(&Said::Done(i)),
         Err(message) => say(&Said::Broken(message)),
     }

@@ -27,6 +27,9 @@ pub struct Started {
 }
 
 impl Started {
+    pub fn id(&self) -> u32 {
+        self.id
+    }
     pub fn send(&self, signal: Signal) {
         kill(Pid::from_raw(self.id as i32), signal).expect("it is not waited for yet");
     }

@@ -1,7 +1,8 @@
 //! Studies: tables, resumption, errors.
 
 use crate::place::{Place, wait_until};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// Two drives to prepare, three rates each.
 const STUDY: &str = r#"
@@ -159,6 +160,49 @@ fn at_once_or_one_by_one_is_the_same() {
     let three = place.run("study run s.toml --out three --jobs 3").ok();
     assert_eq!(one.out, three.out);
     assert_eq!(left(&place, "one"), left(&place, "three"));
+}
+
+/// A worker takes one drive after the other, and its copies one point after the other.
+#[test]
+fn what_was_before_in_a_process_does_not_matter() {
+    let place = Place::new();
+    place.file("s.toml", STUDY.replace("\"fill\"", "\"paced\""));
+    for drive in ["tight", "roomy"] {
+        for kiops in ["1", "2", "4"] {
+            let point = format!("--point drive={drive} --point kiops={kiops}");
+            place.run(&format!("study run s.toml --out each --jobs 1 {point}")).ok();
+        }
+    }
+    assert_eq!(points(&place, "each"), 6);
+    let each = place.run("study run s.toml --out each").ok();
+    for jobs in [1, 4] {
+        let together = place.run(&format!("study run s.toml --out {jobs} --jobs {jobs}")).ok();
+        assert_eq!(together.out, each.out);
+        assert_eq!(left(&place, &jobs.to_string()), left(&place, "each"));
+    }
+}
+
+/// The process that this one started last.
+fn child_of(pid: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().last()?.parse().ok()
+}
+
+#[test]
+fn a_killed_copy_loses_its_point_and_no_other() {
+    let place = Place::new();
+    place.file("s.toml", STUDY.replace("\"fill\"", "\"paced\""));
+    let mut program = place.start("study run s.toml --out a --jobs 1");
+    let mut copy = None;
+    program.wait_until("a point has its process", |program| {
+        copy = child_of(program.id()).and_then(child_of);
+        copy.is_some()
+    });
+    let copy = Pid::from_raw(copy.expect("just seen") as i32);
+    kill(copy, Signal::SIGKILL).expect("it is there");
+    program.end().fails(1, &["1 of 6 points have no result", "SIGKILL"]);
+    assert_eq!(points(&place, "a"), 5);
+    place.run("study run s.toml --out a --jobs 1").ok();
 }
 
 #[test]
