@@ -458,6 +458,7 @@ fsync=1
             .stack("none")
             .set("queues.arbitration=weighted-urgent")
             .set("queues.in_flight=8"),
+        Case::new("z-ssd-small", jobs).age(Age::Filled).set("nand.media=optane"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -49,6 +49,7 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(SystemConfig, String), 
         return Ok((own, image.superblock.config.clone()));
     }
     let mut loaded = self::asked(args, Some(image))?;
+    fit::can_be_served(&loaded.system)?;
     let mut asked = fit::served(&loaded.system, &mut Vec::new());
     (asked.nand.blocks, asked.nand.pages_per_block) = (own.nand.blocks, own.nand.pages_per_block);
     let shape = |s: &SystemConfig| {

@@ -437,7 +437,7 @@ impl Controller {
             self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner, io });
         }
         self.pieces = pieces;
-        self.ftl.as_mut().expect("logical addresses need an FTL").read_done(ctx, ppa);
+        self.ftl.as_mut().expect("logical addresses need an FTL").read_done(ctx, ppa, sectors);
         let cost = self.cost.xor_sector * u64::from(summed);
         if cost > Span::ZERO {
             let grant = self.firmware.reserve(ctx.now, cost);

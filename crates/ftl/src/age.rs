@@ -20,7 +20,7 @@ use crate::map::{LOST, Where};
 use std::hint::black_box;
 use wordline_base::{Lpn, Span, Stamps};
 
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
 /// Credit is counted in this part of a sector.
 const CREDIT: i64 = 1024;
 
@@ -80,6 +80,9 @@ impl Ftl {
     /// Writes every sector once, in order.
     pub fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String> {
         self.age_begin(stamps)?;
+        if self.in_place.is_some() {
+            return self.fill_in_place(stamps);
+        }
         let blank = self.map.is_blank() && stamps.is_blank();
         let mut lpns = [0u32; BATCH];
         let mut at = 0;
@@ -133,7 +136,11 @@ impl Ftl {
             if let Some(lpn) = batch.iter().find(|&&lpn| u64::from(lpn) >= self.sectors) {
                 return Err(format!("sector {lpn} is beyond the capacity, {}", self.sectors));
             }
-            self.age_batch(stamps, batch)?;
+            if self.in_place.is_some() {
+                self.overwrite_in_place(stamps, batch);
+            } else {
+                self.age_batch(stamps, batch)?;
+            }
         }
         self.age_end();
         Ok(())
@@ -170,6 +177,11 @@ impl Ftl {
             report.sectors += window;
             let moved = self.counters.gc_sectors - before.gc_sectors;
             report.windows.push((window + moved) as f64 / window as f64);
+            // In place nothing ever depends on what was written before.
+            if self.in_place.is_some() && report.sectors as f64 >= capacity * limits.least {
+                report.steady = true;
+                break;
+            }
             let freed = self.counters.lines_freed > before.lines_freed;
             collecting = if freed { collecting + 1 } else { 0 };
             if collecting >= 2 * limits.windows && report.sectors as f64 >= capacity * limits.least

@@ -81,6 +81,9 @@ impl Ftl {
     pub fn check_invariants(&self) -> Result<(), String> {
         let fail = |what: String| Err(what);
         self.check_now()?;
+        if let Some(p) = &self.in_place {
+            return self.check_in_place(p);
+        }
         self.locks.check(self.partition.moved)?;
         // Every mapped sector.
         let mut mapped = 0u64;

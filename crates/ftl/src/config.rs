@@ -325,6 +325,20 @@ fn shared() -> GcBuffer {
     GcBuffer::Shared
 }
 
+impl FtlConfig {
+    /// What cannot be with a medium that is written in place: the key and the remedy.
+    pub fn not_in_place(&self) -> Option<(&'static str, &'static str)> {
+        if self.placement == Placement::Host {
+            let message = "must be device with nand.in_place: an FTL on the host writes in lines, in \
+                           order. Or set nand.in_place to false, for the same medium in lines";
+            return Some(("placement", message));
+        }
+        let message =
+            "must be 0 with nand.in_place: parity is of lines. Or set nand.in_place to false";
+        (self.stride > 0).then_some(("stride", message))
+    }
+}
+
 /// Processor time of the FTL's work, on the firmware core or the host core it runs on.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -457,6 +471,18 @@ impl Plan {
                     stripe + 2 * unit
                 ),
             ));
+        }
+
+        if g.in_place {
+            let share = 1.0 - c.over_provisioning / 100.0;
+            let made = (data_sectors(lines) as f64 * share) as u64;
+            let sectors = sectors.unwrap_or(made);
+            if sectors == 0 || sectors > data_sectors(lines) {
+                return Err(("over_provisioning", "leaves no capacity".into()));
+            }
+            // Nothing is collected: the limiter has nothing to limit.
+            let (cold_buffer, cold_back, high, reserve) = (2, 0, 2, 1);
+            return Ok(Plan { sectors, buffer, cold_buffer, cold_back, back, high, reserve });
         }
 
         // Space in lines of the least and the most data, both sides together.

@@ -7,7 +7,8 @@ pub struct Counters {
     pub user_sectors: u64,
     /// Moved by the garbage collector.
     pub gc_sectors: u64,
-    /// Padding of units written for a flush, or to let the collector end.
+    /// Padding of units written for a flush, or to let the collector end; of a medium written in place,
+    /// the rest of units written in part.
     pub pad_sectors: u64,
     pub smeta_sectors: u64,
     pub emeta_sectors: u64,
@@ -17,6 +18,8 @@ pub struct Counters {
     /// Sectors of all units programmed, whatever they hold.
     pub programmed_sectors: u64,
     pub trimmed_sectors: u64,
+    /// Overwritten or trimmed in the buffer before they were written in place.
+    pub absorbed_sectors: u64,
     /// Read by users from flash, from the buffer, and where nothing is mapped.
     pub read_flash: u64,
     pub read_buffer: u64,

@@ -17,7 +17,7 @@
 //! they are for drivers that keep some. For
 //! reads that never wait (RAIL): `stride` who shares parity, `lock` who is busy, `rebuild` sectors
 //! read from the rest of their stride, `mostly` when that is not worth it, `part` hot and cold data
-//! on LUNs of their own.
+//! on LUNs of their own. Instead of lines and collector, for media written in place: `place`.
 //!
 //! Left out of pblk: its L2P snapshot, multiple targets on one drive, read retries. Left out of
 //! drives at large: cached mapping tables, read-disturb and retention scrubbing.
@@ -34,6 +34,7 @@ mod lock;
 mod map;
 mod mostly;
 mod part;
+mod place;
 mod rate;
 mod rebuild;
 mod recover;
@@ -60,6 +61,7 @@ use lock::{Lock, Locks};
 use map::Map;
 use mostly::Mostly;
 use part::Partition;
+use place::InPlace;
 use rate::Rate;
 use rebuild::Rebuild;
 use ring::{Entry, NO_STRIPE, Ring};
@@ -165,7 +167,7 @@ pub struct StrideUse {
     pub partitions: u64,
 }
 
-/// Erase counts of the good blocks.
+/// Erase counts of the good blocks; of a medium written in place, writes of the units in use.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wear {
     pub min: u32,
@@ -246,6 +248,14 @@ enum Op {
         first: u32,
         n: u32,
     },
+    /// What the write under way on a LUN leaves of its unit is read.
+    Rest {
+        lun: u32,
+    },
+    /// It is written.
+    Store {
+        lun: u32,
+    },
 }
 
 const TIMER_WRITE: u32 = 0;
@@ -270,6 +280,8 @@ pub struct Ftl {
     mostly: Mostly,
     rebuilds: Slab<Rebuild>,
     partition: Partition,
+    /// Where the medium is written in place.
+    in_place: Option<Box<InPlace>>,
     /// The time of the last input.
     now: Time,
     ops: Slab<Op>,
@@ -319,9 +331,16 @@ impl Ftl {
         sectors: Option<u64>,
     ) -> Result<Ftl, (&'static str, String)> {
         let g = *geometry;
+        if g.in_place
+            && let Some((key, message)) = config.not_in_place()
+        {
+            return Err((key, message.into()));
+        }
         let mut lines = Lines::new(&g, config, bad)?;
         let plan = config::Plan::new(&g, config, &mut lines, sectors)?;
         let unit = g.sectors_per_unit;
+        let slots = plan.buffer - plan.back;
+        let in_place = g.in_place.then(|| InPlace::new(&g, &lines, plan.sectors, slots).into());
         Ok(Ftl {
             g,
             config: config.clone(),
@@ -337,6 +356,7 @@ impl Ftl {
             mostly: Mostly::new(config),
             rebuilds: Slab::with_capacity(64),
             partition: Partition::new(config),
+            in_place,
             now: Time::ZERO,
             lines,
             ops: Slab::with_capacity(2 * g.luns as usize + 256),
@@ -410,7 +430,15 @@ impl Ftl {
     pub fn memory(&self) -> Memory {
         // Two words of 4 bytes for each unit of a stripe.
         let parity = if self.config.stride > 0 { 8 * u64::from(self.g.luns) } else { 0 };
-        Memory { parity, ..self.map.memory() }
+        let memory = Memory { parity, ..self.map.memory() };
+        match &self.in_place {
+            // A bit for each sector that holds something, and the units that moved.
+            Some(p) => {
+                let mapping = self.sectors.div_ceil(8) + 8 * p.moved.len() as u64;
+                Memory { mapping, ..memory }
+            }
+            None => memory,
+        }
     }
     /// Free lines, and the numbers of them at which users wait and collecting starts.
     pub fn free_lines(&self) -> (u32, f64, f64) {
@@ -430,7 +458,11 @@ impl Ftl {
         let l = &self.lines.lines[line as usize];
         (l.state, l.stream, self.map.valid_in(line))
     }
+    /// Of a medium written in place, writes of each unit.
     pub fn wear(&self) -> Wear {
+        if let Some(p) = &self.in_place {
+            return self.wear_in_place(p);
+        }
         let (mut min, mut max, mut sum, mut n) = (u32::MAX, 0, 0u64, 0u64);
         for b in self.media_state().filter(|b| !b.bad) {
             min = min.min(b.erases);
@@ -469,6 +501,7 @@ impl Ftl {
             && self.gc.victims.is_empty()
             && self.pins == 0
             && !self.writers.iter().any(Writer::is_busy)
+            && self.in_place.as_ref().is_none_or(|p| p.is_idle())
     }
 
     /// An operation is done.
@@ -496,6 +529,8 @@ impl Ftl {
             Op::GcRead { request, first, n } => self.gc_read_done(request, first, n, ok),
             Op::GcMember { repair, row } => self.gc_member_done(repair, row, ok),
             Op::GcSum { request, first, n } => self.gc_run_over(request, first, n, ok),
+            Op::Rest { lun } => self.rest_read(lun, ok),
+            Op::Store { lun } => self.stored(lun, ok),
         }
         self.work(ctx);
     }
@@ -529,6 +564,9 @@ impl Ftl {
     fn work(&mut self, ctx: &mut Ctx) {
         let mut looked = false;
         self.now = ctx.now;
+        if self.in_place.is_some() {
+            return self.work_in_place(ctx);
+        }
         self.mostly.look(ctx.now);
         loop {
             let admitted = self.admit(ctx);

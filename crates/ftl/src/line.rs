@@ -970,6 +970,7 @@ mod tests {
             sectors_per_stripe: 4 * luns,
             sectors_per_line: 4 * luns * 64,
             planes: 1,
+            in_place: false,
         };
         let mut c = FtlConfig::new(Placement::Host, 30.0);
         (c.stride, c.hot_cold) = (2, true);

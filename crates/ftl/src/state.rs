@@ -134,7 +134,7 @@ fn shape(g: &Geometry, c: &FtlConfig) -> [(&'static str, u32); 10] {
         ("LUNs a stride", c.stride),
         ("parity units a stride", c.parities),
         ("as its stride layout", c.stride_layout as u32),
-        ("kinds of lines", 1 + u32::from(c.hot_cold)),
+        ("kinds of lines", if g.in_place { 0 } else { 1 + u32::from(c.hot_cold) }),
     ]
 }
 
@@ -233,6 +233,18 @@ impl Ftl {
                 }
             }
         }
+        if let Some(p) = &self.in_place {
+            out.put32(p.spare)?;
+            out.put32(p.moved.len() as u32)?;
+            for (&unit, &place) in &p.moved {
+                out.put32(unit)?;
+                out.put32(place)?;
+            }
+            for run in p.writes.chunk_by(|a, b| a == b) {
+                out.put32(run.len() as u32)?;
+                out.put32(run[0])?;
+            }
+        }
         out.flush()?;
         let sum = out.sum.get();
         out.w.write_all(&sum.to_le_bytes())?;
@@ -295,6 +307,7 @@ impl Ftl {
         drop(table);
         ftl.load_lines(r)?;
         ftl.load_sectors(r, stamped)?;
+        ftl.load_places(r)?;
         let sum = r.sum.get();
         let mut saved = [0; 8];
         r.r.read_exact(&mut saved).map_err(|_| "the file is cut short".to_string())?;
@@ -491,6 +504,29 @@ impl Ftl {
         Ok(())
     }
 
+    fn load_places(&mut self, r: &mut In) -> Result<(), String> {
+        let Some(p) = &mut self.in_place else { return Ok(()) };
+        let units = p.writes.len() as u32;
+        p.spare = r.up_to(units, "the next spare unit")?;
+        for _ in 0..r.up_to(units, "the number of units that moved")? {
+            let unit = r.up_to(units - 1, "a unit that moved")?;
+            p.moved.insert(unit, r.up_to(units - 1, "its place")?);
+        }
+        let mut at = 0;
+        while at < p.writes.len() {
+            let n = r.up_to(units - at as u32, "a run of write counts")? as usize;
+            if n == 0 {
+                return Err("damaged: a run of write counts is empty".into());
+            }
+            p.writes[at..at + n].fill(r.get32()?);
+            at += n;
+        }
+        // Each sector is in its place, so that all that is mapped was read.
+        let p = self.in_place.as_ref().expect("looked at above");
+        self.map.touched = (0..self.g.lines).map(|line| self.map.valid_in(line)).sum();
+        self.check_in_place(p).map_err(|what| format!("damaged: {what}"))
+    }
+
     fn load_sectors(&mut self, r: &mut In, stamped: bool) -> Result<(), String> {
         let g = self.g;
         let (mut at, mut lpns, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
@@ -501,7 +537,7 @@ impl Ftl {
             let state = self.lines.lines[line as usize].state;
             let n = r.up_to(g.sectors_per_line, "a line's valid count")?;
             let holds = matches!(state, LineState::Open | LineState::Closing | LineState::Closed);
-            if n > 0 && !holds {
+            if n > 0 && !holds && self.in_place.is_none() {
                 return Err("damaged: a line without data has valid sectors".into());
             }
             at.clear();

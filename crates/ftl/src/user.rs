@@ -105,6 +105,9 @@ impl Ftl {
                     let line = self.map.line_of(ppa);
                     self.lines.lines[line as usize].pins += 1;
                     self.pins += 1;
+                    if let Some(p) = &mut self.in_place {
+                        p.pin(ppa, at - first);
+                    }
                     digest.place(ppa)
                 }
             };
@@ -120,7 +123,7 @@ impl Ftl {
         digest.get()
     }
     /// A flash piece of a read has been read: its line may be erased again.
-    pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa) {
+    pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, sectors: u32) {
         if self.config.stride > 0 {
             let waited = self.locks.read_done(self.g.lun_of(ppa));
             self.actions.extend(waited);
@@ -129,6 +132,12 @@ impl Ftl {
         let pins = &mut self.lines.lines[line as usize].pins;
         *pins -= 1;
         self.pins -= 1;
+        if let Some(p) = &mut self.in_place {
+            if p.unpin(ppa.0, sectors, self.g.lun_of(ppa)) {
+                self.work(ctx);
+            }
+            return;
+        }
         if *pins == 0 && self.lines.lines[line as usize].state != crate::LineState::Open {
             self.gc.kick = true;
             self.work(ctx);
@@ -191,7 +200,10 @@ impl Ftl {
         for lpn in lpn..lpn + sectors {
             ctx.stamps.trim(Lpn(lpn));
             // A buffered copy is written all the same, and found stale when its slot is reused.
-            if let Where::Flash(ppa) = self.map.unmap(lpn) {
+            let was = self.map.unmap(lpn);
+            if self.in_place.is_some() {
+                self.trim_in_place(was);
+            } else if let Where::Flash(ppa) = was {
                 self.invalidate(ppa.0);
             }
         }
@@ -205,8 +217,10 @@ impl Ftl {
         while let Some(&head) = self.waiting.front() {
             match head {
                 Waiting::Write { tag, lpn, left, fua, cached } => {
-                    let n =
-                        left.min(self.room(0)).min(self.rate.user_room()).min(self.user_space());
+                    let n = left.min(match &self.in_place {
+                        Some(p) => p.room(),
+                        None => self.room(0).min(self.rate.user_room()).min(self.user_space()),
+                    });
                     if n < left && self.read_only {
                         self.refuse(tag, left, cached);
                         progress = true;
@@ -218,11 +232,18 @@ impl Ftl {
                         } else {
                             ctx.stamps.bump(Lpn(lpn))
                         };
-                        self.insert(0, Entry { lpn, stamp, flags: USER, ..Entry::default() });
+                        if self.in_place.is_some() {
+                            self.put_in_place(lpn, stamp);
+                        } else {
+                            let flags = USER;
+                            self.insert(0, Entry { lpn, stamp, flags, ..Entry::default() });
+                        }
                     }
                     if n > 0 {
                         progress = true;
                         self.counters.user_sectors += u64::from(n);
+                    }
+                    if n > 0 && self.in_place.is_none() {
                         self.rate.user += n;
                         self.rings[0].last_user = self.rings[0].mem;
                         self.user_wrote(ctx);
@@ -278,6 +299,10 @@ impl Ftl {
     }
     /// Completes `tag` once the newest user entry is durable.
     fn wait_durable(&mut self, tag: u32) {
+        if let Some(p) = &mut self.in_place {
+            self.counters.flushes_waited += u64::from(p.wait(tag));
+            return;
+        }
         let point = self.rings[0].last_user;
         if self.rings[0].sync >= point {
             self.actions.push_back(Action::Complete { tag, ok: true });

@@ -48,7 +48,7 @@ fn nothing_is_allocated_in_the_steady_state() {
         COUNTING.store(false, Relaxed);
         for piece in &out {
             if let wordline_ftl::Place::Flash { ppa, .. } = piece.place {
-                ftl.read_done(&mut ctx, ppa);
+                ftl.read_done(&mut ctx, ppa, piece.sectors);
             }
         }
         fake.drain_fast(&mut ftl);

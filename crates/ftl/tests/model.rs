@@ -101,7 +101,7 @@ fn lost_sectors_are_known_without_the_integrity_check() {
             match out[0].place {
                 Place::Flash { ppa, .. } => {
                     lost.0 += u32::from(ftl.has_lost(ppa, 1));
-                    ftl.read_done(&mut now, ppa);
+                    ftl.read_done(&mut now, ppa, 1);
                 }
                 Place::Lost => lost.1 += 1,
                 _ => {}

@@ -130,7 +130,7 @@ impl<S: Source> Host<S> {
                         repaired = pblk.ftl.repair(ctx, lpn, sectors, ppa, expected, &mut pieces);
                         pblk.repairs = pieces;
                     }
-                    pblk.ftl.read_done(ctx, ppa);
+                    pblk.ftl.read_done(ctx, ppa, sectors);
                     if repaired {
                         self.repair(ctx, r.first, r.hctx, core);
                     }
@@ -150,7 +150,7 @@ impl<S: Source> Host<S> {
                     // Until the last is there nothing is known.
                     ok = last.is_none_or(|r| r.ok);
                     pblk.repairs = pieces;
-                    pblk.ftl.read_done(ctx, ppa);
+                    pblk.ftl.read_done(ctx, ppa, (r.bytes >> 12) as u32);
                     if again {
                         self.repair(ctx, r.first, r.hctx, core);
                     }

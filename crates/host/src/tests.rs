@@ -1097,6 +1097,7 @@ pub fn pblk_world_on(config: &StackConfig, jobs: Vec<(ThreadSpec, List)>) -> Wor
         sectors_per_stripe: unit * luns,
         sectors_per_line: unit * luns * pages,
         planes: 1,
+        in_place: false,
     };
     let spare = wordline_ftl::FtlConfig::new(wordline_ftl::Placement::Host, 28.0);
     let ftl = Ftl::new(&g, &spare, &mut |_, _| false, wordline_base::Seed(1)).unwrap();

@@ -15,6 +15,7 @@ const PAGES: u32 = 4;
 
 /// A configuration for a served drive of `size` bytes, and what was changed.
 pub fn fit(system: &SystemConfig, size: u64) -> Result<(SystemConfig, Vec<String>), Error> {
+    can_be_served(system)?;
     let mut notes = Vec::new();
     let mut fitted = served(system, &mut notes);
     let wanted = size.div_ceil(1 << SECTOR_SHIFT);
@@ -50,6 +51,18 @@ fn said(fitted: &SystemConfig, blocks: u32, pages: u32, mut notes: Vec<String>) 
         ));
     }
     notes
+}
+
+/// Whether an image can be kept of such a drive.
+pub fn can_be_served(system: &SystemConfig) -> Result<(), Error> {
+    if system.nand.in_place {
+        return Err(Error::usage(
+            "a drive whose medium is written in place (nand.in_place) is not served: an image keeps \
+             lines, written in order, from which the map is rebuilt. With --set nand.in_place=false \
+             the same medium is written in lines",
+        ));
+    }
+    Ok(())
 }
 
 /// What a served drive has otherwise than its profile.

@@ -84,6 +84,9 @@ pub struct NandConfig {
     /// Page registers to array, all planes together.
     pub t_program: PerPage,
     pub t_erase: Span,
+    /// Bits change where they are: units are written over, in any order, and never erased.
+    #[serde(default)]
+    pub in_place: bool,
     /// Bytes a second of one channel.
     pub channel_rate: u64,
     /// Bytes moved before another LUN may have the channel; 0 is all of an operation's.

@@ -7,7 +7,7 @@
 //! address is a division by a constant.
 
 use crate::config::NandConfig;
-use wordline_base::{SECTOR, SECTOR_SHIFT};
+use wordline_base::{SECTOR, SECTOR_SHIFT, Span};
 
 /// A physical sector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -30,6 +30,8 @@ pub struct Geometry {
     pub sectors_per_line: u32,
     /// Planes of a LUN, counting each die of a gang.
     pub planes: u32,
+    /// Units are written over: pages have no order, and blocks are not erased.
+    pub in_place: bool,
 }
 
 impl Geometry {
@@ -49,6 +51,16 @@ impl Geometry {
             if value == 0 {
                 return Err((key, "must be at least 1".into()));
             }
+        }
+        if c.in_place && c.t_erase > Span::ZERO {
+            let message =
+                "is for media that are not erased: set t_erase to 0, or in_place to false";
+            return Err(("in_place", message.into()));
+        }
+        if c.in_place && c.cell.bits() > 1 {
+            let message =
+                "needs cell = \"slc\": the pages of a word line are written one after another";
+            return Err(("in_place", message.into()));
         }
         if !c.channels.is_multiple_of(c.gang) {
             return Err(("gang", format!("must divide the number of channels, {}", c.channels)));
@@ -116,6 +128,7 @@ impl Geometry {
             sectors_per_stripe: stripe as u32,
             sectors_per_line: line as u32,
             planes: c.planes * c.gang,
+            in_place: c.in_place,
         })
     }
 
@@ -163,7 +176,6 @@ impl Geometry {
 #[cfg(test)]
 pub(crate) fn small() -> NandConfig {
     use crate::config::{Cell, PerPage};
-    use wordline_base::Span;
     NandConfig {
         cell: Cell::Mlc,
         channels: 4,
@@ -178,6 +190,7 @@ pub(crate) fn small() -> NandConfig {
         t_read: PerPage::One(Span::from_us(50)),
         t_program: PerPage::Each(vec![Span::from_us(400), Span::from_us(900)]),
         t_erase: Span::from_ms(3),
+        in_place: false,
         channel_rate: 400_000_000,
         transfer_bytes: 0,
         cache_register: false,

@@ -559,19 +559,18 @@ impl Nand {
         let (data, array) = match op.kind {
             OpKind::Read => {
                 assert!(
-                    page < u32::from(block.programmed),
+                    page < u32::from(block.programmed) || geometry.in_place,
                     "read of page {page} of LUN {lun} line {line}, where only {} are programmed",
                     block.programmed
                 );
                 (Span::ZERO, self.t_read[page_type])
             }
             OpKind::Program => {
-                assert_eq!(
-                    page,
-                    u32::from(block.programmed),
+                assert!(
+                    page == u32::from(block.programmed) || geometry.in_place,
                     "pages of a block are programmed in order, once between erases: LUN {lun} line {line}"
                 );
-                block.programmed += 1;
+                block.programmed += u16::from(!geometry.in_place);
                 (self.t_unit_transfer, self.t_program[page_type])
             }
             OpKind::Erase => {

@@ -190,6 +190,7 @@ impl Nand {
         let hazard = g.line_of(read.ppa) == g.line_of(op.ppa)
             && match op.kind {
                 OpKind::Read => false,
+                OpKind::Program if g.in_place => g.page_of(read.ppa) == g.page_of(op.ppa),
                 OpKind::Program => g.page_of(read.ppa) >= g.page_of(op.ppa),
                 OpKind::Erase => true,
             };

@@ -24,6 +24,7 @@ fn config(suspend: Suspend) -> NandConfig {
         t_read: PerPage::One(Span(30)),
         t_program: PerPage::One(Span(400)),
         t_erase: Span(1000),
+        in_place: false,
         // 16 ns for a page.
         channel_rate: 256_000_000_000,
         t_command: Span(3),

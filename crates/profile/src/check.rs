@@ -108,7 +108,8 @@ fn ftl(config: &Config, found: &mut Found) {
     } else if let Ok(g) = Geometry::new(&config.nand) {
         let capacity = capacity(config, &g);
         let spare = capacity.spare_lines;
-        if capacity.user_sectors == 0 || spare < MIN_SPARE_LINES {
+        let collects = !g.in_place;
+        if capacity.user_sectors == 0 || collects && spare < MIN_SPARE_LINES {
             found.add(
                 "ftl.over_provisioning",
                 format!(

@@ -99,13 +99,13 @@ pub struct Derived {
     /// Bytes a second of the link in one direction, payload.
     pub link_rate: f64,
     /// Write amplification of uniform random writes over the full drive, reclaiming in FIFO order:
-    /// what greedy stays somewhat below.
+    /// what greedy stays somewhat below. In place, what one of 4 KiB programs of its unit.
     pub uniform_wa: f64,
     pub random_read: Peak,
     pub sequential_read: Peak,
     pub sequential_write: Peak,
-    /// At write amplification 1 and at `uniform_wa`.
-    pub random_write: [Peak; 2],
+    /// At write amplification 1 and at `uniform_wa`; in place there is one.
+    pub random_write: Vec<Peak>,
     /// 4 KiB read from flash, from doorbell to completion entry.
     pub read_latency: Vec<Stage>,
     /// The same from the DRAM cache, if there is one.
@@ -175,7 +175,10 @@ pub fn derive(config: &Config) -> Derived {
     let alpha = capacity.data_sectors() as f64 / capacity.user_sectors.max(1) as f64;
     let link = &config.device.link;
     let link_rate = lane_rate(link.generation) * f64::from(link.lanes) * (link.efficiency / 100.0);
-    let uniform_wa = limited_write_amplification(config, &capacity, alpha);
+    let uniform_wa = match g.in_place {
+        true => f64::from(g.sectors_per_unit),
+        false => limited_write_amplification(config, &capacity, alpha),
+    };
     let rates = Rates { config, g: &g, link_rate };
     Derived {
         geometry: g,
@@ -185,8 +188,12 @@ pub fn derive(config: &Config) -> Derived {
         random_read: rates.read("random read, 4 KiB", SECTOR),
         sequential_read: rates.read("sequential read, 128 KiB", LARGE),
         sequential_write: rates.write("sequential write, 128 KiB".into(), LARGE, 1.0),
-        random_write: [1.0, uniform_wa]
-            .map(|wa| rates.write(format!("random write, 4 KiB, WA {wa:.2}"), SECTOR, wa)),
+        random_write: match g.in_place {
+            true => vec![rates.write_in_place()],
+            false => [1.0, uniform_wa]
+                .map(|wa| rates.write(format!("random write, 4 KiB, WA {wa:.2}"), SECTOR, wa))
+                .into(),
+        },
         read_latency: rates.read_stages(false),
         cached_read_latency: config.device.cache.as_ref().map(|_| rates.read_stages(true)),
         write_latency: rates.write_stages(),
@@ -307,6 +314,36 @@ impl Rates<'_> {
                 ("limit program_rate", l.program_rate as f64 / wa),
                 ("limit write_rate", l.write_rate as f64),
                 ("limit write_iops", l.write_iops as f64 * bytes as f64),
+            ],
+        )
+    }
+
+    /// Writes of 4 KiB over sectors that hold data: each programs a unit, and has read the rest of it.
+    fn write_in_place(&self) -> Peak {
+        let (n, unit) = (&self.config.nand, self.g.unit_bytes());
+        let (command, transfer) = (n.t_command.as_secs_f64(), self.transfer(unit));
+        let mut lun = command + transfer + n.t_program.mean().as_secs_f64();
+        let mut channel = command + transfer;
+        let cost = &self.config.ftl.cost;
+        let mut work = self.firmware(true, 1) + cost.program_unit.as_secs_f64();
+        if unit > SECTOR {
+            lun += command + n.t_read.mean().as_secs_f64() + transfer;
+            channel += command + transfer;
+            work += cost.background_command.as_secs_f64();
+        }
+        let l = &self.config.device.limits;
+        let of = |count: u32, time: f64| f64::from(count) * SECTOR as f64 / time;
+        self.peak(
+            "random write, 4 KiB, in place".into(),
+            SECTOR,
+            vec![
+                ("LUNs", of(self.g.luns, lun)),
+                ("channels", of(self.g.channels, channel)),
+                ("firmware", of(self.config.device.firmware.cores, work)),
+                ("link", self.link_rate),
+                ("limit program_rate", l.program_rate as f64 * SECTOR as f64 / unit as f64),
+                ("limit write_rate", l.write_rate as f64),
+                ("limit write_iops", l.write_iops as f64 * SECTOR as f64),
             ],
         )
     }

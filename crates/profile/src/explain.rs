@@ -1,7 +1,7 @@
 //! The figures of [`crate::derive`] as text, for people.
 
 use crate::config::Config;
-use crate::derive::{Peak, Stage, derive, total};
+use crate::derive::{Capacity, Peak, Stage, derive, total};
 use std::fmt::Write;
 use wordline_base::SECTOR;
 use wordline_ftl::Placement;
@@ -64,6 +64,20 @@ impl Lines {
             self.row("", format!("then {}", others.join(", ")));
         }
     }
+    fn mapping(&mut self, c: &Capacity, memory: &str) {
+        let map = binary(c.user_sectors * 4);
+        self.row("L2P, 4 B a sector", format!("{map} of {memory} memory"));
+        let all = c.user_sectors * 4 + c.raw_sectors * 4 + c.raw_sectors / 8;
+        let each = all as f64 / c.user_sectors as f64;
+        self.row(
+            "whole mapping",
+            format!(
+                "{}, {each:.2} B a user sector: 4 B and a bit more for each raw one, once all lines \
+                 are written",
+                binary(all),
+            ),
+        );
+    }
     fn latency(&mut self, name: &str, stages: &[Stage]) {
         let parts: Vec<_> =
             stages.iter().map(|s| format!("{} {:.2}", s.name, s.time.as_us_f64())).collect();
@@ -96,17 +110,12 @@ pub fn explain(config: &Config) -> String {
     out.row("user", both(c.user_bytes()));
     let host = config.ftl.placement == Placement::Host;
     let memory = if host { "host" } else { "drive" };
-    out.row("L2P, 4 B a sector", format!("{} of {memory} memory", binary(c.user_sectors * 4)));
-    let all = c.user_sectors * 4 + c.raw_sectors * 4 + c.raw_sectors / 8;
-    out.row(
-        "whole mapping",
-        format!(
-            "{}, {:.2} B a user sector: 4 B and a bit more for each raw one, once all lines are \
-             written",
-            binary(all),
-            all as f64 / c.user_sectors as f64
-        ),
-    );
+    if g.in_place {
+        let map = format!("{} of {memory} memory: a bit a sector", binary(c.user_sectors / 8));
+        out.row("what is written", map);
+    } else {
+        out.mapping(c, memory);
+    }
 
     out.head("Geometry");
     let gang = if n.gang > 1 { format!(" in gangs of {}", n.gang) } else { String::new() };
@@ -125,7 +134,9 @@ pub fn explain(config: &Config) -> String {
     out.peak(&d.sequential_read);
     out.peak(&d.sequential_write);
     d.random_write.iter().for_each(|peak| out.peak(peak));
-    out.row("", "the second WA: uniform random writes to a full drive, FIFO, with the lines the rate limiter keeps free");
+    if !g.in_place {
+        out.row("", "the second WA: uniform random writes to a full drive, FIFO, with the lines the rate limiter keeps free");
+    }
 
     out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");
     out.latency("read from flash", &d.read_latency);

@@ -324,7 +324,8 @@ fn tail(result: &RunResult) -> Vec<String> {
     let e = &m.wear;
     if e.erases_max > 0 {
         let mean = finite(e.erases_mean);
-        let mut items = vec![format!("erases a block min {}", e.erases_min)];
+        let what = if e.in_place { "writes a unit" } else { "erases a block" };
+        let mut items = vec![format!("{what} min {}", e.erases_min)];
         items.push(format!("mean {mean:.2}"));
         items.push(format!("max {}", e.erases_max));
         if e.rated > 0 {

@@ -411,4 +411,7 @@ pub struct WearSummary {
     pub erases_max: u32,
     pub erases_mean: f64,
     pub rated: u32,
+    /// Of a medium written in place: writes of a unit instead of erases of a block.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
 }

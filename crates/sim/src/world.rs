@@ -786,7 +786,11 @@ impl World {
         let ftl = self.ftl();
         let nand = self.controller.nand();
         let flash = nand.counters();
-        let wear = nand.wear();
+        let mut wear = nand.wear();
+        if nand.geometry.in_place {
+            let of_units = ftl.wear();
+            (wear.min, wear.mean, wear.max) = (of_units.min, of_units.mean, of_units.max);
+        }
         let c = ftl.counters();
         let b = &self.before;
         let user = c.user_sectors - b.user_sectors;
@@ -857,6 +861,10 @@ impl World {
         ];
         let mut counters: Vec<(String, u64)> =
             of_ftl.map(|(name, now, then)| (name.to_string(), now - then)).to_vec();
+        if nand.geometry.in_place {
+            let absorbed = c.absorbed_sectors - b.absorbed_sectors;
+            counters.push(("ftl.absorbed_sectors".into(), absorbed));
+        }
         let link_bytes = host.pblk.as_ref().map_or(Vec::new(), |p| {
             let of = |class: &Class| {
                 let sectors = p.link_sectors[*class as usize];
@@ -1030,6 +1038,7 @@ impl World {
                 erases_max: wear.max,
                 erases_mean: wear.mean,
                 rated: wear.rated,
+                in_place: nand.geometry.in_place,
             },
             energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),
             energy_by_state_j: ENERGY_STATES

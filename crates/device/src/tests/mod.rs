@@ -27,6 +27,7 @@ pub fn nand_config() -> NandConfig {
         t_read: PerPage::One(Span::from_us(20)),
         t_program: PerPage::One(Span::from_us(200)),
         t_erase: Span::from_ms(2),
+        in_place: false,
         channel_rate: 800_000_000,
         transfer_bytes: 0,
         cache_register: false,

@@ -82,6 +82,72 @@ fn block_commands_on_an_idle_drive_take_the_sum_of_their_stages() {
     h.assert_no_wrong("block commands");
 }
 
+fn in_place(planes: u32) -> NandConfig {
+    let nand = nand_config();
+    NandConfig { in_place: true, planes, page_bytes: 4096, t_erase: Span::ZERO, ..nand }
+}
+
+#[test]
+fn in_place_commands_on_an_idle_drive_take_the_sum_of_their_stages() {
+    for planes in [1, 2] {
+        let (n, d) = (in_place(planes), device_config());
+        let mut h = Host::with_ftl(&n, &d, &ftl_config());
+        h.queue(0, 64, QueuePriority::Medium);
+        let unit = u64::from(planes) * 4096;
+        let data_in = link_span(unit) + d.link.t_round_trip.0;
+        let transfer = |bytes| Span::of_bytes(bytes, n.channel_rate).0;
+        let more = d.firmware.t_sector.0 * u64::from(planes - 1);
+
+        // A whole unit, durable: nothing is read.
+        h.submit_fua(0, 0, unit as u32);
+        h.settle();
+        let program = 100 + transfer(unit) + 200_000;
+        let front_of_write = front(&d) + d.firmware.t_write.0;
+        let took = h.done.pop().unwrap().at.0;
+        assert_eq!(took, front_of_write + more + data_in + program + back(&d, 0));
+
+        // A sector of it, over what is there.
+        let begin = h.ctx.now.0;
+        h.submit_fua(0, 0, 4096);
+        h.settle();
+        let rest = if planes > 1 { 100 + 20_000 + transfer(unit) } else { 0 };
+        let data_in = link_span(4096) + d.link.t_round_trip.0;
+        let took = h.done.pop().unwrap().at.0 - begin;
+        assert_eq!(took, front_of_write + data_in + rest + program + back(&d, 0));
+
+        // It is read from the medium at once.
+        let (read, _) = h.one(Opcode::Read, 0, 4096);
+        let flash = 100 + 20_000 + transfer(4096);
+        assert_eq!(read.0, front(&d) + d.firmware.t_read.0 + flash + back(&d, 4096));
+        let (write, _) = h.one(Opcode::Write, 0, 4096);
+        assert_eq!(write.0, front_of_write + data_in + back(&d, 0));
+        h.settle();
+        h.assert_no_wrong("in place");
+    }
+}
+
+#[test]
+fn in_place_writes_take_every_lun_its_time_of_a_unit() {
+    let (n, d) = (in_place(1), device_config());
+    let mut h = Host::with_ftl(&n, &d, &ftl_config());
+    h.queue(0, 1024, QueuePriority::Medium);
+    for round in 1..4u64 {
+        let begin = h.ctx.now.0;
+        for i in 0..960 {
+            h.put(0, Opcode::Write, i * 4096, 4096).unwrap();
+        }
+        h.drive.doorbell(&mut h.ctx, 0);
+        h.settle();
+        let each = 100 + Span::of_bytes(4096, n.channel_rate).0 + 200_000;
+        let (took, expected) = (h.ctx.now.0 - begin, 960 / 8 * each);
+        assert!((expected..expected + expected / 50).contains(&took), "{took}, not {expected}");
+        let c = h.drive.ftl().unwrap().counters();
+        let absorbed = c.absorbed_sectors;
+        assert_eq!((c.programmed_sectors, absorbed, c.erases), (960 * round, 0, 0));
+    }
+    h.assert_no_wrong("in place");
+}
+
 #[test]
 fn cached_commands_on_an_idle_drive_take_the_sum_of_their_stages() {
     let (n, mut d, mut f) = (nand_config(), device_config(), ftl_config());

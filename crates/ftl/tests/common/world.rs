@@ -304,7 +304,7 @@ impl World {
             Place::Unmapped | Place::Buffer | Place::Lost => unreachable!("not in flash"),
         }
         self.issue_reads(&more);
-        self.ftl.read_done(&mut self.ctx, ppa);
+        self.ftl.read_done(&mut self.ctx, ppa, n);
         true
     }
     /// An operation, drawn, is done.

@@ -339,6 +339,7 @@ impl Random {
                 erases_max: self.any() as u32,
                 erases_mean: self.float(),
                 rated: self.any() as u32,
+                in_place: self.odds(2),
             },
             energy_j: (0..self.below(8)).map(|_| (self.text(), self.float())).collect(),
             energy_by_state_j: (0..self.below(6)).map(|_| (self.text(), self.float())).collect(),
