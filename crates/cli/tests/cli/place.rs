@@ -30,8 +30,11 @@ impl Started {
     pub fn id(&self) -> u32 {
         self.id
     }
-    pub fn send(&self, signal: Signal) {
-        kill(Pid::from_raw(self.id as i32), signal).expect("it is not waited for yet");
+    /// Sends a signal, unless it is over.
+    pub fn send(&mut self, signal: Signal) {
+        if !self.is_over() {
+            kill(Pid::from_raw(self.id as i32), signal).expect("it is not waited for yet");
+        }
     }
     fn proc(&self, name: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{name}", self.id)).unwrap_or_default()

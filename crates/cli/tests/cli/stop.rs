@@ -99,7 +99,7 @@ fn killed_while_writing_leaves_nothing_under_the_name() {
     // Where it was not caught at it, once more.
     let in_time = (0..100).any(|_| {
         let place = Place::new();
-        let program = start_writing(&place, words);
+        let mut program = start_writing(&place, words);
         program.send(Signal::SIGKILL);
         program.end();
         let there = place.path("t.json").exists();
@@ -117,14 +117,10 @@ fn a_second_ctrl_c_tidies_up() {
     for round in 0..30u64 {
         let place = Place::new();
         let mut program = start_writing(&place, words);
-        if !program.is_over() {
-            program.send(Signal::SIGINT);
-            wait_for_delivery(&mut program, Signal::SIGINT);
-            std::thread::sleep(Duration::from_micros(round * 97));
-        }
-        if !program.is_over() {
-            program.send(Signal::SIGINT);
-        }
+        program.send(Signal::SIGINT);
+        wait_for_delivery(&mut program, Signal::SIGINT);
+        std::thread::sleep(Duration::from_micros(round * 97));
+        program.send(Signal::SIGINT);
         program.end();
         let left = place.files().into_iter().filter(|name| name.starts_with('.'));
         assert_eq!(left.collect::<Vec<_>>(), [""; 0], "round {round}");
