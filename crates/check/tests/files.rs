@@ -80,6 +80,39 @@ fn files_are_on_every_engine_of_the_kernel_and_on_pblk() {
     }
 }
 
+/// Random reads of a stretch, as many as it has pages, find a page in memory unless it is its first time: 1 - 1/e
+/// of the pages come from the drive. Writes go there by themselves, and with an fsync.
+#[test]
+fn a_device_is_read_and_written_through_its_pages() {
+    let job = |engine: &str, rw: &str, more: &str| {
+        format!(
+            "[j]\nioengine={engine}\nrw={rw}\nbs=4k\nsize=32m\nnorandommap\nnumber_ios=8192\n{more}"
+        )
+    };
+    for engine in ["pvsync2", "libaio", "io_uring"] {
+        let run = |text: &str| {
+            let case = Case::new("z-ssd-small", text).stack("linux-libaio").age(Age::Filled);
+            case.fs("bdev").run().unwrap()
+        };
+        let o = run(&job(engine, "randread", ""));
+        sound(engine, &o);
+        let misses = counter(&o, "fs.misses") as f64 / 8192.0;
+        assert!((misses - 0.632).abs() < 0.01, "{engine}: {misses}");
+        assert_eq!(counter(&o, "fs.metadata_read") + counter(&o, "fs.commits"), 0);
+        let direct = run(&job(engine, "randread", "direct=1\n"));
+        sound(engine, &direct);
+        assert_eq!(counter(&direct, "fs.misses") + counter(&direct, "fs.hits"), 0);
+        let o = run(&job(engine, "randwrite", "fsync=64\n"));
+        sound(engine, &o);
+        // fio is done when it has its I/Os: the last 64 have no fsync.
+        assert_eq!(counter(&o, "fs.syncs"), 127, "{engine}");
+        assert!(counter(&o, "fs.data_blocks") > 7_900, "{engine}");
+    }
+    let by_name = "[j]\nioengine=filecreate\nnrfiles=4\nfilesize=4k\n";
+    let refused = Case::new("z-ssd-small", by_name).stack("linux-libaio").fs("bdev").run();
+    assert!(refused.err().unwrap().contains("choose a file system"));
+}
+
 #[test]
 fn what_cannot_have_files_is_refused() {
     let jobs = JOBS.replace("[global]", "[global]\nioengine=spdk");

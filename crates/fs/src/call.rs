@@ -36,6 +36,13 @@ impl Fs {
             }
             Op::Write { file, offset, len, direct, sync, data_only } => {
                 let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
+                if self.config.kind == FsKind::Bdev
+                    && phase == 0
+                    && offset + u64::from(len) > self.inodes[ino as usize].size
+                {
+                    // blkdev_write_iter: a device does not grow.
+                    return self.fail(t);
+                }
                 match phase {
                     // O_SYNC: the call ends with an fsync of its own.
                     100 if sync || data_only => {
@@ -95,6 +102,10 @@ impl Fs {
     /// The time of a change or of a read, if it is another than before: the inode goes to the log.
     fn stamp(&mut self, t: u32, ino: u32, change: bool, then: u8) -> Flow {
         self.go(t, then);
+        if self.config.kind == FsKind::Bdev {
+            // Times of a device's node stay in memory.
+            return Flow::Again;
+        }
         let tick = self.now.0 / self.config.time_granularity.0;
         let inode = &mut self.inodes[ino as usize];
         let new = if change {
@@ -262,8 +273,11 @@ impl Fs {
     fn write(&mut self, t: u32, ino: u32, (offset, len): (u64, u32), phase: u8) -> Flow {
         let (first, last) = span(offset, u64::from(len));
         let n = last - first + 1;
-        let now =
-            self.config.ext4.delalloc && !self.journals_data() || self.config.kind == FsKind::Xfs;
+        let now = match self.config.kind {
+            FsKind::Ext4 => self.config.ext4.delalloc && !self.journals_data(),
+            FsKind::Xfs => true,
+            FsKind::Bdev => false,
+        };
         match phase {
             0 => {
                 self.work(t, self.config.cost.call);

@@ -8,6 +8,8 @@ use wordline_base::Span;
 pub enum FsKind {
     Ext4,
     Xfs,
+    /// No file system: the block device itself, through its page cache (fs/block_dev.c).
+    Bdev,
 }
 
 /// When a read changes the inode's access time.

@@ -46,6 +46,8 @@ pub struct Disk {
     pub log: Pieces,
     /// Metadata blocks that hold something: others need no reading.
     pub formatted: BTreeSet<u64>,
+    /// Of the drive.
+    pub blocks: u64,
     config: FsConfig,
     per_group: u32,
     /// ext4: blocks of group descriptors, inodes and inode-table blocks of a group.
@@ -66,6 +68,8 @@ struct Inodes {
     chunks: Vec<u64>,
 }
 
+const NO_SPACE: &str = "a device has no inodes and no blocks to give";
+
 /// XFS: inodes of a chunk, allocated together (XFS_INODES_PER_CHUNK).
 const CHUNK: u32 = 64;
 /// XFS: records of a leaf of the free-space trees (8 bytes) and of the inode trees (16 bytes).
@@ -78,6 +82,26 @@ impl Disk {
         match config.kind {
             FsKind::Ext4 => Disk::mke2fs(config, blocks),
             FsKind::Xfs => Disk::mkfs_xfs(config, blocks),
+            FsKind::Bdev => Ok(Disk::device(config, blocks)),
+        }
+    }
+
+    /// No file system: all blocks are the device's.
+    fn device(config: &FsConfig, blocks: u64) -> Disk {
+        Disk {
+            kind: FsKind::Bdev,
+            space: Space::new(0, config.ext4.blocks_per_group),
+            log: Pieces::default(),
+            formatted: BTreeSet::new(),
+            per_group: 0,
+            gdt: 0,
+            inodes_per_group: 0,
+            table: 0,
+            inodes: Vec::new(),
+            dirs: Vec::new(),
+            localities: Vec::new(),
+            blocks,
+            config: config.clone(),
         }
     }
 
@@ -97,6 +121,7 @@ impl Disk {
         let inodes_per_group = inodes_per_group.next_multiple_of(table_inodes.max(8));
         let mut disk = Disk {
             kind: FsKind::Ext4,
+            blocks,
             space,
             log: Pieces::default(),
             formatted: BTreeSet::new(),
@@ -151,6 +176,7 @@ impl Disk {
         let per_group = u32::try_from(size).map_err(|_| "xfs: more agcount for this drive")?;
         let mut disk = Disk {
             kind: FsKind::Xfs,
+            blocks,
             space: Space::new(size * u64::from(ags), per_group),
             log: Pieces::default(),
             formatted: BTreeSet::new(),
@@ -243,6 +269,7 @@ impl Disk {
                 items.push(Item::Block(first + 1 + leaf));
                 items.push(Item::Block(first + 1 + TREE_LEAVES));
             }
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
 
@@ -251,6 +278,7 @@ impl Disk {
         match self.kind {
             FsKind::Ext4 => Item::Block(inode.block),
             FsKind::Xfs => Item::Inode(ino),
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
 
@@ -263,6 +291,7 @@ impl Disk {
                 let first = self.space.first_of(inode.group);
                 (first + (inode.block - first) / blocks * blocks, blocks as u32)
             }
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
 
@@ -273,6 +302,7 @@ impl Disk {
         match self.kind {
             FsKind::Ext4 => at as u32 * self.config.ext4.flex_groups,
             FsKind::Xfs => at as u32,
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
 
@@ -282,6 +312,7 @@ impl Disk {
         match self.kind {
             FsKind::Ext4 => self.ext4_inode(group, items),
             FsKind::Xfs => self.xfs_inode(group, items),
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
 
@@ -362,6 +393,7 @@ impl Disk {
                 items.push(Item::Block(first + 1 + 2 * TREE_LEAVES));
                 items.push(Item::Block(first + 1 + 3 * TREE_LEAVES));
             }
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
 
@@ -441,6 +473,7 @@ impl Disk {
                 self.set_aside(inode, logical, block, len, taken);
                 Some((block, taken))
             }
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
 
@@ -596,6 +629,7 @@ impl Disk {
         let (inside, per_block) = match self.kind {
             FsKind::Ext4 => (4, 340),
             FsKind::Xfs => ((self.config.xfs.inode_size as usize - 176) / 16, 252),
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
         };
         if extents <= inside { 0 } else { extents.div_ceil(per_block) }
     }

@@ -309,7 +309,11 @@ pub(crate) struct File {
 pub(crate) enum Log {
     Jbd2(Jbd2),
     Xfs(Xlog),
+    /// Nothing is logged: no handle ever begins.
+    None,
 }
+
+pub(crate) const NO_LOG: &str = "a device has no log";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -364,6 +368,7 @@ impl Fs {
                     Frame::Ioend { phase: 0 },
                 ],
             ),
+            FsKind::Bdev => (Log::None, &[Frame::Flusher { phase: 0 }]),
         };
         let mut tasks: Vec<Task> = (0..apps).map(|_| Task::default()).collect();
         tasks.extend(kernel.iter().map(|&frame| Task { frames: vec![frame], ..Task::default() }));
@@ -396,6 +401,7 @@ impl Fs {
         match self.config.kind {
             FsKind::Ext4 => &["flush", "jbd2"],
             FsKind::Xfs => &["flush", "xfs-cil", "xfsaild", "xfs-data"],
+            FsKind::Bdev => &["flush"],
         }
     }
     pub fn stats(&self) -> &FsStats {
@@ -489,6 +495,7 @@ impl Fs {
         let log = match &self.log {
             Log::Jbd2(j) => j.deadline(self.config.ext4.commit),
             Log::Xfs(x) => x.deadline(self.config.xfs.sync),
+            Log::None => Time::NEVER,
         };
         let at = log.min(self.flusher_at);
         (at < Time::NEVER).then_some(at)

@@ -212,7 +212,7 @@ impl Fs {
     fn jbd2(&mut self) -> &mut Jbd2 {
         match &mut self.log {
             Log::Jbd2(j) => j,
-            Log::Xfs(_) => unreachable!("ext4 has a journal"),
+            Log::Xfs(_) | Log::None => unreachable!("ext4 has a journal"),
         }
     }
 
@@ -544,6 +544,7 @@ impl Fs {
                 }
             }
             Log::Xfs(x) => x.on_timer(now, self.config.xfs.sync),
+            Log::None => {}
         }
     }
 
@@ -557,6 +558,7 @@ impl Fs {
         match &self.log {
             Log::Jbd2(j) => j.head - j.tail,
             Log::Xfs(x) => x.used() / crate::fs::PAGE,
+            Log::None => 0,
         }
     }
 }

@@ -7,10 +7,22 @@
 use crate::cache::{Key, META};
 use crate::config::FsKind;
 use crate::disk::Item;
-use crate::fs::{File, Flow, Frame, Fs, Log, Op, PAGE, Wait};
-use crate::inode::{Dir, Inode};
+use crate::fs::{File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait};
+use crate::inode::{Dir, Extent, Inode};
 
 impl Fs {
+    /// The block device as a file of its own length, all of it in its place.
+    pub fn device_file(&mut self) -> u32 {
+        let blocks = self.disk.blocks;
+        let size = blocks * PAGE;
+        let mut inode = Inode { size, disk_size: size, ..Inode::default() };
+        inode.extents.insert(Extent { logical: 0, block: 0, len: blocks as u32 });
+        self.inodes.push(inode);
+        let inode = self.inodes.len() as u32 - 1;
+        self.files.push(File { dir: 0, hash: 0, name_len: 0, inode });
+        self.files.len() as u32 - 1
+    }
+
     /// A directory, empty, there from the start.
     pub fn add_dir(&mut self) -> u32 {
         let group = self.disk.place_dir();
@@ -94,6 +106,10 @@ impl Fs {
     /// Blocks of the path, and of the inode and its extents.
     fn path(&mut self, t: u32, file: u32) {
         let Some(f) = self.files.get(file as usize) else { return };
+        if self.config.kind == FsKind::Bdev {
+            // Its node is in devtmpfs.
+            return self.work(t, self.config.cost.path);
+        }
         let mut need = self.disk.lookup(&self.dirs[f.dir as usize], f.hash);
         if f.inode != 0 {
             let inode = &self.inodes[f.inode as usize];
@@ -251,6 +267,7 @@ impl Fs {
         let needed = match &mut self.log {
             Log::Jbd2(j) => j.forget(block),
             Log::Xfs(x) => x.forget(block),
+            Log::None => unreachable!("{NO_LOG}"),
         };
         if !needed && self.cache.get(key).is_some_and(|p| p.is_uptodate()) {
             self.cache.unpin(key);

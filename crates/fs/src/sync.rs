@@ -4,7 +4,7 @@
 use crate::cache::{Key, META};
 use crate::config::DataMode;
 use crate::disk::Item;
-use crate::fs::{Flow, Frame, Fs, Log, Wait};
+use crate::fs::{Flow, Frame, Fs, Log, NO_LOG, Wait};
 
 impl Fs {
     /// ext4_sync_file, xfs_file_fsync: data, then the log up to the inode's newest change; the
@@ -60,6 +60,7 @@ impl Fs {
             match &mut self.log {
                 Log::Jbd2(j) => j.request(seq),
                 Log::Xfs(x) => x.request(seq, true),
+                Log::None => unreachable!("{NO_LOG}"),
             }
         }
         Flow::Block(Wait::Commit(seq))
@@ -69,6 +70,7 @@ impl Fs {
         match &self.log {
             Log::Jbd2(j) => j.durable(),
             Log::Xfs(x) => x.durable(),
+            Log::None => u64::MAX,
         }
     }
 
@@ -84,6 +86,7 @@ impl Fs {
         match &mut self.log {
             Log::Jbd2(j) => j.begin(self.now),
             Log::Xfs(x) => x.begin(),
+            Log::None => unreachable!("{NO_LOG}"),
         }
         self.tasks[t as usize].in_handle = true;
         self.work(t, self.config.cost.handle);
@@ -94,6 +97,7 @@ impl Fs {
         match &self.log {
             Log::Jbd2(j) => j.may_begin(),
             Log::Xfs(x) => x.may_begin(),
+            Log::None => true,
         }
     }
 
@@ -110,6 +114,7 @@ impl Fs {
                 j.close_full();
             }
             Log::Xfs(x) => x.press(),
+            Log::None => unreachable!("{NO_LOG}"),
         }
         Flow::Block(Wait::Handle)
     }
@@ -152,6 +157,7 @@ impl Fs {
         match &mut self.log {
             Log::Jbd2(j) => j.free(freed),
             Log::Xfs(x) => x.free(freed),
+            Log::None => unreachable!("{NO_LOG}"),
         }
         self.pop(t)
     }
@@ -160,6 +166,7 @@ impl Fs {
         match &self.log {
             Log::Jbd2(_) => self.cache.is_writing(META, block, block),
             Log::Xfs(x) => x.is_flushing(block),
+            Log::None => false,
         }
     }
 
@@ -179,6 +186,7 @@ impl Fs {
             (Log::Jbd2(j), Item::Block(block)) => j.join(Key::new(META, block)),
             (Log::Xfs(x), item) => x.join(item, bytes),
             (Log::Jbd2(_), Item::Inode(_)) => unreachable!("ext4 logs blocks"),
+            (Log::None, _) => unreachable!("{NO_LOG}"),
         }
     }
 
@@ -211,6 +219,7 @@ impl Fs {
         match &self.log {
             Log::Jbd2(j) => j.current(),
             Log::Xfs(x) => x.current(),
+            Log::None => 0,
         }
     }
 
@@ -218,6 +227,7 @@ impl Fs {
         match &mut self.log {
             Log::Jbd2(j) => j.end(),
             Log::Xfs(x) => x.end(),
+            Log::None => unreachable!("{NO_LOG}"),
         }
         self.tasks[t as usize].in_handle = false;
         self.pop(t)
@@ -226,7 +236,7 @@ impl Fs {
     pub(crate) fn no_handles(&self) -> bool {
         match &self.log {
             Log::Jbd2(j) => j.handles() == 0,
-            Log::Xfs(_) => true,
+            Log::Xfs(_) | Log::None => true,
         }
     }
 }

@@ -234,7 +234,7 @@ impl Fs {
     fn xfs(&mut self) -> &mut Xlog {
         match &mut self.log {
             Log::Xfs(x) => x,
-            Log::Jbd2(_) => unreachable!("XFS has a log"),
+            Log::Jbd2(_) | Log::None => unreachable!("XFS has a log"),
         }
     }
 

@@ -94,6 +94,7 @@ static PRESETS: &[Preset] = presets! {
     App "app" "mongodb-ycsb-f"
     Fs "fs" "ext4"
     Fs "fs" "xfs"
+    Fs "fs" "bdev"
 };
 
 /// All of them, by kind.

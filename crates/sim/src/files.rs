@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use wordline_base::Ddir;
 use wordline_fio::job::{Engine, Fadvise, SyncMode};
 use wordline_fio::{Generator, Io, Job, Thread};
-use wordline_fs::{Advice, Fs, Op};
+use wordline_fs::{Advice, Fs, FsKind, Op};
 use wordline_host::source::Next;
 
 /// Whether a job's file is there when the run begins, as fio lays files out (setup_files): filled
@@ -39,16 +39,30 @@ pub struct Files {
     drop: bool,
     advice: Advice,
     writes: bool,
+    /// They are the block device.
+    device: bool,
     /// Of filecreate and its like: the file the last call was for.
     called: Option<u32>,
 }
 
 impl Files {
     /// The error says what a job on files cannot ask for.
-    pub fn new(generator: &Generator, job: &Job, thread: &Thread) -> Result<Files, String> {
+    pub fn new(
+        generator: &Generator,
+        job: &Job,
+        thread: &Thread,
+        kind: FsKind,
+    ) -> Result<Files, String> {
         if job.rw.trims() {
             return Err(format!(
                 "{}: job '{}': a file cannot be trimmed: run it without --fs",
+                job.place, job.name
+            ));
+        }
+        let device = kind == FsKind::Bdev;
+        if device && job.ioengine.is_by_name() {
+            return Err(format!(
+                "{}: job '{}': its ioengine makes and removes files: choose a file system, --fs ext4",
                 job.place, job.name
             ));
         }
@@ -80,6 +94,7 @@ impl Files {
             drop: job.invalidate,
             advice,
             writes: job.rw.writes(),
+            device,
             called: None,
         })
     }
@@ -87,6 +102,13 @@ impl Files {
     /// Makes the job's files on the file system, or finds those that another job made. `names` are
     /// the directories and files so far.
     pub fn lay_out(&mut self, fs: &mut Fs, names: &mut Names) -> Result<(), String> {
+        if self.device {
+            let id = *names.device.get_or_insert_with(|| fs.device_file());
+            let size = fs.file_size(id).unwrap_or(0);
+            // The generator's places are the drive's.
+            self.files.iter_mut().for_each(|f| (f.id, f.base, f.size) = (id, 0, size));
+            return Ok(());
+        }
         for file in &mut self.files {
             let (dir, name) = file.name.rsplit_once('/').unwrap_or(("", &file.name));
             let (id, new) = names.file(fs, dir, name);
@@ -173,6 +195,7 @@ pub fn next(ddir: Ddir, op: Op) -> Next {
 pub struct Names {
     dirs: std::collections::BTreeMap<String, u32>,
     files: std::collections::BTreeMap<(u32, String), u32>,
+    device: Option<u32>,
 }
 
 impl Names {

@@ -282,7 +282,7 @@ pub fn threads_with_cache(
             Ok(generator) => {
                 let stop = Rc::new(Cell::new(false));
                 let files = match &stack.fs {
-                    Some(_) => Some(Files::new(&generator, job, thread)?),
+                    Some(fs) => Some(Files::new(&generator, job, thread, fs.kind)?),
                     None if job.ioengine.is_by_name() => {
                         return Err(format!(
                             "{}: job '{}': its ioengine makes calls on files: choose a file system, \
@@ -415,8 +415,8 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
         for option in ["direct", "buffered"] {
             if given(plan, job, option) && !job.direct && stack.fs.is_none() {
                 say(format!(
-                    "{option}={}: without a file system (--fs) every I/O goes to the drive as with \
-                     direct=1",
+                    "{option}={}: without --fs every I/O goes to the drive as with direct=1; \
+                     --fs bdev puts the device's page cache in front of it",
                     u8::from(option == "buffered")
                 ));
             }

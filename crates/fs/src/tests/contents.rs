@@ -142,8 +142,70 @@ fn newest_write_is_read(seed: u64, n: u8) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The same calls on three stretches of a device, without those on names.
+fn a_device_holds_the_newest_write(seed: u64) -> Result<(), TestCaseError> {
+    const STRETCH: u64 = 128 * 4096;
+    let mut c = variant(0);
+    (c.kind, c.memory) = (FsKind::Bdev, 1 << 20);
+    let mut fs = Fs::new(&c, DRIVE, 3).unwrap();
+    let device = fs.device_file();
+    let mut m = Machine::of(fs, 3);
+    let mut random = rng(seed);
+    for t in 0..3 {
+        let at = |file: u32, offset: u64| u64::from(file) * STRETCH + offset;
+        let moved = random_ops(&mut random, t, 160).into_iter().filter_map(|op| match op {
+            Op::Write { file, offset, len, direct, sync, data_only } => Some(Op::Write {
+                file: device,
+                offset: at(file, offset),
+                len,
+                direct,
+                sync,
+                data_only,
+            }),
+            Op::Read { file, offset, len, direct } => {
+                Some(Op::Read { file: device, offset: at(file, offset), len, direct })
+            }
+            Op::Fsync { data_only, .. } => Some(Op::Fsync { file: device, data_only }),
+            Op::SyncRange { file, offset, len } => {
+                Some(Op::SyncRange { file: device, offset: at(file, offset), len })
+            }
+            _ => None,
+        });
+        let ops: Vec<Op> = std::iter::once(open(device)).chain(moved).collect();
+        m.give(t, ops);
+    }
+    let mut model: BTreeMap<u64, u32> = BTreeMap::new();
+    while m.busy() {
+        prop_assert!(m.step(Time::NEVER), "seed {seed}: {}", m.stuck());
+        m.fs.cache.check();
+        for (_, op, ok) in std::mem::take(&mut m.done) {
+            prop_assert!(ok, "seed {seed}: {op:?}");
+            let Op::Write { offset, len, .. } = op else { continue };
+            for page in offset / 4096..=(offset + u64::from(len) - 1) / 4096 {
+                let stamp = content(&m, device, page);
+                let before = model.insert(page, stamp).unwrap_or(0);
+                prop_assert!(stamp > before, "seed {seed}: {op:?} page {page}: {before}, {stamp}");
+            }
+        }
+    }
+    m.idle_for(Span::from_secs(100));
+    prop_assert_eq!(m.fs.dirty_pages(), 0);
+    for (page, stamp) in &model {
+        // Each page has its place in itself.
+        let on_drive = m.fs.shadow.as_ref().unwrap().get(page);
+        prop_assert_eq!(on_drive, Some(stamp), "seed {} page {}", seed, page);
+    }
+    prop_assert_eq!(m.fs.stats.metadata_read + m.fs.stats.log_blocks + m.fs.stats.commits, 0);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_devices_pages_hold_the_newest_write(seed in any::<u64>()) {
+        a_device_holds_the_newest_write(seed)?;
+    }
 
     #[test]
     fn reads_return_the_newest_write(seed in any::<u64>(), n in 0u8..8) {

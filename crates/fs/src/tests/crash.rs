@@ -179,19 +179,19 @@ impl Fs {
     fn committing_blocks(&self) -> Vec<Key> {
         match &self.log {
             Log::Jbd2(j) => j.committing_blocks(),
-            Log::Xfs(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
     fn committing_ordered(&self) -> Vec<u32> {
         match &self.log {
             Log::Jbd2(j) => j.committing_ordered(),
-            Log::Xfs(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
     fn oldest_logged(&self) -> (u64, Vec<Key>) {
         match &self.log {
             Log::Jbd2(j) => j.oldest_logged(),
-            Log::Xfs(_) => (0, Vec::new()),
+            _ => (0, Vec::new()),
         }
     }
 }

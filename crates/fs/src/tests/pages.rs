@@ -77,6 +77,21 @@ fn direct_io_sees_what_was_written_through_the_cache() {
     }
 }
 
+#[test]
+fn a_device_does_not_grow_and_a_flush_is_all_that_a_sync_logs() {
+    let mut fs = Fs::new(&config(FsKind::Bdev), DRIVE, 1).unwrap();
+    let device = fs.device_file();
+    let mut m = Machine::of(fs, 1);
+    m.call([open(device), write(device, DRIVE - 4096, 4096), fsync(device)]);
+    let bios: Vec<(BioKind, u64)> = m.bios.iter().map(|b| (b.kind, b.offset)).collect();
+    assert_eq!(bios, [(BioKind::Write, DRIVE - 4096), (BioKind::Flush, 0)]);
+    m.done.clear();
+    m.give(0, [write(device, DRIVE - 4096, 8192), read(device, DRIVE - 4096, 8192)]);
+    m.finish();
+    let ok: Vec<bool> = m.done.iter().map(|d| d.2).collect();
+    assert_eq!(ok, [false, true], "a read ends with the device");
+}
+
 /// Who drops pages waits for read-ahead of them, and what came in beside a direct write goes after it.
 #[test]
 fn pages_under_a_read_do_not_outlive_a_direct_write_or_a_truncation() {
