@@ -127,6 +127,8 @@ fn what_cannot_have_files_is_refused() {
 fn files_are_on_network_block_devices() {
     for (stack, sets) in [
         ("nbd-kernel", &[][..]),
+        ("nbd-kernel", &["stack.nbd.page_cache=false"][..]),
+        ("nbd-kernel", &["stack.nbd.cache.memory=2_000_000", "stack.nbd.flush=true"][..]),
         ("nbd-kernel", &["stack.nbd.transport=unix", "stack.nbd.flush=true"][..]),
         ("nbd-kernel", &["stack.nbd.transport=ethernet", "stack.nbd.scheduler=bfq"][..]),
         ("nbd-spdk", &["stack.nbd.flush=true", "cache.capacitor=false"][..]),
@@ -151,6 +153,43 @@ fn files_are_on_network_block_devices() {
     sound("pblk", &case("nbd-kernel").run().unwrap());
     let refused = case("nbd-spdk").run().err().unwrap();
     assert!(refused.contains("where its FTL is"), "{refused}");
+}
+
+/// nbd-server without O_DIRECT: writes are answered from memory, whatever the drive; what was read or written is
+/// not read again; a flush is the data's way to the drive.
+#[test]
+fn nbd_server_answers_from_its_pages() {
+    let run = |device, job: &str, sets: &[&str]| {
+        let case = Case::new(device, job).stack("nbd-kernel").age(Age::Filled);
+        let o = sets.iter().fold(case, |case, set| case.set(set)).run().unwrap();
+        sound(job, &o);
+        o
+    };
+    let job = |rw: &str, more: &str| {
+        format!("[{rw}]\nrw={rw}\nbs=4k\nsize=8m\ndirect=1\nioengine=pvsync2\n{more}\n")
+    };
+    let write = |o: &Outcome| o.result.threads[0].dirs[1].lat.mean();
+    let writes = job("randwrite", "");
+    let [z, intel] = ["z-ssd-small", "intel-750-small"].map(|device| run(device, &writes, &[]));
+    assert_eq!((write(&z), counter(&z, "device.bytes_written")), (write(&intel), 0));
+    let past = run("z-ssd-small", &writes, &["stack.nbd.page_cache=false"]);
+    assert!(write(&past) > write(&z), "{} {}", write(&past), write(&z));
+    assert_eq!(counter(&past, "device.bytes_written"), 8 << 20);
+
+    let twice = format!(
+        "{}{}",
+        job("randread", ""),
+        job("randread", "stonewall").replacen("read]", "]", 1)
+    );
+    let o = run("z-ssd-small", &twice, &[]);
+    // Each page once, and those behind the last that read-ahead brings.
+    let more = counter(&o, "device.bytes_read") as i64 - (8 << 20);
+    assert!((0..=64 * 4096).contains(&more), "{more}");
+
+    let sets = ["stack.nbd.flush=true"];
+    let o = run("z-ssd-small", &job("randwrite", "fdatasync=1"), &sets);
+    let written = counter(&o, "device.bytes_written") as i64 - (8 << 20);
+    assert!((-4096..=0).contains(&written), "all but the last have an fdatasync: {written}");
 }
 
 /// dio_await_one polls: the gain is that of a read of the drive itself, but for when the looks fall and for

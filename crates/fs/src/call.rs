@@ -156,7 +156,7 @@ impl Fs {
             return self.leave(t);
         }
         if page > last {
-            if let Some(ra) = self.open.get_mut(&(t, file)) {
+            if let Some(ra) = self.open.get_mut(&self.handle(t, file)) {
                 ra.prev = Some(last);
             }
             return self.leave(t);
@@ -175,9 +175,9 @@ impl Fs {
             None => {
                 self.go(t, 2);
                 let default = ReadAhead::new(u64::from(self.config.read_ahead) / PAGE);
-                let mut ra = self.open.get(&(t, file)).copied().unwrap_or(default);
+                let mut ra = self.open.get(&self.handle(t, file)).copied().unwrap_or(default);
                 let window = ra.missing(&Pages(&self.cache, ino), page, wanted);
-                self.open.insert((t, file), ra);
+                self.open.insert(self.handle(t, file), ra);
                 self.bring(t, ino, window)
             }
             Some((_, true)) => {
@@ -185,9 +185,11 @@ impl Fs {
                 if let Some(p) = self.cache.get_mut(key) {
                     p.mark = false;
                 }
-                let Some(mut ra) = self.open.get(&(t, file)).copied() else { return Flow::Again };
+                let Some(mut ra) = self.open.get(&self.handle(t, file)).copied() else {
+                    return Flow::Again;
+                };
                 let window = ra.marked(&Pages(&self.cache, ino), page, wanted);
-                self.open.insert((t, file), ra);
+                self.open.insert(self.handle(t, file), ra);
                 match window {
                     Some(window) => self.bring(t, ino, window),
                     None => Flow::Again,
@@ -203,7 +205,7 @@ impl Fs {
                 self.work(t, self.config.cost.page + copy(self.config.cost.copy, to - from));
                 // A stream that reads a page in small pieces touches it once.
                 let again = page == first
-                    && self.open.get(&(t, file)).is_some_and(|ra| ra.prev == Some(page));
+                    && self.open.get(&self.handle(t, file)).is_some_and(|ra| ra.prev == Some(page));
                 if !again {
                     self.cache.touch(key);
                 }
@@ -536,6 +538,10 @@ impl Fs {
         }
     }
 
+    /// Whose read-ahead a task's calls on a file go by.
+    pub(crate) fn handle(&self, t: u32, file: u32) -> (u32, u32) {
+        (if self.one_open { 0 } else { t }, file)
+    }
     pub(crate) fn advised(&self, advice: Advice) -> ReadAhead {
         let max = u64::from(self.config.read_ahead) / PAGE;
         let ra = ReadAhead::new(max);

@@ -329,6 +329,8 @@ pub struct Fs {
     pub(crate) dirs: Vec<Dir>,
     pub(crate) files: Vec<File>,
     pub(crate) open: BTreeMap<(u32, u32), ReadAhead>,
+    /// All tasks read through one open file, and so through one state of read-ahead.
+    pub(crate) one_open: bool,
     pub(crate) log: Log,
     pub(crate) tasks: Vec<Task>,
     bios: Slab<BioState>,
@@ -382,6 +384,7 @@ impl Fs {
             dirs: Vec::new(),
             files: Vec::new(),
             open: BTreeMap::new(),
+            one_open: false,
             bios: Slab::default(),
             wakes: VecDeque::new(),
             now: Time::ZERO,

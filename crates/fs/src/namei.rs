@@ -7,7 +7,7 @@
 use crate::cache::{Key, META};
 use crate::config::FsKind;
 use crate::disk::Item;
-use crate::fs::{File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait};
+use crate::fs::{Advice, File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait};
 use crate::inode::{Dir, Extent, Inode};
 
 impl Fs {
@@ -21,6 +21,22 @@ impl Fs {
         let inode = self.inodes.len() as u32 - 1;
         self.files.push(File { dir: 0, hash: 0, name_len: 0, inode });
         self.files.len() as u32 - 1
+    }
+    /// The device, opened once by a process whose threads all read and write it.
+    pub fn serve_device(&mut self) -> u32 {
+        let file = self.device_file();
+        self.one_open = true;
+        let ra = self.advised(Advice::Normal);
+        self.open.insert(self.handle(0, file), ra);
+        file
+    }
+    /// What the device has discarded is not in memory either (blkdev_fallocate).
+    pub fn discard(&mut self, file: u32, offset: u64, len: u64) {
+        let inode = self.files[file as usize].inode;
+        let (first, end) = (offset.div_ceil(PAGE), (offset + len) / PAGE);
+        if end > first {
+            self.cache.drop_pages(inode, first, end - 1, false);
+        }
     }
 
     /// A directory, empty, there from the start.

@@ -298,6 +298,11 @@ pub struct NbdConfig {
     pub threads: u32,
     /// Whether the server says that it takes flushes and FUA: without, the client sends none.
     pub flush: bool,
+    /// Whether nbd-server goes through the page cache, as it does unless it opens the drive with O_DIRECT.
+    pub page_cache: bool,
+    /// The keys of that cache, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<wordline_fs::FsConfig>,
     /// Ethernet: bits a second, one way's time beyond that, and the largest packet.
     pub rate: u64,
     pub delay: Span,
@@ -325,6 +330,12 @@ impl NbdConfig {
         }
         if !(576..=65_536).contains(&self.mtu) {
             return bad("nbd.mtu", "must be from 576 to 65536 bytes".into());
+        }
+        if self.cache.as_ref().is_some_and(|c| c.kind != wordline_fs::FsKind::Bdev) {
+            return bad("nbd.cache.kind", "must be bdev: it is the drive's page cache".into());
+        }
+        if self.server == NbdServer::Spdk && self.page_cache {
+            return bad("nbd.page_cache", "must be false: SPDK drives the drive itself".into());
         }
         if self.server == NbdServer::Spdk && self.transport != Transport::Unix {
             let why = "must be unix: SPDK's target has one end of a socket pair, the kernel's \

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
 use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Slab, Span, Time, Why};
-use wordline_fs::Fs;
+use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::Ftl;
 use wordline_ftl::config::FtlCost;
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
@@ -534,6 +534,19 @@ impl<S: Source> Host<S> {
         self.made_room();
         // Threads of one core wait for the interrupts of another.
         self.private = false;
+        Ok(())
+    }
+
+    /// Puts a page cache between nbd-server and the drive.
+    pub fn cache_served(&mut self, config: &FsConfig) -> Result<(), (&'static str, String)> {
+        let threads = self.threads.len() as u32;
+        let tasks = self.threads.iter().map(|t| tasks_of(&t.spec)).sum();
+        let mut fs = Fs::new(config, self.drive.bytes, tasks)?;
+        fs.serve_device();
+        let map = self.map.clone();
+        let cores = self.cores.len() as u32;
+        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, threads, cores, &map)));
+        self.made_room();
         Ok(())
     }
 

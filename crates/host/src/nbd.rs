@@ -28,6 +28,7 @@ use crate::thread::{Asleep, Flow, Step, Thread};
 use crate::{Engine, config};
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, Ddir, IoId, Layer, Span, Time, Why};
+use wordline_fs::Op;
 use wordline_nvme::{Cqe, Opcode, Status};
 
 /// struct nbd_request and nbd_reply.
@@ -41,6 +42,8 @@ const JOINED: u32 = 65_536;
 /// IP and TCP headers with time stamps; Ethernet's, with preamble, check sequence and gap.
 const HEADERS: u64 = 52;
 const FRAME: u64 = 38;
+/// The drive, to nbd-server: the one file that it opens.
+const SERVED_FILE: u32 = 0;
 /// A core of the other host.
 const ELSEWHERE: u32 = u32::MAX;
 
@@ -428,8 +431,34 @@ impl<S: Source> Host<S> {
             return self.sleep(ctx, t, Asleep::Socket);
         };
         self.pool_at(t, Some((message, Stage::Taken)));
-        let after = Step::Nbd(At::PoolDone);
-        self.sync_call(t, message.ddir, message.offset, message.len, after)
+        self.pool_call(ctx, t, message.ddir, message.offset, message.len)
+    }
+
+    /// A thread of the pool serves what the page cache is in front of.
+    pub(crate) fn serves_from_cache(&self, t: u32) -> bool {
+        self.vfs.is_some() && self.nbd.as_ref().is_some_and(|nbd| nbd.pool.contains_key(&t))
+    }
+
+    /// pread, pwrite or fdatasync of the drive, through its pages or past them.
+    fn pool_call(&mut self, ctx: &mut Ctx, t: u32, ddir: Ddir, offset: u64, len: u32) -> Flow {
+        let (file, direct) = (SERVED_FILE, false);
+        let op = match ddir {
+            _ if self.vfs.is_none() => None,
+            Ddir::Read => Some(Op::Read { file, offset, len, direct }),
+            Ddir::Write => {
+                let (sync, data_only) = (false, false);
+                Some(Op::Write { file, offset, len, direct, sync, data_only })
+            }
+            Ddir::Sync | Ddir::DataSync => Some(Op::Fsync { file, data_only: true }),
+            Ddir::Trim => None,
+        };
+        if let Some(op) = op {
+            return self.served_call(ctx, t, ddir, op);
+        }
+        if let Some(vfs) = &mut self.vfs {
+            vfs.fs.discard(file, offset, len.into());
+        }
+        self.sync_call(t, ddir, offset, len, Step::Nbd(At::PoolDone))
     }
 
     fn pool_at(&mut self, t: u32, at: Option<(Message, Stage)>) {
@@ -457,9 +486,10 @@ impl<S: Source> Host<S> {
             return self.go(t, Step::Nbd(At::Pool));
         }
         let core = self.threads[t as usize].core;
-        if stage == Stage::Taken && message.fua && message.ok && self.drive.volatile_cache {
+        let volatile = self.drive.volatile_cache || self.vfs.is_some();
+        if stage == Stage::Taken && message.fua && message.ok && volatile {
             self.pool_at(t, Some((message, Stage::Flushed)));
-            return self.sync_call(t, Ddir::DataSync, 0, 0, step);
+            return self.pool_call(ctx, t, Ddir::DataSync, 0, 0);
         }
         message.reply = true;
         let calls = 1 + u64::from(message.payload() > 0);

@@ -34,6 +34,8 @@ fn nbd(server: NbdServer, transport: Transport) -> NbdConfig {
         scheduler: Scheduler::None,
         threads: 1,
         flush: false,
+        page_cache: false,
+        cache: None,
         rate: 10_000_000_000,
         delay: Span(1_000),
         mtu: 1_500,

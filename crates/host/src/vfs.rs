@@ -15,6 +15,7 @@ use crate::blkmq::{NONE, PLUG_REQUESTS};
 use crate::config::Engine;
 use crate::function::{Function, spend};
 use crate::host::Host;
+use crate::nbd::At;
 use crate::poll::Loop;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
@@ -138,6 +139,19 @@ fn reason(wait: Wait) -> Why {
 }
 
 impl<S: Source> Host<S> {
+    /// A call on the drive's pages, by a thread of nbd-server.
+    pub(crate) fn served_call(&mut self, ctx: &mut Ctx, t: u32, ddir: Ddir, op: Op) -> Flow {
+        let (offset, len) = match op {
+            Op::Read { offset, len, .. } | Op::Write { offset, len, .. } => (offset, len),
+            _ => (0, 0),
+        };
+        let thread = &mut self.threads[t as usize];
+        thread.cur_depth += 1;
+        thread.polled = false;
+        thread.pend.entry += spend!(self, thread.core, Crossing);
+        self.call_vfs(ctx, t, (ddir, offset, len), op)
+    }
+
     /// A call on a file, by fio's thread.
     pub(crate) fn file_call(
         &mut self,
@@ -146,7 +160,6 @@ impl<S: Source> Host<S> {
         (ddir, offset, len): (Ddir, u64, u32),
         op: Op,
     ) -> Flow {
-        let node = self.new_node(t, ddir, offset, len);
         let thread = &mut self.threads[t as usize];
         thread.cur_depth += 1;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
@@ -171,7 +184,18 @@ impl<S: Source> Host<S> {
             // Time must pass, or a job without end never ends.
             thread.pend.entry = 1;
         }
-        thread.begin_call(node);
+        self.call_vfs(ctx, t, (ddir, offset, len), op)
+    }
+
+    fn call_vfs(
+        &mut self,
+        ctx: &mut Ctx,
+        t: u32,
+        (ddir, offset, len): (Ddir, u64, u32),
+        op: Op,
+    ) -> Flow {
+        let node = self.new_node(t, ddir, offset, len);
+        self.threads[t as usize].begin_call(node);
         let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
         let task = vfs.free[t as usize].pop().expect("a task for each call under way");
         self.threads[t as usize].vfs.task = task;
@@ -218,13 +242,13 @@ impl<S: Source> Host<S> {
         self.pump_vfs(ctx, Some(self.threads[t as usize].core));
         match turn {
             Turn::Work(span) => {
-                let thread = &mut self.threads[t as usize];
-                thread.pend.entry += span.0;
-                let function = match thread.source {
-                    Some(_) => Function::FileSystem,
-                    None => Function::FileSystemThreads,
-                };
-                self.cores[thread.core as usize].calls.extra[function as usize] += span.0;
+                self.threads[t as usize].pend.entry += span.0;
+                let thread = &self.threads[t as usize];
+                let calls = thread.source.is_some() || self.serves_from_cache(t);
+                let function =
+                    if calls { Function::FileSystem } else { Function::FileSystemThreads };
+                let core = thread.core as usize;
+                self.cores[core].calls.extra[function as usize] += span.0;
                 let thread = &mut self.threads[t as usize];
                 thread.plan_for(node);
                 self.segment(ctx, t, Step::Vfs)
@@ -307,7 +331,8 @@ impl<S: Source> Host<S> {
         let n = &mut self.block.nodes[node];
         (n.ok, n.submitted) = (ok, n.issued);
         self.finish_io(ctx, node, 0, 0);
-        self.go(t, Step::Top)
+        let serves = self.serves_from_cache(t);
+        self.go(t, if serves { Step::Nbd(At::PoolDone) } else { Step::Top })
     }
 
     /// A task is free for another call; its node.

@@ -149,6 +149,11 @@ pub fn assemble_with_places(
         .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == MEDIA));
     media.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     swap_media(&mut tree, &mut problems)?;
+    let (caches, others): (Vec<&String>, Vec<&String>) = others
+        .into_iter()
+        .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == SERVED));
+    caches.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
+    cache_served(&mut tree, &mut problems)?;
     others.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
     let whole = problems.is_empty();
@@ -201,6 +206,25 @@ pub fn assemble_with_places(
 
 /// The key that names another medium for a drive.
 const MEDIA: &str = "nand.media";
+
+/// The key that gives nbd-server a page cache.
+const SERVED: &str = "stack.nbd.page_cache";
+
+/// The keys of that cache are those of `--fs bdev`.
+fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
+    let &Node { value: Value::Switch(true), at } = tree.deepest(SERVED) else { return Ok(()) };
+    let Some(bdev) = load(Kind::Fs, Source::Preset("bdev"), problems)? else { return Ok(()) };
+    let Some(fs) = bdev.tree.get("stack").and_then(|stack| stack.get("fs")).cloned() else {
+        return Ok(());
+    };
+    if let Some(Value::Table(stack)) = tree.value_mut("stack")
+        && let Some(entry) = stack.get_mut("nbd")
+        && let Value::Table(nbd) = &mut entry.node.value
+    {
+        nbd.insert("cache".into(), Entry { key_at: at, node: fs });
+    }
+    Ok(())
+}
 
 /// Puts the medium named by `nand.media` in place of the drive's own, with as many pages a block as
 /// keep its bytes: what the FTL counts in lines keeps its meaning, and the drive its capacity.

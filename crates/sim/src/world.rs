@@ -209,6 +209,9 @@ fn network(
     };
     let mut server = Host::new(served, Vec::new(), drive.clone(), ftl)?;
     server.serve(nbd, client.cores);
+    if let Some(cache) = &nbd.cache {
+        server.cache_served(cache).map_err(|(key, why)| ("nbd.cache", format!("{key}: {why}")))?;
+    }
     let mut host = Host::new(client, jobs, device, None)?;
     host.connect(nbd);
     Ok((host, (Box::new(server), Network::new(nbd))))
