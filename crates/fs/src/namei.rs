@@ -30,12 +30,14 @@ impl Fs {
         self.open.insert(self.handle(0, file), ra);
         file
     }
-    /// What the device has discarded is not in memory either (blkdev_fallocate).
+    /// What the device has discarded is not in memory either, nor written back over it
+    /// (blkdev_fallocate); only pages on their way to the device stay.
     pub fn discard(&mut self, file: u32, offset: u64, len: u64) {
         let inode = self.files[file as usize].inode;
         let (first, end) = (offset.div_ceil(PAGE), (offset + len) / PAGE);
         if end > first {
-            self.cache.drop_pages(inode, first, end - 1, false);
+            self.cache.drop_pages(inode, first, end - 1, true);
+            self.settle_age(inode);
         }
     }
 

@@ -453,7 +453,7 @@ impl<S: Source> Host<S> {
             Ddir::Trim => None,
         };
         if let Some(op) = op {
-            return self.served_call(ctx, t, ddir, op);
+            return self.served_call(ctx, t, (ddir, offset, len), op);
         }
         if let Some(vfs) = &mut self.vfs {
             vfs.fs.discard(file, offset, len.into());

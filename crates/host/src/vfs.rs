@@ -140,16 +140,18 @@ fn reason(wait: Wait) -> Why {
 
 impl<S: Source> Host<S> {
     /// A call on the drive's pages, by a thread of nbd-server.
-    pub(crate) fn served_call(&mut self, ctx: &mut Ctx, t: u32, ddir: Ddir, op: Op) -> Flow {
-        let (offset, len) = match op {
-            Op::Read { offset, len, .. } | Op::Write { offset, len, .. } => (offset, len),
-            _ => (0, 0),
-        };
+    pub(crate) fn served_call(
+        &mut self,
+        ctx: &mut Ctx,
+        t: u32,
+        io: (Ddir, u64, u32),
+        op: Op,
+    ) -> Flow {
         let thread = &mut self.threads[t as usize];
         thread.cur_depth += 1;
         thread.polled = false;
         thread.pend.entry += spend!(self, thread.core, Crossing);
-        self.call_vfs(ctx, t, (ddir, offset, len), op)
+        self.call_vfs(ctx, t, io, op)
     }
 
     /// A call on a file, by fio's thread.

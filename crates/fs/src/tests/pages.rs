@@ -92,6 +92,20 @@ fn a_device_does_not_grow_and_a_flush_is_all_that_a_sync_logs() {
     assert_eq!(ok, [false, true], "a read ends with the device");
 }
 
+#[test]
+fn what_a_device_discards_is_not_written_any_more() {
+    let mut fs = Fs::new(&config(FsKind::Bdev), DRIVE, 1).unwrap();
+    let device = fs.device_file();
+    let mut m = Machine::of(fs, 1);
+    m.call([open(device), write(device, 0, 8 * 4096)]);
+    // The pages at both ends are discarded in part, and stay.
+    m.fs.discard(device, 2048, 6 * 4096);
+    assert_eq!(m.fs.dirty_pages(), 3);
+    m.idle_for(Span::from_secs(100));
+    let written: Vec<(u64, u32)> = m.bios.iter().map(|b| (b.offset, b.len)).collect();
+    assert_eq!(written, [(0, 4096), (6 * 4096, 8192)]);
+}
+
 /// Who drops pages waits for read-ahead of them, and what came in beside a direct write goes after it.
 #[test]
 fn pages_under_a_read_do_not_outlive_a_direct_write_or_a_truncation() {
