@@ -61,7 +61,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
     match kind {
         PathKind::Integer => {
             let n = number() as i64;
-            [n * 2, n / 2, n + 1, n - 1, 1, 0, 64, 3_000_000, 100_000_000, 8192]
+            [n * 2, n / 2, n + 1, n - 1, 1, 0, 64, 3_000_000, 100_000_000, 8192, 4096]
                 .into_iter()
                 .filter(|&v| v != n && v >= 0)
                 .map(|v| v.to_string())
@@ -194,6 +194,16 @@ rw=randwrite
 bs=4k
 iodepth=8
 number_ios=6000
+";
+    // Parts of the flash's sectors.
+    const SMALL: &str = "
+[a]
+rw=randrw
+bs=512
+norandommap
+direct=1
+iodepth=16
+number_ios=600
 ";
     // Every way to wait for a completion.
     const POLLED: &str = "
@@ -462,6 +472,7 @@ fsync=1
             .set("queues.arbitration=weighted-urgent")
             .set("queues.in_flight=8"),
         Case::new("z-ssd-small", jobs).age(Age::Filled).set("nand.media=optane"),
+        Case::new("intel-750-small", SMALL).age(Age::Filled).set("cache=none"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -7,6 +7,10 @@ use wordline_base::Span;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceConfig {
+    /// Bytes of a logical block: 512 or 4096. Of an FTL on the host, those of the block device it
+    /// presents.
+    #[serde(default = "lba")]
+    pub lba: u32,
     pub link: LinkConfig,
     pub queues: QueueConfig,
     pub firmware: FirmwareConfig,
@@ -19,6 +23,11 @@ pub struct DeviceConfig {
     pub interrupt: InterruptConfig,
     #[serde(default)]
     pub power: PowerConfig,
+}
+
+/// Most drives are sold so.
+fn lba() -> u32 {
+    512
 }
 
 /// PCIe. Rate of one direction = lanes x per-lane rate of the generation x `efficiency`.

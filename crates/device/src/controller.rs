@@ -165,6 +165,9 @@ impl Controller {
                 return Err((key, "must be at least 1".into()));
             }
         }
+        if !matches!(device.lba, 512 | 4096) {
+            return Err(("device.lba", "must be 512 or 4096".into()));
+        }
         if device.queues.count > 65_535 {
             return Err(("queues.count", "must be at most 65535".into()));
         }

@@ -79,7 +79,8 @@ impl Controller {
             Opcode::Flush => Ok(()),
             Opcode::Read | Opcode::Write | Opcode::Deallocate => {
                 let Some(ftl) = &self.ftl else { return Err(Status::InvalidField) };
-                let unaligned = (sqe.address | u64::from(sqe.bytes)) & 511 != 0;
+                let within = u64::from(self.config.lba) - 1;
+                let unaligned = (sqe.address | u64::from(sqe.bytes)) & within != 0;
                 if sqe.bytes == 0 || unaligned {
                     return Err(Status::InvalidField);
                 }

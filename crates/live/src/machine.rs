@@ -454,9 +454,10 @@ impl Machine {
             self.by_life.resize(life.0 as usize + 1, u32::MAX);
         }
         self.by_life[life.0 as usize] = key;
-        // The drive's logical blocks have 512 bytes: what is cut off within one is merged here.
-        let from = offset & !511;
-        let bytes = ((offset + len).div_ceil(512) * 512 - from) as u32;
+        // What is cut off within a logical block of the drive is merged here.
+        let lba = u64::from(self.controller.config().lba);
+        let from = offset & !(lba - 1);
+        let bytes = ((offset + len).next_multiple_of(lba) - from) as u32;
         let sqe = Sqe { opcode, cid: 0, address: from, bytes, fua, class: 0, inner: 0, io: life };
         self.queues[usize::from(queue)].waiting.push_back((key, sqe));
         self.send(queue);

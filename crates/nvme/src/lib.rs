@@ -111,12 +111,10 @@ pub struct Cqe {
     pub phase: bool,
 }
 
-/// Bytes of a logical block on the wire.
-pub const LBA_SHIFT: u32 = 9;
-
 impl Sqe {
-    /// The 64 bytes of the command: namespace 1, 512-byte logical blocks, addresses little-endian.
-    pub fn encode(&self) -> [u8; 64] {
+    /// The 64 bytes of the command: namespace 1, logical blocks of `1 << lba_shift` bytes, addresses
+    /// little-endian.
+    pub fn encode(&self, lba_shift: u32) -> [u8; 64] {
         let mut b = [0u8; 64];
         b[0] = self.opcode as u8;
         b[2..4].copy_from_slice(&self.cid.to_le_bytes());
@@ -124,7 +122,7 @@ impl Sqe {
         let (start, blocks) = if self.opcode.is_vector() {
             (self.address, self.bytes >> 12)
         } else {
-            (self.address >> LBA_SHIFT, self.bytes >> LBA_SHIFT)
+            (self.address >> lba_shift, self.bytes >> lba_shift)
         };
         b[40..48].copy_from_slice(&start.to_le_bytes());
         // NLB is 0-based, 16 bits; bit 30 of dword 12 is FUA.
@@ -134,12 +132,12 @@ impl Sqe {
     }
 
     /// Reads a command back; `None` for an opcode that is not served here.
-    pub fn decode(b: &[u8; 64]) -> Option<Sqe> {
+    pub fn decode(b: &[u8; 64], lba_shift: u32) -> Option<Sqe> {
         let opcode = Opcode::from_byte(b[0])?;
         let start = u64::from_le_bytes(b[40..48].try_into().ok()?);
         let dword12 = u32::from_le_bytes(b[48..52].try_into().ok()?);
         let blocks = (dword12 & 0xFFFF) + 1;
-        let shift = if opcode.is_vector() { 12 } else { LBA_SHIFT };
+        let shift = if opcode.is_vector() { 12 } else { lba_shift };
         Some(Sqe {
             opcode,
             cid: u16::from_le_bytes([b[2], b[3]]),
@@ -183,6 +181,7 @@ mod tests {
     fn commands_survive_the_wire() {
         for (opcode, address, bytes) in [
             (Opcode::Read, 4096 * 12345, 4096),
+            (Opcode::Write, 4096 * 7, 8192),
             (Opcode::Write, 512 * 7, 512),
             (Opcode::Flush, 0, 0),
             (Opcode::VectorRead, 77, 16 * 4096),
@@ -197,9 +196,15 @@ mod tests {
                 inner: 0,
                 io: IoId::NONE,
             };
-            assert_eq!(Sqe::decode(&sqe.encode()), Some(sqe));
+            assert_eq!(Sqe::decode(&sqe.encode(9), 9), Some(sqe));
+            if (address | u64::from(bytes)).is_multiple_of(4096) {
+                assert_eq!(Sqe::decode(&sqe.encode(12), 12), Some(sqe));
+            }
         }
-        assert_eq!(Sqe::decode(&[0xFF; 64]), None);
+        let write = Sqe { bytes: 8192, ..Sqe::decode(&[1; 64], 12).unwrap() };
+        let (small, large) = (write.encode(9), write.encode(12));
+        assert_eq!((small[48], large[48]), (15, 1), "the count of blocks is 0-based");
+        assert_eq!(Sqe::decode(&[0xFF; 64], 9), None);
     }
 
     #[test]

@@ -138,6 +138,9 @@ fn ftl(config: &Config, found: &mut Found) {
 
 fn device(config: &Config, found: &mut Found) {
     let c = &config.device;
+    if !matches!(c.lba, 512 | 4096) {
+        found.add("device.lba", format!("must be 512 or 4096, not {}", c.lba));
+    }
     if c.cache.is_some() && config.ftl.placement == Placement::Host {
         let remedy = "needs the FTL in the drive: set cache to none, or ftl.placement to device";
         found.add("device.cache", remedy);

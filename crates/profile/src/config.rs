@@ -210,6 +210,9 @@ const MEDIA: &str = "nand.media";
 /// The key that gives nbd-server a page cache.
 const SERVED: &str = "stack.nbd.page_cache";
 
+/// The one setting of a drive that stands beside its name.
+const LBA: &str = "lba";
+
 /// The keys of that cache are those of `--fs bdev`.
 fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
     let &Node { value: Value::Switch(true), at } = tree.deepest(SERVED) else { return Ok(()) };
@@ -323,13 +326,20 @@ fn load(
         for (key, entry) in sections {
             match key.as_str() {
                 "nand" | "ftl" => drop(tree.insert(key, entry)),
-                // Left in the header are strangers.
+                // Left in the header are strangers, but for the format of the namespace.
                 "device" => {
-                    for (key, entry) in entry.node.as_table().into_iter().flatten() {
-                        let word = shorten(key);
+                    let Value::Table(keys) = entry.node.value else { continue };
+                    for (key, entry) in keys {
+                        if key == LBA {
+                            own.insert(key, entry);
+                            continue;
+                        }
+                        let word = shorten(&key);
                         problems.add(
                             entry.key_at,
-                            format!("unknown key '{word}' in [device]: it has name, description"),
+                            format!(
+                                "unknown key '{word}' in [device]: it has name, description, {LBA}"
+                            ),
                         );
                     }
                 }
@@ -545,12 +555,14 @@ pub fn resolved_device(config: &Config) -> String {
     let mut out = toml::Table::new();
     let mut header = toml::Table::new();
     header.insert("name".into(), config.device_name.clone().into());
+    header.insert(LBA.into(), config.device.lba.into());
     out.insert("device".into(), header.into());
     let mut value = value_of(config);
     for section in ["nand", "ftl"] {
         out.insert(section.into(), value[section].clone());
     }
     if let Some(device) = value["device"].as_table_mut() {
+        device.remove(LBA);
         out.extend(std::mem::take(device));
         // Said outright, because absent and "as the preset" must not look the same.
         out.entry("cache").or_insert("none".into());

@@ -62,6 +62,17 @@ fn unknown_keys_and_sections() {
         device(|t| t.replace("[ftl.cost]", "[ftl.costs]")),
         [format!("my.toml:{line}:6: unknown key 'costs' in [ftl], did you mean 'cost'?")]
     );
+    let line = line_of(preset, "lba");
+    assert_eq!(
+        device(|t| t.replace("\nlba", "\nlbas")),
+        [format!(
+            "my.toml:{line}:1: unknown key 'lbas' in [device]: it has name, description, lba"
+        )]
+    );
+    assert_eq!(
+        device(|t| with(t, "lba", "1024")),
+        [format!("my.toml:{line}:7: 'lba' must be 512 or 4096, not 1024")]
+    );
     let line = line_of(preset, "read_mw");
     assert_eq!(
         device(|t| with(t, "read_mw", "80\n  banana = 1")),

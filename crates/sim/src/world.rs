@@ -235,7 +235,7 @@ impl World {
         let before = *ftl.counters();
         let info = DriveInfo {
             bytes: ftl.sectors() * SECTOR,
-            lba_bytes: if ftl_on_host { 4096 } else { 512 },
+            lba_bytes: if ftl_on_host { 4096 } else { config.device.lba },
             queues: config.device.queues.count,
             depth: config.device.queues.depth,
             max_transfer: config.device.queues.max_transfer,

@@ -41,6 +41,7 @@ pub fn nand_config() -> NandConfig {
 
 pub fn device_config() -> DeviceConfig {
     DeviceConfig {
+        lba: 512,
         link: LinkConfig {
             generation: 3,
             lanes: 4,

@@ -126,6 +126,29 @@ fn a_command_beyond_mdts_is_refused() {
 }
 
 #[test]
+fn what_is_not_whole_logical_blocks_is_refused() {
+    for (lba, small) in [(512, Status::Success), (4096, Status::InvalidField)] {
+        let mut d = device_config();
+        d.lba = lba;
+        let mut h = Host::with_ftl(&nand_config(), &d, &ftl_config());
+        h.queue(0, 64, QueuePriority::Medium);
+        for (opcode, at, bytes, status) in [
+            (Opcode::Write, 8192, 4096, Status::Success),
+            (Opcode::Write, 512, 4096, small),
+            (Opcode::Write, 4096, 512, small),
+            (Opcode::Read, 7168, 1024, small),
+            (Opcode::Deallocate, 512, 8192, small),
+            (Opcode::Read, 256, 512, Status::InvalidField),
+        ] {
+            assert_eq!(h.one(opcode, at, bytes).1, status, "{opcode:?} of {bytes} at {at}, {lba}");
+        }
+    }
+    let d = DeviceConfig { lba: 1024, ..device_config() };
+    let nand = Nand::new(&nand_config(), Seed(1)).unwrap();
+    assert_eq!(Controller::new(&d, nand, None).err().unwrap().0, "device.lba");
+}
+
+#[test]
 fn the_limit_in_flight_holds() {
     let mut d = device_config();
     d.queues.in_flight = 5;
