@@ -107,6 +107,12 @@ Examples:
   wordline serve --image drive.img --nbd tcp:127.0.0.1:10809 --time-scale 0 --stats line
   fio --name=a --ioengine=nbd --uri='nbd+unix:///?socket=wl.sock' --rw=randread --bs=4k --size=1g";
 
+const IMAGE_HELP: &str = "\
+Examples:
+  wordline image info drive.img
+  wordline image check drive.img
+  wordline image export drive.img --state drive.state --profile drive.toml";
+
 const RECORD_HELP: &str = "\
 Bytes pass as they are; each request is logged as it comes from a client, times beginning with the
 first. A flush is logged as sync, a FUA write as write and datasync, a trim and zeroes that may be a
@@ -150,6 +156,7 @@ pub enum Command {
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
     /// Look at the image of a served drive
+    #[command(after_help = IMAGE_HELP)]
     Image {
         #[command(subcommand)]
         command: ImageCommand,
@@ -540,14 +547,14 @@ pub enum ImageCommand {
     Info { image: PathBuf },
     /// Read everything that is mapped, and compare with parity; changes nothing
     Check { image: PathBuf },
-    /// Write the drive as it is, without its data, for `wordline run`: a state and a profile
+    /// Write the drive as it is, without its data, for `wordline run`: needs --state and --profile
     Export {
         image: PathBuf,
-        /// For --load-state
-        #[arg(long, value_name = "FILE")]
+        /// Where to write the state, for --load-state
+        #[arg(long, value_name = "FILE", help_heading = "Required")]
         state: PathBuf,
-        /// For --device
-        #[arg(long, value_name = "FILE")]
+        /// Where to write the profile, for --device
+        #[arg(long, value_name = "FILE", help_heading = "Required")]
         profile: PathBuf,
     },
 }

@@ -47,6 +47,9 @@ pub fn explain(error: &std::io::Error) -> String {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             ": free space there or name another place"
         }
+        ErrorKind::FileTooLarge => {
+            ": raise the limit on file size (ulimit -f) or name another place"
+        }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             ": change its permissions or name another place"
         }

@@ -72,6 +72,7 @@ fn command() -> Result<(), Failure> {
 }
 
 fn main() -> ExitCode {
+    signals::survive_file_limits();
     let result = std::panic::catch_unwind(command).unwrap_or_else(|_| {
         Err(Failure::run("this is a defect of wordline: please report it with the command line"))
     });

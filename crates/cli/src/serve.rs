@@ -285,7 +285,7 @@ fn info(path: &Path) -> Result<(), Failure> {
          ftl        over-provisioning {} %, stride {}, seed {}\n\
          data       {mapped} sectors mapped of {}\n\
          lines      {} free; closed with nothing valid {}, under a quarter {}, under a half {}, \
-         partly {}, all {}; with write errors {}\n\
+         partly {}, all {}; left open {}\n\
          wear       {} to {} erasures a block, mean {:.2}, rated {}\n\
          programs   {} units since the image was made, {} known to be synced\n",
         s.size,

@@ -1,4 +1,4 @@
-//! Ctrl-C, and what it means when.
+//! Ctrl-C, and what it means when; and the signal of a limit on file size, which means nothing.
 
 use crate::{files, remark};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -27,6 +27,14 @@ pub fn install() {
         }
         std::process::exit(AT_ONCE);
     });
+}
+
+/// A write beyond `ulimit -f` fails with EFBIG, which is told like a full disk, and does not end the
+/// program: by default its signal does, without a word.
+pub fn survive_file_limits() {
+    let seen = std::sync::Arc::new(AtomicBool::new(false));
+    // Without a handler it is as it was.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
 }
 
 pub fn run_begins() {

@@ -29,6 +29,7 @@ impl Error {
                 ": change its permissions or name another place"
             }
             StorageFull | QuotaExceeded => ": free space there or name another place",
+            FileTooLarge => ": raise the limit on file size (ulimit -f) or name another place",
             AlreadyExists => ": name another, or remove it",
             _ => "",
         };

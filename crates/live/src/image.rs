@@ -438,8 +438,11 @@ impl Image {
     pub fn write_one(&self, piece: Piece<'_>) -> std::io::Result<()> {
         self.write(&[piece]).1
     }
+    pub fn of_data<'a>(&self, ppa: u32, data: &'a [u8]) -> Piece<'a> {
+        Piece::Bytes(self.data_at + u64::from(ppa) * PAGE, data.into())
+    }
     pub fn write_sectors(&self, ppa: u32, data: &[u8]) -> std::io::Result<()> {
-        self.write_one(Piece::Bytes(self.data_at + u64::from(ppa) * PAGE, data.into()))
+        self.write_one(self.of_data(ppa, data))
     }
     /// Sectors in a row, from where they lie.
     pub fn of_pages<'a>(&self, ppa: u32, pages: &'a [Page]) -> Piece<'a> {
@@ -457,6 +460,21 @@ impl Image {
     }
     pub fn void_unit(&self, unit: u32) -> std::io::Result<()> {
         self.write_one(self.of_void(unit))
+    }
+    /// Block table and trims are written over by themselves: what the system could not write before, and
+    /// holds as if it had, goes to the disk with the next sync.
+    pub fn write_tables_again(&self) -> std::io::Result<()> {
+        let mut chunk = vec![0; 1 << 20];
+        for at in (BLOCKS_AT..self.records_at).step_by(chunk.len()) {
+            let bytes = &mut chunk[..(self.records_at - at).min(1 << 20) as usize];
+            self.access.read_exact_at(bytes, at)?;
+            for (page, bytes) in (at..).step_by(PAGE as usize).zip(bytes.chunks(PAGE as usize)) {
+                if !is_blank(bytes) {
+                    self.write_one(Piece::Bytes(page, bytes.into()))?;
+                }
+            }
+        }
+        Ok(())
     }
     /// All units in order.
     pub fn each_unit(&self, mut f: impl FnMut(u32, Found<UnitRecord>)) -> std::io::Result<()> {

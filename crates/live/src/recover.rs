@@ -176,7 +176,8 @@ impl<'a> Recovering<'a> {
     }
 
     /// Units programmed after the last sync count only if all their data are there. What was synced
-    /// is trusted here, and checked whenever it is read.
+    /// is trusted here, and checked whenever it is read. What counts is written over by itself: that it
+    /// can be read here does not say that the disk has it, if a sync failed before.
     fn verify_unsynced(&mut self) -> Result<String, Error> {
         let (synced, size) = (self.image.state().synced, self.g.sectors_per_unit);
         let mut data = vec![0; self.g.unit_bytes() as usize];
@@ -185,18 +186,32 @@ impl<'a> Recovering<'a> {
         if !self.image.state().clean {
             for unit in 0..self.records.len() as u32 {
                 let Some(r) = &self.records[unit as usize] else { continue };
-                if r.order <= synced || matches!(r.kind, UnitKind::Smeta | UnitKind::Emeta) {
+                if r.order <= synced {
                     continue;
                 }
                 looked += 1;
-                let whole = self.image.read_sectors(unit * size, &mut data).is_ok()
-                    && r.spares.iter().zip(data.chunks_exact(SECTOR as usize)).all(|(s, d)| {
-                        s.lpn == NO_LPN && s.crc == 0 || s.crc == sector_crc(s.lpn, s.stamp, d)
-                    });
+                let read = self.image.read_sectors(unit * size, &mut data).is_ok();
+                let fits = |(s, d): (&Spare, &[u8])| {
+                    s.lpn == NO_LPN && s.crc == 0 || s.crc == sector_crc(s.lpn, s.stamp, d)
+                };
+                let sectors = r.spares.iter().zip(data.chunks_exact(SECTOR as usize));
+                let whole = match r.kind {
+                    // Looked at below; of emeta the record is all there is.
+                    UnitKind::Smeta | UnitKind::Emeta => true,
+                    UnitKind::Data | UnitKind::Parity => read && sectors.into_iter().all(fits),
+                };
                 if !whole {
                     void.push(unit);
                     self.records[unit as usize] = None;
+                } else if self.repair {
+                    let pieces =
+                        [self.image.of_data(unit * size, &data), self.image.of_unit(unit, r)];
+                    let from = usize::from(r.kind == UnitKind::Emeta || !read);
+                    self.written(self.image.write(&pieces[from..]).1)?;
                 }
+            }
+            if self.repair {
+                self.written(self.image.write_tables_again())?;
             }
         }
         self.dropped = void.len() as u64;
@@ -207,9 +222,11 @@ impl<'a> Recovering<'a> {
         Ok(format!("{looked} units read, {} unfinished and dropped", self.dropped))
     }
 
+    fn written(&self, result: std::io::Result<()>) -> Result<(), Error> {
+        result.map_err(|e| Error::io("cannot write the image", self.image.path(), e))
+    }
     fn void(&self, unit: u32) -> Result<(), Error> {
-        let unwritable = |e| Error::io("cannot write the image", self.image.path(), e);
-        self.image.void_unit(unit).map_err(unwritable)
+        self.written(self.image.void_unit(unit))
     }
     fn line_metadata(&mut self) -> Result<String, Error> {
         let g = self.g;

@@ -234,7 +234,7 @@ impl Server {
             std::num::NonZeroU64::new(1).expect("one is not zero"),
         ));
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
-        let mut stalled = false;
+        let (mut stalled, mut failed) = (false, false);
         while !self.stop.load(Ordering::Relaxed) {
             self.advance();
             if let Some(told) = self.told.take() {
@@ -243,13 +243,25 @@ impl Server {
             self.deliver();
             self.flush_all();
             self.machine.media_mut().writer.kick();
-            if self.machine.stalled().is_some() != stalled {
+            if !failed && let Some((_, why)) = self.machine.media().writer.failed() {
+                failed = true;
+                say(&format!(
+                    "a sync of the image failed: {why}. The system may have dropped what it could \
+                     not write, and does not say what. Reads go on; writes, trims and flushes fail \
+                     until the server is started again, which looks at what is there"
+                ));
+            }
+            if !failed && self.machine.stalled().is_some() != stalled {
                 stalled = !stalled;
-                say(if stalled {
-                    "the image cannot be written: writes and flushes fail, reads go on, and it is \
-                     tried again; free space on its disk"
-                } else {
-                    "the image can be written again"
+                say(&match self.machine.media().writer.stalled() {
+                    Some((kind, why)) if stalled => format!(
+                        "the image cannot be written ({why}): writes and flushes fail, reads go on, \
+                         and it is tried again; {}",
+                        remedy_of(kind)
+                    ),
+                    // It could be in the meantime, which the next turn tells.
+                    _ if stalled => "the image cannot be written".into(),
+                    _ => "the image can be written again".into(),
                 });
             }
             self.wait();
@@ -717,6 +729,16 @@ impl Server {
             s.step(|| stats.snapshot(machine).prometheus());
         }
         self.scrapes.retain(|s| !s.is_over());
+    }
+}
+
+fn remedy_of(kind: std::io::ErrorKind) -> &'static str {
+    match fault_of(kind) {
+        Fault::NoSpace if kind == std::io::ErrorKind::FileTooLarge => {
+            "raise this process's limit on file size (prlimit --fsize)"
+        }
+        Fault::NoSpace => "free space on its disk",
+        Fault::Io => "look at its disk",
     }
 }
 

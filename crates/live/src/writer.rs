@@ -11,7 +11,7 @@
 //!
 //! What cannot be written stays at the head of the queue until it can. A sync that failed is not tried
 //! again: the system may have dropped what it could not write, and a second call would succeed
-//! without it.
+//! without it. Nothing is written after it.
 
 use crate::access::Piece;
 use crate::image::{BlockRecord, Image, UnitRecord};
@@ -69,6 +69,7 @@ struct State {
     done: Ticket,
     stalled: Option<Why>,
     retry: bool,
+    /// A sync failed: for good.
     failed: Option<Why>,
     stop_writing: bool,
     stop_syncing: bool,
@@ -89,6 +90,7 @@ struct Shared {
     written: AtomicU64,
     wake_at: AtomicU64,
     is_stalled: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 impl Shared {
@@ -129,6 +131,7 @@ impl Writer {
             written: AtomicU64::new(0),
             wake_at: AtomicU64::new(u64::MAX),
             is_stalled: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
         });
         let spawn = |name: &str, run: fn(&Shared, &Image, bool)| {
             let (shared, image) = (Arc::clone(&shared), Arc::clone(&image));
@@ -220,23 +223,20 @@ impl Writer {
     /// None: not yet. An error may pass, if it is that of a full disk; another request tells.
     pub fn is_done(&self, ticket: Ticket) -> Option<std::result::Result<(), Why>> {
         let state = self.shared.lock();
-        if let Some(why) = &state.failed {
-            return Some(Err(why.clone()));
-        }
         if state.done >= ticket {
             return Some(Ok(()));
         }
-        state.stalled.clone().map(Err)
+        state.failed.as_ref().or(state.stalled.as_ref()).cloned().map(Err)
     }
     pub fn wait(&mut self, ticket: Ticket) -> std::result::Result<(), Why> {
         self.kick();
         let mut state = self.shared.lock();
         loop {
-            if let Some(why) = state.failed.as_ref().or(state.stalled.as_ref()) {
-                return Err(why.clone());
-            }
             if state.done >= ticket {
                 return Ok(());
+            }
+            if let Some(why) = state.failed.as_ref().or(state.stalled.as_ref()) {
+                return Err(why.clone());
             }
             state = self.shared.wait(&self.shared.progress, state);
         }
@@ -247,6 +247,13 @@ impl Writer {
             return None;
         }
         self.shared.lock().stalled.clone()
+    }
+    /// Why a sync failed, if one has: nothing more is written or made durable.
+    pub fn failed(&self) -> Option<Why> {
+        if !self.shared.has_failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.shared.lock().failed.clone()
     }
     /// What could not be written is tried again.
     pub fn retry(&self) {
@@ -300,8 +307,12 @@ fn write(shared: &Shared, image: &Image, _: bool) {
             };
             if stalled && n > 0 {
                 stalled = false;
-                shared.lock().stalled = None;
-                shared.is_stalled.store(false, Ordering::SeqCst);
+                let mut state = shared.lock();
+                if state.failed.is_none() {
+                    state.stalled = None;
+                    shared.is_stalled.store(false, Ordering::SeqCst);
+                }
+                drop(state);
                 shared.wake_owner();
             }
             batch.drain(..n).for_each(|item| over(shared, item));
@@ -363,20 +374,25 @@ fn over(shared: &Shared, item: Item) {
         shared.wake_owner();
     }
 }
-/// Waits for a ticket that was drawn earlier.
+/// Waits for a ticket that was drawn earlier. An error: no sync will come any more.
 fn await_sync(shared: &Shared, after: Option<Ticket>) -> Result<()> {
-    let Some(ticket) = after else { return Ok(()) };
+    if after.is_none() && !shared.has_failed.load(Ordering::SeqCst) {
+        return Ok(());
+    }
+    let ticket = after.unwrap_or_default();
     let mut state = shared.lock();
     if state.done < ticket {
         state.waited += 1;
     }
-    while state.done < ticket {
+    loop {
         if let Some((kind, why)) = &state.failed {
             return Err(Error::new(*kind, why.clone()));
         }
+        if state.done >= ticket {
+            return Ok(());
+        }
         state = shared.wait(&shared.work, state);
     }
-    Ok(())
 }
 /// Tells that it goes no further, and waits for another try. False: there will be none.
 fn stall(shared: &Shared, e: &Error) -> bool {
@@ -415,7 +431,14 @@ fn sync(shared: &Shared, image: &Image, off: bool) {
         state.syncs += u64::from(!off);
         match result {
             Ok(()) => state.done = ticket,
-            Err(e) => state.failed = Some((e.kind(), e.to_string())),
+            Err(e) => {
+                // Not of a full disk, even if it was: that there is room again mends nothing.
+                let why = (ErrorKind::Other, e.to_string());
+                state.stalled = Some(why.clone());
+                state.failed = Some(why);
+                shared.has_failed.store(true, Ordering::SeqCst);
+                shared.is_stalled.store(true, Ordering::SeqCst);
+            }
         }
         shared.work.notify_all();
         shared.wake_owner();
@@ -511,5 +534,11 @@ mod tests {
         assert!(!w.wait_written(number), "what had to wait for it is not written");
         let later = w.request(9);
         assert!(w.is_done(later).is_some_and(|r| r.is_err()) && w.wait(later).is_err());
+        // Nor is what waits for nothing, whatever is tried again.
+        let number = w.push(None, unit(2, 10));
+        for _ in 0..3 {
+            w.retry();
+            assert!(!w.wait_written(number) && w.failed().is_some() && w.stalled().is_some());
+        }
     }
 }

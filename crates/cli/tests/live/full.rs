@@ -92,12 +92,12 @@ fn may_not_grow(way: &str) {
     let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
     place.start().stop();
     let len = std::fs::metadata(place.image()).unwrap().len();
-    // The signal that comes with the limit is ignored: the error is what counts.
-    let words = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", len / 1024 / 3);
+    let words = format!("ulimit -f {}; exec \"$@\"", len / 1024 / 3);
     let server = place.start_under(&["bash", "-c", &words, "serve"]);
     let (flushed, error) = fill(&place, 0);
     assert!(flushed < 48 && error == errno::ENOSPC, "{flushed} {error}");
     holds(&place, flushed);
+    assert!(server.so_far().contains("prlimit --fsize"), "{}", server.so_far());
     let (status, said) = server.stop();
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("could not be written to the end"), "{said}");
@@ -107,41 +107,158 @@ fn may_not_grow(way: &str) {
 }
 
 #[test]
+fn an_image_is_not_made_where_it_may_not_be_so_long() {
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let words = ["-c", "ulimit -f 1024; exec \"$@\"", "serve"];
+    let mut command = Command::new("bash");
+    command.args(words).arg(wordline().get_program()).args(&place.args);
+    let out = command.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("File too large") && said.contains("ulimit -f"), "{said}");
+    let left: Vec<_> = std::fs::read_dir(place.dir.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A disk that takes what is written, and can be made one that cannot keep it: it lies in a file for
+/// which there is no room any more.
+struct Leaky {
+    above: Mounted,
+    disk: PathBuf,
+    filler: PathBuf,
+    _below: Mounted,
+    _folder: tempfile::TempDir,
+}
+
+impl Leaky {
+    /// None: it cannot be had here, which is said.
+    fn new() -> Option<Leaky> {
+        let folder = tempfile::tempdir().unwrap();
+        let [below, above] = ["below", "above"].map(|name| folder.path().join(name));
+        [&below, &above].into_iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+        let Some(_below) = Mounted::new(&["-t", "tmpfs", "-o", "size=200m", "tmpfs"], &below)
+        else {
+            skip("no tmpfs may be mounted here");
+            return None;
+        };
+        let disk = below.join("disk");
+        std::fs::File::create(&disk).unwrap().set_len(256 * MIB).unwrap();
+        let made = Command::new("mkfs.ext4").args(["-q", "-O", "^has_journal"]).arg(&disk).output();
+        if !made.is_ok_and(|out| out.status.success()) {
+            skip("mkfs.ext4 is not installed; make test installs it");
+            return None;
+        }
+        let Some(above) = Mounted::new(&["-o", "loop", disk.to_str().unwrap()], &above) else {
+            skip("no loop device here");
+            return None;
+        };
+        Some(Leaky { above, disk, filler: below.join("filler"), _below, _folder: folder })
+    }
+    /// The file system has given the image all its blocks, so that what it must remember of it does not
+    /// change; the disk has none of those that are blank.
+    fn place(&self, way: &str) -> Option<Place> {
+        let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
+        let place = place.with_image(self.above.0.join("drive.img"));
+        assert_eq!(place.start().stop().0, Some(0));
+        let bytes = std::fs::read(place.image()).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(place.image()).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
+        file.sync_all().unwrap();
+        let dug = Command::new("fallocate").arg("--dig-holes").arg(&self.disk).output();
+        if !dug.is_ok_and(|out| out.status.success()) {
+            skip("no holes can be dug into files here");
+            return None;
+        }
+        Some(place)
+    }
+    /// From now on what is written is kept in memory, as long as it lasts.
+    fn leak(&self) {
+        let mut file = std::fs::File::create(&self.filler).unwrap();
+        while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
+    }
+    fn mend(&self) {
+        std::fs::remove_file(&self.filler).unwrap();
+    }
+    /// The host goes down and comes back: what only its memory had is gone.
+    fn power_loss(&mut self) -> bool {
+        let on = self.above.0.clone();
+        let off = Command::new("umount").arg(&on).output();
+        assert!(off.is_ok_and(|out| out.status.success()), "somebody still uses it");
+        mount(&["-o", "loop", self.disk.to_str().unwrap()], &on)
+    }
+}
+fn write_mib(c: &mut wordline_nbd::Client<std::os::unix::net::UnixStream>, i: u64) -> u32 {
+    let data = vec![i as u8 + 1; MIB as usize];
+    c.call(cmd::WRITE, 0, i * MIB, MIB as u32, &data).unwrap().error
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_promised_until_the_next_start() {
+    image_ios().into_iter().for_each(nothing_is_promised);
+}
+fn nothing_is_promised(way: &str) {
+    let Some(mut disk) = Leaky::new() else { return };
+    let Some(place) = disk.place(way) else { return };
+    let server = place.start();
+    let mut c = place.client("");
+    (0..4).for_each(|i| assert_eq!(write_mib(&mut c, i), 0));
+    assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+    disk.leak();
+    // Each is whole in memory, and no more than some of it on the disk.
+    (4..24).for_each(|i| assert_eq!(write_mib(&mut c, i), 0));
+    assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, errno::EIO, "{way}");
+    disk.mend();
+    // The disk is good again, and a second sync would succeed without what the first one lost.
+    for _ in 0..3 {
+        assert_eq!(write_mib(&mut c, 30), errno::EIO, "{way}");
+        assert_eq!(c.call(cmd::TRIM, 0, 0, 4096, &[]).unwrap().error, errno::EIO, "{way}");
+        assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, errno::EIO, "{way}");
+        assert_eq!(c.call(cmd::WRITE, cmd::FLAG_FUA, 0, 512, &[1; 512]).unwrap().error, errno::EIO);
+        std::thread::sleep(std::time::Duration::from_millis(150));
+    }
+    holds(&place, 24);
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(1), "{way}: {said}");
+    assert!(said.contains("a sync of the image failed: "), "{way}: {said}");
+    assert!(said.contains("until the server is started again"), "{way}: {said}");
+    assert!(!said.contains("can be written again"), "{way}: {said}");
+    // What the system still shows, and the disk may not have, is not taken for durable.
+    let server = place.start();
+    let mut c = place.client("");
+    assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+    let seen: Vec<Vec<u8>> = (0..24)
+        .map(|i| {
+            let reply = c.call(cmd::READ, 0, i * MIB, MIB as u32, &[]).unwrap();
+            assert_eq!(reply.error, 0, "MiB {i}");
+            reply.data[0].1.clone()
+        })
+        .collect();
+    holds(&place, 4);
+    server.kill();
+    if !disk.power_loss() {
+        return skip("no loop device any more");
+    }
+    let _server = place.start();
+    let mut c = place.client("");
+    for (i, seen) in seen.iter().enumerate() {
+        let reply = c.call(cmd::READ, 0, i as u64 * MIB, MIB as u32, &[]).unwrap();
+        assert!(reply.error == 0 && reply.data[0].1 == *seen, "{way}: MiB {i} was flushed");
+    }
+}
+
+#[test]
 fn a_last_sync_that_fails_is_told() {
     image_ios().into_iter().for_each(last_sync_fails);
 }
-/// A file system takes what is written, and cannot bring it to its disk: that lies in a file for which
-/// there is no room any more.
 fn last_sync_fails(way: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let [below, above] = ["below", "above"].map(|name| folder.path().join(name));
-    [&below, &above].into_iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
-    let Some(_below) = Mounted::new(&["-t", "tmpfs", "-o", "size=64m", "tmpfs"], &below) else {
-        return skip("no tmpfs may be mounted here");
-    };
-    let disk = below.join("disk");
-    std::fs::File::create(&disk).unwrap().set_len(256 * MIB).unwrap();
-    let made = Command::new("mkfs.ext4").args(["-q", "-O", "^has_journal"]).arg(&disk).output();
-    if !made.is_ok_and(|out| out.status.success()) {
-        return skip("mkfs.ext4 is not installed; make test installs it");
-    }
-    let Some(_above) = Mounted::new(&["-o", "loop", disk.to_str().unwrap()], &above) else {
-        return skip("no loop device here");
-    };
-    let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
-    let place = place.with_image(above.join("drive.img"));
+    let Some(disk) = Leaky::new() else { return };
+    let Some(place) = disk.place(way) else { return };
     let server = place.start();
     let mut c = place.client("");
-    let write = |c: &mut wordline_nbd::Client<_>, i: u64| {
-        let data = vec![i as u8 + 1; MIB as usize];
-        assert_eq!(c.call(cmd::WRITE, 0, i * MIB, MIB as u32, &data).unwrap().error, 0);
-    };
-    (0..4).for_each(|i| write(&mut c, i));
+    (0..4).for_each(|i| assert_eq!(write_mib(&mut c, i), 0));
     assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
-    let filler = below.join("filler");
-    let mut file = std::fs::File::create(&filler).unwrap();
-    while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
-    (4..24).for_each(|i| write(&mut c, i));
+    disk.leak();
+    (4..24).for_each(|i| assert_eq!(write_mib(&mut c, i), 0));
     c.send(cmd::FLUSH, 0, 77, 0, 0, &[]).unwrap();
     let (status, said) = server.stop();
     // Answered before the end or at it, if at all: not as if it were done.
@@ -151,7 +268,7 @@ fn last_sync_fails(way: &str) {
     assert!(end.contains("could not be written to the end"), "{way}: {said}");
     assert!(end.contains("No space left") || end.contains("Input/output error"), "{way}: {said}");
     assert!(end.contains("what was flushed before is in it"), "{way}: {said}");
-    std::fs::remove_file(filler).unwrap();
+    disk.mend();
     let _server = place.start();
     holds(&place, 4);
 }

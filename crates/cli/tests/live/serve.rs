@@ -1,9 +1,22 @@
 //! What a client sees of a drive.
 
-use crate::place::{Place, connect, image_ios};
+use crate::place::{Place, connect, image_ios, wordline};
 use wordline_nbd::{Client, ClientError, cmd, errno, flag};
 
 const SMALL: &str = "--size 48M --device cnex-small --time-scale 0";
+
+#[test]
+fn of_a_fresh_image_no_write_errors_are_told() {
+    let place = Place::new(SMALL);
+    let server = place.start();
+    let mut c = place.client("");
+    assert_eq!(c.call(cmd::WRITE, 0, 0, 1 << 20, &vec![7; 1 << 20]).unwrap().error, 0);
+    assert_eq!(server.stop().0, Some(0));
+    let out = wordline().args(["image", "info"]).arg(place.image()).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success() && text.contains("; left open 1\n"), "{text}");
+    assert!(!text.contains("write errors"), "{text}");
+}
 
 #[test]
 fn bytes_come_back_whatever_their_place_and_length() {
