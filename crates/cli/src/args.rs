@@ -65,6 +65,8 @@ Requests are issued at their times in the trace, --time-scale times these, or as
 Examples:
   wordline replay web.csv.gz --device intel-750-400g
   wordline replay tpcc.trace --format mqsim --device intel-750-400g --time-scale 0.5
+  wordline replay vm.oracleGeneral.zst --rwmixread 70 --wrap
+  wordline replay mine.tsv --columns time=1:ms,op=2,offset=3:sector,size=4:byte --wrap
   wordline replay sda.blktrace.0 sda.blktrace.1 --wrap --closed-loop 32";
 
 const STUDY_HELP: &str = "\
@@ -125,9 +127,9 @@ Examples:
 
 fn format_help() -> String {
     let mut text = String::from("Format of the trace; gzip and zstd are unpacked\n");
-    text += "\n  auto      told from the first bytes";
+    text += "\n  auto          told from the first bytes";
     for format in TraceFormat::ALL {
-        text += &format!("\n  {:9} {}", format.name(), format.description());
+        text += &format!("\n  {:13} {}", format.name(), format.description());
     }
     text
 }
@@ -410,6 +412,26 @@ pub struct ReplayArgs {
     /// Format of the trace: --help lists them
     #[arg(long, default_value = "auto", value_name = "NAME", long_help = format_help())]
     pub format: String,
+    /// Columns of delimited text of another format: --help teaches it
+    #[arg(long, value_name = "SPEC", conflicts_with = "format")]
+    #[arg(long_help = wordline_trace::COLUMNS_HELP)]
+    pub columns: Option<String>,
+    /// Percent of reads where the trace has no directions, drawn from --seed; else all are reads
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub rwmixread: Option<u8>,
+    /// Length of requests where the trace has none, as in 4k
+    #[arg(long, value_name = "BYTES")]
+    pub bs: Option<String>,
+    /// Unit of addresses where the format leaves it open (spc, oraclegeneral, lbn): byte, sector, 4k
+    /// or a number of bytes; else sector
+    #[arg(long, value_name = "UNIT")]
+    pub address_unit: Option<String>,
+    /// Unit of mqsim's times: ps, ns, 100ns, us, ms (DiskSim's) or s; else ns
+    #[arg(long, value_name = "UNIT")]
+    pub time_unit: Option<String>,
+    /// Records that count in blktrace and blkparse: Q (queue), D (issue) or C (complete)
+    #[arg(long, value_name = "ACTION", default_value = "Q")]
+    pub action: String,
     /// Multiply the trace's times: 0.5 replays twice as fast
     #[arg(long, value_name = "FACTOR", conflicts_with = "closed_loop")]
     pub time_scale: Option<String>,

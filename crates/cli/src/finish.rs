@@ -169,7 +169,9 @@ impl Run<'_> {
 
     fn take_trace_notes(&mut self, world: &World) {
         for trace in world.traces() {
-            self.notes.push(trace.reader().summary().to_string());
+            self.notes.push(format!("format: {}", trace.reader().told()));
+            let summary = trace.reader().summary().to_string();
+            self.notes.extend(summary.lines().map(str::to_owned));
             let (wrapped, late) = (trace.wrapped(), trace.late());
             if wrapped > 0 {
                 self.notes.push(format!("{wrapped} requests lay beyond the drive: wrapped"));

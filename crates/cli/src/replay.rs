@@ -7,18 +7,19 @@ use crate::progress::Extent;
 use crate::{Failure, files, finish, prepare, signals};
 use wordline_base::{Seed, Time};
 use wordline_fio::Job;
+use wordline_fio::units::Size;
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
     AnySource, ExitRule, Precondition, Start, ThreadPlan, ThreadSetup, TraceSource, WriteSampler,
     setup,
 };
-use wordline_trace::{Clock, Format, OpenOptions, Wrap};
+use wordline_trace::{Action, Clock, Format, OpenOptions, TimeUnit, Wrap, address_unit};
 
 /// In flight at most in a replay by timestamps: an open loop in all but name.
 pub const DEPTH: u32 = 4096;
 pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
-    let format = Format::from_name(&args.format).map_err(Failure::usage)?;
+    let options = options(&args)?;
     let clock = match (&args.time_scale, args.closed_loop) {
         (Some(factor), _) => Clock::scaled(factor).map_err(Failure::usage)?,
         (None, Some(_)) => Clock::ClosedLoop,
@@ -27,12 +28,6 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(&args.common.machine)?;
     let limit = parse_limit(&args.common)?;
     signals::install();
-    let options = OpenOptions {
-        format,
-        volume: args.volume.clone(),
-        seed: args.common.seed,
-        ..OpenOptions::default()
-    };
     let (reader, consumed) = files::open_trace(&args.files, options)?;
     let mut drive = prepare::fresh(&loaded, &args.common)?;
     let bytes = drive.bytes();
@@ -75,6 +70,35 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     run.finish(drive, threads)
 }
 
+/// What the command line says of the trace.
+fn options(args: &ReplayArgs) -> Result<OpenOptions, Failure> {
+    let bs = |text: &str| match wordline_fio::units::size(text, 1024)? {
+        Size::Bytes(bytes @ 1..=0xFFFF_FFFF) => Ok(bytes as u32),
+        _ => Err(format!("'{text}' is no length of a request: from 1 byte to 4 GiB - 1")),
+    };
+    Ok(OpenOptions {
+        format: Format::from_name(&args.format).map_err(Failure::usage)?,
+        columns: args.columns.clone(),
+        volume: args.volume.clone(),
+        action: said("action", Some(&args.action), Action::from_name)?.unwrap_or_default(),
+        time_unit: said("time-unit", args.time_unit.as_ref(), TimeUnit::from_name)?,
+        reads: args.rwmixread,
+        length: said("bs", args.bs.as_ref(), bs)?,
+        address_unit: said("address-unit", args.address_unit.as_ref(), address_unit)?,
+        seed: args.common.seed,
+        ..OpenOptions::default()
+    })
+}
+
+fn said<T>(
+    option: &str,
+    text: Option<&String>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, Failure> {
+    let parsed = text.map(|t| parse(t)).transpose();
+    parsed.map_err(|e| Failure::usage(format!("--{option}: {e}")))
+}
+
 /// The trace and everything that decides how it is replayed.
 fn workload(args: &ReplayArgs, files: &str) -> String {
     let mut text = format!("replay {files}");
@@ -84,6 +108,12 @@ fn workload(args: &ReplayArgs, files: &str) -> String {
         }
     };
     add("format", (args.format != "auto").then(|| args.format.clone()));
+    add("columns", args.columns.clone());
+    add("rwmixread", args.rwmixread.map(|n| n.to_string()));
+    add("bs", args.bs.clone());
+    add("address-unit", args.address_unit.clone());
+    add("time-unit", args.time_unit.clone());
+    add("action", (args.action != "Q").then(|| args.action.clone()));
     add("time-scale", args.time_scale.clone());
     add("closed-loop", args.closed_loop.map(|n| n.to_string()));
     add("volume", args.volume.clone());

@@ -15,13 +15,13 @@
 
 use crate::blkparse::Kind;
 use crate::error::{Place, TraceError};
-use crate::input::{Bytes, Input};
+use crate::input::{Input, Whole, fill};
 use crate::reader::{Action, OpenOptions, Sink, Stamp, read_error};
 use crate::spc::BLOCK;
 use crate::summary::Reason;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
+use std::io::{self, Read};
 use wordline_base::Ddir;
 
 const MAGIC: u32 = 0x6561_7400;
@@ -52,7 +52,7 @@ struct Record {
 
 /// One file.
 struct Stream {
-    input: BufReader<Chain<Cursor<Vec<u8>>, Bytes>>,
+    input: Whole,
     name: String,
     /// Bytes and records read.
     at: u64,
@@ -66,18 +66,8 @@ impl Stream {
         TraceError::new(&self.name, place, message)
     }
 
-    /// Fills `buf` as far as the file goes.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, TraceError> {
-        let mut n = 0;
-        while n < buf.len() {
-            match self.input.read(&mut buf[n..]) {
-                Ok(0) => break,
-                Ok(m) => n += m,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.error(read_error(e))),
-            }
-        }
-        Ok(n)
+        fill(&mut self.input, buf).map_err(|e| self.error(read_error(e)))
     }
 
     fn next(&mut self) -> Result<Option<Record>, TraceError> {

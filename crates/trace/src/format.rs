@@ -1,7 +1,6 @@
 //! The formats, their names on the command line, and how one is told from another.
 
-use crate::text;
-use crate::{blkparse, blktrace};
+use crate::{blkparse, blktrace, msr, oracle, text, vscsi};
 
 /// A trace format. Each has a module of its own that explains its units and traps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -19,10 +18,32 @@ pub enum Format {
     Spc,
     Fiu,
     Mqsim,
+    /// libCacheSim's CSV of a vscsi trace.
+    Cloudphysics,
+    /// VMware's binary records, version 1 or 2.
+    Vscsi,
+    /// The same, printed.
+    VscsiText,
+    /// libCacheSim's binary records for caches.
+    OracleGeneral,
+    /// An address a line.
+    Lbn,
+    /// Delimited text as [`crate::OpenOptions::columns`] describes it; it has no name.
+    Columns,
+}
+
+/// What a format does not have, so that a replay may be told it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Lacks {
+    pub volume: bool,
+    pub direction: bool,
+    pub length: bool,
+    /// The unit of addresses.
+    pub unit: bool,
 }
 
 impl Format {
-    pub const ALL: [Format; 11] = [
+    pub const ALL: [Format; 16] = [
         Format::Iolog,
         Format::Blktrace,
         Format::Blkparse,
@@ -34,7 +55,40 @@ impl Format {
         Format::Spc,
         Format::Fiu,
         Format::Mqsim,
+        Format::Cloudphysics,
+        Format::Vscsi,
+        Format::VscsiText,
+        Format::OracleGeneral,
+        Format::Lbn,
     ];
+
+    pub(crate) fn lacks(self) -> Lacks {
+        match self {
+            Format::Spc => Lacks { unit: true, ..Lacks::default() },
+            Format::Cloudphysics | Format::Vscsi | Format::VscsiText => {
+                Lacks { volume: true, ..Lacks::default() }
+            }
+            Format::OracleGeneral => {
+                Lacks { volume: true, direction: true, unit: true, ..Lacks::default() }
+            }
+            Format::Lbn => Lacks { volume: true, direction: true, length: true, unit: true },
+            _ => Lacks::default(),
+        }
+    }
+
+    fn is_binary(self) -> bool {
+        matches!(self, Format::Blktrace | Format::Vscsi | Format::OracleGeneral)
+    }
+
+    /// What it consists of.
+    pub fn unit(self) -> &'static str {
+        if self.is_binary() { "record" } else { "line" }
+    }
+
+    /// Times are whole seconds, in which the requests are spread.
+    pub(crate) fn has_seconds(self) -> bool {
+        matches!(self, Format::Tencent | Format::Cloudphysics | Format::OracleGeneral)
+    }
 
     /// The name for `--format`.
     pub fn name(self) -> &'static str {
@@ -50,6 +104,12 @@ impl Format {
             Format::Spc => "spc",
             Format::Fiu => "fiu",
             Format::Mqsim => "mqsim",
+            Format::Cloudphysics => "cloudphysics",
+            Format::Vscsi => "vscsi",
+            Format::VscsiText => "vscsi-text",
+            Format::OracleGeneral => "oraclegeneral",
+            Format::Lbn => "lbn",
+            Format::Columns => "columns",
         }
     }
 
@@ -69,6 +129,12 @@ impl Format {
             Format::Spc => "SPC / UMass (Financial, WebSearch): ASU,LBA,Size,Opcode,Timestamp",
             Format::Fiu => "FIU: ts pid process lba blocks W|R major minor md5",
             Format::Mqsim => "MQSim / DiskSim ASCII: time device lba sectors type",
+            Format::Cloudphysics => "CloudPhysics, libCacheSim's csv: version,time,op,size,lbn",
+            Format::Vscsi => "VMware vscsi binary records, version 1 or 2",
+            Format::VscsiText => "the same, printed: version time opcode length lbn [response]",
+            Format::OracleGeneral => "libCacheSim's binary records for caches; without a direction",
+            Format::Lbn => "libCacheSim's txt of block traces: an lbn a line, nothing else",
+            Format::Columns => "columns as named",
         }
     }
 
@@ -104,15 +170,21 @@ impl Format {
             dots <= 1 && t.len() > dots && t.iter().all(|b| b.is_ascii_digit() || *b == b'.')
         };
         let rw = |t: &[u8]| matches!(t, b"R" | b"W" | b"r" | b"w");
+        let versions = |t: &[u8]| matches!(t, b"1" | b"2");
+        // Opcode, bytes in whole sectors, LBN.
+        let scsi = |f: &[&[u8]]| {
+            let bytes = std::str::from_utf8(f[1]).ok().and_then(|t| t.parse::<u64>().ok());
+            vscsi::is_opcode(f[0])
+                && bytes.is_some_and(|n| n.is_multiple_of(512))
+                && f[2..].iter().all(|t| digits(t))
+        };
         match self {
             Format::Iolog => line.starts_with(b"fio version "),
-            Format::Blktrace => false,
+            Format::Blktrace | Format::Vscsi | Format::OracleGeneral | Format::Columns => false,
             Format::Blkparse => blkparse::looks_like(line),
             Format::Msr => {
                 let f = comma();
-                f.len() == 7
-                    && digits(f[0])
-                    && (f[3].eq_ignore_ascii_case(b"read") || f[3].eq_ignore_ascii_case(b"write"))
+                f.len() == 7 && digits(f[0]) && msr::direction(f[3]).is_some()
             }
             Format::Alibaba => {
                 let f = comma();
@@ -156,6 +228,19 @@ impl Format {
                     && f[1..4].iter().all(|t| digits(t))
                     && matches!(f[4], b"0" | b"1")
             }
+            Format::Cloudphysics => {
+                let f = comma();
+                let is_header = || f[0].eq_ignore_ascii_case(b"version");
+                f.len() == 5 && (is_header() || versions(f[0]) && decimal(f[1]) && scsi(&f[2..]))
+            }
+            Format::VscsiText => {
+                let f = space();
+                matches!(f.len(), 5 | 6) && versions(f[0]) && digits(f[1]) && scsi(&f[2..])
+            }
+            Format::Lbn => {
+                let f = space();
+                f.len() == 1 && digits(f[0])
+            }
         }
     }
 }
@@ -163,40 +248,72 @@ impl Format {
 /// How many lines of the beginning are looked at.
 const SAMPLE_LINES: usize = 64;
 
-/// Tells the format from the first bytes, or says why it cannot. `ended` says that `head` is the
-/// whole trace, so that its last line is complete.
-pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Format, String> {
-    if blktrace::has_magic(head) {
-        return Ok(Format::Blktrace);
-    }
+/// A format, and what told it: `by` follows "msr, by ".
+pub(crate) struct Told {
+    pub format: Format,
+    pub by: String,
+}
+
+/// Why these bytes are no text, where that can be seen.
+pub(crate) fn not_text(head: &[u8]) -> Option<String> {
     if head.len() > 262 && &head[257..262] == b"ustar" {
-        return Err("this is a tar archive: unpack it and give the trace inside".into());
+        return Some("this is a tar archive: unpack it and give the trace inside".into());
     }
     for (magic, what) in [
         (&b"\xFD7zXZ\0"[..], "xz"),
         (b"BZh", "bzip2"),
         (b"PK\x03\x04", "zip"),
         (b"7z\xBC\xAF\x27\x1C", "7z"),
-        (b"\x1F\x8B", "gzip, twice"),
+        (b"\x1F\x8B\x08", "gzip, twice"),
         (b"\x28\xB5\x2F\xFD", "zstd, twice"),
     ] {
         if head.starts_with(magic) {
-            return Err(format!(
+            return Some(format!(
                 "compressed with {what}: decompress it, only .gz and .zst are read"
             ));
         }
     }
+    // ASCII in UTF-16: every other byte is zero, with a byte order mark or without.
+    let pairs = head.chunks_exact(2).take(32);
+    let zeros = |i: usize| pairs.len() > 1 && pairs.clone().all(|p| p[i] == 0 && p[1 - i] != 0);
+    if head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF") || zeros(0) || zeros(1) {
+        return Some("text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8".into());
+    }
+    None
+}
+
+/// Lines of the beginning that say something, at most [`SAMPLE_LINES`]. `ended` says that `head` is
+/// the whole trace, so that its last line is complete.
+pub(crate) fn sample(head: &[u8], ended: bool) -> Vec<&[u8]> {
     let head = head.strip_prefix(text::BOM).unwrap_or(head);
     let mut lines: Vec<&[u8]> = head.split(|&b| b == b'\n').collect();
     if !ended && lines.len() > 1 {
         lines.pop(); // cut by the size of the look-ahead
     }
-    let lines: Vec<&[u8]> = lines
-        .into_iter()
-        .map(<[u8]>::trim_ascii)
-        .filter(|l| !l.is_empty())
-        .take(SAMPLE_LINES)
-        .collect();
+    let lines = lines.into_iter().map(<[u8]>::trim_ascii).filter(|l| !l.is_empty());
+    lines.take(SAMPLE_LINES).collect()
+}
+
+/// Tells the format from the first bytes, or says why it cannot. A text format is told only if more
+/// than half of the first lines have its shape, and no other's.
+pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Told, String> {
+    let told = |format, by: &str| Ok(Told { format, by: by.to_owned() });
+    if blktrace::has_magic(head) {
+        return told(Format::Blktrace, "the magic number of its first record");
+    }
+    let vscsi = vscsi::layout(head);
+    match (vscsi, oracle::matches(head)) {
+        (Some(_), false) => return told(Format::Vscsi, "the versions of its first records"),
+        (None, true) => {
+            return told(Format::OracleGeneral, "the next accesses of its first records");
+        }
+        (Some(_), true) => return Err(alike(&[Format::Vscsi, Format::OracleGeneral])),
+        (None, false) => {}
+    }
+    if let Some(why) = not_text(head) {
+        return Err(why);
+    }
+    let lines = sample(head, ended);
     let Some(first) = lines.first() else {
         return Err(if ended {
             "the trace is empty".into()
@@ -205,16 +322,25 @@ pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Format, Str
         });
     };
     if Format::Iolog.matches(first) {
-        return Ok(Format::Iolog);
+        return told(Format::Iolog, "its first line");
     }
-    let best = Format::ALL
+    let count = |f: Format| lines.iter().filter(|l| f.matches(l)).count();
+    let fitting: Vec<(Format, usize)> = Format::ALL
         .into_iter()
-        .map(|f| (lines.iter().filter(|l| f.matches(l)).count(), f))
-        .max_by_key(|&(n, f)| (n, std::cmp::Reverse(f)));
-    if let Some((n, format)) = best
-        && 2 * n > lines.len()
-    {
-        return Ok(format);
+        .map(|f| (f, count(f)))
+        // A number a line is little to go by: nearly all lines have to be one.
+        .filter(|&(f, n)| match f {
+            Format::Lbn => 10 * n >= 9 * lines.len(),
+            _ => 2 * n > lines.len(),
+        })
+        .collect();
+    match fitting[..] {
+        [(format, n)] => {
+            let by = format!("the columns of {n} of its first {} lines", lines.len());
+            return told(format, &by);
+        }
+        [] => {}
+        _ => return Err(alike(&fitting.iter().map(|&(f, _)| f).collect::<Vec<_>>())),
     }
     // fio's HOWTO: version 1 is `rw, offset, length` without a header.
     let is_v1 = |l: &[u8]| {
@@ -235,8 +361,15 @@ pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Format, Str
     };
     let all: Vec<&str> = Format::ALL.iter().map(|f| f.name()).collect();
     Err(format!(
-        "cannot tell the format{named}; it begins with '{}': name it with --format ({})",
+        "cannot tell the format{named}; it begins with '{}': name it with --format ({}), or its \
+         columns with --columns",
         text::show(first),
         all.join(", ")
     ))
+}
+
+fn alike(formats: &[Format]) -> String {
+    let options: Vec<String> =
+        formats.iter().map(|f| format!("--format {} ({})", f.name(), f.description())).collect();
+    format!("it has the shape of {} formats alike: say {}", formats.len(), options.join(" or "))
 }

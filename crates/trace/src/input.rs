@@ -9,6 +9,8 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, BufReader, Chain, Cursor, ErrorKind, Read};
 
 pub(crate) type Bytes = Box<dyn Read + Send>;
+/// A trace from its first byte on.
+pub(crate) type Whole = BufReader<Chain<Cursor<Vec<u8>>, Bytes>>;
 
 /// Bytes looked at to tell the format.
 pub(crate) const PEEK: usize = 64 << 10;
@@ -36,10 +38,14 @@ impl Input {
         }
         let whole = Cursor::new(magic.clone()).chain(raw);
         let mut bytes: Bytes = match magic.as_slice() {
-            [0x1F, 0x8B, ..] => Box::new(Explained {
-                inner: MultiGzDecoder::new(BufReader::with_capacity(BUFFER, whole)),
-                what: "gzip",
-            }),
+            // Deflate, and no flag that is reserved (RFC 1952): a binary trace can begin with the
+            // first two bytes as well.
+            [0x1F, 0x8B] | [0x1F, 0x8B, 0x08] | [0x1F, 0x8B, 0x08, 0x00..=0x1F] => {
+                Box::new(Explained {
+                    inner: MultiGzDecoder::new(BufReader::with_capacity(BUFFER, whole)),
+                    what: "gzip",
+                })
+            }
             [0x28, 0xB5, 0x2F, 0xFD] => {
                 Box::new(ZstdFrames::new(BufReader::with_capacity(BUFFER, whole)))
             }
@@ -58,13 +64,27 @@ impl Input {
     }
 
     /// All the bytes from the beginning.
-    pub fn into_bytes(self) -> BufReader<Chain<Cursor<Vec<u8>>, Bytes>> {
+    pub fn into_bytes(self) -> Whole {
         let rest = match self.failure {
             Some(e) => Box::new(Failing(Some(e))),
             None => self.rest,
         };
         BufReader::with_capacity(BUFFER, Cursor::new(self.head).chain(rest))
     }
+}
+
+/// Fills `buf` as far as the input goes.
+pub(crate) fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut n = 0;
+    while n < buf.len() {
+        match input.read(&mut buf[n..]) {
+            Ok(0) => break,
+            Ok(m) => n += m,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(n)
 }
 
 /// Which compression a file shorter than its magic number is the beginning of.
@@ -195,7 +215,7 @@ impl<R: BufRead> Read for ZstdFrames<R> {
 
 /// Lines without their ends, each at most [`MAX_LINE`] bytes.
 pub(crate) struct Lines {
-    input: BufReader<Chain<Cursor<Vec<u8>>, Bytes>>,
+    input: Whole,
     line: Vec<u8>,
     /// The number of the last line read.
     pub number: u64,

@@ -11,6 +11,8 @@
 mod alibaba;
 mod blkparse;
 mod blktrace;
+mod cloudphysics;
+mod columns;
 mod error;
 mod fiu;
 mod format;
@@ -19,14 +21,18 @@ pub mod iolog;
 mod k5;
 mod mqsim;
 mod msr;
+mod oracle;
 mod reader;
+mod records;
 mod replay;
 mod spc;
 mod summary;
 mod systor17;
 mod tencent;
 mod text;
+mod vscsi;
 
+pub use columns::{HELP as COLUMNS_HELP, address_unit};
 pub use error::{Place, TraceError};
 pub use format::Format;
 pub use iolog::IologWriter;

@@ -17,13 +17,7 @@ pub(crate) struct Parser {
 
 impl Parser {
     pub fn new(unit: TimeUnit) -> Parser {
-        let unit_ps = match unit {
-            TimeUnit::Picosecond => 1,
-            TimeUnit::Nanosecond => 1_000,
-            TimeUnit::Microsecond => 1_000_000,
-            TimeUnit::Millisecond => 1_000_000_000,
-        };
-        Parser { unit_ps }
+        Parser { unit_ps: unit.ps() }
     }
 
     pub fn line(&mut self, line: &[u8], sink: &mut Sink) -> Result<(), Fault> {

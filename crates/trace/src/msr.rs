@@ -1,7 +1,8 @@
 //! MSR Cambridge traces of 2007 (README of the SNIA IOTTA set; Narayanan et al., FAST '08).
 //!
 //! CSV without header: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. Time is a
-//! Windows file time: units of **100 ns** since 1601. Type Read or Write; offset and size in bytes.
+//! Windows file time: units of **100 ns** since 1601. Type Read or Write in any case, in
+//! copies also R or W; offset and size in bytes.
 //! The response time is not a replay's business and not read. Times are
 //! not strictly sorted. Volumes are named `host_disk`, as the files are.
 
@@ -25,13 +26,8 @@ pub(crate) fn line(line: &[u8], sink: &mut Sink) -> Result<(), Fault> {
         return Ok(());
     }
     let at = Stamp { ns: timestamp.time(TICK_PS, "timestamp")?, column: timestamp.column as u64 };
-    let op = if kind.text.eq_ignore_ascii_case(b"read") {
-        Ddir::Read
-    } else if kind.text.eq_ignore_ascii_case(b"write") {
-        Ddir::Write
-    } else {
-        return Err(kind.fault(format!("type is neither Read nor Write: '{}'", kind.show())));
-    };
+    let op = direction(kind.text)
+        .ok_or_else(|| kind.fault(format!("type is neither Read nor Write: '{}'", kind.show())))?;
     let offset = offset.number("offset")?;
     let size = size.number("size")?;
     // Host and disk stand side by side: one key for the two.
@@ -39,4 +35,14 @@ pub(crate) fn line(line: &[u8], sink: &mut Sink) -> Result<(), Fault> {
     let volume = sink.volume(key, name).map_err(|m| host.fault(m))?;
     sink.push(at, op, volume, offset.into(), size.into());
     Ok(())
+}
+
+pub(crate) fn direction(kind: &[u8]) -> Option<Ddir> {
+    match kind {
+        b"Read" | b"R" | b"r" => Some(Ddir::Read),
+        b"Write" | b"W" | b"w" => Some(Ddir::Write),
+        _ if kind.eq_ignore_ascii_case(b"read") => Some(Ddir::Read),
+        _ if kind.eq_ignore_ascii_case(b"write") => Some(Ddir::Write),
+        _ => None,
+    }
 }

@@ -10,14 +10,19 @@
 
 use crate::blktrace::{self, Records};
 use crate::error::{Place, TraceError};
-use crate::format::{self, Format};
+use crate::format::{self, Format, Lacks, Told};
 use crate::input::{Bytes, Input, Lines};
+use crate::records::{Fixed, Layout};
 use crate::summary::{Reason, Summary, Tallies};
-use crate::text::Fault;
-use crate::{alibaba, blkparse, fiu, iolog, k5, mqsim, msr, spc, systor17, tencent};
+use crate::text::{Fault, show_up_to};
+use crate::{
+    alibaba, blkparse, cloudphysics, columns, fiu, iolog, k5, mqsim, msr, spc, systor17, tencent,
+    vscsi,
+};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io::{self, Read};
+use wordline_base::rng::splitmix64;
 use wordline_base::{Ddir, Time};
 
 /// One request of a trace. A sync has offset and length 0. Offsets and lengths are as in the trace,
@@ -73,15 +78,16 @@ impl Action {
     }
 }
 
-/// The unit of MQSim's and DiskSim's first column (`Time_Unit` in MQSim's workload XML).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// A unit of times in a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeUnit {
     Picosecond,
-    #[default]
     Nanosecond,
+    /// Of Windows file times.
+    Tick,
     Microsecond,
-    /// DiskSim's own.
     Millisecond,
+    Second,
 }
 
 impl TimeUnit {
@@ -89,9 +95,22 @@ impl TimeUnit {
         match name {
             "ps" => Ok(TimeUnit::Picosecond),
             "ns" => Ok(TimeUnit::Nanosecond),
+            "100ns" => Ok(TimeUnit::Tick),
             "us" => Ok(TimeUnit::Microsecond),
             "ms" => Ok(TimeUnit::Millisecond),
-            _ => Err(format!("unknown time unit '{name}': use ps, ns, us or ms")),
+            "s" => Ok(TimeUnit::Second),
+            _ => Err(format!("unknown time unit '{name}': use ps, ns, 100ns, us, ms or s")),
+        }
+    }
+
+    pub(crate) fn ps(self) -> u64 {
+        match self {
+            TimeUnit::Picosecond => 1,
+            TimeUnit::Nanosecond => 1_000,
+            TimeUnit::Tick => 100_000,
+            TimeUnit::Microsecond => 1_000_000,
+            TimeUnit::Millisecond => 1_000_000_000,
+            TimeUnit::Second => 1_000_000_000_000,
         }
     }
 }
@@ -127,9 +146,20 @@ pub struct OpenOptions {
     /// in blktrace, blkparse and FIU, `hm_1` or `1` in MSR).
     pub volume: Option<String>,
     pub action: Action,
-    pub mqsim_unit: TimeUnit,
+    /// Of MQSim's and DiskSim's first column (`Time_Unit` in MQSim's workload XML): nanoseconds
+    /// unless told; DiskSim writes milliseconds.
+    pub time_unit: Option<TimeUnit>,
     pub iolog_wait: IologWait,
-    /// Places the requests within their second (Tencent).
+    /// The columns of delimited text of no known format: see [`crate::COLUMNS_HELP`].
+    pub columns: Option<String>,
+    /// Percent of reads where the trace has no direction; 100 unless told.
+    pub reads: Option<u8>,
+    /// Bytes of a request where the trace has no lengths.
+    pub length: Option<u32>,
+    /// Bytes of an address where the format leaves its unit open; 512 unless told.
+    pub address_unit: Option<u64>,
+    /// Places the requests within their second where a trace has whole seconds, and draws their
+    /// directions.
     pub seed: u64,
     pub base: TimeBase,
     /// Requests held back to sort by time.
@@ -143,8 +173,12 @@ impl Default for OpenOptions {
             name: "trace".into(),
             volume: None,
             action: Action::default(),
-            mqsim_unit: TimeUnit::default(),
+            time_unit: None,
             iolog_wait: IologWait::default(),
+            columns: None,
+            reads: None,
+            length: None,
+            address_unit: None,
             seed: 0,
             base: TimeBase::default(),
             window: OpenOptions::WINDOW,
@@ -204,11 +238,24 @@ pub(crate) struct Sink {
     wanted_number: Option<u64>,
     /// The first few volumes that were not wanted, for the message when none was.
     others: Vec<String>,
+    /// As [`OpenOptions`] has them.
+    pub unit: u128,
+    pub length: Option<u32>,
+    reads: u8,
+    seed: u64,
 }
 
+/// So that directions do not follow the places in a second.
+const DIRECTIONS: u64 = 0x6469_7265_6374_696F;
+
 impl Sink {
-    fn new(wanted: Option<String>) -> Sink {
+    fn new(options: &OpenOptions) -> Sink {
+        let wanted = options.volume.clone();
         Sink {
+            unit: options.address_unit.map_or(spc::BLOCK, u128::from),
+            length: options.length,
+            reads: options.reads.unwrap_or(100),
+            seed: options.seed,
             line: 0,
             items: VecDeque::new(),
             dropped: Tallies::new(),
@@ -259,6 +306,12 @@ impl Sink {
         }
     }
 
+    /// The direction of a request whose trace has none.
+    pub fn direction(&self) -> Ddir {
+        let draw = splitmix64(self.seed ^ DIRECTIONS ^ splitmix64(self.line)) % 100;
+        if draw < u64::from(self.reads) { Ddir::Read } else { Ddir::Write }
+    }
+
     /// The number of the volume with that key, a new one if need be.
     pub fn volume(&mut self, key: &[u8], name: impl FnOnce() -> String) -> Result<u32, String> {
         let v = &mut self.volumes;
@@ -289,22 +342,27 @@ impl Sink {
         Ok(number)
     }
 
-    /// A read, write or trim, with offset and length in bytes.
+    /// A read, write or trim, with offset and length in bytes. False if it gives no request.
     #[inline]
-    pub fn push(&mut self, at: Stamp, op: Ddir, volume: u32, offset: u128, len: u128) {
-        let (Ok(offset), Some(end)) = (u64::try_from(offset), offset.checked_add(len)) else {
-            return self.drop(Reason::BeyondEnd);
+    pub fn push(&mut self, at: Stamp, op: Ddir, volume: u32, offset: u128, len: u128) -> bool {
+        let (Ok(start), Some(end)) = (u64::try_from(offset), offset.checked_add(len)) else {
+            return self.refuse(Reason::BeyondEnd);
         };
         if len == 0 {
-            return self.drop(Reason::ZeroLength);
+            return self.refuse(Reason::ZeroLength);
         }
         // Not split: 4 GiB in one request is a command to a whole device or damage, and pieces of
         // it would be requests that nobody made.
-        let Ok(len) = u32::try_from(len) else { return self.drop(Reason::TooLong) };
+        let Ok(len) = u32::try_from(len) else { return self.refuse(Reason::TooLong) };
         if end > u128::from(u64::MAX) {
-            return self.drop(Reason::BeyondEnd);
+            return self.refuse(Reason::BeyondEnd);
         }
-        self.put(at, op, volume, offset, len);
+        self.put(at, op, volume, start, len);
+        true
+    }
+    fn refuse(&mut self, reason: Reason) -> bool {
+        self.drop(reason);
+        false
     }
     pub fn push_sync(&mut self, at: Stamp, op: Ddir, volume: u32) {
         self.put(at, op, volume, 0, 0);
@@ -327,6 +385,10 @@ enum Text {
     Spc,
     Fiu,
     Mqsim(mqsim::Parser),
+    Cloudphysics,
+    Vscsi,
+    Lbn,
+    Columns(Box<columns::Parser>),
 }
 
 impl Text {
@@ -343,6 +405,10 @@ impl Text {
             Text::Spc => spc::line(line, sink),
             Text::Fiu => fiu::line(line, sink),
             Text::Mqsim(p) => p.line(line, sink),
+            Text::Cloudphysics => cloudphysics::line(line, sink),
+            Text::Vscsi => vscsi::line(line, sink),
+            Text::Lbn => cloudphysics::address(line, sink),
+            Text::Columns(p) => p.line(line, sink),
         }
     }
 }
@@ -350,6 +416,7 @@ impl Text {
 enum Source {
     Text { lines: Lines, parser: Text },
     Records(Records),
+    Fixed(Fixed),
 }
 
 /// An item that arrived after a later one; the earliest is the greatest, for the heap.
@@ -419,6 +486,10 @@ impl Window {
 pub struct Reader {
     source: Source,
     format: Format,
+    /// What told the format: follows "msr, by ".
+    by: String,
+    /// Follows the message about a line that is not of the format.
+    remedy: String,
     name: String,
     base: TimeBase,
     action: Action,
@@ -438,23 +509,69 @@ pub struct Reader {
 /// Nothing but the look-ahead is read.
 pub fn open<R: Read + Send + 'static>(
     reader: R,
-    options: OpenOptions,
+    mut options: OpenOptions,
 ) -> Result<Reader, TraceError> {
     let name = options.name.clone();
     let input = open_input(Box::new(reader), &name)?;
-    let format = match options.format {
-        Some(format) => format,
-        None => format::detect(&input.head, input.ended, &name).map_err(|message| {
-            // Nothing can be told from the little that comes before the damage.
-            let message = input.failure.as_ref().map_or(message, unreadable);
-            TraceError::whole(&name, message)
-        })?,
+    let failed = |message| {
+        // Nothing can be told from the little that comes before the damage.
+        let message = input.failure.as_ref().map_or(message, unreadable);
+        TraceError::whole(&name, message)
     };
-    let parser = match format {
+    if let Some(text) = options.columns.clone() {
+        if let Some(format) = options.format {
+            let message = format!("--columns and --format {} exclude each other", format.name());
+            return Err(TraceError::whole(&name, message));
+        }
+        let parser = format::not_text(&input.head)
+            .map_or_else(|| columns::Parser::new(&text, &input.head), Err)
+            .map_err(failed)?;
+        let told = Told { format: Format::Columns, by: parser.by() };
+        let remedy = match format::sample(&input.head, input.ended).first() {
+            Some(line) => format!("; the file begins with '{}'", show_up_to(120, line)),
+            None => String::new(),
+        };
+        if parser.has_base() {
+            options.base = TimeBase::Trace;
+        }
+        let lacks = parser.lacks();
+        let parser = Text::Columns(Box::new(parser));
+        let source = Source::Text { lines: Lines::new(input), parser };
+        return Reader::new(source, told, remedy, lacks, options);
+    }
+    let (told, named) = match options.format {
+        Some(format) => (Told { format, by: "--format".into() }, true),
+        None => (format::detect(&input.head, input.ended, &name).map_err(failed)?, false),
+    };
+    let format = told.format;
+    let lacks = format.lacks();
+    let layout = match format {
         Format::Blktrace => {
             let records = Records::new(vec![(name, input)], &options);
-            return Reader::new(Source::Records(records), format, options);
+            return Reader::new(Source::Records(records), told, String::new(), lacks, options);
         }
+        Format::Vscsi => {
+            let open = vscsi::layout(&input.head);
+            // The first record will say what is wrong.
+            Some(open.unwrap_or(Layout::Vscsi1))
+        }
+        Format::OracleGeneral => Some(Layout::OracleGeneral),
+        _ => None,
+    };
+    if let Some(layout) = layout {
+        let source = Source::Fixed(Fixed::new(input, &name, layout));
+        return Reader::new(source, told, String::new(), lacks, options);
+    }
+    if let Some(why) = format::not_text(&input.head) {
+        return Err(failed(why));
+    }
+    let remedy = format!(
+        "; read as {}, by {}: mend or delete the line, or name {} format",
+        format.name(),
+        told.by,
+        if named { "another" } else { "the" }
+    );
+    let parser = match format {
         Format::Iolog => Text::Iolog(iolog::Parser::new(options.iolog_wait)),
         Format::Blkparse => Text::Blkparse(blkparse::Parser::new(options.action)),
         Format::Msr => Text::Msr,
@@ -464,9 +581,17 @@ pub fn open<R: Read + Send + 'static>(
         Format::K5 => Text::K5,
         Format::Spc => Text::Spc,
         Format::Fiu => Text::Fiu,
-        Format::Mqsim => Text::Mqsim(mqsim::Parser::new(options.mqsim_unit)),
+        Format::Mqsim => {
+            Text::Mqsim(mqsim::Parser::new(options.time_unit.unwrap_or(TimeUnit::Nanosecond)))
+        }
+        Format::Cloudphysics => Text::Cloudphysics,
+        Format::VscsiText => Text::Vscsi,
+        Format::Lbn => Text::Lbn,
+        Format::Columns => return Err(failed("say the columns with --columns".to_owned())),
+        Format::Blktrace | Format::Vscsi | Format::OracleGeneral => unreachable!("binary, above"),
     };
-    Reader::new(Source::Text { lines: Lines::new(input), parser }, format, options)
+    let source = Source::Text { lines: Lines::new(input), parser };
+    Reader::new(source, told, remedy, lacks, options)
 }
 
 /// Opens the per-CPU files of one blktrace recording (`sda.blktrace.0`, `.1`, …) and merges them by
@@ -475,7 +600,7 @@ pub fn open_merged(
     readers: Vec<(String, Box<dyn Read + Send>)>,
     options: OpenOptions,
 ) -> Result<Reader, TraceError> {
-    if !matches!(options.format, None | Some(Format::Blktrace)) {
+    if !matches!(options.format, None | Some(Format::Blktrace)) || options.columns.is_some() {
         let message = "only blktrace files are merged: give traces of other formats one at a time";
         return Err(TraceError::whole(&options.name, message));
     }
@@ -488,7 +613,10 @@ pub fn open_merged(
         }
         inputs.push((name, input));
     }
-    Reader::new(Source::Records(Records::new(inputs, &options)), Format::Blktrace, options)
+    let source = Source::Records(Records::new(inputs, &options));
+    let by = "the magic numbers of their first records".to_owned();
+    let told = Told { format: Format::Blktrace, by };
+    Reader::new(source, told, String::new(), Format::Blktrace.lacks(), options)
 }
 
 fn open_input(reader: Bytes, name: &str) -> Result<Input, TraceError> {
@@ -500,7 +628,17 @@ fn unreadable(e: &io::Error) -> String {
 }
 
 impl Reader {
-    fn new(source: Source, format: Format, options: OpenOptions) -> Result<Reader, TraceError> {
+    fn new(
+        source: Source,
+        told: Told,
+        remedy: String,
+        lacks: Lacks,
+        options: OpenOptions,
+    ) -> Result<Reader, TraceError> {
+        let Told { format, by } = told;
+        if let Some(message) = pointless(format, lacks, &options) {
+            return Err(TraceError::whole(&options.name, message));
+        }
         let numbered = matches!(
             format,
             Format::Alibaba
@@ -531,11 +669,13 @@ impl Reader {
         Ok(Reader {
             source,
             format,
+            by,
+            remedy,
+            sink: Sink::new(&options),
             name: options.name,
             base: options.base,
             action: options.action,
-            sink: Sink::new(options.volume),
-            spread: (format == Format::Tencent).then(|| tencent::Spread::new(options.seed)),
+            spread: format.has_seconds().then(|| tencent::Spread::new(options.seed)),
             window: Window::default(),
             window_size: options.window.max(1),
             ended: false,
@@ -576,7 +716,9 @@ impl Reader {
         });
         self.here = match self.source {
             Source::Text { .. } => Place::Line { line: item.line, column: item.column },
-            Source::Records(_) => Place::Record { record: item.line, byte: item.column },
+            Source::Records(_) | Source::Fixed(_) => {
+                Place::Record { record: item.line, byte: item.column }
+            }
         };
         let mut at = Time(item.time.saturating_sub(origin));
         if at < self.now || item.time < origin {
@@ -585,7 +727,10 @@ impl Reader {
         }
         if at >= Time::NEVER {
             let message = match self.base {
-                TimeBase::FirstRequest => "more than 36 years after the first request",
+                TimeBase::FirstRequest => {
+                    "more than 36 years after the first request: the time is damaged, or of \
+                     another unit or format"
+                }
                 TimeBase::Trace => {
                     "more than 36 years after the trace's zero: count from the first request \
                      instead"
@@ -625,15 +770,17 @@ impl Reader {
                             self.sink.drop(Reason::Blank);
                         } else if let Err(fault) = parser.line(line, &mut self.sink) {
                             let place = place(self.sink.line, fault.column as u64);
-                            return Err(TraceError::new(&self.name, place, fault.message));
+                            let message = fault.message + &self.remedy;
+                            return Err(TraceError::new(&self.name, place, message));
                         }
                     }
                 }
             }
             Source::Records(records) => {
-                if !records.step(&mut self.sink)? {
-                    self.ended = true;
-                }
+                self.ended = !records.step(&mut self.sink)?;
+            }
+            Source::Fixed(records) => {
+                self.ended = !records.step(&mut self.sink)?;
             }
         }
         self.settle();
@@ -665,12 +812,12 @@ impl Reader {
     /// Why there was no request.
     fn nothing(&self) -> TraceError {
         let summary = self.summary();
-        let unit = if self.format == Format::Blktrace { "records" } else { "lines" };
+        let unit = self.format.unit();
         let reasons: Vec<String> =
             summary.dropped.iter().map(|t| format!("{} {}", t.count, t.reason.text())).collect();
         let mut message = match summary.lines {
             0 => "no request: the trace is empty".to_owned(),
-            n => format!("no request in {n} {unit} of format {}", self.format.name()),
+            n => format!("no request in {n} {unit}s of format {}", self.format.name()),
         };
         if !reasons.is_empty() {
             message += &format!(": {}", reasons.join(", "));
@@ -685,11 +832,10 @@ impl Reader {
                 self.sink.others.join(" ")
             );
         }
-        let chosen = match self.action {
-            Action::Queue => Reason::Queued,
-            Action::Issue => Reason::Issued,
-            Action::Complete => Reason::Completed,
-        };
+        if self.format == Format::OracleGeneral && count(Reason::BeyondEnd) > 0 {
+            message += "; its objects are no addresses: it is of a cache of objects, not of a disk";
+        }
+        let chosen = self.action.reason();
         let other = [
             (Action::Issue, Reason::Issued),
             (Action::Queue, Reason::Queued),
@@ -711,6 +857,10 @@ impl Reader {
 
     pub fn format(&self) -> Format {
         self.format
+    }
+    /// The format and what told it, for a note: "msr, by --format".
+    pub fn told(&self) -> String {
+        format!("{}, by {}", self.format.name(), self.by)
     }
     pub fn name(&self) -> &str {
         &self.name
@@ -749,6 +899,40 @@ impl Reader {
             noted: self.sink.noted.list(),
         }
     }
+}
+
+/// An option that this format has no use for, and what to do.
+fn pointless(format: Format, lacks: Lacks, options: &OpenOptions) -> Option<String> {
+    let name = format.name();
+    let has = |what: &str, option: &str| {
+        Some(format!("{option}: format {name} has {what}: leave it out"))
+    };
+    let is_columns = format == Format::Columns;
+    if options.volume.is_some() && lacks.volume {
+        let or = if is_columns { ", or say volume=COLUMN" } else { "" };
+        return Some(format!("--volume: format {name} has no volumes: leave it out{or}"));
+    }
+    if options.reads.is_some() && !lacks.direction {
+        return has("directions of its own", "--rwmixread");
+    }
+    if options.length.is_some() && !lacks.length {
+        return has("lengths of its own", "--bs");
+    }
+    if options.length.is_none() && lacks.length && is_columns {
+        return Some(
+            "--columns: the length of requests is missing: say size=COLUMN:UNIT, or --bs".into(),
+        );
+    }
+    if options.address_unit.is_some() && !lacks.unit {
+        return has("a unit of addresses of its own", "--address-unit");
+    }
+    if options.time_unit.is_some() && format != Format::Mqsim {
+        return has("a unit of time of its own", "--time-unit");
+    }
+    if options.action != Action::Queue && !matches!(format, Format::Blktrace | Format::Blkparse) {
+        return Some(format!("--action: format {name} has one record a request: leave it out"));
+    }
+    None
 }
 
 pub(crate) fn read_error(e: io::Error) -> String {

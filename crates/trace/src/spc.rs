@@ -3,9 +3,9 @@
 //!
 //! CSV: `ASU,LBA,Size,Opcode,Timestamp` and then optional columns, which are not read. Blanks
 //! around fields are allowed. The block size of LBA is given by a trace's description, not by the
-//! format: for the UMass traces 512 B, which is taken here. Size in **bytes**, opcode R or W in
-//! either case, time in seconds since the start. The ASU is the volume; each ASU's addresses start
-//! at zero.
+//! format: for the UMass traces 512 B, which is taken unless told otherwise. Size in **bytes**,
+//! opcode R or W in either case, time in seconds since the start. The ASU is the volume; each ASU's
+//! addresses start at zero.
 
 use crate::alibaba::{read_or_write, volume_u32};
 use crate::reader::{Sink, Stamp};
@@ -30,6 +30,6 @@ pub(crate) fn line(line: &[u8], sink: &mut Sink) -> Result<(), Fault> {
     let size = size.number("size")?;
     let op = read_or_write(opcode, "opcode")?;
     let at = Stamp { ns: timestamp.time(PS_PER_S, "timestamp")?, column: timestamp.column as u64 };
-    sink.push(at, op, volume, u128::from(lba) * BLOCK, size.into());
+    sink.push(at, op, volume, u128::from(lba) * sink.unit, size.into());
     Ok(())
 }

@@ -51,11 +51,17 @@ reasons! {
     UnknownAction: "record with an action unknown to blktrace version 8",
     Passthrough: "passthrough command",
     NoData: "neither data nor flush",
+    OtherScsi: "SCSI command whose range is not in the trace, or that has none",
+    Comment: "comment",
+    Ignored: "operation left out by ignore=",
     ExtendedCommand: "zoned or other command that is not read, write, discard or flush",
     // Remarks on requests that were delivered.
     Late: "earlier than the reorder window reaches: delivered at the current time",
     FuaAsWrite: "force-unit-access write, replayed as an ordinary write",
     BarrierAsWrite: "barrier write of an old kernel, replayed as an ordinary write",
+    CheckedWrite: "compare-and-write or write-and-verify, replayed as an ordinary write",
+    NoDirection: "without a direction in the trace: a read, or as --rwmixread says",
+    NoTime: "without a time in the trace: all at its beginning (--closed-loop N fits better)",
     SecureErase: "secure erase, replayed as a trim",
     FlushAndData: "flush and data in one record, replayed as a sync and then the data",
     Failed: "completed with an error in the trace, replayed all the same",
@@ -113,7 +119,7 @@ pub struct Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = if self.format == Format::Blktrace { "record" } else { "line" };
+        let unit = self.format.unit();
         write!(f, "{} {unit}s ({}), {} requests", self.lines, self.format.name(), self.requests)?;
         for (what, tallies) in [("dropped", &self.dropped), ("noted", &self.noted)] {
             for t in tallies {

@@ -44,6 +44,11 @@ impl<'a> Field<'a> {
             self.fault(format!("{what} is missing"))
         } else if self.text.iter().all(u8::is_ascii_digit) {
             self.fault(format!("{what} does not fit 64 bits: '{}'", self.show()))
+        } else if let [b'-', digits @ ..] = self.text
+            && !digits.is_empty()
+            && digits.iter().all(|b| b.is_ascii_digit() || *b == b'.')
+        {
+            self.fault(format!("{what} is negative: '{}'", self.show()))
         } else {
             self.fault(format!("{what} is not a number: '{}'", self.show()))
         }
@@ -155,10 +160,13 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = Field<'_>> {
 
 /// Text of a trace made fit for a message: short, and without control characters.
 pub(crate) fn show(text: &[u8]) -> String {
-    const SHOWN: usize = 40;
-    let cut = &text[..text.len().min(SHOWN)];
+    show_up_to(40, text)
+}
+
+pub(crate) fn show_up_to(most: usize, text: &[u8]) -> String {
+    let cut = &text[..text.len().min(most)];
     let mut shown: String = String::from_utf8_lossy(cut).escape_debug().collect();
-    if text.len() > SHOWN {
+    if text.len() > most {
         shown.push('…');
     }
     shown

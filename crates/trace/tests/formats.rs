@@ -30,7 +30,7 @@ fn detects_every_format_plain_and_compressed() {
             assert_eq!(all(&mut reader).unwrap(), plain, "{name} {how}");
             assert_eq!(reader.summary().requests as usize, count);
         }
-        if format != Format::Blktrace {
+        if format.unit() == "line" {
             let text = String::from_utf8(data).unwrap();
             let windows = format!("\u{feff}{}", text.replace('\n', "\r\n"));
             assert_eq!(read(windows, named(name)).unwrap(), plain, "{name} with BOM and CR LF");
@@ -331,12 +331,251 @@ fn spc_fiu_and_mqsim() {
     };
     assert_eq!(read(MQSIM, named("t")).unwrap(), mqsim(1));
     for (unit, scale) in [(TimeUnit::Microsecond, 1_000), (TimeUnit::Millisecond, 1_000_000)] {
-        let options = OpenOptions { mqsim_unit: unit, ..named("t") };
+        let options = OpenOptions { time_unit: Some(unit), ..named("t") };
         assert_eq!(read(MQSIM, options).unwrap(), mqsim(scale));
     }
-    let disksim = OpenOptions { mqsim_unit: TimeUnit::Millisecond, ..named("t") };
+    let disksim = OpenOptions { time_unit: Some(TimeUnit::Millisecond), ..named("t") };
     let at = read("0.5 0 8 8 1\n0.512345 0 8 8 1\n", disksim).unwrap()[1].at;
     assert_eq!(at, Time(12_345));
+}
+
+#[test]
+fn msr_types_in_any_case_and_short() {
+    let expected = read(MSR, named("t")).unwrap();
+    for (read_word, write_word) in [("read", "write"), ("READ", "WRITE"), ("R", "W"), ("r", "w")] {
+        let text = MSR.replace("Read", read_word).replace("Write", write_word);
+        let mut reader = open_bytes(text, named("t")).unwrap();
+        assert_eq!(reader.told(), "msr, by the columns of 4 of its first 4 lines");
+        assert_eq!(all(&mut reader).unwrap(), expected);
+    }
+}
+
+#[test]
+fn traces_of_virtual_disks() {
+    let second = 1_000_000_000;
+    let expected = |ns: [u64; 4]| {
+        [
+            request(ns[0], W, 0, 42932745 * 512, 512),
+            request(ns[1], R, 0, 40409911 * 512, 6656),
+            request(ns[2], Sync, 0, 0, 0),
+            request(ns[3], W, 0, 6160447 * 512, 4096),
+        ]
+    };
+    let exact = expected([0, 200_000, 1_000_400_000, 1_499_900_000]);
+    for (what, bytes) in
+        [("text", VSCSI_TEXT.into()), ("version 1", vscsi(1)), ("version 2", vscsi(2))]
+    {
+        let mut reader = open_bytes(bytes, named("t")).unwrap();
+        assert_eq!(all(&mut reader).unwrap(), exact, "{what}");
+        assert_eq!(reader.origin_ns(), Some(5_633_898_000_100_000));
+        let summary = reader.summary();
+        let dropped: Vec<_> =
+            summary.dropped.iter().map(|t| (t.reason, t.count, t.first_line)).collect();
+        assert_eq!(dropped, [(Reason::OtherScsi, 1, 3)], "{what}");
+        let noted: Vec<_> = summary.noted.iter().map(|t| (t.reason, t.first_line)).collect();
+        assert_eq!(noted, [(Reason::CheckedWrite, 5)], "{what}");
+    }
+    // Whole seconds are spread.
+    let mut reader = open_bytes(CLOUDPHYSICS, named("t")).unwrap();
+    let requests = all(&mut reader).unwrap();
+    let times = [0, 1, 2, 3].map(|i| requests[i].at.0);
+    assert_eq!(requests, expected(times));
+    let at = times.map(|t| reader.origin_ns().unwrap() + t - 5_633_898 * second);
+    assert!(at[0] < second / 2 && (second / 2..second).contains(&at[1]), "{at:?}");
+    assert!((second..2 * second).contains(&at[2]) && at[3] >= 2 * second, "{at:?}");
+    let volume = OpenOptions { volume: Some("1".into()), ..named("t") };
+    assert_eq!(
+        read(CLOUDPHYSICS, volume).unwrap_err().to_string(),
+        "t: --volume: format cloudphysics has no volumes: leave it out"
+    );
+}
+
+#[test]
+fn vscsi_records_are_checked() {
+    let damaged = |at: usize, value: u8| {
+        let mut bytes = vscsi(2).repeat(20);
+        bytes[at] = value;
+        bytes
+    };
+    // The version of record 71, beyond those that told the format.
+    let e = error(None, damaged(70 * 40 + 3, 1));
+    assert_eq!(
+        e,
+        "trace.csv: record 71 at byte 2800: no vscsi record of version 2 (version 1, opcode 0x2a): \
+         the file is damaged or no vscsi trace"
+    );
+    let e = error(None, damaged(70 * 40 + 31, 0xFF));
+    assert!(
+        e.contains("record 71 at byte 2800: the time, ") && e.contains("beyond 584 years"),
+        "{e}"
+    );
+    let e = error(Some(Format::Vscsi), "this is no trace of virtual disks, it is a text");
+    assert!(e.starts_with("trace.csv: record 1 at byte 0: no vscsi record of version 1"), "{e}");
+    assert_eq!(
+        error(Some(Format::Vscsi), &vscsi(1)[..80]),
+        "trace.csv: record 3 at byte 64: the record is cut short, 16 of 32 bytes: fetch the file \
+         again, or cut it there"
+    );
+    // A record that begins as a gzip file does.
+    let mut odd = vscsi(1);
+    odd[..3].copy_from_slice(b"\x1F\x8B\x00");
+    assert_eq!(read(odd, named("t")).unwrap(), read(vscsi(1), named("t")).unwrap());
+}
+
+#[test]
+fn traces_without_directions_times_or_lengths() {
+    let sample = oracle(&ORACLE);
+    let mut reader = open_bytes(sample.clone(), named("t")).unwrap();
+    assert_eq!(reader.told(), "oraclegeneral, by the next accesses of its first records");
+    let requests = all(&mut reader).unwrap();
+    assert!(requests.iter().all(|r| r.op == R));
+    assert_eq!((requests[1].offset, requests[1].len), (40409911 * 512, 6656));
+    let noted = reader.summary().noted;
+    assert_eq!((noted[0].reason, noted[0].count), (Reason::NoDirection, 3));
+    let wide = OpenOptions { address_unit: Some(4096), ..named("t") };
+    assert_eq!(read(sample.clone(), wide).unwrap()[1].offset, 40409911 * 4096);
+
+    let many = oracle(&(0..10_000).map(|i| (i / 100, i.into(), 4096, -1)).collect::<Vec<_>>());
+    let writes = |reads, seed| {
+        let options = OpenOptions { reads: Some(reads), seed, ..named("t") };
+        let requests = read(many.clone(), options).unwrap();
+        requests.iter().map(|r| r.op == W).collect::<Vec<_>>()
+    };
+    let count = |list: &[bool]| list.iter().filter(|w| **w).count();
+    assert_eq!((count(&writes(100, 1)), count(&writes(0, 1))), (0, 10_000));
+    let mixed = writes(70, 1);
+    // Three standard deviations of 10,000 draws.
+    assert!((2862..=3138).contains(&count(&mixed)), "{}", count(&mixed));
+    assert_eq!(writes(70, 1), mixed);
+    assert_ne!(writes(70, 2), mixed);
+
+    let lbns = OpenOptions { length: Some(8192), reads: Some(0), ..named("t") };
+    let mut reader = open_bytes(LBN, lbns).unwrap();
+    assert_eq!(all(&mut reader).unwrap()[2], request(0, W, 0, 6160447 * 512, 8192));
+    let noted: Vec<Reason> = reader.summary().noted.iter().map(|t| t.reason).collect();
+    assert_eq!(noted, [Reason::NoDirection, Reason::NoTime]);
+    assert_eq!(read(LBN, named("t")).unwrap()[0], request(0, R, 0, 42932745 * 512, 512));
+
+    // Keys of a cache are no addresses.
+    let keys = oracle(&[(1, u64::MAX / 3, 100, -1), (2, u64::MAX / 5, 100, -1)]);
+    let e = error(None, keys);
+    assert!(e.ends_with("it is of a cache of objects, not of a disk"), "{e}");
+}
+
+#[test]
+fn an_option_that_a_format_has_no_use_for_is_refused() {
+    let cases = [
+        (OpenOptions { reads: Some(5), ..named("t") }, "--rwmixread: format msr has directions"),
+        (OpenOptions { length: Some(512), ..named("t") }, "--bs: format msr has lengths"),
+        (
+            OpenOptions { address_unit: Some(1), ..named("t") },
+            "--address-unit: format msr has a unit",
+        ),
+        (
+            OpenOptions { time_unit: Some(TimeUnit::Second), ..named("t") },
+            "--time-unit: format msr has a unit",
+        ),
+        (
+            OpenOptions { action: Action::Issue, ..named("t") },
+            "--action: format msr has one record a request",
+        ),
+    ];
+    for (options, part) in cases {
+        let e = read(MSR, options).unwrap_err().to_string();
+        assert!(e.contains(part) && e.ends_with(": leave it out"), "{e}");
+    }
+}
+
+#[test]
+fn what_told_the_format_is_said() {
+    for (format, told) in [
+        (Some(Format::Msr), "msr, by --format"),
+        (None, "msr, by the columns of 4 of its first 4 lines"),
+    ] {
+        let options = OpenOptions { format, ..named("t") };
+        assert_eq!(open_bytes(MSR, options).unwrap().told(), told);
+    }
+    let told = |bytes: Vec<u8>| open_bytes(bytes, named("t")).unwrap().told();
+    assert_eq!(told(vscsi(2)), "vscsi, by the versions of its first records");
+    assert_eq!(told(blktrace(true, 7)), "blktrace, by the magic number of its first record");
+    assert_eq!(told(IOLOG2.into()), "iolog, by its first line");
+    // Half of the lines are not enough.
+    let half = MSR.replace("Read", "Erase");
+    assert!(error(None, half).starts_with("trace.csv: cannot tell the format"));
+}
+
+#[test]
+fn two_formats_that_fit_alike_are_refused() {
+    // A host called 0 and types of a letter: SPC's five columns and two more.
+    let both = "128166372,0,2,R,7014609920,24576,41286\n128166373,0,2,W,7014609920,24576,41286\n";
+    let e = error(None, both);
+    assert_eq!(
+        e,
+        "trace.csv: it has the shape of 2 formats alike: say --format msr (MSR Cambridge: \
+         Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime) or --format spc (SPC / UMass \
+         (Financial, WebSearch): ASU,LBA,Size,Opcode,Timestamp)"
+    );
+    for format in [Format::Msr, Format::Spc] {
+        let options = OpenOptions { format: Some(format), ..named("t") };
+        assert_eq!(read(both, options).unwrap().len(), 2);
+    }
+    // SCSI opcodes that read as sizes, LBNs 0 and 1 that read as types.
+    let printed = "1 100 28 512 1\n2 200 28 512 0\n";
+    let e = error(None, printed);
+    assert!(e.contains("--format mqsim") && e.contains("--format vscsi-text"), "{e}");
+}
+
+/// No sample is of two formats: whatever fits a line of one fits none of another.
+#[test]
+fn no_sample_has_the_shape_of_another_format() {
+    for (format, name, sample, _) in samples() {
+        for other in Format::ALL.into_iter().filter(|&f| f != format) {
+            let options = OpenOptions { format: Some(other), ..named("t") };
+            let whole = open_bytes(sample.clone(), options).and_then(|mut r| all(&mut r));
+            assert!(whole.is_err(), "{name} was read as {}", other.name());
+        }
+    }
+}
+
+#[test]
+fn hostile_text() {
+    let utf16 = |big: bool, mark: bool| {
+        let mark = if mark { "\u{feff}" } else { "" };
+        let units = format!("{mark}{MSR}");
+        let bytes = |u: u16| if big { u.to_be_bytes() } else { u.to_le_bytes() };
+        units.encode_utf16().flat_map(bytes).collect::<Vec<u8>>()
+    };
+    for (big, mark) in [(false, false), (false, true), (true, false), (true, true)] {
+        for format in [None, Some(Format::Msr)] {
+            let e = error(format, utf16(big, mark));
+            assert_eq!(e, "trace.csv: text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8");
+        }
+    }
+    for format in [None, Some(Format::Msr)] {
+        let e = error(format, *b"\xFD7zXZ\0\0");
+        assert_eq!(e, "trace.csv: compressed with xz: decompress it, only .gz and .zst are read");
+    }
+    let e = error(None, "# a comment\n# and one more\n");
+    assert!(
+        e.starts_with("trace.csv: cannot tell the format; it begins with '# a comment'"),
+        "{e}"
+    );
+    let one = |line: &str| error(Some(Format::Alibaba), line.to_owned());
+    assert!(one("7,R,-1,4096,1\n").starts_with("trace.csv:1:5: offset is negative: '-1'"));
+    assert!(one("7,R,1,-4096,1\n").starts_with("trace.csv:1:7: length is negative: '-4096'"));
+    let huge = format!("7,R,{},4096,1\n", "9".repeat(60_000));
+    assert!(one(&huge).starts_with("trace.csv:1:5: offset does not fit 64 bits: '99999"));
+    assert!(one(&huge).len() < 300);
+    // Beyond 2^63 an offset is one as others are; beyond 2^64 it is counted.
+    let far = "7,R,9223372036854775808,4096,1\n7,R,18446744073709551615,4096,2\n";
+    let mut reader = open_bytes(far, named("t")).unwrap();
+    assert_eq!(all(&mut reader).unwrap(), [request(0, R, 7, 1 << 63, 4096)]);
+    assert_eq!(reader.summary().dropped[0].reason, Reason::BeyondEnd);
+    // Old Macintosh lines are one line.
+    let e = error(None, ALIBABA.replace('\n', "\r"));
+    assert!(e.starts_with("trace.csv: cannot tell the format; it begins with '7,R,"), "{e}");
+    let nul = error(Some(Format::Alibaba), "7,R,\0,4096,1\n");
+    assert!(nul.starts_with("trace.csv:1:5: offset is not a number: '\\0'"), "{nul}");
 }
 
 #[test]
@@ -396,7 +635,7 @@ fn errors_say_where_and_what_to_do() {
         (Format::Msr, "1,h,0,Red,1,1,1\n", "1:7: type is neither Read nor Write: 'Red'"),
         (Format::Tencent, "1,1,1,2,1\n", "1:7: IOType is neither 0 (read) nor 1 (write): '2'"),
         (Format::Systor17, "1e9,0,R,1,1,1\n", "1:1: timestamp is not a number: '1e9'"),
-        (Format::K5, "1,-3,W,1,1\n", "1:3: timestamp is not a number: '-3'"),
+        (Format::K5, "1,-3,W,1,1\n", "1:3: timestamp is negative: '-3'"),
         (Format::Spc, "0,1,2,x,0\n", "1:7: opcode is neither R nor W: 'x'"),
         (Format::Mqsim, "1 2 3 4\n", "1:8: 4 columns where 5 are due: time device lba size type"),
         (Format::Mqsim, "1 2 3 4 5\n", "1:9: type is neither 0 (write) nor 1 (read): '5'"),
@@ -442,7 +681,11 @@ fn errors_say_where_and_what_to_do() {
              (file names cannot hold blanks)",
         ),
     ] {
-        assert_eq!(error(Some(format), text), format!("trace.csv:{expected}"));
+        let name = format.name();
+        let remedy = format!(
+            "; read as {name}, by --format: mend or delete the line, or name another format"
+        );
+        assert_eq!(error(Some(format), text), format!("trace.csv:{expected}{remedy}"));
     }
     // The place survives compression, the look-ahead and good lines before.
     let mut text: String = "1 0 8 8 1\n".repeat(9_999);
@@ -453,7 +696,11 @@ fn errors_say_where_and_what_to_do() {
             assert!(reader.next().unwrap().is_some(), "good lines come before the error");
         }
         let e = reader.next().unwrap_err();
-        assert_eq!(e.to_string(), "trace.csv:10000:7: size is not a number: 'eight'");
+        assert_eq!(
+            e.to_string(),
+            "trace.csv:10000:7: size is not a number: 'eight'; read as mqsim, by the columns of 64 \
+             of its first 64 lines: mend or delete the line, or name the format"
+        );
         assert_eq!((e.line(), e.column()), (Some(10_000), Some(7)));
     }
 }
@@ -470,7 +717,8 @@ fn what_is_no_trace_is_refused_with_a_reason() {
     assert_eq!(
         error(None, "hello world\n"),
         "trace.csv: cannot tell the format; it begins with 'hello world': name it with --format \
-         (iolog, blktrace, blkparse, msr, alibaba, tencent, systor17, k5, spc, fiu, mqsim)"
+         (iolog, blktrace, blkparse, msr, alibaba, tencent, systor17, k5, spc, fiu, mqsim, \
+         cloudphysics, vscsi, vscsi-text, oraclegeneral, lbn), or its columns with --columns"
     );
     let v1 = "0, 0, 4096\n1, 4096, 4096\n";
     assert_eq!(
@@ -506,7 +754,8 @@ fn what_is_no_trace_is_refused_with_a_reason() {
     );
     assert_eq!(
         error(None, "1 0 8 8 1\n1400000000000000000 0 8 8 1\n"),
-        "trace.csv:2:1: more than 36 years after the first request"
+        "trace.csv:2:1: more than 36 years after the first request: the time is damaged, or of \
+         another unit or format"
     );
 }
 

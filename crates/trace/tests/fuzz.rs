@@ -86,13 +86,28 @@ fn options(rng: &mut Rng, format: Format) -> OpenOptions {
         },
         action: [Action::Queue, Action::Queue, Action::Issue, Action::Complete]
             [rng.below(4) as usize],
-        mqsim_unit: [TimeUnit::Picosecond, TimeUnit::Nanosecond, TimeUnit::Millisecond]
-            [rng.below(3) as usize],
+        time_unit: match format {
+            Format::Mqsim => [None, Some(TimeUnit::Picosecond), Some(TimeUnit::Millisecond)]
+                [rng.below(3) as usize],
+            _ => None,
+        },
         iolog_wait: [IologWait::Micros, IologWait::MillisFromStart][rng.below(2) as usize],
         seed: rng.next_u64(),
         base: [TimeBase::FirstRequest, TimeBase::FirstRequest, TimeBase::Trace]
             [rng.below(3) as usize],
         window: [1, 2, 4096][rng.below(3) as usize],
+        columns: None,
+        reads: match format {
+            Format::OracleGeneral | Format::Lbn => [None, Some(0), Some(30)][rng.below(3) as usize],
+            _ => None,
+        },
+        length: None,
+        address_unit: match format {
+            Format::Spc | Format::Lbn | Format::OracleGeneral => {
+                [None, Some(1), Some(1 << 30)][rng.below(3) as usize]
+            }
+            _ => None,
+        },
     }
 }
 
@@ -166,6 +181,37 @@ fn mutated_kernel_and_fio_traces() {
 #[test]
 fn mutated_tables() {
     fuzz(&["msr", "alibaba", "tencent", "systor17", "k5", "spc", "fiu", "mqsim"]);
+}
+
+#[test]
+fn mutated_traces_of_virtual_disks() {
+    fuzz(&["cloudphysics", "vscsi-1", "vscsi-2", "vscsi-text", "oraclegeneral", "lbn"]);
+}
+
+/// The table and its description, in turn.
+#[test]
+fn mutated_columns() {
+    let table =
+        b"# x\nWhen;What;Block;Bytes;Disk\n1.5;R;0x10;4096;a\n2;w;17;512;\"b;c\"\n3;f;0;0;a\n";
+    let spec = "time=When:100ns,op=What,offset=Block:4k,size=4:byte,volume=Disk,sep=semicolon,\
+                skip=1,ignore=*,base=1,read=r|x";
+    for seed in 0..ROUNDS {
+        let mut rng = Rng::from_seed(seed);
+        let (mut data, mut columns) = (table.to_vec(), spec.as_bytes().to_vec());
+        match rng.below(3) {
+            0 => data = mutate(&mut rng, &data),
+            1 => columns = mutate(&mut rng, &columns),
+            _ => (data, columns) = (mutate(&mut rng, &data), mutate(&mut rng, &columns)),
+        }
+        let options = OpenOptions {
+            columns: Some(String::from_utf8_lossy(&columns).into_owned()),
+            ..options(&mut rng, Format::Msr)
+        };
+        let options = OpenOptions { format: None, ..options };
+        if catch_unwind(AssertUnwindSafe(|| check(data, options))).is_err() {
+            panic!("columns, seed {seed}");
+        }
+    }
 }
 
 #[test]

@@ -210,3 +210,101 @@ fn the_trace_of_a_database() {
     }
     assert_eq!(replay(wrap).ok().out, replay(wrap).ok().out);
 }
+
+#[test]
+fn a_table_of_named_columns() {
+    let place = Place::new();
+    place.file("t.tsv", "When\tOp\tLBA\tBytes\n10\t0\t8\t4096\n400\t1\t16\t8192\n500\t0\t0\t512\n");
+    let columns = "--columns time=When:us,op=Op,read=0,write=1,offset=LBA:sector,size=Bytes:byte";
+    let done = place.run(&format!("replay t.tsv {columns} {SMALL}")).ok();
+    assert_eq!(counts(&done.json()), (2, 1));
+    assert!(done.err.contains("format: columns, by --columns, separated by tabs"), "{}", done.err);
+    let provenance = done.json()["wordline"]["provenance"]["workload"].to_string();
+    assert!(provenance.contains("--columns=time=When:us,op=Op"), "{provenance}");
+    let first = "the file begins with 'When\\tOp\\tLBA\\tBytes'";
+    for (spec, part) in [
+        ("time=When:us,offset=LBA:sector,size=Byte:byte", "did you mean 'Bytes'?"),
+        ("offset=3:sector,size=4:byte", "say skip=1"),
+        ("offset=LBA,size=4:byte", "offset=LBA is without its unit"),
+        ("time=1:us,op=2,offset=3:sector,size=4:byte,skip=1", "t.tsv:2:4: op '0' is none of"),
+    ] {
+        place.run(&format!("replay t.tsv --columns {spec}")).fails(2, &[part, first]);
+    }
+    place.run(&format!("replay t.tsv {columns} --format msr")).fails(2, &["cannot be used with"]);
+    // The help teaches it.
+    let help = place.run("replay --help").ok().out;
+    for part in
+        ["100ns", "offset=COLUMN:UNIT", "base=NUMBER", "--columns time=1:us", "oraclegeneral"]
+    {
+        assert!(help.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn what_a_trace_does_not_say_is_said() {
+    let place = Place::new();
+    place.file("lbn.txt", (0..1000).map(|i| format!("{}\n", i * 8)).collect::<String>());
+    let line = format!("replay lbn.txt --bs 4k --closed-loop 8 {SMALL}");
+    let done = place.run(&line).ok();
+    assert_eq!(counts(&done.json()), (1000, 0));
+    for part in ["without a direction in the trace: a read", "without a time in the trace"] {
+        assert!(done.err.contains(part), "{}", done.err);
+    }
+    let (reads, writes) = counts(&place.run(&format!("{line} --rwmixread 70")).ok().json());
+    assert!(reads + writes == 1000 && (650..750).contains(&reads), "{reads}");
+    let again = place.run(&format!("{line} --rwmixread 70 --seed 2")).ok();
+    assert_ne!(counts(&again.json()).0, reads);
+    let units = place.run(&format!("{line} --address-unit 4k")).ok();
+    assert_eq!(counts(&units.json()), (1000, 0));
+    for (words, part) in [
+        ("lbn.txt --bs 0", "--bs: '0' is no length"),
+        ("lbn.txt --bs 50%", "--bs: '50%' is no length"),
+        ("lbn.txt --bs x", "--bs: 'x' is not a number"),
+        ("lbn.txt --address-unit page", "--address-unit: unknown unit 'page'"),
+        ("lbn.txt --time-unit h", "--time-unit: unknown time unit 'h'"),
+        ("lbn.txt --action Z", "--action: unknown action 'Z'"),
+        ("lbn.txt --rwmixread 101", "101 is not in 0..=100"),
+        ("lbn.txt --volume 3", "format lbn has no volumes"),
+        ("m.csv --bs 4k", "--bs: format msr has lengths of its own"),
+    ] {
+        place.file("m.csv", TEXTS[2].3);
+        place.run(&format!("replay {words}")).fails(2, &[part]);
+    }
+    // DiskSim's milliseconds.
+    place.file("t", "0 0 0 8 0\n4 0 8 8 0\n");
+    let done = place.run(&format!("replay t --format mqsim --time-unit ms {SMALL}")).ok();
+    assert!(int(&done.json(), "/wordline/machine/simulated_ns") > 4_000_000);
+}
+
+#[test]
+fn traces_that_want_to_do_harm() {
+    let place = Place::new();
+    let text = TEXTS[2].3;
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    place.file("utf16.csv", utf16);
+    place.file("comments", "# nothing\n# at all\n");
+    place.file("both.csv", "128166372,0,2,R,7014400,4096,412\n128166373,0,2,W,70144,4096,41\n");
+    place.file("negative.csv", "7,R,4096,4096,10\n7,R,-4096,4096,20\n7,R,0,4096,30\n");
+    place.file("far.csv", "7,R,9223372036854775808,4096,10\n");
+    place.file("ancient.csv", "7,R,0,4096,10\n7,R,0,4096,9999999999999999\n");
+    for (words, parts) in [
+        ("utf16.csv", &["utf16.csv: text in UTF-16", "iconv"][..]),
+        ("utf16.csv --format msr", &["utf16.csv: text in UTF-16", "iconv"]),
+        ("comments", &["comments: cannot tell the format", "# nothing", "--format", "--columns"]),
+        ("both.csv", &["both.csv: it has the shape of 2 formats", "--format msr", "--format spc"]),
+        (
+            "negative.csv",
+            &["negative.csv:2:5: offset is negative: '-4096'", "mend or delete the line"],
+        ),
+        ("far.csv", &["far.csv:1: ", "beyond the end of the drive", "--wrap"]),
+        ("ancient.csv", &["ancient.csv:2:", "more than 36 years after the first request"]),
+    ] {
+        place.run(&format!("replay {words} --device z-ssd-small")).fails(2, parts);
+    }
+    // Times that go back are sorted; what comes by a pipe is a trace as any other.
+    place.file("back.csv", "7,R,0,4096,30\n7,W,0,4096,10\n7,R,0,4096,20\n");
+    let line = format!("mkfifo p; cat back.csv > p & $W replay p {SMALL}; s=$?; rm p; exit $s");
+    assert_eq!(counts(&place.shell(&line).ok().json()), (2, 1));
+    let line = "mkfifo p; : > p & $W replay p; s=$?; rm p; exit $s";
+    place.shell(line).fails(2, &["p: the trace is empty"]);
+}

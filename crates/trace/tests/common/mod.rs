@@ -1,6 +1,8 @@
 //! Small traces of every format, written for these tests, and ways to read them.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod made;
+
 use std::io::{Cursor, Write};
 use wordline_base::{Ddir, Time};
 use wordline_trace::{Format, OpenOptions, Reader, Request, TraceError, open};
@@ -93,7 +95,7 @@ pub const MQSIM: &str = "1000 4 264719034 16 0
 2500 4 8 1 1
 ";
 
-fn record(out: &mut Vec<u8>, big: bool, version: u8, head: [u64; 5], cpu: u32, pdu: &[u8]) {
+pub fn record(out: &mut Vec<u8>, big: bool, version: u8, head: [u64; 5], cpu: u32, pdu: &[u8]) {
     let [time, sector, bytes, action, device] = head;
     let mut put = |value: u64, size: usize| {
         let le = value.to_le_bytes();
@@ -146,6 +148,60 @@ pub fn blktrace(big: bool, version: u8) -> Vec<u8> {
     out
 }
 
+pub const CLOUDPHYSICS: &str = "version,time,op,size,lbn
+1,5633898,2a,512,42932745
+1,5633898,28,6656,40409911
+1,5633899,42,24,0
+1,5633899,35,0,0
+1,5633900,8E,4096,6160447
+";
+pub const VSCSI_TEXT: &str = "1 5633898000100 2a 512 42932745
+1 5633898000300 28 6656 40409911
+1 5633899000000 42 0 0
+2 5633899000500 35 0 0 70
+2 5633899500000 89 4096 6160447 300
+";
+pub const LBN: &str = "42932745
+40409911
+6160447
+";
+/// Time, object, size, next access.
+pub const ORACLE: [(u32, u64, u32, i64); 3] = [
+    (5633898, 42932745, 512, 3),
+    (5633898, 40409911, 6656, -1),
+    (5633899, 42932745, 512, i64::MAX),
+];
+
+pub fn oracle(records: &[(u32, u64, u32, i64)]) -> Vec<u8> {
+    let bytes = |&(time, object, size, next): &(u32, u64, u32, i64)| {
+        let (time, object) = (time.to_le_bytes(), object.to_le_bytes());
+        [&time[..], &object, &size.to_le_bytes(), &next.to_le_bytes()].concat()
+    };
+    records.iter().flat_map(bytes).collect()
+}
+
+/// The records of [`VSCSI_TEXT`], in one version.
+pub fn vscsi(version: u16) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (number, line) in VSCSI_TEXT.lines().enumerate() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number_at = |i: usize| words[i].parse::<u64>().unwrap();
+        let opcode = u16::from_str_radix(words[2], 16).unwrap().to_le_bytes();
+        let version_field = (version << 8).to_le_bytes();
+        let three = [number as u32, number_at(3) as u32, 1].map(u32::to_le_bytes).concat();
+        out.extend(match version {
+            1 => [&three[..], &opcode, &version_field].concat(),
+            _ => [&opcode[..], &version_field, &three].concat(),
+        });
+        out.extend(number_at(4).to_le_bytes());
+        out.extend(number_at(1).to_le_bytes());
+        if version == 2 {
+            out.extend(70u64.to_le_bytes());
+        }
+    }
+    out
+}
+
 /// Each format's sample and the number of requests in it.
 pub fn samples() -> Vec<(Format, &'static str, Vec<u8>, usize)> {
     let text = |s: &str| s.as_bytes().to_vec();
@@ -164,6 +220,12 @@ pub fn samples() -> Vec<(Format, &'static str, Vec<u8>, usize)> {
         (Format::Spc, "spc", text(SPC), 3),
         (Format::Fiu, "fiu", text(FIU), 3),
         (Format::Mqsim, "mqsim", text(MQSIM), 3),
+        (Format::Cloudphysics, "cloudphysics", text(CLOUDPHYSICS), 4),
+        (Format::Vscsi, "vscsi-1", vscsi(1), 4),
+        (Format::Vscsi, "vscsi-2", vscsi(2), 4),
+        (Format::VscsiText, "vscsi-text", text(VSCSI_TEXT), 4),
+        (Format::OracleGeneral, "oraclegeneral", oracle(&ORACLE), 3),
+        (Format::Lbn, "lbn", text(LBN), 3),
     ]
 }
 
