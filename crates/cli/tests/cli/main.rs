@@ -1,6 +1,7 @@
 //! The program from outside: arguments, files, exit status, bytes written.
 
 mod bad;
+mod examples;
 mod jobs;
 mod place;
 mod replay;
