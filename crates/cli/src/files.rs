@@ -104,6 +104,10 @@ fn open(path: &Path, consumed: &mut Consumed) -> Result<Bytes, Failure> {
     Ok(Box::new(BufReader::with_capacity(TRACE_BUFFER, Counted { inner: file, bytes })))
 }
 
+fn name_of(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
+}
+
 /// Trace files opened for streaming: one, or the per-processor files of one blktrace.
 pub fn open_trace(
     paths: &[PathBuf],
@@ -112,13 +116,13 @@ pub fn open_trace(
     let mut consumed = Consumed::default();
     let reader = match paths {
         [path] => {
-            options.name = path.display().to_string();
+            options.name = name_of(path);
             wordline_trace::open(open(path, &mut consumed)?, options)
         }
         paths => {
             let mut inputs = Vec::with_capacity(paths.len());
             for path in paths {
-                inputs.push((path.display().to_string(), open(path, &mut consumed)?));
+                inputs.push((name_of(path), open(path, &mut consumed)?));
             }
             wordline_trace::open_merged(inputs, options)
         }

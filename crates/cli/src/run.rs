@@ -164,7 +164,14 @@ fn notes(plan: &Plan, loaded: &Loaded) -> Vec<String> {
 /// `read_iolog` of a job: fio's log or a binary blktrace, as fio takes them.
 fn open_replay(job: &Job, drive_bytes: u64) -> Result<AnySource, String> {
     let path = PathBuf::from(job.read_iolog.as_deref().unwrap_or_default());
-    let (reader, _) =
-        files::open_trace(&[path], OpenOptions::default()).map_err(Failure::into_message)?;
+    let (reader, _) = files::open_trace(&[path], OpenOptions::default()).map_err(|e| {
+        let message = e.into_message();
+        let remedy = if message.contains("--format") {
+            "; a job takes only what is told by itself: these are options of wordline replay"
+        } else {
+            ""
+        };
+        message + remedy
+    })?;
     Ok(setup::replay_source(job, reader, drive_bytes))
 }

@@ -35,9 +35,10 @@ const TC_DISCARD: u64 = 1 << 13;
 const TC_DRV_DATA: u64 = 1 << 14;
 const TC_FUA: u64 = 1 << 15;
 
-/// Whether the bytes begin with a record's magic, in either byte order and of any version.
+/// Whether the bytes begin with a record's magic, in either byte order and of any version that is
+/// no letter: `eat` can begin a text.
 pub(crate) fn has_magic(head: &[u8]) -> bool {
-    matches!(head, [_, 0x74, 0x61, 0x65, ..] | [0x65, 0x61, 0x74, _, ..])
+    matches!(head, [0..=0x1F, 0x74, 0x61, 0x65, ..] | [0x65, 0x61, 0x74, 0..=0x1F, ..])
 }
 
 struct Record {

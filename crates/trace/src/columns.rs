@@ -11,23 +11,25 @@ use wordline_base::Ddir;
 
 /// What `--columns` takes, for the command's help.
 pub const HELP: &str = "\
-Columns of delimited text of another format: KEY=VALUE,... A COLUMN is a position from 1, or a name
-in the header
+Columns of delimited text of another format: KEY=VALUE,... A COLUMN is a position from 1,
+or a name in the header
 
-  time=COLUMN:UNIT    s, ms, us, ns, ps or 100ns; without it all come at once, for --closed-loop
+  time=COLUMN:UNIT    s, ms, us, ns, ps or 100ns; without it all come at once
   offset=COLUMN:UNIT  byte, sector (512 bytes), or a number of bytes, as 4k
   size=COLUMN:UNIT    the same; without it --bs says it
   op=COLUMN           without it all are reads, or as --rwmixread says
-  read=WORD|WORD      what the op is of a read (r, read), in any case; so too write= (w, write),
-                      trim= (d, discard, trim, unmap), flush= (f, flush, sync)
+  read=WORD|WORD      what the op of a read is (r, read), in any case; so too
+                      write= (w, write), trim= (d, discard, trim, unmap) and
+                      flush= (f, flush, sync)
   ignore=WORD|WORD    ops to leave out, counted; * is all others
   volume=COLUMN       for --volume
-  sep=NAME            comma, tab, semicolon, pipe, blank, or a character; else told from a line
-  skip=LINES          lines in front of the header, or of the first request if there is no header
-  base=NUMBER         the time that is zero, in its unit; else that of the first request
+  sep=NAME            comma, tab, semicolon, pipe, blank, or a character; else told
+                      from the first line
+  skip=LINES          lines before the header, or before the first request
+  base=NUMBER         the time that is zero, in its unit; else the first request's
 
-  --columns time=1:us,op=2,offset=3:sector,size=4:sector
-  --columns time=When:100ns,op=Type,read=0,write=1,offset=LBA:4k,size=Bytes:byte,volume=Disk";
+--columns time=1:us,op=2,offset=3:sector,size=4:sector
+--columns time=When:100ns,op=Type,read=0,write=1,offset=LBA:4k,size=Bytes:byte,volume=Disk";
 
 /// Bytes of a unit of addresses or lengths: `byte`, `sector`, or a number as in `4k`.
 pub fn address_unit(text: &str) -> Result<u64, String> {

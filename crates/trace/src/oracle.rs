@@ -20,17 +20,31 @@ const MOST: i64 = 1 << 40;
 pub(crate) fn matches(head: &[u8]) -> bool {
     let size = Layout::OracleGeneral.bytes();
     let plausible = |(i, r): (usize, &[u8])| {
-        let next = u64_at(r, 16) as i64;
-        let is_next = matches!(next, -1 | i64::MAX) || (1..MOST).contains(&next);
-        is_next && u32_at(r, 12) < 1 << 30 && (i > 0 || u32_at(r, 12) > 0)
+        is_next(r) && u32_at(r, 12) < 1 << 30 && (i > 0 || u32_at(r, 12) > 0)
     };
     head.len() >= size && head.chunks_exact(size).enumerate().all(plausible)
 }
 
-pub(crate) fn record(r: &[u8], byte: u64, sink: &mut Sink) {
+fn next(r: &[u8]) -> i64 {
+    u64_at(r, 16) as i64
+}
+
+fn is_next(r: &[u8]) -> bool {
+    matches!(next(r), -1 | i64::MAX) || (1..MOST).contains(&next(r))
+}
+
+pub(crate) fn record(r: &[u8], byte: u64, sink: &mut Sink) -> Result<(), String> {
+    if !is_next(r) {
+        return Err(format!(
+            "no oracleGeneral record: the number of a request cannot be {}: the file is damaged or \
+             of another format",
+            next(r)
+        ));
+    }
     let at = Stamp { ns: u64::from(u32_at(r, 0)) * 1_000_000_000, column: byte };
     let op = sink.direction();
     if sink.push(at, op, 0, u128::from(u64_at(r, 4)) * sink.unit, u32_at(r, 12).into()) {
         sink.note(Reason::NoDirection);
     }
+    Ok(())
 }

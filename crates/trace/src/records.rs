@@ -64,8 +64,9 @@ impl Fixed {
         let record = &buffer[..size];
         match self.layout {
             Layout::OracleGeneral => oracle::record(record, byte, sink),
-            layout => vscsi::record(layout, record, byte, sink).map_err(error)?,
+            layout => vscsi::record(layout, record, byte, sink),
         }
-        Ok(true)
+        .map(|()| true)
+        .map_err(error)
     }
 }

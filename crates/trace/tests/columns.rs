@@ -212,7 +212,8 @@ fn a_line_that_does_not_fit_is_shown_beside_the_first() {
 #[test]
 fn the_help_fits_a_screen_and_its_examples_are_right() {
     assert!(COLUMNS_HELP.lines().count() <= 22);
-    assert!(COLUMNS_HELP.lines().all(|l| l.len() <= 100));
+    // The help of a command is 100 wide and begins at 10.
+    assert!(COLUMNS_HELP.lines().all(|l| l.len() <= 90));
     let examples: Vec<&str> =
         COLUMNS_HELP.lines().filter_map(|l| l.trim().strip_prefix("--columns ")).collect();
     let tables = ["10,w,8,8\n", "When,Type,LBA,Bytes,Disk\n100,1,1,4096,a\n"];

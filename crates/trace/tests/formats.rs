@@ -314,6 +314,10 @@ fn spc_fiu_and_mqsim() {
         request(460_026_000, W, 1, 3436288 * 512, 15872),
     ];
     assert_eq!(read(SPC, named("t")).unwrap(), spc);
+    let of_1k = OpenOptions { address_unit: Some(1024), ..named("t") };
+    let offsets =
+        |list: &[Request], times: u64| list.iter().map(|r| r.offset * times).collect::<Vec<_>>();
+    assert_eq!(offsets(&read(SPC, of_1k).unwrap(), 1), offsets(&spc, 2));
     let fiu = [
         request(0, W, 0, 508439920 * 512, 4096),
         request(11_131, R, 0, 512 * 512, 8192),
@@ -456,6 +460,17 @@ fn traces_without_directions_times_or_lengths() {
     assert_eq!(noted, [Reason::NoDirection, Reason::NoTime]);
     assert_eq!(read(LBN, named("t")).unwrap()[0], request(0, R, 0, 42932745 * 512, 512));
 
+    // Named, what is something else is no trace of this format.
+    let mut damaged = many.clone();
+    damaged[24 * 5_000 + 23] = 1;
+    let e = error(Some(Format::OracleGeneral), damaged);
+    assert!(
+        e.starts_with("trace.csv: record 5001 at byte 120000: no oracleGeneral record: "),
+        "{e}"
+    );
+    let e = error(Some(Format::OracleGeneral), MSR);
+    assert!(e.starts_with("trace.csv: record 1 at byte 0: no oracleGeneral record: "), "{e}");
+
     // Keys of a cache are no addresses.
     let keys = oracle(&[(1, u64::MAX / 3, 100, -1), (2, u64::MAX / 5, 100, -1)]);
     let e = error(None, keys);
@@ -571,6 +586,9 @@ fn hostile_text() {
     let mut reader = open_bytes(far, named("t")).unwrap();
     assert_eq!(all(&mut reader).unwrap(), [request(0, R, 7, 1 << 63, 4096)]);
     assert_eq!(reader.summary().dropped[0].reason, Reason::BeyondEnd);
+    // A word of a text is no magic number.
+    let e = error(None, "eat this\n");
+    assert!(e.starts_with("trace.csv: cannot tell the format; it begins with 'eat this'"), "{e}");
     // Old Macintosh lines are one line.
     let e = error(None, ALIBABA.replace('\n', "\r"));
     assert!(e.starts_with("trace.csv: cannot tell the format; it begins with '7,R,"), "{e}");

@@ -84,8 +84,13 @@ fn options(rng: &mut Rng, format: Format) -> OpenOptions {
             1 => Some("8,0".into()),
             _ => None,
         },
-        action: [Action::Queue, Action::Queue, Action::Issue, Action::Complete]
-            [rng.below(4) as usize],
+        action: match format {
+            Format::Blktrace | Format::Blkparse => {
+                [Action::Queue, Action::Queue, Action::Issue, Action::Complete]
+                    [rng.below(4) as usize]
+            }
+            _ => Action::Queue,
+        },
         time_unit: match format {
             Format::Mqsim => [None, Some(TimeUnit::Picosecond), Some(TimeUnit::Millisecond)]
                 [rng.below(3) as usize],

@@ -181,6 +181,9 @@ fn a_job_replays_the_log_that_fio_wrote() {
     let result = place.json("--name=a --read_iolog=a.log --device z-ssd-small");
     assert_eq!(counts(&result), (2, 1));
     place.run("run --name=a --read_iolog=b.log --device z-ssd-small").fails(2, &["b.log"]);
+    place.file("c.log", "once upon a time\n");
+    let unknown = place.run("run --name=a --read_iolog=c.log --device z-ssd-small");
+    unknown.fails(2, &["c.log: cannot tell the format", "options of wordline replay"]);
 }
 
 #[test]
@@ -307,4 +310,6 @@ fn traces_that_want_to_do_harm() {
     assert_eq!(counts(&place.shell(&line).ok().json()), (2, 1));
     let line = "mkfifo p; : > p & $W replay p; s=$?; rm p; exit $s";
     place.shell(line).fails(2, &["p: the trace is empty"]);
+    place.shell("$W replay - < .").fails(2, &["standard input: cannot be read: Is a directory"]);
+    place.run("replay back.csv both.csv").fails(2, &["only those are merged: give it alone"]);
 }
