@@ -131,6 +131,8 @@ pub enum Why {
     Command,
     Data,
     Read,
+    /// The same for the rest of a sector that is written in part.
+    Modify,
     Program,
     Erase,
     Interrupt,
@@ -185,6 +187,7 @@ impl Why {
             Why::Command => "command cycles",
             Why::Data => "data",
             Why::Read => "array read",
+            Why::Modify => "array read, to modify",
             Why::Program => "array program",
             Why::Erase => "array erase",
             Why::Interrupt => "interrupt",

@@ -36,6 +36,10 @@ impl<T: Copy> Slab<T> {
         self.free.push(key);
         self.items[key as usize]
     }
+    /// All records with their keys, the free ones as they were left.
+    pub fn records(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.items)
+    }
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }

@@ -70,10 +70,13 @@ impl Controller {
     pub(crate) fn settle(&mut self, ctx: &mut Ctx) {
         let Some(ftl) = &mut self.ftl else { return };
         if self.cache.is_none() {
-            while let Some(action) = self.ftl.as_mut().and_then(Ftl::poll) {
-                self.act(ctx, action);
+            loop {
+                while let Some(action) = self.ftl.as_mut().and_then(Ftl::poll) {
+                    self.act(ctx, action);
+                }
+                let Some(cmd) = self.turns.ready() else { return };
+                self.turn_came(ctx, cmd);
             }
-            return;
         }
         let mut action = ftl.poll();
         loop {
@@ -83,6 +86,8 @@ impl Controller {
                 self.retry(ctx, woken);
             } else if let Some(cmd) = self.flushable.pop() {
                 self.written_back(ctx, cmd);
+            } else if let Some(cmd) = self.turns.ready() {
+                self.turn_came(ctx, cmd);
             } else {
                 return;
             }

@@ -35,7 +35,7 @@ use wordline_base::{
     Ctx, Event, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline, Why,
 };
 use wordline_ftl::config::FtlCost;
-use wordline_ftl::{Ftl, Piece};
+use wordline_ftl::{Ftl, Piece, Touch, Turns};
 use wordline_nand::{Class, Geometry, Nand, Record};
 use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
 
@@ -63,6 +63,8 @@ pub(crate) enum Stage {
     DataIn,
     /// A read's data come from the flash, or from reads that others began.
     Flash,
+    /// A write or trim waits until others have written its sectors.
+    Turn,
     /// The rest of partly written sectors is being read.
     Merge,
     /// A write enters the cache, sector by sector.
@@ -127,6 +129,7 @@ pub struct Controller {
     pub(crate) flights: Slab<Flight>,
     pub(crate) sums: Slab<Sum>,
     pub(crate) background: Background,
+    pub(crate) turns: Turns,
     pub(crate) write_backs: Slab<WriteBack>,
     pub(crate) cache: Option<Cache>,
     pub(crate) read_ahead: Option<ReadAhead>,
@@ -212,6 +215,7 @@ impl Controller {
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
             flights: Slab::with_capacity(256),
             sums: Slab::with_capacity(16),
+            turns: Turns::default(),
             write_backs: Slab::default(),
             cache,
             read_ahead,
@@ -468,7 +472,7 @@ impl Controller {
                 if self.cache.is_none() {
                     work += c.write_command + c.write_sector * n;
                 }
-                let partial = partial_sectors(sqe).count() as u64;
+                let partial = touch_of(sqe).partial().count() as u64;
                 work + (c.read_command + c.read_sector) * partial
             }
             Opcode::VectorRead | Opcode::VectorWrite => further(f.t_other),
@@ -527,6 +531,10 @@ impl Controller {
         let command = &mut self.commands[cmd];
         debug_assert_ne!(command.stage, Stage::Posting, "a command finishes once");
         command.stage = Stage::Posting;
+        if !self.turns.is_empty() {
+            self.leave(ctx, cmd);
+        }
+        let command = &self.commands[cmd];
         let (io, copied) = (command.sqe.io, command.copied);
         let bytes = match command.status {
             Status::Success if command.sqe.opcode.is_data_out() => on_link(&command.sqe),
@@ -713,6 +721,9 @@ impl Controller {
             bytes_written: c.bytes_written,
             interrupts: c.interrupts,
             lost_write_backs: c.lost_write_backs,
+            rmw_units: c.rmw_units,
+            rmw_read_bytes: c.rmw_read_bytes,
+            rmw_waits: c.rmw_waits,
             fetched: queues.filter_map(|(id, q)| Some((id as u16, q.as_ref()?.fetched))).collect(),
             waits: c.waits,
             link_rate: self.link.rate(),
@@ -749,13 +760,13 @@ fn sectors_of(sqe: &Sqe) -> (u32, u32) {
     (first as u32, (end - first) as u32)
 }
 
-/// The sectors a write covers only in part.
-pub(crate) fn partial_sectors(sqe: &Sqe) -> impl Iterator<Item = u32> + use<> {
-    let end = sqe.address.saturating_add(u64::from(sqe.bytes));
-    let head = (!sqe.address.is_multiple_of(SECTOR)).then_some(sqe.address >> SECTOR_SHIFT);
-    let tail = (!end.is_multiple_of(SECTOR)).then_some(end >> SECTOR_SHIFT);
-    let tail = tail.filter(|&t| head != Some(t));
-    head.into_iter().chain(tail).map(|sector| sector as u32)
+/// What a write or trim does to sectors.
+pub(crate) fn touch_of(sqe: &Sqe) -> Touch {
+    let (offset, bytes) = (sqe.address, u64::from(sqe.bytes));
+    match sqe.opcode {
+        Opcode::Deallocate => Touch::trim(offset, bytes, SECTOR_SHIFT),
+        _ => Touch::write(offset, bytes, SECTOR_SHIFT),
+    }
 }
 
 /// Bytes of a command's data that cross the link.

@@ -2,8 +2,8 @@
 //!
 //! - Read: what the cache has, then what others are reading into it already, then flash; each run of
 //!   sectors in one write unit is one flash read. The command goes on when its last part is there.
-//! - Write: data in; the rest of partly written sectors is read first; then into the cache, or into
-//!   the FTL's buffer. With write-through or FUA the lines are written back at once and the command
+//! - Write: data in; the rest of partly written sectors is read first, in turn with others that write
+//!   the same sectors; then into the cache, or into the FTL's buffer. With write-through or FUA the lines are written back at once and the command
 //!   waits until the FTL has accepted (FUA: stored) them. Behind a cache with a capacitor data
 //!   are durable once in the cache.
 //! - Flush, deallocate: module `background`, and below.
@@ -14,8 +14,9 @@
 
 use crate::background::Job;
 use crate::cache::{Cache, LineId, Wait, Woken, bits};
-use crate::controller::{Controller, NONE, SUMS, Stage, partial_sectors};
+use crate::controller::{Command, Controller, NONE, SUMS, Stage, touch_of};
 use crate::firmware::Grant;
+use std::ops::Range;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
 use wordline_ftl::{Piece, Place, Source};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
@@ -66,7 +67,11 @@ impl Controller {
             Opcode::Read => self.read(ctx, cmd),
             Opcode::Write | Opcode::VectorWrite => self.ask_for_data(ctx, cmd),
             Opcode::Flush => self.flush(ctx, cmd),
-            Opcode::Deallocate => self.trim(ctx, cmd),
+            Opcode::Deallocate => {
+                if self.takes_turn(cmd) {
+                    self.trim(ctx, cmd);
+                }
+            }
             Opcode::VectorRead => self.vector(ctx, cmd, OpKind::Read),
             Opcode::VectorReset => self.vector(ctx, cmd, OpKind::Erase),
         }
@@ -521,15 +526,74 @@ impl Controller {
         if sqe.opcode == Opcode::VectorWrite {
             return self.vector(ctx, cmd, OpKind::Program);
         }
-        if (sqe.address | u64::from(sqe.bytes)).is_multiple_of(SECTOR) {
+        if !self.takes_turn(cmd) {
+            return;
+        }
+        self.merge(ctx, cmd);
+    }
+
+    /// Whether a write or trim may go on to its sectors at once: it may not meet another one where
+    /// either covers a sector only in part.
+    #[inline]
+    fn takes_turn(&mut self, cmd: u32) -> bool {
+        let sqe = &self.commands[cmd].sqe;
+        let whole = (sqe.address | u64::from(sqe.bytes)).is_multiple_of(SECTOR);
+        // A trim leaves out what it covers in part.
+        whole && self.turns.is_empty() || self.joins(cmd)
+    }
+    fn joins(&mut self, cmd: u32) -> bool {
+        let touch = touch_of(&self.commands[cmd].sqe);
+        let commands = &self.commands;
+        let first = self.turns.join(cmd, &touch, |sector| {
+            let of = commands.records().filter(move |(_, c)| is_under_way(c));
+            of.filter(move |(_, c)| touch_of(&c.sqe).sectors.contains(&sector)).map(|(id, _)| id)
+        });
+        if !first {
+            self.commands[cmd].stage = Stage::Turn;
+            self.counts.rmw_waits += 1;
+        }
+        first
+    }
+    /// Others have left the sectors of a write or trim.
+    pub(crate) fn turn_came(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let sqe = &self.commands[cmd].sqe;
+        ctx.mark(sqe.io, Layer::Ftl, Why::Overlap, 0, ctx.now);
+        match sqe.opcode {
+            Opcode::Deallocate => self.trim(ctx, cmd),
+            _ => self.merge(ctx, cmd),
+        }
+    }
+    /// What a write or trim did is what reads find: others may go on to its sectors.
+    pub(crate) fn leave(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let Command { sqe, status, .. } = self.commands[cmd];
+        if !matches!(sqe.opcode, Opcode::Write | Opcode::Deallocate) {
+            return;
+        }
+        self.turns.leave(cmd, touch_of(&sqe).sectors, |sector, version| {
+            // Another version in between would be lost.
+            if status == Status::Success && ctx.stamps.is_on() {
+                let newest = ctx.stamps.newest(Lpn(sector));
+                ctx.stamps.check(Lpn(sector), version, newest);
+            }
+        });
+    }
+
+    /// Read-modify-write: the rest of partly written sectors, unless the cache has them.
+    fn merge(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let touch = touch_of(&self.commands[cmd].sqe);
+        if !touch.is_partial() {
             return self.merged(ctx, cmd);
         }
-        // Read-modify-write: the rest of partly written sectors, unless the cache has them.
         self.commands[cmd].stage = Stage::Merge;
         self.commands[cmd].pending = 1;
-        for lpn in partial_sectors(&sqe) {
+        for lpn in touch.partial() {
+            self.turns.begin(lpn, ctx.stamps.next(Lpn(lpn)));
+            self.counts.rmw_units += 1;
             if !self.cache.as_ref().is_some_and(|cache| cache.holds(lpn, 1)) {
+                let before = self.commands[cmd].pending;
                 self.read_flash(ctx, cmd, lpn, 1, false);
+                let read = self.commands[cmd].pending > before;
+                self.counts.rmw_read_bytes += if read { SECTOR } else { 0 };
             }
         }
         self.part_done(ctx, cmd, None);
@@ -581,6 +645,9 @@ impl Controller {
                 self.write_back(ctx, id);
             }
             self.commands[cmd].cursor += n;
+        }
+        if !self.turns.is_empty() {
+            self.leave(ctx, cmd);
         }
         self.write_back_more(ctx);
         self.part_done(ctx, cmd, None);
@@ -638,8 +705,7 @@ impl Controller {
     /// Deallocate: whole sectors of the range read as zeroes from now on.
     fn trim(&mut self, ctx: &mut Ctx, cmd: u32) {
         let sqe = self.commands[cmd].sqe;
-        let first = sqe.address.div_ceil(SECTOR) as u32;
-        let end = ((sqe.address + u64::from(sqe.bytes)) >> SECTOR_SHIFT) as u32;
+        let Range { start: first, end } = touch_of(&sqe).sectors;
         if first >= end {
             return self.finish(ctx, cmd);
         }
@@ -703,6 +769,15 @@ impl Controller {
         ctx.mark(command.sqe.io, Layer::Ftl, why, 0, ctx.now);
         self.finish(ctx, cmd);
     }
+}
+
+/// A write or trim that has gone on to its sectors, or waits to, and is not over. A record that is
+/// free was left as posted.
+fn is_under_way(command: &Command) -> bool {
+    let changes = matches!(command.sqe.opcode, Opcode::Write | Opcode::Deallocate);
+    let stage = command.stage;
+    changes
+        && matches!(stage, Stage::Turn | Stage::Merge | Stage::Insert | Stage::Ftl | Stage::Trim)
 }
 
 /// Marks a run of a line's sectors as being read. Their stamps are known already: a sector that is

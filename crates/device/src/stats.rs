@@ -82,6 +82,9 @@ pub(crate) struct Counts {
     pub bytes_written: u64,
     pub interrupts: u64,
     pub lost_write_backs: u64,
+    pub rmw_units: u64,
+    pub rmw_read_bytes: u64,
+    pub rmw_waits: u64,
     pub waits: Waits,
 }
 
@@ -98,6 +101,11 @@ pub struct DeviceStats {
     pub interrupts: u64,
     /// Write-backs the FTL refused: acknowledged data are gone.
     pub lost_write_backs: u64,
+    /// Sectors of 4 KiB that were written in part, and what of them came from flash first.
+    pub rmw_units: u64,
+    pub rmw_read_bytes: u64,
+    /// Writes and trims that waited for another of a sector written in part.
+    pub rmw_waits: u64,
     /// Commands fetched from each submission queue.
     pub fetched: Vec<(u16, u64)>,
     pub waits: Waits,

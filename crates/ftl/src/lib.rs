@@ -41,6 +41,7 @@ mod recover;
 mod ring;
 mod state;
 mod stride;
+mod turns;
 mod user;
 mod write;
 
@@ -54,6 +55,7 @@ pub use line::{Group, LineState, Stream};
 pub use map::LOST;
 pub use rebuild::Rebuilt;
 pub use recover::{LineMedia, Media, Recovery, SmetaRecord, Written};
+pub use turns::{Touch, Turns};
 
 use gc::Gc;
 use line::Lines;

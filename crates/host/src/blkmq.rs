@@ -50,6 +50,8 @@ pub(crate) struct Node {
     /// A bio of the file system: its number there, and whether it is on the medium when it ends.
     pub bio: u32,
     pub fua: bool,
+    /// A write for pblk: the rest of sectors that it writes in part is being read.
+    pub merges: bool,
 }
 
 /// What a request does when it is complete, beyond its nodes.

@@ -10,7 +10,7 @@ use crate::core::{Core, Irq};
 use crate::function::{Function, Spans, spans, spend};
 use crate::idle::Menu;
 use crate::nbd::{Message, Nbd};
-use crate::pblk::Pblk;
+use crate::pblk::{Merges, Pblk};
 use crate::poll::PollStats;
 use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
 use crate::source::{Source, ThreadSpec};
@@ -205,7 +205,7 @@ impl<S: Source> Host<S> {
                      or bio_scheduler = kyber for one in front of it",
                 );
             }
-            if drive.lba_bytes != 4096 {
+            if drive.lba_bytes > 4096 {
                 return refuse("lba_bytes", "an FTL on the host has sectors of 4096 bytes");
             }
             if drive.unit_sectors == 0 {
@@ -303,7 +303,7 @@ impl<S: Source> Host<S> {
             }
             threads.push(thread);
         }
-        let pblk = match ftl {
+        let mut pblk = match ftl {
             Some((ftl, cost)) => {
                 let core = stack.ftl_core.unwrap_or(stack.cores - 1);
                 if core >= stack.cores {
@@ -321,6 +321,7 @@ impl<S: Source> Host<S> {
                     thread: count,
                     actions: VecDeque::with_capacity(64),
                     repairs: Vec::new(),
+                    merges: None,
                     stats: Default::default(),
                 }))
             }
@@ -378,6 +379,17 @@ impl<S: Source> Host<S> {
             threads.push(worker);
             Box::new(Bios::new(Kyber::new(&stack.kyber, hctxs), threads.len() as u32 - 1))
         });
+        if let Some(pblk) = &mut pblk
+            && drive.lba_bytes < 4096
+        {
+            // Beside the thread that writes, which takes it from there.
+            let core = threads[pblk.thread as usize].core;
+            let spec = ThreadSpec::new("pblk-merge", Engine::Null, 1);
+            let mut worker = Thread::new(spec, None, core, map[core as usize]);
+            (worker.step, worker.asleep) = (Step::NextMerge, Asleep::Actions);
+            threads.push(worker);
+            pblk.merges = Some(Box::new(Merges::new(threads.len() as u32 - 1)));
+        }
         let reapers = threads.iter().any(|t| t.partner != NONE || t.owner != NONE);
         let max_request = match drive.max_transfer {
             0 => u64::from(stack.max_request),
@@ -1060,6 +1072,7 @@ impl<S: Source> Host<S> {
             submitted: Time::ZERO,
             bio: NONE,
             fua: false,
+            merges: false,
         })
     }
 
@@ -1095,6 +1108,7 @@ impl<S: Source> Host<S> {
             next: NONE,
             offset,
             len,
+            merges: false,
             ..parent
         })
     }
@@ -1107,6 +1121,9 @@ impl<S: Source> Host<S> {
             node.pending -= 1;
             if node.pending > 0 {
                 return;
+            }
+            if node.merges {
+                return self.merged(ctx, n, on);
             }
             if self.bios.is_some() {
                 self.bio_ended(ctx, n, on);

@@ -110,6 +110,12 @@ impl std::ops::AddAssign for Counters {
 pub struct PblkStats {
     pub read_bios: u64,
     pub write_bios: u64,
+    pub write_bytes: u64,
+    /// Sectors written in part, what of them came from flash first, and writes and trims that waited
+    /// for another of such a sector.
+    pub rmw_units: u64,
+    pub rmw_read_bytes: u64,
+    pub rmw_waits: u64,
     pub flushes: u64,
     pub trims: u64,
     /// Sectors read from the write buffer, from flash, and never written.

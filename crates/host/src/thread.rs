@@ -98,6 +98,8 @@ pub(crate) enum Step {
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
+    /// Its second kernel thread: the next write of part of a sector.
+    NextMerge,
     /// The kernel thread of the scheduler in front of pblk: the next bio that has a token.
     NextBio,
     /// A kworker begins, and is through.
@@ -387,11 +389,23 @@ impl<S> Thread<S> {
     }
     /// A bio that the scheduler in front of pblk held; then the next.
     pub fn begin_held(&mut self, node: u32, opcode: Opcode) {
+        self.begin_taken(node, opcode, Step::NextBio);
+        self.plan_released(node);
+    }
+    /// A write for pblk whose rest is to be read, as these pieces; then the next.
+    pub fn begin_merge(&mut self, node: u32) -> &mut Vec<Piece> {
+        self.begin_taken(node, Opcode::Read, Step::NextMerge);
+        self.plan = Plan { node, issue: NONE, waited: (Layer::Ftl, Why::CoreBusy) };
+        self.pieces.clear();
+        self.piece = 0;
+        &mut self.pieces
+    }
+    /// A bio of another thread's.
+    fn begin_taken(&mut self, node: u32, opcode: Opcode, after: Step) {
         let call = &mut self.call;
         (call.aio, call.single, call.index, call.fresh) = (false, NONE, 1, false);
         (call.node, call.part, call.at) = (node, node, 0);
-        (call.opcode, call.divided, call.len) = (opcode, false, 0);
-        self.plan_released(node);
+        (call.opcode, call.divided, call.len, call.after) = (opcode, false, 0, after);
     }
     /// The segment to come is work on a bio that has its token.
     pub fn plan_released(&mut self, node: u32) {
@@ -491,6 +505,7 @@ impl<S: Source> Host<S> {
             Step::Nbd(at) => self.nbd_step(ctx, t, at),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
+            Step::NextMerge => self.next_merge(ctx, t),
             Step::NextBio => self.next_bio(ctx, t),
             Step::Kworker => self.kworker(ctx, t),
             Step::Worked => self.worked(ctx, t),
@@ -1316,7 +1331,8 @@ impl<S: Source> Host<S> {
             return self.go(t, after);
         }
         if thread.call.single == NONE {
-            return self.go(t, Step::NextBio);
+            let after = thread.call.after;
+            return self.go(t, after);
         }
         let node = &mut self.block.nodes[thread.call.single];
         node.submitted = node.issued;
@@ -1434,8 +1450,9 @@ impl<S: Source> Host<S> {
         let Some(pblk) = &mut self.pblk else { return Flow::Again };
         let node = self.block.nodes[part];
         let thread = &mut self.threads[t as usize];
-        let lpn = Lpn((node.offset / SECTOR) as u32);
-        let sectors = (u64::from(node.len) / SECTOR) as u32;
+        let lpn = Lpn((node.offset >> SECTOR_SHIFT) as u32);
+        let end = (node.offset + u64::from(node.len)).div_ceil(SECTOR) as u32;
+        let sectors = end - lpn.0;
         let cost = &pblk.cost;
         if node.ddir != Ddir::Read {
             thread.pend.ftl += cost.write_command.0;
@@ -1449,6 +1466,14 @@ impl<S: Source> Host<S> {
         thread.pieces.clear();
         thread.piece = 0;
         pblk.ftl.read(ctx, lpn, sectors, &mut thread.pieces);
+        self.read_pieces(ctx, t, part)
+    }
+
+    /// What of a bio's sectors is on flash is read.
+    pub(crate) fn read_pieces(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
+        let Some(pblk) = &mut self.pblk else { return Flow::Again };
+        let thread = &mut self.threads[t as usize];
+        let cost = &pblk.cost;
         let mut flash = 0;
         for piece in &thread.pieces {
             let sectors = u64::from(piece.sectors);
@@ -1539,23 +1564,8 @@ impl<S: Source> Host<S> {
     fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t as usize];
         let (part, core) = (thread.call.part, thread.core);
-        let node = self.block.nodes[part];
-        let end = node.offset + u64::from(node.len);
-        let (first, last) = (node.offset.div_ceil(SECTOR), end / SECTOR);
-        let lpn = Lpn(first as u32);
-        let sectors = last.saturating_sub(first) as u32;
         self.go(t, Step::Part);
-        let Some(pblk) = &mut self.pblk else { return Flow::Again };
-        if node.ddir == Ddir::Write {
-            pblk.stats.write_bios += 1;
-            pblk.stats.write_waits += 1;
-            // Direct writes carry no FUA: that is the file system's to ask for.
-            pblk.ftl.write(ctx, part, lpn, sectors, node.fua, wordline_ftl::Source::Host);
-        } else {
-            pblk.stats.trims += 1;
-            pblk.ftl.trim(ctx, part, lpn, sectors);
-        }
-        self.pump_ftl(ctx, Some(core));
+        self.pblk_change(ctx, part, core);
         Flow::Again
     }
 
@@ -1577,6 +1587,9 @@ impl<S: Source> Host<S> {
                 pblk.stats.write_waits -= 1;
             }
             ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
+            if pblk.merges.is_some() {
+                self.leave(ctx, tag, ok, on);
+            }
             self.node_done(ctx, tag, ok, on);
         }
         let Some(pblk) = &self.pblk else { return };

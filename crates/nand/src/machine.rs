@@ -24,7 +24,9 @@ use crate::suspend::{Preemption, Suspensions};
 use serde::Serialize;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
-use wordline_base::{Ctx, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline, Why};
+use wordline_base::{
+    Ctx, Ddir, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline, Why,
+};
 
 /// What an operation is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -175,7 +177,9 @@ impl Record {
         match self.op.kind {
             OpKind::Read => {
                 lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.bus_end);
-                lives.mark(io, Layer::Nand, Why::Read, self.lun, self.array_end);
+                let writes = lives.get(io).ddir == Ddir::Write;
+                let why = if writes { Why::Modify } else { Why::Read };
+                lives.mark(io, Layer::Nand, why, self.lun, self.array_end);
                 lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.out_start);
                 lives.mark(io, Layer::Transfer, Why::Data, self.channel, self.end);
             }

@@ -277,6 +277,16 @@ fn tail(result: &RunResult) -> Vec<String> {
         items.extend(flash.map(|(name, n)| format!("{name} {n}")));
         lines.extend(section("flash writes", &items, 1));
     }
+    let p = &m.partial_writes;
+    if p.sectors > 0 {
+        let items = [
+            format!("{} sectors", p.sectors),
+            format!("{:.1} MiB read first", p.read_bytes as f64 / f64::from(1 << 20)),
+            format!("{} waited", p.waits),
+            format!("{:.3} flash bytes a host byte", finite(w.factor_in_bytes.unwrap_or(0.0))),
+        ];
+        lines.extend(section("partial writes", &items, 1));
+    }
     for (name, shares) in [("channels", &m.channels), ("LUNs", &m.luns), ("firmware", &m.firmware)]
     {
         if !shares.is_empty() {

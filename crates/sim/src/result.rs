@@ -218,6 +218,7 @@ pub struct Machine {
     pub generated: u64,
     pub served: u64,
     pub write_amplification: WriteAmplification,
+    pub partial_writes: PartialWrites,
     /// Reads of users that waited, by what they waited for longest.
     pub reads_blocked: Vec<(String, u64)>,
     /// Of them, those that waited for anything at all.
@@ -268,12 +269,26 @@ pub struct WriteAmplification {
     pub factor: Option<f64>,
     /// The same with parity.
     pub factor_with_parity: Option<f64>,
+    /// Data of write commands that the FTL's side took from users, and bytes programmed for each of
+    /// them, parity included: a sector written in part is programmed whole.
+    pub host_bytes: u64,
+    pub factor_in_bytes: Option<f64>,
     /// The same over time: end of the interval in ns, and the four counts within it.
     pub over_time: Vec<(u64, [u64; 4])>,
     /// While ageing: write amplification window by window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
     pub ageing_unsteady: bool,
+}
+
+/// Sectors of 4 KiB that were written in part: read, modified and written by the FTL's side.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PartialWrites {
+    pub sectors: u64,
+    /// What of them came from flash; the rest was in a buffer or never written.
+    pub read_bytes: u64,
+    /// Writes and trims that waited for another of such a sector.
+    pub waits: u64,
 }
 
 /// What strides do: of reads, by flash read.

@@ -235,7 +235,7 @@ impl World {
         let before = *ftl.counters();
         let info = DriveInfo {
             bytes: ftl.sectors() * SECTOR,
-            lba_bytes: if ftl_on_host { 4096 } else { config.device.lba },
+            lba_bytes: config.device.lba,
             queues: config.device.queues.count,
             depth: config.device.queues.depth,
             max_transfer: config.device.queues.max_transfer,
@@ -801,6 +801,9 @@ impl World {
         let padding = c.pad_sectors - b.pad_sectors;
         let metadata = c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors;
         let parity = c.parity_sectors - b.parity_sectors;
+        let on_host = host.pblk.as_ref();
+        let host_bytes = on_host.map_or(device.bytes_written, |p| p.write_bytes);
+        let flash_bytes = (user + gc + padding + metadata + parity) * SECTOR;
         let factor = (user > 0).then(|| (user + gc + padding + metadata) as f64 / user as f64);
         let mut reads_blocked: Vec<(String, u64)> = Class::ALL
             .iter()
@@ -990,6 +993,8 @@ impl World {
                 parity_sectors: parity,
                 factor,
                 factor_with_parity: factor.map(|f| f + parity as f64 / user as f64),
+                host_bytes,
+                factor_in_bytes: (host_bytes > 0).then(|| flash_bytes as f64 / host_bytes as f64),
                 over_time: self
                     .series
                     .iter()
@@ -997,6 +1002,11 @@ impl World {
                     .collect(),
                 ageing: self.ageing.clone(),
                 ageing_unsteady: self.unsteady,
+            },
+            partial_writes: PartialWrites {
+                sectors: device.rmw_units + on_host.map_or(0, |p| p.rmw_units),
+                read_bytes: device.rmw_read_bytes + on_host.map_or(0, |p| p.rmw_read_bytes),
+                waits: device.rmw_waits + on_host.map_or(0, |p| p.rmw_waits),
             },
             reads_blocked,
             user_reads_waited: flash.reads_waited,

@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use wordline_base::Rng;
+use wordline_base::{Layer, Lpn, Rng, Why};
 
 fn host(cache: Option<CacheConfig>, ftl: &FtlConfig) -> Host {
     let mut d = device_config();
@@ -81,6 +81,7 @@ fn random_commands(h: &mut Host, seed: u64, commands: u32) {
     assert!(h.ctx.stamps.checked() > u64::from(commands) / 2);
     let s = h.drive.stats(h.ctx.now);
     assert_eq!(s.commands_in, s.commands_out, "seed {seed}");
+    assert!(s.rmw_units > 20, "seed {seed}: {} in part", s.rmw_units);
     assert!(h.drive.idle());
 }
 
@@ -123,6 +124,56 @@ proptest! {
     #[test]
     fn reads_return_the_newest_data_without_a_cache(seed in any::<u64>()) {
         random_commands(&mut host(None, &ftl_config()), seed, 400);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// No version comes between what a partial write read and what it wrote: the stamps tell.
+    #[test]
+    fn writes_of_parts_of_few_sectors_lose_nothing(
+        seed in any::<u64>(),
+        cached in any::<bool>(),
+        write_back in any::<bool>(),
+        lines in prop::sample::select(vec![2u64, 4, 64]),
+        sectors in 1..9u64,
+        faults in any::<bool>(),
+    ) {
+        let (mut n, mut d) = (nand_config(), device_config());
+        if faults {
+            n.faults.program_fail_ppb = 20_000_000;
+            n.faults.read_fail_ppb = 20_000_000;
+        }
+        let cache = CacheConfig { write_back, ..cache_config(lines, 2, 1) };
+        d.cache = cached.then_some(cache);
+        let mut h = Host::with_ftl(&n, &d, &ftl_config());
+        h.queue(0, 256, QueuePriority::Medium);
+        let mut rng = Rng::from_seed(seed);
+        let blocks = sectors * 8;
+        for _ in 0..400 {
+            let at = rng.below(blocks);
+            let bytes = (512 * (1 + rng.below((blocks - at).min(24)))) as u32;
+            match rng.below(10) {
+                0..6 => drop(h.submit(0, Opcode::Write, at * 512, bytes)),
+                6 => drop(h.submit_fua(0, at * 512, bytes)),
+                7 => drop(h.submit(0, Opcode::Deallocate, at * 512, bytes)),
+                8 => drop(h.submit(0, Opcode::Read, at * 512, bytes)),
+                _ => drop(h.submit(0, Opcode::Write, at / 8 * SECTOR, 4096)),
+            }
+            for _ in 0..rng.below(8) {
+                h.step();
+            }
+            if rng.below(40) == 0 {
+                h.submit(0, Opcode::Flush, 0, 0);
+                h.settle();
+            }
+        }
+        h.settle();
+        h.assert_no_wrong(&format!("seed {seed}"));
+        let s = h.drive.stats(h.ctx.now);
+        prop_assert_eq!(s.commands_in, s.commands_out);
+        prop_assert!(s.rmw_units > 100 && s.rmw_waits > 10, "{} of {}", s.rmw_waits, s.rmw_units);
+        prop_assert!(h.drive.idle() && h.drive.turns.is_empty());
     }
 }
 
@@ -255,4 +306,60 @@ fn a_flush_waits_for_write_backs_already_under_way() {
     assert!(flush > Span::from_us(600), "{flush}");
     assert_eq!(h.drive.stats(h.ctx.now).cache.unwrap().written_back, 1);
     assert!(h.drive.nand().counters().ops[Class::UserProgram as usize] > 0);
+}
+
+/// A write of part of a sector between two moments, as its life tells it.
+fn steps_of(h: &mut Host, io: IoId) -> Vec<(Layer, Why)> {
+    let life = h.ctx.lives.end(io);
+    life.steps().iter().map(|s| (s.layer, s.why)).collect()
+}
+
+#[test]
+fn writes_of_parts_of_one_sector_take_turns() {
+    for cache in [None, Some(cache_config(64, 4, 2))] {
+        let cached = cache.is_some();
+        let mut h = host(cache, &ftl_config());
+        // On flash, and nowhere else.
+        for sector in 0..400u64 {
+            h.one(Opcode::Write, sector * SECTOR, 4096);
+        }
+        h.one(Opcode::Flush, 0, 0);
+        for _ in 0..2 {
+            for sector in 200..400u64 {
+                h.one(Opcode::Read, sector * SECTOR, 4096);
+            }
+        }
+        let (first, second) = (
+            h.submit_io(0, Opcode::Write, 3 * SECTOR + 512, 512),
+            h.submit_io(0, Opcode::Write, 3 * SECTOR + 1024, 1024),
+        );
+        let whole = h.submit_io(0, Opcode::Write, 2 * SECTOR, 3 * 4096);
+        let other = h.submit_io(0, Opcode::Write, 9 * SECTOR + 512, 512);
+        h.settle();
+        let modified = |steps: &[(Layer, Why)]| steps.contains(&(Layer::Nand, Why::Modify));
+        let waited = |steps: &[(Layer, Why)]| steps.contains(&(Layer::Ftl, Why::Overlap));
+        let [first, second, whole, other] =
+            [first, second, whole, other].map(|io| steps_of(&mut h, io));
+        assert!(modified(&first) && !waited(&first), "{first:?}");
+        assert!(!modified(&second) && waited(&second), "the buffer has the rest: {second:?}");
+        assert!(!modified(&whole) && waited(&whole), "{whole:?}");
+        assert!(modified(&other) && !waited(&other), "{other:?}");
+        let s = h.drive.stats(h.ctx.now);
+        assert_eq!((s.rmw_units, s.rmw_read_bytes, s.rmw_waits), (3, 8192, 2), "cache: {cached}");
+        h.assert_no_wrong("turns");
+        assert!(h.drive.idle());
+    }
+}
+
+#[test]
+fn a_trim_leaves_what_it_covers_in_part() {
+    let mut h = host(None, &ftl_config());
+    h.one(Opcode::Write, 0, 5 * 4096);
+    h.one(Opcode::Deallocate, 512, 4 * 4096);
+    let held: Vec<bool> = (0..5).map(|s| h.ctx.stamps.newest(Lpn(s)) != 0).collect();
+    assert_eq!(held, [true, false, false, false, true]);
+    h.one(Opcode::Deallocate, 512, 4096 - 512);
+    assert_ne!(h.ctx.stamps.newest(Lpn(0)), 0);
+    let s = h.drive.stats(h.ctx.now);
+    assert_eq!((s.rmw_units, s.rmw_waits), (0, 0));
 }
