@@ -88,9 +88,19 @@ impl Separator {
         }
     }
 
+    /// The one of which there are most, since a name may hold another; blanks are in names too, and
+    /// come last.
     fn of(line: &[u8]) -> Separator {
-        let has = |s: &Separator| matches!(s, Separator::Byte(b) if line.contains(b));
-        Separator::NAMED.map(|(_, s)| s).into_iter().find(has).unwrap_or(Separator::Blank)
+        let mut best = (0, Separator::Blank);
+        for (_, separator) in Separator::NAMED {
+            if let Separator::Byte(byte) = separator {
+                let count = line.iter().filter(|&&b| b == byte).count();
+                if count > best.0 {
+                    best = (count, separator);
+                }
+            }
+        }
+        best.1
     }
 }
 

@@ -146,6 +146,9 @@ impl Format {
         if let Some(format) = Format::ALL.into_iter().find(|f| f.name() == name) {
             return Ok(Some(format));
         }
+        if name == Format::Columns.name() {
+            return Err("columns are named with --columns, not with --format".into());
+        }
         let lower = name.to_ascii_lowercase();
         let names = Format::ALL.iter().map(|f| f.name()).chain(["auto"]);
         let near =

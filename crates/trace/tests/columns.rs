@@ -43,6 +43,12 @@ fn by_position_and_by_name() {
     let table = "\u{feff}#when  op lba    n\r\n10 w   8  8\r\n1510   r 16 16 x\r\n";
     let by_name = "time=when:us,op=op,offset=lba:sector,size=n:sector";
     assert_eq!(read(table, told(by_name)).unwrap(), expected);
+    // A name with a comma in a table with tabs.
+    let table = "10\tw\t8\t8\tdd, of=x\n1510\tr\t16\t16\tcat\n";
+    let mut reader =
+        open_bytes(table, told("time=1:us,op=2,offset=3:sector,size=4:sector")).unwrap();
+    assert_eq!(all(&mut reader).unwrap(), expected);
+    assert!(reader.told().ends_with("separated by tabs"));
     // A quoted field holds the separator, and quotes.
     let table = "10,\"a, \"\"b\"\"\",w,8,8\n1510,c,r,16,16\n";
     let fields = "time=1:us,op=3,offset=4:sector,size=5:sector,volume=2";

@@ -870,6 +870,8 @@ fn names_of_formats() {
         Format::from_name("Alibaba").unwrap_err(),
         "unknown trace format 'Alibaba', did you mean 'alibaba'?"
     );
+    let e = Format::from_name("columns").unwrap_err();
+    assert_eq!(e, "columns are named with --columns, not with --format");
     let e = Format::from_name("parquetfile").unwrap_err();
     assert!(e.contains("the formats are auto, iolog, blktrace"), "{e}");
 }
