@@ -53,11 +53,16 @@ impl Span {
         Span(self.0.saturating_sub(other.0))
     }
 
-    /// Parses `65us`, `3.4 ms`, `250ns`, `1s`, or a bare number of nanoseconds.
+    /// Parses `65us`, `3.4 ms`, `250ns`, `1s`. A number without a unit is refused unless it is zero:
+    /// nobody can tell what it means.
     pub fn parse(text: &str) -> Result<Span, String> {
         let text = text.trim();
         let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, unit) = (text[..split].trim(), text[split..].trim());
+        let bare = unit.is_empty() && number.bytes().any(|b| (b'1'..=b'9').contains(&b));
+        if bare && number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+            return Err(Span::without_unit(number));
+        }
         let scale: u64 = match unit {
             "" | "ns" => 1,
             "us" => 1_000,
@@ -83,6 +88,10 @@ impl Span {
             return Err(bad());
         }
         Ok(Span(ns))
+    }
+
+    fn without_unit(number: impl fmt::Display) -> String {
+        format!("{number} has no unit: write {number}ns, {number}us, {number}ms or {number}s")
     }
 }
 
@@ -169,16 +178,16 @@ impl<'de> Deserialize<'de> for Span {
         impl de::Visitor<'_> for V {
             type Value = Span;
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a time such as \"65us\", or a whole number of nanoseconds")
+                f.write_str("a time such as \"65us\"")
             }
             fn visit_str<E: de::Error>(self, v: &str) -> Result<Span, E> {
                 Span::parse(v).map_err(E::custom)
             }
             fn visit_u64<E: de::Error>(self, v: u64) -> Result<Span, E> {
-                if v >= Time::NEVER.0 {
-                    return Err(E::custom(format!("{v} ns is more than 36 years")));
+                if v > 0 {
+                    return Err(E::custom(Span::without_unit(v)));
                 }
-                Ok(Span(v))
+                Ok(Span::ZERO)
             }
             fn visit_i64<E: de::Error>(self, v: i64) -> Result<Span, E> {
                 let v = u64::try_from(v)
@@ -201,6 +210,13 @@ mod tests {
         }
         assert_eq!(Span::parse("3.4 ms").unwrap(), Span(3_400_000));
         assert_eq!(Span::parse(".5us").unwrap(), Span(500));
+        assert_eq!((Span::parse("0").unwrap(), Span::parse("0.0").unwrap()), (Span(0), Span(0)));
+        for bare in ["5", "3.5", " 250 "] {
+            let number = bare.trim();
+            let error = Span::parse(bare).unwrap_err();
+            let words = format!("write {number}ns, {number}us, {number}ms or {number}s");
+            assert!(error.contains(&words), "{error}");
+        }
         for bad in ["", "us", "1x", "-1us", "1..2us", "99999999999s", "1e3us", "1µs"] {
             assert!(Span::parse(bad).is_err(), "{bad}");
         }

@@ -437,10 +437,15 @@ fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
             let mut leaves = Vec::new();
             tree.leaves("", &mut leaves);
             let short = |path: &str| path.strip_prefix("device.").unwrap_or(path).to_string();
-            let same_key = leaves.iter().find(|path| path.rsplit('.').next() == Some(other));
+            // Several sections may have it: all of them are named, the flash first.
+            let mut same_key: Vec<&String> =
+                leaves.iter().filter(|path| path.rsplit('.').next() == Some(other)).collect();
+            same_key.sort_by_key(|path| (path.matches('.').count(), !path.starts_with("nand.")));
+            let same_key: Vec<String> =
+                same_key.iter().map(|path| format!("'{}'", short(path))).collect();
             let known = sections.iter().copied().chain(["nand", "ftl", "stack", "device", "fs"]);
-            let hint = match (keys.len(), same_key, nearest(other, known)) {
-                (1, Some(path), _) => format!(", did you mean '{}'?", short(path)),
+            let hint = match (keys.len(), same_key.as_slice(), nearest(other, known)) {
+                (1, [_, ..], _) => format!(", did you mean {}?", same_key.join(" or ")),
                 (_, _, Some(name)) => format!(", did you mean '{name}'?"),
                 _ => ": paths begin with nand, ftl, stack, fs or a section of the device".into(),
             };

@@ -331,7 +331,8 @@ impl<'de, 'e, I: Iterator<Item = (&'e String, &'e crate::tree::Entry)>> de::MapA
             if fault.message.starts_with("data did not match any variant") {
                 fault.message = match &node.value {
                     Value::Text(s) => Span::parse(s).err().unwrap_or_default(),
-                    Value::Integer(n) => format!("a time cannot be negative: {n}"),
+                    Value::Integer(n @ ..0) => format!("a time cannot be negative: {n}"),
+                    Value::Integer(n) => Span::parse(&n.to_string()).err().unwrap_or_default(),
                     Value::Array(_) => "expected an array of times such as \"65us\"".into(),
                     _ => "expected a time such as \"65us\", or an array of times".into(),
                 };

@@ -208,7 +208,6 @@ fn overrides_are_typed_as_toml_with_bare_words() {
     };
     assert_eq!(set(&["nand.t_read=4us"]).nand.t_read.mean(), Span::from_us(4));
     assert_eq!(set(&["nand.t_read=\"4us\""]).nand.t_read.mean(), Span::from_us(4));
-    assert_eq!(set(&["nand.t_read=4000"]).nand.t_read.mean(), Span::from_us(4));
     assert_eq!(set(&["nand.t_read=[4us]"]).nand.t_read.mean(), Span::from_us(4));
     assert_eq!(set(&[" ftl.over_provisioning = 30 "]).ftl.over_provisioning, 30.0);
     assert_eq!(set(&["queues.weights=[8, 4, 2]"]).device.queues.weights, [8, 4, 2]);
