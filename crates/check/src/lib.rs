@@ -116,21 +116,35 @@ pub fn system(config: &Config) -> SystemConfig {
     }
 }
 
-pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
-    let system = system(config);
-    let seed = Seed(case.seed);
-    let plan = match case.job {
-        "" => Plan::none(),
+fn plan(job: &str) -> Result<Plan, String> {
+    match job {
+        "" => Ok(Plan::none()),
         job => parse_file("test.fio", job, &ParseOptions::default(), &mut NoEnv)
-            .map_err(|e| e.to_string())?,
-    };
-    let mut drive = Drive::new(&system, seed, true).map_err(|e| e.to_string())?;
-    let bytes = drive.bytes();
+            .map_err(|e| e.to_string()),
+    }
+}
+
+/// The drive of a case, aged for its job.
+pub fn aged(case: &Case, config: &Config) -> Result<Drive, String> {
+    let seed = Seed(case.seed);
+    let mut drive = Drive::new(&system(config), seed, true).map_err(|e| e.to_string())?;
     if case.age != Age::Fresh {
         drive.fill()?;
     }
-    let mut sampler = WriteSampler::new(Some(&plan), bytes, seed)?;
+    let mut sampler = WriteSampler::new(Some(&plan(case.job)?), drive.bytes(), seed)?;
     drive.age(case.age.precondition(), &mut sampler, seed)?;
+    Ok(drive)
+}
+
+pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
+    run_on(case, config, aged(case, config)?)
+}
+
+/// Runs a case on a drive that is ready.
+pub fn run_on(case: &Case, config: &Config, mut drive: Drive) -> Result<Outcome, String> {
+    let system = system(config);
+    let (seed, plan) = (Seed(case.seed), plan(case.job)?);
+    let bytes = drive.bytes();
     let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
         let log = std::io::Cursor::new(case.replay.to_string());
         let reader = wordline_trace::open(log, Default::default()).map_err(|e| e.to_string())?;

@@ -1,6 +1,6 @@
 //! Ageing a shipped profile: steady means steady, and is what `device check` says it will be.
 
-use wordline_check::{Age, Case};
+use wordline_check::{Age, Case, aged as aged_drive, run_on};
 use wordline_profile::derive;
 
 fn aged(case: Case) -> (f64, bool) {
@@ -20,6 +20,49 @@ fn uniform_writes_settle_where_the_closed_form_says() {
         assert!(!unsteady, "{device} did not settle");
         // The closed form is of FIFO on endless lines; greedy on tens of lines lies near it.
         assert!((wa / expected - 1.0).abs() < 0.08, "{device}: {wa:.2}, expected {expected:.2}");
+    }
+}
+
+/// A plain random writer overwrites an aged drive in an order of its own, whichever seed it has, also
+/// the one with which the drive was aged. So it collects what the closed form says, from its beginning
+/// to its end.
+#[test]
+fn a_job_of_any_seed_finds_a_drive_in_steady_state() {
+    const LFSR: &str = "random_generator=lfsr\n";
+    // Each third of a run collects several lines.
+    for (device, seconds, generator) in
+        [("cnex-small", 6, ""), ("intel-750-small", 24, ""), ("cnex-small", 6, LFSR)]
+    {
+        let job = |seed: &str| {
+            format!(
+                "[w]\nrw=randwrite\nbs=4k\niodepth=16\n{generator}{seed}\ntime_based\n\
+                 runtime={seconds}\n"
+            )
+        };
+        let own = job("randrepeat=0\nrandseed=5");
+        let case = Case::new(device, &own).age(Age::Steady);
+        let config = case.config().unwrap();
+        let expected = derive(&config).uniform_wa;
+        let drive = aged_drive(&case, &config).unwrap();
+        let mut rates = Vec::new();
+        let seeds = (1..=10).map(|seed| format!("randrepeat=0\nrandseed={seed}"));
+        for seed in seeds.chain([String::new()]) {
+            let job = job(&seed);
+            let case = Case { job: &job, ..case.clone() };
+            let run = run_on(&case, &config, drive.clone()).unwrap().result;
+            let wa = &run.machine.write_amplification;
+            let by_third = wa.by_third.expect("enough was collected to tell");
+            println!(
+                "{device} {seed:?}: {:.2} of {expected:.2}, {by_third:.4?}",
+                wa.factor.unwrap()
+            );
+            for part in by_third {
+                assert!((part / expected - 1.0).abs() < 0.12, "{device} {seed}: {by_third:?}");
+            }
+            rates.push(run.machine.served as f64);
+        }
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        assert!(rates.iter().all(|r| (r / mean - 1.0).abs() < 0.03), "{device}: {rates:?}");
     }
 }
 

@@ -91,6 +91,14 @@ impl Skewed {
             Skewed::Gauss(d) => d.draw(),
         }
     }
+    /// Other draws of the same blocks with the same shares.
+    fn reseed(&mut self, seed: u32) {
+        match self {
+            Skewed::Zipf(d) => d.reseed(seed),
+            Skewed::Pareto(d) => d.reseed(seed),
+            Skewed::Gauss(d) => d.reseed(seed),
+        }
+    }
 }
 
 /// Where the blocks of one file stand.
@@ -336,6 +344,45 @@ impl Generator {
             finished: job.create_only,
             job: job.clone(),
         })
+    }
+
+    /// What ages a drive for `thread` of `job`: it writes the same places with the same shares for
+    /// ever, drawn from streams of its own. `draws` seeds these.
+    ///
+    /// The job's own streams would not do. By default fio seeds them alike in every run, so that the
+    /// job would overwrite a drive in the very order in which it was aged, and whole lines would
+    /// become stale one after the other. A random map or an LFSR, which write each block once a
+    /// pass, are left out: how stale the lines are would depend on where in a pass ageing ended.
+    pub fn ageing(
+        job: &Job,
+        thread: &Thread,
+        drive_bytes: u64,
+        entropy: u64,
+        draws: u64,
+        cache: &mut ZetanCache,
+    ) -> Result<Generator, GeneratorError> {
+        let endless = Job { time_based: true, number_ios: 0, loops: 1, ..job.clone() };
+        let mut generator = Generator::with_cache(&endless, thread, drive_bytes, entropy, cache)?;
+        let job = &mut generator.job;
+        (job.randrepeat, job.randseed_given, job.allrandrepeat) = (false, false, false);
+        if job.random_generator == RandomGenerator::Lfsr {
+            job.random_generator = RandomGenerator::Tausworthe;
+            generator.wide = false;
+        }
+        job.norandommap = true;
+        generator.seeds = Seeds::new(job, thread.thread_number, draws);
+        generator.streams = Streams::new(&generator.seeds, job, generator.wide);
+        for file in &mut generator.files {
+            (file.map, file.lfsr) = (None, None);
+            if let Some(skewed) = &mut file.skewed {
+                skewed.reseed(generator.seeds.get(SeedUse::Block) as u32);
+            }
+        }
+        if let Some((start, picker)) = &mut generator.file_picker {
+            start.seed = generator.seeds.get(SeedUse::File) as u32;
+            *picker = start.start();
+        }
+        Ok(generator)
     }
 
     /// The generators of all threads of a plan, in the order of [`Plan::threads`].

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{Ddir, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time};
 use wordline_fio::job::Distribution;
-use wordline_fio::job::{ExitWhat, UnifiedRw};
+use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, Scheduler, StackConfig};
@@ -500,15 +500,11 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
     notes
 }
 
-/// A job as the sampler draws from it: without an end of its data or I/Os.
-fn endless(job: &Job) -> Job {
-    Job { time_based: true, number_ios: 0, loops: 1, ..job.clone() }
-}
-
-/// All that decides which sectors a plan's jobs write, and in which order: with equal texts and
-/// seeds two plans age a drive alike. Pace, time, end and report of a job have no part in it. Its name
-/// has where the distribution is skewed: fio places the hottest block by a hash of the file's name,
-/// which is made of the job's.
+/// All that decides which sectors a plan's jobs write in ageing, and in which order: with equal texts
+/// and seeds two plans age a drive alike. Pace, time, end and report of a job have no part in it, nor
+/// have the streams of its own run. Where the distribution is skewed the job's name and its seed have:
+/// fio places the hottest block by a hash of the file's name, which is made of the job's, or by the
+/// seed.
 pub fn writes(plan: &Plan) -> String {
     let mut text = String::new();
     for thread in plan.threads() {
@@ -520,9 +516,22 @@ pub fn writes(plan: &Plan) -> String {
             job.distribution,
             Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. }
         );
+        // The seed also draws the sizes of files.
+        let seeded = skewed || job.filesize.is_some_and(|(low, high)| low != high);
         let none = Job::new("", Default::default());
+        let lfsr = job.random_generator == RandomGenerator::Lfsr;
         let places = Job {
             name: if skewed { job.name.clone() } else { String::new() },
+            randrepeat: if seeded { job.randrepeat } else { none.randrepeat },
+            randseed: if seeded { job.randseed } else { none.randseed },
+            randseed_given: if seeded { job.randseed_given } else { none.randseed_given },
+            allrandrepeat: if seeded { job.allrandrepeat } else { none.allrandrepeat },
+            random_generator: if lfsr { none.random_generator } else { job.random_generator },
+            norandommap: true,
+            softrandommap: none.softrandommap,
+            time_based: none.time_based,
+            number_ios: none.number_ios,
+            loops: none.loops,
             place: none.place,
             options: none.options,
             description: none.description,
@@ -553,7 +562,7 @@ pub fn writes(plan: &Plan) -> String {
             clat_percentiles: none.clat_percentiles,
             lat_percentiles: none.lat_percentiles,
             slat_percentiles: none.slat_percentiles,
-            ..endless(job)
+            ..job.clone()
         };
         text += &format!("{} {} {places:?}\n", thread.thread_number, thread.subjob);
     }
@@ -563,8 +572,9 @@ pub fn writes(plan: &Plan) -> String {
 /// I/Os in a row without a write after which a job counts as one that does not write.
 const FRUITLESS: u32 = 100_000;
 
-/// Draws the sectors that a plan's jobs write, job after job in turn: what ages a drive as the run
-/// itself would. Without writing jobs, uniform over the drive.
+/// Draws sectors as a plan's jobs write them, job after job in turn: what ages a drive for the run.
+/// The order is not that of the run ([`Generator::ageing`]). Without writing jobs, uniform over the
+/// drive.
 pub struct WriteSampler {
     /// Writing threads, each with the I/Os it gave in a row that were no writes.
     writers: Vec<(Generator, u32)>,
@@ -588,6 +598,7 @@ impl WriteSampler {
         cache: &mut ZetanCache,
     ) -> Result<WriteSampler, String> {
         let entropy = seed.stream("fio/entropy").next_u64();
+        let draws = seed.stream("age/jobs").next_u64();
         let mut writers = Vec::new();
         let mut bytes = Some(0u64);
         for thread in plan.map(Plan::threads).unwrap_or_default() {
@@ -600,8 +611,7 @@ impl WriteSampler {
             if !job.rw.writes() {
                 continue;
             }
-            let generator =
-                Generator::with_cache(&endless(job), &thread, drive_bytes, entropy, cache);
+            let generator = Generator::ageing(job, &thread, drive_bytes, entropy, draws, cache);
             writers.push((generator.map_err(|e| e.to_string())?, 0));
             bytes = bytes.zip(write_rate(job)).map(|(sum, rate)| sum.saturating_add(rate));
         }

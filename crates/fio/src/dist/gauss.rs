@@ -37,6 +37,11 @@ impl Gauss {
         self
     }
 
+    /// Draws anew from `seed`; every block keeps its share.
+    pub fn reseed(&mut self, seed: u32) {
+        self.rand = Taus88::new(u64::from(seed));
+    }
+
     pub fn draw(&mut self) -> u64 {
         let sum: u64 =
             (0..DRAWS).map(|_| u64::from(self.rand.next_u32()) % self.count.wrapping_add(1)).sum();

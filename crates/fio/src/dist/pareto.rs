@@ -30,6 +30,11 @@ impl Pareto {
         self
     }
 
+    /// Draws anew from `seed`; every block keeps its share.
+    pub fn reseed(&mut self, seed: u32) {
+        self.rand = Taus88::new(u64::from(seed));
+    }
+
     pub fn draw(&mut self) -> u64 {
         let uniform = f64::from(self.rand.next_u32()) / f64::from(u32::MAX);
         let rank = self.power.floor(uniform);

@@ -76,6 +76,11 @@ impl Zipf {
         self.theta
     }
 
+    /// Draws anew from `seed`; every block keeps its share.
+    pub fn reseed(&mut self, seed: u32) {
+        self.rand = Taus88::new(u64::from(seed));
+    }
+
     pub fn draw(&mut self) -> u64 {
         let uniform = f64::from(self.rand.next_u32()) / f64::from(u32::MAX);
         let z = uniform * self.zetan;
