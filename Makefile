@@ -10,10 +10,13 @@ WORDLINE := target/release/wordline
 build:
 	@cargo build --release --quiet -p wordline-cli
 
+DEMO := examples/mixed.fio --device cnex-westlake --scale quick --precondition steady
 demo: build
-	$(WORDLINE) run examples/mixed.fio --device cnex-westlake --set nand.blocks=128 \
-	    --set ftl.over_provisioning=28 --ftl pblk \
-	    --stack linux-libaio --precondition steady --seed 1 --slowest 1
+	$(WORDLINE) run $(DEMO) --ftl pblk --slowest 1
+	@echo
+	@echo "The same on RAIL, whose reads do not wait for programs (all of it: target/demo-rail.txt):"
+	$(WORDLINE) run $(DEMO) --ftl rail --output target/demo-rail.txt
+	@grep -E 'IOPS=|^  (read|write) \(|^  (LUN wait|all) |write ampl|strides' -A0 target/demo-rail.txt
 
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 cargo test --workspace --no-fail-fast

@@ -1,6 +1,7 @@
 //! The command line: everything declared here is wordline's own. Options of fio's jobs
 //! (`--rw=randread`, `--bs=4k`, ...) are taken out before, by [`crate::words`].
 
+use crate::scale::Scale;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -278,6 +279,21 @@ pub struct PartArgs {
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
+    /// Take a part of the drive, as in 1/16 (quick is the same): its channels, LUNs, rates and ratios
+    /// stay, its blocks and caches are cut, and so are the data of a program
+    #[arg(long, value_name = "PART")]
+    pub scale: Option<Scale>,
+}
+
+impl CommonArgs {
+    /// The state that the drive is brought into; a state that is loaded stays as it is.
+    pub fn state(&self) -> Precondition {
+        match self.precondition {
+            _ if self.load_state.is_some() => Precondition::None,
+            Prepare::Auto => Precondition::Fill,
+            Prepare::As(how) => how,
+        }
+    }
 }
 
 impl PartArgs {
@@ -288,11 +304,22 @@ impl PartArgs {
     }
 }
 
-fn preconditions() -> impl TypedValueParser<Value = Precondition> {
+/// What `--precondition` asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prepare {
+    /// What the run needs to mean something.
+    Auto,
+    As(Precondition),
+}
+
+fn preconditions() -> impl TypedValueParser<Value = Prepare> {
+    const AUTO: &str = "As fill: an I/O then meets data, as on a drive in use";
     let named = |p: Precondition| PossibleValue::new(p.name()).help(p.help());
-    PossibleValuesParser::new(Precondition::ALL.map(named)).map(|name| {
+    let auto = std::iter::once(PossibleValue::new("auto").help(AUTO));
+    let values = auto.chain(Precondition::ALL.map(named)).collect::<Vec<_>>();
+    PossibleValuesParser::new(values).map(|name| {
         let named = |p: &Precondition| p.name() == name;
-        Precondition::ALL.into_iter().find(named).expect("one of the names above")
+        Precondition::ALL.into_iter().find(named).map_or(Prepare::Auto, Prepare::As)
     })
 }
 
@@ -314,10 +341,10 @@ pub struct CommonArgs {
     #[arg(
         long,
         value_parser = preconditions(),
-        default_value = "none",
+        default_value = "auto",
         help_heading = "State of the drive"
     )]
-    pub precondition: Precondition,
+    pub precondition: Prepare,
     /// Seed of every random stream of the machine
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -366,7 +393,7 @@ pub struct CommonArgs {
     /// Say on standard error how long the run took, also where that is no terminal
     #[arg(long, help_heading = "Results")]
     pub wall_clock: bool,
-    /// No progress and no notes on standard error
+    /// No progress and no notes on standard error; warnings stay
     #[arg(long, short, help_heading = "Results")]
     pub quiet: bool,
 }

@@ -1,6 +1,6 @@
 //! From a ready drive and its threads to a written result and an exit status.
 
-use crate::args::CommonArgs;
+use crate::args::{CommonArgs, Prepare};
 use crate::load::Loaded;
 use crate::progress::{Extent, Progress, shown};
 use crate::{Failure, files, output, remark, replay, signals};
@@ -20,6 +20,8 @@ pub struct Run<'a> {
     pub globals: Vec<(String, String)>,
     pub extent: Extent,
     pub limit: Option<Span>,
+    /// Capacity of the drive.
+    pub bytes: u64,
 }
 
 /// Who stopped a run before its end.
@@ -55,6 +57,7 @@ pub fn check_writable(args: &CommonArgs, threads: &[ThreadSetup]) -> Result<(), 
 impl Run<'_> {
     pub fn finish(mut self, drive: Drive, threads: Vec<ThreadSetup>) -> Result<(), Failure> {
         let args = self.args;
+        self.bytes = drive.bytes();
         let options = Options {
             slowest: args.slowest,
             tracks: args.timeline.is_some().then_some(args.timeline_limit),
@@ -90,6 +93,7 @@ impl Run<'_> {
 
     fn result(&mut self, world: World, stop: Stop) -> RunResult {
         let mut result = world.finish(self.provenance());
+        result.prepared = self.drive(&result);
         result.global_options = std::mem::take(&mut self.globals);
         if stop == Stop::User && result.ended == Ended::Complete {
             result.ended = Ended::Interrupted;
@@ -109,6 +113,23 @@ impl Run<'_> {
         }
         result.notes.append(&mut self.notes);
         result
+    }
+
+    /// The drive as the run found it, in a line.
+    fn drive(&self, result: &RunResult) -> String {
+        let (config, args) = (&self.loaded.config, self.args);
+        let mut text = format!("{}, {:.1} GB", config.device_name, self.bytes as f64 / 1e9);
+        if let Some(cut) = &self.loaded.cut {
+            text += &format!(" ({cut})");
+        }
+        text += &match &args.load_state {
+            Some(path) => format!(": {}, from {}", result.prepared, path.display()),
+            None if args.precondition == Prepare::Auto => {
+                format!(": {}, before the run (--precondition auto)", result.prepared)
+            }
+            None => format!(": {}", result.prepared),
+        };
+        text
     }
 
     fn verdict(
@@ -204,9 +225,10 @@ impl Run<'_> {
             workload,
             precondition: match &args.load_state {
                 Some(path) => format!("loaded from {}", path.display()),
-                None => args.precondition.name().into(),
+                None => args.state().name().into(),
             },
             seed: args.seed,
+            scale: args.machine.parts.scale.map_or(String::new(), |scale| scale.to_string()),
             overrides: args.machine.parts.overrides(),
         }
     }

@@ -37,6 +37,8 @@ impl Named {
 pub struct Loaded {
     pub config: Config,
     pub system: SystemConfig,
+    /// Of `--scale`, what was cut.
+    pub cut: Option<String>,
     places: Places,
 }
 
@@ -81,7 +83,17 @@ impl Loaded {
             app: app.as_ref().map(Named::source),
             fs: fs.as_ref().map(Named::source),
         };
-        Loaded::assemble(sources, &parts.overrides())
+        let Some(scale) = parts.scale else {
+            return Loaded::assemble(sources, &parts.overrides());
+        };
+        let whole = Loaded::assemble(sources, &parts.overrides())?;
+        let cut = scale.cut(&whole.config, &parts.set).map_err(Failure::usage)?;
+        let media = parts.media.iter().map(|name| format!("nand.media={name}"));
+        let overrides: Vec<String> =
+            media.chain(cut.overrides).chain(parts.set.iter().cloned()).collect();
+        let part = Loaded::assemble(sources, &overrides)
+            .map_err(|e| Failure::usage(format!("at --scale {scale}: {}", e.into_message())))?;
+        Ok(Loaded { cut: Some(format!("scale {scale}: {}", cut.said)), ..part })
     }
 
     fn assemble(sources: Sources, overrides: &[String]) -> Result<Loaded, Failure> {
@@ -93,7 +105,7 @@ impl Loaded {
             ftl: config.ftl.clone(),
             stack: config.stack.clone(),
         };
-        Ok(Loaded { config, system, places })
+        Ok(Loaded { config, system, cut: None, places })
     }
 
     /// A problem that building the machine found, with the place of the value.

@@ -12,6 +12,7 @@ mod progress;
 mod record;
 mod replay;
 mod run;
+mod scale;
 mod serve;
 mod showcmd;
 mod signals;

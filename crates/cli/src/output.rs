@@ -27,6 +27,7 @@ fn text(result: &RunResult, args: &CommonArgs) -> String {
         }
         match format {
             Format::Normal => {
+                text += &report::preface_text(result);
                 text += &report::fio_normal(result);
                 text += &report::app_text(result);
                 text += "\n";
@@ -84,7 +85,11 @@ fn remarks(result: &RunResult, args: &CommonArgs) {
         remark(report::slowest_text(result, args.slowest).trim_end());
     }
     // With --output the text is not before the reader's eyes.
-    if !args.quiet && (!in_text || args.output.is_some()) {
+    if in_text && args.output.is_none() {
+        return;
+    }
+    result.warnings.iter().for_each(|warning| remark(&format!("warning: {warning}")));
+    if !args.quiet {
         result.notes.iter().for_each(|note| remark(&format!("note: {note}")));
     }
 }

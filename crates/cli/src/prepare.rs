@@ -22,7 +22,9 @@ pub fn fresh(loaded: &Loaded, args: &CommonArgs) -> Result<Drive, Failure> {
 
 /// Says that memory is short before the system ends the program for it.
 fn check_memory(sectors: u64, args: &CommonArgs) -> Result<(), Failure> {
-    let written = args.precondition != Precondition::None || args.load_state.is_some();
+    // A drive written once, in order, is kept as runs.
+    let runs = matches!(args.state(), Precondition::None | Precondition::Fill);
+    let written = !runs || args.load_state.is_some();
     let short = memory::available().and_then(|free| shortage(sectors, written, args, free));
     short.map_or(Ok(()), |message| Err(Failure::usage(message)))
 }
@@ -37,8 +39,8 @@ fn shortage(sectors: u64, written: bool, args: &CommonArgs, free: u64) -> Option
     };
     (needed > free).then(|| {
         format!(
-            "this drive's state takes {:.1} GiB of memory and {:.1} GiB are available: use a \
-             smaller drive (--set nand.blocks=N, or a profile named -small){or}",
+            "this drive's state takes {:.1} GiB of memory and {:.1} GiB are available: use a part of \
+             it (--scale 1/16), or a profile named -small{or}",
             gib(needed),
             gib(free)
         )
@@ -59,15 +61,15 @@ pub fn age(
         let file = File::open(path).map_err(|e| failed(files::explain(&e)))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let _loading = Activity::begin(args, "loading the drive's state");
-        drive.load(&loaded.system, &mut reader).map_err(failed)?;
+        drive.load(&loaded.system, &loaded.config.device_name, &mut reader).map_err(failed)?;
     }
     let size = format!("{:.1} GB", drive.bytes() as f64 / 1e9);
-    if args.precondition != Precondition::None {
+    let how = args.state();
+    if how != Precondition::None {
         let filling = Activity::begin(args, &format!("filling the drive, {size}"));
         drive.fill().map_err(Failure::usage)?;
         filling.done(&format!("filled the drive, {size}"));
     }
-    let how = args.precondition;
     if let Some(sampler) = &mut sampler
         && !matches!(how, Precondition::None | Precondition::Fill)
     {
@@ -92,7 +94,8 @@ pub fn age(
     }
     if let Some(path) = &args.save_state {
         let _saving = Activity::begin(args, "saving the drive's state");
-        files::write(path, |w| drive.save(w))?;
+        let (device, ftl) = (&loaded.config.device_name, &loaded.config.ftl_name);
+        files::write(path, |w| drive.save(device, ftl, w))?;
     }
     if let Some(app) = app {
         let layout = app.layout();
@@ -121,7 +124,7 @@ mod tests {
         let (plain, without) = (args(&[]), args(&["--no-integrity"]));
         assert_eq!(shortage(1 << 20, true, &plain, 18 << 20), None);
         let message = shortage(1 << 30, true, &plain, 17 << 30).expect("too little");
-        for part in ["takes 18.0 GiB", "17.0 GiB are available", "nand.blocks", "--no-integrity"] {
+        for part in ["takes 18.0 GiB", "17.0 GiB are available", "--scale", "--no-integrity"] {
             assert!(message.contains(part), "{message}");
         }
         assert_eq!(shortage(1 << 30, true, &without, 17 << 30), None);

@@ -50,7 +50,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     };
     let threads = vec![setup];
     finish::check_writable(&args.common, &threads)?;
-    if args.common.precondition == Precondition::Paced {
+    if args.common.state() == Precondition::Paced {
         return Err(Failure::usage(
             "a trace states no rate to precondition the drive at: use --precondition random",
         ));
@@ -66,6 +66,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
         globals: Vec::new(),
         extent: Extent::Traces(consumed),
         limit,
+        bytes,
     };
     run.finish(drive, threads)
 }

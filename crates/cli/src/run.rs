@@ -37,7 +37,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     check_alignment(&plan, &loaded)?;
     finish::check_writable(&args.common, &threads)?;
     let app = app(&args, &loaded, bytes, seed)?;
-    if app.is_some() && args.common.precondition == Precondition::Paced {
+    if app.is_some() && args.common.state() == Precondition::Paced {
         return Err(Failure::usage(
             "a program states no rate to precondition the drive at: use --precondition random",
         ));
@@ -59,6 +59,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         globals: plan.globals.clone(),
         extent,
         limit,
+        bytes,
     };
     run.finish(drive, threads)
 }

@@ -13,7 +13,7 @@ use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::recover;
 use wordline_live::tape::Recording;
 use wordline_live::{Address, Error, ImageIo, Plan, Server, StatsForm, fit};
-use wordline_sim::SystemConfig;
+use wordline_sim::{About, SystemConfig};
 
 impl From<Error> for Failure {
     fn from(e: Error) -> Failure {
@@ -84,6 +84,7 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(SystemConfig, String), 
 /// What the command line says; where it names no device, that of the image.
 fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<Loaded, Failure> {
     let parts = PartArgs {
+        scale: None,
         ftl: args.ftl.clone().unwrap_or_else(|| "pblk".into()),
         stack: "linux-libaio".into(),
         testbed: None,
@@ -326,7 +327,15 @@ fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     let system = stored(&image)?;
     let recovered = recover(&image, &system.system, false)?;
     crate::files::write(profile, |w| w.write_all(image.superblock.config.as_bytes()))?;
-    crate::files::write(state, |w| recovered.ftl.save(w))?;
+    let about = About {
+        device: system.config.device_name.clone(),
+        ftl: system.config.ftl_name.clone(),
+        ..About::default()
+    };
+    crate::files::write(state, |w| {
+        about.save(w)?;
+        recovered.ftl.save(w)
+    })?;
     crate::output::print(&format!(
         "wordline run JOB --device {} --ftl {} --load-state {}\n",
         profile.display(),

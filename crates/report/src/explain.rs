@@ -1,11 +1,12 @@
-//! What the run says to somebody who asks why: at most sixty lines of a hundred columns.
+//! What the run says to somebody who asks why, in lines of a hundred columns. Nothing is cut.
 
 use crate::number::{finite, percent};
 use wordline_base::{Layer, life::LAYERS};
-use wordline_sim::{Ended, LayerTable, Machine, RunResult};
+use wordline_sim::{Ended, LayerTable, Machine, RunResult, Trend};
 
-/// The most [`explain_text`] prints.
+/// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
 pub const EXPLAIN_LINES: usize = 60;
+/// Columns of a line, unless a single word is longer.
 pub const EXPLAIN_COLUMNS: usize = 100;
 
 /// The tails a table shows beside the mean.
@@ -13,32 +14,55 @@ const TAILS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 /// Width of a line's title, without the colon.
 const TITLE: usize = 15;
 
-/// Cuts what does not fit, and says so.
-fn clipped(text: String, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text;
+/// Adds words to the last of `lines`, and goes on in new ones, indented, where they do not fit. A word
+/// is never cut.
+fn wrap(lines: &mut Vec<String>, words: &str, indent: usize) {
+    for word in words.split_whitespace() {
+        let line = lines.last_mut().expect("a line was begun");
+        let begun = line.chars().count() > indent;
+        if begun && line.chars().count() + 1 + word.chars().count() > EXPLAIN_COLUMNS {
+            lines.push(" ".repeat(indent) + word);
+            continue;
+        }
+        if begun {
+            line.push(' ');
+        }
+        line.push_str(word);
     }
-    text.chars().take(columns.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// A titled list that breaks between its items, in at most `most` lines.
-fn section(title: &str, items: &[String], most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut line = format!("  {title:<TITLE$}:");
+/// A titled list that breaks between its items where it can.
+fn section(title: &str, items: &[String]) -> Vec<String> {
+    const INDENT: usize = TITLE + 4;
+    let mut lines = vec![format!("  {title:<TITLE$}: ")];
     for (i, item) in items.iter().enumerate() {
         let comma = if i + 1 == items.len() { "" } else { "," };
-        let columns = line.chars().count() + item.chars().count() + 1 + comma.len();
-        if i > 0 && columns > EXPLAIN_COLUMNS {
-            if lines.len() + 1 == most {
-                line += " ...";
-                break;
-            }
-            lines.push(std::mem::replace(&mut line, " ".repeat(TITLE + 3)));
+        let (item, line) =
+            (format!("{item}{comma}"), lines.last().map_or(0, |l| l.chars().count()));
+        let fits = line + 1 + item.chars().count() <= EXPLAIN_COLUMNS;
+        if i > 0 && !fits {
+            lines.push(" ".repeat(INDENT));
         }
-        line = line + " " + item + comma;
+        wrap(&mut lines, &item, INDENT);
     }
-    lines.push(line);
-    lines.into_iter().map(|line| clipped(line, EXPLAIN_COLUMNS)).collect()
+    lines
+}
+
+/// What a reader must know before the numbers: the state of the drive, and what may mislead. Nothing
+/// where there is nothing to say.
+pub fn preface_text(result: &RunResult) -> String {
+    let mut lines = Vec::new();
+    let mut paragraph = |title: &str, text: &str| {
+        lines.push(title.to_owned());
+        wrap(&mut lines, text, title.len());
+    };
+    if !result.prepared.is_empty() {
+        paragraph("drive:   ", &result.prepared);
+    }
+    for warning in &result.warnings {
+        paragraph("warning: ", warning);
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 fn share_text(share: f64) -> String {
@@ -53,7 +77,7 @@ fn host_lines(host: &wordline_sim::HostReport, served: u64) -> Vec<String> {
     let shown = host.functions.iter().take(FUNCTIONS_SHOWN);
     let items: Vec<String> =
         shown.map(|f| format!("{} {}", f.name, share_text(finite(f.share)))).collect();
-    lines.extend(section("host functions", &items, 2));
+    lines.extend(section("host functions", &items));
     let per = |n: u64| n as f64 / served.max(1) as f64;
     let mut items = vec![
         format!("{:.1} loads an I/O", per(host.loads)),
@@ -64,18 +88,18 @@ fn host_lines(host: &wordline_sim::HostReport, served: u64) -> Vec<String> {
     if host.looks > 0 {
         items.push(format!("{:.1} looks of polling loops", per(host.looks)));
     }
-    lines.extend(section("an I/O costs", &items, 2));
+    lines.extend(section("an I/O costs", &items));
     let items = [
         format!("{:.2} W mean", finite(host.watts)),
         format!("busy {:.3} J", finite(host.busy_j)),
         format!("idle {:.3} J", finite(host.idle_j)),
     ];
-    lines.extend(section("cores' energy", &items, 1));
+    lines.extend(section("cores' energy", &items));
     let states = host.idle_states.iter();
     let items: Vec<String> =
         states.map(|s| format!("{} {}", s.name, share_text(finite(s.share)))).collect();
     if !items.is_empty() {
-        lines.extend(section("idle states", &items, 3));
+        lines.extend(section("idle states", &items));
     }
     lines
 }
@@ -103,6 +127,7 @@ fn head(result: &RunResult) -> Vec<String> {
         ("ftl", &p.ftl),
         ("stack", &p.stack),
         ("testbed", &p.testbed),
+        ("scale", &p.scale),
         ("workload", &p.workload),
         ("precondition", &p.precondition),
     ] {
@@ -111,9 +136,9 @@ fn head(result: &RunResult) -> Vec<String> {
         }
     }
     items.push(format!("seed {}", p.seed));
-    let mut lines = section("wordline", &items, 3);
+    let mut lines = section("wordline", &items);
     if !p.overrides.is_empty() {
-        lines.extend(section("set", &p.overrides, 2));
+        lines.extend(section("set", &p.overrides));
     }
     let m = &result.machine;
     let ended = match result.ended {
@@ -130,7 +155,7 @@ fn head(result: &RunResult) -> Vec<String> {
     items.push(format!("{} events", m.events));
     items.push(format!("{} interrupts", m.interrupts));
     items.push(format!("{} merges", m.merges));
-    lines.extend(section("run", &items, 2));
+    lines.extend(section("run", &items));
     lines
 }
 
@@ -228,7 +253,7 @@ fn blocked(m: &Machine) -> Vec<String> {
     let mut items =
         vec![format!("{} of {} flash reads", of_reads(m.user_reads_waited), m.user_flash_reads)];
     items.extend(by.iter().map(|(what, n)| format!("{what} {}", of_reads(*n))));
-    section("reads waited", &items, 3)
+    section("reads waited", &items)
 }
 
 /// Reads around busy LUNs, and what that costs.
@@ -251,7 +276,7 @@ fn strides(m: &Machine) -> Vec<String> {
         items.push(format!("{} hot LUNs, moved {} times", s.hot_luns, s.partitions));
         items.push(format!("{} sectors of gc on hot lines", s.hot_gc_sectors));
     }
-    section("strides", &items, 2)
+    section("strides", &items)
 }
 
 fn tail(result: &RunResult) -> Vec<String> {
@@ -268,14 +293,19 @@ fn tail(result: &RunResult) -> Vec<String> {
             sum += &format!(" + {name} {:.3}", of_user(n));
         }
         let mut items = vec![sum, format!("{} user sectors", w.user_sectors)];
+        if let Some(by_third) = w.by_third {
+            let [a, b, c] = by_third.map(finite);
+            let course = Trend::of(by_third).name();
+            items.push(format!("{course} over the run: {a:.2} {b:.2} {c:.2} by thirds"));
+        }
         if let Some(whole) = w.factor_with_parity.filter(|_| w.parity_sectors > 0) {
             items.insert(1, format!("with parity {:.3}", finite(whole)));
         }
-        lines.extend(section("write ampl.", &items, 1));
+        lines.extend(section("write ampl.", &items));
     } else if flash.iter().any(|(_, n)| *n > 0) {
         let mut items = vec!["no user sectors".to_owned()];
         items.extend(flash.map(|(name, n)| format!("{name} {n}")));
-        lines.extend(section("flash writes", &items, 1));
+        lines.extend(section("flash writes", &items));
     }
     let p = &m.partial_writes;
     if p.sectors > 0 {
@@ -285,13 +315,13 @@ fn tail(result: &RunResult) -> Vec<String> {
             format!("{} waited", p.waits),
             format!("{:.3} flash bytes a host byte", finite(w.factor_in_bytes.unwrap_or(0.0))),
         ];
-        lines.extend(section("partial writes", &items, 1));
+        lines.extend(section("partial writes", &items));
     }
     for (name, shares) in [("channels", &m.channels), ("LUNs", &m.luns), ("firmware", &m.firmware)]
     {
         if !shares.is_empty() {
             let title = format!("{name} ({})", shares.len());
-            lines.extend(section(&title, &spread(shares), 1));
+            lines.extend(section(&title, &spread(shares)));
         }
     }
     let link = &m.link;
@@ -299,7 +329,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         format!("to device {}", share_text(link.to_device)),
         format!("to host {}", share_text(link.to_host)),
     ];
-    lines.extend(section("link", &items, 1));
+    lines.extend(section("link", &items));
     if !m.cores.is_empty() {
         let busy: Vec<f64> = m.cores.iter().map(|c| 1.0 - finite(c.idle)).collect();
         let mean = |f: fn(&wordline_sim::CoreUse) -> f64| {
@@ -309,7 +339,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         items.push(format!("of it user {}", mean(|c| c.user)));
         items.push(format!("system {}", mean(|c| c.system)));
         items.push(format!("interrupt {}", mean(|c| c.interrupt)));
-        lines.extend(section(&format!("cores ({})", m.cores.len()), &items, 1));
+        lines.extend(section(&format!("cores ({})", m.cores.len()), &items));
     }
     if let Some(host) = &m.host {
         lines.extend(host_lines(host, m.served));
@@ -322,7 +352,7 @@ fn tail(result: &RunResult) -> Vec<String> {
             format!("{} evictions", c.evictions),
             format!("{} write-backs", c.write_backs),
         ];
-        lines.extend(section("cache", &items, 1));
+        lines.extend(section("cache", &items));
     }
     let i = &m.integrity;
     let text = match (i.on, i.wrong) {
@@ -330,7 +360,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         (true, 0) => format!("{} look-ups checked: all returned the newest write", i.checked),
         (true, n) => format!("WRONG DATA: {n} of {} look-ups checked", i.checked),
     };
-    lines.extend(section("integrity", &[text], 1));
+    lines.extend(section("integrity", &[text]));
     let e = &m.wear;
     if e.erases_max > 0 {
         let mean = finite(e.erases_mean);
@@ -345,16 +375,16 @@ fn tail(result: &RunResult) -> Vec<String> {
                 percent(mean, f64::from(e.rated))
             ));
         }
-        lines.extend(section("wear", &items, 1));
+        lines.extend(section("wear", &items));
     }
     if !m.energy_j.is_empty() {
         let all: f64 = m.energy_j.iter().map(|(_, j)| finite(*j)).sum();
         let mut items = vec![format!("{all:.3} J"), format!("{:.3} W mean", finite(m.total_w))];
         items.extend(m.energy_j.iter().map(|(part, j)| format!("{part} {:.3} J", finite(*j))));
-        lines.extend(section("energy", &items, 2));
+        lines.extend(section("energy", &items));
         let states =
             m.energy_by_state_j.iter().map(|(state, j)| format!("{state} {:.3} J", finite(*j)));
-        lines.extend(section("energy by state", &states.collect::<Vec<_>>(), 2));
+        lines.extend(section("energy by state", &states.collect::<Vec<_>>()));
     }
     if m.mapping_bytes > 0 {
         let items = [
@@ -362,15 +392,10 @@ fn tail(result: &RunResult) -> Vec<String> {
             format!("{:.2} bytes a sector", finite(m.mapping_bytes_per_sector)),
             format!("integrity check {:.1} MiB", m.stamp_bytes as f64 / f64::from(1 << 20)),
         ];
-        lines.extend(section("memory", &items, 1));
+        lines.extend(section("memory", &items));
     }
-    let notes = &result.notes;
-    let shown = if notes.len() > 4 { 3 } else { notes.len() };
-    for note in &notes[..shown] {
-        lines.extend(section("note", std::slice::from_ref(note), 1));
-    }
-    if shown < notes.len() {
-        lines.extend(section("note", &[format!("and {} more", notes.len() - shown)], 1));
+    for note in &result.notes {
+        lines.extend(section("note", std::slice::from_ref(note)));
     }
     lines
 }
@@ -391,7 +416,8 @@ pub fn explain_text(result: &RunResult) -> String {
             tables.iter().map(|t| format!("{} {}s", t.count, t.ddir)).collect();
         lines.push(String::new());
         let heading = format!("where the time went: {}", counts.join(", "));
-        lines.push(clipped(heading, EXPLAIN_COLUMNS));
+        lines.push(String::new());
+        wrap(&mut lines, &heading, 0);
     }
     for (i, one) in tables.iter().enumerate() {
         if i > 0 {

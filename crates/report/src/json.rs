@@ -366,6 +366,8 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
     if let Some(app) = &result.app {
         o.insert("app".to_owned(), crate::app::app_json(app, plus));
     }
+    o.insert("prepared".to_owned(), to_value(&result.prepared));
+    o.insert("warnings".to_owned(), to_value(&result.warnings));
     o.insert("notes".to_owned(), to_value(&result.notes));
     Value::Object(o)
 }

@@ -30,7 +30,7 @@ mod terse;
 mod timeline;
 
 pub use app::app_text;
-pub use explain::{EXPLAIN_COLUMNS, EXPLAIN_LINES, explain_text};
+pub use explain::{EXPLAIN_COLUMNS, EXPLAIN_LINES, explain_text, preface_text};
 pub use json::{JsonOptions, fio_json};
 pub use log::{log_file_name, log_files, log_text, write_log};
 pub use normal::fio_normal;

@@ -76,9 +76,19 @@ fn nothing_panics_and_all_of_it_parses() {
         assert!(fields.iter().all(|&n| n >= 80), "seed {seed}: {fields:?}");
         assert!(fio_normal(&result).starts_with('\n'), "seed {seed}");
         let text = explain_text(&result);
-        assert!(text.lines().count() <= EXPLAIN_LINES, "seed {seed}:\n{text}");
-        for line in text.lines() {
-            assert!(line.chars().count() <= EXPLAIN_COLUMNS, "seed {seed}:\n{text}");
+        let preface = preface_text(&result);
+        for line in text.lines().chain(preface.lines()) {
+            let word = line.get(19..).is_none_or(|words| !words.trim().contains(' '));
+            assert!(word || line.chars().count() <= EXPLAIN_COLUMNS, "seed {seed}:\n{text}");
+        }
+        // What was run and what is to be known stand there to their last word.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (text, preface) = (words(&text), words(&preface));
+        for whole in result.notes.iter().chain([&result.provenance.workload]) {
+            assert!(text.contains(&words(whole)), "seed {seed}: {whole}");
+        }
+        for whole in result.warnings.iter().chain([&result.prepared]) {
+            assert!(preface.contains(&words(whole)), "seed {seed}: {whole}");
         }
         slowest_text(&result, 3);
         check_timeline(&result);

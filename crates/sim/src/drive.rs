@@ -2,6 +2,7 @@
 
 use crate::setup::WriteSampler;
 use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
 use wordline_app::Extent;
 use wordline_base::{SECTOR, Seed, Stamps};
 use wordline_device::DeviceConfig;
@@ -68,6 +69,26 @@ impl Precondition {
     }
 }
 
+/// The state of a drive that a run finds, in words.
+pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64]) -> String {
+    let Some(how) = prepared else { return "as it was served".into() };
+    let how = match how {
+        Precondition::None => return "fresh from the factory".into(),
+        Precondition::Fill => return "every sector was written once, in order".into(),
+        Precondition::Steady => "filled, then overwritten until write amplification was steady",
+        Precondition::Random => {
+            "filled, overwritten at random, then left alone until the collector rested"
+        }
+        Precondition::Paced => {
+            "filled, then overwritten until the collector kept pace with the job"
+        }
+    };
+    let last = ageing.last().map_or(String::new(), |wa| {
+        format!(" (write amplification {wa:.2} after {} windows)", ageing.len())
+    });
+    format!("{how}{last}")
+}
+
 /// A value that cannot work: its path in the configuration, and why and what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
@@ -94,11 +115,80 @@ impl std::fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+/// What a state file says of the drive before its state.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct About {
+    /// Names of the profiles.
+    pub device: String,
+    pub ftl: String,
+    /// None: not known, as of a drive that was served.
+    pub prepared: Option<Precondition>,
+    pub ageing: Vec<f64>,
+}
+
+impl About {
+    const MAGIC: [u8; 8] = *b"wldrive1";
+    /// Bytes of a name and windows of ageing at most: more is damage.
+    const NAME: usize = 4096;
+    const WINDOWS: usize = 1 << 16;
+
+    pub fn save(&self, w: &mut dyn Write) -> io::Result<()> {
+        w.write_all(&About::MAGIC)?;
+        let how = self.prepared.map_or("", Precondition::name);
+        for name in [self.device.as_str(), &self.ftl, how] {
+            let end = name.floor_char_boundary(About::NAME);
+            w.write_all(&(end as u32).to_le_bytes())?;
+            w.write_all(&name.as_bytes()[..end])?;
+        }
+        let ageing = &self.ageing[self.ageing.len().saturating_sub(About::WINDOWS)..];
+        w.write_all(&(ageing.len() as u32).to_le_bytes())?;
+        ageing.iter().try_for_each(|wa| w.write_all(&wa.to_le_bytes()))
+    }
+
+    fn load(r: &mut dyn Read) -> Result<About, String> {
+        let mut bytes = |n: usize| {
+            let mut bytes = vec![0; n];
+            let read = r.read_exact(&mut bytes);
+            read.map(|()| bytes).map_err(|_| "the file is cut short".to_string())
+        };
+        if bytes(8)? != About::MAGIC {
+            return Err("is no saved drive, or one of an older version: save it anew".into());
+        }
+        let count = |most: usize, bytes: &mut dyn FnMut(usize) -> Result<Vec<u8>, String>| {
+            let n = bytes(4)?;
+            let n = u32::from_le_bytes([n[0], n[1], n[2], n[3]]) as usize;
+            if n <= most { Ok(n) } else { Err("damaged: its head is too long".to_string()) }
+        };
+        let mut names = [const { String::new() }; 3];
+        for name in &mut names {
+            let n = count(About::NAME, &mut bytes)?;
+            let text = String::from_utf8(bytes(n)?);
+            *name = text.map_err(|_| "damaged: a name in its head is no text".to_string())?;
+        }
+        let n = count(About::WINDOWS, &mut bytes)?;
+        let ageing = bytes(8 * n)?;
+        let ageing = ageing.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
+        let [device, ftl, how] = names;
+        let prepared = match how.as_str() {
+            "" => None,
+            how => Some(
+                Precondition::ALL
+                    .into_iter()
+                    .find(|p| p.name() == how)
+                    .ok_or_else(|| "damaged: its preparation has no such name".to_string())?,
+            ),
+        };
+        Ok(About { device, ftl, prepared, ageing })
+    }
+}
+
 #[derive(Clone)]
 pub struct Drive {
     pub nand: Nand,
     pub ftl: Ftl,
     pub stamps: Stamps,
+    /// What was done to it; none for a state that was loaded.
+    pub prepared: Option<Precondition>,
     /// Write amplification of each ageing window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
@@ -121,12 +211,14 @@ impl Drive {
             bytes => bytes / SECTOR,
         };
         let (ageing, unsteady) = (Vec::new(), false);
-        Ok(Drive { nand, ftl, stamps, ageing, unsteady, program_rate })
+        let prepared = Some(Precondition::None);
+        Ok(Drive { nand, ftl, stamps, prepared, ageing, unsteady, program_rate })
     }
 
     /// Writes every sector once, in order; takes no simulated time.
     pub fn fill(&mut self) -> Result<(), String> {
         self.ftl.fill(&mut self.stamps)?;
+        self.prepared = Some(Precondition::Fill);
         self.settle();
         Ok(())
     }
@@ -140,17 +232,19 @@ impl Drive {
         seed: Seed,
     ) -> Result<(), String> {
         match how {
-            Precondition::None | Precondition::Fill => Ok(()),
-            Precondition::Steady => self.steady(job),
+            Precondition::None | Precondition::Fill => return Ok(()),
+            Precondition::Steady => self.steady(job)?,
             Precondition::Random => {
                 self.uniform(seed)?;
-                self.random(job)
+                self.random(job)?;
             }
             Precondition::Paced => {
                 self.before_pace(seed)?;
-                self.paced(job)
+                self.paced(job)?;
             }
         }
+        self.prepared = Some(how);
+        Ok(())
     }
 
     /// Overwrites what the sampler draws until write amplification is steady.
@@ -246,14 +340,34 @@ impl Drive {
         Ok(())
     }
 
-    /// Writes the drive's state, to start from again.
-    pub fn save(&self, w: &mut dyn std::io::Write) -> std::io::Result<()> {
+    /// Writes the drive's state, to start from again; `device` and `ftl` are the names of its profiles.
+    pub fn save(&self, device: &str, ftl: &str, w: &mut dyn Write) -> io::Result<()> {
+        let about = About {
+            device: device.into(),
+            ftl: ftl.into(),
+            prepared: self.prepared,
+            ageing: self.ageing.clone(),
+        };
+        about.save(w)?;
         self.ftl.save(w)
     }
 
-    /// Takes up a saved state. It must be of the same geometry.
-    pub fn load(&mut self, config: &SystemConfig, r: &mut dyn std::io::Read) -> Result<(), String> {
-        self.ftl = Ftl::load(&self.nand.geometry, &config.ftl, r)?;
+    /// Takes up a saved state. It must be of the same geometry. `device` is the name of this drive's
+    /// profile.
+    pub fn load(
+        &mut self,
+        config: &SystemConfig,
+        device: &str,
+        r: &mut dyn Read,
+    ) -> Result<(), String> {
+        let about = About::load(r)?;
+        self.ftl = Ftl::load(&self.nand.geometry, &config.ftl, r).map_err(|why| {
+            format!(
+                "{why} (the state is of {} with {}, this drive is {device})",
+                about.device, about.ftl
+            )
+        })?;
+        (self.prepared, self.ageing) = (about.prepared, about.ageing);
         if self.stamps.is_on() {
             self.stamps = Stamps::new(self.ftl.sectors());
             self.ftl.adopt_stamps(&mut self.stamps);

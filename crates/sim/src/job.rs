@@ -102,6 +102,21 @@ impl JobSource {
         let at = prios.iter().position(|&(d, o, _)| (d, o) == (ddir, offset))?;
         Some(prios.remove(at).2)
     }
+    /// Whether it writes in another order than front to back.
+    pub fn writes_scattered(&self) -> bool {
+        self.job.rw.writes() && self.job.rw.is_random()
+    }
+    /// Whether it reads front to back in blocks that lie within a write unit of the flash.
+    pub fn reads_within(&self, unit_bytes: u64) -> bool {
+        let rw = self.job.rw;
+        rw.reads() && !rw.is_random() && self.job.min_bs[Ddir::Read as usize] < unit_bytes
+    }
+    /// The job's name and how often it began its random blocks anew, if in the order of before.
+    pub fn repeats(&self) -> Option<(&str, u64)> {
+        let (job, passes) = (&self.job, self.generator.passes());
+        let same = job.rw.is_random() && job.rw.writes() && job.randrepeat && !job.randseed_given;
+        (same && passes > 1).then_some((job.name.as_str(), passes - 1))
+    }
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
         &self.stop
     }

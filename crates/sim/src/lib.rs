@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod caution;
 pub mod collect;
 pub mod cpu;
 mod drive;
@@ -17,7 +18,7 @@ pub mod thread;
 pub mod world;
 
 pub use app::{AppSource, SharedApp};
-pub use drive::{Drive, Precondition, Problem, SystemConfig};
+pub use drive::{About, Drive, Precondition, Problem, SystemConfig};
 pub use job::JobSource;
 pub use replay::TraceSource;
 pub use result::*;

@@ -27,6 +27,9 @@ pub struct Provenance {
     pub workload: String,
     pub precondition: String,
     pub seed: u64,
+    /// Of `--scale`; empty is the whole drive.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub scale: String,
     pub overrides: Vec<String>,
 }
 
@@ -46,6 +49,10 @@ pub struct RunResult {
     pub tracks: Option<Box<Tracks>>,
     /// What `write_iolog` asked for: file, and the requests as they were issued.
     pub iologs: Vec<(String, Vec<Request>)>,
+    /// How the drive came to be as the run found it, in a line.
+    pub prepared: String,
+    /// What may mislead a reader of the numbers; reports show it above them.
+    pub warnings: Vec<String>,
     /// Remarks for the user: options without meaning, dropped trace lines, and the like.
     pub notes: Vec<String>,
 }
@@ -273,6 +280,8 @@ pub struct WriteAmplification {
     /// them, parity included: a sector written in part is programmed whole.
     pub host_bytes: u64,
     pub factor_in_bytes: Option<f64>,
+    /// The factor in each third of what users wrote; none if too little was written to tell.
+    pub by_third: Option<[f64; 3]>,
     /// The same over time: end of the interval in ns, and the four counts within it.
     pub over_time: Vec<(u64, [u64; 4])>,
     /// While ageing: write amplification window by window.
@@ -289,6 +298,67 @@ pub struct PartialWrites {
     pub read_bytes: u64,
     /// Writes and trims that waited for another of such a sector.
     pub waits: u64,
+}
+
+/// Where a number went in the course of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trend {
+    Flat,
+    Rising,
+    Falling,
+    /// Up and down.
+    Uneven,
+}
+
+impl Trend {
+    /// Parts that lie within this factor of each other are flat.
+    const WITHIN: f64 = 1.15;
+
+    pub fn of(by_third: [f64; 3]) -> Trend {
+        let [a, b, c] = by_third;
+        let (least, most) = (a.min(b).min(c), a.max(b).max(c));
+        if most <= least * Trend::WITHIN {
+            Trend::Flat
+        } else if a <= b && b <= c {
+            Trend::Rising
+        } else if a >= b && b >= c {
+            Trend::Falling
+        } else {
+            Trend::Uneven
+        }
+    }
+    pub fn name(self) -> &'static str {
+        match self {
+            Trend::Flat => "flat",
+            Trend::Rising => "rising",
+            Trend::Falling => "falling",
+            Trend::Uneven => "uneven",
+        }
+    }
+}
+
+impl WriteAmplification {
+    /// Intervals in which users wrote, below which nothing is said of the course.
+    const LEAST_INTERVALS: usize = 9;
+
+    /// The factor in each third of what users wrote, from the series over time.
+    pub fn thirds(over_time: &[(u64, [u64; 4])]) -> Option<[f64; 3]> {
+        let total: u64 = over_time.iter().map(|(_, row)| row[0]).sum();
+        if over_time.iter().filter(|(_, row)| row[0] > 0).count() < Self::LEAST_INTERVALS {
+            return None;
+        }
+        let (mut parts, mut before) = ([[0u64; 2]; 3], 0);
+        for (_, row) in over_time {
+            // An interval belongs to the third in which its middle lies.
+            let middle = before + row[0] / 2;
+            let part = &mut parts[((middle * 3 / total.max(1)) as usize).min(2)];
+            part[0] += row[0];
+            part[1] += row.iter().sum::<u64>();
+            before += row[0];
+        }
+        let factor = |[user, all]: [u64; 2]| all as f64 / user as f64;
+        parts.iter().all(|p| p[0] > 0).then(|| parts.map(factor))
+    }
 }
 
 /// What strides do: of reads, by flash read.

@@ -1,9 +1,10 @@
 //! The machine in virtual time: host and drive on one event queue.
 
 use crate::app::{AppSource, SharedApp};
+use crate::caution::{self, Seen};
 use crate::collect::{LayerSums, Slowest};
 use crate::cpu::CpuSource;
-use crate::drive::{Drive, Problem, SystemConfig};
+use crate::drive::{self, Drive, Precondition, Problem, SystemConfig};
 use crate::files::Names;
 use crate::host;
 use crate::job::{EINVAL, EIO, JobSource};
@@ -139,6 +140,7 @@ pub struct World {
     power: (PowerConfig, IdleConfig),
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     before: wordline_ftl::Counters,
+    prepared: Option<Precondition>,
     ageing: Vec<f64>,
     unsteady: bool,
     digest: Option<u64>,
@@ -224,7 +226,7 @@ impl World {
         threads: Vec<ThreadSetup>,
         options: &Options,
     ) -> Result<World, Problem> {
-        let Drive { nand, ftl, stamps, ageing, unsteady, .. } = drive;
+        let Drive { nand, ftl, stamps, prepared, ageing, unsteady, .. } = drive;
         let mut ctx = Ctx::new();
         ctx.stamps = stamps;
         ctx.tracks = options.tracks.map(|limit| Box::new(Tracks::new(limit)));
@@ -314,6 +316,7 @@ impl World {
             host_last: [0; HOST_SERIES],
             power: (config.stack.cost.power.clone(), config.stack.idle.clone()),
             before,
+            prepared,
             ageing,
             unsteady,
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
@@ -600,24 +603,54 @@ impl World {
     }
 
     /// What a reader of the result should know of the drive.
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+    fn warnings(&self, wa: &WriteAmplification) -> Vec<String> {
         let (c, b) = (self.ftl().counters(), &self.before);
         let unmapped = c.read_unmapped - b.read_unmapped;
-        let all = unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer;
-        if unmapped > 0 {
-            notes.push(format!(
-                "{unmapped} of {all} sectors read were never written and cost no flash read: \
-                 --precondition fill writes them first"
-            ));
+        let sources = (0..self.threads.len() as u32).filter_map(|t| self.host.source(t));
+        let mut repeats: Vec<(String, u64)> = Vec::new();
+        let mut scattered = false;
+        for source in sources {
+            scattered |= match source {
+                AnySource::Job(job) => job.writes_scattered(),
+                AnySource::Trace(_) | AnySource::App(_) => true,
+                AnySource::Cpu(_) => false,
+            };
+            let repeated = match source {
+                AnySource::Job(job) => job.repeats(),
+                _ => None,
+            };
+            if let Some((name, times)) = repeated
+                && !repeats.iter().any(|(n, _)| n == name)
+            {
+                repeats.push((name.into(), times));
+            }
         }
-        if self.unsteady {
-            notes.push(format!(
-                "ageing ended after {} windows before the drive was steady",
-                self.ageing.len()
-            ));
+        caution::warnings(&Seen {
+            prepared: self.prepared,
+            ageing: &self.ageing,
+            unsteady: self.unsteady,
+            user: wa.user_sectors,
+            gc: wa.gc_sectors,
+            lines_freed: c.lines_freed - b.lines_freed,
+            read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
+            unmapped,
+            scattered,
+            in_place: self.controller.nand().geometry.in_place,
+            by_third: wa.by_third,
+            repeats,
+        })
+    }
+
+    fn reads_in_order(&self, machine: &Machine) -> Option<String> {
+        let unit = self.controller.nand().geometry.sectors_per_unit;
+        let mut sources = (0..self.threads.len() as u32).filter_map(|t| self.host.source(t));
+        let in_order = |source: &AnySource| matches!(source, AnySource::Job(job) if job.reads_within(u64::from(unit) * SECTOR));
+        if !sources.any(in_order) {
+            return None;
         }
-        notes
+        let user_read = machine.reads_blocked.iter().find(|(why, _)| why == "user_read");
+        let waited = user_read.map_or(0, |(_, n)| *n);
+        caution::reads_in_order(waited, machine.user_flash_reads, unit)
     }
 
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
@@ -756,8 +789,10 @@ impl World {
         let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
         failed |= app.as_ref().is_some_and(|a| a.failure.is_some());
         let iologs = self.iologs();
-        let notes = self.notes();
         let machine = self.machine(now, &host, &device, generated);
+        let warnings = self.warnings(&machine.write_amplification);
+        let prepared = drive::described(self.prepared, &self.ageing);
+        let notes = self.reads_in_order(&machine).into_iter().collect();
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
             (true, false) => Ended::Interrupted,
@@ -773,6 +808,8 @@ impl World {
             slowest: self.slowest.take(),
             iologs,
             tracks: self.ctx.tracks.take(),
+            prepared,
+            warnings,
             notes,
         }
     }
@@ -980,6 +1017,8 @@ impl World {
         if self.server.is_some() {
             counters.push(("host.nbd_requests".into(), h.nbd_requests));
         }
+        let over_time: Vec<_> =
+            self.series.iter().map(|(at, r)| (*at, [r[0], r[1], r[2], r[3]])).collect();
         Machine {
             simulated_ns: now.0,
             events: self.ctx.queue.popped(),
@@ -995,11 +1034,8 @@ impl World {
                 factor_with_parity: factor.map(|f| f + parity as f64 / user as f64),
                 host_bytes,
                 factor_in_bytes: (host_bytes > 0).then(|| flash_bytes as f64 / host_bytes as f64),
-                over_time: self
-                    .series
-                    .iter()
-                    .map(|(at, r)| (*at, [r[0], r[1], r[2], r[3]]))
-                    .collect(),
+                by_third: WriteAmplification::thirds(&over_time),
+                over_time,
                 ageing: self.ageing.clone(),
                 ageing_unsteady: self.unsteady,
             },

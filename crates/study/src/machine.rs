@@ -110,6 +110,7 @@ fn provenance(point: &Point, config: &Config) -> Provenance {
         workload: point.label(),
         precondition: point.precondition.name().into(),
         seed: point.seed,
+        scale: String::new(),
         overrides: point.overrides.clone(),
     }
 }

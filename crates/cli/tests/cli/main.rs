@@ -7,4 +7,5 @@ mod place;
 mod replay;
 mod stop;
 mod study;
+mod trust;
 mod use_cases;

@@ -138,7 +138,7 @@ fn a_result_says_what_was_run() {
         ("stack", "linux-pvsync2"),
         ("testbed", "i7-4790k"),
         ("workload", "--name=a --rw=randread --number_ios=10"),
-        ("precondition", "none"),
+        ("precondition", "fill"),
     ] {
         assert_eq!(about[key], value, "{key}");
     }
@@ -507,7 +507,16 @@ fn an_aged_drive_is_kept_and_used_again() {
     assert!(aged["jobs"] == loaded["jobs"], "another result on the loaded drive");
     // Of another drive, cut short, or damaged.
     let other = job.replace("z-ssd-small", "intel-750-small");
-    place.run(&format!("run {other} --load-state drive.state")).fails(2, &["drive.state"]);
+    place
+        .run(&format!("run {other} --load-state drive.state"))
+        .fails(2, &["drive.state", "of z-ssd-small with pblk", "this drive is intel-750-small"]);
+    // What is to be known of a drive is known of its copy.
+    let reads = "--name=r --rw=randread --number_ios=500 --device z-ssd-small";
+    let result = place.json(&format!("{reads} --load-state drive.state"));
+    let warnings = result["wordline"]["warnings"].to_string();
+    assert!(warnings.contains("lets the collector rest first"), "{warnings}");
+    let prepared = result["wordline"]["prepared"].as_str().expect("a line");
+    assert!(prepared.contains("was steady") && prepared.contains("from drive.state"), "{prepared}");
     let state = std::fs::read(place.path("drive.state")).expect("a state");
     for (name, bytes) in [
         ("cut", state[..state.len() / 2].to_vec()),

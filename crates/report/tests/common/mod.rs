@@ -56,6 +56,8 @@ pub fn result(threads: Vec<ThreadResult>) -> RunResult {
         slowest: Vec::new(),
         iologs: Vec::new(),
         tracks: None,
+        prepared: String::new(),
+        warnings: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -294,6 +296,7 @@ impl Random {
                 host_bytes: self.any(),
                 factor_in_bytes: Some(self.float()),
                 ageing_unsteady: false,
+                by_third: self.odds(2).then(|| [self.float(), self.float(), self.float()]),
                 over_time: (0..self.below(4)).map(|_| (self.any(), [self.any(); 4])).collect(),
                 ageing: self.floats(),
             },
@@ -385,6 +388,7 @@ impl Random {
                 workload: self.text(),
                 precondition: self.text(),
                 seed: self.any(),
+                scale: self.text(),
                 overrides: (0..self.below(6)).map(|_| self.text()).collect(),
             },
             ended: [Ended::Complete, Ended::Interrupted, Ended::Failed][self.below(3) as usize],
@@ -395,6 +399,8 @@ impl Random {
             slowest: (0..self.below(4)).map(|_| self.life(&mut lives)).collect(),
             iologs: Vec::new(),
             tracks: self.odds(2).then(|| Box::new(self.slices(slices))),
+            prepared: self.text(),
+            warnings: (0..self.below(4)).map(|_| self.text()).collect(),
             notes: (0..self.below(7)).map(|_| self.text()).collect(),
         }
     }

@@ -1,0 +1,152 @@
+//! Results can be taken at their word: the default does not mislead, and what may mislead stands above
+//! the numbers.
+
+use crate::place::{Place, float, int};
+use serde_json::Value;
+
+const READS: &str = "--name=a --rw=randread --bs=4k --iodepth=8 --number_ios=2000";
+const SMALL: &str = "--device cnex-small";
+
+fn texts(result: &Value, key: &str) -> Vec<String> {
+    let list = result["wordline"][key].as_array().expect("a list");
+    list.iter().map(|text| text.as_str().expect("a text").to_string()).collect()
+}
+
+fn one(texts: Vec<String>) -> String {
+    assert_eq!(texts.len(), 1, "{texts:#?}");
+    texts.into_iter().next().expect("one")
+}
+
+#[test]
+fn a_job_without_options_meets_a_drive_that_holds_data() {
+    let place = Place::new();
+    let text = place.run(&format!("run {READS} {SMALL}")).ok();
+    let flat = text.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.starts_with("drive: cnex-small, 13."), "{flat}");
+    let state = "every sector was written once, in order, before the run (--precondition auto)";
+    assert!(flat.contains(state), "{flat}");
+    assert!(!text.out.contains("warning:"), "{}", text.out);
+    let result = place.json(&format!("{READS} {SMALL}"));
+    assert_eq!(int(&result, "/wordline/machine/counters/ftl.read_unmapped"), 0);
+    assert!(float(&result, "/jobs/0/read/clat_ns/mean") > 65_000.0, "a read of the flash array");
+    // A trace likewise.
+    place.file("t.csv", "128166372003061629,usr,0,Read,8192,4096,0\n");
+    let text = place.run(&format!("replay t.csv --format msr {SMALL}")).ok();
+    assert!(text.out.starts_with("drive:") && !text.out.contains("warning:"), "{}", text.out);
+}
+
+#[test]
+fn reads_that_met_nothing_are_told_above_the_numbers_in_every_format() {
+    let place = Place::new();
+    let words = format!("run {READS} {SMALL} --precondition none");
+    let text = place.run(&words).ok();
+    let (warning, numbers) =
+        (text.out.find("warning: ").expect("a warning"), text.out.find("IOPS="));
+    assert!(Some(warning) < numbers, "{}", text.out);
+    let flat = text.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("2000 of 2000 sectors read (100.0%) held nothing"), "{flat}");
+    for format in ["terse", "json", "json+"] {
+        // Being quiet does not silence it.
+        for quiet in ["", "-q"] {
+            let done = place.run(&format!("{words} --output-format={format} {quiet}")).ok();
+            assert!(done.err.contains("warning: 2000 of 2000 sectors read"), "{format} {quiet}");
+        }
+    }
+    let result = place.json(&format!("{READS} {SMALL} --precondition none"));
+    assert!(one(texts(&result, "warnings")).contains("--precondition fill"));
+}
+
+#[test]
+fn writers_learn_how_far_the_drive_is_from_its_steady_state() {
+    let place = Place::new();
+    let writes = "--name=w --rw=randwrite --bs=4k --iodepth=16 --norandommap --time_based";
+    let run = |words: &str| place.json(&format!("{writes} {SMALL} {words}"));
+    let new = run("--runtime=300ms");
+    assert!(one(texts(&new, "warnings")).contains("as fast as on a new drive"));
+    let aged = run("--runtime=3s --precondition steady");
+    assert!(texts(&aged, "warnings").is_empty(), "{:?}", texts(&aged, "warnings"));
+    assert!(aged["wordline"]["prepared"].as_str().is_some_and(|p| p.contains("was steady")));
+    // After a rest nearly nothing is left to collect, which does not last.
+    let rested = run("--runtime=25s --precondition random");
+    let warning = one(texts(&rested, "warnings"));
+    assert!(warning.contains("rose during the run") && warning.contains("rested"), "{warning}");
+    // A sequential writer is no faster on a new drive.
+    let in_order =
+        place.json(&format!("--name=w --rw=write --bs=64k --runtime=200ms --time_based {SMALL}"));
+    assert!(texts(&in_order, "warnings").is_empty(), "{:?}", texts(&in_order, "warnings"));
+}
+
+#[test]
+fn readers_of_a_drive_that_still_collects_learn_of_it() {
+    let place = Place::new();
+    let result = place.json(&format!("{READS} {SMALL} --precondition steady"));
+    let warning = one(texts(&result, "warnings"));
+    assert!(warning.contains("nothing was written") && warning.contains("--precondition random"));
+    let rested = place.json(&format!("{READS} {SMALL} --precondition random"));
+    assert!(texts(&rested, "warnings").is_empty(), "{:?}", texts(&rested, "warnings"));
+}
+
+/// With loops fio begins a random map anew in the order of before, as long as randrepeat is on.
+#[test]
+fn a_job_that_repeats_its_own_order_is_told() {
+    let place = Place::new();
+    let job = "--name=w --rw=randwrite --bs=4k --iodepth=16 --size=32m --loops=3";
+    let run = |words: &str| place.json(&format!("{job} {SMALL} --precondition steady {words}"));
+    let again = texts(&run(""), "warnings");
+    assert!(again.iter().any(|w| w.contains("began its blocks anew 2 times")), "{again:?}");
+    let other = texts(&run("--randrepeat=0"), "warnings");
+    assert!(!other.iter().any(|w| w.contains("anew")), "{other:?}");
+}
+
+#[test]
+fn small_reads_in_order_say_why_they_are_slow() {
+    let place = Place::new();
+    let job = "--name=s --bs=4k --iodepth=4 --number_ios=2000 --device cnex-westlake";
+    let note = one(texts(&place.json(&format!("{job} --rw=read")), "notes"));
+    assert!(note.contains("the 16 sectors of a write unit"), "{note}");
+    assert!(texts(&place.json(&format!("{job} --rw=randread")), "notes").is_empty());
+    assert!(texts(&place.json(&format!("{job} --rw=read --bs=256k")), "notes").is_empty());
+}
+
+#[test]
+fn a_time_without_a_unit_is_refused() {
+    let place = Place::new();
+    let all = ["write 5ns, 5us, 5ms or 5s"];
+    place.run(&format!("run {READS} {SMALL} --limit 5")).fails(2, &["--limit", all[0]]);
+    place
+        .run(&format!("run {READS} {SMALL} --set nand.t_read=5"))
+        .fails(2, &["nand.t_read", all[0]]);
+    // fio's own options keep fio's units: seconds.
+    let result = place.json(&format!("--name=a --rw=randread --time_based --runtime=1 {SMALL}"));
+    assert_eq!(int(&result, "/wordline/machine/simulated_ns") / 1_000_000_000, 1);
+}
+
+#[test]
+fn a_part_of_the_default_drive_behaves_as_the_whole() {
+    let place = Place::new();
+    let run = |words: &str| place.json(&format!("{READS} --number_ios=20000 {words}"));
+    let (whole, part) = (run(""), run("--scale quick"));
+    let mean = |result: &Value| float(result, "/jobs/0/read/clat_ns/mean");
+    assert!((mean(&whole) / mean(&part) - 1.0).abs() < 0.01, "{} {}", mean(&whole), mean(&part));
+    assert_eq!(part["wordline"]["provenance"]["scale"], "1/16");
+    let prepared = part["wordline"]["prepared"].as_str().expect("a line");
+    assert!(
+        prepared.contains("scale 1/16: 266 of 1067 blocks a LUN, of 64 of 256 pages"),
+        "{prepared}"
+    );
+    let luns = |result: &Value| result["wordline"]["machine"]["luns"].as_array().map(Vec::len);
+    assert_eq!(luns(&whole), luns(&part));
+    // A program's data are cut with the drive.
+    let app = "run --app rocksdb-readwhilewriting --set app.runtime=20ms --set app.ramp_time=0s";
+    place.run(&format!("{app} --scale 1/64 --output-format json")).ok();
+    for bad in ["0", "2/1", "half"] {
+        place.run(&format!("run {READS} --scale {bad}")).fails(2, &["--scale"]);
+    }
+    place
+        .run(&format!("run {READS} --scale 1/4 --set nand.blocks=99"))
+        .fails(2, &["--scale sets the number of blocks"]);
+    // What the drive cannot be cut to is said with the reason.
+    place
+        .run(&format!("run {READS} --device cnex-small --scale 1/512"))
+        .fails(2, &["at --scale 1/512", "lines spare"]);
+}

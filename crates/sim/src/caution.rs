@@ -1,0 +1,178 @@
+//! What may mislead a reader of the numbers: states of the drive and habits of jobs that make a run
+//! faster or slower than the reader would think.
+
+use crate::Precondition;
+use crate::result::Trend;
+
+/// What a run shows of this.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen<'a> {
+    /// None: a state that was loaded.
+    pub prepared: Option<Precondition>,
+    /// Write amplification while ageing, window by window.
+    pub ageing: &'a [f64],
+    pub unsteady: bool,
+    /// Sectors that users wrote and the collector moved, and lines that became free.
+    pub user: u64,
+    pub gc: u64,
+    pub lines_freed: u64,
+    /// Sectors read, and of them those that held nothing.
+    pub read: u64,
+    pub unmapped: u64,
+    /// Something writes in another order than front to back.
+    pub scattered: bool,
+    /// A medium that has nothing to collect.
+    pub in_place: bool,
+    pub by_third: Option<[f64; 3]>,
+    /// Jobs that began their blocks anew in the order of before, and how often.
+    pub repeats: Vec<(String, u64)>,
+}
+
+const AGE: &str = "--precondition steady ages the drive first";
+
+pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
+    let mut all = Vec::new();
+    if seen.unmapped > 0 {
+        let share = 100.0 * seen.unmapped as f64 / seen.read.max(1) as f64;
+        all.push(format!(
+            "{} of {} sectors read ({share:.1}%) held nothing, because they were never written or \
+             were trimmed: such reads need no flash. --precondition fill writes every sector first",
+            seen.unmapped, seen.read
+        ));
+    }
+    if seen.unsteady {
+        all.push(format!(
+            "ageing ended after {} windows, before write amplification was steady",
+            seen.ageing.len()
+        ));
+    }
+    if seen.in_place {
+        return all;
+    }
+    if seen.user == 0 && seen.gc > 0 {
+        let rest = match seen.prepared {
+            Some(Precondition::Random) => "",
+            _ => ". --precondition random lets the collector rest first",
+        };
+        all.push(format!(
+            "nothing was written, and yet the collector moved {} sectors that an earlier writer left \
+             it: the reads waited for it{rest}",
+            seen.gc
+        ));
+    }
+    for (job, times) in &seen.repeats {
+        all.push(format!(
+            "job '{job}' began its blocks anew {times} times, each time in the same order, as fio does \
+             with loops: whole lines become stale one after the other and leave little to collect. \
+             randrepeat=0 gives each time an order of its own"
+        ));
+    }
+    let new = matches!(seen.prepared, Some(Precondition::None | Precondition::Fill));
+    if new && seen.scattered && seen.user > 0 && seen.lines_freed == 0 {
+        let state = match seen.prepared {
+            Some(Precondition::Fill) => "had been filled in order",
+            _ => "was fresh",
+        };
+        all.push(format!(
+            "the drive {state}, and no garbage was collected during the run: writes were as fast as \
+             on a new drive. {AGE}"
+        ));
+    } else if let Some(by_third) = seen.by_third.filter(|_| seen.repeats.is_empty()) {
+        let [a, b, c] = by_third;
+        let course = format!("{a:.2}, {b:.2}, {c:.2} by thirds of what was written");
+        match Trend::of(by_third) {
+            Trend::Flat | Trend::Uneven => {}
+            Trend::Rising => {
+                let aged =
+                    seen.ageing.last().filter(|_| seen.prepared == Some(Precondition::Random));
+                let why = aged.map_or(String::new(), |wa| {
+                    format!(
+                        ", because the collector rested before it (while ageing it was {wa:.2})"
+                    )
+                });
+                let remedy =
+                    if new || aged.is_some() { AGE } else { "a longer run shows where it ends" };
+                all.push(format!(
+                    "write amplification rose during the run ({course}){why}: a writer that goes on \
+                     gets slower than it was here. {remedy}"
+                ));
+            }
+            Trend::Falling => all.push(format!(
+                "write amplification fell during the run ({course}): what this writer leaves \
+                 differs from the state that it found. A longer run shows where it ends"
+            )),
+        }
+    }
+    all
+}
+
+/// Reads in order that come one at a time, although the drive has many LUNs: `waited` of `reads` flash
+/// reads stood behind another read of users.
+pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Option<String> {
+    (reads > 0 && 2 * waited > reads).then(|| {
+        format!(
+            "{:.0}% of the flash reads waited for another read of the same LUN: the {unit_sectors} \
+             sectors of a write unit, which follow each other, lie on one LUN, so that small reads in \
+             order come one after the other where random ones are spread over all LUNs",
+            100.0 * waited as f64 / reads as f64
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen() -> Seen<'static> {
+        Seen {
+            prepared: Some(Precondition::Steady),
+            ageing: &[4.0, 4.1],
+            unsteady: false,
+            user: 1000,
+            gc: 3000,
+            lines_freed: 3,
+            read: 0,
+            unmapped: 0,
+            scattered: true,
+            in_place: false,
+            by_third: Some([4.0, 4.1, 3.9]),
+            repeats: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_steady_run_needs_no_warning() {
+        assert!(warnings(&seen()).is_empty());
+        // A sequential writer is as fast on a new drive as on an old one.
+        let filled = Seen { prepared: Some(Precondition::Fill), gc: 0, lines_freed: 0, ..seen() };
+        assert!(warnings(&Seen { scattered: false, by_third: None, ..filled }).is_empty());
+    }
+
+    #[test]
+    fn each_case_that_misleads_has_its_words() {
+        let reads = Seen { user: 0, by_third: None, ..seen() };
+        let new = Seen { gc: 0, lines_freed: 0, by_third: Some([1.0; 3]), ..seen() };
+        let prepared = |how| Some(how);
+        for (seen, words) in [
+            (Seen { read: 200, unmapped: 50, ..seen() }, "50 of 200 sectors read (25.0%)"),
+            (Seen { unsteady: true, ..seen() }, "after 2 windows"),
+            (reads.clone(), "random lets the collector rest"),
+            (Seen { prepared: prepared(Precondition::Fill), ..new.clone() }, "filled in order"),
+            (Seen { prepared: prepared(Precondition::None), ..new }, "was fresh"),
+            (Seen { by_third: Some([2.0, 3.0, 4.0]), ..seen() }, "rose during the run"),
+            (Seen { by_third: Some([4.0, 3.0, 2.0]), ..seen() }, "fell during the run"),
+            (
+                Seen {
+                    prepared: prepared(Precondition::Random),
+                    by_third: Some([1.0, 1.1, 1.3]),
+                    ..seen()
+                },
+                "rested before it (while ageing it was 4.10)",
+            ),
+            (Seen { repeats: vec![("w".into(), 3)], ..seen() }, "anew 3 times"),
+        ] {
+            let all = warnings(&seen);
+            assert!(all.len() == 1 && all[0].contains(words), "{words}: {all:?}");
+        }
+    }
+}
