@@ -116,6 +116,13 @@ Examples:
   wordline image check drive.img
   wordline image export drive.img --state drive.state --profile drive.toml";
 
+const CHECK_HELP: &str = "\
+Exit status: 0 all is whole; 1 something is lost, and listed; 2 the file cannot be used; 3 nothing is
+lost, but only because parity or a second copy has it.
+
+OUT is as long as the drive, sparse, with zeroes for what is not known. OUT.map says which that is, as
+GNU ddrescue's mapfile does ('+' known, '-' not).";
+
 const RECORD_HELP: &str = "\
 Bytes pass as they are; each request is logged as it comes from a client, times beginning with the
 first. A flush is logged as sync, a FUA write as write and datasync, a trim and zeroes that may be a
@@ -519,10 +526,16 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Clients")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub max_connections: u32,
-    /// Offer TLS: a folder with server-cert.pem, server-key.pem, and ca-cert.pem if clients are to
-    /// show certificates. Required of clients over TCP that is not local
+    /// Require TLS over TCP, and offer it over Unix sockets, which are guarded by their permissions: a
+    /// folder with server-cert.pem, server-key.pem, and ca-cert.pem if clients are to show certificates
     #[arg(long, value_name = "FOLDER", help_heading = "Clients")]
     pub tls: Option<PathBuf>,
+    /// Let clients of this machine (127.0.0.1, ::1) in without TLS as well
+    #[arg(long, requires = "tls", help_heading = "Clients")]
+    pub tls_optional: bool,
+    /// Memory for what all clients have under way; 512M by default, or 2M a client if that is more
+    #[arg(long, value_name = "BYTES", help_heading = "Clients")]
+    pub client_memory: Option<String>,
     /// Let clients in without TLS from everywhere
     #[arg(long, help_heading = "Clients")]
     pub plain_tcp: bool,
@@ -536,6 +549,10 @@ pub struct ServeArgs {
     /// Do not sync the image for flushes: data survive the server's death, not its host's
     #[arg(long, help_heading = "Image")]
     pub no_sync: bool,
+    /// Serve what is known of a damaged image, read only, and change nothing in it: reads of the rest,
+    /// which is listed, fail
+    #[arg(long, help_heading = "Image", conflicts_with = "tape")]
+    pub salvage: bool,
     /// How the image is read and written; uring hands many writes to the kernel in one call, and may
     /// be forbidden in a container
     #[arg(long, value_enum, value_name = "WAY", default_value_t = ImageIoArg::Pwrite)]
@@ -595,7 +612,14 @@ pub enum ImageCommand {
     /// What the drive is, how full and how worn
     Info { image: PathBuf },
     /// Read everything that is mapped, and compare with parity; changes nothing
-    Check { image: PathBuf },
+    #[command(after_help = CHECK_HELP)]
+    Check {
+        image: PathBuf,
+        /// Write the drive's bytes, as far as they are known, to this new file, and to OUT.map which
+        /// of them are
+        #[arg(long, value_name = "OUT")]
+        salvage: Option<PathBuf>,
+    },
     /// Write the drive as it is, without its data, for `wordline run`: needs --state and --profile
     Export {
         image: PathBuf,

@@ -33,6 +33,8 @@ pub enum Failure {
     Usage(String),
     /// The run failed, was interrupted, or its result could not be written: exit status 1.
     Run(String),
+    /// What was looked at is whole, and has no more to lose: exit status 3.
+    Weak(String),
 }
 
 impl Failure {
@@ -44,7 +46,7 @@ impl Failure {
     }
     pub fn into_message(self) -> String {
         match self {
-            Failure::Usage(message) | Failure::Run(message) => message,
+            Failure::Usage(message) | Failure::Run(message) | Failure::Weak(message) => message,
         }
     }
 }
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (2, message),
         Err(Failure::Run(message)) => (1, message),
+        Err(Failure::Weak(message)) => (3, message),
     };
     remark(&format!("wordline: {message}"));
     ExitCode::from(status)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wordline_fio::Size;
 use wordline_live::image::{Image, Superblock};
-use wordline_live::recover::recover;
+use wordline_live::recover::{Recovered, recover};
 use wordline_live::tape::Recording;
 use wordline_live::{Address, Error, ImageIo, Plan, Server, StatsForm, fit};
 use wordline_sim::{About, SystemConfig};
@@ -104,7 +104,7 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
     let path = args.image.as_path();
     let size = args.size.as_deref().map(parse_size).transpose()?;
     if path.exists() {
-        let image = Image::open(path, true)?;
+        let image = Image::open(path, !args.salvage)?;
         if let Some(size) = size.filter(|&s| s != image.superblock.size) {
             return Err(Failure::usage(format!(
                 "the image {} has {} bytes, --size says {size}: leave it out, or make another",
@@ -115,10 +115,8 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let Some(size) = size else {
-        return Err(Failure::usage(format!(
-            "there is no image {}: give --size to make one",
-            path.display()
-        )));
+        let remedy = if args.salvage { "check the path" } else { "give --size to make one" };
+        return Err(Failure::usage(format!("there is no image {}: {remedy}", path.display())));
     };
     let mut loaded = asked(args, None)?;
     let (system, notes) = fit::fit(&loaded.system, size)?;
@@ -147,6 +145,23 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
     };
     Image::create(path, &superblock)?;
     Ok(())
+}
+
+/// Half of it is shared, half belongs to the clients in equal parts: a request of the largest size fits
+/// into the one, and small ones into the other.
+fn client_memory(args: &ServeArgs) -> Result<u64, Failure> {
+    const EACH: u64 = 2 << 20;
+    let least = (128 << 20).max(EACH * u64::from(args.max_connections));
+    let Some(text) = &args.client_memory else { return Ok(least.max(512 << 20)) };
+    match wordline_fio::units::size(text, 1024) {
+        Ok(Size::Bytes(bytes)) if bytes >= least => Ok(bytes),
+        Ok(_) => Err(Failure::usage(format!(
+            "--client-memory {text}: must be at least {}M with --max-connections {}",
+            least >> 20,
+            args.max_connections
+        ))),
+        Err(e) => Err(Failure::usage(format!("--client-memory {text}: {e}"))),
+    }
 }
 
 pub fn serve(args: ServeArgs) -> Result<(), Failure> {
@@ -178,7 +193,10 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         listen: listen.clone(),
         fuse: args.fuse.clone(),
         tls: args.tls.clone(),
+        tls_optional: args.tls_optional,
         plain_tcp: args.plain_tcp,
+        client_memory: client_memory(&args)?,
+        salvage: args.salvage,
         time_scale: args.time_scale,
         spin: !args.no_spin,
         sync: !args.no_sync,
@@ -200,6 +218,11 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     };
     for (step, found) in server.report() {
         say(&format!("{step}: {found}"));
+    }
+    if args.salvage {
+        let unproven = server.unproven();
+        let told = format!("salvage: read only; {}", list("not known", &unproven));
+        remark(told.trim_end());
     }
     let folder = args.fuse.iter().map(|folder| folder.join("disk").display().to_string());
     let places: Vec<String> = listen.iter().map(Address::to_string).chain(folder).collect();
@@ -265,7 +288,7 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
 pub fn image(command: ImageCommand) -> Result<(), Failure> {
     match command {
         ImageCommand::Info { image } => info(&image),
-        ImageCommand::Check { image } => check(&image),
+        ImageCommand::Check { image, salvage } => check(&image, salvage.as_deref()),
         ImageCommand::Export { image, state, profile } => export(&image, &state, &profile),
     }
 }
@@ -288,7 +311,8 @@ fn info(path: &Path) -> Result<(), Failure> {
          lines      {} free; closed with nothing valid {}, under a quarter {}, under a half {}, \
          partly {}, all {}; left open {}\n\
          wear       {} to {} erasures a block, mean {:.2}, rated {}\n\
-         programs   {} units since the image was made, {} known to be synced\n",
+         programs   {} units since the image was made, {} known to be synced\n\
+         damage     {}\n",
         s.size,
         gib(s.size),
         gib(image.allocated()),
@@ -317,6 +341,10 @@ fn info(path: &Path) -> Result<(), Failure> {
         wear.rated,
         recovered.order - 1,
         image.state().synced,
+        match recovered.damage.is_none() {
+            true => "none that shows; `wordline image check` reads all of it".into(),
+            false => recovered.damage.reasons.join("; "),
+        },
     );
     crate::output::print(&text)
 }
@@ -326,6 +354,9 @@ fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
     let recovered = recover(&image, &system.system, false)?;
+    if !recovered.damage.is_none() {
+        return Err(recovered.damage.explain(&image).into());
+    }
     crate::files::write(profile, |w| w.write_all(image.superblock.config.as_bytes()))?;
     let about = About {
         device: system.config.device_name.clone(),
@@ -344,8 +375,47 @@ fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     ))
 }
 
+/// Ranges of bytes, a line each; the first of them, if there are many.
+fn list(what: &str, ranges: &[(u64, u64)]) -> String {
+    const TOLD: usize = 64;
+    let bytes: u64 = ranges.iter().map(|r| r.1).sum();
+    let mut text = format!("{bytes} bytes in {} places {what}\n", ranges.len());
+    for (from, len) in ranges.iter().take(TOLD) {
+        text += &format!("  {what}: bytes {from} to {}\n", from + len - 1);
+    }
+    if ranges.len() > TOLD {
+        text += &format!("  and {} places more\n", ranges.len() - TOLD);
+    }
+    text
+}
+
+/// Makes the file that is to have what is known, and the one that says what that is.
+fn salvage(image: &Image, recovered: &Recovered, to: &Path) -> Result<(), Failure> {
+    let mut map = to.as_os_str().to_owned();
+    map.push(".map");
+    let map = Path::new(&map);
+    let failed = |path: &Path, e: std::io::Error| {
+        let why = crate::files::explain(&e);
+        Failure::usage(format!("--salvage: cannot write {}: {why}", path.display()))
+    };
+    let new = |path: &Path| std::fs::File::options().write(true).create_new(true).open(path);
+    let file = new(to).map_err(|e| failed(to, e))?;
+    let text = new(map).map_err(|e| failed(map, e)).and_then(|text| {
+        let written = wordline_live::check::salvage(image, recovered, &file).and_then(|lost| {
+            let map = wordline_live::check::mapfile(image.superblock.size, &lost);
+            std::io::Write::write_all(&mut &text, map.as_bytes())
+        });
+        written.map_err(|e| failed(to, e)).inspect_err(|_| {
+            let _ = std::fs::remove_file(map);
+        })
+    });
+    text.inspect_err(|_| {
+        let _ = std::fs::remove_file(to);
+    })
+}
+
 /// Reads everything that is mapped, and sees whether parity gives the same.
-fn check(path: &Path) -> Result<(), Failure> {
+fn check(path: &Path, to: Option<&Path>) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
     let recovered = recover(&image, &system.system, false)?;
@@ -364,9 +434,31 @@ fn check(path: &Path) -> Result<(), Failure> {
         found.misbuilt,
         found.map
     );
-    for lpn in found.damaged.iter().take(16) {
-        text += &format!("  damaged: bytes {} to {}\n", lpn * 4096, lpn * 4096 + 4095);
+    if !found.damaged.is_empty() {
+        text += &list("damaged", &found.lost());
+    }
+    let unproven = recovered.damage.unproven(image.superblock.size);
+    if !unproven.is_empty() {
+        text += &list("not known", &unproven);
+    }
+    if let Some(to) = to {
+        salvage(&image, &recovered, to)?;
+        let to = to.display();
+        text += &format!("what is known is in {to}, and what that is in {to}.map\n");
     }
     crate::output::print(&text)?;
-    if found.is_good() { Ok(()) } else { Err(Failure::run("the image is damaged")) }
+    match found.repairable + u64::from(recovered.smetas_mended) {
+        _ if !recovered.damage.is_none() && to.is_none() => {
+            Err(recovered.damage.explain(&image).into())
+        }
+        _ if !found.is_good() || !recovered.damage.is_none() => {
+            Err(Failure::run("the image is damaged"))
+        }
+        0 => Ok(()),
+        _ => Err(Failure::Weak(format!(
+            "the image survives by parity and second copies only: {} sectors and the smeta of {} lines \
+             cannot be read where they are",
+            found.repairable, recovered.smetas_mended
+        ))),
+    }
 }

@@ -3,7 +3,7 @@
 use crate::listen::Stream;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wordline_nbd::{Export, Limits, Session, Tls};
 
 /// Replies a client may leave lying before no more of its requests are read.
@@ -18,6 +18,8 @@ pub struct Conn {
     pub began: Instant,
     /// Bytes of requests that have no reply yet.
     pub bytes: u64,
+    /// What has passed since then.
+    moved: (Instant, u64),
     /// Told apart from others that had its number.
     pub generation: u32,
     /// The socket gives and takes nothing more.
@@ -40,6 +42,7 @@ impl Conn {
             tls: None,
             began: Instant::now(),
             bytes: 0,
+            moved: (Instant::now(), 0),
             generation,
             gone: false,
             tls_config,
@@ -81,6 +84,29 @@ impl Conn {
     pub fn is_gone(&self) -> bool {
         self.gone
     }
+    /// Nothing more comes or goes.
+    pub fn end(&mut self) {
+        self.gone = true;
+    }
+    /// Memory held for it.
+    pub fn memory(&self) -> u64 {
+        self.session.memory() as u64 + self.bytes
+    }
+    /// For at least such a time it has moved fewer bytes.
+    pub fn is_slow(&mut self, time: Duration, bytes: u64) -> bool {
+        if self.moved.0.elapsed() < time {
+            return false;
+        }
+        let slow = self.moved.1 < bytes;
+        self.moved = (Instant::now(), 0);
+        slow
+    }
+    /// The other side has closed it, and nothing is left to read.
+    pub fn has_hung_up(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(&self.stream, &mut [0u8; 1], flags).is_ok_and(|(n, _)| n == 0)
+    }
 
     /// Takes what has arrived. True if there was anything.
     pub fn receive(&mut self) -> bool {
@@ -94,6 +120,7 @@ impl Conn {
         match result {
             Ok((n, over)) => {
                 self.gone |= over;
+                self.moved.1 += n as u64;
                 n > 0
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => false,
@@ -116,11 +143,19 @@ impl Conn {
                 }
                 match self.stream.write(output) {
                     Ok(0) => break Err(ErrorKind::WriteZero.into()),
-                    Ok(n) => self.session.sent(n),
+                    Ok(n) => {
+                        self.moved.1 += n as u64;
+                        self.session.sent(n);
+                    }
                     Err(e) => break Err(e),
                 }
             },
-            Some(tls) => flush_tls(tls, &mut self.stream, &mut self.session),
+            Some(tls) => {
+                let waits = self.session.output().len();
+                let result = flush_tls(tls, &mut self.stream, &mut self.session);
+                self.moved.1 += (waits - self.session.output().len()) as u64;
+                result
+            }
         };
         if let Err(e) = result
             && !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)

@@ -62,6 +62,7 @@ pub mod errno {
     pub const ENOTDIR: i32 = 20;
     pub const EINVAL: i32 = 22;
     pub const ENOSPC: i32 = 28;
+    pub const EROFS: i32 = 30;
     pub const ENOSYS: i32 = 38;
     pub const EOPNOTSUPP: i32 = 95;
 }
@@ -77,6 +78,7 @@ struct Asked {
 
 pub struct Session {
     size: u64,
+    read_only: bool,
     owner: (u32, u32),
     asked: Table<Asked>,
     in_flight: u64,
@@ -116,7 +118,11 @@ impl Session {
     /// `owner`: user and group of the file.
     pub fn new(size: u64, owner: (u32, u32)) -> Session {
         let (asked, out) = (Table::default(), VecDeque::new());
-        Session { size, owner, asked, in_flight: 0, out, payload: 0..0, over: false }
+        let (read_only, payload) = (false, 0..0);
+        Session { size, read_only, owner, asked, in_flight: 0, out, payload, over: false }
+    }
+    pub fn read_only(self, read_only: bool) -> Session {
+        Session { read_only, ..self }
     }
     fn reply(&mut self, unique: u64, error: i32, body: &[u8]) {
         let mut b = Vec::with_capacity(16 + body.len());
@@ -146,7 +152,7 @@ impl Session {
 
     fn attributes(&self, node: u64) -> Vec<u8> {
         let (mode, size, links) = match node {
-            DISK => (0o100_600, self.size, 1),
+            DISK => (if self.read_only { 0o100_400 } else { 0o100_600 }, self.size, 1),
             _ => (0o040_700, 0, 2),
         };
         let (uid, gid) = self.owner;
@@ -242,6 +248,9 @@ impl Session {
         const O_ACCMODE: u32 = 3;
         const FOPEN_DIRECT_IO: u32 = 1;
         const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
+        if self.read_only && flags & O_ACCMODE != 0 {
+            return self.reply(unique, errno::EROFS, &[]);
+        }
         // The handle says whether closing it is a flush.
         let handle = u64::from(flags & O_ACCMODE != 0);
         let open = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;

@@ -56,6 +56,8 @@ pub struct State {
     pub clean: bool,
     /// Units with an order up to this are durable.
     pub synced: u64,
+    /// Of a drive that was shut down: how many units have a whole record; 0: it was not counted.
+    pub units: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -408,14 +410,23 @@ impl Image {
         (s.luns, s.lines, s.pages, s.unit_sectors) == (g.luns, g.lines, g.pages, g.sectors_per_unit)
     }
 
-    pub fn write_state(&self, clean: bool, synced: u64) -> std::io::Result<()> {
+    /// The drive is in use.
+    pub fn write_state(&self, synced: u64) -> std::io::Result<()> {
+        self.write_any_state(false, synced, 0)
+    }
+    /// It was shut down, with so many whole records.
+    pub fn write_clean_state(&self, synced: u64, units: u64) -> std::io::Result<()> {
+        self.write_any_state(true, synced, units)
+    }
+    fn write_any_state(&self, clean: bool, synced: u64, units: u64) -> std::io::Result<()> {
         let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = State { generation: last.generation + 1, clean, synced };
+        let state = State { generation: last.generation + 1, clean, synced, units };
         let mut b = [0; 64];
         b[..8].copy_from_slice(MAGIC);
         b[8..16].copy_from_slice(&state.generation.to_le_bytes());
         b[16..24].copy_from_slice(&u64::from(clean).to_le_bytes());
         b[24..32].copy_from_slice(&synced.to_le_bytes());
+        b[32..40].copy_from_slice(&units.to_le_bytes());
         seal(&mut b);
         let at = STATES_AT + state.generation % 2 * PAGE;
         self.access.write_beside(Piece::Bytes(at, (&b).into()))?;
@@ -550,6 +561,7 @@ fn decode_state(b: &[u8]) -> Option<State> {
         generation: le64(b, 8),
         clean: le64(b, 16) == 1,
         synced: le64(b, 24),
+        units: le64(b, 32),
     })
 }
 
@@ -603,8 +615,8 @@ pub(crate) mod tests {
         let image = Image::open(&path, true).unwrap().by(io).unwrap();
         assert_eq!(image.superblock, superblock());
         assert_eq!(image.state(), State::default());
-        image.write_state(false, 5).unwrap();
-        image.write_state(true, 9).unwrap();
+        image.write_state(5).unwrap();
+        image.write_clean_state(9, 1).unwrap();
         let record = UnitRecord {
             kind: UnitKind::Emeta,
             erases: 3,
@@ -619,7 +631,7 @@ pub(crate) mod tests {
         image.write_sectors(476, &[7; 4 * 4096]).unwrap();
         drop(image);
         let image = Image::open(&path, false).unwrap().by(io).unwrap();
-        assert!(image.state().clean && image.state().synced == 9);
+        assert_eq!(image.state(), State { generation: 2, clean: true, synced: 9, units: 1 });
         let mut found = Vec::new();
         image.each_unit(|u, r| found.push((u, r))).unwrap();
         assert_eq!(found.len(), 120);

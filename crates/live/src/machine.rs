@@ -218,6 +218,11 @@ impl Machine {
     pub fn media_mut(&mut self) -> &mut Media {
         self.media.as_mut().expect(SERVES)
     }
+    /// Time stands still from the beginning: reads are served from what the image has.
+    pub fn only_read(&mut self) {
+        self.media_mut().set_read_only();
+        self.stalled = Some(Fault::Io);
+    }
     /// Writes what the image is to keep, and closes it.
     pub fn close(&mut self) -> std::io::Result<()> {
         let ftl = self.controller.ftl().expect("a served drive has its FTL");
@@ -243,7 +248,7 @@ impl Machine {
     }
     /// A reply's buffer, to be used again.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if buffer.capacity() <= 1 << 20 && self.buffers.len() < 256 {
+        if buffer.capacity() <= 1 << 20 && self.buffers.len() < 32 {
             self.buffers.push(buffer);
         }
     }
@@ -614,11 +619,14 @@ impl Machine {
         let stamp = self.ctx.stamps.newest(lpn);
         let ftl = self.controller.ftl().expect("a served drive has its FTL");
         let place = ftl.newest_at(lpn);
+        let media = self.media.as_mut().expect(SERVES);
+        if !media.damage.spares(lpn) {
+            return false;
+        }
         if stamp == BLANK && place.is_none() {
             into.fill(0);
             return true;
         }
-        let media = self.media.as_mut().expect(SERVES);
         // Also what the collector holds between two places.
         if let Some(page) = media.pages.get_any((lpn.0, stamp)) {
             into.copy_from_slice(page);
@@ -734,7 +742,9 @@ impl Machine {
         while at < end {
             let lpn = Lpn((at >> SECTOR_SHIFT) as u32);
             let next = (((at >> SECTOR_SHIFT) + 1) << SECTOR_SHIFT).min(end);
-            let stored = self.ctx.stamps.newest(lpn) != BLANK || ftl.newest_at(lpn).is_some();
+            let stored = self.ctx.stamps.newest(lpn) != BLANK
+                || ftl.newest_at(lpn).is_some()
+                || self.media.as_ref().is_some_and(|m| !m.damage.spares(lpn));
             let full = one && !extents.is_empty() || extents.len() == 1024;
             match extents.last_mut() {
                 Some(last) if last.1 == stored => last.0 += next - at,

@@ -11,12 +11,12 @@
 
 use crate::image::{BlockRecord, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::pages::{Map, PAGE, Page, Pages, Version};
-use crate::recover::Recovered;
+use crate::recover::{Damage, Recovered};
 use crate::smeta;
 use crate::writer::{Ticket, Unit, Why, Work, Writer};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wordline_base::{Lpn, Stamps};
+use wordline_base::{BitMap, Lpn, Stamps};
 use wordline_device::Controller;
 use wordline_ftl::{Ftl, LOST};
 use wordline_nand::{Class, Geometry, Nand, Op, OpKind, Outcome, Ppa, Record};
@@ -40,10 +40,15 @@ pub struct Media {
     pub pages: Pages,
     pub writer: Writer,
     pub counters: MediaCounters,
+    pub damage: Damage,
+    /// The image is not to be changed.
+    read_only: bool,
     g: Geometry,
     crcs: Vec<u32>,
     trims: Vec<u32>,
     order: u64,
+    /// Units with a whole record, of whatever life of their block.
+    recorded: BitMap,
     /// Units that are not in the image yet, by their numbers at the writer and by place.
     held: VecDeque<(u64, Arc<Unit>)>,
     held_at: Map<u32, Arc<Unit>>,
@@ -72,10 +77,13 @@ impl Media {
             pages: Pages::new(),
             writer,
             counters: MediaCounters::default(),
+            damage: std::mem::take(&mut recovered.damage),
+            read_only: false,
             g,
             crcs: std::mem::take(&mut recovered.crcs),
             trims: std::mem::take(&mut recovered.trims),
             order: recovered.order,
+            recorded: std::mem::take(&mut recovered.recorded),
             held: VecDeque::new(),
             held_at: Map::default(),
             unsynced: 0,
@@ -125,7 +133,9 @@ impl Media {
             after => after,
         };
         if op.kind == OpKind::Program {
-            self.writer.push(after, Work::Void(self.g.unit_of(op.ppa).0));
+            let unit = self.g.unit_of(op.ppa).0;
+            self.recorded.clear(unit as usize);
+            self.writer.push(after, Work::Void(unit));
         }
         let record = BlockRecord { erases: nand.erases(lun, line), bad: true };
         self.writer.push(after, Work::Block(block, record));
@@ -135,8 +145,15 @@ impl Media {
     pub fn stalled(&self) -> Option<Why> {
         self.writer.stalled()
     }
+    /// From now on nothing is written.
+    pub fn set_read_only(&mut self) {
+        self.read_only = true;
+    }
     /// Tries again to write what could not be written. True: that is over.
     pub fn retry(&mut self) -> bool {
+        if self.read_only {
+            return false;
+        }
         self.writer.retry();
         self.writer.stalled().is_none()
     }
@@ -185,7 +202,8 @@ impl Media {
         self.writer.wait(ticket).map_err(|(kind, why)| std::io::Error::new(kind, why))?;
         self.write_wear(nand, ftl)?;
         self.image.sync()?;
-        self.image.write_state(true, self.order - 1)?;
+        let units = self.recorded.iter().count() as u64;
+        self.image.write_clean_state(self.order - 1, units)?;
         self.image.sync()
     }
 
@@ -199,7 +217,7 @@ impl Media {
         let none = Spare { lpn: NO_LPN, stamp: 0, crc: 0 };
         let mut about = (0, 0);
         let mut spares = Vec::with_capacity(g.sectors_per_unit as usize);
-        let mut pages = Vec::new();
+        let pages;
         let kind = match class {
             Class::ParityProgram => {
                 pages = self.sum_parity(ppa, ftl, &mut spares);
@@ -208,9 +226,9 @@ impl Media {
             Class::MetaProgram => {
                 let record = ftl.line_smeta(ftl.line_at(ppa));
                 spares.resize(g.sectors_per_unit as usize, none);
+                smeta::encode(&record, &mut self.unit);
+                pages = self.paged();
                 if record.unit == unit - block_id * g.units_per_line() {
-                    smeta::encode(&record, &mut self.unit);
-                    pages = self.paged();
                     UnitKind::Smeta
                 } else {
                     // The sector list is what the records of the line's units say.
@@ -235,6 +253,7 @@ impl Media {
             spares,
         };
         self.order += 1;
+        self.recorded.set(unit as usize);
         let held = Arc::new(Unit { unit, ppa: ppa.0, pages, record });
         let number = self.writer.push(after, Work::Unit(Arc::clone(&held)));
         self.held_at.insert(unit, Arc::clone(&held));

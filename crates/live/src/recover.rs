@@ -7,7 +7,7 @@ use crate::Error;
 use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
 use wordline_base::{BitMap, Lpn, SECTOR, Seed, Stamps};
-use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Written};
+use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Stream, Written};
 use wordline_nand::{Geometry, Nand, Ppa};
 use wordline_sim::SystemConfig;
 
@@ -25,6 +25,59 @@ pub struct Recovered {
     /// Names of the steps and what they found.
     pub report: Vec<(&'static str, String)>,
     pub unsynced_dropped: u64,
+    /// Units with a whole record.
+    pub recorded: BitMap,
+    /// Lines whose smeta was had from elsewhere.
+    pub smetas_mended: u32,
+    pub damage: Damage,
+}
+
+/// What no crash explains, and what cannot be told because of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Damage {
+    pub reasons: Vec<String>,
+    /// A unit of this order or before it cannot be read, whatever it held: only what was programmed
+    /// later is known to be the newest.
+    doubt: Option<u64>,
+    /// Logical sectors of which it is not known what they hold, if any.
+    unproven: BitMap,
+}
+
+impl Damage {
+    pub fn is_none(&self) -> bool {
+        self.reasons.is_empty()
+    }
+    /// Sectors of which that is not known, up to a size, as ranges of bytes.
+    pub fn unproven(&self, size: u64) -> Vec<(u64, u64)> {
+        let sectors = self.unproven.iter().map(|lpn| lpn as u64 * SECTOR);
+        ranges(sectors.take_while(|&at| at < size))
+    }
+    /// It is known which version of the sector is the newest.
+    pub fn spares(&self, lpn: Lpn) -> bool {
+        self.unproven.is_empty() || !self.unproven.get(lpn.0 as usize)
+    }
+    /// What is to be said of the image, with the remedy.
+    pub fn explain(&self, image: &Image) -> Error {
+        let path = image.path().display();
+        Error::run(format!(
+            "the image {path} is damaged, and what is newest is not known of all of it: {}. `wordline \
+             image check --salvage OUT {path}` writes what is known to a file and lists the rest, \
+             `wordline serve --salvage --image {path}` serves it read only",
+            self.reasons.join("; ")
+        ))
+    }
+}
+
+/// Sectors in order, as ranges: where they begin, and how long they are.
+pub(crate) fn ranges(sectors: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for at in sectors {
+        match ranges.last_mut() {
+            Some(last) if last.0 + last.1 == at => last.1 += SECTOR,
+            _ => ranges.push((at, SECTOR)),
+        }
+    }
+    ranges
 }
 
 /// What is in flash before it is understood.
@@ -44,9 +97,13 @@ struct Recovering<'a> {
     trims: Vec<u32>,
     order: u64,
     dropped: u64,
+    recorded: BitMap,
+    smetas_mended: u32,
+    damage: Damage,
 }
 
-/// Builds the drive of an image. `repair`: units that a crash left unfinished are made void.
+/// Builds the drive of an image. `repair`: what a crash left unfinished is made void, and what can be
+/// had twice is written where it is missing; nothing is changed where there is other damage.
 pub fn recover(image: &Image, system: &SystemConfig, repair: bool) -> Result<Recovered, Error> {
     let seed = Seed(image.superblock.seed);
     let nand = Nand::new(&system.nand, seed)
@@ -73,6 +130,9 @@ pub fn recover(image: &Image, system: &SystemConfig, repair: bool) -> Result<Rec
         trims: Vec::new(),
         order: 1,
         dropped: 0,
+        recorded: BitMap::new(units),
+        smetas_mended: 0,
+        damage: Damage::default(),
     };
     let mut report = Vec::new();
     for (name, step) in Recovering::STEPS {
@@ -89,10 +149,11 @@ type Step<R> = fn(&mut R) -> Result<String, Error>;
 
 impl<'a> Recovering<'a> {
     /// The steps up to the FTL's own.
-    const STEPS: [(&'static str, Step<Recovering<'a>>); 6] = [
+    const STEPS: [(&'static str, Step<Recovering<'a>>); 7] = [
         ("state", Recovering::state),
         ("block table", Recovering::block_table),
         ("unit records", Recovering::unit_records),
+        ("damage", Recovering::judge),
         ("data not synced", Recovering::verify_unsynced),
         ("line metadata", Recovering::line_metadata),
         ("trims", Recovering::read_trims),
@@ -133,10 +194,13 @@ impl<'a> Recovering<'a> {
         let mut kinds = [0u64; 5];
         let (mut torn, mut erased) = (0u64, 0u64);
         let (g, blocks, records) = (self.g, &mut self.blocks, &mut self.records);
-        let (torn_units, order) = (&mut self.torn, &mut self.order);
+        let (torn_units, order, recorded) = (&mut self.torn, &mut self.order, &mut self.recorded);
         let each = |unit: u32, found: Found<UnitRecord>| {
             let line = unit / g.units_per_line();
             let block = &mut blocks[(line * g.luns + unit % g.luns) as usize];
+            if matches!(found, Found::Whole(_)) {
+                recorded.set(unit as usize);
+            }
             records.push(match found {
                 Found::Blank => None,
                 Found::Torn => {
@@ -175,18 +239,68 @@ impl<'a> Recovering<'a> {
         (unit / self.g.units_per_line() * self.g.luns + unit % self.g.luns) as usize
     }
 
+    /// Tells what a crash leaves from what it does not. A unit whose record is torn was being written
+    /// when the server or its host went down, or something else has damaged it. That it is if the drive
+    /// was shut down since, or if a later page of its line was synced: lines are written page by page.
+    /// At the end of a line that was open the two cannot be told apart, and it counts as the crash's.
+    fn judge(&mut self) -> Result<String, Error> {
+        let state = self.image.state();
+        let used = self.recorded.next_set(0).is_some() || !self.torn.is_empty();
+        let mut reasons = Vec::new();
+        let state_lost = state.generation == 0 && used;
+        if state_lost {
+            reasons.push(
+                "both state records are lost, so that it is not known what was synced".into(),
+            );
+        }
+        let mut lost = 0;
+        for &unit in &self.torn {
+            let g = self.g;
+            let page_above = (unit / g.luns + 1) * g.luns;
+            let end = (unit / g.units_per_line() + 1) * g.units_per_line();
+            let mut later =
+                self.records[page_above.min(end) as usize..end as usize].iter().flatten();
+            let was_synced = later.any(|r| r.order <= state.synced);
+            if state.clean || state_lost || was_synced {
+                lost += 1;
+                let above = (unit..end).step_by(g.luns as usize);
+                let above = above.filter_map(|u| self.records[u as usize].as_ref()).next();
+                // Without one it is any of those until now.
+                let before = above.map_or(self.order, |r| r.order);
+                self.damage.doubt = self.damage.doubt.max(Some(before));
+            }
+        }
+        if lost > 0 {
+            reasons.push(format!("{lost} records of units that were durable are torn"));
+        }
+        let found = (self.recorded.count() + self.torn.len()) as u64;
+        if state.clean && state.units > 0 && found < state.units {
+            self.damage.doubt = Some(u64::MAX);
+            reasons.push(format!("{} records of units are gone", state.units - found));
+        }
+        self.repair &= reasons.is_empty();
+        let told = if reasons.is_empty() { "none that shows".into() } else { reasons.join("; ") };
+        self.damage.reasons = reasons;
+        Ok(told)
+    }
+    /// It may have been programmed after the last sync, and a crash may have taken it.
+    fn may_be_unfinished(&self, order: u64) -> bool {
+        let state = self.image.state();
+        !state.clean && state.generation > 0 && order > state.synced
+    }
+
     /// Units programmed after the last sync count only if all their data are there. What was synced
     /// is trusted here, and checked whenever it is read. What counts is written over by itself: that it
     /// can be read here does not say that the disk has it, if a sync failed before.
     fn verify_unsynced(&mut self) -> Result<String, Error> {
-        let (synced, size) = (self.image.state().synced, self.g.sectors_per_unit);
+        let size = self.g.sectors_per_unit;
         let mut data = vec![0; self.g.unit_bytes() as usize];
         let mut looked = 0u64;
         let mut void = std::mem::take(&mut self.torn);
         if !self.image.state().clean {
             for unit in 0..self.records.len() as u32 {
                 let Some(r) = &self.records[unit as usize] else { continue };
-                if r.order <= synced {
+                if !self.may_be_unfinished(r.order) {
                     continue;
                 }
                 looked += 1;
@@ -196,7 +310,7 @@ impl<'a> Recovering<'a> {
                 };
                 let sectors = r.spares.iter().zip(data.chunks_exact(SECTOR as usize));
                 let whole = match r.kind {
-                    // Looked at below; of emeta the record is all there is.
+                    // Looked at below; of emeta the record is all that is needed.
                     UnitKind::Smeta | UnitKind::Emeta => true,
                     UnitKind::Data | UnitKind::Parity => read && sectors.into_iter().all(fits),
                 };
@@ -206,8 +320,7 @@ impl<'a> Recovering<'a> {
                 } else if self.repair {
                     let pieces =
                         [self.image.of_data(unit * size, &data), self.image.of_unit(unit, r)];
-                    let from = usize::from(r.kind == UnitKind::Emeta || !read);
-                    self.written(self.image.write(&pieces[from..]).1)?;
+                    self.written(self.image.write(&pieces[usize::from(!read)..]).1)?;
                 }
             }
             if self.repair {
@@ -218,6 +331,9 @@ impl<'a> Recovering<'a> {
         if self.repair {
             void.iter().try_for_each(|&unit| self.void(unit))?;
         }
+        void.iter().for_each(|&unit| {
+            self.recorded.clear(unit as usize);
+        });
         self.torn = void;
         Ok(format!("{looked} units read, {} unfinished and dropped", self.dropped))
     }
@@ -235,31 +351,23 @@ impl<'a> Recovering<'a> {
             if r.kind != UnitKind::Smeta {
                 continue;
             }
-            let line = unit / g.units_per_line();
-            let mut content = vec![0; g.unit_bytes() as usize];
-            let ppa = unit * g.sectors_per_unit;
-            let read = self.image.read_sectors(ppa, &mut content).map_err(|e| e.to_string());
-            let decoded = read.and_then(|()| smeta::decode(&content, g.luns));
-            match decoded {
-                Ok(record) if record.seq == r.seq => self.smetas[line as usize].push(record),
-                // The line was being opened anew when the server died: what it held before is
-                // durable elsewhere (docs/design/live.md).
-                _ if !self.image.state().clean => {
+            let (line, seq, order) = (unit / g.units_per_line(), r.seq, r.order);
+            let smeta = match self.smeta_in(unit, seq) {
+                Some(smeta) => smeta,
+                // The line was being opened when the server or its host went down: nothing is in it.
+                None if self.may_be_unfinished(order) => {
                     self.records[unit as usize] = None;
+                    self.recorded.clear(unit as usize);
                     self.dropped += 1;
                     self.torn.push(unit);
                     if self.repair {
                         self.void(unit)?;
                     }
+                    continue;
                 }
-                _ => {
-                    return Err(Error::run(format!(
-                        "the image {} is damaged: the smeta of line {line} cannot be read, and \
-                         what the line holds is not known",
-                        self.image.path().display()
-                    )));
-                }
-            }
+                None => self.mend_smeta(unit, line, seq)?,
+            };
+            self.smetas[line as usize].push(smeta);
         }
         let (mut opened, mut closed) = (0, 0);
         for line in 0..g.lines {
@@ -268,7 +376,67 @@ impl<'a> Recovering<'a> {
             closed += media.lines.iter().filter(|l| l.emeta.is_some()).count();
             self.lines.push(media);
         }
-        Ok(format!("{opened} lines were opened, {closed} of them closed"))
+        let mended = match self.smetas_mended {
+            0 => String::new(),
+            n => format!("; the smeta of {n} was had from emeta and spare areas"),
+        };
+        Ok(format!("{opened} lines were opened, {closed} of them closed{mended}"))
+    }
+    /// What a unit of metadata says of the line of this order of opening.
+    fn smeta_in(&self, unit: u32, seq: u64) -> Option<SmetaRecord> {
+        let mut content = vec![0; self.g.unit_bytes() as usize];
+        self.image.read_sectors(unit * self.g.sectors_per_unit, &mut content).ok()?;
+        smeta::decode(&content, self.g.luns, seq)
+    }
+    /// The smeta of a line from its emeta, or from the records of its units.
+    ///
+    /// It may also be that the line was being opened anew: its smeta had been written over, and no
+    /// record yet, when the server died. Then this gives the line it was before, which does no harm:
+    /// all it held is durable in lines opened later, and they win.
+    fn mend_smeta(&mut self, unit: u32, line: u32, seq: u64) -> Result<SmetaRecord, Error> {
+        let g = self.g;
+        let first = line * g.units_per_line();
+        let mine = |u: &u32| self.records[*u as usize].as_ref().is_some_and(|r| r.seq == seq);
+        let units = || (first..first + g.units_per_line()).filter(mine);
+        let kind = |u: u32| self.records[u as usize].as_ref().map(|r| r.kind);
+        let in_emeta = units()
+            .filter(|&u| kind(u) == Some(UnitKind::Emeta))
+            .find_map(|u| self.smeta_in(u, seq));
+        let of_spares = || {
+            let config = &self.system.ftl;
+            let [mut luns, mut parity] = [(); 2].map(|()| BitMap::new(g.luns as usize));
+            let blocks = &self.blocks[(line * g.luns) as usize..][..g.luns as usize];
+            let mut erases: Vec<u32> = blocks.iter().map(|b| b.erases).collect();
+            // A block without units was good if it is now. Where lines share blocks it may be another's.
+            for lun in (0..g.luns as usize).filter(|&l| !config.hot_cold && !blocks[l].bad) {
+                luns.set(lun);
+            }
+            for u in units() {
+                let lun = (u % g.luns) as usize;
+                luns.set(lun);
+                if kind(u) == Some(UnitKind::Parity) {
+                    parity.set(lun);
+                }
+                erases[lun] = self.records[u as usize].as_ref().map_or(0, |r| r.erases);
+            }
+            // Of hot lines the border with cold ones is not known, and they are read without parity.
+            let strided = !config.hot_cold && config.stride > 0 && g.luns >= config.stride;
+            let strides = if strided { g.luns } else { 0 };
+            let stream = match config.hot_cold {
+                false => Stream::Mixed,
+                true if parity.next_set(0).is_some() => Stream::Hot,
+                true => Stream::Cold,
+            };
+            SmetaRecord { seq, unit: unit - first, luns, parity, strides, stream, erases }
+        };
+        let smeta = in_emeta.unwrap_or_else(of_spares);
+        self.smetas_mended += 1;
+        if self.repair {
+            let mut content = vec![0; g.unit_bytes() as usize];
+            smeta::encode(&smeta, &mut content);
+            self.written(self.image.write_sectors(unit * g.sectors_per_unit, &content))?;
+        }
+        Ok(smeta)
     }
     fn line_media(&self, line: u32) -> LineMedia {
         let g = self.g;
@@ -385,6 +553,17 @@ impl<'a> Recovering<'a> {
         for (lpn, &stamp) in self.trims.iter().enumerate().filter(|(_, t)| **t > 0) {
             stamps.restore(Lpn(lpn as u32), stamp, true);
         }
+        if let Some(doubt) = self.damage.doubt {
+            let mut unproven = BitMap::new(ftl.sectors() as usize);
+            for lpn in 0..ftl.sectors() as u32 {
+                let unit = ftl.newest_at(Lpn(lpn)).map(|ppa| g.unit_of(ppa).0);
+                let record = unit.and_then(|unit| self.records[unit as usize].as_ref());
+                if record.is_none_or(|r| r.order <= doubt) {
+                    unproven.set(lpn as usize);
+                }
+            }
+            self.damage.unproven = unproven;
+        }
         for block in ftl.media_state() {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
         }
@@ -398,6 +577,9 @@ impl<'a> Recovering<'a> {
             order: self.order,
             report,
             unsynced_dropped: self.dropped,
+            recorded: self.recorded,
+            smetas_mended: self.smetas_mended,
+            damage: self.damage,
         })
     }
 }
@@ -408,7 +590,7 @@ pub(crate) mod tests {
     use crate::image::Superblock;
     use std::path::Path;
     use wordline_base::Ctx;
-    use wordline_ftl::{Action, Source, Stream};
+    use wordline_ftl::{Action, Source};
 
     pub(crate) fn system() -> SystemConfig {
         let sources = wordline_profile::Sources::presets("cnex-small", "linux-libaio");
@@ -450,9 +632,9 @@ pub(crate) mod tests {
         let image = Image::open(&path, true).unwrap();
         image.write_one(image.of_unit(0, &unit(UnitKind::Smeta, &g, 4))).unwrap();
         image.write_sectors(0, &smeta_of(9, &g)).unwrap();
-        image.write_state(false, 0).unwrap();
+        image.write_state(0).unwrap();
         assert!(recover(&image, &system, true).is_ok_and(|r| r.unsynced_dropped == 1));
-        image.write_state(true, 1).unwrap();
+        image.write_clean_state(1, 0).unwrap();
         assert!(recover(&image, &system, true).is_ok());
     }
 
@@ -466,7 +648,7 @@ pub(crate) mod tests {
         create(&path, &g);
         let image = Image::open(&path, true).unwrap();
         image.write_one(image.of_unit(7, &unit(UnitKind::Data, &g, 3))).unwrap();
-        image.write_state(false, 0).unwrap();
+        image.write_state(0).unwrap();
         let mut ftl = recover(&image, &system, true).unwrap().ftl;
         let mut ctx = Ctx::new();
         ftl.start(&mut ctx);

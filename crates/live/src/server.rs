@@ -54,8 +54,14 @@ pub struct Plan {
     pub fuse: Option<PathBuf>,
     /// A folder of certificates.
     pub tls: Option<PathBuf>,
+    /// Clients of this machine need no TLS.
+    pub tls_optional: bool,
     /// Plain TCP also where others can reach it.
     pub plain_tcp: bool,
+    /// Bytes for what all clients have under way.
+    pub client_memory: u64,
+    /// Only what is known of a damaged image is served, and nothing is changed.
+    pub salvage: bool,
     pub time_scale: f64,
     pub spin: bool,
     pub sync: bool,
@@ -66,8 +72,15 @@ pub struct Plan {
     pub prometheus: Option<SocketAddr>,
 }
 
-/// How long a client may take for its handshake.
+/// How long a client may take for its handshake, and how many clients may be at it: then the oldest of
+/// them goes.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKES: usize = 64;
+/// Where memory is short, a client that holds much of it has to move so many bytes in such a time.
+const SLOW: Duration = Duration::from_secs(5);
+const SLOW_BYTES: u64 = 64 << 10;
+/// Between two lines about clients that were refused.
+const REFUSED: Duration = Duration::from_secs(1);
 /// The longest sleep: connections are looked at this often.
 const LOOK: Duration = Duration::from_millis(500);
 /// Between tries to write an image that cannot be written.
@@ -101,6 +114,45 @@ const FACES: [(&str, u16, &str); 3] = [
     ("thr", 2, "the drive, for bulk: its commands are of the low class"),
 ];
 
+/// Clients that were not let in or were let go, and not told of yet.
+#[derive(Default)]
+struct Refusals {
+    full: u64,
+    half_open: u64,
+    slow: u64,
+    no_descriptors: u64,
+    told: Option<Instant>,
+}
+
+impl Refusals {
+    /// What there is to tell, at most once a second.
+    fn tell(&mut self, most: usize) -> Option<String> {
+        if self.told.is_some_and(|told| told.elapsed() < REFUSED) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        let mut part = |n: &mut u64, what: String| {
+            if *n > 0 {
+                parts.push(format!("{n} {what}"));
+            }
+            *n = 0;
+        };
+        part(&mut self.full, format!("refused: {most} are connected (--max-connections)"));
+        part(&mut self.half_open, "let go in their handshake, for others that wait".into());
+        let seconds = SLOW.as_secs();
+        part(
+            &mut self.slow,
+            format!("let go: memory for clients is short, and they moved nothing for {seconds} s"),
+        );
+        part(&mut self.no_descriptors, "times there was no descriptor for one (ulimit -n)".into());
+        if parts.is_empty() {
+            return None;
+        }
+        self.told = Some(Instant::now());
+        Some(format!("clients: {}", parts.join("; ")))
+    }
+}
+
 pub struct Server {
     plan: Plan,
     machine: Machine,
@@ -130,6 +182,9 @@ pub struct Server {
     behind: bool,
     /// For people.
     told: Option<String>,
+    refusals: Refusals,
+    /// A client waits for memory that others hold.
+    short: bool,
     stop: Arc<AtomicBool>,
     wake: OwnedFd,
     report: Vec<(&'static str, String)>,
@@ -146,20 +201,25 @@ impl Server {
                  --plain-tcp if all of them may read and write the drive"
             )));
         }
-        let image = Arc::new(Image::open(&plan.image, true)?.by(plan.image_io)?);
-        let mut recovered = recover(&image, &plan.system, true)?;
+        let image = Arc::new(Image::open(&plan.image, !plan.salvage)?.by(plan.image_io)?);
+        let mut recovered = recover(&image, &plan.system, !plan.salvage)?;
+        if !plan.salvage && !recovered.damage.is_none() {
+            return Err(recovered.damage.explain(&image));
+        }
         let report = recovered.report.clone();
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         let metrics = plan.prometheus.map(listen_http).transpose()?;
         let size = image.superblock.size;
-        let mount = plan.fuse.as_deref().map(|f| Mount::new(f, size)).transpose()?;
+        let mount = plan.fuse.as_deref().map(|f| Mount::new(f, size, plan.salvage)).transpose()?;
         let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let order = recovered.order - 1;
         // What recovery dropped and what it was told stays true after a crash of the host.
-        let begun = image.sync().and_then(|()| image.write_state(false, order));
-        let begun = begun.and_then(|()| image.sync());
-        begun.map_err(|e| Error::io("cannot write the image", image.path(), e))?;
+        if !plan.salvage {
+            let begun = image.sync().and_then(|()| image.write_state(order));
+            let begun = begun.and_then(|()| image.sync());
+            begun.map_err(|e| Error::io("cannot write the image", image.path(), e))?;
+        }
         let mut tape = Tape::Off;
         if let Some(path) = &plan.tape {
             tape = Tape::Record(Recorder::create(path, &image, &plan.profile)?);
@@ -167,7 +227,10 @@ impl Server {
             recovered = recover(&image, &plan.system, false)?;
         }
         let media = Media::new(image, &mut recovered, writer, &plan.system);
-        let machine = Machine::new(&plan.system, recovered, Some(media), tape, size)?;
+        let mut machine = Machine::new(&plan.system, recovered, Some(media), tape, size)?;
+        if plan.salvage {
+            machine.only_read();
+        }
         let mut exports = Vec::new();
         let mut queue_of = Vec::new();
         for (name, queue, description) in FACES {
@@ -184,7 +247,7 @@ impl Server {
                         if read_only { ", read only" } else { "" }
                     ),
                     size,
-                    read_only,
+                    read_only: read_only || plan.salvage,
                 });
                 queue_of.push(queue.min(machine.queues() - 1));
             }
@@ -213,6 +276,8 @@ impl Server {
             last_line: Instant::now(),
             behind: false,
             told: None,
+            refusals: Refusals::default(),
+            short: false,
             stop,
             wake,
             report,
@@ -226,6 +291,10 @@ impl Server {
     pub fn size(&self) -> u64 {
         self.machine.size()
     }
+    /// Ranges of bytes of which it is not known what they hold.
+    pub fn unproven(&self) -> Vec<(u64, u64)> {
+        self.machine.media().damage.unproven(self.size())
+    }
 
     /// Serves until told to stop, then shuts the drive down. `say` gets lines for people.
     pub fn run(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
@@ -234,10 +303,13 @@ impl Server {
             std::num::NonZeroU64::new(1).expect("one is not zero"),
         ));
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
-        let (mut stalled, mut failed) = (false, false);
+        let (mut stalled, mut failed) = (false, self.plan.salvage);
         while !self.stop.load(Ordering::Relaxed) {
             self.advance();
             if let Some(told) = self.told.take() {
+                say(&told);
+            }
+            if let Some(told) = self.refusals.tell(self.plan.max_connections) {
                 say(&told);
             }
             self.deliver();
@@ -291,6 +363,12 @@ impl Server {
     fn shut_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         self.listeners.clear();
         say("shutting down");
+        if self.plan.salvage {
+            self.flush_all();
+            self.mount = None;
+            say(self.stats.summary(&self.machine).trim_end());
+            return Ok(());
+        }
         self.machine.drain();
         // What was answered but not asked to be durable is made so all the same.
         let flush = Request {
@@ -450,7 +528,7 @@ impl Server {
         let Pending { conn, generation, request, .. } = self.pending.remove(key);
         let data = std::mem::take(&mut done.data);
         if let Some(c) = self.conns.get_mut(conn).filter(|c| c.generation == generation) {
-            c.bytes -= u64::from(request.len).min(c.bytes);
+            c.bytes -= weight(&request).min(c.bytes);
             let cookie = request.cookie;
             match done.result {
                 Ok(()) if request.kind == Kind::Read => {
@@ -481,6 +559,73 @@ impl Server {
                 self.conns.take(key);
             }
         }
+        if std::mem::take(&mut self.short) {
+            self.let_go_of_slow();
+        }
+    }
+
+    /// Of the memory for clients half belongs to them in equal parts; of the other half a client takes
+    /// what is there.
+    fn part(&self) -> u64 {
+        self.plan.client_memory / 2 / self.plan.max_connections as u64
+    }
+    fn shared(&self) -> u64 {
+        self.conns.values().map(|c| c.memory().saturating_sub(self.part())).sum()
+    }
+    /// Whether a client may have so many bytes more.
+    fn has_room(&mut self, key: u32, more: u64) -> bool {
+        if more == 0 {
+            return true;
+        }
+        let (part, own) = (self.part(), self.conns[key].memory());
+        if own + more <= part {
+            return true;
+        }
+        let others = self.shared() - own.saturating_sub(part);
+        let fits = others + (own + more - part) <= self.plan.client_memory / 2;
+        self.short |= !fits;
+        fits
+    }
+    /// Somebody waits for memory: those who hold more than their part and do nothing lose it.
+    fn let_go_of_slow(&mut self) {
+        let part = self.part();
+        let slow = |c: &mut Conn| c.memory() > part && c.is_slow(SLOW, SLOW_BYTES);
+        for key in self.conns.keys().collect::<Vec<_>>() {
+            if slow(&mut self.conns[key]) {
+                self.conns.take(key);
+                self.refusals.slow += 1;
+            }
+        }
+    }
+    /// Clients past their handshake.
+    fn served(&self) -> usize {
+        self.conns.values().filter(|c| !c.session.is_handshaking()).count()
+    }
+    /// Makes room for one that comes: who is gone goes first, then who came first.
+    fn limit_handshakes(&mut self) {
+        let at_it = |c: &&Conn| c.session.is_handshaking();
+        if self.conns.values().filter(at_it).count() < HANDSHAKES {
+            return;
+        }
+        let keys: Vec<u32> = self.conns.keys().collect();
+        let mut oldest: Option<(u32, u32)> = None;
+        let mut gone = 0;
+        for key in keys {
+            if !at_it(&&self.conns[key]) {
+                continue;
+            }
+            if self.conns[key].has_hung_up() {
+                self.conns.take(key);
+                gone += 1;
+            } else {
+                let came = (self.conns[key].generation, key);
+                oldest = Some(oldest.map_or(came, |o| o.min(came)));
+            }
+        }
+        if let Some((_, key)) = oldest.filter(|_| gone == 0) {
+            self.conns.take(key);
+            self.refusals.half_open += 1;
+        }
     }
 
     /// Sleeps until something is to be done, and takes what has come.
@@ -501,18 +646,23 @@ impl Server {
         } else if self.machine.media_mut().is_full() {
             self.machine.media().wake_for_room();
         }
-        let full = self.conns.len() >= self.plan.max_connections;
         let conns: Vec<u32> = self.conns.keys().collect();
+        let mut room = Vec::with_capacity(conns.len());
+        for &key in &conns {
+            let session = &self.conns[key].session;
+            let more = session.growth() as u64 + session.next_bytes();
+            room.push(self.has_room(key, more));
+        }
         let mut ready = Vec::new();
         let (accept, http, woken, fuse);
         {
             let mut fds = Vec::with_capacity(conns.len() + 8);
             fds.push(PollFd::new(&self.wake, PollFlags::IN));
             fds.push(PollFd::new(self.machine.media().writer.wake(), PollFlags::IN));
-            for &key in &conns {
+            for (&key, &room) in conns.iter().zip(&room) {
                 let c = &self.conns[key];
                 let mut wants = PollFlags::empty();
-                wants.set(PollFlags::IN, c.wants_read());
+                wants.set(PollFlags::IN, c.wants_read() && room);
                 wants.set(PollFlags::OUT, c.wants_write());
                 fds.push(PollFd::from_borrowed_fd(c.stream().as_fd(), wants));
             }
@@ -553,7 +703,7 @@ impl Server {
             }
             for (i, &key) in conns.iter().enumerate() {
                 if came(&fds[2 + i]) {
-                    ready.push(key);
+                    ready.push((key, room[i]));
                 }
             }
             woken = came(&fds[1]);
@@ -564,8 +714,8 @@ impl Server {
         if woken {
             self.machine.media().writer.clear_wake();
         }
-        for key in ready {
-            if self.conns[key].wants_read() {
+        for (key, room) in ready {
+            if self.conns[key].wants_read() && room {
                 self.conns[key].receive();
             } else {
                 self.conns[key].flush();
@@ -582,14 +732,14 @@ impl Server {
             self.machine.submit(at, request, data);
         }
         if accept {
-            self.accept(full);
+            self.accept();
         }
         if http || !self.scrapes.is_empty() {
             self.scrape();
         }
     }
 
-    fn accept(&mut self, full: bool) {
+    fn accept(&mut self) {
         for i in 0..self.listeners.len() {
             loop {
                 let stream = match self.listeners[i].accept() {
@@ -598,20 +748,25 @@ impl Server {
                     Err(_) => {
                         // Out of descriptors: the caller stays at the door and would wake us at once.
                         self.deaf_until = Some(Instant::now() + RETRY);
+                        self.refusals.no_descriptors += 1;
                         break;
                     }
                 };
-                if full || self.conns.len() >= self.plan.max_connections {
-                    self.stats.refused_connections += 1;
+                if self.served() >= self.plan.max_connections {
+                    self.refuse();
                     continue;
                 }
+                self.limit_handshakes();
                 self.stats.connections += 1;
                 self.generation += 1;
-                let tls = match (&self.tls_config, self.plan.listen[i].is_local()) {
-                    (None, _) => Tls::No,
-                    (Some(_), true) => Tls::Offered,
-                    (Some(_), false) if self.plan.plain_tcp => Tls::Offered,
-                    (Some(_), false) => Tls::Required,
+                let address = &self.plan.listen[i];
+                let open = matches!(address, Address::Unix(_))
+                    || self.plan.tls_optional && address.is_local()
+                    || self.plan.plain_tcp;
+                let tls = match self.tls_config {
+                    None => Tls::No,
+                    Some(_) if open => Tls::Offered,
+                    Some(_) => Tls::Required,
                 };
                 let mut conn = Conn::new(
                     stream,
@@ -627,14 +782,22 @@ impl Server {
         }
     }
 
+    fn refuse(&mut self) {
+        self.stats.refused_connections += 1;
+        self.refusals.full += 1;
+    }
+
     /// Takes the requests that a client has sent.
     fn requests(&mut self, key: u32) {
         loop {
-            let c = &mut self.conns[key];
-            if c.is_held() {
+            let more = self.conns[key].session.next_bytes();
+            if self.conns[key].is_held() || !self.has_room(key, more) {
                 return;
             }
-            match c.session.poll() {
+            let event = self.conns[key].session.poll();
+            let full = self.served() > self.plan.max_connections;
+            let c = &mut self.conns[key];
+            match event {
                 None => return,
                 Some(Event::StartTls) => {
                     if !c.start_tls() {
@@ -642,10 +805,15 @@ impl Server {
                         return;
                     }
                 }
+                // The last place went to somebody else in the meantime.
+                Some(Event::Ready(_)) if full => {
+                    c.end();
+                    return self.refuse();
+                }
                 Some(Event::Ready(_)) => {}
                 Some(Event::Closed(_)) => return,
                 Some(Event::Request(request)) => {
-                    c.bytes += u64::from(request.len);
+                    c.bytes += weight(&request);
                     self.request(key, request);
                 }
             }
@@ -659,7 +827,6 @@ impl Server {
         let mut left = None;
         let kind = match request.kind {
             Kind::BlockStatus => {
-                c.bytes -= u64::from(request.len);
                 let (offset, len) = (request.offset, u64::from(request.len));
                 let extents = self.machine.allocation(offset, len, request.one);
                 let row = |(len, stored): (u64, bool)| {
@@ -669,7 +836,6 @@ impl Server {
                 return self.conns[conn].session.reply_status(request.cookie, &rows);
             }
             Kind::WriteZeroes if request.no_hole && request.fast_zero => {
-                c.bytes -= u64::from(request.len);
                 let text = "zeroes that are no hole are written like data";
                 return c.session.reply_error(request.cookie, request.kind, errno::ENOTSUP, text);
             }
@@ -729,6 +895,14 @@ impl Server {
             s.step(|| stats.snapshot(machine).prometheus());
         }
         self.scrapes.retain(|s| !s.is_over());
+    }
+}
+
+/// Memory that a request takes while it is under way.
+fn weight(request: &NbdRequest) -> u64 {
+    match request.kind {
+        Kind::Read | Kind::Write => u64::from(request.len),
+        _ => 0,
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the smeta unit of a line holds in the image: all that recovery must know of the line.
+//! What the smeta unit of a line holds in the image, and each unit of its emeta again: all that recovery
+//! must know of the line.
 
 use wordline_base::BitMap;
 use wordline_ftl::{SmetaRecord, Stream};
@@ -36,22 +37,21 @@ pub fn encode(s: &SmetaRecord, into: &mut [u8]) {
     }
 }
 
-/// The first copy that is whole.
-pub fn decode(b: &[u8], luns: u32) -> Result<SmetaRecord, String> {
+/// The first copy that is whole, of the line of this order of opening.
+pub fn decode(b: &[u8], luns: u32, seq: u64) -> Option<SmetaRecord> {
     let copy = if len(luns) <= COPY { COPY } else { b.len() };
-    let copies = b.chunks_exact(copy).map(|b| decode_one(b, luns));
-    copies.reduce(Result::or).unwrap_or_else(|| Err("no smeta".into()))
+    b.chunks_exact(copy).filter_map(|b| decode_one(b, luns)).find(|s| s.seq == seq)
 }
 
-fn decode_one(b: &[u8], luns: u32) -> Result<SmetaRecord, String> {
+fn decode_one(b: &[u8], luns: u32) -> Option<SmetaRecord> {
     let end = len(luns);
     let word = |at: usize| u32::from_le_bytes(b[at..at + 4].try_into().expect("four bytes"));
     let double = |at: usize| u64::from_le_bytes(b[at..at + 8].try_into().expect("eight bytes"));
     if b.len() < end || &b[..8] != MAGIC || word(28) != luns {
-        return Err("no smeta".into());
+        return None;
     }
     if crc32c::crc32c(&b[..end - 4]) != word(end - 4) {
-        return Err("the checksum of smeta does not fit".into());
+        return None;
     }
     let words = luns.div_ceil(64) as usize;
     let map = |first: usize| {
@@ -67,10 +67,10 @@ fn decode_one(b: &[u8], luns: u32) -> Result<SmetaRecord, String> {
         0 => Stream::Mixed,
         1 => Stream::Hot,
         2 => Stream::Cold,
-        other => return Err(format!("no such stream: {other}")),
+        _ => return None,
     };
     let at = 32 + 16 * words;
-    Ok(SmetaRecord {
+    Some(SmetaRecord {
         seq: double(8),
         unit: word(16),
         luns: map(32),
@@ -104,14 +104,14 @@ mod tests {
         let s = SmetaRecord { seq, unit: 3, luns, parity, strides: 64, stream, erases };
         let mut b = vec![9; 4096];
         encode(&s, &mut b);
-        assert_eq!(decode(&b, 70), Ok(s));
-        assert!(decode(&b, 71).is_err());
+        assert_eq!(decode(&b, 70, seq), Some(s));
+        assert!(decode(&b, 71, seq).is_none() && decode(&b, 70, seq + 1).is_none());
         b[40] ^= 1;
-        assert!(decode(&b, 70).is_err());
+        assert!(decode(&b, 70, seq).is_none());
         let mut unit = vec![0; 16384];
         let s = s_of(9);
         encode(&s, &mut unit);
         unit[..8192].fill(0xEE);
-        assert_eq!(decode(&unit, 70), Ok(s), "the third copy");
+        assert_eq!(decode(&unit, 70, 9), Some(s), "the third copy");
     }
 }

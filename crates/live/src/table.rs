@@ -39,6 +39,9 @@ impl<T> Table<T> {
         let there = |(key, item): (usize, &Option<T>)| item.is_some().then_some(key as u32);
         self.items.iter().enumerate().filter_map(there)
     }
+    pub fn values(&self) -> impl Iterator<Item = &T> + '_ {
+        self.items.iter().flatten()
+    }
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }

@@ -33,7 +33,6 @@ pub struct Ticket(u64);
 pub struct Unit {
     pub unit: u32,
     pub ppa: u32,
-    /// None of emeta: its content is what the records say.
     pub pages: Vec<Page>,
     pub record: UnitRecord,
 }
@@ -425,7 +424,7 @@ fn sync(shared: &Shared, image: &Image, off: bool) {
         if result.is_ok() && order > image.state().synced {
             // What is promised is known to be synced after a crash, too; if this fails, more is looked
             // at then.
-            let _ = image.write_state(false, order);
+            let _ = image.write_state(order);
         }
         state = shared.lock();
         state.syncs += u64::from(!off);

@@ -182,12 +182,38 @@ impl Session {
                 self.input.copy_within(self.from..self.to, 0);
                 (self.from, self.to) = (0, self.to - self.from);
             } else {
-                // A request longer than the buffer, most of which is here already.
-                let longer = self.input.len() * 2;
+                let longer = self.input.len() + self.growth();
                 self.input.resize(longer, 0);
             }
         }
         &mut self.input[self.to..]
+    }
+    /// Bytes of memory that the next [`Session::space`] will take: for a request longer than what there
+    /// is, as much as has arrived of it, and no more than it needs.
+    pub fn growth(&self) -> usize {
+        let len = self.input.len();
+        if self.to < len || self.from > 0 {
+            return 0;
+        }
+        let whole = match self.state {
+            State::Requests if self.available() >= 28 => 28 + be32(self.head(), 24) as usize,
+            _ => 0,
+        };
+        len.min(whole.saturating_sub(len).max(CHUNK_IN))
+    }
+    /// Bytes of data of the request that [`Session::poll`] gives next, if it is a read or a write.
+    pub fn next_bytes(&self) -> u64 {
+        if self.state != State::Requests || self.available() < 28 {
+            return 0;
+        }
+        match kind_of(be16(self.head(), 6)) {
+            Some(Kind::Read | Kind::Write) => {
+                let len = be32(self.head(), 24);
+                // Longer ones are refused.
+                u64::from(if len > self.limits.request { 0 } else { len })
+            }
+            _ => 0,
+        }
     }
     pub fn arrived(&mut self, bytes: usize) {
         self.to += bytes;
@@ -674,6 +700,9 @@ impl Session {
     }
     pub fn reply_data(&mut self, cookie: u64, offset: u64, data: &[u8]) {
         self.in_flight -= 1;
+        if data.len() > CHUNK_IN {
+            self.out.reserve_exact(data.len() + 64);
+        }
         if self.structured {
             self.chunk(chunk::OFFSET_DATA, cookie, 8 + data.len());
             self.out.extend(offset.to_be_bytes());

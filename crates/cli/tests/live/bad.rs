@@ -125,7 +125,8 @@ fn is_told_from_a_good_one(way: &str) {
     };
     rot(1);
     let (status, said) = check();
-    assert_eq!(status, Some(0), "parity has it: {said}");
+    assert_eq!(status, Some(3), "parity has it, and nothing else: {said}");
+    assert!(said.contains(" 1 to be had from parity alone, 0 damaged"), "{said}");
     let server = place.start();
     let mut c = place.client("");
     let reply = c.call(wordline_nbd::cmd::READ, 0, 4 << 18, 1 << 18, &[]).unwrap();

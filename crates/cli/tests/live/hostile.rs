@@ -88,6 +88,85 @@ fn malice_costs_its_author_only() {
     assert_eq!(status, Some(0), "{said}");
 }
 
+/// Forty clients that send writes without their end and take no answers hold what there is for clients,
+/// and no more. Others go on, with small requests at once and with large ones when those are let go.
+#[test]
+fn memory_for_clients_has_one_limit_for_all() {
+    const LIMIT: u64 = 128 << 20;
+    let place = Place::new(&format!("{SMALL} --max-connections 48 --client-memory 128M"));
+    let server = place.start();
+    let mut before_it = place.client("");
+    for i in 0..48 {
+        let reply = before_it.call(cmd::WRITE, 0, i << 20, 1 << 20, &vec![1; 1 << 20]).unwrap();
+        assert_eq!(reply.error, 0);
+    }
+    let before = memory(&server);
+    let mut held = Vec::new();
+    for i in 0..40 {
+        let mut c = place.client("");
+        c.stream.set_nonblocking(true).unwrap();
+        if i % 2 == 0 {
+            let mut head = 0x2560_9513u32.to_be_bytes().to_vec();
+            head.extend([0, 0, 0, 1]);
+            head.extend(7u64.to_be_bytes());
+            head.extend(0u64.to_be_bytes());
+            head.extend((32u32 << 20).to_be_bytes());
+            c.stream.write_all(&head).unwrap();
+        } else {
+            for cookie in 0..100 {
+                if c.send(cmd::READ, 0, cookie, 0, 32 << 20, &[]).is_err() {
+                    break;
+                }
+            }
+        }
+        held.push(c);
+    }
+    let mut most = 0;
+    let data = vec![0; 1 << 20];
+    for round in 0..40 {
+        for c in held.iter_mut().step_by(2) {
+            let _ = c.stream.write(&data);
+        }
+        // Small ones wait for nobody.
+        works(&place);
+        let reply = before_it.call(cmd::READ, 0, round << 20, 256 << 10, &[]).unwrap();
+        assert_eq!(reply.error, 0);
+        most = most.max(memory(&server).saturating_sub(before));
+    }
+    // What an answer has twice, as it is sent; the drive's own buffers.
+    assert!(most < LIMIT + (72 << 20), "{} MiB", most >> 20);
+    let reply = before_it.call(cmd::READ, 0, 0, 32 << 20, &[]).unwrap();
+    assert_eq!((reply.error, reply.data[0].1.len()), (0, 32 << 20));
+    wait_until("who holds it and does nothing is let go", || {
+        server.so_far().contains("let go: memory for clients is short")
+    });
+    drop(held);
+    works(&place);
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+}
+
+#[test]
+fn those_who_knock_and_go_or_stay_silent_keep_nobody_out() {
+    let place = Place::new(&format!("{SMALL} --max-connections 4"));
+    let server = place.start();
+    for _ in 0..5 {
+        (0..200).for_each(|_| drop(connect(&place.socket())));
+        works(&place);
+    }
+    let silent: Vec<UnixStream> = (0..150).map(|_| connect(&place.socket())).collect();
+    works(&place);
+    wait_until("it is told", || server.so_far().contains("let go in their handshake"));
+    drop(silent);
+    let four: Vec<_> = (0..4).map(|_| place.client("")).collect();
+    assert!(Client::connect(connect(&place.socket()), "", true).is_err(), "a fifth was let in");
+    wait_until("it is told", || server.so_far().contains("1 refused: 4 are connected"));
+    drop(four);
+    wait_until("a place is free", || Client::connect(connect(&place.socket()), "", true).is_ok());
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+}
+
 #[test]
 fn a_handshake_byte_by_byte_is_not_waited_for() {
     let place = Place::new(&format!("{SMALL} --max-connections 1"));
@@ -234,9 +313,18 @@ fn plain_clients_are_refused_where_tls_is_required() {
     }
     let (_place, server, port) =
         start_on_port(|port| format!("{SMALL} --nbd tcp:0.0.0.0:{port} --tls {certificates}"));
-    let plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let refused = Client::connect(plain, "", true);
-    assert!(refused.is_err(), "a client without TLS was let in");
+    let is_let_in = |port: u16| {
+        let plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        Client::connect(plain, "", true).is_ok()
+    };
+    assert!(!is_let_in(port), "a client without TLS was let in");
+    // On loopback as well, unless it is said otherwise.
+    for (more, open) in [("", false), ("--tls-optional", true)] {
+        let args = format!("{SMALL} --tls {certificates} {more}");
+        let (_place, _server, port) =
+            start_on_port(|port| format!("{args} --nbd tcp:127.0.0.1:{port}"));
+        assert_eq!(is_let_in(port), open, "{more}");
+    }
     let uri = format!("nbds://localhost:{port}/?tls-certificates={certificates}");
     if let Some(text) = run("nbdinfo", &[&uri]) {
         assert!(text.contains("with TLS"), "{text}");

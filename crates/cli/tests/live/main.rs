@@ -9,5 +9,6 @@ mod mounted;
 mod place;
 mod programs;
 mod record;
+mod salvage;
 mod serve;
 mod tape;
