@@ -78,6 +78,8 @@ struct Asked {
 
 pub struct Session {
     size: u64,
+    /// Bytes of the drive's logical blocks: as direct I/O on a device, requests are whole ones.
+    lba: u32,
     read_only: bool,
     owner: (u32, u32),
     asked: Table<Asked>,
@@ -116,10 +118,10 @@ impl Packed {
 
 impl Session {
     /// `owner`: user and group of the file.
-    pub fn new(size: u64, owner: (u32, u32)) -> Session {
+    pub fn new(size: u64, lba: u32, owner: (u32, u32)) -> Session {
         let (asked, out) = (Table::default(), VecDeque::new());
         let (read_only, payload) = (false, 0..0);
-        Session { size, read_only, owner, asked, in_flight: 0, out, payload, over: false }
+        Session { size, lba, read_only, owner, asked, in_flight: 0, out, payload, over: false }
     }
     pub fn read_only(self, read_only: bool) -> Session {
         Session { read_only, ..self }
@@ -277,6 +279,10 @@ impl Session {
         Request { tag, kind, offset: from, len, fua: false, queue: 0, pid, data: Vec::new() }
     }
     fn read(&mut self, unique: u64, pid: u32, offset: u64, bytes: u32) -> Option<Request> {
+        if !self.is_aligned(offset, bytes.into()) {
+            self.reply(unique, errno::EINVAL, &[]);
+            return None;
+        }
         let len = u64::from(bytes.min(MAX_TRANSFER)).min(self.size.saturating_sub(offset));
         if len == 0 {
             self.reply(unique, 0, &[]);
@@ -284,12 +290,19 @@ impl Session {
         }
         Some(self.ask(unique, pid, IoKind::Read, (offset, offset + len)))
     }
+    fn is_aligned(&self, offset: u64, len: u64) -> bool {
+        (offset | len).is_multiple_of(self.lba.into())
+    }
     fn write(&mut self, unique: u64, pid: u32, body: &[u8]) -> Option<Request> {
         // O_SYNC contains it.
         const O_DSYNC: u32 = 0o10_000;
         let (offset, bytes, flags) = (u64_at(body, 8), u32_at(body, 16), u32_at(body, 32));
         let there = body.len().saturating_sub(WRITE_HEADER);
         let asked = (bytes as usize).min(there) as u64;
+        if !self.is_aligned(offset, asked) {
+            self.reply(unique, errno::EINVAL, &[]);
+            return None;
+        }
         let len = asked.min(self.size.saturating_sub(offset));
         if len == 0 {
             match asked {
@@ -313,6 +326,7 @@ impl Session {
         let error = match end {
             _ if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 => errno::EOPNOTSUPP,
             None => errno::ENOSPC,
+            Some(_) if !self.is_aligned(offset, len) => errno::EINVAL,
             Some(end) if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 && len > 0 => {
                 return Some(self.ask(unique, pid, IoKind::Zero, (offset, end)));
             }
@@ -377,7 +391,7 @@ mod tests {
     #[test]
     fn the_kernel_is_answered() {
         // Lengths as in fuse.h: fuse_init_out 64, fuse_entry_out 128, fuse_attr_out 104.
-        let mut s = Session::new(1 << 20, (1, 2));
+        let mut s = Session::new(1 << 20, 1, (1, 2));
         let init = Packed::default().w32(&[7, 38, 131_072, u32::MAX]).w32(&[0; 12]);
         assert!(s.message(&message(op::INIT, 0, &init.0)).is_none());
         assert_eq!(reply(&mut s).1.len(), 64);
@@ -401,7 +415,7 @@ mod tests {
 
     #[test]
     fn requests_keep_who_sent_them() {
-        let mut s = Session::new(1 << 20, (1, 2));
+        let mut s = Session::new(1 << 20, 1, (1, 2));
         let m = write(4096, 0o10_001, b"hello");
         let r = s.message(&m).expect("a request");
         assert_eq!((r.kind, r.offset, r.fua, r.pid), (IoKind::Write, 4096, true, 4711));
@@ -437,7 +451,7 @@ mod tests {
     #[test]
     fn ends_and_holes() {
         let size = 5 << 30;
-        let mut s = Session::new(size, (1, 2));
+        let mut s = Session::new(size, 1, (1, 2));
         let read = |at: u64| Packed::default().w64(&[1, at]).w32(&[4096, 0]).w64(&[0; 2]).0;
         assert!(s.message(&message(op::READ, DISK, &read(size))).is_none());
         assert_eq!(reply(&mut s), (0, vec![]));
@@ -466,7 +480,7 @@ mod tests {
 
     #[test]
     fn much_in_flight_holds_the_kernel_up() {
-        let mut s = Session::new(1 << 30, (1, 2));
+        let mut s = Session::new(1 << 30, 1, (1, 2));
         let mut out = Vec::new();
         while s.has_room() {
             out.extend(s.message(&write(0, 1, &vec![1; MAX_TRANSFER as usize])));
@@ -480,7 +494,7 @@ mod tests {
     fn whatever_comes_is_survived() {
         for seed in 0..2000 {
             let mut rng = Rng::from_seed(seed);
-            let mut s = Session::new(1 << 20, (1, 2));
+            let mut s = Session::new(1 << 20, 1, (1, 2));
             let len = rng.below(120) as usize;
             let body: Vec<u8> = (0..len).map(|_| rng.below(256) as u8).collect();
             let mut m = message(rng.below(50) as u32, rng.below(3), &body);

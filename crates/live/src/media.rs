@@ -360,25 +360,35 @@ impl Media {
         }
     }
 
-    /// Reads what the collector moves, from the rest of the stride where it cannot be had.
+    /// Reads what the collector moves, from the rest of the stride where it cannot be had. A read that
+    /// fails in the model fails for all its sectors, and so it does only where parity gives all of
+    /// them there, too: otherwise those that are whole would be lost with the others. What cannot be
+    /// had gets no page here, and its copy no checksum that fits.
     fn read_to_move(&mut self, ppa: Ppa, sectors: u32, ftl: &Ftl) -> bool {
         let block = self.g.line_of(ppa) * self.g.luns + self.g.lun_of(ppa);
         let mut run = std::mem::take(&mut self.unit);
         let bytes = &mut run[..sectors as usize * PAGE];
         let read = self.read_flash(ppa.0, bytes);
-        let mut whole = read;
+        let (mut mended, mut lost) = (false, false);
+        // Read to compute another unit: its addresses are sums, and name nothing that is moved.
+        let is_parity = self.is_parity(ppa, ftl);
         for (i, data) in bytes.chunks_exact_mut(PAGE).enumerate() {
             let at = Ppa(ppa.0 + i as u32);
             let Some((Lpn(lpn), stamp)) = ftl.oob(at) else { continue };
-            if stamp & LOST != 0 || self.pages.get((lpn, stamp)).is_some() {
+            if stamp & LOST != 0 || !is_parity && self.pages.get((lpn, stamp)).is_some() {
                 continue;
             }
             let mut good = read && self.crcs[at.0 as usize] == sector_crc(lpn, stamp, data);
+            if is_parity {
+                lost |= !good;
+                continue;
+            }
             if !good {
                 // The FTL learns of the failure below, and repairs by the same parity.
                 self.counters.unreadable += 1;
                 good = self.rebuild(at, (lpn, stamp), ftl, data);
-                whole = false;
+                mended |= good;
+                lost |= !good;
             }
             if good {
                 let mut page = self.pages.fresh();
@@ -387,7 +397,22 @@ impl Media {
             }
         }
         self.unit = run;
-        whole
+        if is_parity {
+            return !lost;
+        }
+        !mended || lost || !self.rest_is_whole(ppa, sectors, ftl)
+    }
+    /// All that a run of sectors is computed from can be read.
+    fn rest_is_whole(&mut self, ppa: Ppa, sectors: u32, ftl: &Ftl) -> bool {
+        let mut page = [0; PAGE];
+        let terms = ftl.rebuild_terms(ppa, sectors);
+        terms.is_some_and(|terms| {
+            let places = terms.iter().flat_map(|&(at, _)| (at.0..at.0 + sectors).map(Ppa));
+            places.filter(|&at| ftl.has_address(at)).all(|at| {
+                let version = ftl.oob(at).map(|(lpn, stamp)| (lpn.0, stamp));
+                version.is_none_or(|v| self.read_flash(at.0, &mut page) && self.fits(at, v, &page))
+            })
+        })
     }
 
     /// Reads one sector of data in flash, checked. False: it cannot be had.

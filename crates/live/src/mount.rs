@@ -27,7 +27,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    pub fn new(folder: &Path, size: u64, read_only: bool) -> Result<Mount, Error> {
+    pub fn new(folder: &Path, size: u64, lba: u32, read_only: bool) -> Result<Mount, Error> {
         let bad = |why: String| {
             Error::usage(format!("cannot mount the drive on {}: {why}", folder.display()))
         };
@@ -57,7 +57,7 @@ impl Mount {
             },
         };
         let mount = Mount {
-            session: Session::new(size, owner).read_only(read_only),
+            session: Session::new(size, lba, owner).read_only(read_only),
             device: Some(device),
             folder,
             helped,

@@ -210,7 +210,11 @@ impl Server {
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         let metrics = plan.prometheus.map(listen_http).transpose()?;
         let size = image.superblock.size;
-        let mount = plan.fuse.as_deref().map(|f| Mount::new(f, size, plan.salvage)).transpose()?;
+        let mount = plan
+            .fuse
+            .as_deref()
+            .map(|f| Mount::new(f, size, plan.system.device.lba, plan.salvage))
+            .transpose()?;
         let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let order = recovered.order - 1;
@@ -771,7 +775,7 @@ impl Server {
                 let mut conn = Conn::new(
                     stream,
                     Arc::clone(&self.exports),
-                    Limits::default(),
+                    Limits { block_min: self.plan.system.device.lba, ..Limits::default() },
                     tls,
                     self.tls_config.clone(),
                     self.generation,

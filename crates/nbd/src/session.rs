@@ -29,7 +29,8 @@ pub struct Limits {
     pub in_flight: u32,
     /// Options of one handshake.
     pub options: u32,
-    /// Block sizes told to clients: requests need multiples of the first, like those of the second.
+    /// Block sizes told to clients: requests are multiples of the first, or refused; those of the second
+    /// are served best.
     pub block_min: u32,
     pub block_preferred: u32,
 }

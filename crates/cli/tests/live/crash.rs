@@ -1,12 +1,13 @@
 //! The server is killed at random points under load; after each restart every sector must hold what
 //! the client was promised, or something it sent later, and nothing else.
 //!
-//! Versions of a sector count the writes sent to it. A flush promises what was answered before it was
-//! sent, FUA promises its own write, a trim takes promises back. Power losses of the host are played
-//! by damaging what no sync has covered.
+//! Versions of a logical block count the writes sent to it. A flush promises what was answered before it
+//! was sent, FUA promises its own write, a trim takes promises back. Power losses of the host are played
+//! by damaging what no sync has covered. Bits of data that were synced are flipped: those sectors may fail
+//! until they are written again, and no others.
 
 use crate::place::{Place, image_ios};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use wordline_nbd::{Client, cmd};
 const SECTOR: usize = 4096;
 
 #[derive(Clone, Copy, Default, Debug)]
-struct Sector {
+struct Block {
     /// Of the newest write sent, and the newest answered.
     sent: u32,
     answered: u32,
@@ -31,8 +32,12 @@ struct Sector {
 }
 
 struct Model {
-    sectors: Vec<Sector>,
+    /// By logical block of the drive.
+    blocks: Vec<Block>,
+    bytes: usize,
     seed: u64,
+    /// Sectors in which bits were flipped: they may fail.
+    flipped: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -68,46 +73,82 @@ fn version_of(page: &[u8], lpn: usize) -> Option<u32> {
 }
 
 impl Model {
-    fn new(bytes: u64, seed: u64) -> Model {
-        Model { sectors: vec![Sector::default(); bytes as usize / SECTOR], seed }
+    fn new(size: u64, bytes: usize, seed: u64) -> Model {
+        let blocks = vec![Block::default(); size as usize / bytes];
+        Model { blocks, bytes, seed, flipped: BTreeSet::new() }
+    }
+    /// The next version of a block, with its bytes.
+    fn next(&mut self, block: usize, into: &mut [u8]) -> u32 {
+        let b = &mut self.blocks[block];
+        b.sent += 1;
+        fill(into, block, b.sent);
+        b.sent
     }
     /// Reads everything and compares; what is found is what is promised from then on.
     fn verify(&mut self, client: &mut Client<UnixStream>, kill: u32) -> Result<(), (u32, String)> {
-        const RUN: usize = 64;
-        for first in (0..self.sectors.len()).step_by(RUN) {
-            let n = RUN.min(self.sectors.len() - first);
-            let (offset, len) = ((first * SECTOR) as u64, (n * SECTOR) as u32);
-            let reply = client.call(cmd::READ, 0, offset, len, &[]).unwrap();
-            if reply.error != 0 {
-                let mut fails = |lpn: &usize| {
-                    let at = (*lpn * SECTOR) as u64;
-                    client.call(cmd::READ, 0, at, SECTOR as u32, &[]).unwrap().error != 0
-                };
-                let lpn = (first..first + n).find(|lpn| fails(lpn)).unwrap_or(first);
-                let s = self.sectors[lpn];
-                let text = format!("seed {}, kill {kill}: EIO of sector {lpn}, {s:?}", self.seed);
-                return Err((lpn as u32, text));
+        const RUN: usize = 64 * SECTOR;
+        let size = self.blocks.len() * self.bytes;
+        for first in (0..size).step_by(RUN) {
+            let n = RUN.min(size - first);
+            let reply = client.call(cmd::READ, 0, first as u64, n as u32, &[]).unwrap();
+            if reply.error == 0 {
+                self.compare(first, &reply.data[0].1, kill)?;
+                continue;
             }
-            for (i, page) in reply.data[0].1.chunks_exact(SECTOR).enumerate() {
-                let s = &mut self.sectors[first + i];
-                let found = version_of(page, first + i);
-                let zero =
-                    found == Some(0) && (s.floor == 0 || s.zero.is_some_and(|z| z >= s.floor));
-                let version = found.is_some_and(|v| v > 0 && v >= s.floor && v <= s.sent);
-                if !zero && !version {
-                    let text = format!(
-                        "seed {}, kill {kill}: sector {} holds {found:?}, and was promised {s:?}",
-                        self.seed,
-                        first + i
-                    );
-                    return Err(((first + i) as u32, text));
+            for at in (first..first + n).step_by(SECTOR) {
+                let reply = client.call(cmd::READ, 0, at as u64, SECTOR as u32, &[]).unwrap();
+                match reply.error {
+                    0 => self.compare(at, &reply.data[0].1, kill)?,
+                    _ if self.flipped.contains(&(at / SECTOR)) => self.heal(client, at),
+                    _ => {
+                        let b = self.blocks[at / self.bytes];
+                        let text = format!(
+                            "seed {}, kill {kill}: EIO of sector {}, {b:?}",
+                            self.seed,
+                            at / SECTOR
+                        );
+                        return Err(((at / SECTOR) as u32, text));
+                    }
                 }
-                let now = if zero { s.zero.unwrap_or(0) } else { found.unwrap_or(0) };
-                // Of a trimmed sector nothing is promised but that it is one of its versions.
-                s.floor = if now <= s.trimmed { 0 } else { now };
-                // What was sent and not found is gone for good.
-                s.answered = now;
             }
+        }
+        Ok(())
+    }
+    /// A sector that was lost is good again when all of it is written.
+    fn heal(&mut self, client: &mut Client<UnixStream>, at: usize) {
+        let mut data = vec![0; SECTOR];
+        for (i, bytes) in data.chunks_exact_mut(self.bytes).enumerate() {
+            let block = at / self.bytes + i;
+            let version = self.next(block, bytes);
+            let b = &mut self.blocks[block];
+            (b.answered, b.floor) = (version, version);
+        }
+        let fua = cmd::FLAG_FUA;
+        let reply = client.call(cmd::WRITE, fua, at as u64, SECTOR as u32, &data).unwrap();
+        assert_eq!(reply.error, 0, "seed {}: a sector that was lost is written", self.seed);
+    }
+    fn compare(&mut self, at: usize, data: &[u8], kill: u32) -> Result<(), (u32, String)> {
+        let first = at / self.bytes;
+        for (i, bytes) in data.chunks_exact(self.bytes).enumerate() {
+            let b = &mut self.blocks[first + i];
+            let found = version_of(bytes, first + i);
+            let zero = found == Some(0) && (b.floor == 0 || b.zero.is_some_and(|z| z >= b.floor));
+            let version = found.is_some_and(|v| v > 0 && v >= b.floor && v <= b.sent);
+            if !zero && !version {
+                let text = format!(
+                    "seed {}, kill {kill}: block {} of {} bytes holds {found:?}, and was promised \
+                     {b:?}",
+                    self.seed,
+                    first + i,
+                    self.bytes
+                );
+                return Err((((first + i) * self.bytes / SECTOR) as u32, text));
+            }
+            let now = if zero { b.zero.unwrap_or(0) } else { found.unwrap_or(0) };
+            // Of a trimmed one nothing is promised but that it is one of its versions.
+            b.floor = if now <= b.trimmed { 0 } else { now };
+            // What was sent and not found is gone for good.
+            b.answered = now;
         }
         Ok(())
     }
@@ -115,7 +156,7 @@ impl Model {
         match sent {
             Sent::Write { first, versions, fua } => {
                 for (i, version) in versions.into_iter().enumerate() {
-                    let s = &mut self.sectors[first + i];
+                    let s = &mut self.blocks[first + i];
                     s.answered = s.answered.max(version);
                     if fua && version > s.trimmed {
                         s.floor = s.floor.max(version);
@@ -123,7 +164,7 @@ impl Model {
                 }
             }
             Sent::Flush { answered } => {
-                for (s, version) in self.sectors.iter_mut().zip(answered) {
+                for (s, version) in self.blocks.iter_mut().zip(answered) {
                     if version > s.trimmed {
                         s.floor = s.floor.max(version);
                     }
@@ -133,14 +174,20 @@ impl Model {
         }
     }
     /// Sends one request.
-    fn send(&mut self, c: &mut Client<UnixStream>, rng: &mut Rng, cookie: u64) -> Option<Sent> {
-        let total = self.sectors.len() as u64;
+    fn send(
+        &mut self,
+        c: &mut Client<UnixStream>,
+        rng: &mut Rng,
+        cookie: u64,
+    ) -> Option<(Sent, Vec<usize>)> {
+        let total = self.blocks.len() as u64;
         let most = if rng.below(8) == 0 { 40 } else { 4 };
         let n = 1 + rng.below(most);
         // Half of the requests go to a tenth of the drive.
         let span = if rng.below(2) == 0 { total } else { total / 10 };
         let first = rng.below(span - n);
-        let (offset, len) = (first * SECTOR as u64, n as u32 * SECTOR as u32);
+        let bytes = self.bytes;
+        let (offset, len) = (first * bytes as u64, n as u32 * bytes as u32);
         let range = first as usize..(first + n) as usize;
         let sent = match rng.below(100) {
             0..70 => {
@@ -148,16 +195,16 @@ impl Model {
                 let zero = rng.below(10) == 0;
                 let mut data = vec![0; if zero { 0 } else { len as usize }];
                 let mut versions = Vec::new();
-                for lpn in range.clone() {
-                    let s = &mut self.sectors[lpn];
-                    s.sent += 1;
+                for block in range.clone() {
+                    let b = &mut self.blocks[block];
                     if zero {
-                        s.zero = Some(s.sent);
+                        b.sent += 1;
+                        b.zero = Some(b.sent);
+                        versions.push(b.sent);
                     } else {
-                        let at = (lpn - range.start) * SECTOR;
-                        fill(&mut data[at..at + SECTOR], lpn, s.sent);
+                        let at = (block - range.start) * bytes;
+                        versions.push(self.next(block, &mut data[at..at + bytes]));
                     }
-                    versions.push(s.sent);
                 }
                 let mut flags = if fua { cmd::FLAG_FUA } else { 0 };
                 let mut command = cmd::WRITE;
@@ -169,12 +216,12 @@ impl Model {
                 Sent::Write { first: range.start, versions, fua }
             }
             70..75 => {
-                let answered = self.sectors.iter().map(|s| s.answered).collect();
+                let answered = self.blocks.iter().map(|b| b.answered).collect();
                 c.send(cmd::FLUSH, 0, cookie, 0, 0, &[]).ok()?;
                 Sent::Flush { answered }
             }
             75..78 => {
-                for s in &mut self.sectors[range] {
+                for s in &mut self.blocks[range] {
                     (s.floor, s.trimmed) = (0, s.sent);
                 }
                 c.send(cmd::TRIM, 0, cookie, offset, len, &[]).ok()?;
@@ -185,11 +232,13 @@ impl Model {
                 Sent::Read
             }
         };
-        Some(sent)
+        let of =
+            (offset as usize / SECTOR..(offset as usize + len as usize).div_ceil(SECTOR)).collect();
+        Some((sent, of))
     }
     /// Load until the server is gone.
     fn load(&mut self, mut c: Client<UnixStream>, rng: &mut Rng, over: &AtomicBool) -> u64 {
-        let mut out: BTreeMap<u64, Sent> = BTreeMap::new();
+        let mut out: BTreeMap<u64, (Sent, Vec<usize>)> = BTreeMap::new();
         let mut cookie = 0;
         while !over.load(Ordering::Relaxed) {
             while out.len() < 8 {
@@ -199,13 +248,45 @@ impl Model {
                 out.insert(cookie, sent);
             }
             let Ok(reply) = c.receive() else { return cookie };
-            let sent = out.remove(&reply.cookie);
-            assert_eq!(reply.error, 0, "seed {}: {sent:?}", self.seed);
-            if let Some(sent) = sent {
+            let Some((sent, sectors)) = out.remove(&reply.cookie) else { continue };
+            if reply.error == 0 {
                 self.promise(sent);
+                continue;
             }
+            let touched = sectors.iter().any(|sector| self.flipped.contains(sector));
+            let moves_data = matches!(sent, Sent::Read | Sent::Write { .. });
+            assert!(touched && moves_data, "seed {}: {} to {sent:?}", self.seed, reply.error);
         }
         cookie
+    }
+    /// Bits of what was synced are no more what they were.
+    fn flip(&mut self, place: &Place, rng: &mut Rng) {
+        let image = Image::open(&place.image(), true).unwrap();
+        let synced = image.state().synced;
+        let mut units = Vec::new();
+        image
+            .each_unit(|unit, found| {
+                if let Found::Whole(r) = found
+                    && r.order <= synced
+                    && matches!(r.kind, UnitKind::Data | UnitKind::Parity)
+                {
+                    units.push((unit, r));
+                }
+            })
+            .unwrap();
+        for _ in 0..rng.below(40).min(units.len() as u64) {
+            let (unit, r) = &units[rng.below(units.len() as u64) as usize];
+            let i = rng.below(u64::from(image.superblock.unit_sectors)) as u32;
+            let place = unit * image.superblock.unit_sectors + i;
+            let mut data = vec![0; SECTOR];
+            image.read_sectors(place, &mut data).unwrap();
+            data[rng.below(SECTOR as u64) as usize] ^= 1 << rng.below(8);
+            image.write_sectors(place, &data).unwrap();
+            // Of parity it is a sum of addresses.
+            if r.kind == UnitKind::Data {
+                self.flipped.insert(r.spares[i as usize].lpn as usize);
+            }
+        }
     }
 }
 
@@ -278,15 +359,23 @@ fn copies(image: &std::path::Path, lpn: u32) -> String {
     text
 }
 
+/// What happens between two lives.
+#[derive(Clone, Copy, Default)]
+struct Between {
+    power_losses: bool,
+    flips: bool,
+}
+
 fn crash(args: &str, kills: u32, power_losses: bool, seed: u64) {
     for way in image_ios() {
-        crash_by(&format!("{args} {way}"), kills, power_losses, seed);
+        let between = Between { power_losses, flips: false };
+        crash_by(&format!("{args} {way}"), kills, between, SECTOR, seed);
     }
 }
-fn crash_by(args: &str, kills: u32, power_losses: bool, seed: u64) {
+fn crash_by(args: &str, kills: u32, between: Between, block: usize, seed: u64) {
     let place = Place::new(&format!("--size 48M --time-scale 0 {args}"));
     let mut rng = Rng::from_seed(seed);
-    let mut model = Model::new(48 << 20, seed);
+    let mut model = Model::new(48 << 20, block, seed);
     let mut requests = 0;
     for kill in 0..kills {
         // As it was when the server died: a start changes it.
@@ -310,8 +399,11 @@ fn crash_by(args: &str, kills: u32, power_losses: bool, seed: u64) {
             over.store(true, Ordering::Relaxed);
             requests += load.join().unwrap();
         });
-        if power_losses && rng.below(2) == 0 {
+        if between.power_losses && rng.below(2) == 0 {
             damage(&place, &mut rng);
+        }
+        if between.flips {
+            model.flip(&place, &mut rng);
         }
     }
     let server = place.start();
@@ -323,8 +415,12 @@ fn crash_by(args: &str, kills: u32, power_losses: bool, seed: u64) {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();
-    assert!(checked.status.success(), "{text}");
-    println!("{args}: {kills} kills, {requests} requests sent; at the end\n{text}");
+    // What was flipped may be damaged, or survive by parity.
+    assert!(checked.status.success() || between.flips, "{text}");
+    let flipped = model.flipped.len();
+    println!(
+        "{args}: {kills} kills, {requests} requests sent, {flipped} sectors flipped; at the end\n{text}"
+    );
 }
 
 /// More where WORDLINE_KILLS says so.
@@ -355,4 +451,25 @@ fn and_one_with_hot_and_cold_data_apart_and_failing_programs() {
     let faults =
         "--set nand.faults.program_fail_ppb=300000 --set nand.faults.erase_fail_ppb=1000000";
     crash(&format!("--device cnex-small --ftl rail {faults}"), kills(20), true, 17);
+}
+
+#[test]
+fn and_one_with_blocks_of_512_bytes() {
+    // A write of 512 bytes is one of its whole unit, with what the neighbours were promised.
+    let lba = "--set device.lba=512";
+    for (ftl, power_losses, seed) in [("pblk", false, 18), ("rail", true, 19)] {
+        let between = Between { power_losses, flips: false };
+        let args = format!("--device cnex-small --ftl {ftl} {lba}");
+        crash_by(&args, kills(20), between, 512, seed);
+    }
+    let cached = format!("--device intel-750-small --set cache.bytes=2097152 {lba}");
+    crash_by(&cached, kills(10), Between::default(), 512, 20);
+}
+#[test]
+fn and_one_whose_bits_flip() {
+    for (ftl, block, seed) in [("pblk", SECTOR, 21), ("rail", SECTOR, 22), ("rail6", 512, 23)] {
+        let between = Between { power_losses: false, flips: true };
+        let args = format!("--device cnex-small --ftl {ftl} --set device.lba={block}");
+        crash_by(&args, kills(20), between, block, seed);
+    }
 }

@@ -64,7 +64,7 @@ fn stops_until_there_is_room(way: &str) {
     assert!(flushed > 4 && flushed < 24 && error == errno::ENOSPC, "{flushed} {error}");
     holds(&place, flushed);
     let mut c = place.client("");
-    assert_eq!(c.call(cmd::WRITE, 0, 0, 512, &[0; 512]).unwrap().error, errno::ENOSPC);
+    assert_eq!(c.call(cmd::WRITE, 0, 0, 4096, &[0; 4096]).unwrap().error, errno::ENOSPC);
     assert_eq!(c.call(cmd::TRIM, 0, 0, 4096, &[]).unwrap().error, errno::ENOSPC);
     // A kill now loses nothing that was flushed. (Its own copy: the tape goes on.)
     let copied = place.dir.path().join("copy.img");
@@ -213,7 +213,10 @@ fn nothing_is_promised(way: &str) {
         assert_eq!(write_mib(&mut c, 30), errno::EIO, "{way}");
         assert_eq!(c.call(cmd::TRIM, 0, 0, 4096, &[]).unwrap().error, errno::EIO, "{way}");
         assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, errno::EIO, "{way}");
-        assert_eq!(c.call(cmd::WRITE, cmd::FLAG_FUA, 0, 512, &[1; 512]).unwrap().error, errno::EIO);
+        assert_eq!(
+            c.call(cmd::WRITE, cmd::FLAG_FUA, 0, 4096, &[1; 4096]).unwrap().error,
+            errno::EIO
+        );
         std::thread::sleep(std::time::Duration::from_millis(150));
     }
     holds(&place, 24);

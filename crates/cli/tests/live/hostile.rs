@@ -81,7 +81,7 @@ fn malice_costs_its_author_only() {
     let mut c = place.client("");
     let reply = c.call(cmd::WRITE, 0, 0, 40 << 20, &vec![0; 40 << 20]).unwrap();
     assert_eq!(reply.error, errno::EINVAL);
-    assert_eq!(c.call(cmd::READ, 0, 0, 512, &[]).unwrap().error, 0);
+    assert_eq!(c.call(cmd::READ, 0, 0, 4096, &[]).unwrap().error, 0);
     drop((held, halves));
     works(&place);
     let (status, said) = server.stop();
@@ -342,7 +342,7 @@ fn plain_clients_are_refused_where_tls_is_required() {
     let object = format!("tls-creds-x509,id=t,endpoint=client,dir={certificates},verify-peer=yes");
     let image = format!("driver=nbd,host=localhost,port={port},tls-creds=t");
     let args = ["--object", &object, "--image-opts", &image];
-    let commands = ["-c", "write -P 7 12345 4M", "-c", "read -P 7 12345 4M", "-c", "flush"];
+    let commands = ["-c", "write -P 7 12288 4M", "-c", "read -P 7 12288 4M", "-c", "flush"];
     if let Some(text) = run("qemu-io", &[&args[..], &commands[..]].concat()) {
         assert!(!text.contains("verification failed"), "{text}");
     }

@@ -68,39 +68,39 @@ fn fio(disk: &Path, args: &[&str]) {
 
 #[test]
 fn fio_verifies_through_the_file_and_nbd_sees_the_same() {
-    let place = Place::new(&format!("{SMALL} --ftl rail"));
+    let place = Place::new(&format!("{SMALL} --ftl rail --set device.lba=512"));
     let folder = Folder::new(&place);
     let Some(server) = folder.serve(&place) else { return };
     let disk = folder.disk();
     fio(&disk, &["--ioengine=libaio", "--direct=1", "--rw=randwrite", "--bs=4k", "--iodepth=16"]);
-    fio(&disk, &["--ioengine=psync", "--rw=randwrite", "--bsrange=512-64k", "--bs_unaligned=1"]);
+    fio(&disk, &["--ioengine=psync", "--rw=randwrite", "--bsrange=512-64k"]);
     fio(&disk, &["--ioengine=psync", "--direct=1", "--rw=write", "--bs=2m", "--fsync=4"]);
     // Two clients of one drive, at once.
     let file = OpenOptions::new().read(true).write(true).open(&disk).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 48 << 20);
     let mut c = place.client("");
     for i in 0..200u64 {
-        let (at, from_nbd) = (i * 5000, vec![i as u8; 300]);
-        file.write_all_at(&[!i as u8; 700], at).unwrap();
-        c.call(cmd::WRITE, 0, at + 700, 300, &from_nbd).unwrap();
-        let mut both = [0; 1000];
+        let (at, from_nbd) = (i * 4608, vec![i as u8; 512]);
+        file.write_all_at(&[!i as u8; 1024], at).unwrap();
+        c.call(cmd::WRITE, 0, at + 1024, 512, &from_nbd).unwrap();
+        let mut both = [0; 1536];
         file.read_exact_at(&mut both, at).unwrap();
-        assert!(both[..700].iter().all(|&b| b == !i as u8) && both[700..] == from_nbd);
-        let reply = c.call(cmd::READ, 0, at, 1000, &[]).unwrap();
+        assert!(both[..1024].iter().all(|&b| b == !i as u8) && both[1024..] == from_nbd);
+        let reply = c.call(cmd::READ, 0, at, 1536, &[]).unwrap();
         assert_eq!(reply.data[0].1, both);
     }
     // A hole reads as zeroes, on both sides; its end and what lies behind are as they were.
-    let mut before = [0];
-    file.read_exact_at(&mut before, 9_999).unwrap();
+    let mut before = [0; 512];
+    file.read_exact_at(&mut before, 9_728).unwrap();
     let out = Command::new("fallocate")
-        .args(["--punch-hole", "--offset", "10000", "--length", "500000"])
+        .args(["--punch-hole", "--offset", "10240", "--length", "500224"])
         .arg(&disk)
         .output();
     if out.is_ok_and(|o| o.status.success()) {
-        let mut hole = vec![1; 500_000];
-        file.read_exact_at(&mut hole, 10_000).unwrap();
+        let mut hole = vec![1; 500_224];
+        file.read_exact_at(&mut hole, 10_240).unwrap();
         assert!(hole.iter().all(|&b| b == 0));
-        let reply = c.call(cmd::READ, 0, 9_999, 1, &[]).unwrap();
+        let reply = c.call(cmd::READ, 0, 9_728, 512, &[]).unwrap();
         assert_eq!(reply.data[0].1, before, "what is before it stays");
     }
     assert!(file.set_len(1).is_err() && File::create(folder.0.join("other")).is_err());

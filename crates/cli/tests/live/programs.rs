@@ -108,7 +108,7 @@ impl Stack {
             }
         };
         let file = file.display();
-        match try_sh(&format!("losetup --find --show --direct-io=on {file}")) {
+        match try_sh(&format!("losetup --find --show --sector-size 4096 --direct-io=on {file}")) {
             Ok(device) => self.device = device.trim().into(),
             Err(e) => {
                 skip(&format!("no loop devices here: {e}"));

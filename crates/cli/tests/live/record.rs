@@ -107,6 +107,31 @@ fn requests_are_logged_as_they_were_sent_and_can_be_replayed() {
 }
 
 #[test]
+fn blocks_of_512_bytes_are_logged_and_replayed() {
+    let place = Place::new("--size 48M --device intel-750-small --time-scale 0");
+    let _server = place.start();
+    let recorder = Recorder::start(&place, "a.log");
+    let mut c = Client::connect(connect(&place.dir.path().join("front")), "", true).unwrap();
+    let mut expected = vec!["nbd add".to_string(), "nbd open".into()];
+    for i in 0..64u64 {
+        let at = i * 1536;
+        assert_eq!(c.call(cmd::WRITE, 0, at, 512, &[i as u8; 512]).unwrap().error, 0);
+        assert_eq!(c.call(cmd::READ, 0, at, 1024, &[]).unwrap().data[0].1[..512], [i as u8; 512]);
+        expected.extend([format!("nbd write {at} 512"), format!("nbd read {at} 1024")]);
+    }
+    drop(c);
+    recorder.stop();
+    let log = place.dir.path().join("a.log");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines = text.lines().skip(1).map(|l| l.split_once(' ').unwrap().1);
+    assert_eq!(lines.take(expected.len()).collect::<Vec<_>>(), expected);
+    let args = ["replay", "--device", "intel-750-small"];
+    let out = wordline().args(args).arg(&log).output().unwrap();
+    let told = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && told.contains("total=64,64,0,"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_recorded_is_said() {
     let place = Place::new("--size 48M --device cnex-small --time-scale 0");
     let dir = place.dir.path();

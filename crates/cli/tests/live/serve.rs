@@ -23,15 +23,15 @@ fn bytes_come_back_whatever_their_place_and_length() {
     image_ios().into_iter().for_each(bytes_come_back);
 }
 fn bytes_come_back(way: &str) {
-    let place = Place::new(&format!("{SMALL} {way}"));
+    let place = Place::new(&format!("{SMALL} --set device.lba=512 {way}"));
     let server = place.start();
     let mut c = place.client("");
     assert_eq!(c.info.size, 48 << 20);
     let mut disk = vec![0u8; 1 << 20];
     let mut rng = wordline_base::Rng::from_seed(5);
     for round in 0..400u32 {
-        let len = 1 + rng.below(if round % 10 == 0 { 200_000 } else { 9_000 }) as usize;
-        let at = rng.below((disk.len() - len) as u64) as usize;
+        let len = 512 * (1 + rng.below(if round % 10 == 0 { 400 } else { 18 }) as usize);
+        let at = 512 * rng.below((disk.len() - len) as u64 / 512) as usize;
         let range = at..at + len;
         let (offset, bytes) = (at as u64, len as u32);
         let reply = match rng.below(10) {
@@ -75,10 +75,13 @@ fn exports_errors_and_holes() {
     let mut c = place.client("lat");
     let mut ro = place.client("thr-ro");
     assert_ne!(ro.info.flags & flag::READ_ONLY, 0);
-    assert_eq!(ro.call(cmd::WRITE, 0, 0, 3, b"abc").unwrap().error, errno::EPERM);
+    assert_eq!(ro.call(cmd::WRITE, 0, 0, 4096, &[1; 4096]).unwrap().error, errno::EPERM);
     let stream = std::os::unix::net::UnixStream::connect(place.socket()).unwrap();
     assert!(matches!(Client::connect(stream, "nope", true), Err(ClientError::Refused(..))));
-    assert_eq!(c.call(cmd::READ, 0, 48 << 20, 1, &[]).unwrap().error, errno::EINVAL);
+    assert_eq!(c.call(cmd::READ, 0, 48 << 20, 4096, &[]).unwrap().error, errno::EINVAL);
+    // Blocks of the drive are whole.
+    assert_eq!(c.call(cmd::READ, 0, 0, 512, &[]).unwrap().error, errno::EINVAL);
+    assert_eq!(c.call(cmd::WRITE, 0, 512, 4096, &[1; 4096]).unwrap().error, errno::EINVAL);
     let both = cmd::FLAG_NO_HOLE | cmd::FLAG_FAST_ZERO;
     assert_eq!(c.call(cmd::WRITE_ZEROES, both, 0, 4096, &[]).unwrap().error, errno::ENOTSUP);
     assert_eq!(c.call(cmd::WRITE_ZEROES, cmd::FLAG_FAST_ZERO, 0, 4096, &[]).unwrap().error, 0);
@@ -90,7 +93,7 @@ fn exports_errors_and_holes() {
     assert_eq!(status(&mut c), [(12288, 3), (4096, 0), (49152, 3)]);
     // The other connection sees it, and the trim lasts.
     c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap();
-    assert_eq!(ro.call(cmd::READ, 0, 8191, 2, &[]).unwrap().data[0].1, [0, 0]);
+    assert_eq!(ro.call(cmd::READ, 0, 8192, 4096, &[]).unwrap().data[0].1, [0; 4096]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use wordline_base::Rng;
 use wordline_nbd::{Client, cmd};
 
-const SMALL: &str = "--size 48M --device cnex-small --ftl rail --time-scale 0";
+const SMALL: &str = "--size 48M --device cnex-small --ftl rail --set device.lba=512 --time-scale 0";
 
 /// Requests of all kinds, eight at a time.
 fn work(c: &mut Client<UnixStream>, seed: u64, requests: u64) {
@@ -44,7 +44,7 @@ fn replay(tape: &Path) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_session_is_replayed_to_its_state() {
-    let place = Place::new("--size 48M --device cnex-small --ftl rail");
+    let place = Place::new("--size 48M --device cnex-small --ftl rail --set device.lba=512");
     let mut tapes = Vec::new();
     // Free time, real time from what the first left, and other words for the same drive.
     let words = ["--time-scale 0", "--time-scale 1", "--time-scale 0 --set ftl.pad_idle=true"];
