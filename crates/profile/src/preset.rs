@@ -73,6 +73,7 @@ static PRESETS: &[Preset] = presets! {
     Ftl "ftl" "rail6"
     Stack "stack" "linux-libaio"
     Stack "stack" "linux-pvsync2"
+    Stack "stack" "linux-io_uring"
     Stack "stack" "interrupt"
     Stack "stack" "poll"
     Stack "stack" "hybrid"

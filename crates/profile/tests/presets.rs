@@ -151,7 +151,7 @@ fn small_drives_keep_the_timing_of_their_models() {
 #[test]
 fn a_resolved_configuration_loads_back_to_itself() {
     for device in of_kind(Kind::Device) {
-        for stack in ["linux-libaio", "linux-pvsync2"] {
+        for stack in ["linux-libaio", "linux-pvsync2", "linux-io_uring"] {
             let config = assemble(
                 Sources::presets(device, stack),
                 &["nand.t_erase=1.5ms".into(), "stack.scheduler=mq-deadline".into()],

@@ -391,7 +391,7 @@ fn several_jobs_of_a_mixed_bag() {
          [zipf]\nrw=randrw\nrandom_distribution=zipf:1.1\nnorandommap\niodepth=8\n\
          [late]\nrw=randwrite\nstartdelay=5ms\nprioclass=1\n[trims]\nrw=trim\nbs=1m\n",
     );
-    for stack in ["linux-libaio", "linux-pvsync2", "none"] {
+    for stack in ["linux-libaio", "linux-pvsync2", "linux-io_uring", "none"] {
         let result = place.json(&format!("job.fio --stack {stack} {SMALL}"));
         let machine = &result["wordline"]["machine"];
         assert_eq!(machine["generated"], machine["served"]);

@@ -23,7 +23,7 @@ fn the_first_commands_work_on_every_drive() {
     let place = Place::new();
     place.file("job.fio", MIXED);
     for device in ["cnex-small", "z-ssd-small", "intel-750-small"] {
-        for stack in ["linux-libaio", "linux-pvsync2", "none"] {
+        for stack in ["linux-libaio", "linux-pvsync2", "linux-io_uring", "none"] {
             if (device, stack) == ("cnex-small", "none") {
                 continue; // its FTL is on the host
             }
