@@ -3,7 +3,7 @@
 # Both install what they need: a Rust toolchain is expected, Debian packages are added by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test seeds bench build lint setup-test setup-bench clean
+.PHONY: demo test seeds jobs bench build lint setup-test setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -25,6 +25,13 @@ test: setup-test lint
 SEEDS ?= 5000
 seeds:
 	WORDLINE_SEEDS=$(SEEDS) cargo test --release -p wordline-ftl --test rail
+
+# More jobs beside fio itself, from seed SEED on: make jobs JOBS=5000 SEED=1
+JOBS ?= 5000
+SEED ?= 1
+jobs: setup-test
+	WORDLINE_FIO_JOBS=$(JOBS) WORDLINE_FIO_SEED=$(SEED) \
+	    cargo test -p wordline-fio --test fio_oracle -- drawn_jobs_match_fio --nocapture
 
 lint:
 	cargo fmt --all --check

@@ -43,6 +43,9 @@ const CMDPRIO: &str = "rw=randread\nnumber_ios=200\nioengine=libaio\nwrite_lat_l
                        cmdprio_percentage=50";
 const REPLAY: &str = "read_iolog=log";
 const COMPUTES: &str = "ioengine=cpuio\ncpuload=50\nruntime=1\n[b]\nrw=randread\nnumber_ios=300";
+const LAID: &str = "rw=write\nsize=256k";
+const VERIFIED: &str = "rw=write\nsize=256k\nverify=md5";
+const TRIMMED: &str = "rw=write\nsize=256k\nverify=md5\ntrim_percentage=50\ntrim_backlog=8";
 const FAILS: &str = "rw=rw:1000\nnumber_ios=20\n[b]\nrw=randread\nnumber_ios=3000";
 
 /// An option's value, and a job in which it means something. The option goes to the first section.
@@ -98,6 +101,17 @@ const TRIALS: &[(&str, &str, &str)] = &[
     ("runtime", "1ms", RANDOM),
     ("time_based", "1", TIMED),
     ("ramp_time", "5ms", "rw=randread\nruntime=30ms\ntime_based"),
+    ("verify", "crc32c", LAID),
+    ("verify_pattern", "0xff", LAID),
+    ("do_verify", "0", VERIFIED),
+    ("verify_only", "1", VERIFIED),
+    ("verify_backlog", "8", VERIFIED),
+    ("verify_backlog_batch", "3", "rw=write\nsize=256k\nverify=md5\nverify_backlog=8"),
+    ("experimental_verify", "1", "rw=randwrite\nsize=256k\nverify=md5\nnorandommap"),
+    ("trim_percentage", "50", "rw=write\nsize=256k\nverify=md5\ntrim_backlog=8"),
+    ("trim_verify_zero", "0", TRIMMED),
+    ("trim_backlog", "4", "rw=write\nsize=256k\nverify=md5\ntrim_percentage=50"),
+    ("trim_backlog_batch", "2", TRIMMED),
     ("write_iolog", "w", RANDOM),
     ("read_iolog", "log", RANDOM),
     ("replay_no_stall", "1", REPLAY),
@@ -240,7 +254,7 @@ fn outcome(job: &str) -> Result<(String, Vec<String>), String> {
     let plan = parse_file("test.fio", job, &ParseOptions::default(), &mut NoEnv)
         .map_err(|e| e.to_string())?;
     let config = case.config()?;
-    let notes = setup::notes(&plan, &config.stack, false);
+    let notes = setup::notes(&plan, &config.stack, false, 1 << 40);
     let mut result = wordline_check::run(&case, &config)?.result;
     for thread in &mut result.threads {
         thread.options.clear();

@@ -55,7 +55,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         args: &args.common,
         loaded: &loaded,
         workload: workload(&args),
-        notes: notes(&plan, &loaded),
+        notes: notes(&plan, &loaded, bytes),
         globals: plan.globals.clone(),
         extent,
         limit,
@@ -148,9 +148,9 @@ fn on_host(loaded: &Loaded) -> bool {
 }
 
 /// Remarks on words of the jobs that ask for something that is not modelled.
-fn notes(plan: &Plan, loaded: &Loaded) -> Vec<String> {
+fn notes(plan: &Plan, loaded: &Loaded, drive_bytes: u64) -> Vec<String> {
     let stack = &loaded.system.stack;
-    let mut notes = setup::notes(plan, stack, on_host(loaded));
+    let mut notes = setup::notes(plan, stack, on_host(loaded), drive_bytes);
     // A job that asks for the scheduler which the stack has anyway gets what it wants.
     let scheduler = match stack.scheduler {
         wordline_host::Scheduler::None => "none",

@@ -171,6 +171,21 @@ pub fn apply(
         "runtime" => job.runtime = v.time(Unit::Seconds)?,
         "time_based" => job.time_based = v.flag()?,
         "ramp_time" => job.ramp_time = v.time(Unit::Seconds)?,
+        "verify" => {
+            job.verify = v.text.trim() != "0";
+            job.verify_given = true;
+        }
+        // A pattern asks for verification if nothing says how.
+        "verify_pattern" => job.verify |= !job.verify_given,
+        "do_verify" => job.do_verify = v.flag()?,
+        "verify_only" => job.verify_only = v.flag()?,
+        "verify_backlog" => job.verify_backlog = v.first()?,
+        "verify_backlog_batch" => job.verify_backlog_batch = v.first_u32()?,
+        "experimental_verify" => job.experimental_verify = v.flag()?,
+        "trim_percentage" => job.trim_percentage = v.first_u32()?,
+        "trim_verify_zero" => job.trim_verify_zero = v.flag()?,
+        "trim_backlog" => job.trim_backlog = v.first()?,
+        "trim_backlog_batch" => job.trim_backlog_batch = v.first_u32()?,
         "write_iolog" => job.write_iolog = Some(v.text()),
         "read_iolog" => job.read_iolog = Some(v.text()),
         "replay_no_stall" => job.replay_no_stall = v.flag()?,
@@ -335,14 +350,76 @@ fn set_rw(job: &mut Job, v: &Input) -> Result<(), String> {
     Ok(())
 }
 
+/// Engines without a model of their own, with the nearest that has one: synchronous where fio's is.
+const NEAREST: &[(&str, Engine)] = &[
+    ("io_uring_cmd", Engine::IoUring),
+    ("libblkio", Engine::IoUring),
+    ("xnvme", Engine::IoUring),
+    ("nbd", Engine::Libaio),
+    ("rbd", Engine::Libaio),
+    ("rados", Engine::Libaio),
+    ("nfs", Engine::Libaio),
+    ("dfs", Engine::Libaio),
+    ("gfapi_async", Engine::Libaio),
+    ("ime_aio", Engine::Libaio),
+    ("solarisaio", Engine::Libaio),
+    ("windowsaio", Engine::Libaio),
+    ("cpp_null", Engine::Null),
+    ("sg", Engine::Psync),
+    ("mmap", Engine::Psync),
+    ("splice", Engine::Psync),
+    ("http", Engine::Psync),
+    ("gfapi", Engine::Psync),
+    ("libiscsi", Engine::Psync),
+    ("libhdfs", Engine::Psync),
+    ("libzbc", Engine::Psync),
+    ("libcufile", Engine::Psync),
+    ("libpmem", Engine::Psync),
+    ("pmemblk", Engine::Psync),
+    ("dev-dax", Engine::Psync),
+    ("mtd", Engine::Psync),
+    ("ime_psync", Engine::Psync),
+    ("ime_psyncv", Engine::Psync),
+];
+
+/// Engines that do not do I/O to a drive, with what they do.
+const NO_DRIVE: &[(&str, &str)] = &[
+    ("net", "sends data from one job to another over a network"),
+    ("netsplice", "sends data from one job to another over a network"),
+    ("rdma", "sends data from one machine to another over a network"),
+    ("librpma_apm_client", "writes to the memory of another machine"),
+    ("librpma_apm_server", "serves its memory to another machine"),
+    ("librpma_gpspm_client", "writes to the memory of another machine"),
+    ("librpma_gpspm_server", "serves its memory to another machine"),
+    ("exec", "runs a program"),
+    ("e4defrag", "moves the extents of a file, which --fs does not do"),
+    ("falloc", "reserves and frees blocks of a file, which --fs does not do by itself"),
+    ("ftruncate", "changes the length of a file, which --fs does not do by itself"),
+];
+
+/// The nearest engine of `word`, if it has no model of its own.
+pub fn nearest_engine(word: &str) -> Option<Engine> {
+    NEAREST.iter().find(|(name, _)| *name == word).map(|(_, engine)| *engine)
+}
+
 fn engine(word: &str) -> Result<Engine, String> {
+    // A library of one's own is given with its path.
+    let word = word.strip_prefix("external:").map_or(word, |path| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.strip_suffix(".so").unwrap_or(name)
+    });
     if let Ok(engine) = Engine::parse(word) {
         return Ok(engine);
+    }
+    if let Some(engine) = nearest_engine(word) {
+        return Ok(engine);
+    }
+    if let Some((_, does)) = NO_DRIVE.iter().find(|(name, _)| *name == word) {
+        return Err(format!("engine '{word}' {does}: no I/O to a drive, nothing to model here"));
     }
     let list: Vec<&str> = words::<Engine>().collect();
     let hint = match suggest::closest(word, words::<Engine>()) {
         Some(near) => format!(", did you mean '{near}'?"),
-        None if word.starts_with("io_uring") => ", use io_uring".to_string(),
         None => String::new(),
     };
     Err(format!("engine '{word}' has no model here, those that have: {}{hint}", list.join(", ")))
@@ -698,6 +775,7 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
         job.norandommap = true;
     }
     complete_zones(job, draft)?;
+    complete_verify(job, &mut notes)?;
     complete_depth(job);
     complete_rates(job)?;
     if job.time_based && job.runtime == Span::ZERO {
@@ -779,6 +857,46 @@ fn complete_zones(job: &mut Job, draft: &Draft) -> Result<(), String> {
         if job.zonerange == 0 {
             job.zonerange = job.zonesize;
         }
+    }
+    Ok(())
+}
+
+fn complete_verify(job: &Job, notes: &mut Vec<(&'static str, String)>) -> Result<(), String> {
+    let rw = job.rw;
+    if !job.verify {
+        return Ok(());
+    }
+    let mut note = |option: &'static str, text: &str| notes.push((option, text.to_string()));
+    if rw.writes() && job.do_verify && job.runtime > Span::ZERO && job.time_based && !rw.reads() {
+        if job.verify_backlog == 0 && job.is_sync() && job.file_count() == 1 {
+            note("verify", "nothing is read back: the writes take all of runtime");
+        }
+    }
+    if rw.writes() && job.do_verify && job.numjobs > 1 {
+        note(
+            "verify",
+            "clones that write the same blocks fail to verify in fio: here a read is compared with the \
+             newest write, whoever wrote it",
+        );
+    }
+    if job.trim_percentage > 0 && job.trim_backlog == 0 {
+        note("trim_percentage", "trim_percentage trims nothing without trim_backlog=");
+        if rw.is_random()
+            && job.norandommap
+            && rw.writes()
+            && job.is_sync()
+            && job.runtime == Span::ZERO
+        {
+            return Err("trim_percentage without trim_backlog= never ends where blocks are drawn \
+                        without a random map: fio goes on until all is trimmed"
+                .to_string());
+        }
+    }
+    let fixed = job.randrepeat && !job.randseed_given || !rw.is_random();
+    if job.experimental_verify && rw.writes() && job.do_verify && !fixed {
+        return Err("experimental_verify draws the offsets again and needs the same ones: \
+                    leave randseed and randrepeat as they are"
+            .to_string());
     }
     Ok(())
 }

@@ -56,6 +56,10 @@ pub enum GeneratorError {
         "{job}: the lfsr cannot start from this seed over {blocks} blocks: set another randseed with randrepeat=0, or random_generator=tausworthe"
     )]
     LfsrSeed { job: String, blocks: u64 },
+    #[error(
+        "{job}: the zones of zoned_abs reach to byte {zones}, the file to {end}: fio gives up there, lower the zones"
+    )]
+    ZonesBeyondEnd { job: String, zones: u64, end: u64 },
     #[error("{job}: {files} files are more than the {max} that can be told apart")]
     TooManyFiles { job: String, files: u32, max: u32 },
     #[error("{job}: read_iolog replays '{path}': its I/Os come from the log, not from a generator")]

@@ -16,7 +16,12 @@
 //! goes on writing that block; here the write follows its trim. And where an I/O reaches over the end
 //! of a zone's random map its length hangs on the memory behind the map; here it ends with the map.
 //!
-//! Not modelled: verification passes (reads are checked anyway), `zonemode=zbd`, `flow`.
+//! `verify=` reads back what a pass wrote, at its end or behind a backlog ([`crate::readback`]). Which
+//! write a backlog may read depends on what has completed: the caller of an asynchronous job says so
+//! ([`Generator::completed`]). Trims of `trim_backlog` end fio 3.33 with a failed assertion unless the
+//! job is a trimwrite; here, as in later versions, they are issued.
+//!
+//! Not modelled: `zonemode=zbd`, `flow`.
 
 use crate::axmap::AxMap;
 use crate::dist::{Gauss, Pareto, ZetanCache, Zipf, ZoneTable};
@@ -28,6 +33,7 @@ use crate::job::{
 use crate::pacer::{Gate, Pacer};
 use crate::plan::{Plan, Thread};
 use crate::rand::{Lfsr, SeedUse, Seeds, Taus};
+use crate::readback::{Piece, ReadBack};
 use crate::units::Size;
 use std::collections::BTreeSet;
 use wordline_base::{Ddir, Time};
@@ -40,6 +46,8 @@ const NEVER: u64 = u64::MAX;
 /// Ranks a skewed choice of files spends on each file: fio's FIO_FSERVICE_SHIFT.
 const FILE_SERVICE_SHIFT: u32 = 10;
 const FILES_MAX: u32 = 1 << 24;
+/// Several files begin at multiples of this on the drive, as on a file system.
+const FILE_ALIGN: u64 = 4096;
 /// 2^36 blocks: a map of 8 GiB.
 const MAP_BLOCKS_MAX: u64 = 1 << 36;
 /// A skewed choice of files never marks one done: after so many misses in a row the job ends.
@@ -62,6 +70,19 @@ pub struct Io {
     pub range_only: bool,
     /// A `Sync` of `end_fsync` or `fsync_on_close`, which fio leaves out of its statistics.
     pub closing: bool,
+    /// A read of `verify=`, of what the job wrote.
+    pub check: Check,
+}
+
+/// Which part of `verify=` an I/O is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Check {
+    #[default]
+    None,
+    /// Between the writes, as `verify_backlog` has it.
+    Backlog,
+    /// Of the pass that reads back.
+    Pass,
 }
 
 /// What [`Generator::next_paced`] says.
@@ -122,6 +143,10 @@ struct File {
     skewed: Option<Skewed>,
     open: bool,
     done: bool,
+    /// Of a skewed choice of files at depth: its I/Os in flight, and whether it closes once they are
+    /// back.
+    in_flight: u32,
+    closing: bool,
 }
 
 impl File {
@@ -129,6 +154,30 @@ impl File {
     fn limit(&self) -> u64 {
         self.io_size.saturating_add(self.start)
     }
+}
+
+/// Where a thread stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Before a pass.
+    Rest,
+    Pass,
+    /// What is in flight drains, then files are synced.
+    PassEnd,
+    /// `verify=` reads back what the pass wrote.
+    ReadBack,
+}
+
+/// An asynchronous I/O of a job that has to know when it completed.
+struct InFlight {
+    ddir: Ddir,
+    file: u32,
+    /// On the drive.
+    offset: u64,
+    len: u64,
+    /// Its number in [`ReadBack`].
+    number: Option<u64>,
+    check: Check,
 }
 
 /// All streams of a thread that fio seeds together.
@@ -140,19 +189,21 @@ struct Streams {
     zone: Taus,
     prio: Taus,
     file: Taus,
+    trim: Taus,
 }
 
 impl Streams {
     fn new(seeds: &Seeds, job: &Job, wide: bool) -> Streams {
         let stream = |seed: SeedUse, wide: bool| Taus::new(seeds.get(seed), wide);
-        // A trim and the write after it must draw the same length.
-        let trim =
-            if job.rw.is_trimwrite() { SeedUse::BlockSizeWrite } else { SeedUse::BlockSizeTrim };
+        // A read that verifies and its write must draw the same length, and so must a trim and the
+        // write after it.
+        let write = if job.verify { SeedUse::BlockSizeRead } else { SeedUse::BlockSizeWrite };
+        let trim = if job.rw.is_trimwrite() { write } else { SeedUse::BlockSizeTrim };
         Streams {
             block: stream(SeedUse::Block, wide),
             block_size: [
                 stream(SeedUse::BlockSizeRead, wide),
-                stream(SeedUse::BlockSizeWrite, wide),
+                stream(write, wide),
                 stream(trim, wide),
             ],
             mix: stream(SeedUse::Mix, false),
@@ -161,6 +212,7 @@ impl Streams {
             zone: stream(SeedUse::Zone, false),
             prio: stream(SeedUse::Priority, false),
             file: stream(SeedUse::File, wide),
+            trim: stream(SeedUse::Trim, wide),
         }
     }
 }
@@ -192,8 +244,10 @@ pub struct Generator {
     zone_bytes: u64,
     last_was_sync: bool,
     /// The next block may have been touched before: the map stays as it is. In fio this is a flag
-    /// of the I/O's slot, which outlives a try that found no block.
+    /// of the I/O's slot, which outlives a try that found no block: that slot is used again once so
+    /// many are in flight as were then.
     busy_ok: bool,
+    busy_slot: Option<u32>,
 
     /// Data I/Os issued, by direction, and their bytes.
     issues: [u64; 3],
@@ -208,14 +262,28 @@ pub struct Generator {
     loops: u64,
     loops_left: u64,
     passes: u64,
-    in_pass: bool,
+    phase: Phase,
+    /// Times the thread went back to the start of its data.
+    rounds: u64,
     pass_bytes: u64,
+    pass_written: u64,
     /// Bytes this pass queued: only asynchronous engines are stopped by it.
     pass_queued: u64,
     pass_limit: u64,
     /// Files that still get the sync at the end of the pass.
     end_syncs: usize,
     finished: bool,
+
+    back: Option<ReadBack>,
+    /// I/Os whose completion matters and is still to come.
+    in_flight: Vec<InFlight>,
+    /// The last I/O that completed was a read.
+    after_read: bool,
+    /// As fio's this_io_bytes, by direction: without what reads back.
+    done_bytes: [u64; 3],
+    /// Of `experimental_verify`: bytes read back so far, and where it ends.
+    verified: u64,
+    verify_until: u64,
 }
 
 /// A skewed choice of files starts over with every reseeding.
@@ -280,7 +348,15 @@ impl Generator {
         if let Some(path) = &job.read_iolog {
             return Err(GeneratorError::Replay { job: job.name.clone(), path: path.clone() });
         }
-        let seeds = Seeds::new(job, thread.thread_number, entropy);
+        let clone;
+        let job = if thread.clone > 0 && job.zonemode == ZoneMode::Strided && job.file_count() > 1 {
+            // fio settles openfiles once the job is made, and a clone finds several.
+            clone = Job { zonemode: ZoneMode::None, ..job.clone() };
+            &clone
+        } else {
+            job
+        };
+        let seeds = Seeds::new(job, thread, entropy);
         let wide = job.random_generator == RandomGenerator::Tausworthe64;
         let streams = Streams::new(&seeds, job, wide);
         let (mut files, size) = lay_out(job, thread, drive_bytes, &seeds, wide)?;
@@ -326,6 +402,7 @@ impl Generator {
             zone_bytes: 0,
             last_was_sync: false,
             busy_ok: false,
+            busy_slot: None,
             issues: [0; 3],
             issue_bytes: [0; 3],
             blocks: 0,
@@ -336,12 +413,21 @@ impl Generator {
             loops,
             loops_left: loops,
             passes: 0,
-            in_pass: false,
+            phase: Phase::Rest,
+            rounds: 0,
             pass_bytes: 0,
+            pass_written: 0,
             pass_queued: 0,
             pass_limit: 0,
             end_syncs: 0,
             finished: job.create_only,
+            back: ReadBack::new(job),
+            in_flight: Vec::new(),
+            // fio's first "last direction" is a read.
+            after_read: true,
+            done_bytes: [0; 3],
+            verified: 0,
+            verify_until: 0,
             job: job.clone(),
         })
     }
@@ -361,7 +447,9 @@ impl Generator {
         draws: u64,
         cache: &mut ZetanCache,
     ) -> Result<Generator, GeneratorError> {
-        let endless = Job { time_based: true, number_ios: 0, loops: 1, ..job.clone() };
+        // Nothing is read back: the blocks that are written stay as they are.
+        let endless =
+            Job { time_based: true, number_ios: 0, loops: 1, verify: false, ..job.clone() };
         let mut generator = Generator::with_cache(&endless, thread, drive_bytes, entropy, cache)?;
         let job = &mut generator.job;
         (job.randrepeat, job.randseed_given, job.allrandrepeat) = (false, false, false);
@@ -370,7 +458,7 @@ impl Generator {
             generator.wide = false;
         }
         job.norandommap = true;
-        generator.seeds = Seeds::new(job, thread.thread_number, draws);
+        generator.seeds = Seeds::new(job, thread, draws);
         generator.streams = Streams::new(&generator.seeds, job, generator.wide);
         for file in &mut generator.files {
             (file.map, file.lfsr) = (None, None);
@@ -401,16 +489,27 @@ impl Generator {
             .collect()
     }
 
-    /// The next I/O, at whatever pace it is asked for; None once the job is through. A
-    /// `time_based` job starts over by itself and never ends.
+    /// The next I/O, at whatever pace it is asked for, as if each had completed before the next; None
+    /// once the job is through. A `time_based` job starts over by itself and never ends.
     #[inline]
     #[allow(clippy::should_implement_trait)] // Not an iterator: a paced job asks differently.
     pub fn next(&mut self) -> Option<Io> {
-        self.produce(&mut |ddir| Some(ddir)).ok().flatten()
+        self.produce(0, &mut |ddir| Some(ddir)).ok().flatten()
     }
 
-    /// The next I/O of a job with a rate: the pacer may hold it, or swap its direction. `in_flight`
-    /// counts the thread's I/Os issued and not completed.
+    /// The next I/O of a job without a rate. `in_flight` counts the thread's I/Os issued and not
+    /// completed, of which [`Generator::completed`] is told: where fio lets them drain the answer is
+    /// [`Step::Drain`].
+    #[inline]
+    pub fn step(&mut self, in_flight: u32) -> Step {
+        match self.produce(in_flight, &mut |ddir| Some(ddir)) {
+            Ok(Some(io)) => Step::Io(io),
+            Ok(None) => Step::Done,
+            Err(()) => Step::Drain,
+        }
+    }
+
+    /// The next I/O of a job with a rate: the pacer may hold it, or swap its direction.
     pub fn next_paced(&mut self, now: Time, in_flight: u32, pacer: &mut Pacer) -> Step {
         if self.held_file.is_some() {
             match pacer.held(now, in_flight) {
@@ -420,20 +519,18 @@ impl Generator {
             }
         }
         let mixed = self.job.rw.is_mixed().then_some(self.job.rwmix);
-        let passes = self.passes;
-        let mut answer = Step::Done;
-        let io = self.produce(&mut |ddir| match pacer.gate(now, in_flight, ddir, mixed) {
-            Gate::Pass(ddir) => Some(ddir),
-            Gate::Drain => {
-                answer = Step::Drain;
-                None
-            }
-            Gate::Until(time) => {
-                answer = Step::Wait(time);
-                None
-            }
-        });
-        if self.passes != passes && self.reseeds() && passes > 0 {
+        let rounds = self.rounds;
+        let mut answer = Step::Drain;
+        let io =
+            self.produce(in_flight, &mut |ddir| match pacer.gate(now, in_flight, ddir, mixed) {
+                Gate::Pass(ddir) => Some(ddir),
+                Gate::Drain => None,
+                Gate::Until(time) => {
+                    answer = Step::Wait(time);
+                    None
+                }
+            });
+        if self.rounds != rounds && self.reseeds() {
             pacer.reseed();
         }
         match io {
@@ -443,10 +540,33 @@ impl Generator {
         }
     }
 
+    /// An I/O at this place of the drive completed. A synchronous engine's has when the next is asked
+    /// for.
+    pub fn completed(&mut self, ddir: Ddir, offset: u64, len: u64, ok: bool) {
+        let same = |io: &InFlight| (io.ddir, io.offset, io.len) == (ddir, offset, len);
+        let Some(at) = self.in_flight.iter().position(same) else { return };
+        let io = self.in_flight.remove(at);
+        if let (Some(back), Some(number)) = (&mut self.back, io.number) {
+            back.completed(number, ok);
+        }
+        self.after_read = ddir == Ddir::Read;
+        let file = &mut self.files[io.file as usize];
+        file.in_flight -= 1;
+        if file.closing && file.in_flight == 0 {
+            (file.open, file.closing) = (false, false);
+            self.opened.remove(&io.file);
+        }
+        if io.check == Check::Pass {
+            self.verified += len;
+        }
+    }
+
     /// The statistics' ramp is over: fio clears the counts that the mix, fsync and `number_ios` go
     /// by, without touching positions or random streams.
     pub fn ramp_over(&mut self) {
         self.issues = [0; 3];
+        self.done_bytes = [0; 3];
+        self.verified = 0;
         (self.blocks, self.bytes) = (0, 0);
         (self.mix_until, self.zone_bytes) = (0, 0);
     }
@@ -454,6 +574,17 @@ impl Generator {
     /// Passes over the data begun so far: `loops`, `time_based` and `io_size` start new ones.
     pub fn passes(&self) -> u64 {
         self.passes
+    }
+
+    /// Times the thread closed its files and went back to the start of its data: for each pass but
+    /// the first, and to read back.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// Whether `verify=` reads back what the last pass wrote.
+    pub fn is_reading_back(&self) -> bool {
+        self.phase == Phase::ReadBack
     }
 
     /// Bytes the job covers in one pass.
@@ -481,39 +612,180 @@ impl Generator {
         self.job.randrepeat && !self.job.randseed_given
     }
 
-    /// Err: the gate holds the I/O.
+    /// Err: the gate holds the I/O, or what is in flight has to drain first.
     #[inline]
-    fn produce(&mut self, gate: &mut impl FnMut(Ddir) -> Option<Ddir>) -> Result<Option<Io>, ()> {
+    fn produce(
+        &mut self,
+        in_flight: u32,
+        gate: &mut impl FnMut(Ddir) -> Option<Ddir>,
+    ) -> Result<Option<Io>, ()> {
         let mut busy = 0u64;
+        while in_flight == 0
+            && let Some(io) = self.in_flight.first()
+        {
+            let (ddir, offset, len) = (io.ddir, io.offset, io.len);
+            self.completed(ddir, offset, len, true);
+        }
         loop {
             if self.held_file.is_none() {
-                if let Some(io) = self.end_sync() {
-                    return Ok(Some(io));
-                }
-                if self.finished {
-                    return Ok(None);
-                }
-                if !self.in_pass {
-                    if !self.keep_running() {
-                        self.finished = true;
-                        return Ok(None);
+                match self.phase {
+                    Phase::Pass if self.goes_on() => {
+                        if let Some(io) = self.backlog() {
+                            return Ok(Some(io));
+                        }
                     }
-                    self.begin_pass();
-                }
-                let through = self.issued_enough() || self.pass_queued >= self.pass_limit;
-                if through && !self.job.time_based {
-                    self.end_pass();
-                    continue;
+                    Phase::ReadBack if self.back.is_some() => {
+                        if let Some(piece) = self.back.as_mut().and_then(ReadBack::next) {
+                            self.busy_slot = self.busy_slot.filter(|&slot| slot != in_flight);
+                            return Ok(Some(self.read_back(piece, Check::Pass)));
+                        }
+                        self.phase = Phase::Rest;
+                        continue;
+                    }
+                    Phase::ReadBack => {
+                        if !self.job.experimental_verify
+                            || self.verified + self.job.smallest_bs() > self.verify_until
+                        {
+                            self.phase = Phase::Rest;
+                            continue;
+                        }
+                    }
+                    Phase::Pass => {
+                        self.end_pass(in_flight);
+                        continue;
+                    }
+                    _ if self.finished && self.end_syncs == 0 => return Ok(None),
+                    _ if in_flight > 0 => return Err(()),
+                    Phase::PassEnd => {
+                        if let Some(io) = self.end_sync() {
+                            self.busy_slot = self.busy_slot.filter(|&slot| slot > 0);
+                            return Ok(Some(io));
+                        }
+                        self.after_pass();
+                        continue;
+                    }
+                    Phase::Rest => {
+                        if !self.keep_running() {
+                            self.finished = true;
+                            continue;
+                        }
+                        self.begin_pass();
+                        continue;
+                    }
                 }
             }
+            if self.busy_slot == Some(in_flight) {
+                (self.busy_slot, self.busy_ok) = (None, true);
+            }
             match self.fill(gate) {
+                Ok(io) if self.phase == Phase::ReadBack => {
+                    if let Some(io) = self.turned_to_read(io) {
+                        return Ok(Some(io));
+                    }
+                }
                 Ok(io) => {
                     self.account(&io);
                     return Ok(Some(io));
                 }
                 Err(Miss::Held) => return Err(()),
                 Err(Miss::Busy) if busy < self.busy_most() => busy += 1,
-                Err(_) => self.end_pass(),
+                Err(_) if self.phase == Phase::ReadBack => self.phase = Phase::Rest,
+                Err(_) => self.end_pass(in_flight),
+            }
+        }
+    }
+
+    /// Whether the pass has more to issue.
+    #[inline]
+    fn goes_on(&self) -> bool {
+        let job = &self.job;
+        if !job.time_based
+            && self.issued_enough()
+            && !self.back.as_ref().is_some_and(ReadBack::trims_due)
+        {
+            return false;
+        }
+        self.pass_queued < self.pass_limit || job.time_based && !job.verify
+    }
+
+    /// The read or trim that a backlog has due.
+    #[inline]
+    fn backlog(&mut self) -> Option<Io> {
+        let back = self.back.as_mut()?;
+        if let Some(piece) = back.read_due(self.after_read) {
+            return Some(self.read_back(piece, Check::Backlog));
+        }
+        let piece = back.trim_due(self.after_read)?;
+        Some(self.of_piece(piece, Ddir::Trim, Check::None))
+    }
+
+    fn read_back(&mut self, piece: Piece, check: Check) -> Io {
+        self.of_piece(piece, Ddir::Read, check)
+    }
+
+    fn of_piece(&mut self, piece: Piece, ddir: Ddir, check: Check) -> Io {
+        let file = piece.file as usize;
+        if !self.files[file].open {
+            // Whatever `openfiles` says, and though the file may be done.
+            self.reset_file(file);
+            self.files[file].open = true;
+            self.opened.insert(piece.file);
+        }
+        let offset = self.files[file].base + piece.offset;
+        let io = Io {
+            ddir,
+            offset,
+            len: piece.len,
+            file: piece.file,
+            prio: self.job.prio,
+            range_only: false,
+            closing: false,
+            check,
+        };
+        self.account(&io);
+        io
+    }
+
+    /// `experimental_verify` goes over the pass again: its writes and trims become reads, its reads
+    /// count as issued. Syncs, which fio 3.33 would ask for without end, are left out.
+    fn turned_to_read(&mut self, io: Io) -> Option<Io> {
+        match io.ddir {
+            Ddir::Read => {
+                self.issues[READ] += 1;
+                None
+            }
+            Ddir::Write | Ddir::Trim => {
+                let read = Io { ddir: Ddir::Read, check: Check::Pass, ..io };
+                // It is booked as what it was.
+                self.issues[io.ddir as usize] += 1;
+                self.issue_bytes[io.ddir as usize] += io.len;
+                self.done_bytes[READ] += io.len;
+                self.account(&read);
+                Some(read)
+            }
+            Ddir::Sync | Ddir::DataSync => {
+                self.last_was_sync = true;
+                None
+            }
+        }
+    }
+
+    /// `verify_only`: the writes of a pass are counted and remembered, and not issued.
+    fn dry_run(&mut self) {
+        let mut busy = 0u64;
+        loop {
+            let trims = self.back.as_ref().is_some_and(ReadBack::trims_due);
+            if !trims && self.enough(&self.done_bytes) {
+                return;
+            }
+            let io = match self.backlog() {
+                Some(io) => Ok(io),
+                None => self.fill(&mut |ddir| Some(ddir)).inspect(|io| self.account(io)),
+            };
+            match io {
+                Ok(io) => self.completed(io.ddir, io.offset, io.len, true),
+                Err(Miss::Busy) if busy < self.busy_most() => busy += 1,
+                Err(_) => return,
             }
         }
     }
@@ -546,28 +818,30 @@ impl Generator {
 
     fn begin_pass(&mut self) {
         if self.passes > 0 {
-            self.zone_bytes = 0;
-            self.mix_until = 0;
-            self.last_was_sync = false;
-            self.done_now = 0;
-            self.opened.clear();
-            for file in &mut self.files {
-                (file.open, file.done, file.offset) = (false, false, file.start);
-            }
-            if self.reseeds() {
-                self.streams = Streams::new(&self.seeds, &self.job, self.wide);
-                if let Some((start, picker)) = &mut self.file_picker {
-                    *picker = start.start();
-                }
-            }
+            self.start_over();
         }
         self.passes += 1;
-        self.in_pass = true;
-        (self.pass_bytes, self.pass_queued) = (0, 0);
-        let rw = self.job.rw;
+        self.phase = Phase::Pass;
+        if let Some(back) = &mut self.back {
+            back.forget();
+        }
+        (self.pass_bytes, self.pass_written, self.pass_queued) = (0, 0, 0);
+        let (rw, job) = (self.job.rw, &self.job);
+        if job.verify_only && rw.writes() {
+            let blocks = self.blocks;
+            self.dry_run();
+            // A pass that finds nothing more would be followed by others like it.
+            self.finished |= self.blocks == blocks;
+            self.verify_until = self.done_bytes[WRITE] + self.done_bytes[TRIM];
+            self.begin_read_back();
+            return;
+        }
         self.pass_limit = self.size;
-        if rw.is_random() && rw.writes() && self.job.norandommap {
+        if rw.is_random() && rw.writes() && job.norandommap {
             self.pass_limit = self.pass_limit.max(self.io_size);
+        }
+        if job.verify && rw.writes() && job.verify_backlog > 0 {
+            self.pass_limit = self.pass_limit.saturating_add(self.size);
         }
         if rw.is_trimwrite() {
             // Each byte is trimmed and written.
@@ -577,15 +851,54 @@ impl Generator {
         }
     }
 
-    fn end_pass(&mut self) {
-        self.in_pass = false;
-        // With one slot it is the next pass's first; with several it is the last to be used again.
-        self.busy_ok &= self.job.is_sync();
+    /// Files are closed, and positions and streams stand at their start again.
+    fn start_over(&mut self) {
+        self.rounds += 1;
+        self.zone_bytes = 0;
+        self.mix_until = 0;
+        self.last_was_sync = false;
+        if self.job.time_based || self.loops > 1 || self.job.do_verify {
+            self.done_now = 0;
+        }
+        self.opened.clear();
+        for file in &mut self.files {
+            (file.open, file.closing, file.done, file.offset) = (false, false, false, file.start);
+        }
+        if self.reseeds() {
+            self.streams = Streams::new(&self.seeds, &self.job, self.wide);
+            if let Some((start, picker)) = &mut self.file_picker {
+                *picker = start.start();
+            }
+        }
+    }
+
+    fn end_pass(&mut self, in_flight: u32) {
+        self.phase = Phase::PassEnd;
+        if std::mem::take(&mut self.busy_ok) {
+            self.busy_slot = Some(in_flight);
+        }
         if self.may_sync() && (self.job.end_fsync || self.job.fsync_on_close) {
             self.end_syncs = self.files.len();
         }
         // A pass without a byte: nothing will ever come.
         self.finished |= self.pass_bytes == 0;
+    }
+
+    fn after_pass(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.verify_until = self.pass_written;
+        self.begin_read_back();
+    }
+
+    fn begin_read_back(&mut self) {
+        if self.finished || !self.job.verify || !self.job.do_verify {
+            self.phase = Phase::Rest;
+            return;
+        }
+        self.start_over();
+        self.phase = Phase::ReadBack;
     }
 
     #[inline]
@@ -606,15 +919,20 @@ impl Generator {
 
     #[inline]
     fn issued_enough(&self) -> bool {
+        self.enough(&self.issue_bytes)
+    }
+
+    #[inline]
+    fn enough(&self, bytes: &[u64; 3]) -> bool {
         let rw = self.job.rw;
         let bytes = if rw.is_mixed() {
-            self.issue_bytes[READ] + self.issue_bytes[WRITE]
+            bytes[READ] + bytes[WRITE]
         } else if rw.writes() {
-            self.issue_bytes[WRITE]
+            bytes[WRITE]
         } else if rw.reads() {
-            self.issue_bytes[READ]
+            bytes[READ]
         } else {
-            self.issue_bytes[TRIM]
+            bytes[TRIM]
         };
         let limit = if self.io_size > 0 { self.io_size } else { self.size };
         bytes >= limit.saturating_mul(self.loops) || self.enough_ios()
@@ -628,16 +946,51 @@ impl Generator {
             return;
         }
         let d = io.ddir as usize;
-        self.issues[d] += 1;
-        self.issue_bytes[d] += io.len;
         self.blocks += 1;
         self.bytes += io.len;
-        self.pass_bytes += io.len;
+        if io.check == Check::None {
+            self.issues[d] += 1;
+            self.issue_bytes[d] += io.len;
+            self.done_bytes[d] += io.len;
+        }
         let engine = self.job.ioengine;
+        // What verifies is not part of what fio calls done.
+        if !self.job.verify || d != READ || io.check == Check::None && self.job.rw.is_mixed() {
+            self.pass_bytes += io.len;
+            if d != READ {
+                self.pass_written += io.len;
+            }
+        }
         let trims_at_once = matches!(engine, Engine::Libaio | Engine::IoUring);
-        let at_once = engine.is_sync(self.job.iodepth) || (d == TRIM && trims_at_once);
-        if !at_once {
+        let sync = engine.is_sync(self.job.iodepth);
+        if !sync && !(d == TRIM && trims_at_once) && io.check != Check::Pass {
             self.pass_queued += io.len;
+        }
+        if self.job.verify || self.file_picker.is_some() && !sync {
+            self.remember(io, sync);
+        }
+    }
+
+    /// What has to be known of an I/O that is issued now until it completes.
+    fn remember(&mut self, io: &Io, sync: bool) {
+        let mut number = None;
+        if io.ddir == Ddir::Write
+            && let Some(back) = &mut self.back
+        {
+            let file = &self.files[io.file as usize];
+            let (offset, mapped) = (io.offset - file.base, file.map.is_some());
+            // Where the pass never ends nothing is ever read back.
+            let endless = self.job.time_based && sync && self.files.len() == 1;
+            if !endless || self.job.verify_backlog > 0 || self.job.trim_backlog > 0 {
+                let trim = &mut self.streams.trim;
+                number = Some(back.write(io.file, offset, io.len, mapped, trim));
+            }
+        }
+        let Io { ddir, file, offset, len, check, .. } = *io;
+        self.files[file as usize].in_flight += 1;
+        self.in_flight.push(InFlight { ddir, file, offset, len, number, check });
+        if sync {
+            self.completed(ddir, offset, len, true);
         }
     }
 
@@ -659,9 +1012,14 @@ impl Generator {
                 other => return other,
             }
             let file = &mut self.files[index];
+            misses += 1;
+            if file.in_flight > 0 && self.file_picker.is_some() {
+                file.closing = true;
+                self.reset_file(index);
+                continue;
+            }
             file.open = false;
             self.opened.remove(&(index as u32));
-            misses += 1;
             if self.file_picker.is_some() {
                 if misses > MISSES_MAX {
                     return Err(Miss::All);
@@ -681,6 +1039,7 @@ impl Generator {
         let kind = self.job.file_service.kind;
         if let Some(index) = self.service_file
             && self.files[index].open
+            && !self.files[index].closing
         {
             if kind == FileServiceKind::Sequential {
                 return Ok(index);
@@ -721,13 +1080,17 @@ impl Generator {
 
     fn next_at_random(&mut self) -> Result<usize, Miss> {
         let count = self.files.len();
+        // fio draws for ever where all files wait to be closed.
+        if self.files.iter().all(|f| f.done || f.closing) {
+            return Err(Miss::Held);
+        }
         loop {
             let drawn = match &mut self.file_picker {
                 Some((_, picker)) => picker.draw() >> FILE_SERVICE_SHIFT,
                 None => (count as f64 * self.streams.file.fraction()) as u64,
             };
             let index = (drawn as usize).min(count - 1);
-            if !self.files[index].done {
+            if !self.files[index].done && !self.files[index].closing {
                 return self.open(index);
             }
         }
@@ -740,7 +1103,9 @@ impl Generator {
     /// The first open file from `index` on, round the end.
     fn open_from(&self, index: usize) -> usize {
         let opened = &self.opened;
-        let next = opened.range(index as u32..).next().or(opened.first());
+        // A file that is done is open again where a backlog reads it.
+        let usable = |&&file: &&u32| !self.files[file as usize].done;
+        let next = opened.range(index as u32..).find(usable).or(opened.iter().find(usable));
         next.map_or(index, |&file| file as usize)
     }
 
@@ -770,7 +1135,8 @@ impl Generator {
 
     fn sync(&self, ddir: Ddir, file: usize) -> Io {
         let (file, prio) = (file as u32, self.job.prio);
-        Io { ddir, offset: 0, len: 0, file, prio, range_only: false, closing: false }
+        let check = Check::None;
+        Io { ddir, offset: 0, len: 0, file, prio, range_only: false, closing: false, check }
     }
 
     fn may_sync(&self) -> bool {
@@ -881,7 +1247,8 @@ impl Generator {
         let base = file.base;
         let prio = self.prio(d, len);
         let (offset, file) = (base + offset, index as u32);
-        Ok(Io { ddir, offset, len, file, prio, range_only: false, closing: false })
+        let check = Check::None;
+        Ok(Io { ddir, offset, len, file, prio, range_only: false, closing: false, check })
     }
 
     /// The direction of the next I/O of a mix. A new one is drawn once the current has had its
@@ -1217,12 +1584,12 @@ fn lay_out(
     };
     let mut file_sizes = Taus::new(seeds.get(SeedUse::FileSize), wide);
     let mut files = Vec::with_capacity(count as usize);
-    let mut base = 0u64;
+    let (mut base, mut end) = (0u64, 0u64);
     let mut total = 0u64;
     for _ in 0..count {
         let mut real = match count {
             1 => drive,
-            n => drive / u64::from(n) / block * block,
+            n => drive / u64::from(n) / FILE_ALIGN * FILE_ALIGN / block * block,
         };
         let start = start_offset(job, thread, real);
         let beyond =
@@ -1290,14 +1657,17 @@ fn lay_out(
             skewed: None,
             open: false,
             done: false,
+            in_flight: 0,
+            closing: false,
         });
-        base = base.saturating_add(real);
+        end = base.saturating_add(real);
+        base = end.checked_next_multiple_of(FILE_ALIGN).unwrap_or(u64::MAX);
     }
-    if base > drive {
+    if end > drive {
         return Err(GeneratorError::FilesDoNotFit {
             job: job.name.clone(),
             files: count,
-            needed: base,
+            needed: end,
             drive,
         });
     }
@@ -1355,6 +1725,16 @@ fn prepare_random(
     };
     if file.skewed.is_some() {
         return Ok(());
+    }
+    if let Distribution::ZonedAbs(lists) = &job.distribution {
+        let used = [job.rw.reads(), job.rw.writes(), job.rw.trims()];
+        for d in (0..3).filter(|&d| used[d]) {
+            let zones = ZoneTable::new(&lists[d]).map_or(0, |table| table.zone(100).to_bytes);
+            if zones / job.ba[d] > file.last_block[d] {
+                let (job, end) = (job.name.clone(), file.last_block[d] * job.ba[d]);
+                return Err(GeneratorError::ZonesBeyondEnd { job, zones, end });
+            }
+        }
     }
     let bytes = if job.zonemode == ZoneMode::Strided { job.zonerange } else { bytes };
     let blocks = bytes / job.smallest_bs();

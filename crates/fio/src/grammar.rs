@@ -180,7 +180,12 @@ fn substitute(line: &str, place: &Place, env: &dyn Env) -> Result<String, ParseE
     for keyword in KEYWORDS {
         if text.contains(keyword) {
             let Some(value) = env.keyword(&keyword[1..]) else {
-                return fail(place, format!("{keyword} has no value here: write the number"));
+                let name = &keyword[1..];
+                let text = format!(
+                    "{keyword} has no value, so that a run is the same on every machine: set the \
+                     environment variable, {name}=N wordline run ..."
+                );
+                return fail(place, text);
             };
             text = text.replace(keyword, &value.to_string());
             replaced = true;

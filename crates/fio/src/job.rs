@@ -366,6 +366,27 @@ pub struct Job {
     pub end_fsync: bool,
     pub fsync_on_close: bool,
 
+    /// What was written is read back (`verify=`, or `verify_pattern=` alone).
+    pub verify: bool,
+    pub verify_given: bool,
+    /// False: what is written can be verified later, and is not now.
+    pub do_verify: bool,
+    /// The writes are not issued, only read back.
+    pub verify_only: bool,
+    /// Read back after so many writes; zero at the end of the pass.
+    pub verify_backlog: u64,
+    /// Reads at once; zero is the backlog.
+    pub verify_backlog_batch: u32,
+    /// The pass is gone over again for what to read.
+    pub experimental_verify: bool,
+    /// Percent of the written blocks that are trimmed before they are read back.
+    pub trim_percentage: u32,
+    /// Trimmed blocks are read back too.
+    pub trim_verify_zero: bool,
+    /// Trim after so many writes; zero never does.
+    pub trim_backlog: u64,
+    pub trim_backlog_batch: u32,
+
     pub zonemode: ZoneMode,
     /// Bytes transferred in a zone before the next one.
     pub zonesize: u64,
@@ -556,6 +577,17 @@ impl Job {
             sync_file_range: 0,
             end_fsync: false,
             fsync_on_close: false,
+            verify: false,
+            verify_given: false,
+            do_verify: true,
+            verify_only: false,
+            verify_backlog: 0,
+            verify_backlog_batch: 0,
+            experimental_verify: false,
+            trim_percentage: 0,
+            trim_verify_zero: true,
+            trim_backlog: 0,
+            trim_backlog_batch: 0,
             zonemode: ZoneMode::None,
             zonesize: 0,
             zonerange: 0,

@@ -30,13 +30,15 @@ pub mod options;
 mod pacer;
 mod plan;
 pub mod rand;
+pub mod readback;
 mod suggest;
 pub mod units;
 
+pub use apply::nearest_engine;
 pub use dist::ZetanCache;
 pub use env::{Env, NoEnv};
 pub use error::{GeneratorError, ParseError, Place};
-pub use generator::{Generator, Io, Step};
+pub use generator::{Check, Generator, Io, Step};
 pub use job::{Job, Prio, Rw};
 pub use latency::{LatencyTarget, Verdict};
 pub use pacer::{Gate, Pacer, RateTooLow, Think};

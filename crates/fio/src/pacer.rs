@@ -9,7 +9,7 @@
 //! fio looks at think time only after an I/O, and lets all I/Os in flight finish before it sleeps
 //! for either reason.
 
-use crate::generator::Io;
+use crate::generator::{Check, Io};
 use crate::job::{Job, RateProcess, ThinktimeBlocks};
 use crate::rand::{SeedUse, Seeds, Taus};
 use wordline_base::{Ddir, Span, Time};
@@ -235,9 +235,13 @@ impl Pacer {
             return;
         }
         let d = io.ddir as usize;
-        self.issued += 1;
-        self.unchecked = Some(io.ddir);
         self.issued_bytes[d] += io.len;
+        // The pass that reads back has no pace, but counts.
+        if io.check == Check::Pass {
+            return;
+        }
+        self.issued += u64::from(io.check == Check::None);
+        self.unchecked = Some(io.ddir);
         if self.rated {
             self.next_us[d] = self.due(d);
         }
@@ -483,6 +487,7 @@ mod tests {
             prio: Default::default(),
             range_only: false,
             closing: false,
+            check: crate::Check::None,
         };
         let mut failed = None;
         for ms in 0..5_000u64 {

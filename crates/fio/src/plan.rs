@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::error::{ParseError, Place};
 use crate::grammar::{self, RawOption, Section, fail};
 use crate::job::{Distribution, Job};
-use crate::options::{Class, find, unknown_option};
+use crate::options::{Class, Value, find, unknown_option};
 use crate::rand::{SeedUse, Seeds, Taus};
 use wordline_base::Span;
 
@@ -68,7 +68,7 @@ impl Thread {
             return low;
         }
         let wide = job.random_generator == crate::job::RandomGenerator::Tausworthe64;
-        let seeds = Seeds::new(job, self.thread_number, entropy);
+        let seeds = Seeds::new(job, self, entropy);
         let mut taus = Taus::new(seeds.get(SeedUse::StartDelay), wide);
         Span::from_us(taus.between(low.0 / 1_000, high.0 / 1_000))
     }
@@ -207,6 +207,8 @@ impl Builder {
             option.check(value, u64::from(job.kb_base)).and_then(|()| match option.class {
                 Class::Shapes | Class::Kept => apply::apply(job, draft, name, value),
                 Class::NoMeaning(_) => Ok(()),
+                // Switched off it asks for nothing.
+                Class::Refused(_) if option.value == Value::Bool && value == Some("0") => Ok(()),
                 Class::Refused(reason) => Err(reason.to_string()),
             });
         if let Err(message) = checked {
@@ -314,12 +316,9 @@ mod tests {
             self.files.get(path).map(|t| t.to_string()).ok_or_else(|| "no such file".to_string())
         }
         fn var(&self, name: &str) -> Option<String> {
-            (name == "BS").then(|| "8k".to_string())
-        }
-        fn keyword(&self, name: &str) -> Option<u64> {
             match name {
-                "pagesize" => Some(4096),
-                "ncpus" => Some(8),
+                "BS" => Some("8k".to_string()),
+                "ncpus" => Some("8".to_string()),
                 _ => None,
             }
         }
@@ -373,7 +372,8 @@ mod tests {
                 .unwrap_err()
                 .starts_with("dir/job.fio:2: cannot include")
         );
-        assert!(file("[a]\nsize=$mb_memory\n").unwrap_err().contains("$mb_memory has no value"));
+        let refused = file("[a]\nsize=$mb_memory\n").unwrap_err();
+        assert!(refused.contains("$mb_memory has no value") && refused.contains("mb_memory=N"));
     }
 
     #[test]
@@ -409,10 +409,10 @@ mod tests {
 
     #[test]
     fn notes_come_once_and_are_errors_when_strict() {
-        let text = "[global]\nverify=crc32c\n[a]\nverify=md5\nmem=malloc\n";
+        let text = "[global]\nzero_buffers\n[a]\nzero_buffers=1\nmem=malloc\n";
         let plan = file(text).expect("a plan");
         let noted: Vec<&str> = plan.notes.iter().map(|n| n.option.as_str()).collect();
-        assert_eq!(noted, ["verify", "mem"]);
+        assert_eq!(noted, ["zero_buffers", "mem"]);
         assert_eq!(plan.notes[0].place.line, 2);
         let strict = ParseOptions { strict: true, ..ParseOptions::default() };
         let error = parse_file("j", text, &strict, &mut TestEnv::default()).unwrap_err();

@@ -718,6 +718,11 @@ impl<S: Source> Host<S> {
             && self.out.is_empty()
     }
 
+    /// The counts of one thread so far; its times are in [`Host::stats`].
+    pub fn thread_counts(&self, thread: u32) -> &crate::ThreadStats {
+        &self.threads[thread as usize].stats
+    }
+
     pub fn stats(&self, now: Time) -> HostStats {
         let mut threads: Vec<_> = self.threads.iter().map(|t| t.stats.clone()).collect();
         for (stats, thread) in threads.iter_mut().zip(&self.threads) {
@@ -1216,7 +1221,8 @@ impl<S: Source> Host<S> {
         }
         thread.cur_depth -= 1;
         let Some(source) = &mut thread.source else { return self.served(ctx, t, &node) };
-        source.finished(node.ddir, node.len, node.ok, now.since(node.issued), now);
+        let latency = now.since(node.issued);
+        source.finished(node.ddir, node.offset, node.len, node.ok, latency, now);
         if !node.ok {
             self.counters.errors += 1;
             thread.failed |= !thread.spec.continue_on_error;

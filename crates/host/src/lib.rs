@@ -31,7 +31,7 @@ pub use config::{Engine, Scheduler, StackConfig};
 pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
 pub use nbd::Message;
 pub use source::{Next, Source, ThreadSpec};
-pub use stats::HostStats;
+pub use stats::{HostStats, ThreadStats};
 pub use vfs::tasks_of;
 
 /// Set in the indices of a server's events, where two hosts share the clock.

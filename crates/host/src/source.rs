@@ -45,8 +45,17 @@ pub enum Next {
 /// really could issue it, so that a closed loop follows the completions.
 pub trait Source {
     fn next(&mut self, now: Time) -> Next;
-    /// An I/O of this source was reaped.
-    fn finished(&mut self, _ddir: Ddir, _len: u32, _ok: bool, _latency: Span, _now: Time) {}
+    /// An I/O of this source was reaped; `offset` as the source gave it.
+    fn finished(
+        &mut self,
+        _ddir: Ddir,
+        _offset: u64,
+        _len: u32,
+        _ok: bool,
+        _latency: Span,
+        _now: Time,
+    ) {
+    }
 }
 
 /// A job thread, in fio's words.

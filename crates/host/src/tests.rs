@@ -112,7 +112,7 @@ impl Source for List {
         self.at += 1;
         if matches!(next, Next::NotBefore { .. }) { self.next(now) } else { next }
     }
-    fn finished(&mut self, _: Ddir, _: u32, _: bool, _: Span, _: Time) {
+    fn finished(&mut self, _: Ddir, _: u64, _: u32, _: bool, _: Span, _: Time) {
         self.done += 1;
     }
 }

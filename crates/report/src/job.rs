@@ -53,6 +53,8 @@ pub struct Job<'a> {
     /// Summed over the members, in nanoseconds, and in milliseconds each rounded down.
     pub run_ns: u64,
     pub run_ms: u64,
+    /// Reads, writes and trims issued, of which the depths are shares.
+    pub depth_ios: u64,
     pub depth_level: [u64; 7],
     pub depth_submit: [u64; 7],
     pub depth_complete: [u64; 7],
@@ -152,6 +154,7 @@ impl<'a> Job<'a> {
             context_switches: 0,
             run_ns: 0,
             run_ms: 0,
+            depth_ios: 0,
             depth_level: [0; 7],
             depth_submit: [0; 7],
             depth_complete: [0; 7],
@@ -185,6 +188,7 @@ impl<'a> Job<'a> {
         self.user = self.user.saturating_add(thread.user.0);
         self.system = self.system.saturating_add(thread.system.0);
         self.context_switches = self.context_switches.saturating_add(thread.context_switches);
+        self.depth_ios = self.depth_ios.saturating_add(thread.depth_ios);
         add_counts(&mut self.depth_level, &thread.depth_level);
         add_counts(&mut self.depth_submit, &thread.depth_submit);
         add_counts(&mut self.depth_complete, &thread.depth_complete);
@@ -219,7 +223,7 @@ impl<'a> Job<'a> {
     }
 
     pub fn depth_levels(&self) -> [f64; 7] {
-        let total = self.total_ios();
+        let total = self.depth_ios;
         self.depth_level.map(|n| share(n, total, 0.1))
     }
     pub fn depth_submits(&self) -> [f64; 7] {

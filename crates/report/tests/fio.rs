@@ -132,6 +132,7 @@ fn read(real: &Value) -> RunResult {
         }
         let dirs = t.dirs.iter();
         let ios: u64 = dirs.clone().map(|d| d.total_ios).sum();
+        t.depth_ios = ios;
         t.depth_level = counts(&job["iodepth_level"], ios as f64);
         t.depth_submit = counts(&job["iodepth_submit"], 1e6);
         t.depth_complete = counts(&job["iodepth_complete"], 1e6);
@@ -435,6 +436,7 @@ fn an_error_ends_a_job() {
     let mut t = thread("e", 1);
     t.error = 28;
     t.dirs[1].total_ios = 1;
+    t.depth_ios = 1;
     t.depth_level[0] = 1;
     let ours = fio_normal(&result(vec![t]));
     let block = |text: &str| -> Vec<String> {
@@ -553,6 +555,7 @@ fn lines_fio_printed() {
         iops: SampleStats { n: 9, min: 2_558.0, max: 2_564.0, mean: 2_561.333_333, m2: 0.0 },
         ..DirResult::default()
     };
+    t.depth_ios = 256;
     t.depth_level[0] = 256;
     let text = fio_normal(&result(vec![t]));
     for line in [

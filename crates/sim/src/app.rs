@@ -50,7 +50,7 @@ impl Source for AppSource {
         }
     }
 
-    fn finished(&mut self, _: Ddir, _: u32, _: bool, _: Span, _: Time) {
+    fn finished(&mut self, _: Ddir, _: u64, _: u32, _: bool, _: Span, _: Time) {
         self.app.borrow_mut().finished(self.thread);
     }
 }

@@ -53,7 +53,7 @@ impl Files {
         thread: &Thread,
         kind: FsKind,
     ) -> Result<Files, String> {
-        if job.rw.trims() {
+        if job.rw.trims() || job.verify && job.trim_percentage > 0 && job.trim_backlog > 0 {
             return Err(format!(
                 "{}: job '{}': a file cannot be trimmed: run it without --fs",
                 job.place, job.name

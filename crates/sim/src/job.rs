@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use wordline_base::{Ddir, Span, Time};
 use wordline_fio::job::ContinueOnError;
-use wordline_fio::{Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
+use wordline_fio::{Check, Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
 use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
 use wordline_trace::Request;
@@ -38,6 +38,13 @@ pub struct JobSource {
     files: Option<Files>,
     before: VecDeque<Next>,
     ending: bool,
+    /// On files, of the I/Os in flight: where the call is, and where the generator has it.
+    calls: Vec<(Ddir, u64, u32, u64)>,
+    /// Times the generator had gone back to the start when files were last closed.
+    rounds: u64,
+    /// Since the ramp: time spent reading back (`verify=`), and when the present part of it began.
+    read_back: Span,
+    reading_back: Option<Time>,
     /// Every I/O issued, for `write_iolog`.
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
@@ -66,6 +73,10 @@ impl JobSource {
             files: None,
             before: VecDeque::new(),
             ending: false,
+            calls: Vec::new(),
+            rounds: 0,
+            read_back: Span::ZERO,
+            reading_back: None,
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
@@ -155,11 +166,42 @@ impl JobSource {
         files::next(Ddir::Sync, op)
     }
 
+    /// Time since the ramp, up to `now`, in phases without I/O of this direction, which fio leaves out
+    /// of its rate: writes and trims end where reading back begins. Reads of a job that only writes
+    /// begin there, unless a backlog has them between the writes.
+    pub fn time_without(&self, ddir: Ddir, now: Time) -> Span {
+        if !self.job.verify {
+            return Span::ZERO;
+        }
+        let read_back = self.read_back + self.reading_back.map_or(Span::ZERO, |s| now.since(s));
+        let from = self.started.map_or(now, |s| s + self.job.ramp_time);
+        match ddir {
+            Ddir::Read if self.job.rw.reads() || self.job.verify_backlog > 0 => Span::ZERO,
+            Ddir::Read => Span(now.since(from).0.saturating_sub(read_back.0)),
+            _ => read_back,
+        }
+    }
+
+    /// The generator was asked: it may have come to another phase.
+    fn note_phase(&mut self, now: Time) {
+        match (self.generator.is_reading_back(), self.reading_back) {
+            (true, None) => self.reading_back = Some(now),
+            (false, Some(since)) => {
+                self.read_back += now.since(since);
+                self.reading_back = None;
+            }
+            _ => {}
+        }
+    }
+
     /// [`JobSource::issue`], or None for an I/O that needs no call.
     #[inline]
     fn issue_on(&mut self, io: Io, now: Time) -> Option<Next> {
         let Some(files) = &mut self.files else { return Some(self.issue(io, now)) };
         let mut ops = Vec::new();
+        if std::mem::replace(&mut self.rounds, self.generator.rounds()) != self.generator.rounds() {
+            ops.extend(std::iter::from_fn(|| files.close_one()));
+        }
         let op = files.call(&self.generator, io, &mut ops);
         let mut calls: VecDeque<Next> = ops.into_iter().map(|op| self.around(op)).collect();
         if let Some(op) = op {
@@ -171,6 +213,12 @@ impl JobSource {
                 }
                 call => call,
             };
+            if let Next::File { ddir, offset, len, .. } = call
+                && self.job.verify
+                && !ddir.is_sync()
+            {
+                self.calls.push((ddir, offset, len, io.offset));
+            }
             calls.push_back(call);
         }
         let first = calls.pop_front()?;
@@ -250,6 +298,8 @@ impl Source for JobSource {
             self.ramping = false;
             self.generator.ramp_over();
             self.pacer.ramp_over(now);
+            self.read_back = Span::ZERO;
+            self.reading_back = self.reading_back.map(|_| now);
         }
         if let Some(target) = &mut self.target {
             let verdict = target.check(now);
@@ -261,26 +311,24 @@ impl Source for JobSource {
                 return Next::Done;
             }
         }
-        if !self.paced {
-            loop {
-                return match self.generator.next() {
-                    // sync_file_range writes back cached pages: nothing on a drive.
-                    Some(io) if io.range_only && self.files.is_none() => continue,
-                    Some(io) => match self.issue_on(io, now) {
-                        Some(next) => next,
-                        None => continue,
-                    },
-                    None => self.end(),
-                };
+        if self.paced && !self.generator.is_reading_back() {
+            match self.pacer.think(now, self.in_flight) {
+                Think::Go => {}
+                Think::Drain => return Next::NotBefore { at: now, quiesce: true },
+                Think::Pause { spin_until, until } => return Next::Pause { spin_until, until },
             }
         }
-        match self.pacer.think(now, self.in_flight) {
-            Think::Go => {}
-            Think::Drain => return Next::NotBefore { at: now, quiesce: true },
-            Think::Pause { spin_until, until } => return Next::Pause { spin_until, until },
-        }
         loop {
-            return match self.generator.next_paced(now, self.in_flight, &mut self.pacer) {
+            let step = if self.paced {
+                self.generator.next_paced(now, self.in_flight, &mut self.pacer)
+            } else {
+                self.generator.step(self.in_flight)
+            };
+            if self.job.verify {
+                self.note_phase(now);
+            }
+            return match step {
+                // sync_file_range writes back cached pages: nothing on a drive.
                 Step::Io(io) if io.range_only && self.files.is_none() => continue,
                 Step::Io(io) => match self.issue_on(io, now) {
                     Some(next) => next,
@@ -293,8 +341,14 @@ impl Source for JobSource {
         }
     }
 
-    fn finished(&mut self, ddir: Ddir, len: u32, ok: bool, latency: Span, now: Time) {
+    fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
         self.in_flight -= 1;
+        let called = |&(d, o, l, _): &(Ddir, u64, u32, u64)| (d, o, l) == (ddir, offset, len);
+        let place = match self.calls.iter().position(called) {
+            Some(at) => self.calls.remove(at).3,
+            None => offset,
+        };
+        self.generator.completed(ddir, place, u64::from(len), ok);
         if !ok {
             let goes_on = match self.job.continue_on_error {
                 ContinueOnError::None | ContinueOnError::Verify => false,
@@ -316,9 +370,11 @@ impl Source for JobSource {
                 prio: Prio::default(),
                 range_only: false,
                 closing: false,
+                check: Check::None,
             };
             self.pacer.completed(&io);
-            if !self.ramping && self.pacer.check_min_rate(now).is_err() {
+            let at_pace = !self.ramping && !self.generator.is_reading_back();
+            if at_pace && self.pacer.check_min_rate(now).is_err() {
                 self.fail(ETIMEDOUT);
             }
         }

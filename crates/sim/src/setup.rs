@@ -14,7 +14,7 @@ use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{Ddir, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time};
 use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
-use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
+use wordline_fio::{Generator, GeneratorError, Job, Plan, Size, Thread, ZetanCache, job};
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, Scheduler, StackConfig};
 use wordline_nvme::QueuePriority;
@@ -243,6 +243,58 @@ fn computing(plan: &Plan, job: &Job) -> Result<AnySource, String> {
     Ok(AnySource::Cpu(CpuSource::new(job)))
 }
 
+/// A device in `filename`: its drive, and the partition if it is one. `/dev/nvme0n1p2` is the second
+/// of `/dev/nvme0n1`, `/dev/sda1` the first of `/dev/sda`; a character device `/dev/ng0n1` is the same
+/// drive as `/dev/nvme0n1`.
+fn device(name: &str) -> Option<(String, Option<&str>)> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let name = name.strip_prefix("/dev/")?;
+    // What is no drive: fio's examples read and write these.
+    if ["null", "zero", "full", "shm", "random", "urandom"].contains(&name.split('/').next()?) {
+        return None;
+    }
+    if let Some(rest) = name.strip_prefix("nvme").or_else(|| name.strip_prefix("ng")) {
+        let (drive, part) = rest.split_once('p').map_or((rest, None), |(d, p)| (d, Some(p)));
+        return Some((format!("/dev/nvme{drive}"), part));
+    }
+    let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_disk = ["sd", "vd", "hd", "xvd"].iter().any(|kind| {
+        letters.strip_prefix(kind).is_some_and(|l| l.bytes().all(|b| b.is_ascii_lowercase()))
+    });
+    match name.strip_prefix(letters) {
+        Some(part) if is_disk && digits(part) => Some((format!("/dev/{letters}"), Some(part))),
+        _ => Some((format!("/dev/{name}"), None)),
+    }
+}
+
+/// There is one drive: jobs that name several devices, or partitions of it, are refused.
+fn check_devices(plan: &Plan) -> Result<(), String> {
+    let mut first: Option<(&str, String)> = None;
+    for job in &plan.jobs {
+        if matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio) {
+            continue;
+        }
+        for name in &job.filenames {
+            let Some((drive, partition)) = device(name) else { continue };
+            let (was, known) = first.get_or_insert_with(|| (name, drive.clone()));
+            let place = format!("{}: job '{}': filename={name}", job.place, job.name);
+            if *known != drive {
+                return Err(format!(
+                    "{place} is another device than {was}, and there is one drive here: give all jobs \
+                     one filename, and each its part of it by offset= and size="
+                ));
+            }
+            if partition.is_some() && *was != name.as_str() {
+                return Err(format!(
+                    "{place} and {was} are parts of one drive, whose bounds are not known here: give \
+                     all jobs the drive's name, and each its part of it by offset= and size="
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The threads of a plan on a drive of `drive_bytes`.
 pub fn threads(
     plan: &Plan,
@@ -263,6 +315,7 @@ pub fn threads_with_cache(
     open_replay: OpenReplay,
     cache: &mut ZetanCache,
 ) -> Result<Vec<ThreadSetup>, String> {
+    check_devices(plan)?;
     let entropy = seed.stream("fio/entropy").next_u64();
     let threads = plan.threads();
     let mut setups = Vec::with_capacity(threads.len());
@@ -382,7 +435,7 @@ const OF_FILES: [&str; 6] =
 
 /// What the user should know about a plan on this machine: words of fio that ask for something that
 /// is not modelled, each named once.
-pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String> {
+pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u64) -> Vec<String> {
     let mut notes = Vec::new();
     let mut say = |text: String| {
         if !notes.contains(&text) {
@@ -395,7 +448,22 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
     for job in &plan.jobs {
         if given(plan, job, "ioengine") {
             let engine = given_word(plan, job, "ioengine");
+            if let Some(nearest) = wordline_fio::nearest_engine(engine) {
+                let path = engine_name(engine_of(plan, job, stack));
+                say(format!(
+                    "ioengine={engine} has no model of its own: it runs {}, with {path}'s path and costs",
+                    if nearest.is_sync(job.iodepth) {
+                        "one I/O at a time"
+                    } else {
+                        "at its iodepth"
+                    }
+                ));
+                if engine == "mmap" {
+                    say("mmap: a page fault costs what a read of its block does".into());
+                }
+            }
             match job.ioengine {
+                _ if wordline_fio::nearest_engine(engine).is_some() => {}
                 job::Engine::Null | job::Engine::Spdk | job::Engine::Cpuio => {}
                 _ if stack.engine == Engine::Spdk && stack.kernel => {
                     say(format!("ioengine={engine} runs on spdk, which has the drive"));
@@ -493,6 +561,15 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool) -> Vec<String>
                 say(format!("{option} has no effect here: {why}"));
             }
         }
+        if let Some(Size::Bytes(size)) = job.size
+            && size > drive_bytes
+            && job.read_iolog.is_none()
+        {
+            say(format!(
+                "job '{}': size={size} is more than the drive's {drive_bytes} bytes: its I/O ends with the drive",
+                job.name
+            ));
+        }
         if job.logs.hist.is_some() && job.logs.hist_interval == Span::ZERO {
             say("write_hist_log writes nothing without log_hist_msec=".into());
         }
@@ -532,6 +609,17 @@ pub fn writes(plan: &Plan) -> String {
             time_based: none.time_based,
             number_ios: none.number_ios,
             loops: none.loops,
+            verify: none.verify,
+            verify_given: none.verify_given,
+            do_verify: none.do_verify,
+            verify_only: none.verify_only,
+            verify_backlog: none.verify_backlog,
+            verify_backlog_batch: none.verify_backlog_batch,
+            experimental_verify: none.experimental_verify,
+            trim_percentage: none.trim_percentage,
+            trim_verify_zero: none.trim_verify_zero,
+            trim_backlog: none.trim_backlog,
+            trim_backlog_batch: none.trim_backlog_batch,
             place: none.place,
             options: none.options,
             description: none.description,
@@ -739,6 +827,35 @@ mod tests {
             let sampler = WriteSampler::new(Some(&plan), 1 << 30, Seed(3)).unwrap();
             assert_eq!(sampler.rate(), rate, "{job}");
         }
+    }
+    #[test]
+    fn jobs_name_one_device() {
+        for (names, refused) in [
+            (["/dev/nvme0n1", "/dev/nvme0n1"], ""),
+            (["/dev/nvme0n1", "/dev/ng0n1"], ""),
+            (["/dev/nvme0n1p1", "/dev/nvme0n1p1"], ""),
+            (["file", "/dev/sda"], ""),
+            (["/dev/null", "/dev/zero"], ""),
+            (["/tmp/a", "/mnt/b"], ""),
+            (
+                ["/dev/nvme0n1", "/dev/nvme1n1"],
+                "job.fio:3: job 'b': filename=/dev/nvme1n1 is another",
+            ),
+            (["/dev/nvme0n1", "/dev/nvme0n2"], "another device"),
+            (["/dev/sda", "/dev/sdb"], "another device"),
+            (["/dev/sda1", "/dev/sdb2"], "another device"),
+            (["/dev/mapper/x", "/dev/mapper/y"], "another device"),
+            (["/dev/nvme0n1p1", "/dev/nvme0n1p2"], "parts of one drive"),
+            (["/dev/sda", "/dev/sda3"], "parts of one drive"),
+        ] {
+            let [a, b] = names;
+            let plan = plan(&format!("[a]\nfilename={a}\n[b]\nfilename={b}\n"));
+            match check_devices(&plan) {
+                Ok(()) => assert_eq!(refused, "", "{names:?}"),
+                Err(e) => assert!(!refused.is_empty() && e.contains(refused), "{names:?}: {e}"),
+            }
+        }
+        assert!(check_devices(&plan("[a]\nfilename=/dev/sda:/dev/sdb\n")).is_err());
     }
     #[test]
     fn uniform_writes_are_the_same_by_any_name() {

@@ -4,6 +4,7 @@ use crate::collect::{HistLog, LatLog, Sampler};
 use crate::result::{Log, LogKind, LogLine, ThreadResult};
 use wordline_base::{Ddir, Span, Time};
 use wordline_fio::job::SteadyState;
+use wordline_host::ThreadStats as HostCounts;
 
 /// What a thread's statistics need to know of its job.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +64,8 @@ pub struct Sample {
     pub closing: bool,
     /// fio's number of its priority, if it has one of its own.
     pub prio: Option<u16>,
+    /// Time since the ramp in phases of the job that have no I/O of this direction.
+    pub elsewhere: Span,
 }
 
 enum OpenLog {
@@ -85,6 +88,10 @@ pub struct ThreadStats {
     with_prio: bool,
     per_job_logs: bool,
     disable: [bool; 4],
+    /// The ramp goes on, or no I/O has completed since.
+    ramping: bool,
+    /// What the host had counted when it was over.
+    before: HostCounts,
 }
 
 impl ThreadStats {
@@ -116,6 +123,7 @@ impl ThreadStats {
                 user: Span::ZERO,
                 system: Span::ZERO,
                 context_switches: 0,
+                depth_ios: 0,
                 depth_level: [0; 7],
                 depth_submit: [0; 7],
                 depth_complete: [0; 7],
@@ -141,6 +149,8 @@ impl ThreadStats {
             with_prio: plan.log_prio,
             per_job_logs: plan.per_job_logs,
             disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
+            ramping: plan.ramp > Span::ZERO,
+            before: HostCounts::default(),
         }
     }
 
@@ -162,7 +172,32 @@ impl ThreadStats {
     pub fn restart(&mut self, now: Time) {
         self.result.dirs = Default::default();
         self.result.sync = Default::default();
+        self.ramping = true;
         self.start(now, Span::ZERO);
+    }
+
+    /// Whether this is the first time it is asked since the ramp is over.
+    pub fn take_ramp(&mut self) -> bool {
+        std::mem::take(&mut self.ramping)
+    }
+
+    /// The host counts from the thread's start: what it has counted now is left out.
+    pub fn depths_before(&mut self, counts: &HostCounts) {
+        self.before = counts.clone();
+    }
+
+    /// fio's distributions of depth.
+    pub fn set_depths(&mut self, counts: &HostCounts) {
+        if self.ramping {
+            return;
+        }
+        let (r, before) = (&mut self.result, &self.before);
+        let since = |now: [u64; 7], then: [u64; 7]| std::array::from_fn(|i| now[i] - then[i]);
+        r.depth_level = since(counts.iodepth_level, before.iodepth_level);
+        r.depth_submit = since(counts.iodepth_submit, before.iodepth_submit);
+        r.depth_complete = since(counts.iodepth_complete, before.iodepth_complete);
+        r.depth_ios =
+            Ddir::RW.iter().map(|&d| counts.issued[d as usize] - before.issued[d as usize]).sum();
     }
 
     /// Whether an I/O finishing now is counted (the ramp is over).
@@ -194,7 +229,7 @@ impl ThreadStats {
         let d = s.ddir as usize;
         let dir = &mut r.dirs[d];
         dir.add(u64::from(s.len), slat, clat);
-        dir.runtime = s.completed.since(self.ramp_end);
+        dir.runtime = Span(s.completed.since(self.ramp_end).0.saturating_sub(s.elsewhere.0));
         let len = u64::from(s.len);
         if let Some((kib, _)) = self.bw[d].add(s.completed, len, self.bw_interval) {
             dir.bw_kib.add(kib as f64);

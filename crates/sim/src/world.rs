@@ -55,12 +55,12 @@ impl Source for AnySource {
         }
     }
     #[inline]
-    fn finished(&mut self, ddir: Ddir, len: u32, ok: bool, latency: Span, now: Time) {
+    fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
         match self {
-            AnySource::Job(s) => s.finished(ddir, len, ok, latency, now),
-            AnySource::Cpu(s) => s.finished(ddir, len, ok, latency, now),
-            AnySource::Trace(s) => s.finished(ddir, len, ok, latency, now),
-            AnySource::App(s) => s.finished(ddir, len, ok, latency, now),
+            AnySource::Job(s) => s.finished(ddir, offset, len, ok, latency, now),
+            AnySource::Cpu(s) => s.finished(ddir, offset, len, ok, latency, now),
+            AnySource::Trace(s) => s.finished(ddir, offset, len, ok, latency, now),
+            AnySource::App(s) => s.finished(ddir, offset, len, ok, latency, now),
         }
     }
 }
@@ -466,7 +466,15 @@ impl World {
             Some(AnySource::Job(job)) => (false, job.take_prio(f.ddir, f.offset)),
             _ => (false, None),
         };
+        let elsewhere = match self.host.source(f.thread) {
+            Some(AnySource::Job(job)) => job.time_without(f.ddir, f.completed),
+            _ => Span::ZERO,
+        };
         let stats = &mut self.threads[f.thread as usize];
+        // fio forgets what it counted as the first I/O after the ramp completes.
+        if stats.counts(f.completed) && stats.take_ramp() {
+            stats.depths_before(self.host.thread_counts(f.thread));
+        }
         stats.add(&Sample {
             ddir: f.ddir,
             offset: f.offset,
@@ -477,6 +485,7 @@ impl World {
             error,
             closing,
             prio,
+            elsewhere,
         });
         if let Some(AnySource::Job(job)) = self.host.source_mut(f.thread)
             && job.take_restart()
@@ -550,7 +559,8 @@ impl World {
     fn start_waiting(&mut self) {
         for i in 0..self.starts.len() {
             let Start::After { threads, delay } = &self.starts[i] else { continue };
-            if threads.iter().any(|&t| !self.ended[t as usize]) {
+            // After the end of a run (--limit) none starts.
+            if self.ended[i] || threads.iter().any(|&t| !self.ended[t as usize]) {
                 continue;
             }
             let at = self.ctx.now + *delay;
@@ -771,9 +781,8 @@ impl World {
             r.user = Span(t.user);
             r.system = Span(t.system);
             r.context_switches = t.voluntary_switches + t.involuntary_switches;
-            r.depth_level = t.iodepth_level;
-            r.depth_submit = t.iodepth_submit;
-            r.depth_complete = t.iodepth_complete;
+            stats.set_depths(t);
+            let r = &mut stats.result;
             r.generated = self.host.source(i as u32).map_or(0, AnySource::issued);
             generated += r.generated;
             failed |= r.error != 0;

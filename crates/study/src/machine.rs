@@ -95,7 +95,7 @@ pub fn run(
     let on_host = config.ftl.placement == wordline_ftl::Placement::Host;
     let mut result = world.finish(provenance(point, &config));
     result.global_options = plan.globals.clone();
-    result.notes.extend(setup::notes(&plan, &config.stack, on_host));
+    result.notes.extend(setup::notes(&plan, &config.stack, on_host, bytes));
     verdict(&result)?;
     Ok(wordline_report::fio_json(&result, true, &Default::default()))
 }

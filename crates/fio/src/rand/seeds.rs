@@ -2,6 +2,7 @@
 //! number; every stream of the thread is seeded from its own entry.
 
 use crate::job::Job;
+use crate::plan::Thread;
 
 /// fio's fixed seed of random offsets under `randrepeat=1`.
 const FIO_RANDSEED: u64 = 0xB189_9BED;
@@ -44,12 +45,12 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// The seeds of the thread with global number `thread_number` (from 1, over all jobs).
+    /// The seeds of a thread of a job.
     ///
     /// With `randrepeat=0` and no `randseed` fio takes them from `/dev/urandom`; here they come from
     /// `entropy`, which the caller draws from the run's seed.
-    pub fn new(job: &Job, thread_number: u32, entropy: u64) -> Seeds {
-        let thread = u64::from(thread_number);
+    pub fn new(job: &Job, of: &Thread, entropy: u64) -> Seeds {
+        let thread = u64::from(of.thread_number);
         let mut seeds = [0u64; SEED_COUNT];
         if !job.randrepeat && !job.randseed_given {
             let mut state = entropy ^ wordline_base::rng::splitmix64(thread);
@@ -73,8 +74,10 @@ impl Seeds {
             }
         }
         // fio fills the streams before it lets randseed switch randrepeat off, so that randseed
-        // alone leaves random offsets as they are: only randrepeat=0 frees them.
-        if job.rw.is_random() && job.randrepeat {
+        // alone leaves random offsets as they are, but for clones: these are made of a job whose
+        // randrepeat is off by then.
+        let repeats = job.randrepeat && !(job.randseed_given && of.clone > 0);
+        if job.rw.is_random() && repeats {
             seeds[SeedUse::Block as usize] = FIO_RANDSEED.wrapping_mul(thread);
         }
         Seeds { seeds }
