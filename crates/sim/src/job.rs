@@ -126,7 +126,7 @@ impl JobSource {
     pub fn repeats(&self) -> Option<(&str, u64)> {
         let (job, passes) = (&self.job, self.generator.passes());
         let same = job.rw.is_random() && job.rw.writes() && job.randrepeat && !job.randseed_given;
-        (same && passes > 1).then_some((job.name.as_str(), passes - 1))
+        (same && passes > 1).then(|| (job.name.as_str(), passes - 1))
     }
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
         &self.stop
