@@ -16,7 +16,7 @@ demo: build
 	@echo
 	@echo "The same on RAIL, whose reads do not wait for programs (all of it: target/demo-rail.txt):"
 	$(WORDLINE) run $(DEMO) --ftl rail --output target/demo-rail.txt
-	@grep -E 'IOPS=|^  (read|write) \(|^  (LUN wait|all) |write ampl|strides' -A0 target/demo-rail.txt
+	@grep -E 'IOPS=|^  (read|write) \(|^  (LUN wait|all) |^  (write ampl|strides)' target/demo-rail.txt
 
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 cargo test --workspace --no-fail-fast

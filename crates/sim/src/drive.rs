@@ -84,7 +84,8 @@ pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64]) -> Strin
         }
     };
     let last = ageing.last().map_or(String::new(), |wa| {
-        format!(" (write amplification {wa:.2} after {} windows)", ageing.len())
+        let what = if how.ends_with("was steady") { "at" } else { "write amplification" };
+        format!(", {what} {wa:.2} after {} windows", ageing.len())
     });
     format!("{how}{last}")
 }
