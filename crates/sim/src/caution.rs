@@ -3,6 +3,7 @@
 
 use crate::Precondition;
 use crate::result::Trend;
+use wordline_base::SECTOR;
 
 /// What a run shows of this.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct Seen<'a> {
     /// Write amplification while ageing, window by window.
     pub ageing: &'a [f64],
     pub unsteady: bool,
+    /// Bytes that users wrote.
+    pub written: u64,
     /// Sectors that users wrote and the collector moved, and lines that became free.
     pub user: u64,
     pub gc: u64,
@@ -19,7 +22,7 @@ pub(crate) struct Seen<'a> {
     /// Sectors read, and of them those that held nothing.
     pub read: u64,
     pub unmapped: u64,
-    /// Something writes in another order than front to back.
+    /// Something writes in another order than front to back, whose speed hangs on the drive's state.
     pub scattered: bool,
     /// A medium that has nothing to collect.
     pub in_place: bool,
@@ -49,7 +52,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     if seen.in_place {
         return all;
     }
-    if seen.user == 0 && seen.gc > 0 {
+    if seen.written == 0 && seen.gc > 0 {
         let rest = match seen.prepared {
             Some(Precondition::Random) => "",
             _ => ". --precondition random lets the collector rest first",
@@ -66,6 +69,17 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
              with loops: whole lines become stale one after the other and leave little to collect. \
              randrepeat=0 gives each time an order of its own"
         ));
+    }
+    let to_flash = seen.user * SECTOR;
+    if seen.scattered && seen.written > 2 * to_flash {
+        all.push(format!(
+            "{:.0} of {:.0} MB written did not reach the flash: they are in the drive's cache or were \
+             overwritten there, so that writes were as fast as its memory. A longer run, or \
+             cache.bytes, shows the flash",
+            (seen.written - to_flash) as f64 / 1e6,
+            seen.written as f64 / 1e6
+        ));
+        return all;
     }
     let new = matches!(seen.prepared, Some(Precondition::None | Precondition::Fill));
     if new && seen.scattered && seen.user > 0 && seen.lines_freed == 0 {
@@ -128,6 +142,7 @@ mod tests {
             prepared: Some(Precondition::Steady),
             ageing: &[4.0, 4.1],
             unsteady: false,
+            written: 1000 * SECTOR,
             user: 1000,
             gc: 3000,
             lines_freed: 3,
@@ -150,7 +165,7 @@ mod tests {
 
     #[test]
     fn each_case_that_misleads_has_its_words() {
-        let reads = Seen { user: 0, by_third: None, ..seen() };
+        let reads = Seen { written: 0, user: 0, by_third: None, ..seen() };
         let new = Seen { gc: 0, lines_freed: 0, by_third: Some([1.0; 3]), ..seen() };
         let prepared = |how| Some(how);
         for (seen, words) in [
@@ -168,6 +183,10 @@ mod tests {
                     ..seen()
                 },
                 "rested before it (while ageing it was 4.10)",
+            ),
+            (
+                Seen { written: 9000 * SECTOR, ..seen() },
+                "33 of 37 MB written did not reach the flash",
             ),
             (Seen { repeats: vec![("w".into(), 3)], ..seen() }, "anew 3 times"),
         ] {

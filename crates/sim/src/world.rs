@@ -639,6 +639,7 @@ impl World {
             prepared: self.prepared,
             ageing: &self.ageing,
             unsteady: self.unsteady,
+            written: wa.host_bytes,
             user: wa.user_sectors,
             gc: wa.gc_sectors,
             lines_freed: c.lines_freed - b.lines_freed,
