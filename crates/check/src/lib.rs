@@ -5,7 +5,7 @@ use wordline_base::Seed;
 use wordline_fio::{NoEnv, ParseOptions, Plan, parse_file};
 use wordline_profile::{Config, Source, Sources, assemble};
 use wordline_sim::{
-    Drive, Options, Precondition, RunResult, SystemConfig, World, WriteSampler, setup,
+    AnySource, Drive, Options, Precondition, RunResult, SystemConfig, World, WriteSampler, setup,
 };
 
 /// How a drive is prepared.
@@ -148,7 +148,7 @@ pub fn run_on(case: &Case, config: &Config, mut drive: Drive) -> Result<Outcome,
     let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
         let log = std::io::Cursor::new(case.replay.to_string());
         let reader = wordline_trace::open(log, Default::default()).map_err(|e| e.to_string())?;
-        Ok(setup::replay_source(job, reader, bytes))
+        Ok(AnySource::Trace(Box::new(setup::replay_source(job, reader, bytes))))
     })?;
     if let Some(c) = &config.app {
         let app =

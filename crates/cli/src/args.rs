@@ -394,6 +394,9 @@ pub struct CommonArgs {
     /// Deliver simultaneous events in an order drawn from SEED (a test of robustness)
     #[arg(long, value_name = "SEED")]
     pub shuffle_ties: Option<u64>,
+    /// I/O that is not whole logical blocks of the drive (device.lba)
+    #[arg(long, value_enum, value_name = "HOW", default_value = "error")]
+    pub align: AlignArg,
     /// Stop after this much simulated time, whatever the jobs say (for example 5s)
     #[arg(long, value_name = "TIME")]
     pub limit: Option<String>,
@@ -403,6 +406,16 @@ pub struct CommonArgs {
     /// No progress and no notes on standard error; warnings stay
     #[arg(long, short, help_heading = "Results")]
     pub quiet: bool,
+}
+
+/// What is done with I/O that is not whole logical blocks of the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum AlignArg {
+    /// Refuse it before the run, with its place
+    #[default]
+    Error,
+    /// Widen reads and writes to whole blocks, narrow trims
+    Round,
 }
 
 #[derive(Args, Clone)]

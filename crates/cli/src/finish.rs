@@ -1,12 +1,13 @@
 //! From a ready drive and its threads to a written result and an exit status.
 
-use crate::args::{CommonArgs, Prepare};
+use crate::args::{AlignArg, CommonArgs, Prepare};
 use crate::load::Loaded;
 use crate::progress::{Extent, Progress, shown};
 use crate::{Failure, files, output, remark, replay, signals};
 use std::path::PathBuf;
 use wordline_base::Span;
 use wordline_sim::{Drive, Ended, Options, Provenance, RunResult, ThreadSetup, World};
+use wordline_trace::Rounded;
 
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
@@ -78,6 +79,7 @@ impl Run<'_> {
             remark(&progress.speed(&world));
         }
         self.take_trace_notes(&world);
+        self.take_rounding_note(&world);
         let trace_error = world.trace_error().map(ToString::to_string);
         if let Some(error) = &trace_error
             && world.served() == 0
@@ -174,7 +176,7 @@ impl Run<'_> {
                 };
                 // What the host refuses never gets to the drive.
                 let remedy = if count("host.errors") > count("device.failed") {
-                    ": I/O must lie on the drive and begin and end on whole sectors of it"
+                    ": I/O must lie on the drive and begin and end on whole blocks of it (device.lba)"
                 } else {
                     ""
                 };
@@ -207,11 +209,30 @@ impl Run<'_> {
         }
     }
 
+    fn take_rounding_note(&mut self, world: &World) {
+        let Rounded { requests, bytes, trims } = world.rounded();
+        if requests == 0 {
+            return;
+        }
+        let lba = self.loaded.system.device.lba;
+        let mut note = format!(
+            "{requests} requests were rounded to whole blocks of {lba} bytes, by --align: {bytes} bytes \
+             more are read and written"
+        );
+        if trims > 0 {
+            note += &format!(", and {trims} trims without a whole block were left out");
+        }
+        self.notes.push(note);
+    }
+
     fn provenance(&self) -> Provenance {
         let (config, args) = (&self.loaded.config, self.args);
         let mut workload = self.workload.clone();
         if let Some(limit) = &args.limit {
             workload += &format!(" --limit={limit}");
+        }
+        if args.align == AlignArg::Round {
+            workload += " --align=round";
         }
         if let Some(seed) = args.shuffle_ties {
             workload += &format!(" --shuffle-ties={seed}");

@@ -1,6 +1,7 @@
 //! `wordline`: arguments to a machine, a run, a report. Files, terminal and signals live here and
 //! nowhere else.
 
+mod align;
 mod args;
 mod device;
 mod files;

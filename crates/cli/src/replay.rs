@@ -4,7 +4,7 @@ use crate::args::ReplayArgs;
 use crate::finish::{Run, parse_limit};
 use crate::load::Loaded;
 use crate::progress::Extent;
-use crate::{Failure, files, finish, prepare, signals};
+use crate::{Failure, align, files, finish, prepare, signals};
 use wordline_base::{Seed, Time};
 use wordline_fio::Job;
 use wordline_fio::units::Size;
@@ -28,7 +28,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(&args.common.machine)?;
     let limit = parse_limit(&args.common)?;
     signals::install();
-    let (reader, consumed) = files::open_trace(&args.files, options)?;
+    let (reader, consumed) = files::open_trace(&args.files, options.clone())?;
     let mut drive = prepare::fresh(&loaded, &args.common)?;
     let bytes = drive.bytes();
     let wrap = if args.wrap { Wrap::Wrap } else { Wrap::Error };
@@ -41,10 +41,15 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     if loaded.system.stack.engine != Engine::Libaio && loaded.system.stack.kernel {
         notes.push("a replay keeps many requests in flight: it runs on libaio".to_string());
     }
+    let lba = loaded.system.device.lba;
+    let how = args.common.align;
+    let source = |reader| TraceSource::new(reader, clock, wrap, bytes);
+    align::check_trace(&args.files, options, &loaded, how, source)?;
+    let source = source(reader).on_blocks(lba, how.into());
     let setup = ThreadSetup {
         plan: plan(iodepth),
         spec,
-        source: AnySource::Trace(Box::new(TraceSource::new(reader, clock, wrap, bytes))),
+        source: AnySource::Trace(Box::new(source)),
         start: Start::At(Time::ZERO),
         exit: ExitRule::default(),
     };

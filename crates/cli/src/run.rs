@@ -1,16 +1,15 @@
 //! `wordline run`.
 
-use crate::args::RunArgs;
+use crate::args::{AlignArg, RunArgs};
 use crate::finish::{Run, parse_limit};
 use crate::load::{Loaded, Outside};
 use crate::progress::{Activity, Extent};
 use crate::showcmd::showcmd;
-use crate::{Failure, files, finish, output, prepare, signals};
+use crate::{Failure, align, files, finish, output, prepare, signals};
 use std::path::PathBuf;
 use wordline_app::App;
 use wordline_base::{Seed, Span};
 use wordline_fio::{Env, Job, ParseOptions, Plan, ZetanCache};
-use wordline_host::Engine;
 use wordline_sim::{AnySource, Precondition, Problem, WriteSampler, setup};
 use wordline_trace::OpenOptions;
 
@@ -29,12 +28,13 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     let bytes = drive.bytes();
     // Everything that can be wrong with the jobs shows before the long work begins.
     let mut zetans = ZetanCache::default();
-    let replay = &mut |job: &Job| open_replay(job, bytes);
+    let how = args.common.align;
+    let replay = &mut |job: &Job| open_replay(job, bytes, &loaded, how);
     let mut threads = setup::threads_with_cache(&plan, stack, bytes, seed, replay, &mut zetans)
         .map_err(Failure::usage)?;
     let sampler =
         WriteSampler::with_cache(Some(&plan), bytes, seed, &mut zetans).map_err(Failure::usage)?;
-    check_alignment(&plan, &loaded)?;
+    align::check_jobs(&plan, &loaded, how, &mut threads)?;
     finish::check_writable(&args.common, &threads)?;
     let app = app(&args, &loaded, bytes, seed)?;
     if app.is_some() && args.common.state() == Precondition::Paced {
@@ -120,29 +120,6 @@ pub fn parse_with(
     Ok(plan)
 }
 
-/// A drive takes whole sectors of its own size: jobs that cannot but ask for less are refused.
-fn check_alignment(plan: &Plan, loaded: &Loaded) -> Result<(), Failure> {
-    let sector = if on_host(loaded) { 4096 } else { 512 };
-    for job in &plan.jobs {
-        let to_drive = setup::engine_of(plan, job, &loaded.system.stack) != Engine::Null;
-        if !to_drive || job.read_iolog.is_some() {
-            continue;
-        }
-        let directions = [job.rw.reads(), job.rw.writes(), job.rw.trims()];
-        for (d, _) in directions.iter().enumerate().filter(|(_, used)| **used) {
-            let split = job.bssplit[d].iter().map(|s| s.bs);
-            if let Some(odd) = split.chain([job.min_bs[d]]).find(|bs| bs % sector != 0) {
-                return Err(Failure::usage(format!(
-                    "{}: job '{}': I/O of {odd} bytes does not fit the drive's sectors of \
-                     {sector} bytes: use multiples of bs={sector}",
-                    job.place, job.name
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
 fn on_host(loaded: &Loaded) -> bool {
     loaded.system.ftl.placement == wordline_ftl::Placement::Host
 }
@@ -163,9 +140,15 @@ fn notes(plan: &Plan, loaded: &Loaded, drive_bytes: u64) -> Vec<String> {
 }
 
 /// `read_iolog` of a job: fio's log or a binary blktrace, as fio takes them.
-fn open_replay(job: &Job, drive_bytes: u64) -> Result<AnySource, String> {
-    let path = PathBuf::from(job.read_iolog.as_deref().unwrap_or_default());
-    let (reader, _) = files::open_trace(&[path], OpenOptions::default()).map_err(|e| {
+fn open_replay(
+    job: &Job,
+    drive_bytes: u64,
+    loaded: &Loaded,
+    how: AlignArg,
+) -> Result<AnySource, String> {
+    let path = [PathBuf::from(job.read_iolog.as_deref().unwrap_or_default())];
+    let options = OpenOptions::default();
+    let (reader, _) = files::open_trace(&path, options.clone()).map_err(|e| {
         let message = e.into_message();
         let remedy = if message.contains("--format") {
             "; a job takes only what is told by itself: these are options of wordline replay"
@@ -174,5 +157,8 @@ fn open_replay(job: &Job, drive_bytes: u64) -> Result<AnySource, String> {
         };
         message + remedy
     })?;
-    Ok(setup::replay_source(job, reader, drive_bytes))
+    let source = |reader| setup::replay_source(job, reader, drive_bytes);
+    align::check_trace(&path, options, loaded, how, source).map_err(Failure::into_message)?;
+    let source = source(reader).on_blocks(loaded.system.device.lba, how.into());
+    Ok(AnySource::Trace(Box::new(source)))
 }

@@ -10,7 +10,7 @@ use wordline_fio::job::ContinueOnError;
 use wordline_fio::{Check, Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
 use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
-use wordline_trace::Request;
+use wordline_trace::{Request, Rounded};
 
 /// Unix error numbers a job ends with.
 pub const EIO: i32 = 5;
@@ -45,6 +45,9 @@ pub struct JobSource {
     /// Since the ramp: time spent reading back (`verify=`), and when the present part of it began.
     read_back: Span,
     reading_back: Option<Time>,
+    /// I/Os go out in whole blocks of so many bytes.
+    lba: u64,
+    rounded: Rounded,
     /// Every I/O issued, for `write_iolog`.
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
@@ -77,6 +80,8 @@ impl JobSource {
             rounds: 0,
             read_back: Span::ZERO,
             reading_back: None,
+            lba: 1,
+            rounded: Rounded::default(),
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
@@ -91,6 +96,13 @@ impl JobSource {
     }
     pub fn files_mut(&mut self) -> Option<&mut Files> {
         self.files.as_mut()
+    }
+    /// I/Os are rounded to whole blocks of so many bytes, but for those on files.
+    pub fn round_to(&mut self, lba: u32) {
+        self.lba = lba.into();
+    }
+    pub fn rounded(&self) -> Rounded {
+        self.rounded
     }
     pub fn issued(&self) -> u64 {
         self.issued
@@ -248,7 +260,13 @@ impl JobSource {
     }
 
     #[inline]
-    fn issue(&mut self, io: Io, now: Time) -> Next {
+    fn issue(&mut self, mut io: Io, now: Time) -> Next {
+        if self.lba > 1
+            && self.files.is_none()
+            && let Some(whole) = self.rounded.round(io.ddir, io.offset, io.len, self.lba)
+        {
+            (io.offset, io.len) = whole;
+        }
         if let Some(iolog) = &mut self.iolog {
             let (op, offset, len) = (io.ddir, io.offset, io.len as u32);
             iolog.push(Request { at: now, op, volume: 0, offset, len });

@@ -2,7 +2,7 @@
 
 use wordline_base::{Ddir, Time};
 use wordline_host::source::{Next, Source};
-use wordline_trace::{Arrival, Clock, Fit, Reader, Request, TraceError, Wrap};
+use wordline_trace::{Align, Arrival, Clock, Fit, Reader, Request, Rounded, TraceError, Wrap};
 
 /// What fio's options make of a trace's requests.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +66,23 @@ impl TraceSource {
     pub fn shifted(self, shift: Shift) -> TraceSource {
         TraceSource { shift, ..self }
     }
+    /// The drive takes whole blocks of so many bytes.
+    pub fn on_blocks(self, lba: u32, align: Align) -> TraceSource {
+        TraceSource { fit: self.fit.on_blocks(lba, align), ..self }
+    }
+    /// Reads on to the first request that is not whole blocks. What else is wrong is for the replay
+    /// to find.
+    pub fn misaligned(mut self) -> Option<TraceError> {
+        while let Ok(Some(request)) = self.reader.next() {
+            if let Some(request) = self.shift.apply(request) {
+                let request = self.fit.place(request, &self.reader).ok()?;
+                if let Err(error) = self.fit.in_blocks(request, &self.reader) {
+                    return Some(error);
+                }
+            }
+        }
+        None
+    }
     pub fn error(&self) -> Option<&TraceError> {
         self.error.as_ref()
     }
@@ -81,15 +98,19 @@ impl TraceSource {
     pub fn wrapped(&self) -> u64 {
         self.fit.wrapped
     }
+    pub fn rounded(&self) -> Rounded {
+        self.fit.rounded
+    }
 
     fn fetch(&mut self) -> Result<Option<(Request, Arrival)>, TraceError> {
         let request = loop {
             let Some(request) = self.reader.next()? else { return Ok(None) };
-            if let Some(request) = self.shift.apply(request) {
+            let Some(request) = self.shift.apply(request) else { continue };
+            let request = self.fit.place(request, &self.reader)?;
+            if let Some(request) = self.fit.in_blocks(request, &self.reader)? {
                 break request;
             }
         };
-        let request = self.fit.place(request, &self.reader)?;
         let arrival =
             self.clock.arrival(request.at).map_err(|message| self.reader.error_here(message))?;
         Ok(Some((request, arrival)))

@@ -211,7 +211,7 @@ fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
 pub type OpenReplay<'a> = &'a mut dyn FnMut(&Job) -> Result<AnySource, String>;
 
 /// A job's `read_iolog`, once its file is open: its clock, and its offsets as fio changes them.
-pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> AnySource {
+pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> TraceSource {
     let clock = if job.replay_no_stall {
         Clock::ClosedLoop
     } else if job.replay_time_scale == 100 {
@@ -228,8 +228,7 @@ pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> AnySource {
         whole: reader.format() == Format::Blktrace,
         skip: job.replay_skip,
     };
-    let source = TraceSource::new(reader, clock, Wrap::Error, drive_bytes);
-    AnySource::Trace(Box::new(source.shifted(shift)))
+    TraceSource::new(reader, clock, Wrap::Error, drive_bytes).shifted(shift)
 }
 
 /// A job of cpuio, which somebody must end.

@@ -23,7 +23,7 @@ use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, HostStats, Message, Output, SERVED, StackConfig};
 use wordline_nand::machine::{CLASSES, Class};
-use wordline_trace::Request;
+use wordline_trace::{Request, Rounded};
 
 /// Where a thread's I/Os come from.
 pub enum AnySource {
@@ -604,6 +604,21 @@ impl World {
     /// The error that ended a trace early, if one did.
     pub fn trace_error(&self) -> Option<&wordline_trace::TraceError> {
         self.traces().find_map(TraceSource::error)
+    }
+    /// I/Os of traces and jobs that were made whole blocks of the drive.
+    pub fn rounded(&self) -> Rounded {
+        let mut sum = Rounded::default();
+        for t in 0..self.threads.len() as u32 {
+            let one = match self.host.source(t) {
+                Some(AnySource::Trace(trace)) => trace.rounded(),
+                Some(AnySource::Job(job)) => job.rounded(),
+                _ => continue,
+            };
+            sum.requests += one.requests;
+            sum.bytes += one.bytes;
+            sum.trims += one.trims;
+        }
+        sum
     }
     pub fn traces(&self) -> impl Iterator<Item = &TraceSource> {
         (0..self.threads.len() as u32).filter_map(|t| match self.host.source(t) {

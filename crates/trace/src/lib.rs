@@ -39,5 +39,5 @@ pub use iolog::IologWriter;
 pub use reader::{
     Action, IologWait, OpenOptions, Reader, Request, TimeBase, TimeUnit, open, open_merged,
 };
-pub use replay::{Arrival, Clock, Fit, Wrap};
+pub use replay::{Align, Arrival, Clock, Fit, Rounded, Wrap};
 pub use summary::{Reason, Summary, Tally};

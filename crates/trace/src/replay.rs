@@ -2,7 +2,7 @@
 
 use crate::error::TraceError;
 use crate::reader::{Reader, Request};
-use wordline_base::Time;
+use wordline_base::{Ddir, Time};
 
 const BILLION: u64 = 1_000_000_000;
 
@@ -75,18 +75,102 @@ pub enum Wrap {
     Wrap,
 }
 
+/// What to do with a request that is not whole logical blocks of the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Align {
+    #[default]
+    Error,
+    /// Reads and writes are widened to whole blocks, trims narrowed, as drives do.
+    Round,
+}
+
+/// Requests made whole blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rounded {
+    pub requests: u64,
+    /// Bytes that the widened ones read and write more.
+    pub bytes: u64,
+    /// Trims without a whole block, left out.
+    pub trims: u64,
+}
+
+impl Rounded {
+    /// Offset and length in whole blocks of `lba` bytes, a power of two; none for a trim of none.
+    pub fn round(&mut self, op: Ddir, offset: u64, len: u64, lba: u64) -> Option<(u64, u64)> {
+        let (within, end) = (lba - 1, offset + len);
+        if (offset | len) & within == 0 {
+            return Some((offset, len));
+        }
+        self.requests += 1;
+        if op == Ddir::Trim {
+            let (from, to) = ((offset + within) & !within, end & !within);
+            let some = from < to;
+            self.trims += u64::from(!some);
+            return some.then(|| (from, to - from));
+        }
+        let from = offset & !within;
+        let rounded = ((end + within) & !within) - from;
+        self.bytes += rounded - len;
+        Some((from, rounded))
+    }
+}
+
 /// Fits addresses to a drive.
 #[derive(Clone, Debug)]
 pub struct Fit {
     wrap: Wrap,
     drive_bytes: u64,
+    /// Bytes of a logical block.
+    lba: u64,
+    align: Align,
     /// Requests moved.
     pub wrapped: u64,
+    pub rounded: Rounded,
 }
 
 impl Fit {
+    /// To a drive that takes any offset and length.
     pub fn new(wrap: Wrap, drive_bytes: u64) -> Fit {
-        Fit { wrap, drive_bytes, wrapped: 0 }
+        let (lba, align) = (1, Align::Error);
+        Fit { wrap, drive_bytes, lba, align, wrapped: 0, rounded: Rounded::default() }
+    }
+    /// To one of logical blocks.
+    pub fn on_blocks(self, lba: u32, align: Align) -> Fit {
+        Fit { lba: lba.into(), align, ..self }
+    }
+
+    /// The request in whole logical blocks of the drive; none if it is a trim of none.
+    pub fn in_blocks(
+        &mut self,
+        mut request: Request,
+        reader: &Reader,
+    ) -> Result<Option<Request>, TraceError> {
+        let (op, offset, len, lba) = (request.op, request.offset, request.len, self.lba);
+        if (offset | u64::from(len)) & (lba - 1) == 0 {
+            return Ok(Some(request));
+        }
+        let refuse = |why: &str| {
+            reader.error_here(format!(
+                "{} of {len} bytes at offset {offset} (volume {}) {why}",
+                op.name(),
+                reader.volume_name(request.volume)
+            ))
+        };
+        if self.align == Align::Error {
+            let smaller = match lba {
+                512 => "",
+                _ => ", or a drive with blocks of 512 bytes (--set device.lba=512)",
+            };
+            return Err(refuse(&format!(
+                "is not whole blocks of the drive, of {lba} bytes: use --align round{smaller}"
+            )));
+        }
+        let Some((offset, len)) = self.rounded.round(op, offset, len.into(), lba) else {
+            return Ok(None);
+        };
+        request.offset = offset;
+        request.len = u32::try_from(len).map_err(|_| refuse("is too long to be rounded"))?;
+        Ok(Some(request))
     }
 
     /// The request as it goes to the drive; `reader` is what just delivered it. An address beyond

@@ -135,14 +135,14 @@ fn io_of_odd_lengths() {
     for bs in ["512", "1536", "5k"] {
         place.run(&format!("{JOB} --bs={bs}")).ok();
         let whole = place.run(&format!("{JOB} --bs={bs} --device cnex-small"));
-        whole.fails(2, &["job 'a'", "sectors of 4096 bytes"]);
+        whole.fails(2, &["job 'a'", "blocks of 4096 bytes", "--align round", "device.lba=512"]);
     }
     place.file("job.fio", "[global]\nbs=4k\n\n[odd]\nrw=randrw\nbssplit=4k/50:1000/50\n");
     place.run("run job.fio --device z-ssd-small").fails(2, &["job.fio:4", "1000 bytes", "bs=512"]);
     place.run(&format!("{JOB} --bs=1000 --ioengine=null")).ok();
     // What shows only on the way ends the job, with a report.
     let odd = place.run(&format!("{JOB} --rw=rw:1000 --output-format=json"));
-    let odd = odd.fails(1, &["job 'a' failed", "whole sectors"]);
+    let odd = odd.fails(1, &["job 'a' failed", "whole blocks"]);
     assert_eq!(odd.json()["wordline"]["ended"], "failed");
 }
 
@@ -151,7 +151,7 @@ fn a_drive_that_fails() {
     let place = Place::new();
     let worn = format!("{JOB} --precondition fill --set nand.faults.read_fail_ppb=900000000");
     let done = place.run(&worn).fails(1, &["job 'a' failed", "Input/output error"]);
-    assert!(done.out.contains("failed") && !done.err.contains("whole sectors"), "{done:?}");
+    assert!(done.out.contains("failed") && !done.err.contains("whole blocks"), "{done:?}");
     // Told to go on, it counts them.
     let on = place.run(&format!("{worn} --continue_on_error=all --output-format=json"));
     assert!(on.json()["jobs"][0]["total_err"].as_u64() > Some(10), "{on:?}");

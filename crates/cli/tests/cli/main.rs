@@ -1,5 +1,6 @@
 //! The program from outside: arguments, files, exit status, bytes written.
 
+mod align;
 mod bad;
 mod examples;
 mod jobs;

@@ -1,0 +1,128 @@
+//! I/O that is not whole logical blocks of the drive.
+
+use crate::place::{Place, float, int};
+
+/// Of 512-byte sectors: a read, a write and a trim, the second and third not of 4 KiB.
+const ODD: &str = "1000 0 80 8 1\n2000 0 83 3 0\n3000 0 4096 8 0\n";
+const JOB: &str = "run --name=a --rw=randrw --bs=512 --norandommap --number_ios=400 --size=1g";
+
+#[test]
+fn a_trace_of_odd_requests_is_refused_before_the_run() {
+    let place = Place::new();
+    place.file("odd.trace", ODD);
+    let replay = "replay odd.trace --format mqsim --device cnex-small";
+    let parts = ["odd.trace:2", "write of 1536 bytes at offset 42496", "4096 bytes"];
+    // At once: a drive is not aged for nothing.
+    let refused = place.run(&format!("{replay} --precondition steady"));
+    let refused = refused.fails(2, &parts);
+    assert!(refused.err.contains("--align round") && refused.err.contains("device.lba=512"));
+    assert!(refused.out.is_empty() && !refused.err.contains("filled"), "{refused:?}");
+    // The same trace from a pipe is found out on the way.
+    let piped = place.shell("cat odd.trace | $W replay - --format mqsim --device cnex-small");
+    piped.fails(2, &["standard input:2", "--align round", "1 requests before"]);
+    // On blocks of 512 bytes it fits, in the drive's firmware and on the host.
+    for device in ["--device intel-750-small", "--device cnex-small --set device.lba=512"] {
+        let done =
+            place.run(&format!("replay odd.trace --format mqsim {device} --output-format=json"));
+        let json = done.ok().json();
+        assert_eq!(int(&json, "/jobs/0/write/io_bytes"), 1536 + 4096, "{device}");
+        let of = |key: &str| int(&json, &format!("/wordline/machine/partial_writes/{key}"));
+        assert_eq!((of("sectors"), of("read_bytes")), (1, 0), "{device}: nothing was on flash");
+        let host = int(&json, "/wordline/machine/write_amplification/host_bytes");
+        assert_eq!(host, 1536 + 4096, "{device}");
+    }
+    let rounded = place.run(&format!("{replay} --align round --output-format=json")).ok();
+    let json = rounded.json();
+    assert_eq!(int(&json, "/jobs/0/write/io_bytes"), 8192);
+    let notes = json["wordline"]["notes"].to_string();
+    assert!(notes.contains("1 requests were rounded") && notes.contains("2560 bytes"), "{notes}");
+    assert!(json["wordline"]["provenance"]["workload"].to_string().contains("--align=round"));
+}
+
+#[test]
+fn jobs_are_refused_or_rounded() {
+    let place = Place::new();
+    let remedies = ["job 'a'", "--align round", "device.lba=512"];
+    let cnex = format!("{JOB} --device cnex-small");
+    place.run(&cnex).fails(2, &remedies);
+    let whole = format!("{cnex} --bs=4k");
+    place.run(&format!("{whole} --offset=512")).fails(2, &["offset=512", "offset_align=4096"]);
+    place.run(&format!("{whole} --ba=512")).fails(2, &["blockalign=512"]);
+    let trims = place.run(&format!("{cnex} --rw=randtrim --align round"));
+    trims.fails(2, &["trims of less clear nothing"]);
+    let done = place.run(&format!("{cnex} --align round --output-format=json")).ok();
+    let json = done.json();
+    assert_eq!(int(&json, "/jobs/0/read/total_ios") + int(&json, "/jobs/0/write/total_ios"), 400);
+    assert_eq!(int(&json, "/jobs/0/read/io_bytes"), 4096 * int(&json, "/jobs/0/read/total_ios"));
+    assert!(json["wordline"]["notes"].to_string().contains("400 requests were rounded"));
+    // A log that a job replays.
+    place.file("log", "fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a write 4096 4096\n/dev/a read 512 512\n");
+    let log = "run --name=a --rw=read --read_iolog=log --device cnex-small";
+    place.run(log).fails(2, &["log:5", "read of 512 bytes at offset 512", "--align round"]);
+    place.run(&format!("{log} --align round")).ok();
+    place.run(&format!("{log} --set device.lba=512")).ok();
+    // Pages are whole, whatever the calls were.
+    place.run(&format!("{cnex} --ioengine=psync --direct=0 --size=64m --fs ext4")).ok();
+}
+
+#[test]
+fn what_partial_writes_cost_is_reported() {
+    let place = Place::new();
+    let job = format!(
+        "{JOB} --rw=randwrite --iodepth=4 --ioengine=libaio --precondition fill --size=64m"
+    );
+    for device in
+        ["--device intel-750-small --set cache=none", "--device cnex-small --set device.lba=512"]
+    {
+        let run = |more: &str| place.run(&format!("{job} {device} {more}")).ok();
+        let json = run("--output-format=json").json();
+        let of = |path: &str| int(&json, &format!("/wordline/machine/{path}"));
+        assert_eq!(of("partial_writes/sectors"), 400, "{device}");
+        let read = of("partial_writes/read_bytes");
+        assert!((350..=400).contains(&(read / 4096)), "{device}: {read}");
+        assert_eq!(of("write_amplification/host_bytes"), 400 * 512, "{device}");
+        let factor = float(&json, "/wordline/machine/write_amplification/factor_in_bytes");
+        assert!(factor >= 8.0, "{device}: 4 KiB programmed for 512 bytes: {factor}");
+        let text = run("--slowest 3").out;
+        for part in
+            ["partial writes : 400 sectors", "flash bytes a host byte", "array read, to modify"]
+        {
+            assert!(text.contains(part), "{device}: no '{part}' in\n{text}");
+        }
+        let whole = run("--bs=4k").out;
+        assert!(!whole.contains("partial writes"), "{whole}");
+    }
+}
+
+/// Mixes of all lengths through whatever stands between a job and the flash.
+#[test]
+fn every_path_takes_512_bytes() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randrw --bsrange=512-1m --bs_unaligned=0 --ba=512 --norandommap --size=256m \
+               --number_ios=300 --iodepth=8 --ioengine=libaio --fsync=40 --precondition fill \
+               --name=b --rw=write --bs=1536 --ba=512 --size=8m --number_ios=400 --iodepth=16 --ioengine=libaio \
+               --iodepth_batch=4 --name=t --rw=randtrim --bsrange=512-256k --ba=512 --size=256m --number_ios=60 \
+               --output-format=json";
+    for path in [
+        "--device intel-750-small",
+        "--device z-ssd-small",
+        "--device z-ssd-small --set cache.write_back=false --set cache.capacitor=false",
+        "--device intel-750-small --set cache=none --set ftl.stride=3",
+        "--device z-ssd-small --set nand.media=optane",
+        "--device z-ssd-small --stack none",
+        "--device z-ssd-small --stack spdk",
+        "--device z-ssd-small --set stack.scheduler=mq-deadline",
+        "--device z-ssd-small --stack nbd-kernel --set stack.nbd.page_cache=false",
+        "--device z-ssd-small --stack nbd-spdk",
+        "--device cnex-small --set device.lba=512",
+        "--device cnex-small --set device.lba=512 --set stack.bio_scheduler=kyber",
+        "--device cnex-small --set device.lba=512 --ftl rail",
+        "--device intel-750-small --set nand.faults.program_fail_ppb=3000000",
+    ] {
+        let json = place.run(&format!("{job} {path}")).ok().json();
+        let of = |key: &str| int(&json, &format!("/wordline/machine/{key}"));
+        assert_eq!(of("generated"), of("served"), "{path}");
+        assert!(of("partial_writes/sectors") > 200, "{path}");
+        assert_eq!(of("integrity/wrong"), 0, "{path}");
+    }
+}
