@@ -198,7 +198,7 @@ mod tests {
         let mut turns = Turns::default();
         let mut held = vec![0; end as usize];
         let mut plain = held.clone();
-        let (mut waiting, mut busy): (Vec<(u32, Io)>, Vec<(u32, Io)>) = (vec![], vec![]);
+        let (mut waiting, mut busy) = (Vec::<(u32, Io)>::new(), Vec::<(u32, Io)>::new());
         let mut versions = vec![0u32; sectors as usize];
         for id in 1..400 {
             if rng.below(2) == 0 {
