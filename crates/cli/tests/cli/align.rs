@@ -22,6 +22,7 @@ fn a_trace_of_odd_requests_is_refused_before_the_run() {
     piped.fails(2, &["standard input:2", "--align round", "1 requests before"]);
     // On blocks of 512 bytes it fits, in the drive's firmware and on the host.
     for device in ["--device intel-750-small", "--device cnex-small --set device.lba=512"] {
+        let device = format!("{device} --precondition none");
         let done =
             place.run(&format!("replay odd.trace --format mqsim {device} --output-format=json"));
         let json = done.ok().json();
