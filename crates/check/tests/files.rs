@@ -230,3 +230,17 @@ fn spdk_bypasses_the_server_alone() {
     let interrupts = |o: &Outcome| counter(o, "host.interrupts");
     assert_eq!((interrupts(&kernel), interrupts(&spdk)), (400, 0));
 }
+
+/// A read in order finds most pages read ahead for an earlier call. A bio that comes back between two
+/// calls is part of neither: each life is as long as its call.
+#[test]
+fn what_was_read_ahead_for_an_earlier_call_is_no_part_of_a_later_one() {
+    for engine in ["psync", "libaio"] {
+        for fs in ["ext4", "xfs", "bdev"] {
+            let job = format!("[a]\nrw=read\nbs=4k\nsize=2m\nioengine={engine}\n");
+            let case = Case::new("z-ssd-small", &job).fs(fs).age(Age::Filled);
+            let o = case.run().unwrap_or_else(|e| panic!("{engine} {fs}: {e}"));
+            sound(&format!("{engine} {fs}"), &o);
+        }
+    }
+}

@@ -364,6 +364,10 @@ impl<S> Thread<S> {
         (self.call.aio, self.call.single, self.call.fresh) = (false, node, true);
         self.plan = NO_PLAN;
     }
+    /// Whether the call on `node` has left the application; its processor time may still be owed.
+    pub fn has_issued(&self, node: u32) -> bool {
+        self.call.aio || !self.call.fresh || self.call.single != node
+    }
     /// The I/Os of `iocbs` begin; another thread submits them.
     pub fn begin_hand_over(&mut self, after: Step) {
         (self.call.aio, self.call.fresh, self.call.after) = (true, true, after);

@@ -388,7 +388,10 @@ impl<S: Source> Host<S> {
         } else {
             vfs.owners[node.bio as usize]
         };
-        let call = vfs.slots.get(task as usize).map_or(NONE, |s| s.node);
+        // A bio that read ahead for an earlier call may come back before the next one is issued.
+        let issued =
+            |s: &&Slot| s.node != NONE && self.threads[s.thread as usize].has_issued(s.node);
+        let call = vfs.slots.get(task as usize).filter(issued).map_or(NONE, |s| s.node);
         if node.life != IoId::NONE {
             if call != NONE {
                 // A call's life is that of the bio it waited for last.
