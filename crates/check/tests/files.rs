@@ -244,3 +244,19 @@ fn what_was_read_ahead_for_an_earlier_call_is_no_part_of_a_later_one() {
         }
     }
 }
+
+/// A file system asks a drive of 4 KiB blocks for whole ones: at the end of a file that is none, and in
+/// XFS' log.
+#[test]
+fn files_whose_ends_are_no_whole_blocks_are_read_and_written_directly() {
+    let job =
+        "[a]\nrw=randrw\ndirect=1\nbs=4k\nfilesize=10000\nnrfiles=20\nfsync=3\nnumber_ios=200\n";
+    for (device, lba) in [("cnex-small", 4096), ("intel-750-small", 512), ("intel-750-small", 4096)]
+    {
+        for fs in ["ext4", "xfs"] {
+            let case = Case::new(device, job).fs(fs).age(Age::Filled);
+            let o = case.set(&format!("device.lba={lba}")).run().expect(device);
+            sound(&format!("{device} {lba} {fs}"), &o);
+        }
+    }
+}

@@ -50,6 +50,8 @@ pub fn check_jobs(
         // What goes through the page cache of a file system comes as pages.
         let paged = stack.fs.is_some() && !job.direct;
         if to_drive && !paged && job.read_iolog.is_none() {
+            // A file system refuses direct I/O that is not whole blocks.
+            let align = if stack.fs.is_some() { None } else { Some(align) };
             check_job(job, lba.into(), align)?;
         }
     }
@@ -63,7 +65,8 @@ pub fn check_jobs(
     Ok(())
 }
 
-fn check_job(job: &Job, lba: u64, align: AlignArg) -> Result<(), Failure> {
+/// None: nothing rounds this job's I/O.
+fn check_job(job: &Job, lba: u64, align: Option<AlignArg>) -> Result<(), Failure> {
     let odd = |bytes: &u64| !bytes.is_multiple_of(lba);
     let smaller = match lba {
         512 => "",
@@ -77,10 +80,14 @@ fn check_job(job: &Job, lba: u64, align: AlignArg) -> Result<(), Failure> {
     };
     let directions = [(job.rw.reads(), true), (job.rw.writes(), true), (job.rw.trims(), false)];
     for (d, (_, widens)) in directions.iter().enumerate().filter(|(_, (used, _))| *used) {
-        if align == AlignArg::Round && *widens {
+        if align == Some(AlignArg::Round) && *widens {
             continue;
         }
-        let round = if *widens { ", or --align round" } else { ": trims of less clear nothing" };
+        let round = match (align, *widens) {
+            (None, _) => "",
+            (_, true) => ", or --align round",
+            (_, false) => ": trims of less clear nothing",
+        };
         let split = job.bssplit[d].iter().map(|s| s.bs);
         if let Some(bs) = split.chain([job.min_bs[d]]).find(odd) {
             let remedy = format!("use multiples of bs={lba}{round}{smaller}");

@@ -39,7 +39,10 @@ fn beginnings(name: &str) -> impl Iterator<Item = &'static OptionDef> {
 /// A fio option by its name, its alias or a beginning of one. Of beginnings that several have, the
 /// fio parser will complain.
 fn fio_option(name: &str) -> Option<&'static OptionDef> {
-    find(name).or_else(|| beginnings(name).next()).filter(|_| !name.is_empty())
+    // fio takes its own options by their whole names before it looks for beginnings.
+    let of_program = OF_THE_PROGRAM.iter().any(|(known, _)| *known == name);
+    let beginning = || beginnings(name).next().filter(|_| !name.is_empty() && !of_program);
+    find(name).or_else(beginning)
 }
 
 /// Takes the raw arguments, with the program's name, apart.

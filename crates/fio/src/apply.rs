@@ -867,10 +867,11 @@ fn complete_verify(job: &Job, notes: &mut Vec<(&'static str, String)>) -> Result
         return Ok(());
     }
     let mut note = |option: &'static str, text: &str| notes.push((option, text.to_string()));
-    if rw.writes() && job.do_verify && job.runtime > Span::ZERO && job.time_based && !rw.reads() {
-        if job.verify_backlog == 0 && job.is_sync() && job.file_count() == 1 {
-            note("verify", "nothing is read back: the writes take all of runtime");
-        }
+    let timed = job.runtime > Span::ZERO && job.time_based;
+    let at_the_end = job.do_verify && job.verify_backlog == 0;
+    let writes_alone = rw.writes() && !rw.reads();
+    if timed && at_the_end && writes_alone && job.is_sync() && job.file_count() == 1 {
+        note("verify", "nothing is read back: the writes take all of runtime");
     }
     if rw.writes() && job.do_verify && job.numjobs > 1 {
         note(

@@ -635,7 +635,7 @@ impl Generator {
                         }
                     }
                     Phase::ReadBack if self.back.is_some() => {
-                        if let Some(piece) = self.back.as_mut().and_then(ReadBack::next) {
+                        if let Some(piece) = self.back.as_mut().and_then(ReadBack::next_piece) {
                             self.busy_slot = self.busy_slot.filter(|&slot| slot != in_flight);
                             return Ok(Some(self.read_back(piece, Check::Pass)));
                         }
@@ -963,7 +963,8 @@ impl Generator {
         }
         let trims_at_once = matches!(engine, Engine::Libaio | Engine::IoUring);
         let sync = engine.is_sync(self.job.iodepth);
-        if !sync && !(d == TRIM && trims_at_once) && io.check != Check::Pass {
+        let at_once = sync || d == TRIM && trims_at_once;
+        if !at_once && io.check != Check::Pass {
             self.pass_queued += io.len;
         }
         if self.job.verify || self.file_picker.is_some() && !sync {

@@ -135,7 +135,7 @@ impl ReadBack {
     }
 
     /// The next piece to read, unless it is still being written.
-    pub fn next(&mut self) -> Option<Piece> {
+    pub fn next_piece(&mut self) -> Option<Piece> {
         let first = self.sorted.values().next().or(self.written.values().next());
         let piece = *first?;
         if self.in_flight.contains(&piece.number) {
@@ -164,7 +164,7 @@ impl ReadBack {
             }
             self.verify_batch = batch(self.verify_backlog_batch, self.verify_backlog);
         }
-        let piece = self.next()?;
+        let piece = self.next_piece()?;
         self.verify_batch = self.verify_batch.wrapping_sub(1);
         Some(piece)
     }
@@ -224,7 +224,7 @@ mod tests {
             }
             model.sort_unstable();
             let read: Vec<_> =
-                std::iter::from_fn(|| back.next()).map(|p| (p.file, p.offset, p.len)).collect();
+                std::iter::from_fn(|| back.next_piece()).map(|p| (p.file, p.offset, p.len)).collect();
             prop_assert_eq!(read, model);
         }
     }
@@ -236,10 +236,10 @@ mod tests {
         let first = back.write(0, 4096, 4096, true, &mut trim);
         let second = back.write(0, 0, 4096, true, &mut trim);
         back.completed(second, true);
-        assert_eq!(back.next(), None);
+        assert_eq!(back.next_piece(), None);
         back.completed(first, true);
-        assert_eq!(back.next().map(|p| p.offset), Some(4096));
-        assert_eq!(back.next().map(|p| p.offset), Some(0));
-        assert_eq!(back.next(), None);
+        assert_eq!(back.next_piece().map(|p| p.offset), Some(4096));
+        assert_eq!(back.next_piece().map(|p| p.offset), Some(0));
+        assert_eq!(back.next_piece(), None);
     }
 }

@@ -419,8 +419,8 @@ impl Fs {
                 if length == 0 {
                     return self.leave(t);
                 }
-                if !offset.is_multiple_of(512)
-                    || !length.is_multiple_of(512) && offset + length != size
+                if !offset.is_multiple_of(self.lba)
+                    || !length.is_multiple_of(self.lba) && offset + length != size
                 {
                     return self.fail(t);
                 }
@@ -489,7 +489,7 @@ impl Fs {
                     let kind = if write { BioKind::Write } else { BioKind::Read };
                     let mut bio = self.bio(kind, What::Data, place, 1);
                     bio.offset += into;
-                    bio.len = bytes.next_multiple_of(512) as u32;
+                    bio.len = bytes.next_multiple_of(self.lba) as u32;
                     self.submit(t, Owner::Task(t), bio);
                     at += bytes;
                 }

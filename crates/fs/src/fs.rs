@@ -322,6 +322,8 @@ pub(crate) enum Flow {
 }
 
 pub struct Fs {
+    /// Bytes of the drive's logical blocks: direct I/O and the log's writes are whole ones.
+    pub(crate) lba: u64,
     pub(crate) config: FsConfig,
     pub(crate) disk: Disk,
     pub(crate) cache: Cache,
@@ -375,6 +377,7 @@ impl Fs {
         let mut tasks: Vec<Task> = (0..apps).map(|_| Task::default()).collect();
         tasks.extend(kernel.iter().map(|&frame| Task { frames: vec![frame], ..Task::default() }));
         Ok(Fs {
+            lba: 512,
             cache: Cache::new(config.memory / PAGE),
             disk,
             log,
@@ -397,6 +400,12 @@ impl Fs {
             shadow: None,
             short: false,
         })
+    }
+
+    /// On a drive with logical blocks of so many bytes; 512 otherwise.
+    pub fn on_blocks_of(mut self, lba: u32) -> Fs {
+        self.lba = lba.into();
+        self
     }
 
     /// Names of the kernel threads; their tasks follow the applications'.

@@ -316,9 +316,9 @@ impl Fs {
 
     /// xlog_sync: the active buffer goes to the log.
     fn write_buffer(&mut self, t: u32) {
-        let barrier = self.xfs().barrier;
+        let (barrier, lba) = (self.xfs().barrier, self.lba);
         let x = self.xfs();
-        let len = (BUFFER_HEADER + x.held).next_multiple_of(512).min(x.buffer);
+        let len = (BUFFER_HEADER + x.held).next_multiple_of(lba).min(x.buffer);
         let number = x.active;
         let at = x.head;
         (x.active, x.held) = (number + 1, 0);

@@ -119,7 +119,9 @@ impl<S: Source> Host<S> {
     }
 
     fn merge_later(&mut self, ctx: &mut Ctx, part: u32, on: Option<u32>) {
-        let Some(m) = self.pblk.as_mut().and_then(|p| p.merges.as_mut()) else { return };
+        let merges = self.pblk.as_mut().and_then(|p| p.merges.as_mut());
+        // A drive of 4 KiB blocks is asked for whole ones alone, by files and by applications.
+        let m = merges.expect("only a drive of smaller blocks is written in part");
         m.ready.push_back(part);
         let t = m.thread;
         if self.threads[t as usize].asleep == Asleep::Actions {

@@ -154,9 +154,10 @@ pub struct World {
 fn mount(
     host: &mut Host<AnySource>,
     config: &FsConfig,
-    bytes: u64,
+    drive: &DriveInfo,
 ) -> Result<(), (&'static str, String)> {
-    let mut fs = Fs::new(config, bytes, host.file_tasks())?;
+    let fs = Fs::new(config, drive.bytes, host.file_tasks())?;
+    let mut fs = fs.on_blocks_of(drive.lba_bytes);
     let mut names = Names::default();
     for thread in 0..host.jobs() {
         match host.source_mut(thread) {
@@ -287,7 +288,7 @@ impl World {
             }
         };
         if let Some(config) = &config.stack.fs {
-            mount(&mut host, config, info.bytes)
+            mount(&mut host, config, &info)
                 .map_err(|(key, why)| Problem::new("stack.fs", (key, why)))?;
         }
         for queue in server.as_ref().map_or(&host, |(server, _)| server).queues() {

@@ -6,6 +6,19 @@ use crate::place::{Place, float, int};
 const ODD: &str = "1000 0 80 8 1\n2000 0 83 3 0\n3000 0 4096 8 0\n";
 const JOB: &str = "run --name=a --rw=randrw --bs=512 --norandommap --number_ios=400 --size=1g";
 
+/// Nothing rounds direct I/O on files: the file system refuses it, and so do we, before the run.
+#[test]
+fn direct_io_on_files_has_to_fit_the_blocks() {
+    let place = Place::new();
+    let job =
+        "run --name=a --rw=randread --bs=512 --direct=1 --size=1m --fs ext4 --device cnex-small";
+    for align in ["", "--align round"] {
+        let done = place.run(&format!("{job} {align}")).fails(2, &["I/O of 512 bytes", "bs=4096"]);
+        assert!(!done.err.contains("--align"), "{}", done.err);
+    }
+    place.run(&format!("{job} --set device.lba=512 --number_ios=100")).ok();
+}
+
 #[test]
 fn a_trace_of_odd_requests_is_refused_before_the_run() {
     let place = Place::new();
