@@ -113,7 +113,7 @@ impl Scale {
                 of_app.push(("app.lsm.page_cache", lsm.page_cache));
             }
             if let Some(btree) = &app.btree {
-                of_app.push(("app.btree.records", u64::from(btree.records)));
+                of_app.push(("app.btree.records", btree.records));
                 of_app.push(("app.btree.cache", btree.cache));
                 of_app.push(("app.btree.page_cache", btree.page_cache));
             }
