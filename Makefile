@@ -1,6 +1,6 @@
 # make demo: build, run one job on an aged drive.   make test: everything that is checked.
 # Its properties draw the same cases each time; cargo test alone draws others.
-# Both install what they need: a Rust toolchain is expected, Debian packages are added by name.
+# A Rust toolchain is expected; make test adds Debian packages by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: demo test seeds jobs bench build lint setup-test setup-bench clean

@@ -1,7 +1,7 @@
 //! Delimited text whose columns the user names: `--columns`, see [`HELP`].
 //!
 //! Units have to be said, since a wrong one makes another workload and no error. A field may stand
-//! in double quotes, a number may be hexadecimal with `0x`, a line that begins with `#` is a
+//! in double quotes, offsets and sizes may be hexadecimal with `0x`, a line that begins with `#` is a
 //! comment.
 
 use crate::reader::{Sink, Stamp, TimeUnit};
