@@ -567,7 +567,9 @@ impl<'a> Recovering<'a> {
         for block in ftl.media_state() {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
         }
-        report.push(("flash", format!("{} of {} lines free", ftl.free_lines().0, g.lines)));
+        // With hot and cold sides a line number stands for two lines.
+        let lines: u32 = ftl.groups().iter().sum();
+        report.push(("flash", format!("{} of {lines} lines free", ftl.free_lines().0)));
         Ok(Recovered {
             nand: self.nand,
             ftl,

@@ -205,3 +205,19 @@ fn an_exported_drive_runs_in_virtual_time() {
     let (written, blank) = (fastest("0"), fastest("28m"));
     assert!(written >= 65_000 && blank < 65_000, "{written} and {blank} ns");
 }
+
+/// With hot and cold sides a drive has twice as many lines, each of fewer LUNs, and no more of them are
+/// free than there are.
+#[test]
+fn no_more_lines_are_free_than_there_are() {
+    for ftl in ["pblk", "rail-hc"] {
+        let place = Place::new(&format!("{SMALL} --ftl {ftl}"));
+        place.start().stop();
+        let image = place.image();
+        let out = crate::place::wordline().args(["image", "check"]).arg(image).output().unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let line = text.lines().find(|l| l.contains("lines free")).expect("it is told");
+        let numbers: Vec<u32> = line.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+        assert!(numbers.len() == 2 && numbers[0] <= numbers[1], "{ftl}: {line}");
+    }
+}
