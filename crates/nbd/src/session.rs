@@ -183,8 +183,10 @@ impl Session {
                 self.input.copy_within(self.from..self.to, 0);
                 (self.from, self.to) = (0, self.to - self.from);
             } else {
-                let longer = self.input.len() + self.growth();
-                self.input.resize(longer, 0);
+                let growth = self.growth();
+                // Not doubled: it is counted.
+                self.input.reserve_exact(growth);
+                self.input.resize(self.input.len() + growth, 0);
             }
         }
         &mut self.input[self.to..]
@@ -255,7 +257,7 @@ impl Session {
     }
     /// Memory held for the client.
     pub fn memory(&self) -> usize {
-        self.input.len() + self.out.capacity()
+        self.input.capacity() + self.out.capacity()
     }
     /// The tunnel stands: nothing that was said before it counts (doc/proto.md, STARTTLS).
     pub fn tls_begun(&mut self) {

@@ -299,6 +299,31 @@ fn mutated_messages_do_no_harm() {
     }
 }
 
+/// What a session says that it will take is what it takes: its buffer grows by no more.
+#[test]
+fn memory_grows_by_what_was_announced() {
+    let mut s = Session::new(exports(), Limits::default(), Tls::No);
+    feed(&mut s, &[&3u32.to_be_bytes()[..], &go("", &[])].concat());
+    s.sent(s.output().len());
+    let len = SIZE as u32;
+    let bytes = [request(cmd::WRITE, 0, 7, 0, len), vec![5; len as usize]].concat();
+    let (mut at, mut grown) = (0, 0);
+    while at < bytes.len() {
+        let growth = s.growth();
+        let announced = s.memory() + growth;
+        let n = s.space().len().min(bytes.len() - at);
+        assert!(s.memory() <= announced, "{} bytes held, {announced} announced", s.memory());
+        s.space()[..n].copy_from_slice(&bytes[at..at + n]);
+        s.arrived(n);
+        at += n;
+        grown += usize::from(growth > 0);
+        let event = s.poll();
+        assert_eq!(event.is_some(), at == bytes.len(), "{event:?}");
+    }
+    assert!(grown > 2, "it grew {grown} times");
+    assert!(s.payload() == &bytes[28..]);
+}
+
 #[test]
 fn the_client_understands_the_server() {
     use std::io::{Read, Write};
