@@ -38,8 +38,9 @@ pub struct JobSource {
     files: Option<Files>,
     before: VecDeque<Next>,
     ending: bool,
-    /// On files, of the I/Os in flight: where the call is, and where the generator has it.
-    calls: Vec<(Ddir, u64, u32, u64)>,
+    /// Of the I/Os in flight on files or rounded: what goes out, and the offset and length that the
+    /// generator has.
+    calls: Vec<((Ddir, u64, u32), (u64, u64))>,
     /// Times the generator had gone back to the start when files were last closed.
     rounds: u64,
     /// Since the ramp: time spent reading back (`verify=`), and when the present part of it began.
@@ -48,6 +49,8 @@ pub struct JobSource {
     /// I/Os go out in whole blocks of so many bytes.
     lba: u64,
     rounded: Rounded,
+    /// The generator's pass that an I/O last went out in.
+    served_pass: u64,
     /// Every I/O issued, for `write_iolog`.
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
@@ -82,6 +85,7 @@ impl JobSource {
             reading_back: None,
             lba: 1,
             rounded: Rounded::default(),
+            served_pass: 0,
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
@@ -209,7 +213,7 @@ impl JobSource {
     /// [`JobSource::issue`], or None for an I/O that needs no call.
     #[inline]
     fn issue_on(&mut self, io: Io, now: Time) -> Option<Next> {
-        let Some(files) = &mut self.files else { return Some(self.issue(io, now)) };
+        let Some(files) = &mut self.files else { return self.issue_in_blocks(io, now) };
         let mut ops = Vec::new();
         if std::mem::replace(&mut self.rounds, self.generator.rounds()) != self.generator.rounds() {
             ops.extend(std::iter::from_fn(|| files.close_one()));
@@ -229,7 +233,7 @@ impl JobSource {
                 && self.job.verify
                 && !ddir.is_sync()
             {
-                self.calls.push((ddir, offset, len, io.offset));
+                self.calls.push(((ddir, offset, len), (io.offset, io.len)));
             }
             calls.push_back(call);
         }
@@ -259,14 +263,29 @@ impl JobSource {
         }
     }
 
+    /// [`JobSource::issue`] in whole blocks, or None for a trim of none.
     #[inline]
-    fn issue(&mut self, mut io: Io, now: Time) -> Next {
-        if self.lba > 1
-            && self.files.is_none()
-            && let Some(whole) = self.rounded.round(io.ddir, io.offset, io.len, self.lba)
-        {
+    fn issue_in_blocks(&mut self, mut io: Io, now: Time) -> Option<Next> {
+        if self.lba > 1 && !io.ddir.is_sync() {
+            let asked = (io.offset, io.len);
+            let Some(whole) = self.rounded.round(io.ddir, io.offset, io.len, self.lba) else {
+                self.generator.completed(io.ddir, io.offset, io.len, true);
+                // A job that goes over its data again and again would never end.
+                if self.generator.passes() > self.served_pass + 1 {
+                    self.fail(EINVAL);
+                    return Some(Next::Done);
+                }
+                return None;
+            };
             (io.offset, io.len) = whole;
+            self.calls.push(((io.ddir, io.offset, io.len as u32), asked));
+            self.served_pass = self.generator.passes();
         }
+        Some(self.issue(io, now))
+    }
+
+    #[inline]
+    fn issue(&mut self, io: Io, now: Time) -> Next {
         if let Some(iolog) = &mut self.iolog {
             let (op, offset, len) = (io.ddir, io.offset, io.len as u32);
             iolog.push(Request { at: now, op, volume: 0, offset, len });
@@ -361,12 +380,12 @@ impl Source for JobSource {
 
     fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
         self.in_flight -= 1;
-        let called = |&(d, o, l, _): &(Ddir, u64, u32, u64)| (d, o, l) == (ddir, offset, len);
-        let place = match self.calls.iter().position(called) {
-            Some(at) => self.calls.remove(at).3,
-            None => offset,
+        let called = self.calls.iter().position(|&(call, _)| call == (ddir, offset, len));
+        let (place, asked) = match called {
+            Some(at) => self.calls.remove(at).1,
+            None => (offset, u64::from(len)),
         };
-        self.generator.completed(ddir, place, u64::from(len), ok);
+        self.generator.completed(ddir, place, asked, ok);
         if !ok {
             let goes_on = match self.job.continue_on_error {
                 ContinueOnError::None | ContinueOnError::Verify => false,

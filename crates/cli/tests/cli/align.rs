@@ -79,6 +79,44 @@ fn jobs_are_refused_or_rounded() {
     place.run(&format!("{cnex} --ioengine=psync --direct=0 --size=64m --fs ext4")).ok();
 }
 
+/// A rounded I/O comes back as what the job asked for: a backlog is read back between the writes.
+#[test]
+fn rounded_writes_are_verified_in_batches() {
+    let place = Place::new();
+    let job = "run --name=a --rw=write --bs=512 --size=64k --verify=crc32c --verify_backlog=8 --iodepth=8 \
+               --ioengine=libaio --precondition none --device cnex-small --output-format=json";
+    let run = |more: &str| {
+        let json = place.run(&format!("{job} --write_iolog=log {more}")).ok().json();
+        let log = place.text("log");
+        let ops: Vec<&str> = log.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+        let last = ops.iter().rposition(|op| *op == "write").expect("it writes");
+        let between = ops[..last].iter().filter(|op| **op == "read").count();
+        let of = |ddir: &str| int(&json, &format!("/jobs/0/{ddir}/total_ios"));
+        (of("read"), of("write"), between)
+    };
+    let (whole, rounded) = (run("--set device.lba=512"), run("--align round"));
+    assert_eq!((rounded.0, rounded.1), (whole.0, whole.1));
+    for (read, written, between) in [whole, rounded] {
+        assert_eq!((read, written), (128, 128));
+        assert!((96..128).contains(&between), "{between} reads before the last write");
+    }
+}
+
+#[test]
+fn trims_without_a_whole_block_are_left_out() {
+    let place = Place::new();
+    let job = "run --name=a --rw=write --bs=512 --size=64k --verify=crc32c --trim_percentage=100 --trim_backlog=1 \
+               --precondition none --device cnex-small --output-format=json --align round";
+    for engine in ["psync", "libaio --iodepth=8"] {
+        let json = place.run(&format!("{job} --ioengine={engine}")).ok().json();
+        let of = |key: &str| int(&json, &format!("/jobs/0/{key}"));
+        assert_eq!((of("error"), of("trim/total_ios")), (0, 0), "{engine}");
+        assert_eq!(of("write/total_ios"), 128, "{engine}");
+        let notes = json["wordline"]["notes"].to_string();
+        assert!(notes.contains("trims without a whole block were left out"), "{engine}: {notes}");
+    }
+}
+
 #[test]
 fn what_partial_writes_cost_is_reported() {
     let place = Place::new();
