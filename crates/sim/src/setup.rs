@@ -268,22 +268,22 @@ fn device(name: &str) -> Option<(String, Option<&str>)> {
 
 /// There is one drive: jobs that name several devices, or partitions of it, are refused.
 fn check_devices(plan: &Plan) -> Result<(), String> {
-    let mut first: Option<(&str, String)> = None;
+    let mut first = None;
     for job in &plan.jobs {
         if matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio) {
             continue;
         }
         for name in &job.filenames {
             let Some((drive, partition)) = device(name) else { continue };
-            let (was, known) = first.get_or_insert_with(|| (name, drive.clone()));
+            let (was, known) = first.get_or_insert_with(|| (name, (drive.clone(), partition)));
             let place = format!("{}: job '{}': filename={name}", job.place, job.name);
-            if *known != drive {
+            if known.0 != drive {
                 return Err(format!(
                     "{place} is another device than {was}, and there is one drive here: give all jobs \
                      one filename, and each its part of it by offset= and size="
                 ));
             }
-            if partition.is_some() && *was != name.as_str() {
+            if known.1 != partition {
                 return Err(format!(
                     "{place} and {was} are parts of one drive, whose bounds are not known here: give \
                      all jobs the drive's name, and each its part of it by offset= and size="
@@ -846,6 +846,9 @@ mod tests {
             (["/dev/mapper/x", "/dev/mapper/y"], "another device"),
             (["/dev/nvme0n1p1", "/dev/nvme0n1p2"], "parts of one drive"),
             (["/dev/sda", "/dev/sda3"], "parts of one drive"),
+            (["/dev/sda3", "/dev/sda"], "parts of one drive"),
+            (["/dev/nvme0n1p1", "/dev/ng0n1"], "parts of one drive"),
+            (["/dev/nvme0n1p1", "/dev/ng0n1p1"], ""),
         ] {
             let [a, b] = names;
             let plan = plan(&format!("[a]\nfilename={a}\n[b]\nfilename={b}\n"));
