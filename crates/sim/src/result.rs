@@ -198,9 +198,9 @@ pub struct ThreadResult {
     pub user: Span,
     pub system: Span,
     pub context_switches: u64,
-    /// fio's depth distributions, counts: 1, 2, 4, 8, 16, 32, >=64.
     /// Reads, writes and trims issued since the ramp.
     pub depth_ios: u64,
+    /// fio's depth distributions, counts: 1, 2, 4, 8, 16, 32, >=64.
     pub depth_level: [u64; 7],
     /// 0, 4, 8, 16, 32, 64, >=64 (fio's buckets).
     pub depth_submit: [u64; 7],
