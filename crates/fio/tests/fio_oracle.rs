@@ -876,11 +876,31 @@ fn known_to_differ(job: &str) -> bool {
         || has("verify_only") && has("numjobs")
 }
 
-/// Err: they differ. None: one of them refuses the job, or fio does not end.
-fn run_drawn(picked: &[&str], of_a_file: bool, dir: &Path) -> Result<Option<usize>, String> {
+/// What became of a drawn job that did not differ.
+enum Drawn {
+    /// So many I/Os were equal.
+    Equal(usize),
+    Skipped(Skipped),
+}
+
+/// Why a drawn job was not compared.
+#[derive(Clone, Copy)]
+enum Skipped {
+    KnownToDiffer,
+    RefusedHere,
+    RefusedByFio,
+    GivenUpByBoth,
+    FioHangs,
+}
+
+const SKIPPED: [&str; 5] =
+    ["known to differ", "refused here", "refused by fio", "given up by both", "without end in fio"];
+
+/// Err: they differ.
+fn run_drawn(picked: &[&str], of_a_file: bool, dir: &Path) -> Result<Drawn, String> {
     let job = picked.join(" ");
     if known_to_differ(&job) {
-        return Ok(None);
+        return Ok(Drawn::Skipped(Skipped::KnownToDiffer));
     }
     let mut args = words(&format!("--name=a {job}"));
     if of_a_file {
@@ -896,7 +916,7 @@ fn run_drawn(picked: &[&str], of_a_file: bool, dir: &Path) -> Result<Option<usiz
             args.push("--filename=x".to_string());
         }
     }
-    let Ok(plan) = plan_of(&args) else { return Ok(None) };
+    let Ok(plan) = plan_of(&args) else { return Ok(Drawn::Skipped(Skipped::RefusedHere)) };
     let threads = plan.threads();
     args.extend(words(if threads.len() > 1 {
         "--write_lat_log=lat --log_offset=1 --disable_slat=1 --disable_clat=1"
@@ -907,9 +927,9 @@ fn run_drawn(picked: &[&str], of_a_file: bool, dir: &Path) -> Result<Option<usiz
     match fio(dir, &args) {
         Err(e) if e == HANGS => {
             println!("{HANGS}: {job}");
-            return Ok(None);
+            return Ok(Drawn::Skipped(Skipped::FioHangs));
         }
-        Err(e) if e.starts_with("fio ") => return Ok(None),
+        Err(e) if e.starts_with("fio ") => return Ok(Drawn::Skipped(Skipped::RefusedByFio)),
         other => other?,
     }
     let job = &plan.jobs[0];
@@ -931,7 +951,10 @@ fn run_drawn(picked: &[&str], of_a_file: bool, dir: &Path) -> Result<Option<usiz
         let Ok(mut generator) = Generator::new(job, thread, bytes, 0) else {
             // fio gives up in the middle where zones lie beyond the end.
             let gives_up = theirs.is_empty() || picked.iter().any(|o| o.contains("zoned_abs"));
-            return if gives_up { Ok(None) } else { Err("refused here".to_string()) };
+            return match gives_up {
+                true => Ok(Drawn::Skipped(Skipped::GivenUpByBoth)),
+                false => Err("refused here".to_string()),
+            };
         };
         let mut ours = entries(&mut generator, job, 3 * theirs.len() + 10, threads.len() == 1);
         if threads.len() > 1 {
@@ -944,7 +967,7 @@ fn run_drawn(picked: &[&str], of_a_file: bool, dir: &Path) -> Result<Option<usiz
         };
         total += compare(&ours, &theirs, false).map_err(|e| of + &e)?;
     }
-    Ok(Some(total))
+    Ok(Drawn::Equal(total))
 }
 
 /// Random jobs, until so many were compared: WORDLINE_FIO_JOBS, from seed WORDLINE_FIO_SEED on. What
@@ -957,6 +980,7 @@ fn drawn_jobs_match_fio() {
     };
     let (jobs, first) = (number("WORDLINE_FIO_JOBS", 500), number("WORDLINE_FIO_SEED", 1));
     let (compared, ios, drawn) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicU64::new(0));
+    let skipped: [AtomicU64; SKIPPED.len()] = Default::default();
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -971,8 +995,11 @@ fn drawn_jobs_match_fio() {
                         result
                     };
                     match attempt(&picked) {
-                        Ok(None) => continue,
-                        Ok(Some(n)) => drop(ios.fetch_add(n, Ordering::Relaxed)),
+                        Ok(Drawn::Skipped(why)) => {
+                            skipped[why as usize].fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        }
+                        Ok(Drawn::Equal(n)) => drop(ios.fetch_add(n, Ordering::Relaxed)),
                         Err(mut error) => {
                             let whole = picked.join(" ");
                             // The null engine needs a size.
@@ -1005,5 +1032,12 @@ fn drawn_jobs_match_fio() {
         first + drawn - 1,
         ios.into_inner()
     );
+    let skipped = skipped.map(AtomicU64::into_inner);
+    for (why, jobs) in SKIPPED.iter().zip(skipped) {
+        println!("  {jobs} of {drawn} drawn are not compared: {why}");
+    }
     assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(compared + skipped.iter().sum::<u64>(), drawn);
+    let refused = skipped[Skipped::RefusedHere as usize];
+    assert!(5 * refused < drawn, "{refused} of {drawn} drawn jobs are refused here");
 }
