@@ -18,6 +18,9 @@ pub const EINVAL: i32 = 22;
 /// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
 pub const ETIMEDOUT: i32 = 110;
 
+/// Direction, offset and length of an I/O as it went out.
+type Went = (Ddir, u64, u32);
+
 pub struct JobSource {
     generator: Generator,
     pacer: Pacer,
@@ -40,7 +43,7 @@ pub struct JobSource {
     ending: bool,
     /// Of the I/Os in flight on files or rounded: what goes out, and the offset and length that the
     /// generator has.
-    calls: Vec<((Ddir, u64, u32), (u64, u64))>,
+    calls: Vec<(Went, (u64, u64))>,
     /// Times the generator had gone back to the start when files were last closed.
     rounds: u64,
     /// Since the ramp: time spent reading back (`verify=`), and when the present part of it began.
