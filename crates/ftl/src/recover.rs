@@ -180,6 +180,7 @@ impl Ftl {
         order.iter().for_each(|o| in_use[o.1 as usize] = true);
         if split {
             ftl.lines.number(ftl.lines.count().max(order.len() as u32));
+            ftl.map.number_lines(ftl.lines.count());
         }
         // Above what any unit still has, lest one be taken for a new line's.
         let seqs = media.lines.iter().flat_map(|m| m.of.iter().copied());
