@@ -1,5 +1,7 @@
 //! Runs of the whole machine for tests: one call from a configuration and a job to a result.
 
+pub mod scenarios;
+
 use wordline_app::App;
 use wordline_base::Seed;
 use wordline_fio::{NoEnv, ParseOptions, Plan, parse_file};

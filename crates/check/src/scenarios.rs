@@ -1,0 +1,435 @@
+//! Runs that together reach every part of the machine, on drives so small that each takes a fraction of
+//! a second.
+
+use crate::{Age, Case};
+
+const MIXED: &str = "
+[global]
+bs=4k
+direct=1
+norandommap
+[r]
+rw=randread
+iodepth=16
+number_ios=400
+[w]
+rw=randwrite
+bssplit=4k/80:24k/20
+iodepth=16
+number_ios=600
+fsync=64
+fdatasync=100
+[s]
+rw=rw
+bs=64k
+iodepth=8
+iodepth_batch=4
+number_ios=150
+[t]
+rw=trim
+bs=64k
+number_ios=20
+";
+
+/// Jobs on small drives that between them reach every setting.
+pub fn scenarios() -> Vec<Case<'static>> {
+    let jobs = MIXED;
+    // Two classes of queues, so that arbitration has something to weigh.
+    const CLASSES: &str = "
+[global]
+bs=4k
+rw=randread
+iodepth=64
+number_ios=3000
+[high]
+prioclass=1
+[low]
+prioclass=3
+[mid]
+";
+    // One processor and few tags, so that threads and the scheduler have something to decide.
+    const CROWD: &str = "
+[global]
+bs=4k
+norandommap
+direct=1
+iodepth=32
+[r]
+rw=randread
+numjobs=2
+number_ios=1500
+[w]
+rw=randwrite
+number_ios=1500
+[back]
+rw=write:-8k
+offset=64m
+size=32m
+iodepth_batch=16
+number_ios=600
+";
+    // A writer that rests for longer than the write timer.
+    const RESTING: &str = "
+[w]
+rw=randwrite
+bs=4k
+norandommap
+number_ios=40
+thinktime=20ms
+thinktime_blocks=3
+";
+    // Long and short reads beside writes, on strides.
+    const READERS: &str = "
+[global]
+norandommap
+direct=1
+[r]
+rw=randread
+bssplit=4k/80:64k/20
+iodepth=16
+number_ios=4000
+[w]
+rw=randwrite
+bs=4k
+iodepth=8
+number_ios=6000
+";
+    // Parts of the flash's sectors.
+    const SMALL: &str = "
+[a]
+rw=randrw
+bs=512
+norandommap
+direct=1
+iodepth=16
+number_ios=600
+";
+    // Every way to wait for a completion.
+    const POLLED: &str = "
+[global]
+bs=4k
+rw=randread
+norandommap
+number_ios=300
+[p]
+ioengine=pvsync2
+hipri
+[u]
+ioengine=io_uring
+iodepth=4
+[h]
+ioengine=io_uring
+hipri
+iodepth=4
+[s]
+ioengine=io_uring
+sqthread_poll
+thinktime=10ms
+thinktime_blocks=100
+";
+    const WEIGHTS: &str = "
+[global]
+bs=4k
+norandommap
+[a]
+rw=randread
+iodepth=2
+prioclass=2
+prio=0
+thinktime=100us
+number_ios=300
+[b]
+rw=randread
+iodepth=8
+prioclass=2
+prio=7
+number_ios=600
+";
+    const BESIDE: &str = "
+[global]
+bs=4k
+norandommap
+[r]
+rw=randread
+iodepth=2
+number_ios=6000
+[w]
+rw=randwrite
+iodepth=64
+number_ios=2000
+";
+    const SPDK: &str = "
+[s]
+ioengine=spdk
+rw=randread
+bs=4k
+iodepth=4
+number_ios=300
+";
+    // Pauses of several lengths, and a core that is never idle.
+    const SHARED: &str = "
+[global]
+bs=4k
+norandommap
+[io]
+ioengine=libaio
+rw=randread
+number_ios=100
+[short]
+ioengine=libaio
+rw=randread
+thinktime=150us
+number_ios=100
+[long]
+ioengine=libaio
+rw=randread
+thinktime=400us
+number_ios=60
+[busy]
+ioengine=pvsync2
+hipri
+rw=randread
+number_ios=400
+";
+    // Files made, filled, synced and read again, in little memory.
+    const FILES: &str = "
+[global]
+directory=/mnt
+bs=4k
+[make]
+rw=write
+nrfiles=150
+filesize=4k-24k
+create_on_open=1
+openfiles=1
+file_service_type=sequential
+fsync=5
+numjobs=2
+[stream]
+rw=write
+size=3m
+fallocate=none
+[over]
+rw=randrw
+size=2m
+number_ios=300
+fdatasync=20
+[past]
+rw=randrw
+direct=1
+size=1m
+number_ios=100
+[again]
+stonewall
+rw=read
+size=3m
+filename=stream.0.0
+";
+    // Many changes, and then one that waits for all of them to be in the log.
+    const LOG: &str = "
+[global]
+directory=/mnt
+bs=4k
+[make]
+ioengine=filecreate
+rw=write
+fallocate=none
+nrfiles=600
+filesize=4k
+openfiles=1
+[sync]
+stonewall
+rw=write
+size=16k
+fallocate=none
+fsync=1
+";
+    let rail = |stride: &'static str| {
+        Case::new("cnex-small", READERS)
+            .age(Age::Steady)
+            .set(stride)
+            .set("ftl.over_provisioning=30")
+    };
+    let crowd = |c: Case<'static>| {
+        c.age(Age::Filled)
+            .set("stack.scheduler=mq-deadline")
+            .set("stack.cores=1")
+            .set("stack.queue_depth=5")
+            .set("stack.scheduler_tags=128")
+    };
+    let files = |fs| {
+        Case::new("intel-750-small", FILES)
+            .age(Age::Filled)
+            .fs(fs)
+            .stack("linux-pvsync2")
+            .set("fs.memory=2_000_000")
+            .set("fs.dirty_expire=2ms")
+            .set("fs.dirty_writeback=1ms")
+            .set("fs.time_granularity=100us")
+            .set("fs.ext4.commit=3ms")
+            .set("fs.ext4.blocks_per_group=2048")
+            .set("fs.ext4.journal_blocks=1024")
+            .set("fs.xfs.sync=3ms")
+            .set("cache.capacitor=false")
+    };
+    let cases = vec![
+        crowd(Case::new("intel-750-small", CROWD)).set("cache=none").set("limits.write_iops=3000"),
+        crowd(Case::new("z-ssd-small", CROWD)).set("stack.deadline.read_expire=100us"),
+        Case::new("cnex-small", RESTING).age(Age::Filled).set("ftl.write_timer=5ms"),
+        Case::new("cnex-small", jobs)
+            .age(Age::Steady)
+            .set("ftl.gc_request_sectors=1")
+            .set("ftl.gc_readers=2")
+            .set("ftl.gc_queue=2")
+            .set("ftl.gc_reserve_lines=4")
+            .set("ftl.meta_lines=1"),
+        Case::new("cnex-small", jobs).age(Age::Steady),
+        Case::new("intel-750-small", jobs).age(Age::Steady),
+        Case::new("z-ssd-small", jobs)
+            .age(Age::Steady)
+            .set("ftl.victim=d-choices")
+            .set("nand.faults.bad_blocks_ppb=20000000")
+            .set("ftl.gc_start_lines=12"),
+        Case::new("intel-750-small", jobs)
+            .age(Age::Steady)
+            .set("stack.scheduler=mq-deadline")
+            .set("stack.scheduler_tags=8")
+            .set("cache.write_back=false"),
+        Case::new("intel-750-small", jobs)
+            .age(Age::Filled)
+            .set("interrupt.threshold=4")
+            .set("interrupt.time=30us")
+            .set("nand.faults.program_fail_ppb=2000000")
+            .set("nand.faults.read_fail_ppb=2000000")
+            .set("nand.faults.erase_fail_ppb=20000000")
+            .set("nand.faults.bad_blocks_ppb=20000000"),
+        rail("ftl.stride=4")
+            .set("nand.faults.read_fail_ppb=3000000")
+            .set("nand.faults.bad_blocks_ppb=30000000")
+            .set("limits.read_iops=60000"),
+        rail("ftl.stride=2").set("ftl.throttle=gc").set("ftl.emeta_on_parity=true"),
+        rail("ftl.stride=4").set("ftl.parities=2").set("ftl.write_mostly_iops=20000"),
+        rail("ftl.stride=8")
+            .age(Age::Filled)
+            .set("ftl.over_provisioning=45")
+            .set("ftl.write_mostly_iops=0"),
+        rail("ftl.stride=2")
+            .set("ftl.hot_cold=true")
+            .set("ftl.partition_interval=3000")
+            .set("ftl.write_mostly_iops=0"),
+        rail("ftl.stride=4").set("stack.bio_scheduler=kyber").set("stack.kyber.read_lat=100us"),
+        // Reads miss their target, and writes give way window by window.
+        Case::new("intel-750-small", BESIDE)
+            .age(Age::Filled)
+            .set("stack.scheduler=kyber")
+            .set("stack.cores=1")
+            .set("limits.write_iops=3000")
+            .set("cache=none")
+            .set("stack.kyber.read_lat=50us")
+            .set("stack.kyber.write_lat=60ms"),
+        Case::new("intel-750-small", WEIGHTS)
+            .age(Age::Filled)
+            .set("stack.scheduler=bfq")
+            .set("stack.cores=2")
+            .set("stack.bfq.max_budget=64")
+            .set("stack.bfq.timeout=1ms")
+            .set("stack.bfq.slice_idle=200us")
+            .set("stack.bfq.wr_max_time=2ms"),
+        Case::new("z-ssd-small", POLLED).age(Age::Filled).set("stack.io_poll_delay=3"),
+        Case::new("z-ssd-small", POLLED).age(Age::Filled).set("stack.io_poll_delay=0"),
+        Case::new("intel-750-small", SHARED)
+            .age(Age::Filled)
+            .set("stack.tick_hz=1000")
+            .set("stack.kworker.interval=1ms")
+            .set("stack.kworker.work=20us")
+            .set("stack.idle.governor=menu"),
+        Case::new("z-ssd-small", SPDK).age(Age::Filled).stack("spdk"),
+        files("ext4"),
+        files("ext4").set("fs.ext4.data=journal").set("fs.ext4.delalloc=false").set("fs.cold=true"),
+        files("xfs").set("fs.xfs.log_blocks=512"),
+        files("bdev"),
+        Case::new("intel-750-small", LOG)
+            .age(Age::Filled)
+            .fs("xfs")
+            .set("fs.xfs.log_buffer_bytes=16384")
+            .set("fs.xfs.log_buffers=2")
+            .set("cache.capacitor=false"),
+        Case::new("z-ssd-small", jobs)
+            .age(Age::Filled)
+            .stack("nbd-kernel")
+            .set("stack.nbd.page_cache=false")
+            .set("stack.nbd.flush=true")
+            .set("cache.capacitor=false"),
+        Case::new("z-ssd-small", jobs)
+            .age(Age::Filled)
+            .stack("nbd-kernel")
+            .set("stack.nbd.transport=ethernet"),
+        Case::new("z-ssd-small", jobs).age(Age::Filled).stack("nbd-spdk"),
+        Case::new("z-ssd-small", CLASSES)
+            .age(Age::Filled)
+            .stack("none")
+            .set("queues.arbitration=weighted-urgent")
+            .set("queues.in_flight=8"),
+        Case::new("z-ssd-small", jobs).age(Age::Filled).set("nand.media=optane"),
+        Case::new("intel-750-small", SMALL).age(Age::Filled).set("cache=none"),
+    ];
+    // The drives' shape, but few and short blocks: hundreds of runs follow.
+    let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
+    cases.into_iter().map(shrink).collect()
+}
+
+/// Programs, small and under pressure: stalls, full caches, checkpoints, groups of writers.
+pub fn programs() -> Vec<Case<'static>> {
+    let lsm = || {
+        Case::new("cnex-small", "")
+            .app("rocksdb-readwhilewriting")
+            .age(Age::Filled)
+            .set("app.runtime=60ms")
+            .set("app.ramp_time=2ms")
+            .set("app.lsm.keys=50000")
+            .set("app.lsm.updates=40.0")
+            .set("app.lsm.readers=3")
+            .set("app.lsm.writers=3")
+            .set("app.lsm.write_buffer_size=100000")
+            .set("app.lsm.max_bytes_for_level_base=400000")
+            .set("app.lsm.target_file_size_base=200000")
+            .set("app.lsm.page_cache=2097152")
+            .set("app.lsm.block_cache=40960")
+            .set("app.lsm.level0_file_num_compaction_trigger=2")
+            .set("app.lsm.level0_slowdown_writes_trigger=4")
+            .set("app.lsm.level0_stop_writes_trigger=5")
+    };
+    let btree = |mix: &'static str| {
+        Case::new("cnex-small", "")
+            .app(mix)
+            .age(Age::Filled)
+            .set("app.operations=0")
+            .set("app.runtime=60ms")
+            .set("app.btree.records=30000")
+            .set("app.btree.clients=4")
+            .set("app.btree.cache=2097152")
+            .set("app.btree.page_cache=2097152")
+            .set("app.btree.checkpoint=10ms")
+            .set("app.btree.journal_commit=2ms")
+            .set("app.btree.journal_bytes=1048576")
+    };
+    vec![
+        lsm(),
+        lsm().set("app.lsm.wal=synced").set("app.lsm.bloom_bits=10").set("app.lsm.discard=true"),
+        lsm().set("app.lsm.readers=0").set("app.lsm.wal_bytes_per_sync=20000"),
+        lsm()
+            .set("app.lsm.soft_pending_compaction_bytes_limit=200000")
+            .set("app.lsm.hard_pending_compaction_bytes_limit=400000"),
+        btree("mongodb-ycsb-a")
+            .set("app.btree.dirty_trigger=8")
+            .set("app.btree.eviction_threads=1")
+            .set("app.btree.cost.page_write=300us"),
+        btree("mongodb-ycsb-d").set("app.btree.journaled=true"),
+        // So few pages that all of them are dirty.
+        btree("mongodb-ycsb-a")
+            .set("app.btree.dirty_target=70")
+            .set("app.btree.dirty_trigger=90")
+            .set("app.btree.eviction_target=60")
+            .set("app.btree.eviction_trigger=70"),
+    ]
+}
