@@ -334,11 +334,11 @@ impl Lines {
             map.resize(words, 0);
         }
     }
-    /// Most line numbers there can be: borders lie between strides, so a block id is in no more lines
-    /// than it has strides.
+    /// Most line numbers there can be: lines of a block id share no LUN. Borders lie between strides, but
+    /// what is recovered of a line may have only those of its LUNs that hold something.
     pub fn most(&self) -> u32 {
         match self.is_split() {
-            true => self.blocks * self.luns.div_ceil(self.config.stride.max(1)),
+            true => self.blocks * self.luns,
             false => self.blocks,
         }
     }
@@ -883,7 +883,7 @@ impl Lines {
             (side.free_blocks, side.free_units) = (0, 0);
         }
     }
-    /// False: a block is in two lines, or beyond the drive.
+    /// False: a block is in two lines, or beyond the drive, or the line has none.
     pub fn load_line(
         &mut self,
         line: u32,
@@ -899,6 +899,9 @@ impl Lines {
         self.lines[line as usize].border = strides.map_or(self.luns, |s| s.luns);
         let last = if self.luns.is_multiple_of(64) { !0 } else { (1 << (self.luns % 64)) - 1 };
         let [masks, goods, parities] = maps;
+        if masks.iter().all(|&mask| mask == 0) {
+            return false;
+        }
         for (word, ((&mask, &good), &parity)) in masks.iter().zip(goods).zip(parities).enumerate() {
             let mine = line as usize * self.words + word;
             let within = if word + 1 == self.words { last } else { !0 };

@@ -195,11 +195,6 @@ impl Map {
         *count -= 1;
         (line, *count)
     }
-    /// There are so many lines at least: hot and cold sides may leave more than two a block id.
-    pub fn number_lines(&mut self, lines: u32) {
-        let count = self.count.len().max(lines as usize);
-        self.count.resize(count, 0);
-    }
     #[inline]
     pub fn valid_in(&self, line: u32) -> u32 {
         self.count[line as usize]

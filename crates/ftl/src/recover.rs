@@ -168,7 +168,8 @@ impl Ftl {
             let still = |lun: usize| {
                 !newer.get(lun) && m.of[lun] <= seq && m.erases[lun] <= smeta.erases[lun]
             };
-            if smeta.luns.iter().all(still) {
+            // A line of no LUNs holds nothing.
+            if smeta.luns.next_set(0).is_some() && smeta.luns.iter().all(still) {
                 order.push((seq, block, i));
             }
             smeta.luns.iter().for_each(|lun| {
@@ -180,7 +181,6 @@ impl Ftl {
         order.iter().for_each(|o| in_use[o.1 as usize] = true);
         if split {
             ftl.lines.number(ftl.lines.count().max(order.len() as u32));
-            ftl.map.number_lines(ftl.lines.count());
         }
         // Above what any unit still has, lest one be taken for a new line's.
         let seqs = media.lines.iter().flat_map(|m| m.of.iter().copied());

@@ -349,7 +349,6 @@ impl Ftl {
             return damaged("there are too few lines");
         }
         self.lines.number(count);
-        self.map.number_lines(count);
         self.lines.begin_load(hot);
         for line in 0..self.lines.count() {
             let state = match r.get32()? {
