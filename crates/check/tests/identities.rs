@@ -1,0 +1,411 @@
+//! What a run counts adds up: parts to totals, rows over time to the same totals, energy to counts of
+//! operations, link traffic to sectors.
+
+use wordline_check::scenarios::{programs, scenarios};
+use wordline_check::{Age, Case, Outcome};
+use wordline_profile::Config;
+use wordline_sim::{Machine, RunResult};
+
+const MIXED: &str = "
+[global]
+bs=4k
+norandommap
+direct=1
+[r]
+rw=randread
+iodepth=8
+number_ios=3000
+[w]
+rw=randwrite
+iodepth=16
+number_ios=6000
+fsync=50
+";
+
+/// Drives that collect garbage in the run.
+fn collecting() -> Vec<Case<'static>> {
+    let case = |device| Case::new(device, MIXED).age(Age::Steady);
+    let rail = || case("cnex-small").set("ftl.over_provisioning=30");
+    let cases = vec![
+        case("cnex-small"),
+        case("intel-750-small").set("cache=none"),
+        case("intel-750-small").set("cache.capacitor=false"),
+        case("z-ssd-small"),
+        rail().set("ftl.stride=4"),
+        rail().set("ftl.stride=4").set("ftl.parities=2").set("ftl.write_mostly_iops=0"),
+    ];
+    let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=32");
+    cases.into_iter().map(shrink).collect()
+}
+
+/// Commands of the FTL's that the end of a run finds on their way.
+const ON_THEIR_WAY: u64 = 8;
+/// Sectors that it finds in the write buffer.
+const BUFFERED: u64 = 256;
+
+fn name(case: &Case) -> String {
+    format!("{} {:?} {:?} {:?}", case.device, case.app, case.fs, case.overrides)
+}
+
+fn run(case: &Case) -> (Config, Outcome) {
+    let config = case.config().unwrap();
+    let outcome = wordline_check::run(case, &config).unwrap_or_else(|e| panic!("{e}"));
+    (config, outcome)
+}
+
+fn counter(m: &Machine, name: &str) -> u64 {
+    m.counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name}")).1
+}
+fn of(list: &[(String, f64)], name: &str) -> f64 {
+    list.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name}")).1
+}
+fn sum(list: &[(String, f64)]) -> f64 {
+    list.iter().map(|(_, j)| j).sum()
+}
+
+/// Up to what is lost when nanojoules are cut to whole ones, `cuts` times.
+#[track_caller]
+fn same_energy(what: &str, a: f64, b: f64, cuts: usize) {
+    let most = 1e-9 * cuts as f64 + 1e-9 * a.abs();
+    assert!((a - b).abs() <= most, "{what}: {a} J against {b} J");
+}
+#[track_caller]
+fn same(what: &str, a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{what}: {a} against {b}");
+}
+
+/// Ends of intervals rise, the last is the end of the run, and all before it are of one length.
+fn ends(what: &str, ends: &[u64], simulated_ns: u64) {
+    assert!(ends.windows(2).all(|w| w[0] < w[1]), "{what}: ends {ends:?}");
+    assert_eq!(ends.last(), Some(&simulated_ns), "{what}: the last interval ends with the run");
+    let full = &ends[..ends.len() - 1];
+    let Some(&length) = full.first() else { return };
+    for (i, end) in full.iter().enumerate() {
+        assert_eq!(*end, (i as u64 + 1) * length, "{what}: interval {i} of {length} ns");
+    }
+    assert!(simulated_ns - full[full.len() - 1] <= length, "{what}: an interval is missing");
+}
+
+fn energy(what: &str, m: &Machine, config: &Config) {
+    let seconds = m.simulated_ns as f64 * 1e-9;
+    let all = sum(&m.energy_j);
+    same_energy(&format!("{what}: watts"), all, m.total_w * seconds, 1);
+    same_energy(&format!("{what}: parts, states"), all, sum(&m.energy_by_state_j), 30);
+    // Parts are powers times busy times.
+    let power = &config.device.power;
+    let watts = |mw: u32| f64::from(mw) * 1e-3;
+    let part = |name: &str| of(&m.energy_j, name);
+    same_energy(
+        &format!("{what}: idle"),
+        part("controller idle"),
+        watts(power.idle_mw) * seconds,
+        1,
+    );
+    let cores = m.firmware.iter().sum::<f64>();
+    let firmware = watts(power.firmware_mw) * cores * seconds;
+    same_energy(&format!("{what}: firmware"), part("firmware"), firmware, 1);
+    let link = watts(power.link_mw) * (m.link.to_device + m.link.to_host) * seconds;
+    same_energy(&format!("{what}: link"), part("link"), link, 1);
+    // States that one part makes up.
+    let state = |name: &str| of(&m.energy_by_state_j, name);
+    same_energy(&format!("{what}: idle"), state("idle"), part("controller idle"), 2);
+    same_energy(&format!("{what}: controller"), state("controller"), part("firmware"), 2);
+    // Over time.
+    let rows = &m.energy_over_time;
+    ends(&format!("{what}: energy"), &rows.iter().map(|r| r.0).collect::<Vec<_>>(), m.simulated_ns);
+    for (i, (name, j)) in m.energy_by_state_j.iter().enumerate() {
+        let over_time = rows.iter().map(|(_, row)| row[i]).sum();
+        same_energy(&format!("{what}: {name} over time"), *j, over_time, 1 + rows.len());
+    }
+    let mut begin = 0;
+    for (end, row) in rows {
+        let idle = watts(power.idle_mw) * (end - begin) as f64 * 1e-9;
+        same_energy(&format!("{what}: idle up to {end}"), row[0], idle, 2);
+        begin = *end;
+    }
+}
+
+fn write_amplification(what: &str, m: &Machine) {
+    let w = &m.write_amplification;
+    let by_cause = [w.user_sectors, w.gc_sectors, w.padding_sectors, w.metadata_sectors];
+    let c = |name: &str| counter(m, name);
+    let counted = [
+        c("ftl.user_sectors"),
+        c("ftl.gc_sectors"),
+        c("ftl.pad_sectors"),
+        c("ftl.smeta_sectors") + c("ftl.emeta_sectors"),
+    ];
+    assert_eq!(by_cause, counted, "{what}: sectors by cause");
+    assert_eq!(w.parity_sectors, c("ftl.parity_sectors"), "{what}");
+    let all: u64 = by_cause.iter().sum();
+    let programmed = c("ftl.programmed_sectors");
+    let causes = all + w.parity_sectors + c("ftl.resubmitted_sectors");
+    let buffered = causes.checked_sub(programmed).expect("causes of all that is programmed");
+    assert!(buffered <= BUFFERED, "{what}: {programmed} programmed, {causes} by cause");
+    match (w.user_sectors, w.factor, w.factor_with_parity) {
+        (0, None, None) => {}
+        (user, Some(factor), Some(with_parity)) if user > 0 => {
+            same(&format!("{what}: factor"), factor, all as f64 / user as f64);
+            let all = (all + w.parity_sectors) as f64;
+            same(&format!("{what}: factor with parity"), with_parity, all / user as f64);
+        }
+        other => panic!("{what}: {other:?}"),
+    }
+    match w.factor_in_bytes {
+        None => assert_eq!(w.host_bytes, 0, "{what}"),
+        Some(factor) => {
+            let flash = (all + w.parity_sectors) * 4096;
+            same(&format!("{what}: in bytes"), factor, flash as f64 / w.host_bytes as f64);
+        }
+    }
+    let ended: Vec<u64> = w.over_time.iter().map(|r| r.0).collect();
+    ends(&format!("{what}: sectors"), &ended, m.simulated_ns);
+    let over_time: [u64; 4] =
+        std::array::from_fn(|i| w.over_time.iter().map(|(_, row)| row[i]).sum());
+    assert_eq!(over_time, by_cause, "{what}: sectors over time");
+}
+
+fn reads(what: &str, m: &Machine) {
+    let (transfer, luns): (Vec<_>, Vec<_>) =
+        m.reads_blocked.iter().partition(|(why, _)| why == "transfer");
+    // Each that waited for its LUN has one cause; the channel comes after it.
+    let luns: u64 = luns.iter().map(|(_, n)| n).sum();
+    let transfer = transfer[0].1;
+    assert!(luns.max(transfer) <= m.user_reads_waited, "{what}: {:?}", m.reads_blocked);
+    assert!(m.user_reads_waited <= luns + transfer, "{what}: {:?}", m.reads_blocked);
+    assert!(m.user_reads_waited <= m.user_flash_reads, "{what}: more waited than were read");
+}
+
+fn host(what: &str, m: &Machine) {
+    let elapsed = m.simulated_ns as f64;
+    for core in &m.cores {
+        let all = core.user + core.system + core.interrupt + core.idle;
+        same(&format!("{what}: time of a core"), all, 1.0);
+    }
+    let Some(h) = &m.host else { return };
+    for (i, f) in h.functions.iter().enumerate() {
+        let by_core: u64 = h.by_core.iter().map(|core| core[i]).sum();
+        assert_eq!(f.ns, by_core, "{what}: {} by core", f.name);
+    }
+    let sum = |of: fn(&wordline_sim::FunctionUse) -> u64| h.functions.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|f| f.loads), sum(|f| f.stores)), (h.loads, h.stores), "{what}");
+    let share: f64 = h.functions.iter().map(|f| f.share).sum();
+    same(&format!("{what}: shares of functions"), share, 1.0);
+    // Over time.
+    let rows = &h.over_time;
+    ends(&format!("{what}: cores"), &rows.iter().map(|r| r.0).collect::<Vec<_>>(), m.simulated_ns);
+    let total = |i: usize| rows.iter().map(|(_, row)| row[i]).sum::<u64>();
+    let of_cores = |of: fn(&wordline_sim::CoreUse) -> f64| {
+        (m.cores.iter().map(of).sum::<f64>() * elapsed).round() as u64
+    };
+    let times = [of_cores(|c| c.user), of_cores(|c| c.system), of_cores(|c| c.interrupt)];
+    assert_eq!(times, [total(0), total(1), total(2)], "{what}: user, system, interrupt over time");
+    let counts = [h.looks, h.interrupts, h.context_switches, h.loads, h.stores];
+    assert_eq!(counts, std::array::from_fn(|i| total(4 + i)), "{what}: counts over time");
+    assert_eq!(h.interrupts, counter(m, "host.interrupts"), "{what}");
+    assert_eq!(h.context_switches, counter(m, "host.context_switches"), "{what}");
+    let mut begin = 0;
+    for (end, row) in rows {
+        let all: u64 = row[..4].iter().sum();
+        assert_eq!(all, (end - begin) * m.cores.len() as u64, "{what}: cores' time up to {end}");
+        begin = *end;
+    }
+    let busy: u64 = times.iter().sum();
+    // A function counts when it is over, its time as it passes.
+    let at_hand = busy.abs_diff(sum(|f| f.ns));
+    assert!(at_hand <= 10_000 * m.cores.len() as u64, "{what}: functions and cores, {at_hand} ns");
+}
+
+/// What crosses the link is what was read and programmed, but for a few commands that the end of the
+/// run finds on their way and the unit that ageing began.
+fn link(what: &str, m: &Machine, config: &Config) {
+    if m.link_bytes.is_empty() {
+        return;
+    }
+    let unit = u64::from(config.nand.planes * config.nand.page_bytes) / 4096;
+    let of = |name: &str| m.link_bytes.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let near = |of: &str, link: u64, counted: u64| {
+        let most = counted * 4096;
+        let least = counted.saturating_sub(ON_THEIR_WAY * unit) * 4096;
+        assert!((least..=most).contains(&link), "{what}: {of}: {link} bytes, {counted} sectors");
+    };
+    let c = |name: &str| counter(m, name);
+    let programs = ["user_program", "gc_program", "meta_program", "parity_program"];
+    let programs = programs.map(of).iter().sum::<u64>();
+    near("programs", programs, c("ftl.programmed_sectors"));
+    near("parity", of("parity_program"), c("ftl.parity_sectors"));
+    near("collector's reads", of("gc_read"), c("ftl.gc_read_sectors"));
+    near("reads of metadata", of("meta_read"), c("ftl.meta_read_sectors"));
+    // Of a rebuilt run its stride's members are read instead, and when one of them fails itself too.
+    let reads = match &m.strides {
+        Some(s) if s.rebuild_errors > 0 => return,
+        Some(s) => c("ftl.read_flash") + s.member_sectors - s.rebuilt_sectors,
+        None => c("ftl.read_flash"),
+    };
+    near("reads", of("user_read") + of("rebuild_read"), reads);
+}
+
+fn served(what: &str, r: &RunResult) {
+    let m = &r.machine;
+    assert_eq!(m.generated, m.served, "{what}");
+    let of_layers: u64 = m.layers.iter().map(|l| l.count).sum();
+    assert!(of_layers <= m.served, "{what}: {of_layers} of {}", m.served);
+    for l in &m.layers {
+        let all: f64 = l.mean_by_layer_ns.iter().sum();
+        assert!((all - l.mean_ns).abs() <= 1e-6 * l.mean_ns.max(1.0), "{what}: {l:?}");
+    }
+}
+
+fn add_up(case: &Case) -> Machine {
+    let what = name(case);
+    let (config, o) = run(case);
+    let m = &o.result.machine;
+    energy(&what, m, &config);
+    write_amplification(&what, m);
+    reads(&what, m);
+    host(&what, m);
+    link(&what, m, &config);
+    served(&what, &o.result);
+    o.result.machine
+}
+
+#[test]
+fn what_is_counted_adds_up_in_every_scenario() {
+    let mut padded = 0;
+    for case in scenarios().iter().chain(&programs()) {
+        padded += add_up(case).write_amplification.padding_sectors;
+    }
+    assert!(padded > 1000, "{padded}");
+}
+
+#[test]
+fn what_is_counted_adds_up_on_drives_that_collect() {
+    for case in collecting() {
+        let m = add_up(&case);
+        let w = &m.write_amplification;
+        assert!(w.gc_sectors > 1000, "{}: {} collected", name(&case), w.gc_sectors);
+    }
+}
+
+/// A drive on which nothing draws power but one part of it.
+fn only<'a>(case: Case<'a>, key: &str) -> Case<'a> {
+    let keys = [
+        "power.idle_mw",
+        "power.firmware_mw",
+        "power.link_mw",
+        "nand.power.read_mw",
+        "nand.power.program_mw",
+        "nand.power.erase_mw",
+        "nand.power.transfer_mw",
+    ];
+    assert!(keys.contains(&key));
+    keys.iter().fold(case, |case, k| case.set(&format!("{k}={}", if *k == key { 100 } else { 0 })))
+}
+
+/// Energy of flash operations is their number times what each takes, and stands with what it was for.
+#[test]
+fn energy_is_counts_times_what_each_takes() {
+    // Nothing is suspended, every page takes the same time, and the collector reads sector by sector.
+    let cases = collecting().into_iter().map(|c| {
+        ["nand.t_read=50us", "nand.t_program=1ms", "nand.t_erase=3ms", "ftl.gc_request_sectors=1"]
+            .iter()
+            .fold(c, |c, set| c.set(set))
+    });
+    for case in cases.filter(|c| c.device != "z-ssd-small") {
+        let what = name(&case);
+        let run = |key: &str| {
+            let (config, o) = run(&only(case.clone(), key));
+            (u64::from(config.nand.planes * config.nand.page_bytes) / 4096, o.result.machine)
+        };
+        let near = |of: &str, joules: f64, each: f64, n: u64| {
+            let counted = (joules / each).round();
+            same_energy(&format!("{what}: {of}"), joules, counted * each, 10);
+            let off = (counted - n as f64).abs();
+            assert!(
+                off <= ON_THEIR_WAY as f64,
+                "{what}: {of}: energy of {counted}, and {n} counted"
+            );
+        };
+        let watts = 0.1;
+        let states = |m: &Machine, zero: &[&str]| {
+            for state in zero {
+                assert_eq!(of(&m.energy_by_state_j, state), 0.0, "{what}: {state}");
+            }
+        };
+        let state = |m: &Machine, name: &str| of(&m.energy_by_state_j, name);
+
+        let (unit, m) = run("nand.power.read_mw");
+        let meta = counter(&m, "ftl.meta_read_sectors") / unit;
+        let collected = counter(&m, "ftl.gc_read_sectors");
+        assert!(collected > 1000 && m.user_flash_reads > 1000, "{what}");
+        near("reads", state(&m, "read"), watts * 50e-6, m.user_flash_reads + meta);
+        near("collector's reads", state(&m, "gc"), watts * 50e-6, collected);
+        states(&m, &["idle", "controller", "write"]);
+        same_energy(&what, of(&m.energy_j, "flash read"), sum(&m.energy_j), 1);
+
+        let (unit, m) = run("nand.power.program_mw");
+        let programs = counter(&m, "ftl.programmed_sectors") / unit;
+        near("programs", state(&m, "write") + state(&m, "gc"), watts * 1e-3, programs);
+        assert!(state(&m, "write") > 0.0 && state(&m, "gc") > 0.0, "{what}");
+        states(&m, &["idle", "controller", "read"]);
+        same_energy(&what, of(&m.energy_j, "flash program"), sum(&m.energy_j), 1);
+
+        let (_, m) = run("nand.power.erase_mw");
+        near("erases", state(&m, "gc"), watts * 3e-3, counter(&m, "ftl.erases"));
+        states(&m, &["idle", "controller", "read", "write"]);
+        same_energy(&what, of(&m.energy_j, "flash erase"), sum(&m.energy_j), 1);
+
+        let (_, m) = run("nand.power.transfer_mw");
+        let busy = m.channels.iter().sum::<f64>() * m.simulated_ns as f64 * 1e-9;
+        let transfers = of(&m.energy_j, "flash transfer");
+        // What the end of the run cuts off is granted already.
+        let cut = transfers / watts - busy;
+        assert!((-1e-7..1e-3).contains(&cut), "{what}: transfers: {cut} s");
+        states(&m, &["idle", "controller"]);
+        same_energy(&what, transfers, sum(&m.energy_j), 1);
+
+        let (_, m) = run("power.link_mw");
+        let seconds = m.simulated_ns as f64 * 1e-9;
+        same_energy(&what, state(&m, "read"), watts * m.link.to_host * seconds, 2);
+        same_energy(&what, state(&m, "write"), watts * m.link.to_device * seconds, 2);
+        states(&m, &["idle", "controller", "gc"]);
+    }
+}
+
+/// Bursts of writes, and a read at the end: the row of each interval of 10 ms has what came in it.
+#[test]
+fn a_burst_is_in_the_interval_it_came_in() {
+    const WRITES: u64 = 50;
+    let bursts = [0, 30, 70, 80, 150];
+    let burst = |ms: u64| {
+        format!(
+            "[at{ms}]\nstartdelay={}us\nrw=randwrite\nbs=4k\nnorandommap\nnumber_ios={WRITES}\n",
+            ms * 1000 + 100
+        )
+    };
+    let end = "[end]\nstartdelay=170100us\nrw=read\nbs=4k\nnumber_ios=1\n";
+    let job = bursts.map(burst).concat() + end;
+    for device in ["cnex-small", "intel-750-small", "z-ssd-small"] {
+        let mut case = Case::new(device, &job).age(Age::Filled);
+        if device != "cnex-small" {
+            case = case.set("cache=none");
+        }
+        let m = run(&case).1.result.machine;
+        let rows = &m.write_amplification.over_time;
+        let host = &m.host.as_ref().unwrap().over_time;
+        assert_eq!((rows.len(), m.energy_over_time.len(), host.len()), (18, 18, 18), "{device}");
+        for i in 0..17 {
+            let end = (i as u64 + 1) * 10_000_000;
+            let full = bursts.contains(&(end / 1_000_000 - 10));
+            assert_eq!(rows[i].0, end, "{device}");
+            assert_eq!(rows[i].1[0], if full { WRITES } else { 0 }, "{device}: sectors to {end}");
+            let [_, controller, _, write, _] = m.energy_over_time[i].1;
+            assert_eq!(controller > 0.0, full, "{device}: firmware to {end}");
+            assert_eq!(write > 1e-6, full, "{device}: energy of writes to {end}");
+            let [user, system, irq, _, _, interrupts, ..] = host[i].1;
+            let counted = [user, system, irq, interrupts].map(|n| n > 0);
+            assert_eq!(counted, [full; 4], "{device}: cores to {end}");
+        }
+        assert!(m.energy_over_time[17].1[2] > 1e-7, "{device}: energy of the read");
+    }
+}
