@@ -592,6 +592,16 @@ impl Generator {
         self.size
     }
 
+    /// Where in each of its files the job begins.
+    pub fn start(&self) -> u64 {
+        self.files.first().map_or(0, |file| file.start)
+    }
+
+    /// Where in each of its files I/O that goes backwards begins.
+    pub fn ends(&self) -> impl Iterator<Item = u64> + '_ {
+        self.files.iter().map(|file| file.real.min(file.io_size))
+    }
+
     /// First byte of a file of the job on the drive, and the length it has to have.
     pub fn region(&self, file: u32) -> (u64, u64) {
         let file = &self.files[file as usize];

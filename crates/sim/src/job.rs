@@ -101,6 +101,9 @@ impl JobSource {
         self.files = Some(files);
         self
     }
+    pub fn generator(&self) -> &Generator {
+        &self.generator
+    }
     pub fn files_mut(&mut self) -> Option<&mut Files> {
         self.files.as_mut()
     }
