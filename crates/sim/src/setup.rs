@@ -432,6 +432,26 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
 const OF_FILES: [&str; 6] =
     ["invalidate", "sync_file_range", "create_on_open", "overwrite", "fallocate", "fadvise_hint"];
 
+/// What a job asks for beyond the end of the drive, where fio cuts a block device's I/O off without a
+/// word. Several files that do not fit are an error.
+fn beyond_the_end(job: &Job, drive_bytes: u64) -> Option<String> {
+    let of_a_drive = job.read_iolog.is_none() && job.ioengine != job::Engine::Cpuio;
+    if !of_a_drive || job.file_count() > 1 {
+        return None;
+    }
+    match (job.filesize, job.size) {
+        // It counts from the beginning of the file, wherever the job begins in it.
+        (Some((_, most)), _) => (most > drive_bytes).then(|| format!("filesize={most}")),
+        (None, Some(Size::Bytes(size))) if size > drive_bytes => Some(format!("size={size}")),
+        (None, Some(Size::Bytes(size))) => {
+            let Size::Bytes(offset) = job.offset else { return None };
+            (offset.saturating_add(size) > drive_bytes)
+                .then(|| format!("size={size} from offset={offset} on"))
+        }
+        (None, _) => None,
+    }
+}
+
 /// What the user should know about a plan on this machine: words of fio that ask for something that
 /// is not modelled, each named once.
 pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u64) -> Vec<String> {
@@ -560,12 +580,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u
                 say(format!("{option} has no effect here: {why}"));
             }
         }
-        if let Some(Size::Bytes(size)) = job.size
-            && size > drive_bytes
-            && job.read_iolog.is_none()
-        {
+        if let Some(wanted) = beyond_the_end(job, drive_bytes) {
             say(format!(
-                "job '{}': size={size} is more than the drive's {drive_bytes} bytes: its I/O ends with the drive",
+                "job '{}': {wanted} is more than the drive's {drive_bytes} bytes: its I/O ends with the drive",
                 job.name
             ));
         }
