@@ -153,10 +153,10 @@ fn io_of_odd_lengths() {
     place.file("job.fio", "[global]\nbs=4k\n\n[odd]\nrw=randrw\nbssplit=4k/50:1000/50\n");
     place.run("run job.fio --device z-ssd-small").fails(2, &["job.fio:4", "1000 bytes", "bs=512"]);
     place.run(&format!("{JOB} --bs=1000 --ioengine=null")).ok();
-    // What shows only on the way ends the job, with a report.
+    // What fio would be refused on the way is refused before the run.
     let odd = place.run(&format!("{JOB} --rw=rw:1000 --output-format=json"));
-    let odd = odd.fails(1, &["job 'a' failed", "whole blocks"]);
-    assert_eq!(odd.json()["wordline"]["ended"], "failed");
+    let odd = odd.fails(2, &["job 'a'", "a step of 1000 bytes", "multiples of 512"]);
+    assert!(odd.out.is_empty());
 }
 
 #[test]
@@ -165,6 +165,8 @@ fn a_drive_that_fails() {
     let worn = format!("{JOB} --precondition fill --set nand.faults.read_fail_ppb=900000000");
     let done = place.run(&worn).fails(1, &["job 'a' failed", "Input/output error"]);
     assert!(done.out.contains("failed") && !done.err.contains("whole blocks"), "{done:?}");
+    let done = place.run(&format!("{worn} --output-format=json")).fails(1, &["job 'a' failed"]);
+    assert_eq!(done.json()["wordline"]["ended"], "failed");
     // Told to go on, it counts them.
     let on = place.run(&format!("{worn} --continue_on_error=all --output-format=json"));
     assert!(on.json()["jobs"][0]["total_err"].as_u64() > Some(10), "{on:?}");
