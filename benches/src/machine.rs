@@ -1,10 +1,8 @@
 //! The whole machine: simulated I/Os per second of wall time, and what preparing a drive takes.
 
 use std::time::Instant;
-use wordline_base::Seed;
-use wordline_check::{Case, system};
-use wordline_fio::{NoEnv, ParseOptions, parse_file};
-use wordline_sim::{Drive, Options, World, setup};
+use wordline::{Drive, Plan, Precondition, Step, System, Watch, ZetanCache, jobs};
+use wordline_check::Case;
 
 struct Bench {
     name: &'static str,
@@ -21,45 +19,50 @@ fn open_channel(job: &'static str) -> Case<'static> {
     Case::new("cnex-westlake", job).set("nand.blocks=128").set("limits.read_iops=0")
 }
 
-fn prepare(case: &Case, steady: bool) -> (Drive, f64, f64, Vec<f64>) {
-    let config = system(&case.config().expect("a bench's configuration is right"));
-    let mut drive = Drive::new(&config, Seed(1), true).expect("a bench's drive can be built");
-    let start = Instant::now();
-    drive.fill().expect("a fresh drive can be filled");
-    let fill = start.elapsed().as_secs_f64();
-    let start = Instant::now();
-    if steady {
-        drive.uniform(Seed(1)).expect("a full drive can be aged");
+fn plan(case: &Case, state: Precondition, ios: u64) -> Plan {
+    let config = case.config().expect("a bench's configuration is right");
+    let job = case.job.replace("=N", &format!("={ios}"));
+    let jobs = jobs("bench.fio", &job).expect("a bench's job is right");
+    Plan { state, ..Plan::new(System::from_config(config, &case.overrides), jobs) }
+}
+
+/// When each step of preparing a drive ended, in seconds.
+struct Clocked(Instant, Vec<f64>);
+
+impl Watch for Clocked {
+    fn begin(&mut self, _: Step) {
+        self.0 = Instant::now();
     }
+    fn done(&mut self, _: Step, _: &Drive) {
+        self.1.push(self.0.elapsed().as_secs_f64());
+    }
+}
+
+/// A filled drive, or an aged one, and the seconds for filling and for ageing it.
+fn prepare(case: &Case, steady: bool) -> (Drive, f64, f64, Vec<f64>) {
+    let state = if steady { Precondition::Steady } else { Precondition::Fill };
+    let mut clocked = Clocked(Instant::now(), Vec::new());
+    let checked = plan(case, state, 1).check().expect("a bench's drive can be built");
+    let prepared = checked.prepare(&mut clocked).expect("a fresh drive can be filled and aged");
+    let drive = prepared.into_drive();
     let windows = drive.ageing.clone();
-    (drive, fill, start.elapsed().as_secs_f64(), windows)
+    let seconds = |step: usize| clocked.1.get(step).copied().unwrap_or(0.0);
+    (drive, seconds(0), seconds(1), windows)
 }
 
 /// Runs a job on a prepared drive: I/Os, events, seconds, write amplification.
 fn run(case: &Case, drive: Drive, ios: u64) -> (u64, u64, f64, f64) {
-    let config = system(&case.config().expect("checked before"));
-    let job = case.job.replace("=N", &format!("={ios}"));
-    let plan = parse_file("bench.fio", &job, &ParseOptions::default(), &mut NoEnv)
-        .expect("a bench's job is right");
-    let bytes = drive.bytes();
-    let threads = setup::threads(&plan, &config.stack, bytes, Seed(1), &mut |_| {
-        Err("benches replay nothing".into())
-    })
-    .expect("a bench's job fits its drive");
-    let mut world =
-        World::new(&config, drive, threads, &Options::default()).expect("a bench's machine");
+    let plan = plan(case, Precondition::None, ios);
+    let checked = plan.check_on(drive, &mut ZetanCache::default()).expect("a bench's job fits");
+    let mut run = checked.as_it_is().start().expect("a bench's machine");
     let start = Instant::now();
-    while world.step(1 << 20) {}
+    while run.step(1 << 20) {}
     let seconds = start.elapsed().as_secs_f64();
-    let events = world.events();
-    let result = world.finish(Default::default());
-    assert_eq!(result.machine.integrity.wrong, 0);
-    (
-        result.machine.served,
-        events,
-        seconds,
-        result.machine.write_amplification.factor.unwrap_or(0.0),
-    )
+    let events = run.events();
+    let result = run.finish();
+    result.verdict().expect("a bench's run is whole");
+    let factor = result.machine.write_amplification.factor.unwrap_or(0.0);
+    (result.machine.served, events, seconds, factor)
 }
 
 pub fn speed() {

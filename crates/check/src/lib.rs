@@ -2,13 +2,12 @@
 
 pub mod scenarios;
 
-use wordline_app::App;
-use wordline_base::Seed;
-use wordline_fio::{NoEnv, ParseOptions, Plan, parse_file};
-use wordline_profile::{Config, Source, Sources, assemble};
-use wordline_sim::{
-    AnySource, Drive, Options, Precondition, RunResult, SystemConfig, World, WriteSampler, setup,
+use wordline::{
+    Config, Drive, Error, Log, Logs, Options, Plan, Precondition, RunResult, Source, Sources,
+    System, Workload, ZetanCache, jobs,
 };
+use wordline_fio::Job;
+use wordline_sim::SystemConfig;
 
 /// How a drive is prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,14 +84,38 @@ impl<'a> Case<'a> {
         self.overrides.push(pair.into());
         self
     }
-    pub fn config(&self) -> Result<Config, String> {
+    pub fn config(&self) -> Result<Config, Error> {
         let app = self.app.map(Source::Preset);
         let fs = self.fs.map(Source::Preset);
         let sources = Sources { app, fs, ..Sources::presets(self.device, self.stack) };
-        assemble(sources, &self.overrides).map_err(|e| e.to_string())
+        Ok(System::assemble(sources, &self.overrides)?.config)
     }
-    pub fn run(&self) -> Result<Outcome, String> {
+    pub fn run(&self) -> Result<Outcome, Error> {
         run(self, &self.config()?)
+    }
+    fn plan(&self, config: &Config) -> Result<Plan, Error> {
+        let workload = match self.job {
+            "" => Workload::Jobs(wordline_fio::Plan::none()),
+            job => jobs("test.fio", job)?,
+        };
+        Ok(Plan {
+            logs: Box::new(OneLog(self.replay.to_string())),
+            seed: self.seed,
+            state: self.age.precondition(),
+            options: self.options.clone(),
+            ..Plan::new(System::from_config(config.clone(), &self.overrides), workload)
+        })
+    }
+}
+
+/// The same text for every job that reads a log.
+struct OneLog(String);
+
+impl Logs for OneLog {
+    fn open(&mut self, _: Option<&Job>) -> Result<Log, Error> {
+        let reader =
+            wordline_trace::open(std::io::Cursor::new(self.0.clone()), Default::default())?;
+        Ok(Log { reader, again: true })
     }
 }
 
@@ -110,57 +133,26 @@ impl Outcome {
 }
 
 pub fn system(config: &Config) -> SystemConfig {
-    SystemConfig {
-        nand: config.nand.clone(),
-        device: config.device.clone(),
-        ftl: config.ftl.clone(),
-        stack: config.stack.clone(),
-    }
-}
-
-fn plan(job: &str) -> Result<Plan, String> {
-    match job {
-        "" => Ok(Plan::none()),
-        job => parse_file("test.fio", job, &ParseOptions::default(), &mut NoEnv)
-            .map_err(|e| e.to_string()),
-    }
+    System::from_config(config.clone(), &[]).parts
 }
 
 /// The drive of a case, aged for its job.
-pub fn aged(case: &Case, config: &Config) -> Result<Drive, String> {
-    let seed = Seed(case.seed);
-    let mut drive = Drive::new(&system(config), seed, true).map_err(|e| e.to_string())?;
-    if case.age != Age::Fresh {
-        drive.fill()?;
-    }
-    let mut sampler = WriteSampler::new(Some(&plan(case.job)?), drive.bytes(), seed)?;
-    drive.age(case.age.precondition(), &mut sampler, seed)?;
-    Ok(drive)
+pub fn aged(case: &Case, config: &Config) -> Result<Drive, Error> {
+    Ok(case.plan(config)?.prepare()?.drive().clone())
 }
 
-pub fn run(case: &Case, config: &Config) -> Result<Outcome, String> {
-    run_on(case, config, aged(case, config)?)
+pub fn run(case: &Case, config: &Config) -> Result<Outcome, Error> {
+    Ok(finish(case.plan(config)?.prepare()?.start()?))
 }
 
 /// Runs a case on a drive that is ready.
-pub fn run_on(case: &Case, config: &Config, mut drive: Drive) -> Result<Outcome, String> {
-    let system = system(config);
-    let (seed, plan) = (Seed(case.seed), plan(case.job)?);
-    let bytes = drive.bytes();
-    let mut threads = setup::threads(&plan, &system.stack, bytes, seed, &mut |job| {
-        let log = std::io::Cursor::new(case.replay.to_string());
-        let reader = wordline_trace::open(log, Default::default()).map_err(|e| e.to_string())?;
-        Ok(AnySource::Trace(Box::new(setup::replay_source(job, reader, bytes))))
-    })?;
-    if let Some(c) = &config.app {
-        let app =
-            App::new(&config.app_name, c, bytes, seed).map_err(|(k, e)| format!("{k} {e}"))?;
-        drive.lay(&app.layout(), case.age == Age::Random)?;
-        setup::app_threads(app, c, &mut threads);
-    }
-    let mut world =
-        World::new(&system, drive, threads, &case.options).map_err(|e| e.to_string())?;
-    while world.step(1 << 20) {}
-    let events = world.digest().unwrap_or(0);
-    Ok(Outcome { result: world.finish(Default::default()), events })
+pub fn run_on(case: &Case, config: &Config, drive: Drive) -> Result<Outcome, Error> {
+    let checked = case.plan(config)?.check_on(drive, &mut ZetanCache::default())?;
+    Ok(finish(checked.as_it_is().start()?))
+}
+
+fn finish(mut run: wordline::Run) -> Outcome {
+    while run.step(1 << 20) {}
+    let events = run.digest().unwrap_or(0);
+    Outcome { result: run.finish(), events }
 }

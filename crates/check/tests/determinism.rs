@@ -50,7 +50,9 @@ fn observing_a_run_does_not_change_it() {
         let mut watched = case.clone();
         watched.options =
             Options { slowest: 10, tracks: Some(100_000), digest: true, ..Options::default() };
-        let watched = watched.run().unwrap();
+        let mut watched = watched.run().unwrap();
+        // That slices were dropped is said in a note.
+        watched.result.notes.retain(|note| !note.starts_with("the timeline"));
         assert_eq!(plain.events, watched.events);
         assert_eq!(plain.text(), watched.text());
         assert_eq!(watched.result.slowest.len(), 10);

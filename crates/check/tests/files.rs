@@ -110,17 +110,17 @@ fn a_device_is_read_and_written_through_its_pages() {
     }
     let by_name = "[j]\nioengine=filecreate\nnrfiles=4\nfilesize=4k\n";
     let refused = Case::new("z-ssd-small", by_name).stack("linux-libaio").fs("bdev").run();
-    assert!(refused.err().unwrap().contains("choose a file system"));
+    assert!(refused.err().unwrap().to_string().contains("choose a file system"));
 }
 
 #[test]
 fn what_cannot_have_files_is_refused() {
     let jobs = JOBS.replace("[global]", "[global]\nioengine=spdk");
     let refused = files("z-ssd-small", "spdk", "spdk", &jobs).run().err().unwrap();
-    assert!(refused.contains("files are the kernel's"), "{refused}");
+    assert!(refused.to_string().contains("files are the kernel's"), "{refused}");
     let jobs = JOBS.replace("[global]", "[global]\nioengine=io_uring\nsqthread_poll=1");
     let refused = files("z-ssd-small", "linux-libaio", "io_uring", &jobs).run().err().unwrap();
-    assert!(refused.contains("registered files"), "{refused}");
+    assert!(refused.to_string().contains("registered files"), "{refused}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn files_are_on_network_block_devices() {
     let case = |stack| files("cnex-small", stack, "directory", JOBS);
     sound("pblk", &case("nbd-kernel").run().unwrap());
     let refused = case("nbd-spdk").run().err().unwrap();
-    assert!(refused.contains("where its FTL is"), "{refused}");
+    assert!(refused.to_string().contains("where its FTL is"), "{refused}");
 }
 
 /// nbd-server without O_DIRECT: writes are answered from memory, whatever the drive; what was read or written is

@@ -253,9 +253,9 @@ fn outcome(job: &str) -> Result<(String, Vec<String>), String> {
     let case = case.stack("linux-pvsync2").set("nand.blocks=64").set("nand.pages_per_block=8");
     let plan = parse_file("test.fio", job, &ParseOptions::default(), &mut NoEnv)
         .map_err(|e| e.to_string())?;
-    let config = case.config()?;
+    let config = case.config().map_err(|e| e.to_string())?;
     let notes = setup::notes(&plan, &config.stack, false, 1 << 40);
-    let mut result = wordline_check::run(&case, &config)?.result;
+    let mut result = wordline_check::run(&case, &config).map_err(|e| e.to_string())?.result;
     for thread in &mut result.threads {
         thread.options.clear();
     }

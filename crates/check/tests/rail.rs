@@ -129,6 +129,7 @@ fn scripted_failures_have_their_effects() {
     assert!(failed(&plain.run().unwrap()) > 0);
     let wrong = rail(MIXED).set(r#"nand.faults.script=["erase lun=99"]"#).run();
     let wrong = wrong.err().expect("there is no such LUN");
+    let wrong = wrong.to_string();
     assert!(wrong.contains("nand.faults.script") && wrong.contains("lun=99"), "{wrong}");
 }
 

@@ -90,7 +90,7 @@ fn zones_beyond_a_file_are_refused() {
     let job =
         "[a]\nrw=randread\nbs=4k\nsize=6m\nnrfiles=3\nrandom_distribution=zoned_abs:60/1m:40/4m\n";
     let error = small(job).run().err().expect("a file has 2 MiB, its zones 5 MiB");
-    assert!(error.contains("zoned_abs reach to byte 5242880"), "{error}");
+    assert!(error.to_string().contains("zoned_abs reach to byte 5242880"), "{error}");
 }
 
 /// The options of fio's example jobs that used to stop at a word, in jobs of our own.
@@ -130,7 +130,7 @@ fn jobs_like_fios_examples_run() {
         ("[a]\nverify_state_load=1\n", "state of half written data"),
     ] {
         let error = small(job).run().err().expect(job);
-        assert!(error.contains(why), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
     }
 }
 

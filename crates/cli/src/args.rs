@@ -1,10 +1,10 @@
 //! The command line: everything declared here is wordline's own. Options of fio's jobs
 //! (`--rw=randread`, `--bs=4k`, ...) are taken out before, by [`crate::words`].
 
-use crate::scale::Scale;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use wordline::{Align, Scale};
 use wordline_sim::Precondition;
 use wordline_trace::Format as TraceFormat;
 
@@ -304,10 +304,13 @@ impl CommonArgs {
 }
 
 impl PartArgs {
-    /// Overrides in order: a medium first, then what was set.
+    /// Overrides in order: those of options of their own first, then what was set.
     pub fn overrides(&self) -> Vec<String> {
-        let media = self.media.iter().map(|name| format!("nand.media={name}"));
-        media.chain(self.set.iter().cloned()).collect()
+        self.chosen().into_iter().chain(self.set.iter().cloned()).collect()
+    }
+    /// Overrides that have options of their own.
+    pub fn chosen(&self) -> Vec<String> {
+        self.media.iter().map(|name| format!("nand.media={name}")).collect()
     }
 }
 
@@ -416,6 +419,15 @@ pub enum AlignArg {
     Error,
     /// Widen reads and writes to whole blocks, narrow trims
     Round,
+}
+
+impl From<AlignArg> for Align {
+    fn from(arg: AlignArg) -> Align {
+        match arg {
+            AlignArg::Error => Align::Error,
+            AlignArg::Round => Align::Round,
+        }
+    }
 }
 
 #[derive(Args, Clone)]

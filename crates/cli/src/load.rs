@@ -1,10 +1,9 @@
-//! From names and files to a configuration.
+//! From names and files to a system.
 
 use crate::args::{MachineArgs, PartArgs};
 use crate::{Failure, files};
 use std::path::Path;
-use wordline_profile::{Config, Places, Source, Sources};
-use wordline_sim::{Problem, SystemConfig};
+use wordline::{Source, Sources, System};
 
 /// A preset by name, or a file: what looks like a path is one, and so is any other file whose name
 /// no preset has.
@@ -32,89 +31,50 @@ impl Named {
     }
 }
 
-/// The system under test, its description, and the places of its values for errors that show only
-/// when it is built.
-pub struct Loaded {
-    pub config: Config,
-    pub system: SystemConfig,
-    /// Of `--scale`, what was cut.
-    pub cut: Option<String>,
-    places: Places,
+pub fn read(machine: &MachineArgs) -> Result<System, Failure> {
+    combine(&machine.device, &machine.parts, None)
 }
 
-impl Loaded {
-    pub fn read(machine: &MachineArgs) -> Result<Loaded, Failure> {
-        Loaded::combine(&machine.device, &machine.parts, None)
-    }
+/// A device profile that is at hand and holds its FTL, and what is laid over it.
+pub fn from_text(
+    name: &str,
+    text: &str,
+    ftl: Option<&str>,
+    overrides: &[String],
+) -> Result<System, Failure> {
+    let ftl = ftl.map(Named::read).transpose()?;
+    let sources = Sources {
+        device: Source::File { name, text },
+        ftl: ftl.as_ref().map(Named::source),
+        stack: Source::Preset("linux-libaio"),
+        testbed: None,
+        app: None,
+        fs: None,
+    };
+    Ok(System::assemble(sources, overrides)?)
+}
 
-    /// A device profile that is at hand and holds its FTL, and what is laid over it.
-    pub fn from_text(
-        name: &str,
-        text: &str,
-        ftl: Option<&str>,
-        overrides: &[String],
-    ) -> Result<Loaded, Failure> {
-        let ftl = ftl.map(Named::read).transpose()?;
-        let sources = Sources {
-            device: Source::File { name, text },
-            ftl: ftl.as_ref().map(Named::source),
-            stack: Source::Preset("linux-libaio"),
-            testbed: None,
-            app: None,
-            fs: None,
-        };
-        Loaded::assemble(sources, overrides)
-    }
-
-    pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<Loaded, Failure> {
-        let device = Named::read(device)?;
-        let ftl = Some(&parts.ftl).filter(|name| *name != "default");
-        let ftl = ftl.map(|name| Named::read(name)).transpose()?;
-        let stack = Named::read(&parts.stack)?;
-        let testbed = parts.testbed.as_deref().map(Named::read).transpose()?;
-        let app = app.map(Named::read).transpose()?;
-        let fs = Some(&parts.fs).filter(|name| *name != "none");
-        let fs = fs.map(|name| Named::read(name)).transpose()?;
-        let sources = Sources {
-            device: device.source(),
-            ftl: ftl.as_ref().map(Named::source),
-            stack: stack.source(),
-            testbed: testbed.as_ref().map(Named::source),
-            app: app.as_ref().map(Named::source),
-            fs: fs.as_ref().map(Named::source),
-        };
-        let Some(scale) = parts.scale else {
-            return Loaded::assemble(sources, &parts.overrides());
-        };
-        let whole = Loaded::assemble(sources, &parts.overrides())?;
-        let cut = scale.cut(&whole.config, &parts.set).map_err(Failure::usage)?;
-        let media = parts.media.iter().map(|name| format!("nand.media={name}"));
-        let overrides: Vec<String> =
-            media.chain(cut.overrides).chain(parts.set.iter().cloned()).collect();
-        let part = Loaded::assemble(sources, &overrides)
-            .map_err(|e| Failure::usage(format!("at --scale {scale}: {}", e.into_message())))?;
-        Ok(Loaded { cut: Some(format!("scale {scale}: {}", cut.said)), ..part })
-    }
-
-    fn assemble(sources: Sources, overrides: &[String]) -> Result<Loaded, Failure> {
-        let (config, places) =
-            wordline_profile::assemble_with_places(sources, overrides).map_err(Failure::usage)?;
-        let system = SystemConfig {
-            nand: config.nand.clone(),
-            device: config.device.clone(),
-            ftl: config.ftl.clone(),
-            stack: config.stack.clone(),
-        };
-        Ok(Loaded { config, system, cut: None, places })
-    }
-
-    /// A problem that building the machine found, with the place of the value.
-    pub fn misfit(&self, problem: &Problem) -> Failure {
-        if problem.path.is_empty() {
-            return Failure::usage(&problem.message);
-        }
-        Failure::usage(self.places.error(&problem.path, &problem.message))
-    }
+pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<System, Failure> {
+    let device = Named::read(device)?;
+    let ftl = Some(&parts.ftl).filter(|name| *name != "default");
+    let ftl = ftl.map(|name| Named::read(name)).transpose()?;
+    let stack = Named::read(&parts.stack)?;
+    let testbed = parts.testbed.as_deref().map(Named::read).transpose()?;
+    let app = app.map(Named::read).transpose()?;
+    let fs = Some(&parts.fs).filter(|name| *name != "none");
+    let fs = fs.map(|name| Named::read(name)).transpose()?;
+    let sources = Sources {
+        device: device.source(),
+        ftl: ftl.as_ref().map(Named::source),
+        stack: stack.source(),
+        testbed: testbed.as_ref().map(Named::source),
+        app: app.as_ref().map(Named::source),
+        fs: fs.as_ref().map(Named::source),
+    };
+    Ok(match parts.scale {
+        None => System::assemble(sources, &parts.overrides())?,
+        Some(scale) => System::assemble_scaled(sources, scale, &parts.chosen(), &parts.set)?,
+    })
 }
 
 /// Files and the environment for fio's job files, `include` and `${NAME}`.

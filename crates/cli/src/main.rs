@@ -1,7 +1,6 @@
 //! `wordline`: arguments to a machine, a run, a report. Files, terminal and signals live here and
 //! nowhere else.
 
-mod align;
 mod args;
 mod device;
 mod files;
@@ -13,7 +12,6 @@ mod progress;
 mod record;
 mod replay;
 mod run;
-mod scale;
 mod serve;
 mod showcmd;
 mod signals;
@@ -48,6 +46,16 @@ impl Failure {
     pub fn into_message(self) -> String {
         match self {
             Failure::Usage(message) | Failure::Run(message) | Failure::Weak(message) => message,
+        }
+    }
+}
+
+/// A plan that cannot run is unusable input; a run that is not whole failed.
+impl From<wordline::Error> for Failure {
+    fn from(error: wordline::Error) -> Failure {
+        match error {
+            wordline::Error::Run(error) => Failure::run(error),
+            error => Failure::usage(error),
         }
     }
 }

@@ -1,27 +1,33 @@
 //! A drive in the state a run is to find it in.
 
 use crate::args::CommonArgs;
-use crate::load::Loaded;
 use crate::progress::Activity;
 use crate::{Failure, files};
 use std::fs::File;
 use std::io::BufReader;
-use wordline_app::App;
-use wordline_base::{SECTOR, Seed};
+use wordline::{Checked, Drive, Plan, Precondition, Prepared, Step, System, Watch};
 use wordline_nand::Geometry;
-use wordline_sim::{Drive, Precondition, WriteSampler};
 use wordline_study::memory;
 
-/// A drive fresh from the factory.
-pub fn fresh(loaded: &Loaded, args: &CommonArgs) -> Result<Drive, Failure> {
-    if let Ok(geometry) = Geometry::new(&loaded.system.nand) {
-        check_memory(geometry.sectors(), args)?;
-    }
-    Drive::new(&loaded.system, Seed(args.seed), !args.no_integrity).map_err(|p| loaded.misfit(&p))
+/// Builds what `plan` needs, if there is memory for it, and shows what is wrong with the plan.
+pub fn check(plan: Plan, args: &CommonArgs) -> Result<Checked, Failure> {
+    check_memory(&plan.system, args)?;
+    let activity = plan
+        .system
+        .config
+        .app
+        .is_some()
+        .then(|| Activity::begin(args, "bringing the program to where it is after a load"));
+    let checked = plan.check()?;
+    drop(activity);
+    Ok(checked)
 }
 
 /// Says that memory is short before the system ends the program for it.
-fn check_memory(sectors: u64, args: &CommonArgs) -> Result<(), Failure> {
+fn check_memory(system: &System, args: &CommonArgs) -> Result<(), Failure> {
+    // A shape that cannot be is refused when the drive is built.
+    let Ok(geometry) = Geometry::new(&system.parts.nand) else { return Ok(()) };
+    let sectors = geometry.sectors();
     // A drive written once, in order, is kept as runs.
     let runs = matches!(args.state(), Precondition::None | Precondition::Fill);
     let written = !runs || args.load_state.is_some();
@@ -47,64 +53,77 @@ fn shortage(sectors: u64, written: bool, args: &CommonArgs, free: u64) -> Option
     })
 }
 
-/// Brings a fresh drive into the state asked for.
-pub fn age(
-    drive: &mut Drive,
-    loaded: &Loaded,
-    args: &CommonArgs,
-    mut sampler: Option<WriteSampler>,
-    app: Option<&App>,
-) -> Result<(), Failure> {
+/// Brings a drive into the state asked for, and keeps that state if it is to be kept.
+pub fn prepare(mut checked: Checked, args: &CommonArgs) -> Result<Prepared, Failure> {
     if let Some(path) = &args.load_state {
         let failed =
             |e: String| Failure::usage(format!("cannot load the state {}: {e}", path.display()));
         let file = File::open(path).map_err(|e| failed(files::explain(&e)))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let _loading = Activity::begin(args, "loading the drive's state");
-        drive.load(&loaded.system, &loaded.config.device_name, &mut reader).map_err(failed)?;
+        checked.load(&mut reader).map_err(|e| failed(e.to_string()))?;
     }
-    let size = format!("{:.1} GB", drive.bytes() as f64 / 1e9);
-    let how = args.state();
-    if how != Precondition::None {
-        let filling = Activity::begin(args, &format!("filling the drive, {size}"));
-        drive.fill().map_err(Failure::usage)?;
-        filling.done(&format!("filled the drive, {size}"));
-    }
-    if let Some(sampler) = &mut sampler
-        && !matches!(how, Precondition::None | Precondition::Fill)
-    {
-        let whose = match (how, sampler.is_own()) {
-            (Precondition::Steady, true) => "with the job's writes",
-            (Precondition::Random, true) => "at random, then with the job's writes",
-            (Precondition::Paced, true) => "at random, then at the job's pace",
-            _ => "at random",
-        };
-        let until = match how {
-            Precondition::Paced => "the collector keeps pace",
-            _ => "write amplification is steady",
-        };
-        let what = format!("overwriting it {whose} until {until}");
-        let ageing = Activity::begin(args, &what);
-        drive.age(how, sampler, Seed(args.seed)).map_err(Failure::usage)?;
-        let last = drive.ageing.last().copied().unwrap_or(1.0);
-        let windows = drive.ageing.len();
-        ageing.done(&format!(
-            "overwrote it {whose}: write amplification {last:.2} after {windows} windows"
-        ));
-    }
+    let mut watch = Shown { args, activity: None };
+    checked.age(&mut watch)?;
     if let Some(path) = &args.save_state {
         let _saving = Activity::begin(args, "saving the drive's state");
-        let (device, ftl) = (&loaded.config.device_name, &loaded.config.ftl_name);
-        files::write(path, |w| drive.save(device, ftl, w))?;
+        files::write(path, |w| checked.save(w))?;
     }
-    if let Some(app) = app {
-        let layout = app.layout();
-        let bytes: u64 = layout.iter().map(|run| run.sectors).sum::<u64>() * SECTOR;
-        let loading = Activity::begin(args, "writing the program's files");
-        drive.lay(&layout, how == Precondition::Random).map_err(Failure::usage)?;
-        loading.done(&format!("wrote the program's files, {:.1} GB", bytes as f64 / 1e9));
+    checked.lay(&mut watch)?;
+    Ok(checked.as_it_is())
+}
+
+/// Shows each step as it goes.
+struct Shown<'a> {
+    args: &'a CommonArgs,
+    activity: Option<Activity>,
+}
+
+impl Watch for Shown<'_> {
+    fn begin(&mut self, step: Step) {
+        let what = match step {
+            Step::Fill { bytes } => format!("filling the drive, {}", gigabytes(bytes)),
+            Step::Age { how, own } => {
+                let until = match how {
+                    Precondition::Paced => "the collector keeps pace",
+                    _ => "write amplification is steady",
+                };
+                format!("overwriting it {} until {until}", whose(how, own))
+            }
+            Step::Lay { .. } => "writing the program's files".into(),
+        };
+        self.activity = Some(Activity::begin(self.args, &what));
     }
-    Ok(())
+
+    fn done(&mut self, step: Step, drive: &Drive) {
+        let what = match step {
+            Step::Fill { bytes } => format!("filled the drive, {}", gigabytes(bytes)),
+            Step::Age { how, own } => {
+                let last = drive.ageing.last().copied().unwrap_or(1.0);
+                let (whose, windows) = (whose(how, own), drive.ageing.len());
+                format!(
+                    "overwrote it {whose}: write amplification {last:.2} after {windows} windows"
+                )
+            }
+            Step::Lay { bytes } => format!("wrote the program's files, {}", gigabytes(bytes)),
+        };
+        if let Some(activity) = self.activity.take() {
+            activity.done(&what);
+        }
+    }
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+fn whose(how: Precondition, own: bool) -> &'static str {
+    match (how, own) {
+        (Precondition::Steady, true) => "with the job's writes",
+        (Precondition::Random, true) => "at random, then with the job's writes",
+        (Precondition::Paced, true) => "at random, then at the job's pace",
+        _ => "at random",
+    }
 }
 
 #[cfg(test)]

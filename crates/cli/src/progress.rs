@@ -6,8 +6,7 @@ use crate::remark;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-use wordline_base::Span;
-use wordline_sim::World;
+use wordline::{Expected, Run, Span};
 
 /// Between two drawings.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -55,29 +54,24 @@ impl Drop for Activity {
     }
 }
 
-/// By what a run's progress is known.
-pub enum Extent {
-    /// Jobs that say how long they run.
-    Time(Span),
-    /// Traces by their length.
-    Traces(Consumed),
-    Unknown,
-}
-
 /// The bar of a run.
 pub struct Progress {
     bar: ProgressBar,
-    extent: Extent,
+    /// When the run ends, where its words say so.
+    end: Option<Span>,
+    /// What is read of a replay's traces.
+    traces: Option<Consumed>,
     begun: Instant,
     drawn: Instant,
 }
 
 impl Progress {
-    pub fn begin(args: &CommonArgs, extent: Extent) -> Progress {
-        let total = match &extent {
-            Extent::Time(span) => span.0 / 1_000,
-            Extent::Traces(consumed) => consumed.total,
-            Extent::Unknown => 0,
+    pub fn begin(args: &CommonArgs, expected: Expected, traces: Option<Consumed>) -> Progress {
+        let end = expected.end;
+        let total = match (&traces, end) {
+            (Some(consumed), _) => consumed.total,
+            (None, Some(end)) => end.0 / 1_000,
+            (None, None) => 0,
         };
         let bar = match (shown(args), total) {
             (false, _) => ProgressBar::hidden(),
@@ -86,30 +80,27 @@ impl Progress {
                 .with_style(style("{wide_bar} {percent:>3}% {msg}, {eta} to go")),
         };
         let now = Instant::now();
-        Progress { bar, extent, begun: now, drawn: now }
+        Progress { bar, end, traces, begun: now, drawn: now }
     }
 
     /// Draws, if it is time to.
-    pub fn draw(&mut self, world: &World) {
+    pub fn draw(&mut self, run: &Run) {
         if self.bar.is_hidden() || self.drawn.elapsed() < REDRAW {
             return;
         }
         self.drawn = Instant::now();
-        let now = Span(world.now().0);
-        let (of, served) = match &self.extent {
-            Extent::Time(end) => (format!(" of {:.3} s", seconds(*end)), world.served()),
-            _ => (" s".into(), world.served()),
-        };
+        let (now, served) = (Span(run.now().0), run.served());
+        let of = self.end.map_or(" s".into(), |end| format!(" of {:.3} s", seconds(end)));
         let rate = served as f64 / self.begun.elapsed().as_secs_f64().max(1e-9);
         self.bar.set_message(format!(
             "{:.3}{of} simulated, {served} I/Os, {:.0} k/s",
             seconds(now),
             rate / 1e3
         ));
-        match &self.extent {
-            Extent::Time(_) => self.bar.set_position(now.0 / 1_000),
-            Extent::Traces(consumed) => self.bar.set_position(consumed.bytes()),
-            Extent::Unknown => self.bar.tick(),
+        match (&self.traces, self.end) {
+            (Some(consumed), _) => self.bar.set_position(consumed.bytes()),
+            (None, Some(_)) => self.bar.set_position(now.0 / 1_000),
+            (None, None) => self.bar.tick(),
         }
     }
 
@@ -118,14 +109,14 @@ impl Progress {
     }
 
     /// How fast it went: known only here, and never part of a result.
-    pub fn speed(&self, world: &World) -> String {
+    pub fn speed(&self, run: &Run) -> String {
         let wall = self.begun.elapsed().as_secs_f64();
         let per_second = |n: u64| n as f64 / wall.max(1e-9);
         format!(
             "simulated {:.6} s in {wall:.2} s of wall time: {:.0} I/Os and {:.0} events a second",
-            seconds(Span(world.now().0)),
-            per_second(world.served()),
-            per_second(world.events()),
+            seconds(Span(run.now().0)),
+            per_second(run.served()),
+            per_second(run.events()),
         )
     }
 }

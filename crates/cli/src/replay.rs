@@ -1,79 +1,72 @@
 //! `wordline replay`.
 
 use crate::args::ReplayArgs;
-use crate::finish::{Run, parse_limit};
-use crate::load::Loaded;
-use crate::progress::Extent;
-use crate::{Failure, align, files, finish, prepare, signals};
-use wordline_base::{Seed, Time};
+use crate::files::Consumed;
+use crate::{Failure, files, finish, load, prepare, signals};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use wordline::{Clock, Error, Log, Logs, Plan, Replay, Workload, Wrap};
 use wordline_fio::Job;
 use wordline_fio::units::Size;
-use wordline_host::Engine;
-use wordline_host::source::ThreadSpec;
-use wordline_sim::{
-    AnySource, ExitRule, Precondition, Start, ThreadPlan, ThreadSetup, TraceSource, WriteSampler,
-    setup,
-};
-use wordline_trace::{Action, Clock, Format, OpenOptions, TimeUnit, Wrap, address_unit};
+use wordline_trace::{Action, Format, OpenOptions, Reader, TimeUnit, address_unit};
 
-/// In flight at most in a replay by timestamps: an open loop in all but name.
-pub const DEPTH: u32 = 4096;
 pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
+    let common = &args.common;
     let options = options(&args)?;
     let clock = match (&args.time_scale, args.closed_loop) {
         (Some(factor), _) => Clock::scaled(factor).map_err(Failure::usage)?,
         (None, Some(_)) => Clock::ClosedLoop,
         (None, None) => Clock::Timestamps,
     };
-    let loaded = Loaded::read(&args.common.machine)?;
-    let limit = parse_limit(&args.common)?;
+    let system = load::read(&common.machine)?;
+    let of_run = finish::options(common)?;
     signals::install();
-    let (reader, consumed) = files::open_trace(&args.files, options.clone())?;
-    let mut drive = prepare::fresh(&loaded, &args.common)?;
-    let bytes = drive.bytes();
+    // A trace that cannot be read shows before a drive is built.
+    let first = Some(files::open_trace(&args.files, options.clone())?);
     let wrap = if args.wrap { Wrap::Wrap } else { Wrap::Error };
-    let iodepth = args.closed_loop.unwrap_or(DEPTH);
-    let mut spec = ThreadSpec::new("replay", Engine::Libaio, iodepth);
-    spec.continue_on_error = true;
-    // By timestamps the submitter may be late; what comes back must not wait for it.
-    spec.reaper = clock != Clock::ClosedLoop;
-    let mut notes = Vec::new();
-    if loaded.system.stack.engine != Engine::Libaio && loaded.system.stack.kernel {
-        notes.push("a replay keeps many requests in flight: it runs on libaio".to_string());
-    }
-    let lba = loaded.system.device.lba;
-    let how = args.common.align;
-    let source = |reader| TraceSource::new(reader, clock, wrap, bytes);
-    align::check_trace(&args.files, options, &loaded, how, source)?;
-    let source = source(reader).on_blocks(lba, how.into());
-    let setup = ThreadSetup {
-        plan: plan(iodepth),
-        spec,
-        source: AnySource::Trace(Box::new(source)),
-        start: Start::At(Time::ZERO),
-        exit: ExitRule::default(),
-    };
-    let threads = vec![setup];
-    finish::check_writable(&args.common, &threads)?;
-    if args.common.state() == Precondition::Paced {
-        return Err(Failure::usage(
-            "a trace states no rate to precondition the drive at: use --precondition random",
-        ));
-    }
-    let sampler = WriteSampler::new(None, bytes, Seed(args.common.seed)).map_err(Failure::usage)?;
-    prepare::age(&mut drive, &loaded, &args.common, Some(sampler), None)?;
+    let depth = args.closed_loop.unwrap_or(Replay::DEPTH);
     let files: Vec<String> = args.files.iter().map(|p| p.display().to_string()).collect();
-    let run = Run {
-        args: &args.common,
-        loaded: &loaded,
-        workload: workload(&args, &files.join(" ")),
-        notes,
-        globals: Vec::new(),
-        extent: Extent::Traces(consumed),
-        limit,
-        bytes,
+    let consumed = Arc::new(Mutex::new(Consumed::default()));
+    let files_and_options = (args.files.clone(), options);
+    let traces = Traces { first, files_and_options, consumed: Arc::clone(&consumed) };
+    let plan = Plan {
+        logs: Box::new(traces),
+        label: label(&args, &files.join(" ")),
+        seed: common.seed,
+        state: common.state(),
+        integrity: !common.no_integrity,
+        align: common.align.into(),
+        options: of_run,
+        ..Plan::new(system, Workload::Replay(Replay { clock, wrap, depth }))
     };
-    run.finish(drive, threads)
+    let checked = prepare::check(plan, common)?;
+    finish::check_writable(common, &checked)?;
+    let prepared = prepare::prepare(checked, common)?;
+    let consumed = consumed.lock().map(|c| c.clone()).ok();
+    finish::run(prepared, common, consumed)
+}
+
+/// The traces of the command line. What was opened last is what the run reads.
+struct Traces {
+    /// Opened already; what is no file cannot be opened a second time.
+    first: Option<(Reader, Consumed)>,
+    files_and_options: (Vec<PathBuf>, OpenOptions),
+    consumed: Arc<Mutex<Consumed>>,
+}
+
+impl Logs for Traces {
+    fn open(&mut self, _: Option<&Job>) -> Result<Log, Error> {
+        let (files, options) = &self.files_and_options;
+        let (reader, consumed) = match self.first.take() {
+            Some(opened) => opened,
+            None => files::open_trace(files, options.clone())
+                .map_err(|e| Error::Workload(e.into_message()))?,
+        };
+        if let Ok(mut last) = self.consumed.lock() {
+            *last = consumed;
+        }
+        Ok(Log { reader, again: files.iter().all(|path| path.is_file()) })
+    }
 }
 
 /// What the command line says of the trace.
@@ -106,7 +99,7 @@ fn said<T>(
 }
 
 /// The trace and everything that decides how it is replayed.
-fn workload(args: &ReplayArgs, files: &str) -> String {
+fn label(args: &ReplayArgs, files: &str) -> String {
     let mut text = format!("replay {files}");
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -127,19 +120,4 @@ fn workload(args: &ReplayArgs, files: &str) -> String {
         text += " --wrap";
     }
     text
-}
-
-/// fio's defaults for everything a report needs.
-fn plan(iodepth: u32) -> ThreadPlan {
-    ThreadPlan {
-        name: "replay".into(),
-        ioengine: "libaio".into(),
-        iodepth,
-        clat_percentiles: true,
-        reported: true,
-        percentile_list: Job::new("replay", Default::default()).percentile_list,
-        bw_interval: setup::SAMPLES,
-        iops_interval: setup::SAMPLES,
-        ..ThreadPlan::default()
-    }
 }

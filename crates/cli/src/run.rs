@@ -1,77 +1,39 @@
 //! `wordline run`.
 
-use crate::args::{AlignArg, RunArgs};
-use crate::finish::{Run, parse_limit};
-use crate::load::{Loaded, Outside};
-use crate::progress::{Activity, Extent};
+use crate::args::RunArgs;
+use crate::load::Outside;
 use crate::showcmd::showcmd;
-use crate::{Failure, align, files, finish, output, prepare, signals};
+use crate::{Failure, files, finish, load, output, prepare, signals};
 use std::path::PathBuf;
-use wordline_app::App;
-use wordline_base::{Seed, Span};
-use wordline_fio::{Env, Job, ParseOptions, Plan, ZetanCache};
-use wordline_sim::{AnySource, Precondition, Problem, WriteSampler, setup};
+use wordline::{Error, Log, Logs, Workload};
+use wordline_fio::{Env, Job, ParseOptions, Plan};
+use wordline_sim::setup;
 use wordline_trace::OpenOptions;
 
 pub fn run(args: RunArgs) -> Result<(), Failure> {
-    let machine = &args.common.machine;
-    let loaded = Loaded::combine(&machine.device, &machine.parts, args.app.as_deref())?;
-    let engine = setup::engine_name(loaded.system.stack.engine);
-    let plan = parse(&args, engine)?;
+    let common = &args.common;
+    let system = load::combine(&common.machine.device, &common.machine.parts, args.app.as_deref())?;
+    let engine = setup::engine_name(system.parts.stack.engine);
+    let jobs = parse(&args, engine)?;
     if args.showcmd {
-        return output::print(&showcmd(&args, engine, &plan)?);
+        return output::print(&showcmd(&args, engine, &jobs)?);
     }
-    let limit = parse_limit(&args.common)?;
+    let options = finish::options(common)?;
     signals::install();
-    let (stack, seed) = (&loaded.system.stack, Seed(args.common.seed));
-    let mut drive = prepare::fresh(&loaded, &args.common)?;
-    let bytes = drive.bytes();
-    // Everything that can be wrong with the jobs shows before the long work begins.
-    let mut zetans = ZetanCache::default();
-    let how = args.common.align;
-    let replay = &mut |job: &Job| open_replay(job, bytes, &loaded, how);
-    let mut threads = setup::threads_with_cache(&plan, stack, bytes, seed, replay, &mut zetans)
-        .map_err(Failure::usage)?;
-    let sampler =
-        WriteSampler::with_cache(Some(&plan), bytes, seed, &mut zetans).map_err(Failure::usage)?;
-    align::check_jobs(&plan, &loaded, how, &mut threads)?;
-    finish::check_writable(&args.common, &threads)?;
-    let app = app(&args, &loaded, bytes, seed)?;
-    if app.is_some() && args.common.state() == Precondition::Paced {
-        return Err(Failure::usage(
-            "a program states no rate to precondition the drive at: use --precondition random",
-        ));
-    }
-    prepare::age(&mut drive, &loaded, &args.common, Some(sampler), app.as_ref())?;
-    let mut extent = setup::expected_end(&plan).map_or(Extent::Unknown, Extent::Time);
-    if let (Some(app), Some(config)) = (app, &loaded.config.app) {
-        setup::app_threads(app, config, &mut threads);
-        extent = match config.runtime {
-            Span::ZERO => Extent::Unknown,
-            runtime => Extent::Time(config.ramp_time + runtime),
-        };
-    }
-    let run = Run {
-        args: &args.common,
-        loaded: &loaded,
-        workload: workload(&args),
-        notes: notes(&plan, &loaded, bytes),
-        globals: plan.globals.clone(),
-        extent,
-        limit,
-        bytes,
+    let plan = wordline::Plan {
+        logs: Box::new(LogsOfJobs),
+        label: label(&args),
+        seed: common.seed,
+        state: common.state(),
+        integrity: !common.no_integrity,
+        align: common.align.into(),
+        options,
+        ..wordline::Plan::new(system, Workload::Jobs(jobs))
     };
-    run.finish(drive, threads)
-}
-
-/// The program, if one runs, as it is at the start of the run.
-fn app(args: &RunArgs, loaded: &Loaded, bytes: u64, seed: Seed) -> Result<Option<App>, Failure> {
-    let Some(config) = &loaded.config.app else { return Ok(None) };
-    let ageing = Activity::begin(&args.common, "bringing the program to where it is after a load");
-    let app = App::new(&loaded.config.app_name, config, bytes, seed)
-        .map_err(|(key, why)| loaded.misfit(&Problem::new("app", (&key, why))))?;
-    drop(ageing);
-    Ok(Some(app))
+    // Everything that can be wrong with the jobs shows before the long work begins.
+    let checked = prepare::check(plan, common)?;
+    finish::check_writable(common, &checked)?;
+    finish::run(prepare::prepare(checked, common)?, common, None)
 }
 
 fn file_names(args: &RunArgs) -> impl Iterator<Item = String> {
@@ -79,7 +41,7 @@ fn file_names(args: &RunArgs) -> impl Iterator<Item = String> {
 }
 
 /// What decides which jobs run.
-fn workload(args: &RunArgs) -> String {
+fn label(args: &RunArgs) -> String {
     let sections = args.section.iter().map(|name| format!("--section={name}"));
     let app = args.app.iter().map(|name| format!("--app={name}"));
     let words = app.chain(args.fio.iter().cloned()).chain(file_names(args)).chain(sections);
@@ -120,45 +82,22 @@ pub fn parse_with(
     Ok(plan)
 }
 
-fn on_host(loaded: &Loaded) -> bool {
-    loaded.system.ftl.placement == wordline_ftl::Placement::Host
-}
+/// `read_iolog` of jobs: fio's log or a binary blktrace, as fio takes them.
+struct LogsOfJobs;
 
-/// Remarks on words of the jobs that ask for something that is not modelled.
-fn notes(plan: &Plan, loaded: &Loaded, drive_bytes: u64) -> Vec<String> {
-    let stack = &loaded.system.stack;
-    let mut notes = setup::notes(plan, stack, on_host(loaded), drive_bytes);
-    // A job that asks for the scheduler which the stack has anyway gets what it wants.
-    let scheduler = match stack.scheduler {
-        wordline_host::Scheduler::None => "none",
-        wordline_host::Scheduler::MqDeadline => "mq-deadline",
-        wordline_host::Scheduler::Kyber => "kyber",
-        wordline_host::Scheduler::Bfq => "bfq",
-    };
-    notes.retain(|note| !note.starts_with(&format!("ioscheduler={scheduler}:")));
-    notes
-}
-
-/// `read_iolog` of a job: fio's log or a binary blktrace, as fio takes them.
-fn open_replay(
-    job: &Job,
-    drive_bytes: u64,
-    loaded: &Loaded,
-    how: AlignArg,
-) -> Result<AnySource, String> {
-    let path = [PathBuf::from(job.read_iolog.as_deref().unwrap_or_default())];
-    let options = OpenOptions::default();
-    let (reader, _) = files::open_trace(&path, options.clone()).map_err(|e| {
-        let message = e.into_message();
-        let remedy = if message.contains("--format") {
-            "; a job takes only what is told by itself: these are options of wordline replay"
-        } else {
-            ""
-        };
-        message + remedy
-    })?;
-    let source = |reader| setup::replay_source(job, reader, drive_bytes);
-    align::check_trace(&path, options, loaded, how, source).map_err(Failure::into_message)?;
-    let source = source(reader).on_blocks(loaded.system.device.lba, how.into());
-    Ok(AnySource::Trace(Box::new(source)))
+impl Logs for LogsOfJobs {
+    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
+        let path = PathBuf::from(job.and_then(|job| job.read_iolog.clone()).unwrap_or_default());
+        let again = path.is_file();
+        let (reader, _) = files::open_trace(&[path], OpenOptions::default()).map_err(|e| {
+            let message = e.into_message();
+            let remedy = if message.contains("--format") {
+                "; a job takes only what is told by itself: these are options of wordline replay"
+            } else {
+                ""
+            };
+            Error::Workload(message + remedy)
+        })?;
+        Ok(Log { reader, again })
+    }
 }

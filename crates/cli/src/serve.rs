@@ -1,13 +1,13 @@
 //! `wordline serve` and `wordline image`.
 
 use crate::args::{ImageCommand, ImageIoArg, PartArgs, ServeArgs, StatsArg, TapeCommand};
-use crate::load::Loaded;
-use crate::{Failure, remark};
+use crate::{Failure, load, remark};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use wordline::System;
 use wordline_fio::Size;
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::{Recovered, recover};
@@ -34,8 +34,8 @@ fn parse_size(text: &str) -> Result<u64, Failure> {
 }
 
 /// The profile that an image keeps.
-fn stored(image: &Image) -> Result<Loaded, Failure> {
-    Loaded::from_text(&name_of(image), &image.superblock.config, None, &[])
+fn stored(image: &Image) -> Result<System, Failure> {
+    load::from_text(&name_of(image), &image.superblock.config, None, &[])
 }
 fn name_of(image: &Image) -> String {
     format!("{} (the profile in it)", image.path().display())
@@ -44,13 +44,13 @@ fn name_of(image: &Image) -> String {
 /// The system to serve an image with, and the same as TOML: its own, or what the command line says if
 /// that has the same shape.
 fn system_of(image: &Image, args: &ServeArgs) -> Result<(SystemConfig, String), Failure> {
-    let own = stored(image)?.system;
+    let own = stored(image)?.parts;
     if args.device.is_none() && args.ftl.is_none() && args.overrides.is_empty() {
         return Ok((own, image.superblock.config.clone()));
     }
     let mut loaded = self::asked(args, Some(image))?;
-    fit::can_be_served(&loaded.system)?;
-    let mut asked = fit::served(&loaded.system, &mut Vec::new());
+    fit::can_be_served(&loaded.parts)?;
+    let mut asked = fit::served(&loaded.parts, &mut Vec::new());
     (asked.nand.blocks, asked.nand.pages_per_block) = (own.nand.blocks, own.nand.pages_per_block);
     let shape = |s: &SystemConfig| {
         let (n, f) = (&s.nand, &s.ftl);
@@ -82,7 +82,7 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(SystemConfig, String), 
 }
 
 /// What the command line says; where it names no device, that of the image.
-fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<Loaded, Failure> {
+fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
     let parts = PartArgs {
         scale: None,
         ftl: args.ftl.clone().unwrap_or_else(|| "pblk".into()),
@@ -94,9 +94,9 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<Loaded, Failure> {
     };
     if let (None, Some(image)) = (&args.device, image) {
         let ftl = args.ftl.as_deref();
-        return Loaded::from_text(&name_of(image), &image.superblock.config, ftl, &args.overrides);
+        return load::from_text(&name_of(image), &image.superblock.config, ftl, &args.overrides);
     }
-    Loaded::combine(args.device.as_deref().unwrap_or("cnex-westlake"), &parts, None)
+    load::combine(args.device.as_deref().unwrap_or("cnex-westlake"), &parts, None)
 }
 
 /// Makes the image if there is none.
@@ -119,7 +119,7 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("there is no image {}: {remedy}", path.display())));
     };
     let mut loaded = asked(args, None)?;
-    let (system, notes) = fit::fit(&loaded.system, size)?;
+    let (system, notes) = fit::fit(&loaded.parts, size)?;
     for note in notes {
         remark(&format!("note: {note}"));
     }
@@ -252,7 +252,7 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
     let TapeCommand::Replay { tape } = command;
     let recording = Recording::open(&tape)?;
     let name = format!("{} (the profile in it)", tape.display());
-    let system = Loaded::from_text(&name, recording.profile(), None, &[])?.system;
+    let system = load::from_text(&name, recording.profile(), None, &[])?.parts;
     let r = recording.replay(&system)?;
     let mut text = format!(
         "{} inputs, {} events, {:.6} s in the model\n",
@@ -296,7 +296,7 @@ pub fn image(command: ImageCommand) -> Result<(), Failure> {
 fn info(path: &Path) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.system, false)?;
+    let recovered = recover(&image, &system.parts, false)?;
     let s = &image.superblock;
     let (config, ftl) = (&system.config, &recovered.ftl);
     let wear = recovered.nand.wear();
@@ -353,7 +353,7 @@ fn info(path: &Path) -> Result<(), Failure> {
 fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.system, false)?;
+    let recovered = recover(&image, &system.parts, false)?;
     if !recovered.damage.is_none() {
         return Err(recovered.damage.explain(&image).into());
     }
@@ -418,7 +418,7 @@ fn salvage(image: &Image, recovered: &Recovered, to: &Path) -> Result<(), Failur
 fn check(path: &Path, to: Option<&Path>) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.system, false)?;
+    let recovered = recover(&image, &system.parts, false)?;
     let mut text = String::new();
     for (step, found) in &recovered.report {
         text += &format!("{step}: {found}\n");

@@ -28,6 +28,18 @@ pub enum Scheduler {
     Bfq,
 }
 
+impl Scheduler {
+    /// Linux' name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduler::None => "none",
+            Scheduler::MqDeadline => "mq-deadline",
+            Scheduler::Kyber => "kyber",
+            Scheduler::Bfq => "bfq",
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StackConfig {

@@ -88,6 +88,12 @@ pub struct Places {
 }
 
 impl Places {
+    /// Of a configuration whose text is not at hand.
+    pub fn none() -> Places {
+        let at = Place { source: 0, line: 0, column: 0 };
+        Places { tree: Node::table(at), sources: vec![String::new()] }
+    }
+
     /// `message` with the place of the setting at `path`, for example `ftl.buffer_sectors`, or of its
     /// section if it was left to its default.
     pub fn error(&self, path: &str, message: &str) -> ConfigError {

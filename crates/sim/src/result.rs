@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wordline_base::{Ddir, Histogram, Life, Span, Time, Tracks};
-use wordline_trace::Request;
+use wordline_trace::{Request, TraceError};
 
 /// How a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -14,6 +14,49 @@ pub enum Ended {
     Interrupted,
     /// A job failed and asked the rest to stop, or an I/O error ended a job.
     Failed,
+}
+
+/// Who ended a run before its jobs did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoppedBy {
+    #[default]
+    Nobody,
+    /// The time that the run was given is over.
+    Limit,
+    User,
+}
+
+/// Why the numbers of a run are not those of a whole run.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("{error}\nthe report covers the {served} requests before that")]
+    Trace { error: TraceError, served: u64 },
+    #[error("{0} reads did not return the newest write: this is a defect of wordline")]
+    WrongReads(u64),
+    #[error("{generated} I/Os were generated and {served} served: this is a defect of wordline")]
+    Lost { generated: u64, served: u64 },
+    #[error("interrupted: the report covers the {served} I/Os that had been served by then")]
+    Interrupted { served: u64 },
+    #[error("the program ended early: {0}")]
+    Program(String),
+    #[error(
+        "job '{name}' failed, the first of its errors ({errors}) was: {first}{remedy}",
+        first = std::io::Error::from_raw_os_error(*errno),
+        remedy = if *refused {
+            ": I/O must lie on the drive and begin and end on whole blocks of it (device.lba)"
+        } else {
+            ""
+        }
+    )]
+    Job {
+        name: String,
+        errors: u64,
+        /// Unix error number of the first.
+        errno: i32,
+        /// The host refused most of them, so that they never got to the drive.
+        refused: bool,
+    },
 }
 
 /// What was run. The same five things give the same bytes of output.
@@ -36,6 +79,9 @@ pub struct Provenance {
 pub struct RunResult {
     pub provenance: Provenance,
     pub ended: Ended,
+    pub stopped: StoppedBy,
+    /// What ended a trace before its end.
+    pub trace_error: Option<TraceError>,
     /// fio's global options, as written.
     pub global_options: Vec<(String, String)>,
     /// One a thread (a job and its `numjobs` clones), in order of start.
@@ -55,6 +101,46 @@ pub struct RunResult {
     pub warnings: Vec<String>,
     /// Remarks for the user: options without meaning, dropped trace lines, and the like.
     pub notes: Vec<String>,
+}
+
+impl RunResult {
+    /// Whether the numbers are those of a whole run, and if not why. A run that came to its limit is
+    /// whole.
+    pub fn verdict(&self) -> Result<(), RunError> {
+        let Machine { generated, served, integrity, .. } = &self.machine;
+        let (generated, served) = (*generated, *served);
+        if let Some(error) = &self.trace_error {
+            return Err(RunError::Trace { error: error.clone(), served });
+        }
+        if integrity.wrong > 0 {
+            return Err(RunError::WrongReads(integrity.wrong));
+        }
+        match self.ended {
+            Ended::Complete if generated != served => Err(RunError::Lost { generated, served }),
+            Ended::Complete => Ok(()),
+            Ended::Interrupted if self.stopped == StoppedBy::User => {
+                Err(RunError::Interrupted { served })
+            }
+            Ended::Interrupted => Ok(()),
+            Ended::Failed => Err(self.failure()),
+        }
+    }
+
+    fn failure(&self) -> RunError {
+        if let Some(why) = self.app.as_ref().and_then(|app| app.failure.as_ref()) {
+            return RunError::Program(why.clone());
+        }
+        let count = |name: &str| {
+            self.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, count)| *count)
+        };
+        let first = self.threads.iter().find(|t| t.error != 0);
+        RunError::Job {
+            name: first.map_or(String::new(), |t| t.name.clone()),
+            errors: first.map_or(1, |t| t.total_errors.max(1)),
+            errno: first.map_or(0, |t| t.error),
+            refused: count("host.errors") > count("device.failed"),
+        }
+    }
 }
 
 /// Minimum, maximum, mean and deviation of samples (bandwidth in KiB/s, or IOPS) as fio keeps them.

@@ -546,8 +546,10 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u
                  job's (with stack.kernel=false they choose the class of the job's queue)"
                 .into());
         }
+        // A job that asks for the scheduler which the stack has anyway gets what it wants.
         if let Some(wanted) = &job.ioscheduler
             && !ftl_on_host
+            && wanted != scheduler.name()
         {
             say(format!(
                 "ioscheduler={wanted}: the scheduler is the stack's: --set {}scheduler={wanted}",

@@ -811,7 +811,8 @@ impl World {
         if self.host_series.last().is_none_or(|(at, _)| *at < now.0) {
             self.sample_host();
         }
-        failed |= self.trace_error().is_some();
+        let trace_error = self.trace_error().cloned();
+        failed |= trace_error.is_some();
         let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
         failed |= app.as_ref().is_some_and(|a| a.failure.is_some());
         let iologs = self.iologs();
@@ -827,6 +828,8 @@ impl World {
         RunResult {
             provenance,
             ended,
+            stopped: if self.stopped { StoppedBy::Limit } else { StoppedBy::Nobody },
+            trace_error,
             global_options: Vec::new(),
             threads: self.threads.into_iter().map(ThreadStats::finish).collect(),
             machine,

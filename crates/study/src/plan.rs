@@ -352,13 +352,18 @@ fn resolve_vars(mut vars: Values) -> Result<Values, String> {
     Err("a variable is made of itself".into())
 }
 
-struct Inline<'a>(&'a str);
+/// The job of a study, under the name of the study's file.
+struct Inline<'a> {
+    file: &'a str,
+    text: &'a str,
+}
 
 impl Env for Inline<'_> {
     fn read_file(&mut self, path: &str) -> Result<String, String> {
-        match path {
-            "job" => Ok(self.0.into()),
-            _ => Err("a study's job stands in the study: write what the file has here".into()),
+        if path == self.file {
+            Ok(self.text.into())
+        } else {
+            Err("a study's job stands in the study: write what the file has here".into())
         }
     }
     fn var(&self, _: &str) -> Option<String> {
@@ -374,12 +379,13 @@ pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, S
     // Empty lines above, so that the parser counts the study's own lines.
     let text = "\n".repeat(point.line as usize) + &point.job;
     let engine = setup::engine_name(config.stack.engine);
-    let words = [format!("--ioengine={engine}"), "--".into(), "job".into()];
-    let mut plan = wordline_fio::parse_args(&words, &ParseOptions::default(), &mut Inline(&text))
+    let words = [format!("--ioengine={engine}"), "--".into(), point.file.clone()];
+    let mut inline = Inline { file: &point.file, text: &text };
+    let mut plan = wordline_fio::parse_args(&words, &ParseOptions::default(), &mut inline)
         .map_err(|e| match e.place.line {
-        0 => format!("{}: the job: {}", point.file, e.message),
-        line => format!("{}:{line}: {}", point.file, e.message),
-    })?;
+            0 => format!("{}: the job: {}", point.file, e.message),
+            _ => e.to_string(),
+        })?;
     plan.globals.remove(0);
     if let Some(job) = plan.jobs.iter().find(|job| job.read_iolog.is_some()) {
         return Err(format!("{}:{}: a study replays no log", point.file, job.place.line));

@@ -324,9 +324,9 @@ fn a_point_without_a_result_leaves_the_others() {
     // Writes of 1 and 2 KiB: this drive has sectors of 4.
     place.file("s.toml", STUDY.replace("rw=randwrite", "rw=randwrite\nbs=(${kiops}*1024)"));
     let done = place.run("study run s.toml --out a --point drive=tight --jobs 2");
-    let parts = ["2 of 3 points have no result, the first: drive=tight, kiops=1: job 'writer'"];
+    let parts = ["2 of 3 points have no result, the first: drive=tight, kiops=1: s.toml:"];
     let done = done.fails(1, &parts);
-    assert!(done.out.contains("no result: job 'writer' failed: Invalid argument"), "{}", done.out);
+    assert!(done.out.contains("job 'writer': I/O of 1024 bytes does not fit"), "{}", done.out);
     assert!(place.text("a/s.part.csv").contains("\ntight,1,,,,"), "{}", done.out);
 }
 

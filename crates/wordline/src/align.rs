@@ -1,55 +1,24 @@
-//! I/O that is not whole logical blocks of the drive: found before the run, unless it is to be rounded.
+//! Jobs whose I/O does not fit the drive's logical blocks.
 
-use crate::args::AlignArg;
-use crate::load::Loaded;
-use crate::{Failure, files};
-use std::path::PathBuf;
+use crate::{Error, System};
 use wordline_fio::job::ZoneMode;
-use wordline_fio::units::Size;
-use wordline_fio::{Generator, Job, Plan};
+use wordline_fio::{Generator, Job, Plan as Jobs, Size};
 use wordline_host::Engine;
-use wordline_sim::{AnySource, ThreadSetup, TraceSource, setup};
-use wordline_trace::{Align, OpenOptions, Reader};
-
-impl From<AlignArg> for Align {
-    fn from(arg: AlignArg) -> Align {
-        match arg {
-            AlignArg::Error => Align::Error,
-            AlignArg::Round => Align::Round,
-        }
-    }
-}
-
-/// Reads a trace through before anything is simulated, if it is to be refused for a request. Blocks of
-/// 512 bytes fit nearly all traces, and what is no file cannot be read twice: these show on the way.
-pub fn check_trace(
-    paths: &[PathBuf],
-    options: OpenOptions,
-    loaded: &Loaded,
-    align: AlignArg,
-    source: impl FnOnce(Reader) -> TraceSource,
-) -> Result<(), Failure> {
-    let lba = loaded.system.device.lba;
-    if align == AlignArg::Round || lba <= 512 || !paths.iter().all(|path| path.is_file()) {
-        return Ok(());
-    }
-    let (reader, _) = files::open_trace(paths, options)?;
-    let misaligned = source(reader).on_blocks(lba, Align::Error).misaligned();
-    misaligned.map_or(Ok(()), |error| Err(Failure::usage(error)))
-}
+use wordline_sim::{AnySource, ThreadSetup, setup};
+use wordline_trace::Align;
 
 /// Jobs that cannot but ask for parts of blocks are refused, or round their I/O.
 pub fn check_jobs(
-    plan: &Plan,
-    loaded: &Loaded,
-    align: AlignArg,
+    jobs: &Jobs,
+    system: &System,
+    align: Align,
     threads: &mut [ThreadSetup],
-) -> Result<(), Failure> {
-    let (lba, stack) = (loaded.system.device.lba, &loaded.system.stack);
-    for (thread, setup) in plan.threads().iter().zip(threads) {
+) -> Result<(), Error> {
+    let (lba, stack) = (system.parts.device.lba, &system.parts.stack);
+    for (thread, setup) in jobs.threads().iter().zip(threads) {
         let AnySource::Job(source) = &mut setup.source else { continue };
-        let job = &plan.jobs[thread.job as usize];
-        let to_drive = setup::engine_of(plan, job, stack) != Engine::Null;
+        let job = &jobs.jobs[thread.job as usize];
+        let to_drive = setup::engine_of(jobs, job, stack) != Engine::Null;
         // What goes through the page cache of a file system comes as pages.
         let paged = stack.fs.is_some() && !job.direct;
         if to_drive && !paged {
@@ -57,7 +26,7 @@ pub fn check_jobs(
             let align = if stack.fs.is_some() { None } else { Some(align) };
             check_job(job, source.generator(), lba.into(), align)?;
         }
-        if align == AlignArg::Round {
+        if align == Align::Round {
             source.round_to(lba);
         }
     }
@@ -69,15 +38,15 @@ fn check_job(
     job: &Job,
     generator: &Generator,
     lba: u64,
-    align: Option<AlignArg>,
-) -> Result<(), Failure> {
+    align: Option<Align>,
+) -> Result<(), Error> {
     let smaller = match lba {
         512 => "",
         _ => ", or take a drive with blocks of 512 bytes (--set device.lba=512)",
     };
     let directions = [(job.rw.reads(), true), (job.rw.writes(), true), (job.rw.trims(), false)];
     for (d, (_, widens)) in directions.iter().enumerate().filter(|(_, (used, _))| *used) {
-        if align == Some(AlignArg::Round) && *widens {
+        if align == Some(Align::Round) && *widens {
             continue;
         }
         let Some((what, remedy)) = misfit(job, generator, d, lba) else { continue };
@@ -86,7 +55,7 @@ fn check_job(
             (_, true) => ", or --align round",
             (_, false) => ": trims of less clear nothing",
         };
-        return Err(Failure::usage(format!(
+        return Err(Error::Workload(format!(
             "{}: job '{}': {what} does not fit the drive's blocks of {lba} bytes: \
              {remedy}{round}{smaller}",
             job.place, job.name

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use wordline_profile::Config;
+use wordline_profile::{Config, ConfigError};
 
 /// A part of the whole: `1/16`, or `quick` for the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +43,7 @@ impl fmt::Display for Scale {
 }
 
 /// The settings that cut a system to a scale.
-pub struct Cut {
+pub(crate) struct Cut {
     pub overrides: Vec<String>,
     /// What was cut, in a line.
     pub said: String,
@@ -55,13 +55,14 @@ impl Scale {
     }
 
     /// What `config` needs to be set to. `set` is what the user set: it stays as it is.
-    pub fn cut(self, config: &Config, set: &[String]) -> Result<Cut, String> {
+    pub(crate) fn cut(self, config: &Config, set: &[String]) -> Result<Cut, ConfigError> {
         let by_user = |key: &str| {
             set.iter().any(|s| s.split_once('=').is_some_and(|(path, _)| path.trim() == key))
         };
         if let Some(key) = ["nand.blocks", "nand.pages_per_block"].into_iter().find(|k| by_user(k))
         {
-            return Err(format!("--scale sets the number of blocks: leave out --set {key}=..."));
+            let message = format!("--scale sets the number of blocks: leave out --set {key}=...");
+            return Err(ConfigError::plain(message));
         }
         let (blocks, pages) =
             (u64::from(config.nand.blocks), u64::from(config.nand.pages_per_block));
@@ -192,6 +193,6 @@ mod tests {
         assert!(cut.overrides.contains(&"app.lsm.keys=6250000".to_string()), "{:?}", cut.overrides);
         assert!(!cut.overrides.iter().any(|o| o.contains("page_cache")), "{:?}", cut.overrides);
         let error = scale.cut(&whole, &["nand.blocks=9".into()]).err().expect("an error");
-        assert!(error.contains("--set nand.blocks"), "{error}");
+        assert!(error.to_string().contains("--set nand.blocks"), "{error}");
     }
 }

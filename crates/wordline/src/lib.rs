@@ -1,0 +1,61 @@
+//! One NVMe storage stack, from the application's call to the NAND word line, as one deterministic
+//! machine in virtual time.
+//!
+//! A run goes through four types, each made from the one before:
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Plan`] | a [`System`], a [`Workload`], a seed, and the state that the drive is to be in |
+//! | [`Checked`] | a fresh drive and the threads of the workload: everything that can be wrong has shown |
+//! | [`Prepared`] | the same with an aged drive |
+//! | [`Run`] | the machine under way: step it, stop it, ask how far it is |
+//!
+//! and ends as a [`RunResult`]. The same plan gives the same result, bit for bit.
+//!
+//! ```
+//! use wordline::{Plan, Precondition, System, jobs};
+//!
+//! let system = System::preset("z-ssd-small", "linux-libaio")?;
+//! let job = "[readers]\nrw=randread\nbs=4k\niodepth=8\nnumber_ios=1000\nnorandommap\n";
+//! let mut plan = Plan::new(system, jobs("readers.fio", job)?);
+//! plan.state = Precondition::Fill;
+//! let result = plan.prepare()?.start()?.to_end();
+//! result.verdict()?;
+//!
+//! let reads = &result.threads[0].dirs[0];
+//! assert_eq!(reads.total_ios, 1000);
+//! // Nanoseconds. A read of Z-NAND takes 3 us, and the host's part comes to it.
+//! assert!(reads.lat.mean() > 3_000.0);
+//! # Ok::<(), wordline::Error>(())
+//! ```
+//!
+//! # Units
+//!
+//! [`Time`] and [`Span`] are nanoseconds. A name that ends in `_ns`, `_us`, `_j`, `_w`, `_bytes` or
+//! `_sectors` has that unit; a sector is 4,096 bytes, whatever the logical block of the drive. Shares are
+//! from 0 to 1, percentiles from 0 to 100.
+//!
+//! # Errors
+//!
+//! [`Error`] tells what could not be used, by kind; its text names the place and the remedy.
+//! [`RunError`] tells why the numbers of a finished run are not those of a whole run.
+#![forbid(unsafe_code)]
+
+mod align;
+mod error;
+mod plan;
+mod run;
+mod scale;
+mod system;
+
+pub use error::{Error, StateError};
+pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
+pub use run::{Expected, Run};
+pub use scale::Scale;
+pub use system::System;
+
+pub use wordline_base::{Seed, Span, Time};
+pub use wordline_fio::ZetanCache;
+pub use wordline_profile::{Config, ConfigError, Source, Sources};
+pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy};
+pub use wordline_trace::{Align, Clock, Wrap};

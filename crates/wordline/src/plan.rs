@@ -1,0 +1,404 @@
+//! From what is to be run to a drive that is ready for it.
+
+use crate::error::{Error, StateError};
+use crate::run::{Expected, Run};
+use crate::{System, align};
+use std::io::{self, Read, Write};
+use wordline_app::App;
+use wordline_base::{SECTOR, Seed, Span, Time};
+use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
+use wordline_host::Engine;
+use wordline_host::source::ThreadSpec;
+use wordline_sim::{
+    AnySource, Drive, ExitRule, Options, Precondition, Problem, Start, ThreadPlan, ThreadSetup,
+    TraceSource, WriteSampler, setup,
+};
+use wordline_trace::{Align, Clock, Reader, Wrap};
+
+/// What runs on a system: jobs, or a trace. A program is of the system (`Sources::app`); jobs run
+/// beside it.
+pub enum Workload {
+    Jobs(Jobs),
+    Replay(Replay),
+}
+
+/// A trace, replayed as it was recorded or as fast as it can be.
+pub struct Replay {
+    pub clock: Clock,
+    /// What becomes of requests beyond the drive.
+    pub wrap: Wrap,
+    /// Requests in flight at most.
+    pub depth: u32,
+}
+
+impl Replay {
+    /// In flight at most in a replay by timestamps: an open loop in all but name.
+    pub const DEPTH: u32 = 4096;
+}
+
+/// A trace that was opened.
+pub struct Log {
+    pub reader: Reader,
+    /// It is a file, which can be opened a second time.
+    pub again: bool,
+}
+
+/// Opens the traces that a workload reads. Each is asked for twice where it is read through before the
+/// run, to refuse it for a request.
+pub trait Logs {
+    /// The trace of a replay (`None`), or of a job with `read_iolog`.
+    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error>;
+}
+
+/// A workload that reads no trace.
+pub struct NoLogs;
+
+impl Logs for NoLogs {
+    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
+        let who =
+            job.map_or("a replay".to_string(), |job| format!("{}: job '{}'", job.place, job.name));
+        Err(Error::Workload(format!("{who}: a trace is to be read, and none was given")))
+    }
+}
+
+/// Jobs in the words of a fio job file, without environment and `include`.
+pub fn jobs(name: &str, text: &str) -> Result<Workload, Error> {
+    let plan = wordline_fio::parse_file(name, text, &ParseOptions::default(), &mut NoEnv)?;
+    Ok(Workload::Jobs(plan))
+}
+
+/// Everything that decides a result.
+pub struct Plan {
+    pub system: System,
+    pub workload: Workload,
+    /// What opens the traces of the workload.
+    pub logs: Box<dyn Logs>,
+    /// What runs, in words, for the report.
+    pub label: String,
+    pub seed: u64,
+    /// The state that the run finds the drive in.
+    pub state: Precondition,
+    /// The drive keeps the version of each sector, and every read is held against it.
+    pub integrity: bool,
+    /// I/O that is not whole logical blocks of the drive.
+    pub align: Align,
+    /// What is kept of the run beside the result, and when it ends.
+    pub options: Options,
+}
+
+impl Plan {
+    /// With seed 1, on a fresh drive.
+    pub fn new(system: System, workload: Workload) -> Plan {
+        Plan {
+            system,
+            workload,
+            logs: Box::new(NoLogs),
+            label: String::new(),
+            seed: 1,
+            state: Precondition::None,
+            integrity: true,
+            align: Align::Error,
+            options: Options::default(),
+        }
+    }
+
+    /// A drive fresh from the factory.
+    pub fn fresh(&self) -> Result<Drive, Error> {
+        Drive::new(&self.system.parts, Seed(self.seed), self.integrity)
+            .map_err(|p| self.system.misfit(&p))
+    }
+
+    /// Builds everything but the drive's state.
+    pub fn check(self) -> Result<Checked, Error> {
+        let drive = self.fresh()?;
+        self.check_on(drive, &mut ZetanCache::default())
+    }
+
+    /// The same on a drive that is at hand, fresh or aged, and with sums that other plans needed too.
+    pub fn check_on(mut self, drive: Drive, zetans: &mut ZetanCache) -> Result<Checked, Error> {
+        let bytes = drive.bytes();
+        let mut threads = self.threads(bytes, zetans)?;
+        let sampler = self.sampler(bytes, zetans)?;
+        let app = self.app(bytes)?;
+        let paced = self.state == Precondition::Paced;
+        match &self.workload {
+            Workload::Replay(_) if paced => return Err(StateError::PaceOfTrace.into()),
+            Workload::Replay(_) => {}
+            Workload::Jobs(jobs) => {
+                align::check_jobs(jobs, &self.system, self.align, &mut threads)?;
+            }
+        }
+        if paced && app.is_some() {
+            return Err(StateError::PaceOfProgram.into());
+        }
+        Ok(Checked { plan: self, drive, threads, sampler, app })
+    }
+
+    /// The program, if one runs, as it is after a load.
+    fn app(&self, bytes: u64) -> Result<Option<App>, Error> {
+        let Some(config) = &self.system.config.app else { return Ok(None) };
+        App::new(&self.system.config.app_name, config, bytes, Seed(self.seed))
+            .map(Some)
+            .map_err(|(key, why)| self.system.misfit(&Problem::new("app", (&key, why))))
+    }
+
+    fn threads(&mut self, bytes: u64, zetans: &mut ZetanCache) -> Result<Vec<ThreadSetup>, Error> {
+        let Plan { system, logs, align, seed, .. } = self;
+        let how = *align;
+        let lba = system.parts.device.lba;
+        // A trace that is to be refused for a request is read through before anything is simulated.
+        // Blocks of 512 bytes fit nearly all traces, and what is no file cannot be read twice: these
+        // show on the way.
+        let mut open = |job: Option<&Job>, source: &dyn Fn(Reader) -> TraceSource| {
+            let mut log = logs.open(job)?;
+            if how == Align::Error && lba > 512 && log.again {
+                if let Some(error) = source(log.reader).on_blocks(lba, how).misaligned() {
+                    return Err(Error::workload(error));
+                }
+                log = logs.open(job)?;
+            }
+            Ok(AnySource::Trace(Box::new(source(log.reader).on_blocks(lba, how))))
+        };
+        match &self.workload {
+            Workload::Jobs(jobs) => {
+                let mut failed = None;
+                let replay = &mut |job: &Job| {
+                    let source = |reader| setup::replay_source(job, reader, bytes);
+                    open(Some(job), &source).map_err(|e| {
+                        let text = e.to_string();
+                        failed = Some(e);
+                        text
+                    })
+                };
+                let stack = &system.parts.stack;
+                setup::threads_with_cache(jobs, stack, bytes, Seed(*seed), replay, zetans)
+                    .map_err(|text| failed.take().unwrap_or(Error::Workload(text)))
+            }
+            Workload::Replay(replay) => {
+                let source = |reader| TraceSource::new(reader, replay.clock, replay.wrap, bytes);
+                Ok(vec![replay.thread(open(None, &source)?)])
+            }
+        }
+    }
+
+    /// The drive's state as far as plans share it that differ in what they read or in their rate alone:
+    /// others go on from a copy of it with [`Plan::check_on`] and [`Checked::pace`]. Jobs that this
+    /// drive cannot run are no error here.
+    pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Drive, Error> {
+        let drive = self.fresh()?;
+        let bytes = drive.bytes();
+        let (sampler, app) = (self.sampler(bytes, zetans)?, self.app(bytes)?);
+        let paced = self.state == Precondition::Paced;
+        if paced {
+            self.state = Precondition::Fill;
+        }
+        let seed = Seed(self.seed);
+        let checked = Checked { plan: self, drive, threads: Vec::new(), sampler, app };
+        let mut drive = checked.prepare(&mut ())?.into_drive();
+        if paced {
+            drive.before_pace(seed).map_err(Error::ageing)?;
+        }
+        Ok(drive)
+    }
+
+    fn sampler(&self, bytes: u64, zetans: &mut ZetanCache) -> Result<WriteSampler, Error> {
+        let jobs = match &self.workload {
+            Workload::Jobs(jobs) => Some(jobs),
+            Workload::Replay(_) => None,
+        };
+        WriteSampler::with_cache(jobs, bytes, Seed(self.seed), zetans).map_err(Error::workload)
+    }
+
+    /// Ages a drive for the plan, and shows where it is wrong before that.
+    pub fn prepare(self) -> Result<Prepared, Error> {
+        self.check()?.prepare(&mut ())
+    }
+}
+
+impl Replay {
+    fn thread(&self, source: AnySource) -> ThreadSetup {
+        let mut spec = ThreadSpec::new("replay", Engine::Libaio, self.depth);
+        spec.continue_on_error = true;
+        // By timestamps the submitter may be late; what comes back must not wait for it.
+        spec.reaper = self.clock != Clock::ClosedLoop;
+        // fio's defaults for everything a report needs.
+        let plan = ThreadPlan {
+            name: "replay".into(),
+            ioengine: "libaio".into(),
+            iodepth: self.depth,
+            clat_percentiles: true,
+            reported: true,
+            percentile_list: Job::new("replay", Default::default()).percentile_list,
+            bw_interval: setup::SAMPLES,
+            iops_interval: setup::SAMPLES,
+            ..ThreadPlan::default()
+        };
+        let (start, exit) = (Start::At(Time::ZERO), ExitRule::default());
+        ThreadSetup { plan, spec, source, start, exit }
+    }
+}
+
+/// A part of the work before a run that may take a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Every sector is written once, in order.
+    Fill { bytes: u64 },
+    /// The drive is overwritten until its state is that of `how`; with `own` by the jobs' own writes.
+    Age { how: Precondition, own: bool },
+    /// A program's files are written.
+    Lay { bytes: u64 },
+}
+
+/// Is told how preparing a drive goes.
+pub trait Watch {
+    fn begin(&mut self, _step: Step) {}
+    fn done(&mut self, _step: Step, _drive: &Drive) {}
+}
+
+/// Nobody watches.
+impl Watch for () {}
+
+/// A plan that can run, on a drive whose state is still to come.
+pub struct Checked {
+    plan: Plan,
+    drive: Drive,
+    threads: Vec<ThreadSetup>,
+    sampler: WriteSampler,
+    app: Option<App>,
+}
+
+impl Checked {
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+    pub fn threads(&self) -> &[ThreadSetup] {
+        &self.threads
+    }
+
+    /// Takes up a state that [`Checked::save`] wrote.
+    pub fn load(&mut self, from: &mut dyn Read) -> Result<(), StateError> {
+        let System { parts, config, .. } = &self.plan.system;
+        self.drive.load(parts, &config.device_name, from).map_err(StateError::Saved)
+    }
+
+    /// Writes the drive's state.
+    pub fn save(&self, to: &mut dyn Write) -> io::Result<()> {
+        let config = &self.plan.system.config;
+        self.drive.save(&config.device_name, &config.ftl_name, to)
+    }
+
+    /// Brings the drive into the plan's state.
+    pub fn age(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
+        let how = self.plan.state;
+        self.fill(watch)?;
+        if matches!(how, Precondition::None | Precondition::Fill) {
+            return Ok(());
+        }
+        let step = Step::Age { how, own: self.sampler.is_own() };
+        watch.begin(step);
+        self.drive.age(how, &mut self.sampler, Seed(self.plan.seed)).map_err(Error::ageing)?;
+        watch.done(step, &self.drive);
+        Ok(())
+    }
+
+    fn fill(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
+        if self.plan.state == Precondition::None {
+            return Ok(());
+        }
+        let step = Step::Fill { bytes: self.drive.bytes() };
+        watch.begin(step);
+        self.drive.fill().map_err(Error::ageing)?;
+        watch.done(step, &self.drive);
+        Ok(())
+    }
+
+    /// Writes the files of the plan's program, if there is one.
+    pub fn lay(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
+        let Some(app) = &self.app else { return Ok(()) };
+        let layout = app.layout();
+        let bytes = layout.iter().map(|run| run.sectors).sum::<u64>() * SECTOR;
+        let step = Step::Lay { bytes };
+        watch.begin(step);
+        let rest = self.plan.state == Precondition::Random;
+        self.drive.lay(&layout, rest).map_err(Error::ageing)?;
+        watch.done(step, &self.drive);
+        Ok(())
+    }
+
+    /// Ages the drive and writes a program's files on it.
+    pub fn prepare(mut self, watch: &mut dyn Watch) -> Result<Prepared, Error> {
+        self.age(watch)?;
+        self.lay(watch)?;
+        Ok(self.as_it_is())
+    }
+
+    /// On a drive of [`Plan::share`]: what the plan has to itself.
+    pub fn pace(mut self) -> Result<Prepared, Error> {
+        if self.plan.state == Precondition::Paced {
+            self.drive.paced(&mut self.sampler).map_err(Error::ageing)?;
+        }
+        Ok(self.as_it_is())
+    }
+
+    /// The drive is ready.
+    pub fn as_it_is(self) -> Prepared {
+        let Checked { plan, drive, threads, app, .. } = self;
+        Prepared { plan, drive, threads, app }
+    }
+}
+
+/// A plan on a drive in the state that it asks for.
+pub struct Prepared {
+    plan: Plan,
+    drive: Drive,
+    threads: Vec<ThreadSetup>,
+    app: Option<App>,
+}
+
+impl Prepared {
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+    /// The drive: a copy of it is a start for another plan (see [`Plan::check_on`]).
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    pub fn into_drive(self) -> Drive {
+        self.drive
+    }
+
+    /// Puts host and drive together.
+    pub fn start(self) -> Result<Run, Error> {
+        let Prepared { plan, drive, mut threads, app } = self;
+        let expected = plan.expected();
+        if let (Some(app), Some(config)) = (app, &plan.system.config.app) {
+            setup::app_threads(app, config, &mut threads);
+        }
+        Run::new(plan, drive, threads, expected)
+    }
+}
+
+impl Plan {
+    /// How long the run is, where its words say so.
+    fn expected(&self) -> Expected {
+        let (mut end, mut ios) = match &self.workload {
+            Workload::Jobs(jobs) if !jobs.jobs.is_empty() => {
+                let ios = jobs.jobs.iter().map(|j| j.number_ios * u64::from(j.numjobs)).sum();
+                (setup::expected_end(jobs), ios)
+            }
+            _ => (None, 0),
+        };
+        if let Some(app) = &self.system.config.app {
+            end = (app.runtime > Span::ZERO).then(|| app.ramp_time + app.runtime);
+            ios = app.operations;
+        }
+        if let (Some(limit), Some(end)) = (self.options.limit, &mut end) {
+            *end = limit.min(*end);
+        }
+        Expected { end, ios }
+    }
+}

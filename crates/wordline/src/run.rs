@@ -1,0 +1,197 @@
+//! A machine under way, and what comes of it.
+
+use crate::plan::{Plan, Replay, Workload};
+use crate::{Error, System};
+use wordline_base::{Span, Time};
+use wordline_sim::{Drive, Ended, Provenance, RunResult, StoppedBy, ThreadSetup, World, setup};
+use wordline_trace::{Align, Rounded};
+
+/// How long a run is, where its words say so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Expected {
+    /// Simulated time.
+    pub end: Option<Span>,
+    /// I/Os, or operations of a program; 0 is not known.
+    pub ios: u64,
+}
+
+/// Host and drive, under way.
+pub struct Run {
+    plan: Plan,
+    world: World,
+    expected: Expected,
+    bytes: u64,
+    by_user: bool,
+}
+
+impl Run {
+    pub(crate) fn new(
+        plan: Plan,
+        drive: Drive,
+        threads: Vec<ThreadSetup>,
+        expected: Expected,
+    ) -> Result<Run, Error> {
+        let bytes = drive.bytes();
+        let world = World::new(&plan.system.parts, drive, threads, &plan.options)
+            .map_err(|p| plan.system.misfit(&p))?;
+        Ok(Run { plan, world, expected, bytes, by_user: false })
+    }
+
+    /// Goes on by up to so many events. False once all is done.
+    pub fn step(&mut self, events: u64) -> bool {
+        self.world.step(events)
+    }
+    /// The user stops the run: no new I/O, what is in flight drains. Step until the end.
+    pub fn stop(&mut self) {
+        self.by_user = true;
+        self.world.stop();
+    }
+    pub fn now(&self) -> Time {
+        self.world.now()
+    }
+    /// I/Os that came back.
+    pub fn served(&self) -> u64 {
+        self.world.served()
+    }
+    /// Events delivered.
+    pub fn events(&self) -> u64 {
+        self.world.events()
+    }
+    /// A digest of every event delivered, if the plan's options ask for it.
+    pub fn digest(&self) -> Option<u64> {
+        self.world.digest()
+    }
+    pub fn expected(&self) -> Expected {
+        self.expected
+    }
+    /// The drive's capacity in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How far the run is, in thousandths; none where nothing tells.
+    pub fn thousandths(&self) -> Option<u64> {
+        let Expected { end, ios } = self.expected;
+        if let Some(end) = end {
+            return Some((u128::from(self.now().0) * 1000 / u128::from(end.0.max(1))) as u64);
+        }
+        (ios > 0).then(|| self.served() * 1000 / ios)
+    }
+
+    /// Steps to the end.
+    pub fn to_end(mut self) -> RunResult {
+        while self.step(1 << 20) {}
+        self.finish()
+    }
+
+    /// What came of the run, as far as it went.
+    pub fn finish(self) -> RunResult {
+        let mut notes = Vec::new();
+        match &self.plan.workload {
+            Workload::Jobs(jobs) => {
+                let System { parts, .. } = &self.plan.system;
+                let on_host = self.plan.system.ftl_on_host();
+                notes.extend(setup::notes(jobs, &parts.stack, on_host, self.bytes));
+            }
+            Workload::Replay(_) => {
+                let stack = &self.plan.system.parts.stack;
+                if stack.engine != wordline_host::Engine::Libaio && stack.kernel {
+                    notes.push("a replay keeps many requests in flight: it runs on libaio".into());
+                }
+            }
+        }
+        self.trace_notes(&mut notes);
+        notes.extend(self.rounding_note());
+        let mut result = self.world.finish(self.plan.provenance());
+        if let Workload::Jobs(jobs) = &self.plan.workload {
+            result.global_options = jobs.globals.clone();
+        }
+        if self.by_user {
+            result.stopped = StoppedBy::User;
+            if result.ended == Ended::Complete {
+                result.ended = Ended::Interrupted;
+            }
+        }
+        if let Some(limit) = self.plan.options.limit
+            && result.ended == Ended::Interrupted
+            && !self.by_user
+        {
+            notes.push(format!("stopped after {limit} of simulated time, by --limit"));
+        }
+        if let Some(tracks) = result.tracks.as_ref().filter(|t| t.dropped > 0) {
+            notes.push(format!(
+                "the timeline holds the first {} slices of the run, {} came after: see \
+                 --timeline-limit",
+                tracks.limit, tracks.dropped
+            ));
+        }
+        result.notes.append(&mut notes);
+        result
+    }
+
+    fn trace_notes(&self, notes: &mut Vec<String>) {
+        for trace in self.world.traces() {
+            notes.push(format!("format: {}", trace.reader().told()));
+            let summary = trace.reader().summary().to_string();
+            notes.extend(summary.lines().map(str::to_owned));
+            let (wrapped, late) = (trace.wrapped(), trace.late());
+            if wrapped > 0 {
+                notes.push(format!("{wrapped} requests lay beyond the drive: wrapped"));
+            }
+            if late > 0 {
+                notes.push(format!(
+                    "{late} requests were issued after their time, because {} were in flight or \
+                     their core was busy",
+                    Replay::DEPTH
+                ));
+            }
+        }
+    }
+
+    fn rounding_note(&self) -> Option<String> {
+        let Rounded { requests, bytes, trims } = self.world.rounded();
+        if requests == 0 {
+            return None;
+        }
+        let lba = self.plan.system.parts.device.lba;
+        let mut note = format!(
+            "{requests} requests were rounded to whole blocks of {lba} bytes, by --align: {bytes} bytes \
+             more are read and written"
+        );
+        if trims > 0 {
+            note += &format!(", and {trims} trims without a whole block were left out");
+        }
+        Some(note)
+    }
+}
+
+impl Plan {
+    fn provenance(&self) -> Provenance {
+        let System { config, overrides, scale, .. } = &self.system;
+        let mut workload = self.label.clone();
+        if let Some(limit) = self.options.limit {
+            workload += &format!(" --limit={limit}");
+        }
+        if self.align == Align::Round {
+            workload += " --align=round";
+        }
+        if let Some(seed) = self.options.shuffle_ties {
+            workload += &format!(" --shuffle-ties={seed}");
+        }
+        Provenance {
+            version: env!("CARGO_PKG_VERSION").into(),
+            device: config.device_name.clone(),
+            ftl: config.ftl_name.clone(),
+            stack: config.stack_name.clone(),
+            testbed: config.testbed_name.clone(),
+            workload,
+            precondition: self.state.name().into(),
+            seed: self.seed,
+            scale: scale.as_ref().map_or(String::new(), |(scale, _)| scale.to_string()),
+            overrides: overrides.clone(),
+        }
+    }
+}
