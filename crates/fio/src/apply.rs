@@ -516,19 +516,20 @@ fn set_cmdprio_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
             let number = |text: &str, high: i64| integer(text, v.kilo(), 0, high);
             let prio = match fields.len() {
                 1 | 2 => None,
-                4 => Some(Prio {
+                4 | 5 => Some(Prio {
                     class: number(fields[2], 3)? as u8,
                     level: number(fields[3], 7)? as u8,
                 }),
                 _ => {
                     return Err(format!(
-                        "'{item}' is not an entry: write bs/percent or bs/percent/class/level"
+                        "'{item}' is not an entry: write bs/percent, bs/percent/class/level or bs/percent/class/level/hint"
                     ));
                 }
             };
+            let hint = fields.get(4).map_or(Ok(0), |hint| number(hint, 1023))? as u16;
             let percent = share(fields.get(1).copied())?.unwrap_or(0);
             if percent > 0 {
-                splits.push(PrioSplit { bs: number(fields[0], i64::MAX)?, percent, prio });
+                splits.push(PrioSplit { bs: number(fields[0], i64::MAX)?, percent, prio, hint });
             }
         }
         splits.sort_by_key(|s| s.bs);
@@ -793,6 +794,11 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
     if job.write_iolog.is_some() && job.read_iolog.is_some() {
         job.write_iolog = None;
         notes.push(("write_iolog", "read_iolog overrides write_iolog".to_string()));
+    }
+    if job.cmdprio_bssplit.iter().flatten().any(|split| split.hint > 0) {
+        let text =
+            "hints of cmdprio_bssplit have no meaning here: no drive knows what they are about";
+        notes.push(("cmdprio_bssplit", text.to_string()));
     }
     job.thinktime_spin = job.thinktime_spin.min(job.thinktime);
     if draft.gtod_reduce {

@@ -40,28 +40,36 @@ pub struct ParseError {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeneratorError {
-    #[error("{job}: the drive holds {drive} bytes, less than one block of {block}")]
+    #[error(
+        "job '{job}': the drive holds {drive} bytes, less than one block of {block}: lower bs, or take a larger drive"
+    )]
     DriveTooSmall { job: String, drive: u64, block: u64 },
-    #[error("{job}: offset {offset} lies beyond the end of the file at {end}")]
+    #[error(
+        "job '{job}': offset {offset} lies beyond the end of the file at {end}: lower offset or offset_increment"
+    )]
     OffsetBeyondEnd { job: String, offset: u64, end: u64 },
     #[error(
-        "{job}: {files} files need {needed} bytes, the drive holds {drive}: lower size, filesize or nrfiles"
+        "job '{job}': {files} files need {needed} bytes, the drive holds {drive}: lower size, filesize or nrfiles"
     )]
     FilesDoNotFit { job: String, files: u32, needed: u64, drive: u64 },
     #[error(
-        "{job}: a random map of {blocks} blocks is too large: set norandommap or softrandommap"
+        "job '{job}': a random map of {blocks} blocks is too large: set norandommap or softrandommap"
     )]
     MapTooLarge { job: String, blocks: u64 },
     #[error(
-        "{job}: the lfsr cannot start from this seed over {blocks} blocks: set another randseed with randrepeat=0, or random_generator=tausworthe"
+        "job '{job}': the lfsr cannot start from this seed over {blocks} blocks: set another randseed with randrepeat=0, or random_generator=tausworthe"
     )]
     LfsrSeed { job: String, blocks: u64 },
     #[error(
-        "{job}: the zones of zoned_abs reach to byte {zones}, the file to {end}: fio gives up there, lower the zones"
+        "job '{job}': the zones of zoned_abs reach to byte {zones}, the file to {end}: fio gives up there, lower the zones"
     )]
     ZonesBeyondEnd { job: String, zones: u64, end: u64 },
-    #[error("{job}: {files} files are more than the {max} that can be told apart")]
+    #[error(
+        "job '{job}': {files} files are more than the {max} that can be told apart: lower nrfiles"
+    )]
     TooManyFiles { job: String, files: u32, max: u32 },
-    #[error("{job}: read_iolog replays '{path}': its I/Os come from the log, not from a generator")]
+    #[error(
+        "job '{job}': read_iolog replays '{path}': its I/Os come from the log, not from a generator"
+    )]
     Replay { job: String, path: String },
 }

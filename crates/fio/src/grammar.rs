@@ -27,6 +27,8 @@ pub struct RawOption {
     pub name: String,
     pub value: Option<String>,
     pub place: Place,
+    /// An environment variable that it names and that is not set: it reads as nothing, as in fio.
+    pub unset: Option<String>,
 }
 
 /// One section.
@@ -115,12 +117,12 @@ fn option_line(
     if let Some(path) = line.strip_prefix("include").filter(|p| p.starts_with([' ', '\t'])) {
         return include(path.trim(), &place, depth + 1, env, out);
     }
-    let line = substitute(line, &place, env)?;
+    let (line, unset) = substitute(line, &place, env)?;
     let (name, value) = match line.split_once('=') {
         Some((name, value)) => (name.trim(), Some(value.trim().to_string())),
         None => (line.trim(), None),
     };
-    out.push(RawOption { name: name.to_string(), value, place });
+    out.push(RawOption { name: name.to_string(), value, place, unset });
     Ok(())
 }
 
@@ -159,14 +161,23 @@ fn include(
     Ok(())
 }
 
-/// Replaces `${NAME}` and the keywords.
-fn substitute(line: &str, place: &Place, env: &dyn Env) -> Result<String, ParseError> {
+/// Replaces `${NAME}` and the keywords. Second, a variable that is not set.
+fn substitute(
+    line: &str,
+    place: &Place,
+    env: &dyn Env,
+) -> Result<(String, Option<String>), ParseError> {
     let mut text = String::with_capacity(line.len());
+    let mut unset = None;
     let mut rest = line;
     while let Some(at) = rest.find("${") {
         let Some(end) = rest[at..].find('}') else { break };
         text.push_str(&rest[..at]);
-        text.push_str(&env.var(&rest[at + 2..at + end]).unwrap_or_default());
+        let name = &rest[at + 2..at + end];
+        match env.var(name) {
+            Some(value) => text.push_str(&value),
+            None => unset = Some(name.to_string()),
+        }
         rest = &rest[at + end + 1..];
     }
     text.push_str(rest);
@@ -197,11 +208,11 @@ fn substitute(line: &str, place: &Place, env: &dyn Env) -> Result<String, ParseE
         && !value.contains('\'')
     {
         match units::arithmetic(value) {
-            Ok(result) => return Ok(format!("{name}={result}")),
+            Ok(result) => return Ok((format!("{name}={result}"), unset)),
             Err(message) => return fail(place, message),
         }
     }
-    Ok(text)
+    Ok((text, unset))
 }
 
 /// A command line: its sections, and the job files it names.
@@ -259,7 +270,7 @@ pub fn command_line(args: &[String]) -> Result<CommandLine, ParseError> {
             out.sections.push(section("global", &place, true));
         }
         let section = out.sections.last_mut().expect("a section was pushed");
-        section.options.push(RawOption { name, value, place: place.clone() });
+        section.options.push(RawOption { name, value, place: place.clone(), unset: None });
     }
     let only = &out.only;
     out.sections.retain(|s| s.global || only.is_empty() || only.contains(&s.name));

@@ -207,6 +207,8 @@ pub struct PrioSplit {
     pub percent: u32,
     /// Class and level; None takes `cmdprio_class` and `cmdprio`.
     pub prio: Option<Prio>,
+    /// Of fio later than 3.33; no drive here knows what it is about.
+    pub hint: u16,
 }
 
 /// A Linux I/O priority.

@@ -72,6 +72,17 @@ const TRANSPORT: Class = Class::NoMeaning(
     "it is about how another engine comes to its drive, and here there is one drive",
 );
 const ZBD: Class = Class::Refused("zonemode=zbd is not modelled: use zonemode=strided");
+const HINTS: Class = Class::NoMeaning("no drive here knows what a hint of a priority is about");
+const PLACEMENT: Class = Class::Refused("where the drive puts data is its FTL's: leave it out");
+const PROTECTION: Class = Class::Refused(
+    "protection information and metadata beside blocks are not modelled: leave it out",
+);
+const COMMANDS: Class =
+    Class::Refused("reads, writes, trims and flushes alone are modelled: leave it out");
+const PRECONDITION: Class =
+    Class::Refused("a drive is brought to a steady state before the run: --precondition steady");
+const SEQUENCES: Class =
+    Class::Refused("random_distribution=sequence is not modelled: replay a log with read_iolog");
 const SHAPES: Class = Class::Shapes;
 const KEPT: Class = Class::Kept;
 
@@ -535,6 +546,70 @@ pub const OPTIONS: &[OptionDef] = &[
     row("writefua", "", U32, TRANSPORT),
     row("thp", "", U32, TRANSPORT),
     row("force_async", "", U32, ENGINE),
+    // Of fio later than 3.33.
+    row("cmdprio_hint", "", U32, HINTS),
+    row("priohint", "", Int(0, 1023), HINTS),
+    row("fdp", "", Bool, PLACEMENT),
+    row("fdp_pli", "", Text, PLACEMENT),
+    row("fdp_pli_select", "", Text, PLACEMENT),
+    row("dataplacement", "", Text, PLACEMENT),
+    row("plids", "", Text, PLACEMENT),
+    row("plid_select", "", Text, PLACEMENT),
+    row("dp_scheme", "", Text, PLACEMENT),
+    row("md_per_io_size", "", U32, PROTECTION),
+    row("pi_act", "", Bool, PROTECTION),
+    row("pi_chk", "", Text, PROTECTION),
+    row("apptag", "", U32, PROTECTION),
+    row("apptag_mask", "", U32, PROTECTION),
+    row("write_mode", "", Text, COMMANDS),
+    row("verify_mode", "", Text, COMMANDS),
+    row("read_mode", "", Text, COMMANDS),
+    row("deac", "", Bool, COMMANDS),
+    row("num_range", "", U32, Class::Refused("a trim here is of one range: leave it out")),
+    row("sprandom", "", Bool, PRECONDITION),
+    row("spr_op", "", Text, PRECONDITION),
+    row("spr_num_regions", "", U32, PRECONDITION),
+    row("spr_cs", "", Text, PRECONDITION),
+    row("random_sequence_stride", "", Text, SEQUENCES),
+    row("ramp_size", "", BYTES, Class::Refused("a ramp of bytes is not modelled: use ramp_time")),
+    row(
+        "thinkcycles",
+        "",
+        U32,
+        Class::Refused("the cores' cycles are not counted: use thinktime_spin"),
+    ),
+    row(
+        "steadystate_check_interval",
+        "ss_interval",
+        SECONDS,
+        Class::Refused("a steady state is looked for once a second: leave it out"),
+    ),
+    row("end_syncfs", "", Bool, Class::Refused("use end_fsync")),
+    row("log_window_value", "", Text, Class::Refused("use log_max_value")),
+    row("log_issue_time", "", Bool, Class::Refused("logs have the time of completion alone")),
+    row("job_start_clock_id", "", U32, OUTPUT),
+    row("verify_write_sequence", "", Bool, CHECKED),
+    row("verify_header_seed", "", Bool, CHECKED),
+    row("verify_pattern_interval", "", Bool, DATA),
+    row("recover_zbd_write_error", "", Bool, ZBD),
+    row("write_zone_remainder", "", Bool, ZBD),
+    row("libaio_vectored", "", Bool, ENGINE),
+    row("libblkio_driver", "", Text, TRANSPORT),
+    row("libblkio_path", "", Text, TRANSPORT),
+    row("libblkio_pre_connect_props", "", Text, TRANSPORT),
+    row("libblkio_pre_start_props", "", Text, TRANSPORT),
+    row("libblkio_num_entries", "", U32, TRANSPORT),
+    row("libblkio_queue_size", "", U32, TRANSPORT),
+    row("libblkio_vectored", "", Flag, TRANSPORT),
+    row("libblkio_write_zeroes_on_trim", "", Flag, TRANSPORT),
+    row("libblkio_wait_mode", "", Text, TRANSPORT),
+    row("libblkio_force_enable_completion_eventfd", "", Flag, TRANSPORT),
+    row("xnvme_mem", "", Text, TRANSPORT),
+    row("xnvme_dev_subnqn", "", Text, TRANSPORT),
+    row("http_object_mode", "", Text, TRANSPORT),
+    row("http_s3_security_token", "", Text, TRANSPORT),
+    row("rbd_encryption_format", "", Text, TRANSPORT),
+    row("rbd_encryption_passphrase", "", Text, TRANSPORT),
 ];
 
 /// Finds an option by its name or alias.
@@ -557,19 +632,19 @@ impl OptionDef {
         matches!(self.value, Value::Flag | Value::Optional)
     }
 
+    fn missing(&self) -> String {
+        format!("a value is missing: write {}=VALUE, or leave it out", self.name)
+    }
+
     /// Checks the form of a value. The message does not name the option.
     pub fn check(&self, value: Option<&str>, kb_base: u64) -> Result<(), String> {
         let Some(text) = value else {
-            return if self.takes_no_argument() {
-                Ok(())
-            } else {
-                Err("a value is missing".to_string())
-            };
+            return if self.takes_no_argument() { Ok(()) } else { Err(self.missing()) };
         };
         let kilo = Unit::Kilo(kb_base);
         match self.value {
             Value::Optional => Ok(()),
-            Value::Text if text.trim().is_empty() => Err("a value is missing".to_string()),
+            _ if text.trim().is_empty() => Err(self.missing()),
             Value::Text => Ok(()),
             Value::Words(words) => {
                 let word = text.split(':').next().unwrap_or("");

@@ -212,7 +212,10 @@ impl Builder {
                 Class::Refused(reason) => Err(reason.to_string()),
             });
         if let Err(message) = checked {
-            return fail(&raw.place, format!("option '{}': {message}", raw.name));
+            let unset = raw.unset.as_ref().map_or(String::new(), |name| {
+                format!("; ${{{name}}} is not set: {name}=... wordline run ...")
+            });
+            return fail(&raw.place, format!("option '{}': {message}{unset}", raw.name));
         }
         if let Class::NoMeaning(reason) = option.class {
             let text = format!("option '{name}' has no meaning here: {reason}");
@@ -393,7 +396,17 @@ mod tests {
             ),
             ("[a]\nioengine=libaoi\n", "did you mean 'libaio'?"),
             ("[a]\nrw=randraed\n", "did you mean 'randread'?"),
-            ("[a]\nbs\n", "dir/job.fio:2: option 'bs': a value is missing"),
+            ("[a]\nbs\n", "dir/job.fio:2: option 'bs': a value is missing: write bs=VALUE"),
+            (
+                "[a]\nbs=${NONE}\n",
+                "'bs': a value is missing: write bs=VALUE, or leave it out; ${NONE} is not set: NONE=... wordline run ...",
+            ),
+            ("[a]\nrw=${NONE}\n", "dir/job.fio:2: option 'rw': a value is missing: write rw=VALUE"),
+            ("[a]\nrw=${NONE}\n", "; ${NONE} is not set: NONE=... wordline run ..."),
+            (
+                "[a]\nfdp=1\n",
+                "dir/job.fio:2: option 'fdp': where the drive puts data is its FTL's: leave it out",
+            ),
             ("[a]\nflow=5\n", "not modelled: use rate_iops"),
             ("[a]\nzonemode=zbd\n", "use zonemode=strided"),
             ("[a]\nnumjobs=5000\n", "more than 4096"),

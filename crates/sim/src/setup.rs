@@ -351,7 +351,7 @@ pub fn threads_with_cache(
                 AnySource::Job(Box::new(source))
             }
             Err(GeneratorError::Replay { .. }) => open_replay(job)?,
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(format!("{}: {error}", job.place)),
         };
         setups.push(ThreadSetup {
             plan: thread_plan(plan, job, thread, stack),

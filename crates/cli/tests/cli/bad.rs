@@ -19,6 +19,13 @@ fn jobs_that_are_none() {
         ("[a]\niodepth=0\n", &["job.fio:2"]),
         ("[a]\nnumjobs=5000\n", &["numjobs"]),
         ("[a]\nrwmixread=101\n", &["job.fio:2", "100"]),
+        ("[a]\nsize=1m\noffset=900g\n", &["job.fio:1", "job 'a'", "lower offset"]),
+        (
+            "[a]\n\ndirectory=${NO_SUCH}\n",
+            &["job.fio:3", "directory", "${NO_SUCH} is not set: NO_SUCH="],
+        ),
+        ("[a]\nwrite_mode=uncor\n", &["job.fio:2", "write_mode", "leave it out"]),
+        ("[a]\ncmdprio_bssplit=4k/10/2\n", &["job.fio:2", "bs/percent/class/level/hint"]),
         ("[a]\nsize=1k\nbs=4k\n", &["job.fio:1", "less than one block"]),
         ("[a]\nruntime=99999999999999999999\n", &["job.fio:2"]),
         ("[a]\nwait_for=b\n", &["job.fio:1", "'b'"]),
