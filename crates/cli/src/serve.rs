@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wordline::System;
+use wordline_device::DriveConfig;
 use wordline_fio::Size;
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::{Recovered, recover};
 use wordline_live::tape::Recording;
 use wordline_live::{Address, Error, ImageIo, Plan, Server, StatsForm, fit};
-use wordline_sim::{About, SystemConfig};
+use wordline_sim::About;
 
 impl From<Error> for Failure {
     fn from(e: Error) -> Failure {
@@ -43,16 +44,16 @@ fn name_of(image: &Image) -> String {
 
 /// The system to serve an image with, and the same as TOML: its own, or what the command line says if
 /// that has the same shape.
-fn system_of(image: &Image, args: &ServeArgs) -> Result<(SystemConfig, String), Failure> {
-    let own = stored(image)?.parts;
+fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), Failure> {
+    let own = stored(image)?.parts.drive;
     if args.device.is_none() && args.ftl.is_none() && args.overrides.is_empty() {
         return Ok((own, image.superblock.config.clone()));
     }
     let mut loaded = self::asked(args, Some(image))?;
-    fit::can_be_served(&loaded.parts)?;
-    let mut asked = fit::served(&loaded.parts, &mut Vec::new());
+    fit::can_be_served(&loaded.parts.drive)?;
+    let mut asked = fit::served(&loaded.parts.drive, &mut Vec::new());
     (asked.nand.blocks, asked.nand.pages_per_block) = (own.nand.blocks, own.nand.pages_per_block);
-    let shape = |s: &SystemConfig| {
+    let shape = |s: &DriveConfig| {
         let (n, f) = (&s.nand, &s.ftl);
         [
             ("channels", u64::from(n.channels)),
@@ -119,7 +120,7 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("there is no image {}: {remedy}", path.display())));
     };
     let mut loaded = asked(args, None)?;
-    let (system, notes) = fit::fit(&loaded.parts, size)?;
+    let (system, notes) = fit::fit(&loaded.parts.drive, size)?;
     for note in notes {
         remark(&format!("note: {note}"));
     }
@@ -252,7 +253,7 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
     let TapeCommand::Replay { tape } = command;
     let recording = Recording::open(&tape)?;
     let name = format!("{} (the profile in it)", tape.display());
-    let system = load::from_text(&name, recording.profile(), None, &[])?.parts;
+    let system = load::from_text(&name, recording.profile(), None, &[])?.parts.drive;
     let r = recording.replay(&system)?;
     let mut text = format!(
         "{} inputs, {} events, {:.6} s in the model\n",
@@ -296,7 +297,7 @@ pub fn image(command: ImageCommand) -> Result<(), Failure> {
 fn info(path: &Path) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.parts, false)?;
+    let recovered = recover(&image, &system.parts.drive, false)?;
     let s = &image.superblock;
     let (config, ftl) = (&system.config, &recovered.ftl);
     let wear = recovered.nand.wear();
@@ -353,7 +354,7 @@ fn info(path: &Path) -> Result<(), Failure> {
 fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.parts, false)?;
+    let recovered = recover(&image, &system.parts.drive, false)?;
     if !recovered.damage.is_none() {
         return Err(recovered.damage.explain(&image).into());
     }
@@ -418,7 +419,7 @@ fn salvage(image: &Image, recovered: &Recovered, to: &Path) -> Result<(), Failur
 fn check(path: &Path, to: Option<&Path>) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.parts, false)?;
+    let recovered = recover(&image, &system.parts.drive, false)?;
     let mut text = String::new();
     for (step, found) in &recovered.report {
         text += &format!("{step}: {found}\n");

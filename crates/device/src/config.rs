@@ -3,6 +3,17 @@
 
 use serde::{Deserialize, Serialize};
 use wordline_base::Span;
+use wordline_ftl::FtlConfig;
+use wordline_nand::NandConfig;
+
+/// A whole drive: its flash, its controller, and the FTL that runs in it or, for a drive of open
+/// channels, on the host.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DriveConfig {
+    pub nand: NandConfig,
+    pub device: DeviceConfig,
+    pub ftl: FtlConfig,
+}
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

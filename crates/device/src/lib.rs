@@ -18,7 +18,7 @@ pub mod stats;
 mod tests;
 
 pub use cache::CacheStats;
-pub use config::DeviceConfig;
+pub use config::{DeviceConfig, DriveConfig};
 pub use controller::Controller;
 pub use queue::{Posted, QueueFull};
 pub use stats::{DeviceStats, ENERGY_STATES, Energy, OPCODES, Waits};

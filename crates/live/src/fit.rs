@@ -3,9 +3,9 @@
 
 use crate::Error;
 use wordline_base::SECTOR_SHIFT;
+use wordline_device::DriveConfig;
 use wordline_ftl::{Ftl, Placement};
 use wordline_nand::Nand;
-use wordline_sim::SystemConfig;
 
 /// Lines that a drive is given at least, if its blocks can be shortened for it. Chosen: what the cut
 /// profiles have.
@@ -14,7 +14,7 @@ const LINES: u32 = 128;
 const PAGES: u32 = 4;
 
 /// A configuration for a served drive of `size` bytes, and what was changed.
-pub fn fit(system: &SystemConfig, size: u64) -> Result<(SystemConfig, Vec<String>), Error> {
+pub fn fit(system: &DriveConfig, size: u64) -> Result<(DriveConfig, Vec<String>), Error> {
     can_be_served(system)?;
     let mut notes = Vec::new();
     let mut fitted = served(system, &mut notes);
@@ -40,7 +40,7 @@ pub fn fit(system: &SystemConfig, size: u64) -> Result<(SystemConfig, Vec<String
     Ok((fitted.clone(), said(&fitted, blocks, pages, notes)))
 }
 
-fn said(fitted: &SystemConfig, blocks: u32, pages: u32, mut notes: Vec<String>) -> Vec<String> {
+fn said(fitted: &DriveConfig, blocks: u32, pages: u32, mut notes: Vec<String>) -> Vec<String> {
     let n = &fitted.nand;
     if (n.blocks, n.pages_per_block) != (blocks, pages) {
         let lines = n.blocks;
@@ -54,7 +54,7 @@ fn said(fitted: &SystemConfig, blocks: u32, pages: u32, mut notes: Vec<String>) 
 }
 
 /// Whether an image can be kept of such a drive.
-pub fn can_be_served(system: &SystemConfig) -> Result<(), Error> {
+pub fn can_be_served(system: &DriveConfig) -> Result<(), Error> {
     if system.nand.in_place {
         return Err(Error::usage(
             "a drive whose medium is written in place (nand.in_place) is not served: an image keeps \
@@ -66,7 +66,7 @@ pub fn can_be_served(system: &SystemConfig) -> Result<(), Error> {
 }
 
 /// What a served drive has otherwise than its profile.
-pub fn served(system: &SystemConfig, notes: &mut Vec<String>) -> SystemConfig {
+pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
     let mut served = system.clone();
     if served.ftl.placement == Placement::Host {
         served.ftl.placement = Placement::Device;
@@ -89,8 +89,8 @@ pub fn served(system: &SystemConfig, notes: &mut Vec<String>) -> SystemConfig {
 }
 
 /// Sets the number of blocks to the least that gives the capacity.
-fn blocks_for(system: &mut SystemConfig, wanted: u64) -> Result<(), String> {
-    let capacity = |system: &SystemConfig| -> Result<u64, String> {
+fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), String> {
+    let capacity = |system: &DriveConfig| -> Result<u64, String> {
         let seed = wordline_base::Seed(1);
         let nand =
             Nand::new(&system.nand, seed).map_err(|(key, why)| format!("nand.{key} {why}"))?;

@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use wordline_base::stamps::BLANK;
 use wordline_base::{Ctx, Ddir, Event, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time};
 use wordline_device::Controller;
+use wordline_device::DriveConfig;
 use wordline_ftl::Ftl;
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
-use wordline_sim::SystemConfig;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -154,7 +154,7 @@ pub struct Machine {
 impl Machine {
     /// Queues of the drive's faces, as far as it has so many: for all, for those who wait, for bulk.
     pub fn new(
-        system: &SystemConfig,
+        system: &DriveConfig,
         recovered: Recovered,
         media: Option<Media>,
         tape: Tape,

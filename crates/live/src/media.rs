@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use wordline_base::{BitMap, Lpn, Stamps};
 use wordline_device::Controller;
+use wordline_device::DriveConfig;
 use wordline_ftl::{Ftl, LOST};
 use wordline_nand::{Class, Geometry, Nand, Op, OpKind, Outcome, Ppa, Record};
-use wordline_sim::SystemConfig;
 
 /// Units in memory that are not in the image yet: at this much the machine waits.
 const HELD_MAX: usize = 128 << 20;
@@ -69,7 +69,7 @@ impl Media {
         image: Arc<Image>,
         recovered: &mut Recovered,
         writer: Writer,
-        system: &SystemConfig,
+        system: &DriveConfig,
     ) -> Media {
         let g = recovered.nand.geometry;
         Media {

@@ -7,9 +7,9 @@ use crate::Error;
 use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
 use wordline_base::{BitMap, Lpn, SECTOR, Seed, Stamps};
+use wordline_device::DriveConfig;
 use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Stream, Written};
 use wordline_nand::{Geometry, Nand, Ppa};
-use wordline_sim::SystemConfig;
 
 /// A drive as its image has it.
 pub struct Recovered {
@@ -83,7 +83,7 @@ pub(crate) fn ranges(sectors: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
 /// What is in flash before it is understood.
 struct Recovering<'a> {
     image: &'a Image,
-    system: &'a SystemConfig,
+    system: &'a DriveConfig,
     g: Geometry,
     nand: Nand,
     /// Torn or unfinished units are made void in the image.
@@ -104,7 +104,7 @@ struct Recovering<'a> {
 
 /// Builds the drive of an image. `repair`: what a crash left unfinished is made void, and what can be
 /// had twice is written where it is missing; nothing is changed where there is other damage.
-pub fn recover(image: &Image, system: &SystemConfig, repair: bool) -> Result<Recovered, Error> {
+pub fn recover(image: &Image, system: &DriveConfig, repair: bool) -> Result<Recovered, Error> {
     let seed = Seed(image.superblock.seed);
     let nand = Nand::new(&system.nand, seed)
         .map_err(|(key, message)| Error::usage(format!("nand.{key}: {message}")))?;
@@ -594,11 +594,11 @@ pub(crate) mod tests {
     use wordline_base::Ctx;
     use wordline_ftl::{Action, Source};
 
-    pub(crate) fn system() -> SystemConfig {
+    pub(crate) fn system() -> DriveConfig {
         let sources = wordline_profile::Sources::presets("cnex-small", "linux-libaio");
         let config = wordline_profile::assemble(sources, &[]).unwrap();
-        let (nand, device, ftl, stack) = (config.nand, config.device, config.ftl, config.stack);
-        SystemConfig { nand, device, ftl, stack }
+        let (nand, device, ftl) = (config.nand, config.device, config.ftl);
+        DriveConfig { nand, device, ftl }
     }
     pub(crate) fn create(path: &Path, g: &Geometry) {
         let (luns, lines, pages, unit_sectors) = (g.luns, g.lines, g.pages, g.sectors_per_unit);

@@ -30,10 +30,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wordline_base::{SECTOR, Span, Time};
+use wordline_device::DriveConfig;
 use wordline_nbd::{
     Event, Export, Kind, Limits, Request as NbdRequest, STATE_HOLE, STATE_ZERO, Tls, errno,
 };
-use wordline_sim::SystemConfig;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatsForm {
@@ -43,7 +43,7 @@ pub enum StatsForm {
 
 /// What a server is asked to do.
 pub struct Plan {
-    pub system: SystemConfig,
+    pub system: DriveConfig,
     /// The same as TOML.
     pub profile: String,
     pub image: PathBuf,

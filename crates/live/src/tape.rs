@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wordline_base::{Histogram, Time, hist};
-use wordline_sim::SystemConfig;
+use wordline_device::DriveConfig;
 
 const MAGIC: &[u8; 8] = b"WLTAPE01";
 const RECORD: usize = 40;
@@ -486,7 +486,7 @@ impl Recording {
     }
 
     /// The inputs again, each after as many events as it was.
-    pub fn replay(&self, system: &SystemConfig) -> Result<Replayed, Error> {
+    pub fn replay(&self, system: &DriveConfig) -> Result<Replayed, Error> {
         let image = Image::open(self.image.path(), false)?;
         let recovered = recover(&image, system, false)?;
         let expected = Box::new(Expected::new(self)?);

@@ -5,17 +5,15 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use wordline_app::Extent;
 use wordline_base::{SECTOR, Seed, Stamps};
-use wordline_device::DeviceConfig;
-use wordline_ftl::{Ftl, FtlConfig, Pace, WindowLimits};
+use wordline_device::DriveConfig;
+use wordline_ftl::{Ftl, Pace, WindowLimits};
 use wordline_host::StackConfig;
-use wordline_nand::{Nand, NandConfig};
+use wordline_nand::Nand;
 
-/// The four parts of a system under test.
+/// A system under test: a drive, and the host that it is in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemConfig {
-    pub nand: NandConfig,
-    pub device: DeviceConfig,
-    pub ftl: FtlConfig,
+    pub drive: DriveConfig,
     pub stack: StackConfig,
 }
 
@@ -200,7 +198,7 @@ pub struct Drive {
 
 impl Drive {
     /// A drive fresh from the factory.
-    pub fn new(config: &SystemConfig, seed: Seed, integrity: bool) -> Result<Drive, Problem> {
+    pub fn new(config: &DriveConfig, seed: Seed, integrity: bool) -> Result<Drive, Problem> {
         let nand = Nand::new(&config.nand, seed).map_err(|e| Problem::new("nand", e))?;
         let geometry = nand.geometry;
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
@@ -357,7 +355,7 @@ impl Drive {
     /// profile.
     pub fn load(
         &mut self,
-        config: &SystemConfig,
+        config: &DriveConfig,
         device: &str,
         r: &mut dyn Read,
     ) -> Result<(), String> {

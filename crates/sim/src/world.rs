@@ -234,25 +234,25 @@ impl World {
         if let Some(seed) = options.shuffle_ties {
             ctx.queue.shuffle_ties(seed);
         }
-        let ftl_on_host = config.ftl.placement == Placement::Host;
+        let ftl_on_host = config.drive.ftl.placement == Placement::Host;
         let before = *ftl.counters();
         let info = DriveInfo {
             bytes: ftl.sectors() * SECTOR,
-            lba_bytes: config.device.lba,
-            queues: config.device.queues.count,
-            depth: config.device.queues.depth,
-            max_transfer: config.device.queues.max_transfer,
-            volatile_cache: config.device.cache.as_ref().is_none_or(|c| !c.capacitor),
+            lba_bytes: config.drive.device.lba,
+            queues: config.drive.device.queues.count,
+            depth: config.drive.device.queues.depth,
+            max_transfer: config.drive.device.queues.max_transfer,
+            volatile_cache: config.drive.device.cache.as_ref().is_none_or(|c| !c.capacitor),
             unit_sectors: nand.geometry.sectors_per_unit,
         };
         let (on_host, in_device) = if ftl_on_host {
-            (Some((ftl, config.ftl.cost.clone())), None)
+            (Some((ftl, config.drive.ftl.cost.clone())), None)
         } else {
             (None, Some(ftl))
         };
-        let mut controller =
-            Controller::new(&config.device, nand, in_device).map_err(|e| Problem::new("", e))?;
-        controller.set_ftl_cost(&config.ftl.cost);
+        let mut controller = Controller::new(&config.drive.device, nand, in_device)
+            .map_err(|e| Problem::new("", e))?;
+        controller.set_ftl_cost(&config.drive.ftl.cost);
         let app = threads.iter().enumerate().find_map(|(i, setup)| match &setup.source {
             AnySource::App(source) => Some((source.app().clone(), i as u32)),
             _ => None,

@@ -14,7 +14,7 @@ pub fn check_jobs(
     align: Align,
     threads: &mut [ThreadSetup],
 ) -> Result<(), Error> {
-    let (lba, stack) = (system.parts.device.lba, &system.parts.stack);
+    let (lba, stack) = (system.parts.drive.device.lba, &system.parts.stack);
     for (thread, setup) in jobs.threads().iter().zip(threads) {
         let AnySource::Job(source) = &mut setup.source else { continue };
         let job = &jobs.jobs[thread.job as usize];

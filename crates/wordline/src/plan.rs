@@ -104,7 +104,7 @@ impl Plan {
 
     /// A drive fresh from the factory.
     pub fn fresh(&self) -> Result<Drive, Error> {
-        Drive::new(&self.system.parts, Seed(self.seed), self.integrity)
+        Drive::new(&self.system.parts.drive, Seed(self.seed), self.integrity)
             .map_err(|p| self.system.misfit(&p))
     }
 
@@ -145,7 +145,7 @@ impl Plan {
     fn threads(&mut self, bytes: u64, zetans: &mut ZetanCache) -> Result<Vec<ThreadSetup>, Error> {
         let Plan { system, logs, align, seed, .. } = self;
         let how = *align;
-        let lba = system.parts.device.lba;
+        let lba = system.parts.drive.device.lba;
         // A trace that is to be refused for a request is read through before anything is simulated.
         // Blocks of 512 bytes fit nearly all traces, and what is no file cannot be read twice: these
         // show on the way.
@@ -281,7 +281,7 @@ impl Checked {
     /// Takes up a state that [`Checked::save`] wrote.
     pub fn load(&mut self, from: &mut dyn Read) -> Result<(), StateError> {
         let System { parts, config, .. } = &self.plan.system;
-        self.drive.load(parts, &config.device_name, from).map_err(StateError::Saved)
+        self.drive.load(&parts.drive, &config.device_name, from).map_err(StateError::Saved)
     }
 
     /// Writes the drive's state.

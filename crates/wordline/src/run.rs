@@ -156,7 +156,7 @@ impl Run {
         if requests == 0 {
             return None;
         }
-        let lba = self.plan.system.parts.device.lba;
+        let lba = self.plan.system.parts.drive.device.lba;
         let mut note = format!(
             "{requests} requests were rounded to whole blocks of {lba} bytes, by --align: {bytes} bytes \
              more are read and written"

@@ -1,6 +1,7 @@
 //! The system under test: profiles put together.
 
 use crate::{Error, Scale};
+use wordline_device::DriveConfig;
 use wordline_profile::{Config, ConfigError, Places, Sources};
 use wordline_sim::{Problem, SystemConfig};
 
@@ -71,15 +72,11 @@ impl System {
 
     /// The FTL runs on the host, as pblk does.
     pub fn ftl_on_host(&self) -> bool {
-        self.parts.ftl.placement == wordline_ftl::Placement::Host
+        self.parts.drive.ftl.placement == wordline_ftl::Placement::Host
     }
 }
 
 fn parts(config: &Config) -> SystemConfig {
-    SystemConfig {
-        nand: config.nand.clone(),
-        device: config.device.clone(),
-        ftl: config.ftl.clone(),
-        stack: config.stack.clone(),
-    }
+    let Config { nand, device, ftl, stack, .. } = config.clone();
+    SystemConfig { drive: DriveConfig { nand, device, ftl }, stack }
 }
