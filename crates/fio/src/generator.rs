@@ -636,6 +636,7 @@ impl Generator {
             let (ddir, offset, len) = (io.ddir, io.offset, io.len);
             self.completed(ddir, offset, len, true);
         }
+        debug_assert!(self.in_flight.len() <= in_flight as usize, "completions were not told");
         loop {
             if self.held_file.is_none() {
                 match self.phase {
@@ -977,9 +978,16 @@ impl Generator {
         if !at_once && io.check != Check::Pass {
             self.pass_queued += io.len;
         }
-        if self.job.verify || self.file_picker.is_some() && !sync {
+        if self.heeds_completions() {
             self.remember(io, sync);
         }
+    }
+
+    /// What comes next depends on what completed: of each I/O [`Generator::completed`] is told, with the
+    /// place and length that it was given here.
+    pub fn heeds_completions(&self) -> bool {
+        let sync = self.job.ioengine.is_sync(self.job.iodepth);
+        self.job.verify || self.file_picker.is_some() && !sync
     }
 
     /// What has to be known of an I/O that is issued now until it completes.

@@ -236,7 +236,7 @@ impl JobSource {
                 call => call,
             };
             if let Next::File { ddir, offset, len, .. } = call
-                && self.job.verify
+                && self.generator.heeds_completions()
                 && !ddir.is_sync()
             {
                 self.calls.push(((ddir, offset, len), (io.offset, io.len)));

@@ -405,3 +405,24 @@ fn several_jobs_of_a_mixed_bag() {
         about(simulated_ms(&result), 25.0);
     }
 }
+
+/// A skewed choice of files goes by which of them have I/O in flight, on a file system as on the drive: a file
+/// whose random map is full closes once its last I/O is back, while others go on.
+#[test]
+fn files_of_a_skewed_choice_close_when_their_last_io_is_back() {
+    let place = Place::new();
+    for (io, more) in [("randread", ""), ("randwrite", "--verify=md5"), ("randrw", "")] {
+        for service in ["zipf:1.2", "normal:20", "pareto:0.3"] {
+            let job = format!(
+                "run --name=a --rw={io} --bs=4k --filesize=256k --nrfiles=8 --ioengine=libaio --direct=1 \
+                 --iodepth=16 --file_service_type={service} --number_ios=2000 {more} --loops=20 \
+                 --precondition none --device z-ssd-small --output-format=json"
+            );
+            for fs in ["", "--fs ext4", "--fs xfs"] {
+                let json = place.run(&format!("{job} {fs}")).ok().json();
+                let ios = ["read", "write"].map(|d| int(&json, &format!("/jobs/0/{d}/total_ios")));
+                assert!(ios[0] + ios[1] >= 2000, "{job} {fs}: {ios:?}");
+            }
+        }
+    }
+}
