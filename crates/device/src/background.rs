@@ -10,7 +10,7 @@ use crate::controller::{BACKGROUND, Controller, HELD_BACK, Stage};
 use crate::execute::{OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
-use wordline_ftl::{Action, Ftl, Source};
+use wordline_ftl::{Action, Source, Translation};
 use wordline_nand::{Class, Op, OpKind, Outcome};
 use wordline_nvme::Status;
 
@@ -71,7 +71,7 @@ impl Controller {
         let Some(ftl) = &mut self.ftl else { return };
         if self.cache.is_none() {
             loop {
-                while let Some(action) = self.ftl.as_mut().and_then(Ftl::poll) {
+                while let Some(action) = self.ftl.as_mut().and_then(Translation::poll) {
                     self.act(ctx, action);
                 }
                 let Some(cmd) = self.turns.ready() else { return };
@@ -91,7 +91,7 @@ impl Controller {
             } else {
                 return;
             }
-            action = self.ftl.as_mut().and_then(Ftl::poll);
+            action = self.ftl.as_mut().and_then(Translation::poll);
         }
     }
 

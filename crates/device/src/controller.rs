@@ -35,7 +35,7 @@ use wordline_base::{
     Ctx, Event, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline, Why,
 };
 use wordline_ftl::config::FtlCost;
-use wordline_ftl::{Ftl, Piece, Touch, Turns};
+use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
 use wordline_nand::{Class, Geometry, Nand, Record};
 use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
 
@@ -113,7 +113,7 @@ pub struct Controller {
     pub(crate) cost: FtlCost,
     pub(crate) geometry: Geometry,
     pub(crate) nand: Nand,
-    pub(crate) ftl: Option<Ftl>,
+    pub(crate) ftl: Option<Translator>,
     /// By id; so are the completion queues.
     queues: Vec<Option<SubmissionQueue>>,
     completions: Vec<Option<CompletionQueue>>,
@@ -154,7 +154,7 @@ impl Controller {
     pub fn new(
         device: &DeviceConfig,
         nand: Nand,
-        ftl: Option<Ftl>,
+        ftl: Option<Translator>,
     ) -> Result<Controller, (&'static str, String)> {
         let positive = [
             ("queues.count", device.queues.count),
@@ -185,7 +185,7 @@ impl Controller {
             let message = "must be 0 for no limit, or a power of two from 8192 bytes on (MDTS)";
             return Err(("queues.max_transfer", message.into()));
         }
-        let sectors = ftl.as_ref().map_or(0, Ftl::sectors);
+        let sectors = ftl.as_ref().map_or(0, Translation::sectors);
         let (mut cache, mut read_ahead) = (None, None);
         if let Some(c) = &device.cache {
             if ftl.is_none() {
@@ -309,7 +309,7 @@ impl Controller {
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
         self.on_event_moving(ctx, event, &mut |_, _, _| true);
     }
-    /// The same for a driver that keeps the flash's bytes: `moved` does what a finished operation does
+    /// The same for a driver that keeps the flash's bytes, where the FTL is ours: `moved` does what a finished operation does
     /// to them before anybody learns of it, and answers false if that could not be done, so that the
     /// operation has failed.
     pub fn on_event_moving(
@@ -332,7 +332,7 @@ impl Controller {
             Kind::DeviceTimer => return self.aggregation_over(ctx, index as u16),
             Kind::NandArray | Kind::NandBus => match self.nand.on_event(ctx, event.kind(), index) {
                 Some(key) => {
-                    if let Some(ftl) = &self.ftl
+                    if let Some(ftl) = self.pblk()
                         && !moved(self.nand.record(key), ftl, &self.nand)
                     {
                         self.nand.fail(key);
@@ -664,7 +664,14 @@ impl Controller {
     pub fn nand_mut(&mut self) -> &mut Nand {
         &mut self.nand
     }
-    pub fn ftl(&self) -> Option<&Ftl> {
+    /// The FTL in the drive, if it is ours.
+    pub fn pblk(&self) -> Option<&Ftl> {
+        self.ftl.as_ref().and_then(Translator::pblk)
+    }
+    pub fn pblk_mut(&mut self) -> Option<&mut Ftl> {
+        self.ftl.as_mut().and_then(Translator::pblk_mut)
+    }
+    pub fn ftl(&self) -> Option<&Translator> {
         self.ftl.as_ref()
     }
     /// The cache has a newer version of the sector than the FTL, or is about to hand one over.
@@ -675,7 +682,7 @@ impl Controller {
             (line.dirty | line.writing) >> (lpn.0 % cache.line_sectors) & 1 == 1
         })
     }
-    pub fn ftl_mut(&mut self) -> Option<&mut Ftl> {
+    pub fn ftl_mut(&mut self) -> Option<&mut Translator> {
         self.ftl.as_mut()
     }
 

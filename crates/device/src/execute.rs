@@ -18,7 +18,7 @@ use crate::controller::{Command, Controller, NONE, SUMS, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
-use wordline_ftl::{Piece, Place, Source};
+use wordline_ftl::{FlashRead, Piece, Place, ReadEnd, Source, Translation, read_ended};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Status};
 
@@ -36,14 +36,9 @@ pub(crate) const WRITE_BACK: u32 = 1 << 31;
 pub(crate) struct Flight {
     /// `NONE`: read-ahead.
     cmd: u32,
-    lpn: u32,
-    sectors: u32,
-    /// Digest of what it must find.
-    expected: u64,
     /// The cache has lines waiting for it.
     fill: bool,
-    /// It is one of the reads of a rebuild.
-    rebuild: Option<u32>,
+    read: FlashRead,
 }
 
 /// The sum of a rebuild that a core works on, and the flash read that was the last it waited for.
@@ -296,7 +291,7 @@ impl Controller {
         let io = self.commands[cmd].sqe.io;
         for piece in &pieces {
             let (lpn, sectors) = (piece.lpn.0, piece.sectors);
-            let Some(ppa) = piece.place.ppa() else {
+            let Some(read) = FlashRead::of(piece) else {
                 let ok = piece.place != Place::Lost;
                 if !ok {
                     self.commands[cmd].status = Status::UnrecoveredRead;
@@ -306,15 +301,11 @@ impl Controller {
                 }
                 continue;
             };
-            let (expected, rebuild) = match piece.place {
-                Place::Flash { expected, .. } => (expected, None),
-                Place::Member { rebuild, .. } => (0, Some(rebuild)),
-                Place::Unmapped | Place::Buffer | Place::Lost => continue,
-            };
-            if fill && rebuild.is_none_or(|_| is_first(piece)) {
+            if fill && is_asked(piece) {
                 self.count_fill(lpn, sectors);
             }
-            let key = self.flights.insert(Flight { cmd, lpn, sectors, expected, fill, rebuild });
+            let ppa = read.ppa;
+            let key = self.flights.insert(Flight { cmd, fill, read });
             self.commands[cmd].pending += 1;
             let (kind, class) = (OpKind::Read, piece.place.class());
             self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner: OWNER_READ | key, io });
@@ -353,19 +344,15 @@ impl Controller {
             let mut cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
             for piece in &pieces {
                 let (lpn, sectors) = (piece.lpn.0, piece.sectors);
-                let Some(ppa) = piece.place.ppa() else {
+                let Some(read) = FlashRead::of(piece) else {
                     self.filled(lpn, sectors, piece.place != Place::Lost, 0);
                     continue;
                 };
-                let (expected, rebuild) = match piece.place {
-                    Place::Flash { expected, .. } => (expected, None),
-                    Place::Member { rebuild, .. } => (0, Some(rebuild)),
-                    Place::Unmapped | Place::Buffer | Place::Lost => continue,
-                };
-                if rebuild.is_none_or(|_| is_first(piece)) {
+                if is_asked(piece) {
                     self.count_fill(lpn, sectors);
                 }
-                let flight = Flight { cmd: NONE, lpn, sectors, expected, fill: true, rebuild };
+                let ppa = read.ppa;
+                let flight = Flight { cmd: NONE, fill: true, read };
                 let owner = OWNER_READ | self.flights.insert(flight);
                 let (kind, class, io) = (OpKind::Read, piece.place.class(), IoId::NONE);
                 let op = Op { kind, class, ppa, sectors, owner, io };
@@ -405,50 +392,33 @@ impl Controller {
 
     /// A flash read of a piece ended.
     fn piece_read(&mut self, ctx: &mut Ctx, flight: u32, key: u32) {
-        let Flight { cmd, lpn, sectors, expected, fill, rebuild } = self.flights.remove(flight);
+        let Flight { cmd, fill, read } = self.flights.remove(flight);
         let record = self.nand.record(key);
-        let (ppa, io) = (record.op.ppa, record.op.io);
-        let mut ok = record.outcome == Outcome::Ok;
+        let (io, ok) = (record.op.io, record.outcome == Outcome::Ok);
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        let (mut over, mut summed) = (true, 0);
-        let mut pieces = std::mem::take(&mut self.pieces);
-        pieces.clear();
-        if let Some(rebuild) = rebuild {
-            match ftl.member_done(ctx, rebuild, ppa, ok, &mut pieces) {
-                Some(rebuilt) => (ok, summed) = (rebuilt.ok, rebuilt.summed),
-                None => over = false,
-            }
-        } else if ok && ftl.has_lost(ppa, sectors) {
-            ok = false;
-        } else if ok {
-            if ctx.stamps.is_on() {
-                let got = ftl.digest(ppa, Lpn(lpn), sectors);
-                ctx.stamps.check_digest(Lpn(lpn), got, expected);
-            }
-        } else {
-            over = !ftl.repair(ctx, Lpn(lpn), sectors, ppa, expected, &mut pieces);
-        }
-        for piece in &pieces {
-            let (expected, rebuild, ppa) = match piece.place {
-                Place::Flash { ppa, expected } => (expected, None, ppa),
-                Place::Member { rebuild, ppa, .. } => (0, Some(rebuild), ppa),
-                Place::Unmapped | Place::Buffer | Place::Lost => continue,
-            };
-            let flight = Flight { cmd, lpn, sectors, expected, fill, rebuild };
-            let owner = OWNER_READ | self.flights.insert(flight);
+        let mut more = std::mem::take(&mut self.pieces);
+        let end = read_ended(ftl, ctx, read, ok, &mut more);
+        for piece in &more {
+            let Some(read) = FlashRead::of(piece) else { continue };
+            let owner = OWNER_READ | self.flights.insert(Flight { cmd, fill, read });
             if cmd != NONE {
                 self.commands[cmd].pending += 1;
             }
             let (kind, class) = (OpKind::Read, piece.place.class());
+            let FlashRead { ppa, sectors, .. } = read;
             self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner, io });
         }
-        self.pieces = pieces;
-        self.ftl.as_mut().expect("logical addresses need an FTL").read_done(ctx, ppa, sectors);
+        self.pieces = more;
+        let (over, ok, summed) = match end {
+            ReadEnd::Over { ok, summed } => (true, ok, summed),
+            ReadEnd::Open => (false, true, 0),
+        };
+        let (lpn, sectors) = (read.lpn.0, read.sectors);
         let cost = self.cost.xor_sector * u64::from(summed);
         if cost > Span::ZERO {
             let grant = self.firmware.reserve(ctx.now, cost);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
-            let flight = Flight { cmd, lpn, sectors, expected, fill, rebuild };
+            let flight = Flight { cmd, fill, read };
             let sum = self.sums.insert(Sum { flight, grant, record: *self.nand.record(key) });
             return ctx.at(grant.end, Kind::Firmware, SUMS | sum);
         }
@@ -468,9 +438,9 @@ impl Controller {
     /// A core has added up what a rebuild read.
     pub(crate) fn sum_done(&mut self, ctx: &mut Ctx, sum: u32) {
         let Sum { flight, grant, record } = self.sums.remove(sum);
-        let Flight { cmd, lpn, sectors, fill, .. } = flight;
+        let Flight { cmd, fill, read } = flight;
         if fill {
-            self.filled(lpn, sectors, true, 1);
+            self.filled(read.lpn.0, read.sectors, true, 1);
         }
         if cmd == NONE {
             return;
@@ -810,7 +780,7 @@ fn add_miss(misses: &mut Vec<(u32, u32, bool)>, lpn: u32, sectors: u32, fill: bo
     }
 }
 
-/// One piece stands for all the reads of a rebuild.
-fn is_first(piece: &Piece) -> bool {
-    matches!(piece.place, Place::Member { first: true, .. })
+/// What the user asked for: one piece stands for all the reads of a rebuild.
+fn is_asked(piece: &Piece) -> bool {
+    !matches!(piece.place, Place::Member { first: false, .. })
 }

@@ -7,7 +7,7 @@ mod common;
 
 use common::{Fake, ctx, geometry};
 use wordline_base::{Lpn, Seed, Stamps};
-use wordline_ftl::{Ftl, FtlConfig, Placement, Source};
+use wordline_ftl::{Ftl, FtlConfig, Placement, Source, Translation, WindowLimits};
 
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 fn timed<T>(what: impl FnOnce() -> T) -> (T, f64) {
@@ -37,10 +37,10 @@ fn main() {
     let mut rng = Seed(3).stream("bench");
     let before = *ftl.counters();
     let (steady, s) = timed(|| {
-        ftl.steady(&mut off, &mut |lpns| {
+        let next = &mut |lpns: &mut [u32]| {
             lpns.iter_mut().for_each(|lpn| *lpn = rng.below(sectors) as u32)
-        })
-        .expect("room")
+        };
+        ftl.steady_within(&mut off, next, WindowLimits::default()).expect("room")
     });
     let moved = ftl.counters().gc_sectors - before.gc_sectors;
     println!(

@@ -27,7 +27,6 @@ mod age;
 mod bytes;
 mod check;
 pub mod config;
-pub mod counters;
 mod gc;
 mod line;
 mod lock;
@@ -41,21 +40,22 @@ mod recover;
 mod ring;
 mod state;
 mod stride;
-mod turns;
+mod translator;
 mod user;
 mod write;
 
-pub use age::{Pace, Steady, WindowLimits};
 pub use config::{
     FtlConfig, GcBuffer, ParityPlace, PartitionRule, Placement, StrideLayout, Throttle,
     VictimPolicy,
 };
-pub use counters::Counters;
 pub use line::{Group, LineState, Stream};
 pub use map::LOST;
-pub use rebuild::Rebuilt;
 pub use recover::{LineMedia, Media, Recovery, SmetaRecord, Written};
-pub use turns::{Touch, Turns};
+pub use translator::{FtlKind, Translator};
+pub use wordline_translation::{
+    Action, BlockState, Counters, FlashRead, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Run,
+    Source, Steady, StrideUse, Touch, Translation, Turns, Wear, WindowLimits, read_ended,
+};
 
 use gc::Gc;
 use line::Lines;
@@ -71,122 +71,8 @@ use std::collections::VecDeque;
 use stride::Strides;
 use user::Waiting;
 use wordline_base::{Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
-use wordline_nand::{Class, Geometry, Outcome, Ppa};
+use wordline_nand::{Geometry, Outcome, Ppa};
 use write::{Done, Writer};
-
-/// A part of a read: a run of consecutive logical sectors served from one place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
-    pub lpn: Lpn,
-    pub sectors: u32,
-    pub place: Place,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// Never written or trimmed: reads as zeroes, touches no flash.
-    Unmapped,
-    /// In the write buffer. The stamps have been checked already.
-    Buffer,
-    /// In the write buffer as well, but moved there by the collector, which could not read it: the
-    /// read is an error.
-    Lost,
-    /// A run inside one write unit. `expected` is the digest of the sectors' newest stamps, to be
-    /// compared with [`Ftl::digest`] when the flash read is done; then call [`Ftl::read_done`].
-    Flash { ppa: Ppa, expected: u64 },
-    /// Not read where they are: one of the runs that together give the sectors, when
-    /// [`Ftl::member_done`] was called for each. `first` for one of them: what the user asked for.
-    Member { rebuild: u32, ppa: Ppa, first: bool },
-}
-
-impl Place {
-    /// Where flash is to be read.
-    pub fn ppa(self) -> Option<Ppa> {
-        match self {
-            Place::Unmapped | Place::Buffer | Place::Lost => None,
-            Place::Flash { ppa, .. } | Place::Member { ppa, .. } => Some(ppa),
-        }
-    }
-    /// How that counts.
-    pub fn class(self) -> Class {
-        match self {
-            Place::Member { first: false, .. } => Class::RebuildRead,
-            _ => Class::UserRead,
-        }
-    }
-}
-
-/// What the FTL wants done. Every operation with an `op` is answered by [`Ftl::on_done`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Read a run of sectors inside one unit for the FTL's own use; `payload` of them go to where the
-    /// FTL runs.
-    Read { op: u32, ppa: Ppa, sectors: u32, class: Class, payload: u32 },
-    /// Program one whole unit, of which `payload` sectors come from the host; `summed` sectors went
-    /// into it if it is parity.
-    Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32 },
-    /// Erase the block of this LUN and line; `ppa` is its first sector.
-    Erase { op: u32, ppa: Ppa },
-    /// Add up so many sectors where the FTL runs, where that takes time: what the collector rebuilds.
-    Sum { op: u32, sectors: u32 },
-    /// A command is complete: a write is in the buffer (or durable if FUA), a flush is durable.
-    Complete { tag: u32, ok: bool },
-}
-
-/// Whose stamps a write carries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source<'a> {
-    /// From the application: the sector's stamp is bumped when it enters the buffer.
-    Host,
-    /// Written back by a cache in front, which bumped the stamps itself.
-    Cache(&'a [u32]),
-}
-
-/// Memory of the mapping, as a drive of this state would need it, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Memory {
-    /// L2P, OOB and bitmaps.
-    pub mapping: u64,
-    /// The integrity check's stamps.
-    pub stamps: u64,
-    /// The tables from parity to buffer of the open stripes.
-    pub parity: u64,
-    /// Physical sectors.
-    pub sectors: u64,
-}
-
-/// Beside the [`Counters`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StrideUse {
-    /// Times that too few reads ended throttling.
-    pub throttling_ended: u64,
-    /// Programs and erases that waited for reads issued before.
-    pub deferred: u64,
-    /// The tables from parity to buffer.
-    pub parity_table_bytes: u64,
-    /// LUNs of the hot side, and times that changed.
-    pub hot_luns: u32,
-    pub partitions: u64,
-}
-
-/// Erase counts of the good blocks; of a medium written in place, writes of the units in use.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Wear {
-    pub min: u32,
-    pub mean: f64,
-    pub max: u32,
-}
-
-/// What is in a block: for setting a NAND machine to the state after ageing or loading.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockState {
-    pub line: u32,
-    pub lun: u32,
-    pub bad: bool,
-    /// Pages programmed since the last erase; they are the first ones.
-    pub programmed: u32,
-    pub erases: u32,
-}
 
 /// An operation on its way.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@
 //! does most of what was written in order ([`Runs`]), so that a drive of terabytes is filled in no
 //! time. Without the check that is at most 8.2 bytes a sector.
 
-use crate::{Memory, Place};
+use crate::Memory;
 use wordline_base::Runs;
 use wordline_nand::{Geometry, Ppa};
 
@@ -288,27 +288,6 @@ impl Map {
             parity: 0,
             sectors: self.oob.len() as u64,
         }
-    }
-}
-
-/// The digest of a run of sectors: of what was expected, and of what flash holds.
-#[derive(Clone, Copy)]
-pub(crate) struct Digest(u64);
-
-impl Digest {
-    pub fn new() -> Digest {
-        Digest(0x5EED)
-    }
-    #[inline]
-    pub fn add(&mut self, lpn: u32, stamp: u32) {
-        let word = u64::from(lpn) << 32 | u64::from(stamp);
-        self.0 = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    }
-    pub fn get(self) -> u64 {
-        self.0
-    }
-    pub fn place(self, ppa: u32) -> Place {
-        Place::Flash { ppa: Ppa(ppa), expected: self.0 }
     }
 }
 

@@ -9,11 +9,12 @@
 //! bad blocks that was written under throttling.
 
 use crate::line::{LineState, Stream};
-use crate::map::{Digest, EMPTY};
+use crate::map::EMPTY;
 use crate::stride::{Equation, MEMBERS, times_power};
 use crate::{Ftl, Piece, Place};
 use wordline_base::{Ctx, Lpn};
 use wordline_nand::Ppa;
+use wordline_translation::{Digest, Rebuilt};
 
 /// Sectors of a vector command of the open-channel interface.
 const VECTOR: u32 = 64;
@@ -45,15 +46,6 @@ pub(crate) struct Avoid {
     pub busy: bool,
     /// Those of these rows, a bit each: they could not be read.
     pub missing: u32,
-}
-
-/// A rebuild that is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rebuilt {
-    /// The sectors are there.
-    pub ok: bool,
-    /// Sectors that were added up for it.
-    pub summed: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

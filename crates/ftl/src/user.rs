@@ -6,11 +6,12 @@
 //! entry in the buffer to be durable. (pblk also waits for the collector's entries behind it; their
 //! originals stay until they are durable, so a flush need not pad them out.)
 
-use crate::map::{Digest, LOST, Where};
+use crate::map::{LOST, Where};
 use crate::ring::{Entry, USER};
 use crate::{Action, Ftl, Piece, Place, Source, TIMER_USER};
 use wordline_base::{Ctx, Kind, Lpn, stamps::BLANK};
 use wordline_nand::Ppa;
+use wordline_translation::Digest;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiting {

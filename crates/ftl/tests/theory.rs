@@ -19,7 +19,7 @@
 mod common;
 use common::*;
 use wordline_base::{Lpn, Seed, Stamps};
-use wordline_ftl::{Ftl, FtlConfig, Placement, Source, VictimPolicy, WindowLimits};
+use wordline_ftl::{Ftl, FtlConfig, Placement, Source, Translation, VictimPolicy, WindowLimits};
 use wordline_nand::Geometry;
 
 fn fifo(alpha: f64) -> f64 {

@@ -20,6 +20,7 @@
 use crate::sched::{Ask, Dir, Elevator};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IoId, Slab, Time};
+use wordline_ftl::Run;
 use wordline_nvme::{Cqe, Opcode};
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -59,14 +60,10 @@ pub(crate) struct Node {
 pub(crate) enum Purpose {
     Data,
     Flush,
-    /// A flash read for an application: unpin, and compare what was read with what was expected.
-    FlashRead {
+    /// A flash read for an application.
+    Piece {
         lpn: u32,
-        expected: u64,
-    },
-    /// One of the flash reads that together give an application's sectors.
-    Member {
-        rebuild: u32,
+        run: Run,
     },
     /// An operation of the FTL's own.
     Ftl {

@@ -10,6 +10,7 @@ use crate::blkmq::{NO_TAG, NONE, Purpose};
 use crate::host::{Host, Output};
 use crate::source::Source;
 use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Time, Why};
+use wordline_ftl::{FlashRead, ReadEnd, Translation, read_ended};
 use wordline_nand::{Outcome, Ppa};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
@@ -115,47 +116,20 @@ impl<S: Source> Host<S> {
         }
         match r.purpose {
             Purpose::Data | Purpose::Flush => {}
-            Purpose::FlashRead { lpn, expected } => {
-                let mut repaired = false;
-                if let Some(pblk) = &mut self.pblk {
-                    let (ppa, lpn, sectors) =
-                        (Ppa(r.offset as u32), Lpn(lpn), (r.bytes >> 12) as u32);
-                    if ok && pblk.ftl.has_lost(ppa, sectors) {
-                        ok = false;
-                    } else if ok {
-                        let got = pblk.ftl.digest(ppa, lpn, sectors);
-                        ctx.stamps.check_digest(lpn, got, expected);
-                    } else {
-                        let mut pieces = std::mem::take(&mut pblk.repairs);
-                        repaired = pblk.ftl.repair(ctx, lpn, sectors, ppa, expected, &mut pieces);
-                        pblk.repairs = pieces;
-                    }
-                    pblk.ftl.read_done(ctx, ppa, sectors);
-                    if repaired {
-                        self.repair(ctx, r.first, r.hctx, core);
-                    }
-                    self.pump_ftl(ctx, Some(core));
+            Purpose::Piece { lpn, run } => {
+                let Some(pblk) = &mut self.pblk else { return };
+                let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
+                let read = FlashRead { lpn: Lpn(lpn), sectors, ppa, run };
+                let mut more = std::mem::take(&mut pblk.repairs);
+                let end = read_ended(&mut pblk.ftl, ctx, read, ok, &mut more);
+                let again = !more.is_empty();
+                pblk.repairs = more;
+                // While others of a run's reads are under way nothing is known.
+                ok = !matches!(end, ReadEnd::Over { ok: false, .. });
+                if again {
+                    self.repair(ctx, r.first, r.hctx, core);
                 }
-                if repaired {
-                    return;
-                }
-            }
-            Purpose::Member { rebuild } => {
-                let mut again = false;
-                if let Some(pblk) = &mut self.pblk {
-                    let mut pieces = std::mem::take(&mut pblk.repairs);
-                    let ppa = Ppa(r.offset as u32);
-                    let last = pblk.ftl.member_done(ctx, rebuild, ppa, ok, &mut pieces);
-                    again = !pieces.is_empty();
-                    // Until the last is there nothing is known.
-                    ok = last.is_none_or(|r| r.ok);
-                    pblk.repairs = pieces;
-                    pblk.ftl.read_done(ctx, ppa, (r.bytes >> 12) as u32);
-                    if again {
-                        self.repair(ctx, r.first, r.hctx, core);
-                    }
-                    self.pump_ftl(ctx, Some(core));
-                }
+                self.pump_ftl(ctx, Some(core));
                 if again {
                     return;
                 }

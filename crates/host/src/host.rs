@@ -22,8 +22,8 @@ use wordline_base::event::Event;
 use wordline_base::track::Track;
 use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Slab, Span, Time, Why};
 use wordline_fs::{Fs, FsConfig};
-use wordline_ftl::Ftl;
 use wordline_ftl::config::FtlCost;
+use wordline_ftl::{Run, Translation, Translator};
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
 
 /// What the host needs to know of the drive.
@@ -140,7 +140,7 @@ impl<S: Source> Host<S> {
         stack: &StackConfig,
         jobs: Vec<(ThreadSpec, S)>,
         drive: DriveInfo,
-        ftl: Option<(Ftl, FtlCost)>,
+        ftl: Option<(Translator, FtlCost)>,
     ) -> Result<Host<S>, Refusal> {
         if !(1..=1024).contains(&stack.cores) {
             return refuse("cores", "must be 1 to 1024");
@@ -489,11 +489,11 @@ impl<S: Source> Host<S> {
     pub fn core_of(&self, thread: u32) -> u32 {
         self.threads[thread as usize].core
     }
-    pub fn ftl(&self) -> Option<&Ftl> {
+    pub fn ftl(&self) -> Option<&Translator> {
         self.pblk.as_ref().map(|p| &p.ftl)
     }
     /// For preconditioning before the start.
-    pub fn ftl_mut(&mut self) -> Option<&mut Ftl> {
+    pub fn ftl_mut(&mut self) -> Option<&mut Translator> {
         self.pblk.as_mut().map(|p| &mut p.ftl)
     }
 
@@ -985,7 +985,8 @@ impl<S: Source> Host<S> {
     /// reads is.
     fn repair_sum(&mut self, core: u32, rq: u32) -> u64 {
         let r = &self.block.requests[rq];
-        let (Purpose::Member { .. }, Some(pblk)) = (r.purpose, &mut self.pblk) else { return 0 };
+        let Purpose::Piece { run: Run::Member { .. }, .. } = r.purpose else { return 0 };
+        let Some(pblk) = &mut self.pblk else { return 0 };
         let sum = pblk.cost.xor_sector.0 * (r.bytes / wordline_base::SECTOR);
         pblk.stats.xor_ns += sum;
         self.cores[core as usize].calls.extra[Function::Ftl as usize] += sum;

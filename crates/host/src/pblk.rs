@@ -26,10 +26,10 @@ use crate::thread::{Asleep, Flow};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, Ddir, Layer, Lpn, SECTOR, SECTOR_SHIFT, Why};
 use wordline_ftl::config::FtlCost;
-use wordline_ftl::{Action, Ftl, Piece, Touch, Turns};
+use wordline_ftl::{Action, Piece, Touch, Translation, Translator, Turns};
 
 pub(crate) struct Pblk {
-    pub ftl: Ftl,
+    pub ftl: Translator,
     pub cost: FtlCost,
     /// Sectors of a write unit, what a program command carries.
     pub unit_sectors: u32,

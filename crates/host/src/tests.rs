@@ -157,7 +157,7 @@ impl<S: Source> World<S> {
         stack: &StackConfig,
         drive: DriveInfo,
         jobs: Vec<(ThreadSpec, S)>,
-        ftl: Option<(Ftl, wordline_ftl::config::FtlCost)>,
+        ftl: Option<(wordline_ftl::Translator, wordline_ftl::config::FtlCost)>,
         latency: Latency,
     ) -> World<S> {
         let mut world = World {
@@ -1131,7 +1131,7 @@ fn pblk_world_of(lba: u32, config: &StackConfig, jobs: Vec<(ThreadSpec, List)>) 
         *lun = now.max(*lun) + Span(span);
         *lun
     });
-    let mut w = World::with_ftl(config, d, jobs, Some((ftl, cost)), latency);
+    let mut w = World::with_ftl(config, d, jobs, Some((ftl.into(), cost)), latency);
     w.ctx.stamps = wordline_base::Stamps::new(sectors);
     w
 }

@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use wordline_base::{
     Ctx, Ddir, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
 };
-use wordline_ftl::{Action, Piece, Place};
+use wordline_ftl::{Action, FlashRead, Piece, Place, Translation};
 use wordline_nand::{Class, Outcome};
 use wordline_nvme::Opcode;
 
@@ -1550,18 +1550,13 @@ impl<S: Source> Host<S> {
         node
     }
     pub(crate) fn flash_request(&mut self, node: u32, piece: Piece, h: u16, tag: u16) -> u32 {
-        let (ppa, purpose) = match piece.place {
-            Place::Flash { ppa, expected } => {
-                (ppa, Purpose::FlashRead { lpn: piece.lpn.0, expected })
-            }
-            Place::Member { rebuild, ppa, .. } => (ppa, Purpose::Member { rebuild }),
-            Place::Unmapped | Place::Buffer | Place::Lost => unreachable!("only flash is read"),
-        };
+        let read = FlashRead::of(&piece).expect("only flash is read");
+        let ppa = read.ppa;
         let bytes = u64::from(piece.sectors) * SECTOR;
         let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
         r.class = piece.place.class() as u8;
-        r.purpose = purpose;
+        r.purpose = Purpose::Piece { lpn: read.lpn.0, run: read.run };
         rq
     }
 

@@ -468,7 +468,7 @@ impl Media {
     }
     /// Throws away versions that are in flash or were overwritten before they went anywhere.
     pub fn sweep(&mut self, controller: &Controller, stamps: &Stamps) {
-        let Some(ftl) = controller.ftl().filter(|_| self.pages.is_crowded()) else { return };
+        let Some(ftl) = controller.pblk().filter(|_| self.pages.is_crowded()) else { return };
         let unwritten: std::collections::BTreeSet<Version> =
             ftl.unwritten().map(|(lpn, stamp)| (lpn.0, stamp)).collect();
         self.pages.sweep(|version| {

@@ -57,14 +57,14 @@ impl Stats {
             errors: 0,
             threads: BTreeMap::new(),
             last: ([0; KINDS], [0; KINDS], std::time::Instant::now()),
-            before: *machine.controller.ftl().expect("a served drive has its FTL").counters(),
+            before: *machine.controller.pblk().expect("a served drive has its FTL").counters(),
             connections: 0,
             refused_connections: 0,
         }
     }
     /// Bytes that the collector has moved since the start.
     pub fn collected(&self, machine: &Machine) -> u64 {
-        let ftl = machine.controller.ftl().expect("a served drive has its FTL");
+        let ftl = machine.controller.pblk().expect("a served drive has its FTL");
         (ftl.counters().gc_sectors - self.before.gc_sectors) * SECTOR
     }
     pub fn asked(&mut self, request: &Request) {
@@ -93,7 +93,7 @@ impl Stats {
     }
 
     pub fn snapshot(&self, machine: &Machine) -> Snapshot {
-        let ftl = machine.controller.ftl().expect("a served drive has its FTL");
+        let ftl = machine.controller.pblk().expect("a served drive has its FTL");
         let (c, b) = (ftl.counters(), &self.before);
         let flash = machine.controller.nand().counters();
         let user = c.user_sectors - b.user_sectors;

@@ -122,7 +122,7 @@ fn small_drives_can_be_built_and_hold_what_is_derived() {
         assert_eq!(ftl.sectors(), d.capacity.user_sectors, "{device}");
         let ftl = (config.ftl.placement == Placement::Device).then_some(ftl);
         let nand = Nand::new(&config.nand, Seed(1)).unwrap();
-        let controller = Controller::new(&config.device, nand, ftl);
+        let controller = Controller::new(&config.device, nand, ftl.map(Into::into));
         assert!(controller.is_ok(), "{device}: {:?}", controller.err());
     }
 }

@@ -3,10 +3,11 @@
 use crate::setup::WriteSampler;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use wordline_app::Extent;
 use wordline_base::{SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
-use wordline_ftl::{Ftl, Pace, WindowLimits};
+use wordline_ftl::{FtlKind, Pace, Translation, Translator, WindowLimits};
 use wordline_host::StackConfig;
 use wordline_nand::Nand;
 
@@ -184,7 +185,9 @@ impl About {
 #[derive(Clone)]
 pub struct Drive {
     pub nand: Nand,
-    pub ftl: Ftl,
+    pub ftl: Translator,
+    /// The kind of FTL, if it is not one of ours.
+    kind: Option<Arc<dyn FtlKind>>,
     pub stamps: Stamps,
     /// What was done to it; none for a state that was loaded.
     pub prepared: Option<Precondition>,
@@ -199,11 +202,20 @@ pub struct Drive {
 impl Drive {
     /// A drive fresh from the factory.
     pub fn new(config: &DriveConfig, seed: Seed, integrity: bool) -> Result<Drive, Problem> {
+        Drive::with_ftl(None, config, seed, integrity)
+    }
+    /// The same with an FTL of another kind than ours.
+    pub fn with_ftl(
+        kind: Option<Arc<dyn FtlKind>>,
+        config: &DriveConfig,
+        seed: Seed,
+        integrity: bool,
+    ) -> Result<Drive, Problem> {
         let nand = Nand::new(&config.nand, seed).map_err(|e| Problem::new("nand", e))?;
         let geometry = nand.geometry;
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
-        let ftl =
-            Ftl::new(&geometry, &config.ftl, &mut bad, seed).map_err(|e| Problem::new("ftl", e))?;
+        let ftl = Translator::new(kind.as_ref(), &geometry, &config.ftl, &mut bad, seed)
+            .map_err(|e| Problem::new("ftl", e))?;
         let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
         let program_rate = match config.device.limits.program_rate {
             0 => u64::MAX,
@@ -211,7 +223,7 @@ impl Drive {
         };
         let (ageing, unsteady) = (Vec::new(), false);
         let prepared = Some(Precondition::None);
-        Ok(Drive { nand, ftl, stamps, prepared, ageing, unsteady, program_rate })
+        Ok(Drive { nand, ftl, kind, stamps, prepared, ageing, unsteady, program_rate })
     }
 
     /// Writes every sector once, in order; takes no simulated time.
@@ -360,7 +372,8 @@ impl Drive {
         r: &mut dyn Read,
     ) -> Result<(), String> {
         let about = About::load(r)?;
-        self.ftl = Ftl::load(&self.nand.geometry, &config.ftl, r).map_err(|why| {
+        let (kind, geometry) = (self.kind.as_ref(), &self.nand.geometry);
+        self.ftl = Translator::load(kind, geometry, &config.ftl, r).map_err(|why| {
             format!(
                 "{why} (the state is of {} with {}, this drive is {device})",
                 about.device, about.ftl
@@ -377,7 +390,7 @@ impl Drive {
 
     /// Gives the flash the state that ageing left it in.
     fn settle(&mut self) {
-        self.ftl.fill_stripes();
+        self.ftl.settle();
         for block in self.ftl.media_state() {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
         }

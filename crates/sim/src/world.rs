@@ -18,7 +18,7 @@ use wordline_base::life::LAYERS;
 use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
 use wordline_device::{Controller, ENERGY_STATES};
 use wordline_fs::{Fs, FsConfig};
-use wordline_ftl::{Ftl, Placement};
+use wordline_ftl::{Placement, Translation, Translator};
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, HostStats, Message, Output, SERVED, StackConfig};
@@ -187,7 +187,7 @@ fn driver<'a>(
     }
 }
 
-type OnHost = Option<(Ftl, wordline_ftl::config::FtlCost)>;
+type OnHost = Option<(Translator, wordline_ftl::config::FtlCost)>;
 type Served = (Box<Host<AnySource>>, Network);
 
 /// The hosts at both ends of a network block device.
@@ -597,7 +597,7 @@ impl World {
     pub fn digest(&self) -> Option<u64> {
         self.digest
     }
-    pub fn ftl(&self) -> &Ftl {
+    pub fn ftl(&self) -> &Translator {
         let of_server = self.server.as_ref().and_then(|(server, _)| server.ftl());
         let of_host = self.host.ftl().or(of_server);
         of_host.or(self.controller.ftl()).expect("the FTL is on one of the sides")

@@ -8,7 +8,7 @@ mod timing;
 use crate::config::*;
 use crate::{Controller, Posted, QueueFull};
 use wordline_base::{Ctx, Ddir, IoId, SECTOR, Seed, Span, Stamps, Time};
-use wordline_ftl::{Ftl, FtlConfig, Placement};
+use wordline_ftl::{Ftl, FtlConfig, Placement, Translation};
 use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
@@ -120,7 +120,7 @@ impl Host {
         let ftl_ = Ftl::new(&nand.geometry, ftl, &mut |_, _| false, Seed(1)).unwrap();
         let mut ctx = Ctx::new();
         ctx.stamps = Stamps::new(ftl_.sectors());
-        let mut drive = Controller::new(device, nand, Some(ftl_)).unwrap();
+        let mut drive = Controller::new(device, nand, Some(ftl_.into())).unwrap();
         drive.set_ftl_cost(&ftl.cost);
         drive.start(&mut ctx);
         Host { ctx, drive, done: Vec::new(), cid: 0 }

@@ -1,0 +1,196 @@
+//! Which FTL a drive has: one of ours, or one that somebody wrote outside.
+
+use crate::{
+    Action, BlockState, Counters, Ftl, FtlConfig, Memory, Pace, Piece, Rebuilt, Source, Steady,
+    StrideUse, Translation, Wear, WindowLimits,
+};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use wordline_base::{Ctx, Lpn, Seed, Stamps};
+use wordline_nand::{Geometry, Outcome, Ppa};
+
+/// Makes FTLs of one kind.
+pub trait FtlKind: Send + Sync {
+    /// As reports name it.
+    fn name(&self) -> &str;
+    /// An FTL for a fresh drive. `bad(lun, line)` tells factory bad blocks. An error names the
+    /// configuration key.
+    fn make(
+        &self,
+        geometry: &Geometry,
+        config: &FtlConfig,
+        bad: &mut dyn FnMut(u32, u32) -> bool,
+        seed: Seed,
+    ) -> Result<Box<dyn Translation>, (&'static str, String)>;
+    /// Takes up a state that [`Translation::save`] wrote.
+    fn load(
+        &self,
+        _geometry: &Geometry,
+        _config: &FtlConfig,
+        _from: &mut dyn Read,
+    ) -> Result<Box<dyn Translation>, String> {
+        Err(format!("{} cannot load a saved state", self.name()))
+    }
+}
+
+/// The FTL of a drive.
+#[derive(Clone)]
+pub enum Translator {
+    /// pblk with RAIL and its kin, and media written in place.
+    Pblk(Box<Ftl>),
+    Other(Box<dyn Translation>),
+}
+
+impl Translator {
+    /// The FTL of a fresh drive: that of `kind`, or ours.
+    pub fn new(
+        kind: Option<&Arc<dyn FtlKind>>,
+        geometry: &Geometry,
+        config: &FtlConfig,
+        bad: &mut dyn FnMut(u32, u32) -> bool,
+        seed: Seed,
+    ) -> Result<Translator, (&'static str, String)> {
+        match kind {
+            Some(kind) => Ok(Translator::Other(kind.make(geometry, config, bad, seed)?)),
+            None => Ok(Translator::Pblk(Ftl::new(geometry, config, bad, seed)?.into())),
+        }
+    }
+    /// The FTL of a saved drive.
+    pub fn load(
+        kind: Option<&Arc<dyn FtlKind>>,
+        geometry: &Geometry,
+        config: &FtlConfig,
+        from: &mut dyn Read,
+    ) -> Result<Translator, String> {
+        match kind {
+            Some(kind) => Ok(Translator::Other(kind.load(geometry, config, from)?)),
+            None => Ok(Translator::Pblk(Ftl::load(geometry, config, from)?.into())),
+        }
+    }
+    /// Ours, for what only it can do.
+    pub fn pblk(&self) -> Option<&Ftl> {
+        match self {
+            Translator::Pblk(ftl) => Some(ftl),
+            Translator::Other(_) => None,
+        }
+    }
+    pub fn pblk_mut(&mut self) -> Option<&mut Ftl> {
+        match self {
+            Translator::Pblk(ftl) => Some(ftl),
+            Translator::Other(_) => None,
+        }
+    }
+}
+
+impl From<Ftl> for Translator {
+    fn from(ftl: Ftl) -> Translator {
+        Translator::Pblk(ftl.into())
+    }
+}
+
+/// Hands each call to the FTL that is there.
+macro_rules! hand_on {
+    ($(fn $name:ident(&$($mut:ident)? $(, $arg:ident: $type:ty)*) $(-> $out:ty)?;)*) => {
+        /// The FTL's own methods have these names.
+        impl Translation for Ftl {
+            $(
+                #[inline]
+                fn $name(&$($mut)? self $(, $arg: $type)*) $(-> $out)? {
+                    Ftl::$name(self $(, $arg)*)
+                }
+            )*
+            fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
+                Box::new(Ftl::media_state(self))
+            }
+            fn settle(&mut self) {
+                self.fill_stripes();
+            }
+            fn collects(&self) -> bool {
+                self.in_place.is_none()
+            }
+            fn boxed(&self) -> Box<dyn Translation> {
+                Box::new(self.clone())
+            }
+        }
+        impl Translation for Translator {
+            $(
+                #[inline]
+                fn $name(&$($mut)? self $(, $arg: $type)*) $(-> $out)? {
+                    match self {
+                        Translator::Pblk(ftl) => Ftl::$name(ftl $(, $arg)*),
+                        Translator::Other(ftl) => ftl.$name($($arg),*),
+                    }
+                }
+            )*
+            fn steady_within(
+                &mut self,
+                stamps: &mut Stamps,
+                next: &mut dyn FnMut(&mut [u32]),
+                limits: WindowLimits,
+            ) -> Result<Steady, String> {
+                match self {
+                    Translator::Pblk(ftl) => ftl.steady_within(stamps, next, limits),
+                    Translator::Other(ftl) => ftl.steady_within(stamps, next, limits),
+                }
+            }
+            fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
+                match self {
+                    Translator::Pblk(ftl) => Box::new(Ftl::media_state(ftl)),
+                    Translator::Other(ftl) => ftl.media_state(),
+                }
+            }
+            fn settle(&mut self) {
+                match self {
+                    Translator::Pblk(ftl) => ftl.fill_stripes(),
+                    Translator::Other(ftl) => ftl.settle(),
+                }
+            }
+            fn collects(&self) -> bool {
+                match self {
+                    Translator::Pblk(ftl) => ftl.collects(),
+                    Translator::Other(ftl) => ftl.collects(),
+                }
+            }
+            fn boxed(&self) -> Box<dyn Translation> {
+                Box::new(self.clone())
+            }
+        }
+    };
+}
+
+hand_on! {
+    fn sectors(&) -> u64;
+    fn start(&mut, ctx: &mut Ctx);
+    fn stop(&mut, ctx: &mut Ctx);
+    fn prefetch(&, ctx: &Ctx, lpn: Lpn);
+    fn read(&mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
+    fn write(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source);
+    fn flush(&mut, ctx: &mut Ctx, tag: u32);
+    fn trim(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32);
+    fn poll(&mut) -> Option<Action>;
+    fn on_done(&mut, ctx: &mut Ctx, op: u32, outcome: Outcome);
+    fn on_timer(&mut, ctx: &mut Ctx, index: u32);
+    fn is_quiet(&) -> bool;
+    fn digest(&, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
+    fn has_lost(&, ppa: Ppa, sectors: u32) -> bool;
+    fn repair(
+        &mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, ppa: Ppa, expected: u64, out: &mut Vec<Piece>
+    ) -> bool;
+    fn member_done(
+        &mut, ctx: &mut Ctx, rebuild: u32, ppa: Ppa, ok: bool, out: &mut Vec<Piece>
+    ) -> Option<Rebuilt>;
+    fn read_done(&mut, ctx: &mut Ctx, ppa: Ppa, sectors: u32);
+    fn fill(&mut, stamps: &mut Stamps) -> Result<(), String>;
+    fn overwrite(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String>;
+    fn rest(&mut, stamps: &mut Stamps) -> Result<(), String>;
+    fn paced(
+        &mut, stamps: &mut Stamps, next: &mut dyn FnMut(&mut [u32]), pace: Pace
+    ) -> Result<Steady, String>;
+    fn adopt_stamps(&mut, stamps: &mut Stamps);
+    fn save(&, to: &mut dyn Write) -> io::Result<()>;
+    fn counters(&) -> &Counters;
+    fn memory(&) -> Memory;
+    fn wear(&) -> Wear;
+    fn strides(&) -> Option<StrideUse>;
+    fn check_invariants(&) -> Result<(), String>;
+}

@@ -1,0 +1,282 @@
+//! The contract for translation: what a flash translation layer (FTL) is to the machine around it.
+//!
+//! An FTL is a machine without clock or I/O. Inputs are the commands of users, the ends of flash
+//! operations that it asked for, and timers; after each input [`Translation::poll`] is drained of what
+//! the FTL wants done. Who drives it, a drive's controller or a kernel's driver, does the flash
+//! operations and pays for the FTL's work in processor time.
+//!
+//! A read is split into pieces ([`Translation::read`]). Pieces on flash are read by the driver; what the
+//! end of such a read means is told by [`read_ended`], the same for every FTL and every driver. Writes,
+//! flushes and trims end with [`Action::Complete`].
+//!
+//! An FTL keeps the version ([`Stamps`]) that each sector has in its buffers and on flash. A read is held
+//! against the newest version: at once where it is served from memory, with [`Translation::digest`] where
+//! it is served from flash.
+//!
+//! `docs/extend.md` has a complete small one.
+#![forbid(unsafe_code)]
+
+mod age;
+mod counters;
+mod digest;
+mod executor;
+mod turns;
+
+pub use age::{Pace, Steady, WindowLimits, steady_by_overwriting};
+pub use counters::Counters;
+pub use digest::Digest;
+pub use executor::{FlashRead, ReadEnd, Run, read_ended};
+pub use turns::{Touch, Turns};
+
+use std::io::{self, Write};
+use wordline_base::{Ctx, Lpn, Stamps};
+use wordline_nand::{Class, Outcome, Ppa};
+
+/// A part of a read: a run of consecutive logical sectors served from one place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    pub lpn: Lpn,
+    pub sectors: u32,
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Never written or trimmed: reads as zeroes, touches no flash.
+    Unmapped,
+    /// In the write buffer. The stamps have been checked already.
+    Buffer,
+    /// In the write buffer as well, but moved there by the collector, which could not read it: the
+    /// read is an error.
+    Lost,
+    /// A run inside one write unit. `expected` is the digest of the sectors' newest stamps.
+    Flash { ppa: Ppa, expected: u64 },
+    /// Not read where they are: one of the runs that together give the sectors. `first` for one of
+    /// them: what the user asked for.
+    Member { rebuild: u32, ppa: Ppa, first: bool },
+}
+
+impl Place {
+    /// Where flash is to be read.
+    pub fn ppa(self) -> Option<Ppa> {
+        match self {
+            Place::Unmapped | Place::Buffer | Place::Lost => None,
+            Place::Flash { ppa, .. } | Place::Member { ppa, .. } => Some(ppa),
+        }
+    }
+    /// How that counts.
+    pub fn class(self) -> Class {
+        match self {
+            Place::Member { first: false, .. } => Class::RebuildRead,
+            _ => Class::UserRead,
+        }
+    }
+}
+
+/// What the FTL wants done. Every operation with an `op` is answered by [`Translation::on_done`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Read a run of sectors inside one unit for the FTL's own use; `payload` of them go to where the
+    /// FTL runs.
+    Read { op: u32, ppa: Ppa, sectors: u32, class: Class, payload: u32 },
+    /// Program one whole unit, of which `payload` sectors come from the host; `summed` sectors went
+    /// into it if it is parity.
+    Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32 },
+    /// Erase the block of this LUN and line; `ppa` is its first sector.
+    Erase { op: u32, ppa: Ppa },
+    /// Add up so many sectors where the FTL runs, where that takes time: what the collector rebuilds.
+    Sum { op: u32, sectors: u32 },
+    /// A command is complete: a write is in the buffer (or durable if FUA), a flush is durable.
+    Complete { tag: u32, ok: bool },
+}
+
+/// Whose stamps a write carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source<'a> {
+    /// From the application: the sector's stamp is bumped when it enters the buffer.
+    Host,
+    /// Written back by a cache in front, which bumped the stamps itself.
+    Cache(&'a [u32]),
+}
+
+/// A rebuild that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rebuilt {
+    /// The sectors are there.
+    pub ok: bool,
+    /// Sectors that were added up for it.
+    pub summed: u32,
+}
+
+/// Memory of the mapping, as a drive of this state would need it, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// L2P, OOB and bitmaps.
+    pub mapping: u64,
+    /// The integrity check's stamps.
+    pub stamps: u64,
+    /// The tables from parity to buffer of the open stripes.
+    pub parity: u64,
+    /// Physical sectors.
+    pub sectors: u64,
+}
+
+/// What strides do to reads and writes, beside the [`Counters`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StrideUse {
+    /// Times that too few reads ended throttling.
+    pub throttling_ended: u64,
+    /// Programs and erases that waited for reads issued before.
+    pub deferred: u64,
+    /// The tables from parity to buffer.
+    pub parity_table_bytes: u64,
+    /// LUNs of the hot side, and times that changed.
+    pub hot_luns: u32,
+    pub partitions: u64,
+}
+
+/// Erase counts of the good blocks; of a medium written in place, writes of the units in use.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wear {
+    pub min: u32,
+    pub mean: f64,
+    pub max: u32,
+}
+
+/// What is in a block: for setting a NAND machine to the state after ageing or loading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockState {
+    pub line: u32,
+    pub lun: u32,
+    pub bad: bool,
+    /// Pages programmed since the last erase; they are the first ones.
+    pub programmed: u32,
+    pub erases: u32,
+}
+
+/// A flash translation layer.
+///
+/// Sectors are of 4 KiB. A tag is the driver's name for a command, an op the FTL's name for a flash
+/// operation.
+pub trait Translation: Send {
+    /// User capacity.
+    fn sectors(&self) -> u64;
+    /// The machine's clock begins: from here on inputs have times. Stamps on flash are brought up to
+    /// those of the check.
+    fn start(&mut self, ctx: &mut Ctx);
+    /// The machine is brought to rest: once all operations are answered it is quiet.
+    fn stop(&mut self, ctx: &mut Ctx);
+    /// A read or write of this sector comes soon: a hint for the processor's cache.
+    fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
+
+    /// Splits a read into pieces.
+    fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
+    /// Takes a write. It completes when it is in the buffer, with `fua` when it is durable.
+    fn write(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source);
+    /// Completes when everything that completed before is durable.
+    fn flush(&mut self, ctx: &mut Ctx, tag: u32);
+    /// Unmaps sectors.
+    fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32);
+    /// The next thing to do. Drain it after every input.
+    fn poll(&mut self) -> Option<Action>;
+    /// An operation is done.
+    fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome);
+    /// An event of `Kind::FtlTimer` that the FTL set, with its index.
+    fn on_timer(&mut self, _ctx: &mut Ctx, _index: u32) {}
+    /// Nothing is waiting, unwritten or in flight.
+    fn is_quiet(&self) -> bool;
+
+    /// [`Digest`] of the logical addresses and stamps that flash holds in a run
+    /// of sectors.
+    fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
+    /// Whether a run of sectors on flash holds any that were lost before they got there.
+    fn has_lost(&self, _ppa: Ppa, _sectors: u32) -> bool {
+        false
+    }
+    /// A run could not be read. True: the pieces in `out` give it all the same.
+    fn repair(
+        &mut self,
+        _ctx: &mut Ctx,
+        _lpn: Lpn,
+        _sectors: u32,
+        _ppa: Ppa,
+        _expected: u64,
+        _out: &mut Vec<Piece>,
+    ) -> bool {
+        false
+    }
+    /// One of the runs of a rebuild was read, the one at `ppa`. After the last: whether the sectors are
+    /// there; or further pieces in `out`.
+    fn member_done(
+        &mut self,
+        _ctx: &mut Ctx,
+        _rebuild: u32,
+        _ppa: Ppa,
+        _ok: bool,
+        _out: &mut Vec<Piece>,
+    ) -> Option<Rebuilt> {
+        unreachable!("this FTL gives no members of a rebuild")
+    }
+    /// A flash piece of a read has been read: its block may be erased again.
+    fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, sectors: u32);
+
+    /// Writes every sector once, in order, without time. An error says why that cannot be.
+    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String>;
+    /// Writes these sectors, in order, without time.
+    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String>;
+    /// Leaves the drive alone until its collector rests, without time.
+    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), String>;
+    /// Overwrites sectors that `next` chooses until write amplification is steady.
+    fn steady_within(
+        &mut self,
+        stamps: &mut Stamps,
+        next: &mut dyn FnMut(&mut [u32]),
+        limits: WindowLimits,
+    ) -> Result<Steady, String> {
+        steady_by_overwriting(self, stamps, next, limits)
+    }
+    /// Overwrites sectors that `next` chooses at the pace of users until the collector keeps pace. An
+    /// FTL that does not know how fast it collects ages as with users at full speed.
+    fn paced(
+        &mut self,
+        stamps: &mut Stamps,
+        next: &mut dyn FnMut(&mut [u32]),
+        _pace: Pace,
+    ) -> Result<Steady, String> {
+        self.steady_within(stamps, next, WindowLimits::default())
+    }
+    /// Ageing or loading is over: what is only brought up to date now and then is brought up to date.
+    fn settle(&mut self) {}
+    /// Every block. Ageing takes no time, so the NAND machine learns of its programs here.
+    fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_>;
+    /// Makes the stamps on flash and those of the check the same.
+    fn adopt_stamps(&mut self, stamps: &mut Stamps);
+    /// Writes the state of an FTL that is quiet.
+    fn save(&self, _to: &mut dyn Write) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this FTL cannot save its state"))
+    }
+
+    fn counters(&self) -> &Counters;
+    fn memory(&self) -> Memory;
+    fn wear(&self) -> Wear;
+    /// Whether space has to be made for writes: not where sectors are written in place.
+    fn collects(&self) -> bool {
+        true
+    }
+    /// None without parity.
+    fn strides(&self) -> Option<StrideUse> {
+        None
+    }
+    /// Holds the state against itself; for tests.
+    fn check_invariants(&self) -> Result<(), String> {
+        Ok(())
+    }
+    /// A copy: an aged drive is the start of several runs.
+    fn boxed(&self) -> Box<dyn Translation>;
+}
+
+impl Clone for Box<dyn Translation> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}
