@@ -3,6 +3,7 @@
 use std::time::Instant;
 use wordline::{Drive, Plan, Precondition, Step, System, Watch, ZetanCache, jobs};
 use wordline_check::Case;
+use wordline_ftl::Translation;
 
 struct Bench {
     name: &'static str,

@@ -5,7 +5,7 @@ mod common;
 use common::{Fake, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Ctx, Lpn, Rng, Seed};
-use wordline_ftl::{Ftl, FtlConfig, LOST, Place, Placement, Source};
+use wordline_ftl::{Ftl, FtlConfig, LOST, Place, Placement, Source, Translation, WindowLimits};
 use wordline_nand::{Geometry, Ppa};
 
 const KINDS: [(u32, u32, u32, u32); 4] =
@@ -232,7 +232,8 @@ fn aligned_writes_are_not_amplified() {
         let mut next = |lpns: &mut [u32]| {
             lpns.iter_mut().for_each(|lpn| *lpn = rng.below(u64::from(sectors)) as u32);
         };
-        let report = ftl.steady(&mut ctx.stamps, &mut next).unwrap();
+        let report =
+            ftl.steady_within(&mut ctx.stamps, &mut next, WindowLimits::default()).unwrap();
         assert!(report.steady && report.windows.iter().all(|&wa| wa == 1.0), "seed {seed}");
         ftl.check_invariants().unwrap();
     }
