@@ -351,6 +351,7 @@ impl Fs {
                     return self.push(t, Frame::Join);
                 }
                 self.go(t, 4);
+                self.grow(t, ino, offset + u64::from(len));
                 Flow::Again
             }
             _ => {
@@ -358,6 +359,18 @@ impl Fs {
                 self.go(t, 100);
                 self.push(t, Frame::Throttle { phase: 0 })
             }
+        }
+    }
+
+    /// ext4_da_should_update_i_disksize: where the last page has its block already, no allocation will
+    /// log the new size.
+    fn grow(&mut self, t: u32, ino: u32, end: u64) {
+        let inode = &mut self.inodes[ino as usize];
+        let mapped = inode.extents.find((end - 1) / PAGE).is_some();
+        if self.config.kind == FsKind::Ext4 && end > inode.disk_size && mapped {
+            inode.disk_size = end;
+            let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
+            self.log_change(t, vec![item], Some((ino, true)));
         }
     }
 

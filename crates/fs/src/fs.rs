@@ -151,7 +151,7 @@ pub(crate) enum Owner {
     Task(u32),
     /// A log buffer of a checkpoint.
     Iclog {
-        seq: u64,
+        number: u64,
     },
     /// Items of XFS in their place.
     Ail {
@@ -349,8 +349,19 @@ pub struct Fs {
     pub(crate) stamp: u32,
     /// Tests: what the drive holds, by block.
     pub(crate) shadow: Option<BTreeMap<u64, u32>>,
+    /// Tests: what joined the log since they looked.
+    #[cfg(test)]
+    pub(crate) joined: Vec<Joined>,
     /// Pages are wanted and none can be freed.
     pub(crate) short: bool,
+}
+
+/// Items that joined a transaction, and the inodes it changes.
+#[cfg(test)]
+pub(crate) struct Joined {
+    pub seq: u64,
+    pub items: Vec<Item>,
+    pub inodes: Vec<u32>,
 }
 
 impl Fs {
@@ -398,6 +409,8 @@ impl Fs {
             promised: 0,
             stamp: 0,
             shadow: None,
+            #[cfg(test)]
+            joined: Vec::new(),
             short: false,
         })
     }
@@ -469,6 +482,15 @@ impl Fs {
         }
     }
 
+    /// The batch of items that a bio puts in their place.
+    #[cfg(test)]
+    pub(crate) fn batch_of(&self, bio: u32) -> Option<u64> {
+        match self.bios[bio].owner {
+            Owner::Ail { batch } => Some(batch),
+            _ => None,
+        }
+    }
+
     /// Why a task sleeps.
     pub fn waits_for(&self, task: u32) -> Option<Wait> {
         self.tasks[task as usize].blocked
@@ -495,7 +517,7 @@ impl Fs {
                 t.bios -= 1;
                 t.ok &= ok;
             }
-            Owner::Iclog { seq } => self.iclog_done(seq),
+            Owner::Iclog { number } => self.iclog_done(number),
             Owner::Ail { batch } => self.ail_done(batch),
         }
         debug_assert!(ok || kind != BioKind::Flush, "a flush does not fail");

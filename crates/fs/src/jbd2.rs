@@ -35,6 +35,8 @@ struct Transaction {
     revoked: Vec<u64>,
     /// Blocks of it that are free since: not to be written in their place (set_buffer_freed).
     forgotten: BTreeSet<Key>,
+    /// Its flush is on its way (T_COMMIT_JFLUSH).
+    flushing: bool,
 }
 
 /// A committed transaction in the log.
@@ -85,6 +87,10 @@ impl Jbd2 {
 
     pub fn durable(&self) -> u64 {
         self.durable
+    }
+    pub fn will_flush(&self, tid: u64) -> bool {
+        let sent = self.committing.as_ref().is_some_and(|c| c.tid == tid && c.flushing);
+        self.durable < tid && !sent
     }
     pub fn current(&self) -> u64 {
         self.running.as_ref().map_or(self.next, |r| r.tid)
@@ -186,22 +192,19 @@ impl Jbd2 {
             logged.left.remove(&key);
         }
     }
+    /// The transaction being committed, and its blocks.
     #[cfg(test)]
-    pub fn committing_blocks(&self) -> Vec<Key> {
-        let blocks = self.committing.iter().flat_map(|c| c.blocks.iter().copied());
-        blocks.filter(|k| k.inode() == META).collect()
+    pub fn committing(&self) -> Option<(u64, &BTreeSet<Key>)> {
+        self.committing.as_ref().map(|c| (c.tid, &c.blocks))
     }
     #[cfg(test)]
     pub fn committing_ordered(&self) -> Vec<u32> {
         self.committing.iter().flat_map(|c| c.ordered.keys().copied()).collect()
     }
-    /// The oldest transaction the log keeps, and what the ones it keeps still hold.
+    /// The oldest transaction the log keeps.
     #[cfg(test)]
-    pub fn oldest_logged(&self) -> (u64, Vec<Key>) {
-        let kept = self.logged.len() as u64;
-        let running = [&self.running, &self.committing].into_iter().flatten();
-        let newer = running.flat_map(|t| t.blocks.iter().copied());
-        (self.durable + 1 - kept, newer.collect())
+    pub fn oldest_logged(&self) -> u64 {
+        self.durable + 1 - self.logged.len() as u64
     }
     fn holds(&self, key: Key) -> bool {
         [&self.running, &self.committing].into_iter().flatten().any(|t| t.blocks.contains(&key))
@@ -288,6 +291,9 @@ impl Fs {
             5 => {
                 if self.tasks[t as usize].bios > 0 {
                     return Flow::Block(Wait::Bios);
+                }
+                if let Some(c) = &mut self.jbd2().committing {
+                    c.flushing = true;
                 }
                 if early && barrier {
                     self.flush(t);

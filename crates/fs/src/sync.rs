@@ -31,22 +31,36 @@ impl Fs {
             2 => {
                 let inode = &self.inodes[ino as usize];
                 let seq = if data_only { inode.datasync } else { inode.sync };
+                // The data have arrived: the flush must begin from here on.
+                let covered = !self.config.barrier || self.will_flush(seq);
+                self.go(t, if covered { 4 } else { 3 });
                 if self.durable() >= seq {
-                    if self.config.barrier {
-                        self.flush(t);
-                    }
                     return Flow::Again;
                 }
                 self.push(t, Frame::Force { seq, phase: 0 })
             }
             3 => {
+                self.flush(t);
+                Flow::Again
+            }
+            4 => {
                 if self.tasks[t as usize].bios > 0 {
-                    self.go(t, 3);
+                    self.go(t, 4);
                     return Flow::Block(Wait::Bios);
                 }
                 self.pop(t)
             }
-            _ => unreachable!("fsync has four steps"),
+            _ => unreachable!("fsync has five steps"),
+        }
+    }
+
+    /// jbd2_trans_will_send_data_barrier, log_flushed of xfs_file_fsync: the log has yet to send a flush
+    /// on behalf of a transaction.
+    fn will_flush(&self, seq: u64) -> bool {
+        match &self.log {
+            Log::Jbd2(j) => j.will_flush(seq),
+            Log::Xfs(x) => x.will_flush(seq),
+            Log::None => false,
         }
     }
 
@@ -142,6 +156,12 @@ impl Fs {
         }
         let items = std::mem::take(&mut self.tasks[t as usize].items);
         self.work(t, self.config.cost.join * items.len() as u64);
+        #[cfg(test)]
+        self.joined.push(crate::fs::Joined {
+            seq: self.current(),
+            items: items.clone(),
+            inodes: self.tasks[t as usize].touched.iter().map(|&(ino, _)| ino).collect(),
+        });
         for item in items {
             self.join_item(item);
         }

@@ -3,6 +3,7 @@
 mod contents;
 mod crash;
 mod journal;
+mod medium;
 mod pages;
 
 use crate::cache::{Key, META};
@@ -87,7 +88,11 @@ pub(crate) struct Machine {
     flying: BTreeMap<u32, Bio>,
     /// Every bio, in order of submission; when it ended.
     pub bios: Vec<Bio>,
-    pub crash: Option<crash::Medium>,
+    pub crash: Option<medium::Medium>,
+    /// Bios take longer by a random time, and end in another order.
+    pub jitter: Option<Rng>,
+    /// Bios of a kind that take so much longer.
+    pub slow: Option<(What, Span)>,
     pub todo: Vec<VecDeque<Op>>,
     pub done: Vec<(u32, Op, bool)>,
 }
@@ -105,6 +110,8 @@ impl Machine {
             flying: BTreeMap::new(),
             bios: Vec::new(),
             crash: None,
+            jitter: None,
+            slow: None,
             todo: (0..apps).map(|_| VecDeque::new()).collect(),
             done: Vec::new(),
         };
@@ -124,14 +131,24 @@ impl Machine {
         let idle = self.todo[task as usize].is_empty();
         self.todo[task as usize].extend(ops);
         if idle && let Some(&op) = self.todo[task as usize].front() {
-            self.fs.call(self.now, task, op);
+            self.call_of(task, op);
             self.at(self.now, Event::Run(task));
         }
+    }
+    fn call_of(&mut self, task: u32, op: Op) {
+        if let Some(medium) = &mut self.crash {
+            medium.called(&op);
+        }
+        self.fs.call(self.now, task, op);
     }
 
     fn run(&mut self, task: u32) {
         loop {
-            match self.fs.run(self.now, task) {
+            let turn = self.fs.run(self.now, task);
+            if let Some(medium) = &mut self.crash {
+                medium.look(&mut self.fs);
+            }
+            match turn {
                 Turn::Work(span) => return self.at(self.now + span, Event::Run(task)),
                 Turn::Sleep => return,
                 Turn::Submit(bio) => {
@@ -139,6 +156,14 @@ impl Machine {
                     let mut span = BIO_NS + u64::from(bio.len) / 4;
                     if bio.preflush || bio.kind == BioKind::Flush {
                         span += FLUSH_NS;
+                    }
+                    if let Some((what, by)) = self.slow
+                        && what == bio.what
+                    {
+                        span += by.0;
+                    }
+                    if let Some(jitter) = &mut self.jitter {
+                        span += jitter.below(20 * BIO_NS) * jitter.below(2);
                     }
                     self.bios.push(bio);
                     self.flying.insert(bio.id, bio);
@@ -149,9 +174,12 @@ impl Machine {
                 }
                 Turn::Done { ok } => {
                     let Some(op) = self.todo[task as usize].pop_front() else { return };
+                    if let Some(medium) = &mut self.crash {
+                        medium.returned(&self.fs, &op, ok);
+                    }
                     self.done.push((task, op, ok));
                     match self.todo[task as usize].front() {
-                        Some(&op) => self.fs.call(self.now, task, op),
+                        Some(&op) => self.call_of(task, op),
                         None => return,
                     }
                 }
@@ -178,9 +206,12 @@ impl Machine {
             Event::Bio(id) => {
                 let bio = self.flying.remove(&id).unwrap();
                 if let Some(medium) = &mut self.crash {
-                    medium.done(&bio);
+                    medium.done(&self.fs, &bio);
                 }
                 self.fs.bio_done(self.now, id, true);
+                if let Some(medium) = &self.crash {
+                    medium.believed(&self.fs);
+                }
             }
             Event::Timer => {
                 self.timer = None;

@@ -53,6 +53,8 @@ pub(crate) struct Xlog {
     held: u64,
     buffer: u64,
     free_buffers: u32,
+    /// Buffers of two parts, of which neither is on the drive.
+    split: BTreeSet<u64>,
     done: BTreeSet<u64>,
     all_done: u64,
     /// Items by the checkpoint that last logged them, and back.
@@ -90,6 +92,7 @@ impl Xlog {
             held: 0,
             buffer: u64::from(x.log_buffer_bytes),
             free_buffers: x.log_buffers,
+            split: BTreeSet::new(),
             done: BTreeSet::new(),
             all_done: 0,
             ail: BTreeSet::new(),
@@ -111,6 +114,12 @@ impl Xlog {
     pub fn current(&self) -> u64 {
         self.seq
     }
+    /// The buffer a checkpoint ends in is not on its way yet.
+    pub fn will_flush(&self, seq: u64) -> bool {
+        let c = self.checkpoints.iter().find(|c| c.seq == seq);
+        let sent = c.and_then(|c| c.last).is_some_and(|last| last < self.active);
+        self.durable < seq && !sent
+    }
     /// xfs_log_force_lsn, or a push that nobody waits for.
     pub fn request(&mut self, seq: u64, force: bool) {
         self.pushed_for = self.pushed_for.max(seq);
@@ -123,6 +132,20 @@ impl Xlog {
         let logged = oldest.and_then(|seq| self.starts.get(&seq)).copied();
         let writing = self.checkpoints.front().map(|c| c.start);
         logged.into_iter().chain(writing).min().unwrap_or(self.head)
+    }
+    /// Checkpoints on their way: number, first byte in the log, and the buffer each ends in.
+    #[cfg(test)]
+    pub fn on_their_way(&self) -> impl Iterator<Item = (u64, u64, Option<u64>)> {
+        self.checkpoints.iter().map(|c| (c.seq, c.start, c.last))
+    }
+    #[cfg(test)]
+    pub fn oldest_byte(&self) -> u64 {
+        self.tail()
+    }
+    /// What a batch puts in its place, with the checkpoints that logged it.
+    #[cfg(test)]
+    pub fn batch(&self, id: u64) -> &[(Item, u64)] {
+        &self.batches[&id]
     }
     pub fn used(&self) -> u64 {
         self.head - self.tail()
@@ -329,28 +352,29 @@ impl Fs {
         let into = at % log;
         let first = len.min(log - into);
         let parts = [(into, first), (0, len - first)];
-        let count = parts.iter().filter(|p| p.1 > 0).count();
-        for (i, (into, len)) in parts.into_iter().enumerate().filter(|(_, p)| p.1 > 0) {
+        if len > first {
+            x.split.insert(number);
+        }
+        for (into, len) in parts.into_iter().filter(|p| p.1 > 0) {
             let (block, _) = self.disk.log.find(into / PAGE);
             let mut bio = self.bio(BioKind::Write, What::Log, block, 1);
             bio.offset += into % PAGE;
             bio.len = len as u32;
             (bio.preflush, bio.fua) = (barrier, barrier);
             bio.tag = number;
-            // The last part of it counts.
-            let seq = if i + 1 == count { number } else { 0 };
-            self.submit(t, Owner::Iclog { seq }, bio);
+            self.submit(t, Owner::Iclog { number }, bio);
         }
     }
 
     /// xlog_state_done_syncing and the callbacks, in the order of the buffers.
     pub(crate) fn iclog_done(&mut self, number: u64) {
-        if number == 0 {
-            return;
-        }
         let now = self.now;
         let interval = self.config.xfs.sync;
         let x = self.xfs();
+        // The other part of it is not there yet.
+        if x.split.remove(&number) {
+            return;
+        }
         x.free_buffers += 1;
         x.done.insert(number);
         while x.done.remove(&(x.all_done + 1)) {

@@ -4,20 +4,20 @@ use super::*;
 use proptest::prelude::*;
 
 /// What a page of a file holds: in memory, or on the drive.
-fn content(m: &Machine, file: u32, page: u64) -> u32 {
-    let ino = m.fs.files[file as usize].inode;
+pub(crate) fn content(fs: &Fs, file: u32, page: u64) -> u32 {
+    let ino = fs.files[file as usize].inode;
     if ino == 0 {
         return 0;
     }
-    if let Some(p) = m.fs.cache.get(Key::new(ino, page)).filter(|p| p.is_uptodate()) {
+    if let Some(p) = fs.cache.get(Key::new(ino, page)).filter(|p| p.is_uptodate()) {
         return p.stamp;
     }
-    let place = m.fs.inodes[ino as usize].extents.find(page);
-    let shadow = m.fs.shadow.as_ref().unwrap();
+    let place = fs.inodes[ino as usize].extents.find(page);
+    let shadow = fs.shadow.as_ref().unwrap();
     place.and_then(|(block, _)| shadow.get(&block)).copied().unwrap_or(0)
 }
 
-fn variant(n: u8) -> FsConfig {
+pub(crate) fn variant(n: u8) -> FsConfig {
     let mut c = config(if n < 5 { FsKind::Ext4 } else { FsKind::Xfs });
     c.memory = 2 << 20;
     c.ext4.journal_blocks = 1024;
@@ -93,7 +93,7 @@ fn newest_write_is_read(seed: u64, n: u8) -> Result<(), TestCaseError> {
                     // A direct write may find its end not aligned.
                     prop_assert!(ok, "{op:?}");
                     for page in offset / 4096..=(offset + u64::from(len) - 1) / 4096 {
-                        let stamp = content(&m, file, page);
+                        let stamp = content(&m.fs, file, page);
                         let before = model.insert((file, page), stamp).unwrap_or(0);
                         prop_assert!(
                             stamp > before,
@@ -113,7 +113,7 @@ fn newest_write_is_read(seed: u64, n: u8) -> Result<(), TestCaseError> {
     // Calls end at their own time: what one task left is looked at when all is quiet too.
     for (&(file, page), &stamp) in &model {
         prop_assert_eq!(
-            content(&m, file, page),
+            content(&m.fs, file, page),
             stamp,
             "seed {} variant {}: file {} page {}",
             seed,
@@ -182,7 +182,7 @@ fn a_device_holds_the_newest_write(seed: u64) -> Result<(), TestCaseError> {
             prop_assert!(ok, "seed {seed}: {op:?}");
             let Op::Write { offset, len, .. } = op else { continue };
             for page in offset / 4096..=(offset + u64::from(len) - 1) / 4096 {
-                let stamp = content(&m, device, page);
+                let stamp = content(&m.fs, device, page);
                 let before = model.insert(page, stamp).unwrap_or(0);
                 prop_assert!(stamp > before, "seed {seed}: {op:?} page {page}: {before}, {stamp}");
             }

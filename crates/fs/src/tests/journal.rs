@@ -60,6 +60,18 @@ fn fsync_of_an_append_logs_bitmap_and_descriptor_too() {
     assert_eq!(traffic(&m), [1, 1, 3, 1, 3, 1, 1]);
 }
 
+/// No block is allocated for it: the size is logged all the same, and fdatasync waits for it.
+#[test]
+fn fdatasync_of_an_append_within_a_block_logs_the_size() {
+    for delalloc in [true, false] {
+        let mut c = config(FsKind::Ext4);
+        c.ext4.delalloc = delalloc;
+        let mut m = laid_out(&c, 1, 100);
+        m.call([write(0, 100, 100), Op::Fsync { file: 0, data_only: true }]);
+        assert_eq!(traffic(&m), [1, 1, 1, 1, 0, 1, 1], "delalloc {delalloc}");
+    }
+}
+
 #[test]
 fn a_created_file_logs_its_directory_and_inode() {
     let mut c = config(FsKind::Ext4);
