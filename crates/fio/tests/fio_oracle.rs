@@ -757,7 +757,7 @@ const DRAWN: &[&[&str]] = &[
         "--random_distribution=pareto:0.4",
         "--random_distribution=normal:15",
         "--random_distribution=zoned:70/20:30/80",
-        "--random_distribution=zoned:50/5:50/,100/100",
+        "--random_distribution=zoned:50/5:50/",
         "--random_distribution=zoned_abs:60/100k:40/300k",
     ],
     &["", "", "", "--percentage_random=60", "--percentage_random=20,90", "--percentage_random=0"],
@@ -838,8 +838,94 @@ const DRAWN_OF_A_FILE: &[&[&str]] = &[
 ];
 const FILE_BYTES: u64 = 3 * M + 5_000;
 
-/// A job of random values. Left out is what is known to differ, or to keep fio busy for ever
-/// (docs/design/workload.md).
+/// Whether a job has a word.
+type Has<'a> = &'a dyn Fn(&str) -> bool;
+
+/// What is known to differ, or to keep fio busy for ever (docs/design/workload.md).
+struct Known {
+    #[allow(dead_code, reason = "for who reads it here")]
+    why: &'static str,
+    /// Whether the job has it, by the words in it.
+    holds: fn(Has) -> bool,
+    /// Options with one of these words, one set or another: without them it has it no more.
+    leave_out: &'static [&'static [&'static str]],
+}
+
+const SYNCS: &[&str] = &["--fsync=", "--fdatasync", "--sync_file_range"];
+const SKEWED_FILES: &[&str] = &["openfiles", "zipf:1.3", "normal:20", "pareto:0.3"];
+const LENGTHS: &[&str] = &["bsrange", "bssplit", "--bs=4k,"];
+
+fn any(has: Has, words: &[&str]) -> bool {
+    words.iter().any(|word| has(word))
+}
+
+const KNOWN: &[Known] = &[
+    Known {
+        why: "fio adds the file's start to the write after a trim twice",
+        holds: |has| has("randtrimwrite") && any(has, &["--offset", "zonemode"]),
+        leave_out: &[&["--offset", "zonemode"], &["randtrimwrite"]],
+    },
+    Known {
+        why: "a length that spills over a zone's random map hangs on the memory behind it",
+        holds: |has| has("zonemode") && any(has, LENGTHS),
+        leave_out: &[&["zonemode"], LENGTHS],
+    },
+    Known {
+        why: "fio counts a sync once it is complete",
+        holds: |has| any(has, SYNCS) && has("iodepth"),
+        leave_out: &[SYNCS, &["iodepth"]],
+    },
+    Known {
+        why: "fio takes an I/O that the engine was too busy for as one of the reads to leave out",
+        holds: |has| has("experimental_verify") && has("iodepth"),
+        leave_out: &[&["experimental_verify"], &["iodepth"]],
+    },
+    Known {
+        why: "fio asks for the sync again and again",
+        holds: |has| any(has, SYNCS) && has("experimental_verify"),
+        leave_out: &[SYNCS, &["experimental_verify"]],
+    },
+    Known {
+        why: "where a file cannot be opened, or all are being closed, fio reaps early, or draws for ever",
+        holds: |has| has("iodepth") && any(has, SKEWED_FILES),
+        leave_out: &[&["iodepth"], SKEWED_FILES],
+    },
+    Known {
+        why: "files that a backlog opened again keep the others from being opened, for ever",
+        holds: |has| has("openfiles") && has("verify_backlog"),
+        leave_out: &[&["openfiles"], &["verify_backlog"]],
+    },
+    Known {
+        why: "fio ends with a failed assertion",
+        holds: |has| has("trim_backlog") && !has("trimwrite"),
+        leave_out: &[&["trim_backlog"]],
+    },
+    Known {
+        why: "other blocks are read back, for a cause that is not known",
+        holds: |has| {
+            has("verify_only")
+                && any(has, &["openfiles", "randwrite:", "randrw:", "verify_backlog="])
+        },
+        leave_out: &[&["verify_only"]],
+    },
+    Known {
+        why: "at depth a read of a batch comes later in fio, for a cause that is not known",
+        holds: |has| has("verify_backlog_batch") && has("iodepth"),
+        leave_out: &[&["verify_backlog_batch"], &["iodepth"]],
+    },
+    Known {
+        why: "fio refuses an offset beyond the file",
+        holds: |has| has("filesize") && any(has, &["--offset=64k", "--offset_increment"]),
+        leave_out: &[&["filesize"], &["--offset=64k", "--offset_increment"]],
+    },
+    Known {
+        why: "a latency log names the writes that verify_only leaves out",
+        holds: |has| has("verify_only") && has("numjobs"),
+        leave_out: &[&["verify_only"], &["numjobs"]],
+    },
+];
+
+/// A job of random values, without what is known to differ.
 fn draw(seed: u64) -> (Vec<&'static str>, bool) {
     let mut rng = wordline_base::Seed(seed).stream("fio/oracle");
     let of_a_file = rng.below(12) == 0;
@@ -849,31 +935,12 @@ fn draw(seed: u64) -> (Vec<&'static str>, bool) {
         let value = choices[rng.below(choices.len() as u64) as usize];
         picked.extend((!value.is_empty()).then_some(value));
     }
+    let has = |picked: &[&str], word: &str| picked.iter().any(|option| option.contains(word));
+    while let Some(known) = KNOWN.iter().find(|known| (known.holds)(&|word| has(&picked, word))) {
+        let words = known.leave_out[rng.below(known.leave_out.len() as u64) as usize];
+        picked.retain(|option| !words.iter().any(|word| option.contains(word)));
+    }
     (picked, of_a_file)
-}
-
-fn known_to_differ(job: &str) -> bool {
-    let has = |word: &str| job.contains(word);
-    let syncs = has("--fsync=") || has("--fdatasync") || has("--sync_file_range");
-    let zoned = has("zonemode");
-    // fio adds the file's start to the write after a trim twice.
-    (has("--offset") || zoned) && has("randtrimwrite")
-        // A length that spills over a zone's random map hangs on the memory behind it.
-        || zoned && (has("bsrange") || has("bssplit") || has("--bs=4k,"))
-        // fio counts a sync once it is complete.
-        || syncs && has("iodepth")
-        // It takes an I/O that the engine was too busy for as one of the reads to leave out.
-        || has("experimental_verify") && has("iodepth")
-        // It asks for the sync again and again.
-        || syncs && has("experimental_verify")
-        // Where a file cannot be opened, or all are being closed, it reaps early, or draws for ever.
-        || has("iodepth") && (has("openfiles") || ["zipf:1.3", "normal:20", "pareto:0.3"].iter().any(|s| has(s)))
-        // Files that a backlog opened again keep the others from being opened, for ever.
-        || has("openfiles") && has("verify_backlog")
-        // It ends with a failed assertion.
-        || has("trim_backlog") && !has("trimwrite")
-        // A latency log names the writes that verify_only leaves out.
-        || has("verify_only") && has("numjobs")
 }
 
 /// What became of a drawn job that did not differ.
@@ -886,22 +953,18 @@ enum Drawn {
 /// Why a drawn job was not compared.
 #[derive(Clone, Copy)]
 enum Skipped {
-    KnownToDiffer,
     RefusedHere,
     RefusedByFio,
     GivenUpByBoth,
     FioHangs,
 }
 
-const SKIPPED: [&str; 5] =
-    ["known to differ", "refused here", "refused by fio", "given up by both", "without end in fio"];
+const SKIPPED: [&str; 4] =
+    ["refused here", "refused by fio", "given up by both", "without end in fio"];
 
 /// Err: they differ.
 fn run_drawn(picked: &[&str], of_a_file: bool, dir: &Path) -> Result<Drawn, String> {
     let job = picked.join(" ");
-    if known_to_differ(&job) {
-        return Ok(Drawn::Skipped(Skipped::KnownToDiffer));
-    }
     let mut args = words(&format!("--name=a {job}"));
     if of_a_file {
         let data = dir.join(FILE_NAME);
@@ -1039,5 +1102,7 @@ fn drawn_jobs_match_fio() {
     assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
     assert_eq!(compared + skipped.iter().sum::<u64>(), drawn);
     let refused = skipped[Skipped::RefusedHere as usize];
-    assert!(5 * refused < drawn, "{refused} of {drawn} drawn jobs are refused here");
+    assert!(20 * refused < drawn, "{refused} of {drawn} drawn jobs are refused here");
+    let left_out = skipped.iter().sum::<u64>();
+    assert!(4 * left_out < drawn, "{left_out} of {drawn} drawn jobs are not compared");
 }
