@@ -20,6 +20,7 @@ demo: build
 
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 cargo test --workspace --no-fail-fast
+	cargo test --manifest-path examples/ftl/Cargo.toml --target-dir target/examples
 
 # More seeds of the FTL's properties: make seeds SEEDS=5000
 SEEDS ?= 5000
@@ -36,6 +37,7 @@ jobs: setup-test
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cd examples/ftl && cargo fmt --check && cargo clippy --all-targets --quiet --target-dir ../../target/examples -- -D warnings
 
 bench: setup-bench
 	cargo build --release --quiet -p wordline-bench

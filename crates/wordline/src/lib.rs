@@ -59,3 +59,14 @@ pub use wordline_fio::ZetanCache;
 pub use wordline_profile::{Config, ConfigError, Source, Sources};
 pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy};
 pub use wordline_trace::{Align, Clock, Wrap};
+
+/// Results as text, JSON, terse and logs, in fio's formats.
+pub use wordline_report as report;
+
+/// What an FTL from outside is written against.
+pub mod translation {
+    pub use wordline_base::{Ctx, Kind, Lpn, Stamps};
+    pub use wordline_ftl::{FtlConfig, FtlKind};
+    pub use wordline_nand::{Class, Geometry, Outcome, Ppa};
+    pub use wordline_translation::*;
+}

@@ -104,7 +104,8 @@ impl Plan {
 
     /// A drive fresh from the factory.
     pub fn fresh(&self) -> Result<Drive, Error> {
-        Drive::new(&self.system.parts.drive, Seed(self.seed), self.integrity)
+        let kind = self.system.ftl.clone();
+        Drive::with_ftl(kind, &self.system.parts.drive, Seed(self.seed), self.integrity)
             .map_err(|p| self.system.misfit(&p))
     }
 

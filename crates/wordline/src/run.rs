@@ -5,6 +5,7 @@ use crate::{Error, System};
 use wordline_base::{Span, Time};
 use wordline_sim::{Drive, Ended, Provenance, RunResult, StoppedBy, ThreadSetup, World, setup};
 use wordline_trace::{Align, Rounded};
+use wordline_translation::Translation;
 
 /// How long a run is, where its words say so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,6 +61,10 @@ impl Run {
     /// A digest of every event delivered, if the plan's options ask for it.
     pub fn digest(&self) -> Option<u64> {
         self.world.digest()
+    }
+    /// The FTL, wherever it runs.
+    pub fn ftl(&self) -> &dyn Translation {
+        self.world.ftl()
     }
     pub fn expected(&self) -> Expected {
         self.expected

@@ -1,13 +1,15 @@
 //! The system under test: profiles put together.
 
 use crate::{Error, Scale};
+use std::sync::Arc;
 use wordline_device::DriveConfig;
+use wordline_ftl::FtlKind;
 use wordline_profile::{Config, ConfigError, Places, Sources};
 use wordline_sim::{Problem, SystemConfig};
 
 /// The system under test, its description, and the places of its values for errors that show only when
 /// it is built.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct System {
     pub config: Config,
     /// The same for the machine.
@@ -16,10 +18,20 @@ pub struct System {
     pub overrides: Vec<String>,
     /// The part of the drive that is taken, and what was cut for it, in a line.
     pub scale: Option<(Scale, String)>,
+    /// The FTL, if it is none of ours.
+    pub ftl: Option<Arc<dyn FtlKind>>,
     places: Places,
 }
 
 impl System {
+    /// The same with another FTL. It runs where the profile's does (`ftl.placement`), at the profile's
+    /// cost (`ftl.cost`).
+    pub fn with_ftl(mut self, kind: impl FtlKind + 'static) -> System {
+        self.config.ftl_name = kind.name().into();
+        self.ftl = Some(Arc::new(kind));
+        self
+    }
+
     /// A device and a host by the names of their profiles.
     pub fn preset(device: &str, stack: &str) -> Result<System, Error> {
         System::assemble(Sources::presets(device, stack), &[])
@@ -29,7 +41,7 @@ impl System {
     pub fn assemble(sources: Sources, overrides: &[String]) -> Result<System, Error> {
         let (config, places) = wordline_profile::assemble_with_places(sources, overrides)?;
         let overrides = overrides.to_vec();
-        Ok(System { parts: parts(&config), config, overrides, scale: None, places })
+        Ok(System { parts: parts(&config), config, overrides, scale: None, ftl: None, places })
     }
 
     /// A part of a drive. `chosen` are overrides that go before the cut, `set` those of the user, which
@@ -58,6 +70,7 @@ impl System {
             config,
             overrides: overrides.to_vec(),
             scale: None,
+            ftl: None,
             places: Places::none(),
         }
     }
