@@ -18,8 +18,11 @@ pub struct Conn {
     pub began: Instant,
     /// Bytes of requests that have no reply yet.
     pub bytes: u64,
-    /// What has passed since then.
-    moved: (Instant, u64),
+    /// It holds more than its part of the memory, and it is its turn: since when, and the bytes that have
+    /// passed since then.
+    waited_for: Option<(Instant, u64)>,
+    /// It is past its handshake, and counted as such.
+    pub served: bool,
     /// Told apart from others that had its number.
     pub generation: u32,
     /// The socket gives and takes nothing more.
@@ -42,7 +45,8 @@ impl Conn {
             tls: None,
             began: Instant::now(),
             bytes: 0,
-            moved: (Instant::now(), 0),
+            waited_for: None,
+            served: false,
             generation,
             gone: false,
             tls_config,
@@ -92,14 +96,28 @@ impl Conn {
     pub fn memory(&self) -> u64 {
         self.session.memory() as u64 + self.bytes
     }
-    /// For at least such a time it has moved fewer bytes.
-    pub fn is_slow(&mut self, time: Duration, bytes: u64) -> bool {
-        if self.moved.0.elapsed() < time {
-            return false;
+    /// Looks whether it has to move: to take answers, or to send the rest of a request, while none of its
+    /// requests is under way.
+    pub fn look(&mut self, part: u64) {
+        let its_turn = self.output_waits() > 0 || self.bytes == 0 && self.session.has_input();
+        if self.memory() <= part || !its_turn {
+            self.waited_for = None;
+        } else if self.waited_for.is_none() {
+            self.waited_for = Some((Instant::now(), 0));
         }
-        let slow = self.moved.1 < bytes;
-        self.moved = (Instant::now(), 0);
-        slow
+    }
+    fn moved(&mut self, bytes: usize) {
+        if let Some(waited_for) = &mut self.waited_for {
+            waited_for.1 += bytes as u64;
+        }
+    }
+    /// For at least such a time it has been waited for, and has moved fewer bytes.
+    pub fn is_slow(&mut self, time: Duration, bytes: u64) -> bool {
+        let Some((_, moved)) = self.waited_for.filter(|w| w.0.elapsed() >= time) else {
+            return false;
+        };
+        self.waited_for = Some((Instant::now(), 0));
+        moved < bytes
     }
     /// The other side has closed it, and nothing is left to read.
     pub fn has_hung_up(&self) -> bool {
@@ -120,7 +138,7 @@ impl Conn {
         match result {
             Ok((n, over)) => {
                 self.gone |= over;
-                self.moved.1 += n as u64;
+                self.moved(n);
                 n > 0
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => false,
@@ -135,6 +153,7 @@ impl Conn {
         if self.gone {
             return;
         }
+        let waits = self.output_waits();
         let result = match &mut self.tls {
             None => loop {
                 let output = self.session.output();
@@ -143,20 +162,13 @@ impl Conn {
                 }
                 match self.stream.write(output) {
                     Ok(0) => break Err(ErrorKind::WriteZero.into()),
-                    Ok(n) => {
-                        self.moved.1 += n as u64;
-                        self.session.sent(n);
-                    }
+                    Ok(n) => self.session.sent(n),
                     Err(e) => break Err(e),
                 }
             },
-            Some(tls) => {
-                let waits = self.session.output().len();
-                let result = flush_tls(tls, &mut self.stream, &mut self.session);
-                self.moved.1 += (waits - self.session.output().len()) as u64;
-                result
-            }
+            Some(tls) => flush_tls(tls, &mut self.stream, &mut self.session),
         };
+        self.moved(waits - self.output_waits());
         if let Err(e) = result
             && !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
         {

@@ -235,7 +235,7 @@ impl Machine {
     }
     /// None: there is none, or none may come before the image was written.
     pub fn next_event(&mut self) -> Option<Time> {
-        if self.stalled.is_some() || self.is_full() {
+        if self.stalled.is_some() || self.waits_for_room() {
             return None;
         }
         self.ctx.queue.next_time()
@@ -499,7 +499,7 @@ impl Machine {
         }
         self.stalled = None;
         while n < limit
-            && !self.is_full()
+            && !self.waits_for_room()
             && self.ctx.queue.next_time().is_some_and(|at| at <= until)
             && let Some((at, event)) = self.ctx.queue.pop()
         {
@@ -510,8 +510,10 @@ impl Machine {
         }
         n
     }
-    fn is_full(&mut self) -> bool {
-        self.media.as_mut().is_some_and(Media::is_full)
+    /// So much waits to be written that no event may come, and room will come. If the image cannot be
+    /// written none will, and the next event tells so to those who wait.
+    fn waits_for_room(&mut self) -> bool {
+        self.media.as_mut().is_some_and(|media| media.is_full() && media.stalled().is_none())
     }
     /// False: what it did cannot be written to the image, and time stands still.
     fn deliver(&mut self, at: Time, event: Event) -> bool {
@@ -761,7 +763,7 @@ impl Machine {
     pub fn drain(&mut self) -> bool {
         while self.in_flight() > 0 {
             let n = self.run(Time(Time::NEVER.0 - 1), 100_000);
-            let held_up = self.is_full() && self.media_mut().await_room();
+            let held_up = self.waits_for_room() && self.media_mut().await_room();
             if n == 0 && self.in_flight() > 0 && !held_up {
                 return false;
             }

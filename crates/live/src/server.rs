@@ -120,36 +120,61 @@ struct Refusals {
     full: u64,
     half_open: u64,
     slow: u64,
-    no_descriptors: u64,
+    /// Tries, and why the last failed.
+    failed: u64,
+    why: String,
     told: Option<Instant>,
 }
 
 impl Refusals {
     /// What there is to tell, at most once a second.
-    fn tell(&mut self, most: usize) -> Option<String> {
+    fn tell(&mut self, plan: &Plan, part: u64) -> Vec<String> {
+        let mut lines = Vec::new();
         if self.told.is_some_and(|told| told.elapsed() < REFUSED) {
-            return None;
+            return lines;
         }
-        let mut parts = Vec::new();
-        let mut part = |n: &mut u64, what: String| {
-            if *n > 0 {
-                parts.push(format!("{n} {what}"));
-            }
-            *n = 0;
-        };
-        part(&mut self.full, format!("refused: {most} are connected (--max-connections)"));
-        part(&mut self.half_open, "let go in their handshake, for others that wait".into());
-        let seconds = SLOW.as_secs();
-        part(
-            &mut self.slow,
-            format!("let go: memory for clients is short, and they moved nothing for {seconds} s"),
-        );
-        part(&mut self.no_descriptors, "times there was no descriptor for one (ulimit -n)".into());
-        if parts.is_empty() {
-            return None;
+        let clients = |n: u64| if n == 1 { "1 client".into() } else { format!("{n} clients") };
+        if self.full > 0 {
+            lines.push(format!(
+                "refused {}: {} are connected, which is the most allowed; raise --max-connections \
+                 for more",
+                clients(self.full),
+                plan.max_connections
+            ));
         }
-        self.told = Some(Instant::now());
-        Some(format!("clients: {}", parts.join("; ")))
+        if self.half_open > 0 {
+            lines.push(format!(
+                "disconnected {} in the handshake, the oldest first: {HANDSHAKES} were in it, and \
+                 others came; look for programs that connect and say nothing",
+                clients(self.half_open)
+            ));
+        }
+        if self.slow > 0 {
+            lines.push(format!(
+                "disconnected {}: memory for clients ran out, and those that held more than {} KiB \
+                 of it did not take answers or send the rest of requests, less than {} KiB in {} s; \
+                 raise --client-memory, or look why they do not",
+                clients(self.slow),
+                part >> 10,
+                SLOW_BYTES >> 10,
+                SLOW.as_secs()
+            ));
+        }
+        if self.failed > 0 {
+            let times = match self.failed {
+                1 => "once".into(),
+                n => format!("{n} times"),
+            };
+            lines.push(format!(
+                "letting a client in failed {times} ({}), and is tried again; if that is the limit on \
+                 open files, raise it (ulimit -n) or lower --max-connections",
+                self.why
+            ));
+        }
+        if !lines.is_empty() {
+            *self = Refusals { told: Some(Instant::now()), ..Refusals::default() };
+        }
+        lines
     }
 }
 
@@ -185,6 +210,8 @@ pub struct Server {
     refusals: Refusals,
     /// A client waits for memory that others hold.
     short: bool,
+    /// Clients past their handshake.
+    served: usize,
     stop: Arc<AtomicBool>,
     wake: OwnedFd,
     report: Vec<(&'static str, String)>,
@@ -282,6 +309,7 @@ impl Server {
             told: None,
             refusals: Refusals::default(),
             short: false,
+            served: 0,
             stop,
             wake,
             report,
@@ -313,9 +341,8 @@ impl Server {
             if let Some(told) = self.told.take() {
                 say(&told);
             }
-            if let Some(told) = self.refusals.tell(self.plan.max_connections) {
-                say(&told);
-            }
+            let part = self.part();
+            self.refusals.tell(&self.plan, part).iter().for_each(|told| say(told));
             self.deliver();
             self.flush_all();
             self.machine.media_mut().writer.kick();
@@ -324,20 +351,21 @@ impl Server {
                 say(&format!(
                     "a sync of the image failed: {why}. The system may have dropped what it could \
                      not write, and does not say what. Reads go on; writes, trims and flushes fail \
-                     until the server is started again, which looks at what is there"
+                     until the server is started again, which looks at what is there. Before that \
+                     look at its disk (dmesg); a file system that became read-only has to be \
+                     unmounted and mounted again"
                 ));
             }
             if !failed && self.machine.stalled().is_some() != stalled {
                 stalled = !stalled;
-                say(&match self.machine.media().writer.stalled() {
-                    Some((kind, why)) if stalled => format!(
+                let why = self.machine.media().writer.last_stall();
+                say(&match why.filter(|_| stalled) {
+                    Some((kind, why)) => format!(
                         "the image cannot be written ({why}): writes and flushes fail, reads go on, \
                          and it is tried again; {}",
                         remedy_of(kind)
                     ),
-                    // It could be in the meantime, which the next turn tells.
-                    _ if stalled => "the image cannot be written".into(),
-                    _ => "the image can be written again".into(),
+                    None => "the image can be written again".into(),
                 });
             }
             self.wait();
@@ -553,14 +581,16 @@ impl Server {
 
     fn flush_all(&mut self) {
         let keys: Vec<u32> = self.conns.keys().collect();
+        let part = self.part();
         for key in keys {
             self.conns[key].flush();
             // What waited for answers to go.
             self.requests(key);
-            let c = &self.conns[key];
+            let c = &mut self.conns[key];
+            c.look(part);
             let slow = c.session.is_handshaking() && c.began.elapsed() > HANDSHAKE;
             if c.is_over() || slow {
-                self.conns.take(key);
+                self.let_go(key);
             }
         }
         if std::mem::take(&mut self.short) {
@@ -596,30 +626,34 @@ impl Server {
         let slow = |c: &mut Conn| c.memory() > part && c.is_slow(SLOW, SLOW_BYTES);
         for key in self.conns.keys().collect::<Vec<_>>() {
             if slow(&mut self.conns[key]) {
-                self.conns.take(key);
+                self.let_go(key);
                 self.refusals.slow += 1;
             }
         }
     }
-    /// Clients past their handshake.
-    fn served(&self) -> usize {
-        self.conns.values().filter(|c| !c.session.is_handshaking()).count()
+    fn let_go(&mut self, key: u32) {
+        if let Some(c) = self.conns.take(key) {
+            self.served -= usize::from(c.served);
+        }
     }
     /// Makes room for one that comes: who is gone goes first, then who came first.
     fn limit_handshakes(&mut self) {
-        let at_it = |c: &&Conn| c.session.is_handshaking();
-        if self.conns.values().filter(at_it).count() < HANDSHAKES {
+        let at_it = |c: &Conn| c.session.is_handshaking();
+        // Of the others some may be closed.
+        if self.conns.len() - self.served < HANDSHAKES
+            || self.conns.values().filter(|c| at_it(c)).count() < HANDSHAKES
+        {
             return;
         }
         let keys: Vec<u32> = self.conns.keys().collect();
         let mut oldest: Option<(u32, u32)> = None;
         let mut gone = 0;
         for key in keys {
-            if !at_it(&&self.conns[key]) {
+            if !at_it(&self.conns[key]) {
                 continue;
             }
             if self.conns[key].has_hung_up() {
-                self.conns.take(key);
+                self.let_go(key);
                 gone += 1;
             } else {
                 let came = (self.conns[key].generation, key);
@@ -627,7 +661,7 @@ impl Server {
             }
         }
         if let Some((_, key)) = oldest.filter(|_| gone == 0) {
-            self.conns.take(key);
+            self.let_go(key);
             self.refusals.half_open += 1;
         }
     }
@@ -726,7 +760,7 @@ impl Server {
             }
             self.requests(key);
             if self.conns[key].is_gone() {
-                self.conns.take(key);
+                self.let_go(key);
             }
         }
         while fuse && let Some(request) = self.mount.as_mut().and_then(Mount::next) {
@@ -749,14 +783,15 @@ impl Server {
                 let stream = match self.listeners[i].accept() {
                     Ok(Some(stream)) => stream,
                     Ok(None) => break,
-                    Err(_) => {
+                    Err(e) => {
                         // Out of descriptors: the caller stays at the door and would wake us at once.
                         self.deaf_until = Some(Instant::now() + RETRY);
-                        self.refusals.no_descriptors += 1;
+                        self.refusals.failed += 1;
+                        self.refusals.why = e.to_string();
                         break;
                     }
                 };
-                if self.served() >= self.plan.max_connections {
+                if self.served >= self.plan.max_connections {
                     self.refuse();
                     continue;
                 }
@@ -799,7 +834,7 @@ impl Server {
                 return;
             }
             let event = self.conns[key].session.poll();
-            let full = self.served() > self.plan.max_connections;
+            let full = self.served >= self.plan.max_connections;
             let c = &mut self.conns[key];
             match event {
                 None => return,
@@ -814,7 +849,10 @@ impl Server {
                     c.end();
                     return self.refuse();
                 }
-                Some(Event::Ready(_)) => {}
+                Some(Event::Ready(_)) => {
+                    c.served = true;
+                    self.served += 1;
+                }
                 Some(Event::Closed(_)) => return,
                 Some(Event::Request(request)) => {
                     c.bytes += weight(&request);
@@ -916,7 +954,10 @@ fn remedy_of(kind: std::io::ErrorKind) -> &'static str {
             "raise this process's limit on file size (prlimit --fsize)"
         }
         Fault::NoSpace => "free space on its disk",
-        Fault::Io => "look at its disk",
+        Fault::Io => {
+            "look at its disk (dmesg); a file system that became read-only takes no writes until \
+             this server is stopped and the file system mounted again"
+        }
     }
 }
 

@@ -67,6 +67,8 @@ struct State {
     drawn: Ticket,
     done: Ticket,
     stalled: Option<Why>,
+    /// Why it was the last time.
+    last: Option<Why>,
     retry: bool,
     /// A sync failed: for good.
     failed: Option<Why>,
@@ -247,6 +249,11 @@ impl Writer {
         }
         self.shared.lock().stalled.clone()
     }
+    /// The same, or why it could not the last time.
+    pub fn last_stall(&self) -> Option<Why> {
+        let state = self.shared.lock();
+        state.stalled.as_ref().or(state.last.as_ref()).cloned()
+    }
     /// Why a sync failed, if one has: nothing more is written or made durable.
     pub fn failed(&self) -> Option<Why> {
         if !self.shared.has_failed.load(Ordering::Relaxed) {
@@ -308,7 +315,7 @@ fn write(shared: &Shared, image: &Image, _: bool) {
                 stalled = false;
                 let mut state = shared.lock();
                 if state.failed.is_none() {
-                    state.stalled = None;
+                    state.last = state.stalled.take();
                     shared.is_stalled.store(false, Ordering::SeqCst);
                 }
                 drop(state);

@@ -249,6 +249,10 @@ impl Session {
     pub fn is_handshaking(&self) -> bool {
         !matches!(self.state, State::Requests | State::SkipData { .. } | State::Closed)
     }
+    /// Something has arrived that is not taken yet: part of a request, or more.
+    pub fn has_input(&self) -> bool {
+        self.available() > 0
+    }
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }

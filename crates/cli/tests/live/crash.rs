@@ -6,17 +6,20 @@
 //! by damaging what no sync has covered. Bits of data that were synced are flipped: those sectors may fail
 //! until they are written again, and no others.
 
-use crate::place::{Place, image_ios};
+use crate::place::{HANGS, Place, image_ios};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 use wordline_base::Rng;
 use wordline_live::image::{Found, Image, UnitKind};
-use wordline_nbd::{Client, cmd};
+use wordline_nbd::{Client, cmd, errno};
 
 const SECTOR: usize = 4096;
+/// Read at a time.
+const RUN: usize = 64 * SECTOR;
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Block {
@@ -31,13 +34,40 @@ struct Block {
     trimmed: u32,
 }
 
-struct Model {
+pub struct Model {
     /// By logical block of the drive.
     blocks: Vec<Block>,
     bytes: usize,
     seed: u64,
     /// Sectors in which bits were flipped: they may fail.
     flipped: BTreeSet<usize>,
+}
+
+/// What a load is told while it runs, and what it tells.
+#[derive(Default)]
+pub struct Watch {
+    pub over: AtomicBool,
+    /// The image cannot be written, or will be so in a moment: what changes something may fail.
+    pub broken: AtomicBool,
+    /// Reads of the image fail then, too.
+    pub unreadable: bool,
+    /// Answers without an error; those of them that promised something; errors.
+    pub answered: AtomicU64,
+    pub promised: AtomicU64,
+    pub failed: AtomicU64,
+}
+
+impl Watch {
+    /// Waits until a load has come so far.
+    #[track_caller]
+    pub fn wait(&self, what: &str, load: &ScopedJoinHandle<'_, u64>, is: impl Fn(&Watch) -> bool) {
+        let begun = Instant::now();
+        while !is(self) {
+            assert!(!load.is_finished(), "the load ended before this: {what}");
+            assert!(begun.elapsed() < HANGS, "waited in vain: {what}");
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -73,7 +103,7 @@ fn version_of(page: &[u8], lpn: usize) -> Option<u32> {
 }
 
 impl Model {
-    fn new(size: u64, bytes: usize, seed: u64) -> Model {
+    pub fn new(size: u64, bytes: usize, seed: u64) -> Model {
         let blocks = vec![Block::default(); size as usize / bytes];
         Model { blocks, bytes, seed, flipped: BTreeSet::new() }
     }
@@ -85,8 +115,11 @@ impl Model {
         b.sent
     }
     /// Reads everything and compares; what is found is what is promised from then on.
-    fn verify(&mut self, client: &mut Client<UnixStream>, kill: u32) -> Result<(), (u32, String)> {
-        const RUN: usize = 64 * SECTOR;
+    pub fn verify(
+        &mut self,
+        client: &mut Client<UnixStream>,
+        kill: u32,
+    ) -> Result<(), (u32, String)> {
         let size = self.blocks.len() * self.bytes;
         for first in (0..size).step_by(RUN) {
             let n = RUN.min(size - first);
@@ -127,30 +160,52 @@ impl Model {
         let reply = client.call(cmd::WRITE, fua, at as u64, SECTOR as u32, &data).unwrap();
         assert_eq!(reply.error, 0, "seed {}: a sector that was lost is written", self.seed);
     }
+    /// Reads everything of a drive that may lose what it shows: nothing more is promised by it.
+    pub fn look(&self, client: &mut Client<UnixStream>, readable: bool, kill: u32) {
+        let size = self.blocks.len() * self.bytes;
+        for first in (0..size).step_by(RUN) {
+            let n = RUN.min(size - first);
+            let reply = client.call(cmd::READ, 0, first as u64, n as u32, &[]).unwrap();
+            if reply.error != 0 {
+                assert!(!readable, "seed {}, kill {kill}: bytes from {first}", self.seed);
+                assert_eq!(reply.error, errno::EIO, "seed {}, kill {kill}", self.seed);
+                continue;
+            }
+            let blocks = reply.data[0].1.chunks_exact(self.bytes).zip(first / self.bytes..);
+            blocks.for_each(|(bytes, i)| {
+                self.version_in(i, bytes, kill).unwrap_or_else(|wrong| panic!("{}", wrong.1));
+            });
+        }
+    }
     fn compare(&mut self, at: usize, data: &[u8], kill: u32) -> Result<(), (u32, String)> {
         let first = at / self.bytes;
         for (i, bytes) in data.chunks_exact(self.bytes).enumerate() {
+            let now = self.version_in(first + i, bytes, kill)?;
             let b = &mut self.blocks[first + i];
-            let found = version_of(bytes, first + i);
-            let zero = found == Some(0) && (b.floor == 0 || b.zero.is_some_and(|z| z >= b.floor));
-            let version = found.is_some_and(|v| v > 0 && v >= b.floor && v <= b.sent);
-            if !zero && !version {
-                let text = format!(
-                    "seed {}, kill {kill}: block {} of {} bytes holds {found:?}, and was promised \
-                     {b:?}",
-                    self.seed,
-                    first + i,
-                    self.bytes
-                );
-                return Err((((first + i) * self.bytes / SECTOR) as u32, text));
-            }
-            let now = if zero { b.zero.unwrap_or(0) } else { found.unwrap_or(0) };
             // Of a trimmed one nothing is promised but that it is one of its versions.
             b.floor = if now <= b.trimmed { 0 } else { now };
             // What was sent and not found is gone for good.
             b.answered = now;
         }
         Ok(())
+    }
+    /// The version that a block holds, if it may.
+    fn version_in(&self, block: usize, bytes: &[u8], kill: u32) -> Result<u32, (u32, String)> {
+        let b = &self.blocks[block];
+        let found = version_of(bytes, block);
+        let zero = found == Some(0) && (b.floor == 0 || b.zero.is_some_and(|z| z >= b.floor));
+        match found {
+            Some(_) if zero => Ok(b.zero.unwrap_or(0)),
+            Some(v) if v > 0 && v >= b.floor && v <= b.sent => Ok(v),
+            _ => {
+                let text = format!(
+                    "seed {}, kill {kill}: block {block} of {} bytes holds {found:?}, and was \
+                     promised {b:?}",
+                    self.seed, self.bytes
+                );
+                Err(((block * self.bytes / SECTOR) as u32, text))
+            }
+        }
     }
     fn promise(&mut self, sent: Sent) {
         match sent {
@@ -236,11 +291,11 @@ impl Model {
             (offset as usize / SECTOR..(offset as usize + len as usize).div_ceil(SECTOR)).collect();
         Some((sent, of))
     }
-    /// Load until the server is gone.
-    fn load(&mut self, mut c: Client<UnixStream>, rng: &mut Rng, over: &AtomicBool) -> u64 {
+    /// Load until the server is gone, or it is over: requests sent.
+    pub fn load(&mut self, mut c: Client<UnixStream>, rng: &mut Rng, watch: &Watch) -> u64 {
         let mut out: BTreeMap<u64, (Sent, Vec<usize>)> = BTreeMap::new();
         let mut cookie = 0;
-        while !over.load(Ordering::Relaxed) {
+        while !watch.over.load(Relaxed) {
             while out.len() < 8 {
                 cookie += 1;
                 // A flush sent later does not cover what is not answered yet.
@@ -250,11 +305,20 @@ impl Model {
             let Ok(reply) = c.receive() else { return cookie };
             let Some((sent, sectors)) = out.remove(&reply.cookie) else { continue };
             if reply.error == 0 {
+                let promises = matches!(sent, Sent::Flush { .. } | Sent::Write { fua: true, .. });
+                watch.promised.fetch_add(promises.into(), Relaxed);
+                watch.answered.fetch_add(1, Relaxed);
                 self.promise(sent);
                 continue;
             }
+            watch.failed.fetch_add(1, Relaxed);
+            let is_read = matches!(sent, Sent::Read);
+            if reply.error == errno::EIO && watch.broken.load(Relaxed) {
+                assert!(!is_read || watch.unreadable, "seed {}: a read failed", self.seed);
+                continue;
+            }
             let touched = sectors.iter().any(|sector| self.flipped.contains(sector));
-            let moves_data = matches!(sent, Sent::Read | Sent::Write { .. });
+            let moves_data = is_read || matches!(sent, Sent::Write { .. });
             assert!(touched && moves_data, "seed {}: {} to {sent:?}", self.seed, reply.error);
         }
         cookie
@@ -389,14 +453,16 @@ fn crash_by(args: &str, kills: u32, between: Between, block: usize, seed: u64) {
             panic!("{}\n{}", wrong.1, copies(&before, wrong.0));
         }
         let client = place.client("");
-        let over = AtomicBool::new(false);
-        let after = Duration::from_micros(1000 + rng.below(120_000));
+        let watch = Watch::default();
+        let (answers, more) = (1 + rng.below(1000), Duration::from_micros(rng.below(5000)));
         let mut of_load = Rng::from_seed(seed ^ u64::from(kill) << 32);
         std::thread::scope(|scope| {
-            let load = scope.spawn(|| model.load(client, &mut of_load, &over));
-            std::thread::sleep(after);
+            let load = scope.spawn(|| model.load(client, &mut of_load, &watch));
+            watch.wait("answers", &load, |w| w.answered.load(Relaxed) >= answers);
+            // Also between two answers.
+            std::thread::sleep(more);
             server.kill();
-            over.store(true, Ordering::Relaxed);
+            watch.over.store(true, Relaxed);
             requests += load.join().unwrap();
         });
         if between.power_losses && rng.below(2) == 0 {
@@ -424,7 +490,7 @@ fn crash_by(args: &str, kills: u32, between: Between, block: usize, seed: u64) {
 }
 
 /// More where WORDLINE_KILLS says so.
-fn kills(usual: u32) -> u32 {
+pub fn kills(usual: u32) -> u32 {
     std::env::var("WORDLINE_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 

@@ -1,9 +1,10 @@
 //! The image's disk is full, or refuses: nothing flushed is lost, reads go on, and so does the drive
 //! when it can.
 
-use crate::place::{Place, image_ios, skip, wait_until, wordline};
-use std::path::{Path, PathBuf};
+use crate::place::{Mounted, Place, image_ios, mount, skip, wait_until, wordline};
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wordline_nbd::{cmd, errno};
 
 const MIB: u64 = 1 << 20;
@@ -27,22 +28,6 @@ fn holds(place: &Place, flushed: u64) {
         let reply = c.call(cmd::READ, 0, i * MIB, MIB as u32, &[]).unwrap();
         assert_eq!(reply.error, 0, "MiB {i}");
         assert!(reply.data[0].1.iter().all(|&b| b == i as u8 + 1), "MiB {i}");
-    }
-}
-
-fn mount(words: &[&str], on: &Path) -> bool {
-    Command::new("mount").args(words).arg(on).output().is_ok_and(|out| out.status.success())
-}
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(words: &[&str], on: &Path) -> Option<Mounted> {
-        mount(words, on).then(|| Mounted(on.into()))
-    }
-}
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
@@ -75,13 +60,76 @@ fn stops_until_there_is_room(way: &str) {
     holds(&place, 48);
     let (status, said) = server.stop();
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("the image cannot be written") && said.contains("can be written again"));
+    let told = "the image cannot be written (No space left on device (os error 28)): writes and";
+    assert!(said.contains(told) && said.contains("; free space on its disk"), "{said}");
+    assert!(said.contains("the image can be written again"), "{said}");
+    // Each time with the reason.
+    assert!(!said.contains("cannot be written\n"), "{said}");
     let out = wordline().args(["tape", "replay"]).arg(&tape).output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success() && text.contains("\nas recorded\n"), "{text}");
     let place = place.with_image(copied);
     let _server = place.start();
     holds(&place, flushed);
+}
+
+/// Lets a file system stand still as long as this lasts.
+struct Frozen<'a>(&'a std::path::Path);
+
+impl<'a> Frozen<'a> {
+    fn new(on: &'a std::path::Path) -> Frozen<'a> {
+        let out = Command::new("fsfreeze").arg("-f").arg(on).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        Frozen(on)
+    }
+}
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("fsfreeze").arg("-u").arg(self.0).output();
+    }
+}
+
+/// So much waits for a slow disk that the drive stands still. Then the disk is broken.
+#[test]
+fn who_waits_for_room_is_answered_when_there_will_be_none() {
+    image_ios().into_iter().for_each(is_answered);
+}
+fn is_answered(way: &str) {
+    let Some(disk) = crate::readonly::Disk::new("mkfs.ext4") else { return };
+    let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
+    let place = place.with_image(disk.above.on.join("drive.img"));
+    let server = place.start();
+    let frozen = Frozen::new(&disk.above.on);
+    let answered = AtomicU64::new(0);
+    let mut c = place.client("");
+    std::thread::scope(|scope| {
+        let writes = scope.spawn(|| {
+            loop {
+                let i = answered.load(Relaxed) % 48;
+                match write_mib(&mut c, i) {
+                    0 => answered.fetch_add(1, Relaxed),
+                    error => return error,
+                };
+            }
+        });
+        // It stands still when no more comes.
+        let mut before = 0;
+        wait_until("it stands still", || {
+            let now = answered.load(Relaxed);
+            let stands = now > 64 && now == before;
+            before = now;
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            stands || writes.is_finished()
+        });
+        disk.take_away(crate::readonly::SHUTDOWNS[0]);
+        drop(frozen);
+        assert_eq!(writes.join().unwrap(), errno::EIO, "{way}");
+    });
+    let held = answered.load(Relaxed);
+    assert!(held < 1000, "{way}: {held} MiB were taken by a disk that stood still");
+    assert_eq!(place.client("").call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, errno::EIO);
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(1), "{way}: {said}");
 }
 
 #[test]
@@ -158,7 +206,7 @@ impl Leaky {
     /// change; the disk has none of those that are blank.
     fn place(&self, way: &str) -> Option<Place> {
         let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
-        let place = place.with_image(self.above.0.join("drive.img"));
+        let place = place.with_image(self.above.on.join("drive.img"));
         assert_eq!(place.start().stop().0, Some(0));
         let bytes = std::fs::read(place.image()).unwrap();
         let file = std::fs::OpenOptions::new().write(true).open(place.image()).unwrap();
@@ -181,7 +229,7 @@ impl Leaky {
     }
     /// The host goes down and comes back: what only its memory had is gone.
     fn power_loss(&mut self) -> bool {
-        let on = self.above.0.clone();
+        let on = self.above.on.clone();
         let off = Command::new("umount").arg(&on).output();
         assert!(off.is_ok_and(|out| out.status.success()), "somebody still uses it");
         mount(&["-o", "loop", self.disk.to_str().unwrap()], &on)

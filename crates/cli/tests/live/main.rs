@@ -8,6 +8,7 @@ mod hostile;
 mod mounted;
 mod place;
 mod programs;
+mod readonly;
 mod record;
 mod salvage;
 mod serve;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -26,8 +26,14 @@ pub struct Running {
     listener: Option<JoinHandle<()>>,
 }
 
-/// Says what is not tested here, past the capture of output.
+/// Says what is not tested here, past the capture of output. Where all is to be tested, that fails.
+#[track_caller]
 pub fn skip(why: &str) {
+    let all = std::env::var("WORDLINE_TESTS").is_ok_and(|tests| tests == "all");
+    assert!(
+        !all,
+        "not tested: {why}. Unset WORDLINE_TESTS (make test WORDLINE_TESTS=) to go on without"
+    );
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
@@ -89,6 +95,25 @@ pub fn run(name: &str, args: &[&str]) -> Option<String> {
     let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{name} {args:?}: {} {text}", out.status);
     Some(text.into_owned())
+}
+
+pub fn mount(words: &[&str], on: &Path) -> bool {
+    Command::new("mount").args(words).arg(on).output().is_ok_and(|out| out.status.success())
+}
+/// A folder with a file system on it, as long as this lasts.
+pub struct Mounted {
+    pub on: PathBuf,
+}
+
+impl Mounted {
+    pub fn new(words: &[&str], on: &Path) -> Option<Mounted> {
+        mount(words, on).then(|| Mounted { on: on.into() })
+    }
+}
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.on).output();
+    }
 }
 
 /// A socket that is silent for so long that the test must end.

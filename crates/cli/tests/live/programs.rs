@@ -117,6 +117,16 @@ impl Stack {
         }
         Some(())
     }
+    /// Waits until so many more writes have come to the device.
+    fn await_writes(&self, more: u64) {
+        let device = self.device.rsplit('/').next().unwrap();
+        let done = || {
+            let stat = std::fs::read_to_string(format!("/sys/block/{device}/stat")).unwrap();
+            stat.split_whitespace().nth(4).unwrap().parse::<u64>().unwrap()
+        };
+        let before = done();
+        wait_until("the load writes", || done() >= before + more);
+    }
     /// The server dies, and with it what is above.
     fn kill(&mut self) {
         self.server.take().expect("it runs").kill();
@@ -262,7 +272,7 @@ fn rocksdb(stack: &mut Stack) {
         "{bench} --use_existing_db=1 --benchmarks=readwhilewriting --sync=1 --duration=60 \
          --use_direct_reads=1 --use_direct_io_for_flush_and_compaction=1"
     ));
-    std::thread::sleep(Duration::from_millis(2500));
+    stack.await_writes(200);
     stack.kill();
     load.end();
     stack.restart();
@@ -401,7 +411,7 @@ fn ext4_through_nbdfuse_with_fio() {
          md5sum f* >sums; sync"
     ));
     let load = Load::start(&format!("sh -c 'while :; do {job}; done'"));
-    std::thread::sleep(Duration::from_millis(1200));
+    stack.await_writes(200);
     stack.kill();
     load.end();
     stack.restart();
