@@ -117,8 +117,9 @@ Examples:
   wordline image export drive.img --state drive.state --profile drive.toml";
 
 const CHECK_HELP: &str = "\
-Exit status: 0 all is whole; 1 something is lost, and listed; 2 the file cannot be used; 3 nothing is
-lost, but only because parity or a second copy has it.
+Exit status: 0 all is whole; 1 something is lost, and listed, or OUT or OUT.map could not be written to
+its end; 2 the file cannot be used, or OUT or OUT.map cannot be made; 3 nothing is lost, but only
+because parity or a second copy has it.
 
 OUT is as long as the drive, sparse, with zeroes for what is not known. OUT.map says which that is, as
 GNU ddrescue's mapfile does ('+' known, '-' not).";

@@ -395,24 +395,32 @@ fn salvage(image: &Image, recovered: &Recovered, to: &Path) -> Result<(), Failur
     let mut map = to.as_os_str().to_owned();
     map.push(".map");
     let map = Path::new(&map);
-    let failed = |path: &Path, e: std::io::Error| {
+    // Nothing was begun; something was, and not ended.
+    let not_made = |path: &Path, e: std::io::Error| {
         let why = crate::files::explain(&e);
-        Failure::usage(format!("--salvage: cannot write {}: {why}", path.display()))
+        Failure::usage(format!("--salvage: cannot make {}: {why}", path.display()))
+    };
+    let not_written = |path: &Path, e: std::io::Error| {
+        let why = crate::files::explain(&e);
+        Failure::run(format!("--salvage: cannot write {}: {why}", path.display()))
     };
     let new = |path: &Path| std::fs::File::options().write(true).create_new(true).open(path);
-    let file = new(to).map_err(|e| failed(to, e))?;
-    let text = new(map).map_err(|e| failed(map, e)).and_then(|text| {
-        let written = wordline_live::check::salvage(image, recovered, &file).and_then(|lost| {
-            let map = wordline_live::check::mapfile(image.superblock.size, &lost);
-            std::io::Write::write_all(&mut &text, map.as_bytes())
-        });
-        written.map_err(|e| failed(to, e)).inspect_err(|_| {
-            let _ = std::fs::remove_file(map);
-        })
+    let remove = |path: &Path| {
+        let _ = std::fs::remove_file(path);
+    };
+    let file = new(to).map_err(|e| not_made(to, e))?;
+    let made = new(map).map_err(|e| not_made(map, e)).and_then(|text| {
+        let write = || {
+            let lost = wordline_live::check::salvage(image, recovered, &file);
+            let lost = lost.map_err(|e| not_written(to, e))?;
+            let lines = wordline_live::check::mapfile(image.superblock.size, &lost);
+            std::io::Write::write_all(&mut &text, lines.as_bytes())
+                .and_then(|()| text.sync_all())
+                .map_err(|e| not_written(map, e))
+        };
+        write().inspect_err(|_| remove(map))
     });
-    text.inspect_err(|_| {
-        let _ = std::fs::remove_file(to);
-    })
+    made.inspect_err(|_| remove(to))
 }
 
 /// Reads everything that is mapped, and sees whether parity gives the same.
