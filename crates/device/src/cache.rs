@@ -701,6 +701,38 @@ mod tests {
         c.assert_consistent();
     }
 
+    /// A line is written again while it is written back: who waits for the newer data waits for the
+    /// next write-back, whatever else the first one wakes, and in order.
+    #[test]
+    fn a_waiter_for_the_next_position_stays_until_that_one() {
+        let mut c = cache(4, 4, 1);
+        let a = c.allocate(0).unwrap();
+        c.write(&mut Stamps::off(), a, 0, 1);
+        let first = c.begin_write_back(a);
+        c.write(&mut Stamps::off(), a, 0, 1);
+        let next = c.line(a).position;
+        assert!(next > first);
+        c.wait(a, 1, Wait::Retired(next));
+        c.wait(a, 2, Wait::Change);
+        c.wait(a, 3, Wait::Retired(first));
+        c.wait(a, 4, Wait::Retired(next));
+        let mut woken = VecDeque::new();
+        let mut cmds = |c: &mut Cache, retired| {
+            c.wake(a, retired, &mut woken);
+            woken.drain(..).map(|w| w.cmd).collect::<Vec<_>>()
+        };
+        assert_eq!(cmds(&mut c, first - 1), [2], "a change that retires nothing of the line");
+        c.wait(a, 5, Wait::Change);
+        c.end_write_back(a);
+        c.retire(first, &mut Vec::new());
+        assert_eq!(cmds(&mut c, first), [3, 5]);
+        assert_eq!(c.begin_write_back(a), next);
+        c.end_write_back(a);
+        c.retire(next, &mut Vec::new());
+        assert_eq!(cmds(&mut c, next), [1, 4]);
+        c.assert_consistent();
+    }
+
     #[test]
     fn memory_is_taken_only_where_touched() {
         let mut c = cache(393_216, 8, 1);

@@ -8,6 +8,7 @@
 //! Where a read has to wait all the same the cause is counted; none of these exists in a line without
 //! bad blocks that was written under throttling.
 
+use crate::config::ParityPlace;
 use crate::line::{LineState, Stream};
 use crate::map::EMPTY;
 use crate::stride::{Equation, MEMBERS, times_power};
@@ -403,8 +404,39 @@ impl Ftl {
         }
     }
 
+    /// Every stride with two good members or more has parity, once its stripe is written; but for
+    /// what failed since, and what configuration does without. The good members, then.
+    fn has_to_have_parity(&self, ppa: u32) -> Option<String> {
+        let line = self.map.line_of(ppa);
+        let l = &self.lines.lines[line as usize];
+        let strides = l.strides?;
+        let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;
+        let (page, stride) = (unit / self.g.luns, strides.of(self.lines.lun(unit)));
+        if l.broken.contains(&(page, stride)) {
+            return None;
+        }
+        // Ageing writes stripes that no writer has open.
+        let begun = l.state == LineState::Open
+            && l.left > 0
+            && self.lines.peek_unit(line) / self.g.luns <= page;
+        if begun || self.writers.iter().any(|w| w.is_open_stripe(line, page)) {
+            return None;
+        }
+        let good = || strides.members(stride).filter(|&lun| self.lines.was_good(line, lun));
+        let failed = good().any(|lun| self.lines.is_bad(line, lun));
+        let fixed = self.config.parity_place == ParityPlace::Fixed
+            && !good().any(|lun| strides.is_fixed_parity(lun));
+        // The last stripes of a line, of which parity made room for emeta.
+        let emeta = self.config.emeta_on_parity && page >= l.emeta / self.g.luns;
+        if good().count() < 2 || failed || fixed || emeta {
+            return None;
+        }
+        let members: Vec<u32> = good().collect();
+        Some(format!("line {line}, page {page}, stride {stride} of the good LUNs {members:?}"))
+    }
+
     /// Checks every sector mapped to flash in lines with parity: read directly and rebuilt, it must
-    /// be the same. Returns how many could be rebuilt.
+    /// be the same, and it can be rebuilt wherever parity has to be. Returns how many could be rebuilt.
     pub fn check_parity(&self) -> Result<u64, String> {
         let mut rebuilt = 0;
         for lpn in 0..self.sectors as u32 {
@@ -412,7 +444,14 @@ impl Ftl {
             let mut digest = Digest::new();
             digest.add(lpn, self.map.stamp_at(ppa));
             let plan = self.plan_rebuild(lpn, 1, ppa, digest.get(), Avoid::default());
-            let Ok(plan) = plan else { continue };
+            let Ok(plan) = plan else {
+                if let Some(stride) = self.has_to_have_parity(ppa) {
+                    return Err(format!(
+                        "sector {lpn} at {ppa}: its stride has no parity, {stride}"
+                    ));
+                }
+                continue;
+            };
             if self.rebuilt_digest(&plan) != plan.expected {
                 let line = self.map.line_of(ppa);
                 let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;

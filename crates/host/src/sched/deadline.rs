@@ -416,6 +416,41 @@ mod tests {
         assert_eq!(drain(&mut d, Time(7)), [0, 2]);
     }
 
+    /// Of two requests that become one the earlier expiry counts, and its place in the FIFO.
+    #[test]
+    fn merged_requests_expire_as_the_earlier_one() {
+        let k = 1024;
+        let ms = |tenths: u64| Time(tenths * 100_000);
+        // The one that stays arrives last and far behind; what it grows by fills the gap to the other.
+        for (front, start) in [(false, 8 * k), (true, 12 * k)] {
+            for (at, order) in [(ms(115), [0, 3, 2]), (ms(300), [0, 3, 2])] {
+                let mut config = DeadlineConfig { fifo_batch: 1, ..DeadlineConfig::default() };
+                config.read_expire = Span::from_ms(10);
+                let mut d = Deadline::new(&config, 16);
+                d.insert(0, R, 50 * k, k, true, ms(0));
+                d.insert(1, R, 10 * k, k, true, ms(10));
+                d.insert(2, R, 60 * k, k, true, ms(20));
+                d.insert(3, R, start, k, true, ms(80));
+                let merge = if front { Merge::Front(3) } else { Merge::Back(3) };
+                assert_eq!(d.merged(merge, k, 8 * k), Some(1), "front {front}");
+                assert_eq!(drain(&mut d, at), order, "front {front} at {at:?}");
+            }
+        }
+        // The earlier one stays: neither its expiry nor its place changes.
+        let config = DeadlineConfig {
+            fifo_batch: 1,
+            read_expire: Span::from_ms(10),
+            ..DeadlineConfig::default()
+        };
+        let mut d = Deadline::new(&config, 16);
+        d.insert(0, R, 50 * k, k, true, ms(0));
+        d.insert(1, R, 8 * k, k, true, ms(10));
+        d.insert(2, R, 60 * k, k, true, ms(20));
+        d.insert(3, R, 10 * k, k, true, ms(80));
+        assert_eq!(d.merged(Merge::Back(1), k, 8 * k), Some(3));
+        assert_eq!(drain(&mut d, ms(115)), [0, 1, 2]);
+    }
+
     /// Whatever comes in goes out once, and no request waits past its expiry behind more than the
     /// batch under way and the turns of the other direction.
     #[test]
