@@ -284,7 +284,7 @@ struct Loaded {
     tree: Node,
     /// A stack's own choice.
     testbed: Option<(String, Place)>,
-    /// A program's: the one it changes.
+    /// The preset of its kind that it changes.
     base: Option<(String, Place)>,
 }
 
@@ -315,9 +315,7 @@ fn load(
             if kind == Kind::Stack {
                 loaded.testbed = take_text(keys, "testbed", problems);
             }
-            if kind == Kind::App {
-                loaded.base = take_text(keys, "base", problems);
-            }
+            loaded.base = take_text(keys, "base", problems);
         }
         Some(entry) => problems.add(entry.key_at, format!("'{header}' must be a section")),
         None => problems.add(top, format!("the section [{header}] with a name is missing")),
@@ -344,7 +342,7 @@ fn load(
                         problems.add(
                             entry.key_at,
                             format!(
-                                "unknown key '{word}' in [device]: it has name, description, {LBA}"
+                                "unknown key '{word}' in [device]: it has name, description, base, {LBA}"
                             ),
                         );
                     }
@@ -362,7 +360,7 @@ fn load(
                 for (key, entry) in entry.node.as_table().into_iter().flatten() {
                     let word = shorten(key);
                     let message =
-                        format!("unknown key '{word}' in [media]: it has name, description");
+                        format!("unknown key '{word}' in [media]: it has name, description, base");
                     problems.add(entry.key_at, message);
                 }
             } else if key == header {
@@ -392,11 +390,12 @@ fn load(
     }
     loaded.tree.value = Value::Table(tree);
     if let Some((name, at)) = loaded.base.take() {
-        // A preset's own base is a preset with none.
-        match find(Kind::App, &name).and_then(|p| load(kind, Source::Preset(p.name), problems)) {
+        // Presets end in one without a base.
+        match find(kind, &name).and_then(|p| load(kind, Source::Preset(p.name), problems)) {
             Ok(Some(mut base)) => {
                 base.tree.merge(loaded.tree);
                 loaded.tree = base.tree;
+                loaded.testbed = loaded.testbed.or(base.testbed);
             }
             Ok(None) => {}
             Err(error) => problems.add(at, error.to_string()),

@@ -4,7 +4,7 @@ use wordline_profile::{Source, Sources, assemble, assemble_with_places, show};
 
 /// The messages for a device file made by `edit` from a preset.
 fn device(edit: impl Fn(&str) -> String) -> Vec<String> {
-    let text = edit(show("cnex-small").unwrap());
+    let text = edit(show("cnex-westlake").unwrap());
     let sources = Sources {
         device: Source::File { name: "my.toml", text: &text },
         ..Sources::presets("", "linux-libaio")
@@ -55,7 +55,7 @@ fn a_time_needs_its_unit() {
 
 #[test]
 fn unknown_keys_and_sections() {
-    let preset = show("cnex-small").unwrap();
+    let preset = show("cnex-westlake").unwrap();
     let line = line_of(preset, "channels");
     assert_eq!(
         device(|t| t.replace("\nchannels", "\nchanels")),
@@ -85,7 +85,7 @@ fn unknown_keys_and_sections() {
     assert_eq!(
         device(|t| t.replace("\nlba", "\nlbas")),
         [format!(
-            "my.toml:{line}:1: unknown key 'lbas' in [device]: it has name, description, lba"
+            "my.toml:{line}:1: unknown key 'lbas' in [device]: it has name, description, base, lba"
         )]
     );
     assert_eq!(
@@ -109,7 +109,7 @@ fn unknown_keys_and_sections() {
 
 #[test]
 fn wrong_types_and_values() {
-    let preset = show("cnex-small").unwrap();
+    let preset = show("cnex-westlake").unwrap();
     let at = |key: &str| {
         let line = line_of(preset, key);
         format!("my.toml:{line}:{}", key.len() + 4)
@@ -156,7 +156,7 @@ fn wrong_types_and_values() {
 
 #[test]
 fn impossible_values() {
-    let preset = show("cnex-small").unwrap();
+    let preset = show("cnex-westlake").unwrap();
     let at = |key: &str| {
         let line = line_of(preset, key);
         format!("my.toml:{line}:{}", key.len() + 4)
@@ -188,8 +188,8 @@ fn impossible_values() {
         ),
         (
             "over_provisioning",
-            "1",
-            "'over_provisioning' leaves 1 of 128 lines spare and garbage collection needs 5: raise \
+            "0.1",
+            "'over_provisioning' leaves 1 of 1067 lines spare and garbage collection needs 5: raise \
              it, or give the drive more blocks",
         ),
         ("generation", "6", "'generation' must be from 1 to 5, not 6"),
@@ -258,7 +258,7 @@ fn overrides_are_named_as_given() {
         // The remedy for one value may be another.
         let elsewhere = ["interrupt.threshold=8", "cache.ways=5", "ftl.placement=host"];
         let place = match elsewhere.contains(&text) {
-            true => "z-ssd-small.toml:".to_string(),
+            true => "z-ssd-".to_string(),
             false => format!("--set {text}: "),
         };
         assert!(found[0].starts_with(&place), "{}", found[0]);
@@ -271,7 +271,7 @@ fn overrides_are_named_as_given() {
 
 #[test]
 fn all_problems_come_in_one_go() {
-    let preset = show("cnex-small").unwrap();
+    let preset = show("cnex-westlake").unwrap();
     let text = with(&with(preset, "channels", "\"x\""), "t_erase", "6.5");
     let text = with(&text, "lanes", "true").replace("\nvictim", "\nvictims");
     let stack = show("linux-libaio").unwrap().replace("\nmerge", "\nmerges");
@@ -307,7 +307,7 @@ fn files_that_are_no_profiles() {
     );
     assert_eq!(
         device(|t| t.replace("\nname", "\nnom"))[..1],
-        ["my.toml:4:2: the key 'name' of [device] is missing"]
+        ["my.toml:17:2: the key 'name' of [device] is missing"]
     );
     assert_eq!(
         messages(Sources::presets("z-ssd", "none"), &[]),
@@ -327,7 +327,7 @@ fn files_that_are_no_profiles() {
     );
     // A device profile where a stack belongs.
     let sources = Sources {
-        stack: Source::File { name: "my.toml", text: show("cnex-small").unwrap() },
+        stack: Source::File { name: "my.toml", text: show("cnex-westlake").unwrap() },
         ..Sources::presets("z-ssd-small", "")
     };
     let found = messages(sources, &[]);
@@ -341,7 +341,7 @@ fn files_that_are_no_profiles() {
 
 #[test]
 fn later_errors_find_their_places() {
-    let text = show("cnex-small").unwrap();
+    let text = show("cnex-westlake").unwrap();
     let sources = Sources {
         device: Source::File { name: "my.toml", text },
         ..Sources::presets("", "linux-libaio")
@@ -360,4 +360,32 @@ fn later_errors_find_their_places() {
         at("stack.cost.crossing"),
         format!("i7-8700.toml:{line}:12: 'crossing' will not do")
     );
+}
+
+/// A profile may begin with a preset of its kind: what it names itself has its own place, what it does not
+/// has the preset's.
+#[test]
+fn a_profile_may_begin_with_another() {
+    let text = "[device]\nname = \"mine\"\nbase = \"z-ssd-800g\"\n[nand]\nblocks = 64\n";
+    fn sources(text: &str) -> Sources<'_> {
+        let device = Source::File { name: "my.toml", text };
+        Sources { device, ..Sources::presets("", "linux-libaio") }
+    }
+    let own = assemble(sources(text), &[]).unwrap();
+    let base = assemble(Sources::presets("z-ssd-800g", "linux-libaio"), &[]).unwrap();
+    assert_eq!((own.nand.blocks, own.nand.channels), (64, base.nand.channels));
+    assert_eq!((own.device_name.as_str(), &own.device), ("mine", &base.device));
+    for (from, to, message) in [
+        ("blocks = 64", "blocks = 0", "my.toml:5:10: 'blocks' must be at least 1"),
+        ("blocks", "blokcs", "my.toml:5:1: unknown key 'blokcs' in [nand], did you mean 'blocks'?"),
+        ("z-ssd-800g", "z-ssd-80g", "my.toml:3:8: "),
+        ("\"z-ssd-800g\"", "7", "my.toml:3:8: 'base' must be a string"),
+    ] {
+        let wrong = text.replace(from, to);
+        let found = messages(sources(&wrong), &[]);
+        assert!(found.iter().any(|m| m.starts_with(message)), "{found:?}");
+    }
+    // What only the base says is blamed where the base says it.
+    let found = messages(sources(text), &["interrupt.threshold=4", "interrupt.time=0us"]);
+    assert!(!found.is_empty(), "{found:?}");
 }

@@ -105,7 +105,7 @@ fn words_that_are_none() {
 #[test]
 fn profiles_that_are_none() {
     let place = Place::new();
-    let profile = place.run("device show z-ssd-small").ok().out;
+    let profile = place.run("device show z-ssd-800g").ok().out;
     let line = profile.lines().position(|l| l.starts_with("t_read ")).expect("t_read") + 1;
     for (from, to, part) in [
         ("t_read ", "t_raed ", "did you mean 't_read'?"),
