@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod bitmap;
+pub mod class;
 pub mod ctx;
 pub mod event;
 pub mod hist;
@@ -18,6 +19,7 @@ pub mod timeline;
 pub mod track;
 
 pub use bitmap::BitMap;
+pub use class::{IoClass, Priority, QueuePriority, Workload};
 pub use ctx::Ctx;
 pub use event::{Event, EventQueue, Kind};
 pub use hist::Histogram;

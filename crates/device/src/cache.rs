@@ -19,7 +19,7 @@
 use crate::config::CacheConfig;
 use serde::Serialize;
 use std::collections::VecDeque;
-use wordline_base::{Lpn, SECTOR, Slab, Stamps, prefetch};
+use wordline_base::{IoClass, Lpn, SECTOR, Slab, Stamps, prefetch};
 
 /// A line's place: `set << WAY_BITS | way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,8 @@ pub(crate) struct Line {
     waiters: u32,
     newer: u32,
     older: u32,
+    /// Of the command that wrote to it or had it filled last.
+    pub class: IoClass,
     /// Flash reads under way for it.
     pub fills: u16,
     listed: bool,
@@ -64,6 +66,7 @@ const BLANK_LINE: Line = Line {
     waiters: NONE,
     newer: NONE,
     older: NONE,
+    class: IoClass::NONE,
     fills: 0,
     listed: false,
     writing_back: false,
@@ -264,6 +267,22 @@ impl Cache {
         u64::from(self.sets) * u64::from(self.ways)
     }
 
+    /// Lines that hold data, by [`Line::class`], ascending.
+    pub fn lines_by_class(&self) -> Vec<(IoClass, u64)> {
+        let mut rows: Vec<(IoClass, u64)> = Vec::new();
+        for line in self.groups.iter().flatten().flat_map(|g| &g.lines) {
+            if line.valid == 0 {
+                continue;
+            }
+            match rows.iter_mut().find(|row| row.0 == line.class) {
+                Some(row) => row.1 += 1,
+                None => rows.push((line.class, 1)),
+            }
+        }
+        rows.sort_unstable();
+        rows
+    }
+
     #[inline]
     fn at(&self, id: LineId) -> (usize, usize) {
         let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
@@ -404,7 +423,7 @@ impl Cache {
     }
 
     /// New data for a run of a line's sectors: from here on they are what a read returns.
-    pub fn write(&mut self, stamps: &mut Stamps, id: LineId, first: u32, n: u32) {
+    pub fn write(&mut self, stamps: &mut Stamps, id: LineId, first: u32, n: u32, class: IoClass) {
         let base = self.first_sector(id);
         if stamps.is_on() {
             for sector in first..first + n {
@@ -415,6 +434,7 @@ impl Cache {
         let mask = bits(first, n);
         let line = self.line_mut(id);
         let (was_dirty, useless) = (line.dirty, line.ahead & mask);
+        line.class = class;
         line.valid |= mask;
         line.dirty |= mask;
         line.filling &= !mask;
@@ -666,11 +686,11 @@ mod tests {
         let mut c = cache(4, 4, 1);
         let ids: Vec<LineId> = (0..4).map(|n| c.allocate(n).unwrap()).collect();
         c.touch(ids[0]);
-        c.write(&mut Stamps::off(), ids[1], 0, 1);
+        c.write(&mut Stamps::off(), ids[1], 0, 1, IoClass::NONE);
         // 1 is dirty and 0 was touched: 2, then 3, then 0 go; then the set is full of dirty lines.
         for (number, gone) in [(10, 2), (11, 3), (12, 0)] {
             let id = c.allocate(number).unwrap();
-            c.write(&mut Stamps::off(), id, 0, 1);
+            c.write(&mut Stamps::off(), id, 0, 1, IoClass::NONE);
             assert_eq!(c.find(gone), None);
         }
         assert_eq!(c.allocate(13), Err(ids[1]), "the oldest dirty line is to be written back");
@@ -682,13 +702,13 @@ mod tests {
     fn positions_are_retired_once_and_barriers_count_them() {
         let mut c = cache(8, 2, 4);
         let (a, b) = (c.allocate(0).unwrap(), c.allocate(1).unwrap());
-        c.write(&mut Stamps::off(), a, 0, 2);
-        c.write(&mut Stamps::off(), b, 1, 1);
+        c.write(&mut Stamps::off(), a, 0, 2, IoClass::NONE);
+        c.write(&mut Stamps::off(), b, 1, 1, IoClass::NONE);
         c.add_barrier(7);
-        c.write(&mut Stamps::off(), a, 3, 1);
+        c.write(&mut Stamps::off(), a, 3, 1, IoClass::NONE);
         let mut ready = Vec::new();
         let first = c.begin_write_back(a);
-        c.write(&mut Stamps::off(), a, 0, 1);
+        c.write(&mut Stamps::off(), a, 0, 1, IoClass::NONE);
         assert_eq!(c.line(a).dirty, 1, "a write during write-back keeps the sector dirty");
         assert!(c.line(a).position > first);
         assert!(!c.end_write_back(a));
@@ -707,9 +727,9 @@ mod tests {
     fn a_waiter_for_the_next_position_stays_until_that_one() {
         let mut c = cache(4, 4, 1);
         let a = c.allocate(0).unwrap();
-        c.write(&mut Stamps::off(), a, 0, 1);
+        c.write(&mut Stamps::off(), a, 0, 1, IoClass::NONE);
         let first = c.begin_write_back(a);
-        c.write(&mut Stamps::off(), a, 0, 1);
+        c.write(&mut Stamps::off(), a, 0, 1, IoClass::NONE);
         let next = c.line(a).position;
         assert!(next > first);
         c.wait(a, 1, Wait::Retired(next));

@@ -28,11 +28,12 @@ use crate::limits::{Cap, Rate};
 use crate::link::{Link, Transfer};
 use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
 use crate::readahead::ReadAhead;
-use crate::stats::{Counts, DeviceStats, Energy, slot};
+use crate::stats::{ByClass, Counts, DeviceStats, Energy, slot};
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
-    Ctx, Event, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline, Why,
+    Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline,
+    Why,
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
@@ -147,6 +148,7 @@ pub struct Controller {
     /// Completion queues whose interrupt comes alone.
     late_interrupts: VecDeque<u16>,
     pub(crate) counts: Counts,
+    by_class: ByClass,
 }
 
 impl Controller {
@@ -228,6 +230,7 @@ impl Controller {
             out: VecDeque::with_capacity(64),
             late_interrupts: VecDeque::new(),
             counts: Counts::default(),
+            by_class: ByClass::default(),
             config: device.clone(),
         })
     }
@@ -406,6 +409,7 @@ impl Controller {
                 _ => grant.end,
             };
             self.counts.commands_in[slot(sqe.opcode)] += 1;
+            self.by_class.count(sqe.class, sqe.opcode);
             let waits = &mut self.counts.waits;
             waits.queue += ctx.now.since(arrived).0;
             waits.link += fetch.start.since(ctx.now).0;
@@ -505,9 +509,9 @@ impl Controller {
         let command = &mut self.commands[cmd];
         // The limits count what users read: a host FTL's own reads are its affair (RAIL reads at
         // 350 kIOPS beside garbage collection and reconstruction, under a cap of 380).
-        let class = command.sqe.class;
-        let users = class == Class::UserRead as u8
-            || class == Class::RebuildRead as u8 && self.config.limits.count_rebuild_reads;
+        let work = command.sqe.work;
+        let users = work == Class::UserRead as u8
+            || work == Class::RebuildRead as u8 && self.config.limits.count_rebuild_reads;
         let own = command.sqe.opcode == Opcode::VectorRead && !users;
         if command.status == Status::Success && !own {
             let admitted = self.read_cap.admit(ctx.now, command.sqe.bytes);
@@ -686,6 +690,12 @@ impl Controller {
         self.ftl.as_mut()
     }
 
+    /// Lines of the cache that hold data, by the class of the command that wrote to them or had them
+    /// filled last.
+    pub fn cached_by_class(&self) -> Vec<(IoClass, u64)> {
+        self.cache.as_ref().map_or_else(Vec::new, Cache::lines_by_class)
+    }
+
     /// Energy until `now` by [`crate::ENERGY_STATES`], in nanojoules: controller and memory doing
     /// nothing, firmware cores, and for reads, writes and collection what flash and link use.
     pub fn energy_by_state(&self, now: Time) -> [u64; 5] {
@@ -723,6 +733,7 @@ impl Controller {
         DeviceStats {
             commands_in: c.commands_in,
             commands_out: c.commands_out,
+            by_class: self.by_class.rows(),
             failed: c.failed,
             bytes_read: c.bytes_read,
             bytes_written: c.bytes_written,

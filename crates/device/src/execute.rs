@@ -17,7 +17,7 @@ use crate::cache::{Cache, LineId, Wait, Woken, bits};
 use crate::controller::{Command, Controller, NONE, SUMS, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
-use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
+use wordline_base::{Ctx, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
 use wordline_ftl::{FlashRead, Piece, Place, ReadEnd, Source, Translation, read_ended};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Status};
@@ -111,7 +111,7 @@ impl Controller {
         if sqe.address >= g.sectors() {
             return Err(Status::LbaOutOfRange);
         }
-        let class = Class::ALL.get(usize::from(sqe.class)).copied();
+        let class = Class::ALL.get(usize::from(sqe.work)).copied();
         let (sectors, in_unit) =
             (sqe.bytes >> SECTOR_SHIFT, sqe.address as u32 % g.sectors_per_unit);
         let whole = u64::from(sqe.bytes).is_multiple_of(SECTOR) && sqe.inner <= sectors;
@@ -141,7 +141,7 @@ impl Controller {
         self.commands[cmd].stage = Stage::Flash;
         let op = Op {
             kind,
-            class: Class::ALL[usize::from(sqe.class)],
+            class: Class::ALL[usize::from(sqe.work)],
             ppa: Ppa(sqe.address as u32),
             sectors: sqe.bytes >> SECTOR_SHIFT,
             owner: OWNER_VECTOR | cmd,
@@ -227,6 +227,7 @@ impl Controller {
     fn look_up(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, first_time: bool) {
         let cache = self.cache.as_mut().expect("only a cache is looked up");
         let allocate = self.config.cache.as_ref().is_some_and(|c| c.read_allocate);
+        let class = self.commands[cmd].sqe.class;
         self.misses.clear();
         for (number, first, n) in cache.spans(lpn, sectors) {
             let mask = bits(first, n);
@@ -234,7 +235,7 @@ impl Controller {
             let Some(id) = cache.find(number) else {
                 let id = if allocate { cache.allocate(number).ok() } else { None };
                 if let Some(id) = id {
-                    begin_fill(ctx, cache, id, mask, false);
+                    begin_fill(ctx, cache, id, mask, Some(class));
                 }
                 add_miss(&mut self.misses, base + first, n, id.is_some());
                 cache.stats.read_misses += u64::from(n);
@@ -271,7 +272,7 @@ impl Controller {
             }
             for (run, length) in crate::cache::runs(miss) {
                 if allocate {
-                    begin_fill(ctx, cache, id, bits(run, length), false);
+                    begin_fill(ctx, cache, id, bits(run, length), Some(class));
                 }
                 add_miss(&mut self.misses, base + run, length, allocate);
             }
@@ -326,7 +327,7 @@ impl Controller {
             };
             let line = cache.line(id);
             for (run, length) in crate::cache::runs(mask & !line.valid & !line.filling) {
-                begin_fill(ctx, cache, id, bits(run, length), true);
+                begin_fill(ctx, cache, id, bits(run, length), None);
                 cache.stats.ahead += u64::from(length);
                 add_miss(&mut self.misses, number * cache.line_sectors + run, length, true);
             }
@@ -595,7 +596,7 @@ impl Controller {
         let config = self.config.cache.as_ref().expect("a write is inserted into a cache");
         let (capacitor, write_back) = (config.capacitor, config.write_back);
         let command = &mut self.commands[cmd];
-        let fua = command.sqe.fua && !capacitor;
+        let (fua, class) = (command.sqe.fua && !capacitor, command.sqe.class);
         let end = command.lpn + command.sectors;
         let cache = self.cache.as_mut().expect("a write is inserted into a cache");
         for (number, first, n) in cache.spans(command.cursor, end - command.cursor) {
@@ -605,7 +606,7 @@ impl Controller {
                 Ok(id) => id,
                 Err(blocking) => return self.wait_for_room(ctx, cmd, blocking),
             };
-            cache.write(&mut ctx.stamps, id, first, n);
+            cache.write(&mut ctx.stamps, id, first, n, class);
             if fua || !write_back {
                 let line = cache.line_mut(id);
                 line.fua |= fua;
@@ -751,8 +752,9 @@ fn is_under_way(command: &Command) -> bool {
 }
 
 /// Marks a run of a line's sectors as being read. Their stamps are known already: a sector that is
-/// not in the cache has its newest data with the FTL.
-fn begin_fill(ctx: &Ctx, cache: &mut Cache, id: LineId, mask: u64, ahead: bool) {
+/// not in the cache has its newest data with the FTL. They are for a command of the class `by`, or read
+/// ahead.
+fn begin_fill(ctx: &Ctx, cache: &mut Cache, id: LineId, mask: u64, by: Option<IoClass>) {
     if ctx.stamps.is_on() {
         let base = cache.first_sector(id);
         for (first, n) in crate::cache::runs(mask) {
@@ -763,8 +765,9 @@ fn begin_fill(ctx: &Ctx, cache: &mut Cache, id: LineId, mask: u64, ahead: bool) 
     }
     let line = cache.line_mut(id);
     line.filling |= mask;
-    if ahead {
-        line.ahead |= mask;
+    match by {
+        Some(class) => line.class = class,
+        None => line.ahead |= mask,
     }
 }
 

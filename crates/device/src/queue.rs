@@ -4,7 +4,7 @@
 //! far the controller has fetched only from the head pointer in completion entries. Hosts take
 //! completions out at once, so the completion queue is never full and has no head doorbell here.
 
-use wordline_base::{IoId, Time};
+use wordline_base::{IoClass, IoId, Time};
 use wordline_nvme::{Cqe, Opcode, Sqe};
 
 /// The submission queue has no free slot as far as the host knows.
@@ -43,7 +43,8 @@ const EMPTY: Slot = Slot {
         address: 0,
         bytes: 0,
         fua: false,
-        class: 0,
+        work: 0,
+        class: IoClass::NONE,
         inner: 0,
         io: IoId::NONE,
     },

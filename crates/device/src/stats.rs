@@ -2,6 +2,7 @@
 
 use crate::cache::CacheStats;
 use serde::Serialize;
+use wordline_base::IoClass;
 use wordline_nvme::Opcode;
 
 /// All opcodes, in the order of the counters.
@@ -88,11 +89,45 @@ pub(crate) struct Counts {
     pub waits: Waits,
 }
 
+/// Commands fetched, by the class of their I/O: one row a class, as they first came.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct ByClass {
+    rows: Vec<(IoClass, [u64; 7])>,
+    /// The row of the last command, most often that of the next.
+    last: usize,
+}
+
+impl ByClass {
+    #[inline]
+    pub fn count(&mut self, class: IoClass, opcode: Opcode) {
+        if self.rows.get(self.last).is_none_or(|row| row.0 != class) {
+            self.find(class);
+        }
+        self.rows[self.last].1[slot(opcode)] += 1;
+    }
+    #[cold]
+    fn find(&mut self, class: IoClass) {
+        self.last = self.rows.iter().position(|row| row.0 == class).unwrap_or(self.rows.len());
+        if self.last == self.rows.len() {
+            self.rows.push((class, [0; 7]));
+        }
+    }
+    /// By class, ascending.
+    pub fn rows(&self) -> Vec<(IoClass, [u64; 7])> {
+        let mut rows = self.rows.clone();
+        rows.sort_by_key(|row| row.0);
+        rows
+    }
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceStats {
     /// Commands fetched and completed, by opcode, in the order of [`OPCODES`].
     pub commands_in: [u64; 7],
     pub commands_out: [u64; 7],
+    /// Commands fetched, by the class of their I/O and opcode. An FTL on the host has none for what it
+    /// asks for by itself.
+    pub by_class: Vec<(IoClass, [u64; 7])>,
     /// Completions with another status than success.
     pub failed: u64,
     /// Bytes sent to and received from the host.

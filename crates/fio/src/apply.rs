@@ -211,8 +211,8 @@ pub fn apply(
             let write = v.first_u32()?;
             job.rwmix = [100 - write.min(100), write];
         }
-        "prio" => job.prio.level = v.first()? as u8,
-        "prioclass" => job.prio.class = v.first()? as u8,
+        "prio" => job.prio = Prio::given(job.prio.class, v.first()? as u8),
+        "prioclass" => job.prio = Prio::given(v.first()? as u8, job.prio.level),
         "thinktime" => job.thinktime = v.time(Unit::Micros)?,
         "thinktime_spin" => job.thinktime_spin = v.time(Unit::Micros)?,
         "thinktime_blocks" => {
@@ -516,10 +516,9 @@ fn set_cmdprio_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
             let number = |text: &str, high: i64| integer(text, v.kilo(), 0, high);
             let prio = match fields.len() {
                 1 | 2 => None,
-                4 | 5 => Some(Prio {
-                    class: number(fields[2], 3)? as u8,
-                    level: number(fields[3], 7)? as u8,
-                }),
+                4 | 5 => {
+                    Some(Prio::given(number(fields[2], 3)? as u8, number(fields[3], 7)? as u8))
+                }
                 _ => {
                     return Err(format!(
                         "'{item}' is not an entry: write bs/percent, bs/percent/class/level or bs/percent/class/level/hint"

@@ -12,7 +12,7 @@ use crate::choice::{Choice, choices};
 use crate::dist::ZoneSlice;
 use crate::error::Place;
 use crate::units::Size;
-use wordline_base::Span;
+use wordline_base::{IoClass, Priority, Span};
 
 choices! {
     /// `rw=`: directions, and sequential or random.
@@ -222,10 +222,18 @@ pub struct Prio {
 
 impl Prio {
     pub const REAL_TIME: u8 = 1;
+    pub const BEST_EFFORT: u8 = 2;
 
-    /// The number fio writes to its logs: class in bits 13 and up, level below.
+    /// As fio sets it: without a class it is best effort (ioprio_value).
+    pub fn given(class: u8, level: u8) -> Prio {
+        Prio { class: if class == 0 { Prio::BEST_EFFORT } else { class }, level }
+    }
+    pub fn io_class(self) -> IoClass {
+        IoClass::new(Priority::from_bits(self.class.into()), self.level)
+    }
+    /// The number fio writes to its logs.
     pub fn ioprio(self) -> u16 {
-        u16::from(self.class) << 13 | u16::from(self.level)
+        self.io_class().ioprio()
     }
 }
 
@@ -693,6 +701,13 @@ impl Job {
     pub fn has_cmdprio(&self) -> bool {
         self.cmdprio_percentage.iter().any(|&p| p > 0)
             || self.cmdprio_bssplit.iter().any(|splits| !splits.is_empty())
+    }
+
+    /// The priorities that `cmdprio` gives I/Os of a direction, in fio's order.
+    pub fn cmdprios(&self, ddir: usize) -> Vec<Prio> {
+        let splits = self.cmdprio_bssplit[ddir].iter();
+        let implied = (self.cmdprio_percentage[ddir] > 0).then_some(self.cmdprio[ddir]);
+        splits.map(|s| s.prio.unwrap_or(self.cmdprio[ddir])).chain(implied).collect()
     }
 
     /// Whether any direction has a rate or a least rate.

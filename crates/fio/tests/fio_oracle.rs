@@ -651,6 +651,10 @@ const PRIORITIES: &[&str] = &[
     "--rw=randrw --bs=4k --size=2m --cmdprio_percentage=30,70 --cmdprio_class=2 --cmdprio=3,5",
     "--rw=randread --bssplit=4k/50:8k/50 --size=2m --cmdprio_bssplit=4k/50:8k/20/2/4:8k/30/3/0",
     "--rw=randread --bs=4k --size=2m --randrepeat=0 --randseed=99 --cmdprio_percentage=10",
+    "--rw=randread --bs=4k --size=2m --cmdprio_bssplit=4k/50/0/3 --prio=6",
+    "--rw=randread --bs=4k --size=1m --prio=3",
+    "--rw=randread --bs=4k --size=1m --prioclass=0",
+    "--rw=randread --bs=4k --size=1m --prio=5 --prioclass=3",
 ];
 
 #[test]

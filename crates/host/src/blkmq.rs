@@ -19,7 +19,7 @@
 
 use crate::sched::{Ask, Dir, Elevator};
 use std::collections::VecDeque;
-use wordline_base::{Ddir, IoId, Slab, Time};
+use wordline_base::{Ddir, IoClass, IoId, Slab, Time};
 use wordline_ftl::Run;
 use wordline_nvme::{Cqe, Opcode};
 
@@ -53,6 +53,7 @@ pub(crate) struct Node {
     pub fua: bool,
     /// A write for pblk: the rest of sectors that it writes in part is being read.
     pub merges: bool,
+    pub class: IoClass,
 }
 
 /// What a request does when it is complete, beyond its nodes.
@@ -74,7 +75,10 @@ pub(crate) enum Purpose {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub opcode: Opcode,
-    pub class: u8,
+    /// Vector commands: `wordline_nand::Class` of the work.
+    pub work: u8,
+    /// The best of its I/Os'. What the FTL asks for by itself has none.
+    pub class: IoClass,
     /// Sectors that do not cross the link.
     pub inner: u32,
     pub hctx: u16,
@@ -220,6 +224,7 @@ impl BlockLayer {
             }
             let Some(side) = touches(r.offset, r.bytes, at, len) else { continue };
             r.bytes += len;
+            r.class = r.class.best(self.nodes[node].class);
             if side == Side::Front {
                 r.offset = at;
             }
@@ -241,7 +246,8 @@ impl BlockLayer {
     ) -> u32 {
         let rq = self.requests.insert(Request {
             opcode,
-            class: 0,
+            work: 0,
+            class: if node == NONE { IoClass::NONE } else { self.nodes[node].class },
             inner: 0,
             hctx,
             tag,

@@ -39,7 +39,8 @@ impl<S: Source> Host<S> {
             }
             let Some(source) = &mut thread.source else { return };
             match source.next(ctx.now) {
-                Next::Io { ddir, offset, len } => {
+                Next::Io { ddir, offset, len, class } => {
+                    thread.class = class.or(thread.spec.class);
                     thread.cur_depth += 1;
                     thread.stats.issued[ddir as usize] += 1;
                     let level = level_bucket(thread.cur_depth);
@@ -127,7 +128,17 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
-        let sqe = Sqe { opcode, cid, address, bytes, fua: n.fua, class: 0, inner: 0, io: n.life };
+        let sqe = Sqe {
+            opcode,
+            cid,
+            address,
+            bytes,
+            fua: n.fua,
+            work: 0,
+            class: n.class,
+            inner: 0,
+            io: n.life,
+        };
         self.counters.requests += 1;
         self.out.push_back(Output::Submit { sq: h, sqe });
     }

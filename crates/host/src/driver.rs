@@ -47,6 +47,7 @@ impl<S: Source> Host<S> {
             address: r.offset,
             bytes: r.bytes as u32,
             fua: r.first != NONE && self.block.nodes[r.first].fua,
+            work: r.work,
             class: r.class,
             inner: r.inner,
             io,
@@ -56,7 +57,7 @@ impl<S: Source> Host<S> {
             && r.opcode.is_vector()
         {
             let sectors = if r.opcode == Opcode::VectorReset { 0 } else { r.bytes >> SECTOR_SHIFT };
-            pblk.stats.link_sectors[usize::from(r.class)] += sectors - u64::from(r.inner);
+            pblk.stats.link_sectors[usize::from(r.work)] += sectors - u64::from(r.inner);
         }
         self.out.push_back(Output::Submit { sq: r.hctx, sqe });
     }

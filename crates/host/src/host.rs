@@ -20,7 +20,7 @@ use crate::vfs::{Vfs, tasks_of};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
-use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Slab, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Priority, Slab, Span, Time, Why};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Run, Translation, Translator};
@@ -69,6 +69,7 @@ pub struct Finished {
     pub submitted: Time,
     pub completed: Time,
     pub ok: bool,
+    pub class: IoClass,
     pub io: IoId,
 }
 
@@ -278,13 +279,14 @@ impl<S: Source> Host<S> {
                 );
             }
             let q = index % queues as usize;
-            if stack.kernel && spec.priority != QueuePriority::Medium {
+            let priority = spec.class.queue();
+            if stack.kernel && priority != QueuePriority::Medium {
                 return refuse(
                     "priority",
                     "Linux creates every queue as medium: queue classes need kernel = false",
                 );
             }
-            if *priorities[q].get_or_insert(spec.priority) != spec.priority {
+            if *priorities[q].get_or_insert(priority) != priority {
                 return refuse("priority", "jobs of different classes cannot share a queue");
             }
             // The allowed core with the fewest threads, the lowest of equals: round robin.
@@ -354,7 +356,7 @@ impl<S: Source> Host<S> {
             };
             load[core as usize] += 1;
             let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
-            (spec.hipri, spec.priority) = (thread.spec.hipri, thread.spec.priority);
+            (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
             let polls = thread.polls;
             let home = if polls { poll_map[core as usize] } else { map[core as usize] };
             let mut sq = Thread::new(spec, None, core, home);
@@ -405,10 +407,9 @@ impl<S: Source> Host<S> {
             }
             Scheduler::Kyber => Some(Elevator::Kyber(Box::new(Kyber::new(&stack.kyber, hctxs)))),
             Scheduler::Bfq => {
-                // IOPRIO_CLASS_RT, _BE and _IDLE; who has none is best effort.
-                let of = |t: &Thread<S>| match t.spec.ioprio {
-                    (1, level) => (0, bfq::weight_of(level)),
-                    (3, level) => (2, bfq::weight_of(level)),
+                let of = |t: &Thread<S>| match t.spec.class.effective() {
+                    (Priority::RealTime, level) => (0, bfq::weight_of(level)),
+                    (Priority::Idle, level) => (2, bfq::weight_of(level)),
                     (_, level) => (1, bfq::weight_of(level)),
                 };
                 let of: Vec<_> = threads.iter().map(of).collect();
@@ -1079,6 +1080,7 @@ impl<S: Source> Host<S> {
             bio: NONE,
             fua: false,
             merges: false,
+            class: self.threads[t as usize].class,
         })
     }
 
@@ -1237,6 +1239,7 @@ impl<S: Source> Host<S> {
             submitted: node.submitted,
             completed: now,
             ok: node.ok,
+            class: node.class,
             io: node.life,
         }));
     }

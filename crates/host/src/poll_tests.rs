@@ -3,7 +3,7 @@
 use crate::config::{PollCost, SpdkCost, UringCost};
 use crate::tests::{World, drive, io, list, stack};
 use crate::*;
-use wordline_base::{Ddir, Rng, Span, Time};
+use wordline_base::{Ddir, IoClass, Priority, Rng, Span, Time};
 
 /// Stages of their own length, so that a sum tells which were paid.
 pub fn costs(s: &mut StackConfig) {
@@ -382,7 +382,13 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
             (false, _) => job.engine,
         };
         (job.hipri, job.sqthread_poll) = (rng.below(3) != 0, rng.below(3) == 0);
-        job.ioprio = [(0, 4), (2, 0), (2, 7), (1, 4), (3, 4)][rng.below(5) as usize];
+        job.class = [
+            IoClass::NONE,
+            IoClass::new(Priority::BestEffort, 0),
+            IoClass::new(Priority::BestEffort, 7),
+            IoClass::new(Priority::RealTime, 4),
+            IoClass::new(Priority::Idle, 4),
+        ][rng.below(5) as usize];
         job.hipri_percentage = [100, 100, 50][rng.below(3) as usize];
     }
 }

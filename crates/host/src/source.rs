@@ -1,8 +1,7 @@
 //! What a job is to the host: its shape ([`ThreadSpec`]) and where its I/Os come from ([`Source`]).
 
 use crate::config::Engine;
-use wordline_base::{Ddir, Span, Time};
-use wordline_nvme::QueuePriority;
+use wordline_base::{Ddir, IoClass, Span, Time};
 
 /// What a source wants done now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,6 +10,8 @@ pub enum Next {
         ddir: Ddir,
         offset: u64,
         len: u32,
+        /// None: the thread's.
+        class: IoClass,
     },
     /// A call on a file, for which `offset` and `len` are within it.
     File {
@@ -18,6 +19,7 @@ pub enum Next {
         offset: u64,
         len: u32,
         op: wordline_fs::Op,
+        class: IoClass,
     },
     /// Nothing before `at`: ask again then, or earlier when an I/O completes or the job is woken
     /// ([`crate::Host::kick`]; only so with `Time::NEVER`). With `quiesce` the
@@ -75,10 +77,9 @@ pub struct ThreadSpec {
     pub start: Time,
     /// Cores it may run on; empty is all.
     pub cpus_allowed: Vec<u32>,
-    /// The class of its own submission queue; only `kernel = false` gives a job one.
-    pub priority: QueuePriority,
-    /// I/O priority, for bfq: class (1 real-time, 2 best effort, 3 idle, 0 none) and level.
-    pub ioprio: (u8, u8),
+    /// Of the I/Os that have none of their own, and for bfq of its queue. With it the priority class of
+    /// the thread's submission queue, which only `kernel = false` gives a job.
+    pub class: IoClass,
     /// Another thread, on a core of its own where there is one, sits in io_getevents and takes what
     /// comes back one by one: the job itself only issues. For libaio and timed sources.
     pub reaper: bool,
@@ -108,8 +109,7 @@ impl ThreadSpec {
             iodepth_low: 0,
             start: Time::ZERO,
             cpus_allowed: Vec::new(),
-            priority: QueuePriority::Medium,
-            ioprio: (0, 4),
+            class: IoClass::NONE,
             reaper: false,
             hipri: false,
             hipri_percentage: 100,

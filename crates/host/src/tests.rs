@@ -4,7 +4,7 @@ use crate::config::{DeadlineConfig, HostCost, PollCost, SpdkCost, UringCost};
 use crate::*;
 use std::collections::BTreeMap;
 use wordline_base::event::Event;
-use wordline_base::{Ctx, Ddir, Kind, Layer, Life, Rng, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IoClass, Kind, Layer, Life, Rng, Span, Time, Why};
 use wordline_ftl::Ftl;
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
@@ -118,7 +118,7 @@ impl Source for List {
 }
 
 pub fn io(ddir: Ddir, offset: u64, len: u32) -> Next {
-    Next::Io { ddir, offset, len }
+    Next::Io { ddir, offset, len, class: IoClass::NONE }
 }
 pub fn list(items: Vec<Next>) -> List {
     List { items, at: 0, repeat: false, done: 0 }
@@ -911,7 +911,7 @@ fn priorities_belong_to_queues_of_jobs() {
     config.kernel = false;
     let job = |p| {
         let mut s = spec(Engine::Libaio, 1);
-        s.priority = p;
+        s.class = s.class.with_queue(p);
         (s, list(vec![]))
     };
     let w = world(&config, vec![job(Urgent), job(Low)], fixed(1));

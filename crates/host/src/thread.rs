@@ -28,7 +28,7 @@ use crate::stats::{ThreadStats, call_bucket, level_bucket};
 use crate::vfs::InVfs;
 use std::collections::VecDeque;
 use wordline_base::{
-    Ctx, Ddir, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
+    Ctx, Ddir, IoClass, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
 };
 use wordline_ftl::{Action, FlashRead, Piece, Place, Translation};
 use wordline_nand::{Class, Outcome};
@@ -231,6 +231,8 @@ pub(crate) struct Thread<S> {
     pub cur_depth: u32,
     pub iocbs: Vec<u32>,
     requeued: Option<(Ddir, u64, u32)>,
+    /// Of the I/O that it asks for: the I/O's own, or the thread's.
+    pub class: IoClass,
     /// Completed and not reaped (aio_ring).
     pub ring: VecDeque<u32>,
     pub(crate) reaping: Reaping,
@@ -306,6 +308,7 @@ impl<S> Thread<S> {
             cur_depth: 0,
             iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
             requeued: None,
+            class: spec.class,
             ring: VecDeque::with_capacity(depth),
             reaping: REAP_ONE,
             partner: NONE,
@@ -678,7 +681,8 @@ impl<S: Source> Host<S> {
                     unreachable!("pblk's thread runs no jobs")
                 };
                 match source.next(ctx.now) {
-                    Next::Io { ddir, offset, len } => {
+                    Next::Io { ddir, offset, len, class } => {
+                        thread.class = class.or(thread.spec.class);
                         if let Some(pblk) = &self.pblk {
                             pblk.ftl.prefetch(ctx, Lpn((offset >> SECTOR_SHIFT) as u32));
                         }
@@ -686,7 +690,8 @@ impl<S: Source> Host<S> {
                         thread.stats.issued[ddir as usize] += 1;
                         (ddir, offset, len)
                     }
-                    Next::File { ddir, offset, len, op } => {
+                    Next::File { ddir, offset, len, op, class } => {
+                        thread.class = class.or(thread.spec.class);
                         thread.pend.user += spend!(self, thread.core, Application);
                         thread.stats.issued[ddir as usize] += 1;
                         return self.file_call(ctx, t, (ddir, offset, len), op);
@@ -1207,7 +1212,9 @@ impl<S: Source> Host<S> {
                 rq
             }
         };
-        self.block.requests[rq].bytes += bytes;
+        let r = &mut self.block.requests[rq];
+        r.bytes += bytes;
+        r.class = r.class.best(node.class);
         self.block.append(rq, part, part);
         if let Some(other) = gone {
             self.counters.request_merges += 1;
@@ -1215,6 +1222,7 @@ impl<S: Source> Host<S> {
             let r = &mut self.block.requests[rq];
             r.bytes += o.bytes;
             r.offset = r.offset.min(o.offset);
+            r.class = r.class.best(o.class);
             self.block.append(rq, o.first, o.last);
             self.block.requests.remove(other);
             let core = self.threads[t as usize].core;
@@ -1287,8 +1295,10 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn flush_request(&mut self, node: u32, h: u16, tag: u16) -> u32 {
         let rq = self.block.request(node, Opcode::Flush, 0, 0, h, tag);
-        self.block.requests[rq].purpose = Purpose::Flush;
-        self.block.requests[rq].sched_tag = false;
+        let r = &mut self.block.requests[rq];
+        (r.purpose, r.sched_tag) = (Purpose::Flush, false);
+        // The queue's flush_rq is nobody's (blk_kick_flush).
+        r.class = IoClass::NONE;
         self.block.hctxs[usize::from(h)].flush = rq;
         rq
     }
@@ -1555,7 +1565,7 @@ impl<S: Source> Host<S> {
         let bytes = u64::from(piece.sectors) * SECTOR;
         let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
-        r.class = piece.place.class() as u8;
+        r.work = piece.place.class() as u8;
         r.purpose = Purpose::Piece { lpn: read.lpn.0, run: read.run };
         rq
     }
@@ -1673,7 +1683,7 @@ impl<S: Source> Host<S> {
         let bytes = sectors * SECTOR;
         let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
-        r.class = class as u8;
+        r.work = class as u8;
         r.inner = inner;
         r.purpose = Purpose::Ftl { op };
         self.issue(ctx, rq, core);

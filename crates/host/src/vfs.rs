@@ -21,7 +21,7 @@ use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
 use crate::thread::{Asleep, Flow, Step, Thread};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IoId, Kind, Layer, Time, Why};
+use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Time, Why};
 use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
 use wordline_nvme::Opcode;
 
@@ -35,6 +35,8 @@ struct Slot {
     node: u32,
     /// A turn taken before somebody could act on it.
     parked: Option<Turn>,
+    /// The call is direct: its bios have the class of its I/O, and not of the thread.
+    direct: bool,
     /// Its bios are in flight, and nobody waits in the call.
     in_flight: bool,
     /// What it slept for, until that is written down.
@@ -91,8 +93,14 @@ impl Vfs {
     ) -> Vfs {
         let mut slots = Vec::new();
         let mut free = Vec::new();
-        let slot =
-            |thread| Slot { thread, node: NONE, parked: None, in_flight: false, slept: None };
+        let slot = |thread| Slot {
+            thread,
+            node: NONE,
+            parked: None,
+            direct: false,
+            in_flight: false,
+            slept: None,
+        };
         for t in 0..jobs {
             let n = tasks_of(&threads[t as usize].spec);
             let first = slots.len() as u32;
@@ -124,6 +132,10 @@ impl Vfs {
             worker,
         }
     }
+}
+
+fn is_direct(op: &Op) -> bool {
+    matches!(op, Op::Read { direct: true, .. } | Op::Write { direct: true, .. })
 }
 
 /// What a step of a call's life is called.
@@ -166,7 +178,7 @@ impl<S: Source> Host<S> {
         thread.cur_depth += 1;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
         let core = thread.core;
-        let direct = matches!(op, Op::Read { direct: true, .. } | Op::Write { direct: true, .. });
+        let direct = is_direct(&op);
         let share = u64::from(thread.spec.hipri_percentage);
         thread.polled = thread.polls && direct && (share >= 100 || thread.rng.below(100) < share);
         let (aio, uring) = (thread.is_aio(ddir), thread.spec.engine == Engine::IoUring);
@@ -201,7 +213,8 @@ impl<S: Source> Host<S> {
         let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
         let task = vfs.free[t as usize].pop().expect("a task for each call under way");
         self.threads[t as usize].vfs.task = task;
-        vfs.slots[task as usize].node = node;
+        let slot = &mut vfs.slots[task as usize];
+        (slot.node, slot.direct) = (node, is_direct(&op));
         vfs.fs.call(ctx.now, task, op);
         self.segment(ctx, t, Step::Vfs)
     }
@@ -348,6 +361,19 @@ impl<S: Source> Host<S> {
         node
     }
 
+    /// The class of a bio that a thread submits: its I/O's in a direct call of its own, else the
+    /// thread's, which for data written to pages is who writes them back.
+    fn class_of_bio(&self, t: u32) -> IoClass {
+        let thread = &self.threads[t as usize];
+        let slot = self.vfs.as_ref().and_then(|v| v.slots.get(thread.vfs.task as usize));
+        match slot {
+            Some(s) if s.direct && s.thread == t && s.node != NONE => {
+                self.block.nodes[s.node].class
+            }
+            _ => thread.spec.class,
+        }
+    }
+
     /// A bio on its way through the block layer, by the thread at work.
     fn submit_bio(&mut self, ctx: &mut Ctx, t: u32, bio: Bio) -> Flow {
         let ddir = match bio.kind {
@@ -356,8 +382,9 @@ impl<S: Source> Host<S> {
             BioKind::Flush => Ddir::Sync,
         };
         let node = self.new_node(t, ddir, bio.offset, bio.len);
+        let class = self.class_of_bio(t);
         let n = &mut self.block.nodes[node];
-        (n.bio, n.fua, n.issued) = (bio.id, bio.fua, ctx.now);
+        (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
         let thread = &mut self.threads[t as usize];
         // What submit_bh was called for one by one, and the plug merged.
         let more = u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);

@@ -15,7 +15,7 @@ use crate::tape::Tape;
 use crate::writer::Ticket;
 use std::collections::VecDeque;
 use wordline_base::stamps::BLANK;
-use wordline_base::{Ctx, Ddir, Event, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time};
+use wordline_base::{Ctx, Ddir, Event, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time};
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
 use wordline_ftl::Ftl;
@@ -464,7 +464,9 @@ impl Machine {
         let lba = u64::from(self.controller.config().lba);
         let from = offset & !(lba - 1);
         let bytes = ((offset + len).next_multiple_of(lba) - from) as u32;
-        let sqe = Sqe { opcode, cid: 0, address: from, bytes, fua, class: 0, inner: 0, io: life };
+        let class = IoClass::NONE.with_queue(CLASSES[usize::from(queue)]);
+        let (cid, address) = (0, from);
+        let sqe = Sqe { opcode, cid, address, bytes, fua, work: 0, class, inner: 0, io: life };
         self.queues[usize::from(queue)].waiting.push_back((key, sqe));
         self.send(queue);
     }

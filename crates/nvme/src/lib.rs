@@ -2,7 +2,8 @@
 //! No state, no time.
 #![forbid(unsafe_code)]
 
-use wordline_base::IoId;
+pub use wordline_base::QueuePriority;
+use wordline_base::{IoClass, IoId, Priority, Workload};
 
 /// I/O command set opcodes (NVMe base specification 1.4, figure 346) and the vendor opcodes of
 /// open-channel drives (Open-Channel SSD specification 2.0, section 4).
@@ -53,18 +54,6 @@ pub fn mdts(max_transfer: u32) -> Option<u8> {
     }
 }
 
-/// Priority class of a submission queue (Create I/O Submission Queue, QPRIO).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[repr(u8)]
-pub enum QueuePriority {
-    Urgent = 0,
-    High = 1,
-    /// Linux creates its queues as medium.
-    #[default]
-    Medium = 2,
-    Low = 3,
-}
-
 /// A submission queue entry, decoded.
 ///
 /// A vector command here addresses one run of sectors inside one write unit (or one block), so a
@@ -81,7 +70,9 @@ pub struct Sqe {
     pub bytes: u32,
     pub fua: bool,
     /// Vector commands: `wordline_nand::Class` of the work, for accounting only (not on the wire).
-    pub class: u8,
+    pub work: u8,
+    /// Of the I/O served. On the wire without the class of the queue, which is the queue's.
+    pub class: IoClass,
     /// Vector commands: sectors that stay in the drive, which copies them or computes them itself (the
     /// commands proposed in RAIL, section 6.3).
     pub inner: u32,
@@ -128,6 +119,7 @@ impl Sqe {
         // NLB is 0-based, 16 bits; bit 30 of dword 12 is FUA.
         let dword12 = blocks.saturating_sub(1) & 0xFFFF | u32::from(self.fua) << 30;
         b[48..52].copy_from_slice(&dword12.to_le_bytes());
+        b[52..56].copy_from_slice(&dword13(self.class).to_le_bytes());
         b
     }
 
@@ -136,6 +128,7 @@ impl Sqe {
         let opcode = Opcode::from_byte(b[0])?;
         let start = u64::from_le_bytes(b[40..48].try_into().ok()?);
         let dword12 = u32::from_le_bytes(b[48..52].try_into().ok()?);
+        let dword13 = u32::from_le_bytes(b[52..56].try_into().ok()?);
         let blocks = (dword12 & 0xFFFF) + 1;
         let shift = if opcode.is_vector() { 12 } else { lba_shift };
         Some(Sqe {
@@ -144,11 +137,32 @@ impl Sqe {
             address: if opcode.is_vector() { start } else { start << shift },
             bytes: if opcode == Opcode::Flush { 0 } else { blocks << shift },
             fua: dword12 >> 30 & 1 == 1,
-            class: 0,
+            work: 0,
+            class: class_of(dword13),
             inner: 0,
             io: IoId::NONE,
         })
     }
+}
+
+/// Dword 13 of a read or write. Its dataset management field (DSM, NVMe base specification 1.4) has two
+/// bits for access latency: 01b longer is acceptable, 10b typical, 11b the least possible. They are Linux'
+/// class; level and workload are in bits 8 to 12, which are reserved there.
+fn dword13(class: IoClass) -> u32 {
+    let latency = match class.priority() {
+        Priority::None => 0,
+        Priority::Idle => 1,
+        Priority::BestEffort => 2,
+        Priority::RealTime => 3,
+    };
+    latency << 4 | u32::from(class.level()) << 8 | (class.workload() as u32) << 11
+}
+
+fn class_of(dword13: u32) -> IoClass {
+    let priority = [Priority::None, Priority::Idle, Priority::BestEffort, Priority::RealTime];
+    let workload = [Workload::None, Workload::Latency, Workload::Throughput, Workload::None];
+    let field = |shift: u32, mask: u32| (dword13 >> shift & mask) as usize;
+    IoClass::new(priority[field(4, 3)], field(8, 7) as u8).with_workload(workload[field(11, 3)])
 }
 
 impl Cqe {
@@ -192,7 +206,8 @@ mod tests {
                 address,
                 bytes,
                 fua: opcode == Opcode::Write,
-                class: 0,
+                work: 0,
+                class: IoClass::new(Priority::BestEffort, 6),
                 inner: 0,
                 io: IoId::NONE,
             };
@@ -205,6 +220,28 @@ mod tests {
         let (small, large) = (write.encode(9), write.encode(12));
         assert_eq!((small[48], large[48]), (15, 1), "the count of blocks is 0-based");
         assert_eq!(Sqe::decode(&[0xFF; 64], 9), None);
+    }
+
+    #[test]
+    fn the_class_of_an_io_goes_over_the_wire() {
+        let plain = Sqe::decode(&[1; 64], 12).unwrap();
+        for priority in [Priority::None, Priority::RealTime, Priority::BestEffort, Priority::Idle] {
+            for level in 0..8 {
+                for workload in [Workload::None, Workload::Latency, Workload::Throughput] {
+                    let class = IoClass::new(priority, level).with_workload(workload);
+                    let sqe = Sqe { class, ..plain };
+                    assert_eq!(Sqe::decode(&sqe.encode(12), 12), Some(sqe));
+                    // The queue's class is the queue's.
+                    let high = Sqe { class: class.with_queue(QueuePriority::High), ..plain };
+                    assert_eq!(high.encode(12), sqe.encode(12));
+                }
+            }
+        }
+        let none = Sqe { class: IoClass::NONE, ..plain };
+        assert_eq!(none.encode(12)[52..56], [0; 4], "an I/O without a class asks for nothing");
+        let urgent = Sqe { class: IoClass::new(Priority::RealTime, 0), ..plain };
+        assert_eq!(urgent.encode(12)[52], 3 << 4, "the least possible latency");
+        assert_eq!(std::mem::size_of::<Sqe>(), 32);
     }
 
     #[test]

@@ -187,6 +187,15 @@ fn columns(table: &LayerTable) -> Vec<Option<Column>> {
     std::iter::once(Some(mean)).chain(TAILS.into_iter().map(tail)).collect()
 }
 
+/// The unit of a table of nanoseconds, by its longest.
+fn unit_of(longest: f64) -> (&'static str, f64) {
+    match longest {
+        ..1e8 => ("usec", 1e3),
+        ..1e11 => ("msec", 1e6),
+        _ => ("sec", 1e9),
+    }
+}
+
 /// A number in nine columns.
 fn cell(value: f64, by: f64) -> String {
     let text = format!("{:.2}", value / by);
@@ -199,11 +208,7 @@ fn table(table: &LayerTable, rows: usize) -> Vec<String> {
     let columns = columns(table);
     let all = columns.iter().flatten();
     let longest = all.clone().map(Column::total).fold(0.0, f64::max);
-    let (unit, by) = match longest {
-        ..1e8 => ("usec", 1e3),
-        ..1e11 => ("msec", 1e6),
-        _ => ("sec", 1e9),
-    };
+    let (unit, by) = unit_of(longest);
     let mut title = format!("  {:<TITLE$}", format!("{} ({unit})", table.ddir));
     for (column, tail) in columns.iter().zip([0.0].iter().chain(&TAILS)) {
         let name = column.as_ref().map_or(format!("p{tail}"), |c| c.title.clone());
@@ -239,6 +244,44 @@ fn table(table: &LayerTable, rows: usize) -> Vec<String> {
         row("other layers", &|c| folded.iter().map(|&l| c.parts[l]).sum());
     }
     row("all", &Column::total);
+    lines
+}
+
+/// Rows of the table of classes in the text; the rest are in the JSON.
+const CLASSES_SHOWN: usize = 12;
+
+/// Latency by direction and class, where there is more than one class.
+fn classes(m: &Machine) -> Vec<String> {
+    let Some(longest) = m.classes.iter().map(|r| r.max_ns).max() else { return Vec::new() };
+    let (unit, by) = unit_of(longest as f64);
+    let shown = &m.classes[..m.classes.len().min(CLASSES_SHOWN)];
+    let names: Vec<String> = shown.iter().map(|r| format!("{} {}", r.ddir, r.class)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0).max(TITLE);
+    let line = |name: &str, cells: [String; 6]| {
+        let cells = cells.map(|c| format!("{c:>9}")).join("  ");
+        format!("  {name:<width$}{cells}")
+    };
+    let titles = ["I/Os", "mean", "p50", "p99", "p99.9", "max"].map(String::from);
+    let mut lines = vec![line(&format!("class ({unit})"), titles)];
+    for (row, name) in shown.iter().zip(&names) {
+        let count = if row.count < 1_000_000_000 {
+            row.count.to_string()
+        } else {
+            format!("{:.2e}", row.count as f64)
+        };
+        let [mean, p50, p99, p99_9, max] = [
+            finite(row.mean_ns),
+            row.p50_ns as f64,
+            row.p99_ns as f64,
+            row.p99_9_ns as f64,
+            row.max_ns as f64,
+        ]
+        .map(|ns| cell(ns, by));
+        lines.push(line(name, [count, mean, p50, p99, p99_9, max]));
+    }
+    if m.classes.len() > CLASSES_SHOWN {
+        lines.push(format!("  {} more rows are in the JSON", m.classes.len() - CLASSES_SHOWN));
+    }
     lines
 }
 
@@ -281,7 +324,11 @@ fn strides(m: &Machine) -> Vec<String> {
 
 fn tail(result: &RunResult) -> Vec<String> {
     let m = &result.machine;
-    let mut lines = blocked(m);
+    let mut lines = classes(m);
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines.extend(blocked(m));
     lines.extend(strides(m));
     let w = &m.write_amplification;
     let flash =

@@ -3,7 +3,7 @@
 
 use crate::number::{millis_up, per_second, percentile_list, share};
 use wordline_base::hist::midpoint;
-use wordline_base::{Histogram, Span};
+use wordline_base::{Histogram, IoClass, Span};
 use wordline_sim::{DirResult, RunResult, SampleStats, SteadyResult, ThreadResult};
 
 /// Upper bounds of fio's latency shares, exclusive, in each of the three units.
@@ -36,6 +36,19 @@ impl LatencyCounts {
     }
 }
 
+/// Latency of the I/Os of one priority.
+pub struct PrioLatency {
+    pub ioprio: u16,
+    pub latency: Histogram,
+}
+
+impl PrioLatency {
+    /// fio's class and level.
+    pub fn parts(&self) -> (u16, u16) {
+        (self.ioprio >> 13, self.ioprio & 7)
+    }
+}
+
 /// One entry of fio's `jobs`.
 pub struct Job<'a> {
     pub name: &'a str,
@@ -46,6 +59,9 @@ pub struct Job<'a> {
     /// All directions counted in the first, under the name "mixed".
     pub mixed: bool,
     pub dirs: [DirResult; 3],
+    /// By direction and priority, in fio's order: completion latency, or total latency with
+    /// `lat_percentiles`.
+    pub prios: [Vec<PrioLatency>; 3],
     pub sync: Histogram,
     pub user: u64,
     pub system: u64,
@@ -113,6 +129,21 @@ fn add_dir(to: &mut DirResult, from: &DirResult) {
     add_samples(&mut to.iops, &from.iops);
 }
 
+/// fio's sum_clat_prio_stats: without `cmdprio` all I/Os have their thread's priority.
+fn add_prios(to: &mut Vec<PrioLatency>, dir: &DirResult, thread: &ThreadResult) {
+    let mut add = |class: IoClass, clat: &Histogram, lat: &Histogram| {
+        let (h, ioprio) = (if thread.lat_percentiles { lat } else { clat }, class.ioprio());
+        match to.iter_mut().find(|p| p.ioprio == ioprio) {
+            Some(p) => p.latency.merge(h),
+            None => to.push(PrioLatency { ioprio, latency: h.clone() }),
+        }
+    };
+    if dir.classes.is_empty() {
+        add(thread.class, &dir.clat, &dir.lat);
+    }
+    dir.classes.iter().for_each(|c| add(c.class, &c.clat, &c.lat));
+}
+
 fn add_counts(to: &mut [u64; 7], from: &[u64; 7]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = to.saturating_add(*from);
@@ -148,6 +179,7 @@ impl<'a> Job<'a> {
             members: 0,
             mixed: thread.unified_rw_reporting,
             dirs: Default::default(),
+            prios: Default::default(),
             sync: Histogram::new(),
             user: 0,
             system: 0,
@@ -178,7 +210,9 @@ impl<'a> Job<'a> {
     fn add(&mut self, result: &'a RunResult, thread: &'a ThreadResult) {
         self.members += 1;
         for (i, dir) in thread.dirs.iter().enumerate() {
-            add_dir(&mut self.dirs[if self.mixed { 0 } else { i }], dir);
+            let to = if self.mixed { 0 } else { i };
+            add_dir(&mut self.dirs[to], dir);
+            add_prios(&mut self.prios[to], dir, thread);
             self.latency.add(&dir.clat);
         }
         self.sync.merge(&thread.sync);
@@ -238,6 +272,17 @@ impl<'a> Job<'a> {
         let total = self.total_ios();
         let of = |counts: &[u64]| counts.iter().map(|&n| share(n, total, 0.01)).collect();
         [("ns", of(&self.latency.ns)), ("us", of(&self.latency.us)), ("ms", of(&self.latency.ms))]
+    }
+
+    /// Priorities that I/Os had, if they had more than one: fio shows no others.
+    pub fn prios_of(&self, dir: usize) -> Vec<&PrioLatency> {
+        let with_samples = self.prios[dir].iter().filter(|p| !p.latency.is_empty());
+        let list: Vec<_> = with_samples.collect();
+        if list.len() < 2 { Vec::new() } else { list }
+    }
+    /// What the latency by priority is.
+    pub fn prio_latency(&self) -> &'static str {
+        if self.lat_percentiles { "lat" } else { "clat" }
     }
 
     /// The name of a direction in fio's output; none where all are in the first.

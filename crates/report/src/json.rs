@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, Layer};
-use wordline_sim::{DirResult, RunResult, SampleStats, SteadyResult};
+use wordline_sim::{RunResult, SampleStats, SteadyResult};
 
 /// What beyond fio's own keys to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,7 +161,8 @@ pub(crate) fn share_of_group(mean_kib: f64, group: &GroupDir) -> f64 {
     (mean * 100.0 / (group.rate as f64 / 1024.0)).min(100.0)
 }
 
-fn direction(job: &Job, dir: &DirResult, group: &GroupDir, plus: bool) -> Object {
+fn direction(job: &Job, index: usize, group: &GroupDir, plus: bool) -> Object {
+    let dir = &job.dirs[index];
     let list = |on: bool| on.then_some(job.percentile_list.as_slice());
     let run = dir.runtime.0;
     let bytes_per_s = per_second(dir.io_bytes, run);
@@ -179,6 +180,20 @@ fn direction(job: &Job, dir: &DirResult, group: &GroupDir, plus: bool) -> Object
     o.put("slat_ns", latency(&dir.slat, list(job.slat_percentiles), plus));
     o.put("clat_ns", latency(&dir.clat, list(job.clat_percentiles), plus));
     o.put("lat_ns", latency(&dir.lat, list(job.lat_percentiles), plus));
+    let prios = job.prios_of(index);
+    if !prios.is_empty() {
+        let on = job.clat_percentiles || job.lat_percentiles;
+        let name = format!("{}_ns", job.prio_latency());
+        let each = prios.into_iter().map(|p| {
+            let (class, level) = p.parts();
+            let mut o = Object::default();
+            o.put("prioclass", int(class.into()));
+            o.put("prio", int(level.into()));
+            o.put(name.as_str(), latency(&p.latency, list(on), plus));
+            o.into()
+        });
+        o.put("prios", Json::Array(each.collect()));
+    }
     let share = if dir.bw_kib.n == 0 { 0.0 } else { share_of_group(dir.bw_kib.mean, group) };
     let keys = ["bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"];
     samples(&mut o, &dir.bw_kib, Some(share), keys);
@@ -235,9 +250,9 @@ fn job_object(job: &Job, dirs: &[GroupDir; 3], elapsed: u64, plus: bool) -> Obje
     if !job.options.is_empty() {
         o.put("job options", options(job.options));
     }
-    for (i, dir) in job.dirs.iter().enumerate() {
+    for (i, group) in dirs.iter().enumerate() {
         if let Some(name) = job.dir_name(i) {
-            o.put(name, direction(job, dir, &dirs[i], plus));
+            o.put(name, direction(job, i, group, plus));
         }
     }
     if !job.mixed {
@@ -321,6 +336,18 @@ fn to_value(part: &impl Serialize) -> Value {
     serde_json::to_value(part).expect("numbers, strings and lists have a JSON form")
 }
 
+/// Latency by class of the threads whose I/Os were of more than one.
+fn by_class(result: &RunResult) -> impl Iterator<Item = Value> {
+    result.threads.iter().filter(|t| !t.classes.is_empty()).map(|t| {
+        let mut o = serde_json::Map::new();
+        o.insert("jobname".to_owned(), Value::from(t.name.as_str()));
+        o.insert("number".to_owned(), Value::from(t.number));
+        o.insert("class".to_owned(), to_value(&t.class));
+        o.insert("latency".to_owned(), to_value(&t.classes));
+        Value::Object(o)
+    })
+}
+
 /// What fio has no keys for.
 fn wordline(result: &RunResult, plus: bool) -> Value {
     let mut machine = to_value(&result.machine);
@@ -363,6 +390,10 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
     o.insert("provenance".to_owned(), to_value(&result.provenance));
     o.insert("ended".to_owned(), to_value(&result.ended));
     o.insert("machine".to_owned(), machine);
+    let classes: Vec<Value> = by_class(result).collect();
+    if !classes.is_empty() {
+        o.insert("classes".to_owned(), Value::Array(classes));
+    }
     if let Some(app) = &result.app {
         o.insert("app".to_owned(), crate::app::app_json(app, plus));
     }

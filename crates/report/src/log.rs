@@ -3,11 +3,8 @@
 use crate::normal::put;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use wordline_base::Priority;
 use wordline_sim::{HistLine, Log, LogKind, LogLine, RunResult};
-
-/// The real-time class, as fio's priority numbers have it in their upper bits.
-const REAL_TIME: u16 = 1;
-const CLASS_SHIFT: u32 = 13;
 
 /// The name fio would give the file.
 pub fn log_file_name(log: &Log) -> String {
@@ -53,9 +50,9 @@ fn line(out: &mut String, log: &Log, line: &LogLine) {
         put!(out, ", {}", line.offset);
     }
     if log.with_prio {
-        put!(out, ", 0x{:04x}\n", line.prio);
+        put!(out, ", 0x{:04x}\n", line.class.ioprio());
     } else {
-        put!(out, ", {}\n", u8::from(line.prio >> CLASS_SHIFT == REAL_TIME));
+        put!(out, ", {}\n", u8::from(line.class.priority() == Priority::RealTime));
     }
 }
 

@@ -1,6 +1,8 @@
 //! fio's normal output: a block for each job, then a line for each direction of each group.
 
-use crate::job::{Group, GroupDir, Job, LATENCY_NAMES, error_text, group_of, groups, jobs};
+use crate::job::{
+    Group, GroupDir, Job, LATENCY_NAMES, PrioLatency, error_text, group_of, groups, jobs,
+};
 use crate::json::share_of_group;
 use crate::number::{
     finite, iops_text, kib_rate_texts, millis_up, per_second, percentiles, rate_texts, scaled,
@@ -74,6 +76,12 @@ fn direction(out: &mut String, job: &Job, index: usize, group: &GroupDir) {
     latency_line(out, "slat", &dir.slat);
     latency_line(out, "clat", &dir.clat);
     latency_line(out, " lat", &dir.lat);
+    let prios = job.prios_of(index);
+    let prio_name = |p: &PrioLatency| {
+        let (class, level) = p.parts();
+        format!("{} prio {class}/{level}", job.prio_latency())
+    };
+    prios.iter().for_each(|p| latency_line(out, &prio_name(p), &p.latency));
     let list = &job.percentile_list;
     for (on, name, h) in [
         (job.slat_percentiles, "slat", &dir.slat),
@@ -82,6 +90,14 @@ fn direction(out: &mut String, job: &Job, index: usize, group: &GroupDir) {
     ] {
         if on {
             percentile_table(out, name, h, list, job.precision);
+        }
+    }
+    if job.clat_percentiles || job.lat_percentiles {
+        let all = if job.lat_percentiles { &dir.lat } else { &dir.clat }.len();
+        for p in prios {
+            let share = 100.0 * p.latency.len() as f64 / all as f64;
+            let name = format!("{} ({share:.2}% of IOs)", prio_name(p));
+            percentile_table(out, &name, &p.latency, list, job.precision);
         }
     }
     let bw = &dir.bw_kib;

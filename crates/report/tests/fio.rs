@@ -12,7 +12,7 @@ use common::{histogram, result, thread};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use wordline_base::{Ddir, Histogram, Span, Time};
+use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
 use wordline_report::*;
 use wordline_sim::*;
 
@@ -84,6 +84,18 @@ fn read_samples(v: &Value, keys: [&str; 5]) -> SampleStats {
     SampleStats { n: n as u64, min, max, mean, m2: dev * dev * (n - 1.0).max(0.0) }
 }
 
+/// The latencies by priority, in either of their kinds.
+fn read_prios(v: &Value) -> Vec<ClassLatency> {
+    let list = v.get("prios").and_then(Value::as_array).into_iter().flatten();
+    list.map(|p| {
+        let number = whole(&p["prioclass"]) << 13 | whole(&p["prio"]);
+        let of = |key: &str| p.get(key).map_or_else(Histogram::new, read_latency);
+        let class = IoClass::from_ioprio(number as u16);
+        ClassLatency { class, clat: of("clat_ns"), lat: of("lat_ns") }
+    })
+    .collect()
+}
+
 fn read_dir(v: &Value) -> DirResult {
     DirResult {
         io_bytes: whole(&v["io_bytes"]),
@@ -96,6 +108,7 @@ fn read_dir(v: &Value) -> DirResult {
         lat: read_latency(&v["lat_ns"]),
         bw_kib: read_samples(v, ["bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"]),
         iops: read_samples(v, ["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"]),
+        classes: read_prios(v),
     }
 }
 
@@ -319,6 +332,54 @@ fn a_group_of_threads() {
     compare("group", &[&args[..], &["--group_reporting"]].concat());
 }
 
+/// Which I/Os have which priority is fio's affair: what it counted is read, and its shape compared.
+#[test]
+fn priorities_of_single_ios() {
+    let base = ["--name=p", "--ioengine=libaio", "--filename=x", "--size=2m", "--disk_util=0"];
+    let of = |name: &str, more: &[&str]| compare(name, &[&base[..], more].concat());
+    let real = of("prios", &["--rw=randread", "--cmdprio_percentage=40"]);
+    let prios = real.json["jobs"][0]["read"]["prios"].as_array().unwrap();
+    assert_eq!(prios.len(), 2);
+    let mix = ["--rw=randrw", "--cmdprio_percentage=30,70", "--cmdprio_class=2", "--prioclass=3"];
+    of("prios-mix", &[&mix[..], &["--cmdprio=3,5", "--lat_percentiles=1"]].concat());
+    let split = "--cmdprio_bssplit=8k/20/2/4:4k/50:8k/30/3/0";
+    let split = ["--rw=randread", "--bssplit=4k/50:8k/50", split];
+    let real = of("prios-split", &split);
+    let prios = real.json["jobs"][0]["read"]["prios"].as_array().unwrap();
+    let order: Vec<_> = prios.iter().map(|p| whole(&p["prioclass"])).collect();
+    assert_eq!(order, [0, 1, 2, 3], "the job's, then by block size");
+    of("prios-mixed", &["--rw=randrw", "--cmdprio_percentage=20", "--unified_rw_reporting=1"]);
+    // All of one priority is no list.
+    let real = of("prios-all", &["--rw=randread", "--cmdprio_percentage=100"]);
+    assert!(real.json["jobs"][0]["read"].get("prios").is_none());
+}
+
+/// Jobs of one group with priorities of their own have a list, too.
+#[test]
+fn priorities_of_jobs_in_a_group() {
+    let args = ["--ioengine=null", "--size=1m", "--group_reporting", "--name=a", "--prioclass=3"];
+    let real = compare("prio-group", &[&args[..], &["--name=b", "--prio=2"]].concat());
+    let prios = real.json["jobs"][0]["read"]["prios"].as_array().unwrap();
+    let order: Vec<_> = prios.iter().map(|p| [whole(&p["prioclass"]), whole(&p["prio"])]).collect();
+    assert_eq!(order, [[3, 0], [2, 2]]);
+    // The same from the threads of the group, each with one priority.
+    let mut threads = Vec::new();
+    for (i, p) in prios.iter().enumerate() {
+        let number = whole(&p["prioclass"]) << 13 | whole(&p["prio"]);
+        let mut t = thread(["a", "b"][i], i as u32 + 1);
+        (t.group_reporting, t.class) = (true, IoClass::from_ioprio(number as u16));
+        (t.dirs[0].clat, t.dirs[0].total_ios) = (read_latency(&p["clat_ns"]), 256);
+        threads.push(t);
+    }
+    let text = fio_json(&result(threads), true, &JsonOptions::default());
+    let ours: Value = serde_json::from_str(&text).unwrap();
+    same_json(
+        "/jobs/read/prios",
+        &real.json["jobs"][0]["read"]["prios"],
+        &ours["jobs"][0]["read"]["prios"],
+    );
+}
+
 #[test]
 fn groups_one_after_another() {
     let args = ["--name=a", "--ioengine=null", "--size=1m", "--rw=randtrim", "--numjobs=2"];
@@ -527,7 +588,7 @@ fn logs_as_fio_writes_them() {
                     ddir: Ddir::RW[n[2] as usize],
                     bs: n[3] as u32,
                     offset: if offset { n[4] } else { 7 },
-                    prio: (class as u16) << 13 | 4,
+                    class: IoClass::from_ioprio((class as u16) << 13 | 4),
                 });
             }
             assert_eq!(log_text(&log), real);

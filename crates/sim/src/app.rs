@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use wordline_app::{App, Doing};
-use wordline_base::{Ddir, Span, Time};
+use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_host::source::{Next, Source};
 
 /// All threads of one program share it.
@@ -37,7 +37,7 @@ impl Source for AppSource {
         match self.app.borrow_mut().next(self.thread, now) {
             Doing::Io { ddir, offset, len } => {
                 self.issued += 1;
-                Next::Io { ddir, offset, len }
+                Next::Io { ddir, offset, len, class: IoClass::NONE }
             }
             Doing::Compute(span) => {
                 self.busy = now + span;

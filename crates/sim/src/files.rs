@@ -2,7 +2,7 @@
 //! them.
 
 use std::collections::BTreeSet;
-use wordline_base::Ddir;
+use wordline_base::{Ddir, IoClass};
 use wordline_fio::job::{Engine, Fadvise, SyncMode};
 use wordline_fio::{Generator, Io, Job, Thread};
 use wordline_fs::{Advice, Fs, FsKind, Op};
@@ -182,12 +182,12 @@ impl Files {
 }
 
 /// What a call is to the host; `io` as fio reports it.
-pub fn next(ddir: Ddir, op: Op) -> Next {
+pub fn next(ddir: Ddir, op: Op, class: IoClass) -> Next {
     let (offset, len) = match op {
         Op::Read { offset, len, .. } | Op::Write { offset, len, .. } => (offset, len),
         _ => (0, 0),
     };
-    Next::File { ddir, offset, len, op }
+    Next::File { ddir, offset, len, op, class }
 }
 
 /// Directories and files by name, over all jobs.

@@ -5,7 +5,7 @@ use crate::files::{self, Files};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use wordline_base::{Ddir, Span, Time};
+use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_fio::job::ContinueOnError;
 use wordline_fio::{Check, Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
 use wordline_fs::Op;
@@ -34,9 +34,6 @@ pub struct JobSource {
     issued: u64,
     /// Of the syncs in flight, in order of issue: whether it closes a file.
     syncs: VecDeque<bool>,
-    /// Of the I/Os in flight of a job with `cmdprio`: direction, offset and fio's number of the
-    /// priority, for the logs.
-    prios: Option<Vec<(Ddir, u64, u16)>>,
     /// On a file system: the job's files, and calls that go before the next I/O.
     files: Option<Files>,
     before: VecDeque<Next>,
@@ -78,7 +75,6 @@ impl JobSource {
             in_flight: 0,
             issued: 0,
             syncs: VecDeque::new(),
-            prios: job.has_cmdprio().then(Vec::new),
             files: None,
             before: VecDeque::new(),
             ending: false,
@@ -128,12 +124,6 @@ impl JobSource {
     /// at a time; where they are not, which is which makes no difference.
     pub fn take_closing(&mut self) -> bool {
         self.syncs.pop_front().unwrap_or(false)
-    }
-    /// The priority of an I/O that came back, if it is not simply the job's.
-    pub fn take_prio(&mut self, ddir: Ddir, offset: u64) -> Option<u16> {
-        let prios = self.prios.as_mut()?;
-        let at = prios.iter().position(|&(d, o, _)| (d, o) == (ddir, offset))?;
-        Some(prios.remove(at).2)
     }
     /// Whether it writes in another order than front to back.
     pub fn writes_scattered(&self) -> bool {
@@ -185,7 +175,7 @@ impl JobSource {
     /// An open or close, which fio leaves out of its statistics.
     fn around(&mut self, op: Op) -> Next {
         self.syncs.push_back(true);
-        files::next(Ddir::Sync, op)
+        files::next(Ddir::Sync, op, IoClass::NONE)
     }
 
     /// Time since the ramp, up to `now`, in phases without I/O of this direction, which fio leaves out
@@ -228,10 +218,11 @@ impl JobSource {
         let mut calls: VecDeque<Next> = ops.into_iter().map(|op| self.around(op)).collect();
         if let Some(op) = op {
             self.issue(io, now);
-            let call = match files::next(io.ddir, op) {
+            let class = io.prio.io_class();
+            let call = match files::next(io.ddir, op, class) {
                 // fio reports the block that the name stood for.
                 Next::File { ddir, op, .. } if self.job.ioengine.is_by_name() => {
-                    Next::File { ddir, offset: 0, len: io.len as u32, op }
+                    Next::File { ddir, offset: 0, len: io.len as u32, op, class }
                 }
                 call => call,
             };
@@ -303,13 +294,11 @@ impl JobSource {
         if io.ddir.is_sync() {
             self.syncs.push_back(io.closing);
         }
-        if let Some(prios) = &mut self.prios {
-            prios.push((io.ddir, io.offset, io.prio.ioprio()));
-        }
         if self.paced {
             self.pacer.issued(&io);
         }
-        Next::Io { ddir: io.ddir, offset: io.offset, len: io.len as u32 }
+        let class = io.prio.io_class();
+        Next::Io { ddir: io.ddir, offset: io.offset, len: io.len as u32, class }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod app;
 mod caution;
+mod classes;
 pub mod collect;
 pub mod cpu;
 mod drive;

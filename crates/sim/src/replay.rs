@@ -1,6 +1,6 @@
 //! A block trace as a source of I/Os.
 
-use wordline_base::{Ddir, Time};
+use wordline_base::{Ddir, IoClass, Time};
 use wordline_host::source::{Next, Source};
 use wordline_trace::{Align, Arrival, Clock, Fit, Reader, Request, Rounded, TraceError, Wrap};
 
@@ -144,6 +144,6 @@ impl Source for TraceSource {
         self.issued += 1;
         let Request { op, offset, len, .. } = request;
         let len = if op == Ddir::Sync { 0 } else { len };
-        Next::Io { ddir: op, offset, len }
+        Next::Io { ddir: op, offset, len, class: IoClass::NONE }
     }
 }

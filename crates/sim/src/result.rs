@@ -1,7 +1,7 @@
 //! What a run produced. Reports read this and nothing else.
 
 use serde::Serialize;
-use wordline_base::{Ddir, Histogram, Life, Span, Time, Tracks};
+use wordline_base::{Ddir, Histogram, IoClass, Life, Span, Time, Tracks};
 use wordline_trace::{Request, TraceError};
 
 /// How a run came to its end.
@@ -186,6 +186,43 @@ pub struct DirResult {
     pub lat: Histogram,
     pub bw_kib: SampleStats,
     pub iops: SampleStats,
+    /// By class, in fio's order; empty while all I/Os have the thread's.
+    pub classes: Vec<ClassLatency>,
+}
+
+/// Completion and total latency of the I/Os of a class, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct ClassLatency {
+    pub class: IoClass,
+    pub clat: Histogram,
+    pub lat: Histogram,
+}
+
+/// Latency of the I/Os of a direction and class, from the application's call to its return.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassRow {
+    pub ddir: String,
+    pub class: IoClass,
+    pub count: u64,
+    pub mean_ns: f64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p99_9_ns: u64,
+    pub max_ns: u64,
+}
+
+/// What the drive had of the I/Os of a class: commands, and lines of its cache that one of them wrote to
+/// or had filled last.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DriveClass {
+    pub class: IoClass,
+    pub reads: u64,
+    pub writes: u64,
+    pub flushes: u64,
+    pub trims: u64,
+    /// Of an open-channel drive.
+    pub resets: u64,
+    pub cached_lines: u64,
 }
 
 /// One line of fio's `write_lat_log` and friends: time is milliseconds when printed.
@@ -197,7 +234,7 @@ pub struct LogLine {
     pub ddir: Ddir,
     pub bs: u32,
     pub offset: u64,
-    pub prio: u16,
+    pub class: IoClass,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -270,6 +307,10 @@ pub struct ThreadResult {
     pub number: u32,
     pub ioengine: String,
     pub iodepth: u32,
+    /// Of its I/Os, but for those that have one of their own.
+    pub class: IoClass,
+    /// Latency by direction and class, if its I/Os are of two classes or more.
+    pub classes: Vec<ClassRow>,
     /// Options of the job's section as written.
     pub options: Vec<(String, String)>,
     /// The first error met, as a Unix error number; 0 is none.
@@ -325,6 +366,12 @@ pub struct Machine {
     pub link_bytes: Vec<(String, u64)>,
     /// Read, write, trim: where the time went.
     pub layers: Vec<LayerTable>,
+    /// Latency by direction and class, of all threads, if there are two classes or more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassRow>,
+    /// What came to the drive of each class; nothing if no command has one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drive_classes: Vec<DriveClass>,
     pub channels: Vec<f64>,
     pub luns: Vec<f64>,
     pub link: LinkUse,

@@ -11,25 +11,31 @@ use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
-use wordline_base::{Ddir, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time};
+use wordline_base::{
+    Ddir, IoClass, Priority, QueuePriority, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time,
+};
 use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Size, Thread, ZetanCache, job};
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, Scheduler, StackConfig};
-use wordline_nvme::QueuePriority;
 use wordline_trace::{Clock, Format, Reader, Wrap};
 
 /// Between two samples of bandwidth and IOPS, as fio has it.
 pub const SAMPLES: Span = Span::from_ms(500);
 
-/// fio's class of a job's I/O as the class of an NVMe queue, for stacks that give jobs queues.
-fn queue_priority(job: &Job) -> QueuePriority {
-    match job.prio.class {
-        1 => QueuePriority::High,
-        3 => QueuePriority::Low,
-        _ => QueuePriority::Medium,
+/// The class of a job's I/Os, but for those of `cmdprio`. Where the stack gives jobs queues, Linux'
+/// class says which class of NVMe queue it is.
+fn class_of(job: &Job, stack: &StackConfig) -> IoClass {
+    let class = job.prio.io_class();
+    if stack.kernel {
+        return class;
     }
+    class.with_queue(match class.priority() {
+        Priority::RealTime => QueuePriority::High,
+        Priority::Idle => QueuePriority::Low,
+        Priority::None | Priority::BestEffort => QueuePriority::Medium,
+    })
 }
 
 fn given(plan: &Plan, job: &Job, name: &str) -> bool {
@@ -88,14 +94,9 @@ fn spec(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadS
             vec![job.cpus_allowed[((thread.thread_number - 1) % n) as usize]]
         }
     };
-    if !stack.kernel {
-        spec.priority = queue_priority(job);
-    }
+    spec.class = class_of(job, stack);
     if engine == Engine::Spdk && given(plan, job, "ioengine") && job.is_sync() {
         spec.iodepth = 1;
-    }
-    if job.prio.class != 0 {
-        spec.ioprio = (job.prio.class, job.prio.level);
     }
     spec.hipri = (job.hipri || stack.hipri) && knows_hipri(plan, job);
     spec.hipri_percentage = job.hipri_percentage;
@@ -149,7 +150,10 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         log_average: logs.avg,
         log_maximum: logs.max_value,
         log_offset: logs.offset,
-        prio: job.prio.ioprio(),
+        class: class_of(job, stack),
+        cmdprios: std::array::from_fn(|d| {
+            job.cmdprios(d).into_iter().map(job::Prio::io_class).collect()
+        }),
         log_prio: logs.prio,
         per_job_logs: logs.per_job,
         hist_interval: logs.hist_interval,
@@ -508,9 +512,6 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u
                 ));
             }
         }
-        if given(plan, job, "prio") && job.prio.class == 0 {
-            say("prio without prioclass reaches the logs only".into());
-        }
         let engine = engine_of(plan, job, stack);
         if job.hipri && stack.kernel {
             let why = match engine {
@@ -542,8 +543,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u
         let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
         let bfq = scheduler == Scheduler::Bfq && !job.has_cmdprio();
         if stack.kernel && !bfq && (job.prio.class != 0 || job.has_cmdprio()) {
-            say("prio, prioclass and cmdprio reach the logs only: of the schedulers bfq alone heeds a \
-                 job's (with stack.kernel=false they choose the class of the job's queue)"
+            say("prio, prioclass and cmdprio are in the logs and in the results by class, and nothing acts \
+                 on them: of the schedulers bfq alone heeds a job's (with stack.kernel=false they choose \
+                 the class of the job's queue)"
                 .into());
         }
         // A job that asks for the scheduler which the stack has anyway gets what it wants.

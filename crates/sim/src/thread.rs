@@ -1,8 +1,9 @@
 //! Statistics of one thread, in fio's terms.
 
+use crate::classes;
 use crate::collect::{HistLog, LatLog, Sampler};
 use crate::result::{Log, LogKind, LogLine, ThreadResult};
-use wordline_base::{Ddir, Span, Time};
+use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_fio::job::SteadyState;
 use wordline_host::ThreadStats as HostCounts;
 
@@ -36,8 +37,9 @@ pub struct ThreadPlan {
     /// False: not in the report (`stats=0`).
     pub reported: bool,
     pub steady: Option<SteadyState>,
-    /// fio's number of the job's I/O priority, for the logs.
-    pub prio: u16,
+    /// Of the job's I/Os, and by direction the classes of those that `cmdprio` gives another one.
+    pub class: IoClass,
+    pub cmdprios: [Vec<IoClass>; 3],
     /// fio's bwavgtime and iopsavgtime.
     pub bw_interval: Span,
     pub iops_interval: Span,
@@ -62,8 +64,7 @@ pub struct Sample {
     pub error: i32,
     /// A sync that is in no statistics.
     pub closing: bool,
-    /// fio's number of its priority, if it has one of its own.
-    pub prio: Option<u16>,
+    pub class: IoClass,
     /// Time since the ramp in phases of the job that have no I/O of this direction.
     pub elsewhere: Span,
 }
@@ -84,7 +85,7 @@ pub struct ThreadStats {
     logs: Vec<(LogKind, String, OpenLog)>,
     log_average: Span,
     with_offset: bool,
-    prio: u16,
+    cmdprios: [Vec<IoClass>; 3],
     with_prio: bool,
     per_job_logs: bool,
     disable: [bool; 4],
@@ -113,6 +114,8 @@ impl ThreadStats {
                 number,
                 ioengine: plan.ioengine.clone(),
                 iodepth: plan.iodepth,
+                class: plan.class,
+                classes: Vec::new(),
                 options: plan.options.clone(),
                 error: 0,
                 total_errors: 0,
@@ -145,7 +148,7 @@ impl ThreadStats {
             logs: plan.logs.iter().map(|(k, p)| (*k, p.clone(), open(*k))).collect(),
             log_average: plan.log_average,
             with_offset: plan.log_offset,
-            prio: plan.prio,
+            cmdprios: plan.cmdprios.clone(),
             with_prio: plan.log_prio,
             per_job_logs: plan.per_job_logs,
             disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
@@ -228,6 +231,9 @@ impl ThreadStats {
         }
         let d = s.ddir as usize;
         let dir = &mut r.dirs[d];
+        if s.class != r.class || !dir.classes.is_empty() {
+            dir.add_class(s.class, r.class, &self.cmdprios[d], slat, clat);
+        }
         dir.add(u64::from(s.len), slat, clat);
         dir.runtime = Span(s.completed.since(self.ramp_end).0.saturating_sub(s.elsewhere.0));
         let len = u64::from(s.len);
@@ -250,7 +256,7 @@ impl ThreadStats {
             ddir: s.ddir,
             bs: s.len,
             offset: s.offset,
-            prio: s.prio.unwrap_or(self.prio),
+            class: s.class,
         };
         for (kind, _, log) in &mut self.logs {
             match log {
@@ -278,6 +284,7 @@ impl ThreadStats {
 
     pub fn finish(mut self) -> ThreadResult {
         let number = self.result.number;
+        self.result.classes = classes::rows(std::slice::from_ref(&self.result));
         let [slat, clat, lat, bw] = self.disable;
         for dir in &mut self.result.dirs {
             // Too short for a sample: fio reports the whole run's rate as the one sample.
@@ -299,9 +306,11 @@ impl ThreadStats {
             }
             if clat {
                 dir.clat = Default::default();
+                dir.classes.iter_mut().for_each(|c| c.clat = Default::default());
             }
             if lat {
                 dir.lat = Default::default();
+                dir.classes.iter_mut().for_each(|c| c.lat = Default::default());
             }
         }
         self.result.logs = self

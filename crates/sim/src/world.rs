@@ -2,6 +2,7 @@
 
 use crate::app::{AppSource, SharedApp};
 use crate::caution::{self, Seen};
+use crate::classes;
 use crate::collect::{LayerSums, Slowest};
 use crate::cpu::CpuSource;
 use crate::drive::{self, Drive, Precondition, Problem, SystemConfig};
@@ -462,10 +463,9 @@ impl World {
     fn finished(&mut self, f: &Finished) {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(f) };
-        let (closing, prio) = match self.host.source_mut(f.thread) {
-            Some(AnySource::Job(job)) if f.ddir.is_sync() => (job.take_closing(), None),
-            Some(AnySource::Job(job)) => (false, job.take_prio(f.ddir, f.offset)),
-            _ => (false, None),
+        let closing = match self.host.source_mut(f.thread) {
+            Some(AnySource::Job(job)) if f.ddir.is_sync() => job.take_closing(),
+            _ => false,
         };
         let elsewhere = match self.host.source(f.thread) {
             Some(AnySource::Job(job)) => job.time_without(f.ddir, f.completed),
@@ -485,7 +485,7 @@ impl World {
             completed: f.completed,
             error,
             closing,
-            prio,
+            class: f.class,
             elsewhere,
         });
         if let Some(AnySource::Job(job)) = self.host.source_mut(f.thread)
@@ -1080,6 +1080,8 @@ impl World {
             strides,
             link_bytes,
             layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
+            classes: classes::rows(self.threads.iter().map(|t| &t.result)),
+            drive_classes: classes::of_drive(device, &self.controller.cached_by_class()),
             channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
             luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
             link: LinkUse {

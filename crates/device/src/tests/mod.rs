@@ -7,7 +7,7 @@ mod timing;
 
 use crate::config::*;
 use crate::{Controller, Posted, QueueFull};
-use wordline_base::{Ctx, Ddir, IoId, SECTOR, Seed, Span, Stamps, Time};
+use wordline_base::{Ctx, Ddir, IoClass, IoId, SECTOR, Seed, Span, Stamps, Time};
 use wordline_ftl::{Ftl, FtlConfig, Placement, Translation};
 use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
@@ -151,7 +151,8 @@ impl Host {
                 address,
                 bytes,
                 fua: false,
-                class: class as u8,
+                work: class as u8,
+                class: IoClass::NONE,
                 inner: 0,
                 io: IoId::NONE,
             },
@@ -175,7 +176,8 @@ impl Host {
             address,
             bytes,
             fua: true,
-            class: 0,
+            work: 0,
+            class: IoClass::NONE,
             inner: 0,
             io: IoId::NONE,
         };
@@ -190,8 +192,17 @@ impl Host {
         let class =
             if opcode == Opcode::VectorWrite { Class::UserProgram } else { Class::UserRead };
         let class = if opcode == Opcode::VectorReset { Class::Erase } else { class };
-        let sqe =
-            Sqe { opcode, cid: 0, address, bytes, fua: false, class: class as u8, inner: 0, io };
+        let sqe = Sqe {
+            opcode,
+            cid: 0,
+            address,
+            bytes,
+            fua: false,
+            work: class as u8,
+            class: IoClass::NONE,
+            inner: 0,
+            io,
+        };
         self.put_sqe(sq, sqe).unwrap();
         self.drive.doorbell(&mut self.ctx, sq);
         io

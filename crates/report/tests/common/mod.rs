@@ -2,7 +2,9 @@
 #![allow(dead_code)] // each test binary uses a part
 
 use wordline_base::track::{Slice, Track};
-use wordline_base::{Ddir, Histogram, Layer, Lives, Span, Time, Tracks, Why};
+use wordline_base::{
+    Ddir, Histogram, IoClass, Layer, Lives, QueuePriority, Span, Time, Tracks, Why, Workload,
+};
 use wordline_sim::*;
 
 pub const PERCENTILES: [f64; 17] = [
@@ -20,6 +22,8 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         number,
         ioengine: "io_uring".to_owned(),
         iodepth: 1,
+        class: IoClass::NONE,
+        classes: Vec::new(),
         options: Vec::new(),
         error: 0,
         total_errors: 0,
@@ -138,7 +142,36 @@ impl Random {
             lat: self.histogram(),
             bw_kib: self.samples(),
             iops: self.samples(),
+            classes: (0..self.below(4) * self.below(2))
+                .map(|_| ClassLatency {
+                    class: self.class(),
+                    clat: self.histogram(),
+                    lat: self.histogram(),
+                })
+                .collect(),
         }
+    }
+    fn class(&mut self) -> IoClass {
+        let queues = [QueuePriority::Urgent, QueuePriority::High, QueuePriority::Medium];
+        let workloads = [Workload::None, Workload::Latency, Workload::Throughput];
+        IoClass::from_ioprio(self.any() as u16)
+            .with_queue(queues[self.below(3) as usize])
+            .with_workload(workloads[self.below(3) as usize])
+    }
+    fn class_rows(&mut self) -> Vec<ClassRow> {
+        let rows = self.below(20) * self.below(2);
+        (0..rows)
+            .map(|_| ClassRow {
+                ddir: ["read", "write", "trim"][self.below(3) as usize].to_owned(),
+                class: self.class(),
+                count: self.any(),
+                mean_ns: self.float(),
+                p50_ns: self.any(),
+                p99_ns: self.any(),
+                p99_9_ns: self.any(),
+                max_ns: self.any(),
+            })
+            .collect()
     }
     fn seven(&mut self) -> [u64; 7] {
         std::array::from_fn(|_| self.any())
@@ -173,7 +206,7 @@ impl Random {
                     ddir: self.ddir(),
                     bs: self.any() as u32,
                     offset: self.any(),
-                    prio: self.any() as u16,
+                    class: self.class(),
                 })
                 .collect(),
         }
@@ -193,6 +226,8 @@ impl Random {
             started: Time(self.any()),
             finished: Time(self.any()),
             dirs: [self.dir(), self.dir(), self.dir()],
+            class: self.class(),
+            classes: self.class_rows(),
             sync: self.histogram(),
             user: Span(self.any()),
             system: Span(self.any()),
@@ -331,6 +366,16 @@ impl Random {
             }),
             link_bytes: self.pairs(),
             layers: ["read", "write", "trim"].iter().map(|d| self.table(d)).collect(),
+            classes: self.class_rows(),
+            drive_classes: vec![DriveClass {
+                class: self.class(),
+                reads: self.any(),
+                writes: self.any(),
+                flushes: self.any(),
+                trims: self.any(),
+                resets: self.any(),
+                cached_lines: self.any(),
+            }],
             channels: self.floats(),
             luns: self.floats(),
             link: LinkUse { to_device: self.float(), to_host: self.float() },

@@ -1,0 +1,271 @@
+//! The class of an I/O on its way from a job to the drive, and results by class.
+
+use std::collections::BTreeMap;
+use wordline_base::{Histogram, IoClass, Priority, QueuePriority};
+use wordline_check::{Age, Case, Outcome};
+
+const JOBS: &str = "
+[global]
+ioengine=libaio
+bs=4k
+norandommap
+iodepth=4
+rw=randrw
+number_ios=500
+[urgent]
+prioclass=1
+prio=2
+[usual]
+prio=6
+[rest]
+prioclass=3
+[mixed]
+cmdprio_percentage=40,10
+cmdprio=1
+";
+
+const RT2: IoClass = IoClass::new(Priority::RealTime, 2);
+const BE6: IoClass = IoClass::new(Priority::BestEffort, 6);
+const IDLE: IoClass = IoClass::new(Priority::Idle, 0);
+const RT1: IoClass = IoClass::new(Priority::RealTime, 1);
+
+fn run(device: &str, stack: &str, job: &str, sets: &[&str]) -> Outcome {
+    let mut case = Case::new(device, job).stack(stack).age(Age::Filled);
+    for set in sets.iter().chain(&["nand.blocks=64", "nand.pages_per_block=8"]) {
+        case = case.set(set);
+    }
+    case.run().unwrap()
+}
+
+fn counter(o: &Outcome, name: &str) -> u64 {
+    o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+}
+
+/// I/Os of a direction by class, as the threads counted them.
+fn by_class(o: &Outcome, d: usize) -> BTreeMap<IoClass, u64> {
+    let mut sums = BTreeMap::new();
+    for t in &o.result.threads {
+        let dir = &t.dirs[d];
+        if dir.classes.is_empty() && dir.total_ios > 0 {
+            *sums.entry(t.class).or_default() += dir.total_ios;
+        }
+        for c in dir.classes.iter().filter(|c| !c.lat.is_empty()) {
+            *sums.entry(c.class).or_default() += c.lat.len();
+        }
+    }
+    sums
+}
+
+/// Commands by class at the drive: reads or writes.
+fn at_drive(o: &Outcome, d: usize) -> BTreeMap<IoClass, u64> {
+    let rows = o.result.machine.drive_classes.iter();
+    rows.map(|r| (r.class, [r.reads, r.writes][d])).filter(|r| r.1 > 0).collect()
+}
+
+#[test]
+fn every_command_has_the_class_of_its_io() {
+    for (stack, sets) in [
+        ("linux-libaio", &[][..]),
+        ("linux-io_uring", &["stack.scheduler=mq-deadline"]),
+        ("linux-libaio", &["stack.scheduler=kyber", "stack.queues=1"]),
+        ("linux-libaio", &["stack.scheduler=bfq"]),
+        ("poll", &["stack.poll_queues=2"]),
+        ("spdk", &[]),
+        ("none", &[]),
+    ] {
+        for device in ["z-ssd-small", "intel-750-small"] {
+            // Nothing is merged.
+            let sets: Vec<&str> = sets.iter().copied().chain(["stack.merge=false"]).collect();
+            let o = run(device, stack, JOBS, &sets);
+            let what = format!("{stack} {sets:?} {device}");
+            for d in [0, 1] {
+                let ios = by_class(&o, d);
+                assert_eq!(ios, at_drive(&o, d), "{what}");
+                assert_eq!(
+                    ios.values().sum::<u64>(),
+                    o.result.threads.iter().map(|t| t.dirs[d].total_ios).sum::<u64>()
+                );
+                let queues = stack == "none";
+                let of = |class: IoClass, queue| match queues {
+                    true => class.with_queue(queue),
+                    false => class,
+                };
+                let wanted = [
+                    (of(RT2, QueuePriority::High)),
+                    (of(IDLE, QueuePriority::Low)),
+                    BE6,
+                    RT1,
+                    IoClass::NONE,
+                ];
+                let mut wanted = wanted.to_vec();
+                wanted.sort_unstable();
+                assert_eq!(ios.keys().copied().collect::<Vec<_>>(), wanted, "{what}");
+            }
+            let commands: u64 =
+                o.result.machine.drive_classes.iter().map(|r| r.reads + r.writes).sum();
+            assert_eq!(commands, counter(&o, "device.commands_in"), "{what}");
+            let lines: u64 = o.result.machine.drive_classes.iter().map(|r| r.cached_lines).sum();
+            assert!(lines > 0, "{what}: the cache knows whose its lines are");
+        }
+    }
+}
+
+#[test]
+fn the_ftl_of_the_host_has_commands_of_no_class() {
+    let reads = JOBS.replace("rw=randrw", "rw=randread").replace("[mixed]", "[mixed]\nprio=5");
+    let o = run("cnex-small", "linux-libaio", &reads, &["ftl.placement=host"]);
+    let (ios, commands) = (by_class(&o, 0), at_drive(&o, 0));
+    assert!(ios.len() >= 5 && !ios.contains_key(&IoClass::NONE), "{ios:?}");
+    // A read comes to the drive unless the ring has it; each is of one sector.
+    for (class, n) in &ios {
+        assert!(commands.get(class).is_some_and(|c| c <= n), "{class}: {commands:?} of {ios:?}");
+    }
+    let users: u64 = commands.iter().filter(|c| *c.0 != IoClass::NONE).map(|c| c.1).sum();
+    assert_eq!(users, o.result.machine.user_flash_reads);
+    assert!(users * 10 > ios.values().sum::<u64>() * 9, "{users} of {ios:?}");
+
+    // What is programmed is the FTL's: a write ends in its ring.
+    let job = JOBS.replace("bs=4k", "bs=64k");
+    let o = run("cnex-small", "linux-libaio", &job, &["ftl.placement=host"]);
+    let written = at_drive(&o, 1);
+    assert!(by_class(&o, 1).len() > 1);
+    assert_eq!(written.keys().copied().collect::<Vec<_>>(), [IoClass::NONE], "{written:?}");
+    let resets = o.result.machine.drive_classes.iter().filter(|r| r.resets > 0);
+    assert!(resets.into_iter().all(|r| r.class == IoClass::NONE));
+}
+
+#[test]
+fn a_request_of_several_ios_has_the_best_of_their_classes() {
+    let job = "[a]\nioengine=libaio\nrw=read\nbs=4k\nsize=8m\niodepth=16\niodepth_batch=16\n\
+               iodepth_batch_complete_min=16\nprioclass=3\ncmdprio_percentage=10\n";
+    for sets in
+        [&[][..], &["stack.scheduler=mq-deadline"], &["stack.scheduler=kyber", "stack.queues=1"]]
+    {
+        let o = run("z-ssd-small", "linux-libaio", job, sets);
+        let (ios, commands) = (by_class(&o, 0), at_drive(&o, 0));
+        let merges = o.result.machine.merges;
+        assert!(merges > 500, "{merges}");
+        assert_eq!(commands.values().sum::<u64>() + merges, ios.values().sum::<u64>());
+        // Of sixteen in a row some are urgent more often than one is.
+        let share = |m: &BTreeMap<IoClass, u64>, c: IoClass| {
+            m.get(&c).copied().unwrap_or(0) as f64 / m.values().sum::<u64>() as f64
+        };
+        let rt = IoClass::new(Priority::RealTime, 0);
+        assert!(share(&ios, rt) < 0.15 && share(&commands, rt) > 0.6, "{ios:?} {commands:?}");
+    }
+}
+
+#[test]
+fn counts_by_class_sum_to_the_totals() {
+    let o = run("z-ssd-small", "linux-libaio", JOBS, &[]);
+    let mut all: BTreeMap<(String, IoClass), Histogram> = BTreeMap::new();
+    for t in &o.result.threads {
+        // One class is nothing to tell apart.
+        assert_eq!(t.classes.is_empty(), t.name != "mixed", "{}", t.name);
+        for (d, name) in ["read", "write", "trim"].into_iter().enumerate() {
+            let rows = t.classes.iter().filter(|r| r.ddir == name);
+            let n: u64 = rows.clone().map(|r| r.count).sum();
+            let dir = &t.dirs[d];
+            if t.name == "mixed" {
+                assert_eq!(n, dir.total_ios, "{name}");
+                let sum: f64 = rows.clone().map(|r| r.mean_ns * r.count as f64).sum();
+                assert!((sum - dir.lat.sum() as f64).abs() < 1.0, "{name}");
+                assert_eq!(rows.map(|r| r.max_ns).max().unwrap_or(0), dir.lat.max(), "{name}");
+            }
+            let mut merged = [Histogram::new(), Histogram::new()];
+            for c in &dir.classes {
+                merged[0].merge(&c.clat);
+                merged[1].merge(&c.lat);
+                all.entry((name.into(), c.class)).or_default().merge(&c.lat);
+            }
+            if dir.classes.is_empty() {
+                all.entry((name.into(), t.class)).or_default().merge(&dir.lat);
+            } else {
+                let same = |a: &Histogram, b: &Histogram| {
+                    (a.len(), a.sum(), a.min(), a.max(), a.percentile(99.0))
+                        == (b.len(), b.sum(), b.min(), b.max(), b.percentile(99.0))
+                };
+                assert!(same(&merged[0], &dir.clat) && same(&merged[1], &dir.lat), "{name}");
+            }
+        }
+    }
+    all.retain(|_, h| !h.is_empty());
+    let rows = &o.result.machine.classes;
+    assert_eq!(rows.len(), all.len());
+    for r in rows {
+        let h = &all[&(r.ddir.clone(), r.class)];
+        let of = (h.len(), h.percentile(50.0), h.percentile(99.0), h.percentile(99.9), h.max());
+        assert_eq!((r.count, r.p50_ns, r.p99_ns, r.p99_9_ns, r.max_ns), of, "{r:?}");
+    }
+    for table in &o.result.machine.layers {
+        let n: u64 = rows.iter().filter(|r| r.ddir == table.ddir).map(|r| r.count).sum();
+        assert_eq!(n, table.count);
+    }
+    // The same in the text and the JSON.
+    let text = wordline_report::explain_text(&o.result);
+    assert!(text.contains("class (usec)") && text.contains("read rt/2"), "{text}");
+    let json = o.text();
+    assert!(json.contains("\"drive_classes\"") && json.contains("\"class\" : \"rt/1\""));
+}
+
+#[test]
+fn the_logs_have_the_class_of_each_io() {
+    let job = "[a]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=8\nnumber_ios=400\nprioclass=2\n\
+               cmdprio_percentage=30\nwrite_lat_log=l\nlog_prio=1\n";
+    let o = run("z-ssd-small", "linux-libaio", job, &[]);
+    let log =
+        o.result.threads[0].logs.iter().find(|l| l.kind == wordline_sim::LogKind::Lat).unwrap();
+    for c in &o.result.threads[0].dirs[0].classes {
+        let of = log.lines.iter().filter(|l| l.class == c.class);
+        assert_eq!(of.clone().count() as u64, c.lat.len());
+        assert_eq!(u128::from(of.map(|l| l.value).sum::<u64>()), c.lat.sum());
+    }
+}
+
+/// A job whose I/Os are all of one class says nothing by class, and the class costs no time.
+#[test]
+fn nothing_acts_on_a_class_but_who_did() {
+    let plain = "[a]\nioengine=libaio\nrw=randrw\nbs=4k\niodepth=8\nnumber_ios=1000\n";
+    let one = run("z-ssd-small", "linux-libaio", plain, &[]);
+    assert!(one.result.machine.classes.is_empty() && one.result.machine.drive_classes.is_empty());
+    assert!(!one.text().contains("class"));
+    for more in ["prioclass=1\n", "prio=7\n", "cmdprio_percentage=50\n"] {
+        for stack in ["linux-libaio", "poll", "spdk"] {
+            let of = |job: &str| run("z-ssd-small", stack, job, &[]).events;
+            assert_eq!(of(plain), of(&format!("{plain}{more}")), "{stack} {more}");
+        }
+    }
+}
+
+#[test]
+fn written_back_data_have_the_class_of_who_writes_them_back() {
+    let job = |more: &str| {
+        format!(
+            "[a]\ndirectory=/mnt\nrw=randwrite\nbs=4k\nsize=4m\nnumber_ios=500\nprioclass=1\n{more}"
+        )
+    };
+    let of = |more: &str| {
+        let job = job(more);
+        let case = Case::new("z-ssd-small", &job).stack("linux-pvsync2").age(Age::Filled);
+        let o = case.fs("ext4").set("fs.memory=4_000_000").run().unwrap();
+        let rt = IoClass::new(Priority::RealTime, 0);
+        assert_eq!(by_class(&o, 1), BTreeMap::from([(rt, 500)]), "{more}");
+        let written = at_drive(&o, 1);
+        (written.get(&rt).copied().unwrap_or(0), written.get(&IoClass::NONE).copied().unwrap_or(0))
+    };
+    let (own, _) = of("direct=1\n");
+    assert_eq!(own, 500, "the job's own bios");
+    // The kernel's flusher has no class (best effort of level 4): no command has one.
+    let (own, _) = of("direct=0\n");
+    assert_eq!(own, 0);
+    // fsync writes back what the job wrote, by the job; the journal's thread has no class.
+    let (own, kernel) = of("direct=0\nfsync=10\n");
+    assert!(own > 40 && kernel > 0, "{own} {kernel}");
+}
+
+#[test]
+fn a_class_does_not_go_over_a_network() {
+    let o = run("z-ssd-small", "nbd-kernel", JOBS, &[]);
+    assert!(o.result.machine.classes.len() >= 5);
+    assert!(o.result.machine.drive_classes.is_empty(), "the server's threads have none");
+}
