@@ -3,7 +3,7 @@
 # A Rust toolchain is expected; make test adds Debian packages by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test seeds jobs bench build lint setup-test setup-bench clean
+.PHONY: demo test seeds jobs mutants bench build lint setup-test setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -36,6 +36,11 @@ SEED ?= 1
 jobs: setup-test
 	WORDLINE_FIO_JOBS=$(JOBS) WORDLINE_FIO_SEED=$(SEED) \
 	    cargo test -p wordline-fio --test fio_oracle -- drawn_jobs_match_fio --nocapture
+
+# Bugs planted one at a time, and the tests that ought to see them: make mutants MUTANTS="fs- nbd-"
+MUTANTS ?=
+mutants:
+	scripts/mutants --record $(MUTANTS)
 
 lint:
 	cargo fmt --all --check
