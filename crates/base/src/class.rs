@@ -35,8 +35,12 @@ pub enum Priority {
 
 impl Priority {
     pub fn from_bits(bits: u16) -> Priority {
-        [Priority::None, Priority::RealTime, Priority::BestEffort, Priority::Idle]
-            [usize::from(bits & 3)]
+        match bits & 3 {
+            1 => Priority::RealTime,
+            2 => Priority::BestEffort,
+            3 => Priority::Idle,
+            _ => Priority::None,
+        }
     }
     /// As ionice abbreviates them.
     pub fn name(self) -> &'static str {

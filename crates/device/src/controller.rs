@@ -408,8 +408,8 @@ impl Controller {
                 }
                 _ => grant.end,
             };
+            self.by_class.see(sqe.class, &self.counts.commands_in);
             self.counts.commands_in[slot(sqe.opcode)] += 1;
-            self.by_class.count(sqe.class, sqe.opcode);
             let waits = &mut self.counts.waits;
             waits.queue += ctx.now.since(arrived).0;
             waits.link += fetch.start.since(ctx.now).0;
@@ -733,7 +733,7 @@ impl Controller {
         DeviceStats {
             commands_in: c.commands_in,
             commands_out: c.commands_out,
-            by_class: self.by_class.rows(),
+            by_class: self.by_class.rows(&c.commands_in),
             failed: c.failed,
             bytes_read: c.bytes_read,
             bytes_written: c.bytes_written,

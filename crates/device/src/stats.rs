@@ -89,34 +89,45 @@ pub(crate) struct Counts {
     pub waits: Waits,
 }
 
-/// Commands fetched, by the class of their I/O: one row a class, as they first came.
+/// Commands fetched, by the class of their I/O. Those of the last command's class are what was fetched
+/// since the class changed, so that a command of the same class as the one before costs a comparison.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct ByClass {
+    last: IoClass,
+    /// What had been fetched when it became the last.
+    before: [u64; 7],
     rows: Vec<(IoClass, [u64; 7])>,
-    /// The row of the last command, most often that of the next.
-    last: usize,
 }
 
 impl ByClass {
+    /// A command of this class is fetched; `fetched` are those before it.
     #[inline]
-    pub fn count(&mut self, class: IoClass, opcode: Opcode) {
-        if self.rows.get(self.last).is_none_or(|row| row.0 != class) {
-            self.find(class);
+    pub fn see(&mut self, class: IoClass, fetched: &[u64; 7]) {
+        if class != self.last {
+            self.settle(fetched);
+            self.last = class;
         }
-        self.rows[self.last].1[slot(opcode)] += 1;
     }
     #[cold]
-    fn find(&mut self, class: IoClass) {
-        self.last = self.rows.iter().position(|row| row.0 == class).unwrap_or(self.rows.len());
-        if self.last == self.rows.len() {
-            self.rows.push((class, [0; 7]));
+    #[inline(never)]
+    fn settle(&mut self, fetched: &[u64; 7]) {
+        if self.before == *fetched {
+            return;
         }
+        let at = self.rows.iter().position(|row| row.0 == self.last).unwrap_or_else(|| {
+            self.rows.push((self.last, [0; 7]));
+            self.rows.len() - 1
+        });
+        let sums = self.rows[at].1.iter_mut().zip(fetched.iter().zip(&self.before));
+        sums.for_each(|(sum, (now, then))| *sum += now - then);
+        self.before = *fetched;
     }
-    /// By class, ascending.
-    pub fn rows(&self) -> Vec<(IoClass, [u64; 7])> {
-        let mut rows = self.rows.clone();
-        rows.sort_by_key(|row| row.0);
-        rows
+    /// By class, ascending, once so many are fetched.
+    pub fn rows(&self, fetched: &[u64; 7]) -> Vec<(IoClass, [u64; 7])> {
+        let mut all = self.clone();
+        all.settle(fetched);
+        all.rows.sort_by_key(|row| row.0);
+        all.rows
     }
 }
 

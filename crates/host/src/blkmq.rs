@@ -209,6 +209,7 @@ impl BlockLayer {
     }
 
     /// blk_attempt_plug_merge: newest first.
+    #[inline]
     pub fn plug_merge(
         &mut self,
         plug: &[u32],

@@ -1064,6 +1064,7 @@ impl<S: Source> Host<S> {
     }
 
     /// A new node for an I/O.
+    #[inline]
     pub(crate) fn new_node(&mut self, t: u32, ddir: Ddir, offset: u64, len: u32) -> u32 {
         self.block.nodes.insert(Node {
             life: IoId::NONE,
