@@ -37,6 +37,7 @@ pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failur
     }
     let mut prefixes: Vec<&String> =
         checked.threads().iter().flat_map(|t| &t.plan.logs).map(|(_, prefix)| prefix).collect();
+    prefixes.sort();
     prefixes.dedup();
     for prefix in prefixes {
         files::check_writable(&PathBuf::from(format!("{prefix}.log")))?;

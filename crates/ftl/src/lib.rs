@@ -53,7 +53,7 @@ pub use map::LOST;
 pub use recover::{LineMedia, Media, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
 pub use wordline_translation::{
-    Action, BlockState, Counters, FlashRead, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Run,
+    Action, BlockState, Brings, Counters, FlashRead, Memory, Pace, Piece, Place, ReadEnd, Rebuilt,
     Source, Steady, StrideUse, Touch, Translation, Turns, Wear, WindowLimits, read_ended,
 };
 

@@ -20,7 +20,7 @@
 use crate::sched::{Ask, Dir, Elevator};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IoClass, IoId, Slab, Time};
-use wordline_ftl::Run;
+use wordline_ftl::Brings;
 use wordline_nvme::{Cqe, Opcode};
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -64,7 +64,7 @@ pub(crate) enum Purpose {
     /// A flash read for an application.
     Piece {
         lpn: u32,
-        run: Run,
+        brings: Brings,
     },
     /// An operation of the FTL's own.
     Ftl {

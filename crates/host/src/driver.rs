@@ -117,10 +117,10 @@ impl<S: Source> Host<S> {
         }
         match r.purpose {
             Purpose::Data | Purpose::Flush => {}
-            Purpose::Piece { lpn, run } => {
+            Purpose::Piece { lpn, brings } => {
                 let Some(pblk) = &mut self.pblk else { return };
                 let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
-                let read = FlashRead { lpn: Lpn(lpn), sectors, ppa, run };
+                let read = FlashRead { lpn: Lpn(lpn), sectors, ppa, brings };
                 let mut more = std::mem::take(&mut pblk.repairs);
                 let end = read_ended(&mut pblk.ftl, ctx, read, ok, &mut more);
                 let again = !more.is_empty();

@@ -23,7 +23,7 @@ use wordline_base::track::Track;
 use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Priority, Slab, Span, Time, Why};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::config::FtlCost;
-use wordline_ftl::{Run, Translation, Translator};
+use wordline_ftl::{Brings, Translation, Translator};
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
 
 /// What the host needs to know of the drive.
@@ -986,7 +986,7 @@ impl<S: Source> Host<S> {
     /// reads is.
     fn repair_sum(&mut self, core: u32, rq: u32) -> u64 {
         let r = &self.block.requests[rq];
-        let Purpose::Piece { run: Run::Member { .. }, .. } = r.purpose else { return 0 };
+        let Purpose::Piece { brings: Brings::Member { .. }, .. } = r.purpose else { return 0 };
         let Some(pblk) = &mut self.pblk else { return 0 };
         let sum = pblk.cost.xor_sector.0 * (r.bytes / wordline_base::SECTOR);
         pblk.stats.xor_ns += sum;

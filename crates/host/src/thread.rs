@@ -1566,7 +1566,7 @@ impl<S: Source> Host<S> {
         let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
         r.work = piece.place.class() as u8;
-        r.purpose = Purpose::Piece { lpn: read.lpn.0, run: read.run };
+        r.purpose = Purpose::Piece { lpn: read.lpn.0, brings: read.brings };
         rq
     }
 

@@ -69,11 +69,14 @@ impl Precondition {
 }
 
 /// The state of a drive that a run finds, in words.
-pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64]) -> String {
+pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64], unsteady: bool) -> String {
     let Some(how) = prepared else { return "as it was served".into() };
     let how = match how {
         Precondition::None => return "fresh from the factory".into(),
         Precondition::Fill => return "every sector was written once, in order".into(),
+        Precondition::Steady if unsteady => {
+            "filled, then overwritten to the limit of ageing, not to a steady state"
+        }
         Precondition::Steady => "filled, then overwritten until write amplification was steady",
         Precondition::Random => {
             "filled, overwritten at random, then left alone until the collector rested"
@@ -124,10 +127,12 @@ pub struct About {
     /// None: not known, as of a drive that was served.
     pub prepared: Option<Precondition>,
     pub ageing: Vec<f64>,
+    /// Ageing ended at its limit.
+    pub unsteady: bool,
 }
 
 impl About {
-    const MAGIC: [u8; 8] = *b"wldrive1";
+    const MAGIC: [u8; 8] = *b"wldrive2";
     /// Bytes of a name and windows of ageing at most: more is damage.
     const NAME: usize = 4096;
     const WINDOWS: usize = 1 << 16;
@@ -140,6 +145,7 @@ impl About {
             w.write_all(&(end as u32).to_le_bytes())?;
             w.write_all(&name.as_bytes()[..end])?;
         }
+        w.write_all(&[u8::from(self.unsteady)])?;
         let ageing = &self.ageing[self.ageing.len().saturating_sub(About::WINDOWS)..];
         w.write_all(&(ageing.len() as u32).to_le_bytes())?;
         ageing.iter().try_for_each(|wa| w.write_all(&wa.to_le_bytes()))
@@ -165,6 +171,7 @@ impl About {
             let text = String::from_utf8(bytes(n)?);
             *name = text.map_err(|_| "damaged: a name in its head is no text".to_string())?;
         }
+        let unsteady = bytes(1)?[0] != 0;
         let n = count(About::WINDOWS, &mut bytes)?;
         let ageing = bytes(8 * n)?;
         let ageing = ageing.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
@@ -178,7 +185,7 @@ impl About {
                     .ok_or_else(|| "damaged: its preparation has no such name".to_string())?,
             ),
         };
-        Ok(About { device, ftl, prepared, ageing })
+        Ok(About { device, ftl, prepared, ageing, unsteady })
     }
 }
 
@@ -189,7 +196,7 @@ pub struct Drive {
     /// The kind of FTL, if it is not one of ours.
     kind: Option<Arc<dyn FtlKind>>,
     pub stamps: Stamps,
-    /// What was done to it; none for a state that was loaded.
+    /// What was done to it; none where that is not known.
     pub prepared: Option<Precondition>,
     /// Write amplification of each ageing window.
     pub ageing: Vec<f64>,
@@ -326,6 +333,7 @@ impl Drive {
                 self.ageing.extend(report.windows);
             }
         }
+        self.prepared = Some(Precondition::Paced);
         self.settle();
         Ok(())
     }
@@ -358,6 +366,7 @@ impl Drive {
             ftl: ftl.into(),
             prepared: self.prepared,
             ageing: self.ageing.clone(),
+            unsteady: self.unsteady,
         };
         about.save(w)?;
         self.ftl.save(w)
@@ -372,6 +381,16 @@ impl Drive {
         r: &mut dyn Read,
     ) -> Result<(), String> {
         let about = About::load(r)?;
+        if let Some(kind) = &self.kind
+            && kind.name() != about.ftl
+        {
+            return Err(format!(
+                "the state is of the FTL {}, this drive has {}: prepare the drive anew",
+                about.ftl,
+                kind.name()
+            ));
+        }
+        let capacity = self.sectors();
         let (kind, geometry) = (self.kind.as_ref(), &self.nand.geometry);
         self.ftl = Translator::load(kind, geometry, &config.ftl, r).map_err(|why| {
             format!(
@@ -379,7 +398,14 @@ impl Drive {
                 about.device, about.ftl
             )
         })?;
+        if self.sectors() != capacity {
+            return Err(format!(
+                "the state has {} sectors, this drive {capacity}: it is of another drive",
+                self.sectors()
+            ));
+        }
         (self.prepared, self.ageing) = (about.prepared, about.ageing);
+        self.unsteady = about.unsteady;
         if self.stamps.is_on() {
             self.stamps = Stamps::new(self.ftl.sectors());
             self.ftl.adopt_stamps(&mut self.stamps);

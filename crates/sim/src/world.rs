@@ -818,7 +818,7 @@ impl World {
         let iologs = self.iologs();
         let machine = self.machine(now, &host, &device, generated);
         let warnings = self.warnings(&machine.write_amplification);
-        let prepared = drive::described(self.prepared, &self.ageing);
+        let prepared = drive::described(self.prepared, &self.ageing, self.unsteady);
         let notes = self.reads_in_order(&machine).into_iter().collect();
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,

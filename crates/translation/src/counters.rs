@@ -10,6 +10,7 @@ pub struct Counters {
     /// Padding of units written for a flush, or to let the collector end; of a medium written in place,
     /// the rest of units written in part.
     pub pad_sectors: u64,
+    /// Metadata at the start of lines, and at their end. A line is what an FTL erases together.
     pub smeta_sectors: u64,
     pub emeta_sectors: u64,
     pub parity_sectors: u64,
@@ -74,13 +75,15 @@ pub struct Counters {
     pub waits_too_long: u64,
     /// ... and because a sector to rebuild from could not be read.
     pub waits_rebuild_error: u64,
-    /// Flash reads of users that failed, those repaired from their stride, and rebuilds that failed.
+    /// Flash reads of users that failed.
     pub read_errors: u64,
+    /// Of them, those repaired from their stride.
     pub repaired_reads: u64,
-    /// The same of the collector's.
+    /// Reads of the collector repaired from their stride.
     pub gc_repaired_reads: u64,
     /// Runs to rebuild from that lay behind a program or an erase themselves.
     pub members_busy: u64,
+    /// Rebuilds that failed.
     pub rebuild_errors: u64,
     pub parity_errors: u64,
     /// Sectors of the collector written to hot lines because there was no cold one.

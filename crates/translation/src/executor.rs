@@ -10,12 +10,12 @@ pub struct FlashRead {
     pub lpn: Lpn,
     pub sectors: u32,
     pub ppa: Ppa,
-    pub run: Run,
+    pub brings: Brings,
 }
 
 /// What a flash read brings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Run {
+pub enum Brings {
     /// The sectors asked for; `expected` is the digest of what they must be.
     Asked { expected: u64 },
     /// A run that they are rebuilt from, together with others.
@@ -26,12 +26,12 @@ impl FlashRead {
     /// The flash read of a piece; none where the piece is not on flash.
     #[inline]
     pub fn of(piece: &Piece) -> Option<FlashRead> {
-        let (ppa, run) = match piece.place {
-            Place::Flash { ppa, expected } => (ppa, Run::Asked { expected }),
-            Place::Member { ppa, rebuild, .. } => (ppa, Run::Member { rebuild }),
+        let (ppa, brings) = match piece.place {
+            Place::Flash { ppa, expected } => (ppa, Brings::Asked { expected }),
+            Place::Member { ppa, rebuild, .. } => (ppa, Brings::Member { rebuild }),
             Place::Unmapped | Place::Buffer | Place::Lost => return None,
         };
-        Some(FlashRead { lpn: piece.lpn, sectors: piece.sectors, ppa, run })
+        Some(FlashRead { lpn: piece.lpn, sectors: piece.sectors, ppa, brings })
     }
 }
 
@@ -54,24 +54,24 @@ pub fn read_ended<T: Translation + ?Sized>(
     ok: bool,
     more: &mut Vec<Piece>,
 ) -> ReadEnd {
-    let FlashRead { lpn, sectors, ppa, run } = read;
+    let FlashRead { lpn, sectors, ppa, brings } = read;
     more.clear();
-    let end = match run {
-        Run::Member { rebuild } => match ftl.member_done(ctx, rebuild, ppa, ok, more) {
+    let end = match brings {
+        Brings::Member { rebuild } => match ftl.member_done(ctx, rebuild, ppa, ok, more) {
             Some(rebuilt) => ReadEnd::Over { ok: rebuilt.ok, summed: rebuilt.summed },
             None => ReadEnd::Open,
         },
-        Run::Asked { .. } if ok && ftl.has_lost(ppa, sectors) => {
+        Brings::Asked { .. } if ok && ftl.has_lost(ppa, sectors) => {
             ReadEnd::Over { ok: false, summed: 0 }
         }
-        Run::Asked { expected } if ok => {
+        Brings::Asked { expected } if ok => {
             if ctx.stamps.is_on() {
                 let got = ftl.digest(ppa, lpn, sectors);
                 ctx.stamps.check_digest(lpn, got, expected);
             }
             ReadEnd::Over { ok: true, summed: 0 }
         }
-        Run::Asked { expected } => match ftl.repair(ctx, lpn, sectors, ppa, expected, more) {
+        Brings::Asked { expected } => match ftl.repair(ctx, lpn, sectors, ppa, expected, more) {
             true => ReadEnd::Open,
             false => ReadEnd::Over { ok: false, summed: 0 },
         },

@@ -13,7 +13,8 @@
 //! against the newest version: at once where it is served from memory, with [`Translation::digest`] where
 //! it is served from flash.
 //!
-//! `docs/extend.md` has a complete small one.
+//! `examples/ftl` is a complete small one, and `docs/extend.md` says how to write another. Drivers ask for
+//! sectors within [`Translation::sectors`] only.
 #![forbid(unsafe_code)]
 
 mod age;
@@ -25,7 +26,7 @@ mod turns;
 pub use age::{Pace, Steady, WindowLimits, steady_by_overwriting};
 pub use counters::Counters;
 pub use digest::Digest;
-pub use executor::{FlashRead, ReadEnd, Run, read_ended};
+pub use executor::{Brings, FlashRead, ReadEnd, read_ended};
 pub use turns::{Touch, Turns};
 
 use std::io::{self, Write};
@@ -46,8 +47,7 @@ pub enum Place {
     Unmapped,
     /// In the write buffer. The stamps have been checked already.
     Buffer,
-    /// In the write buffer as well, but moved there by the collector, which could not read it: the
-    /// read is an error.
+    /// The only copy could not be read: the read is an error.
     Lost,
     /// A run inside one write unit. `expected` is the digest of the sectors' newest stamps.
     Flash { ppa: Ppa, expected: u64 },
@@ -164,7 +164,7 @@ pub trait Translation: Send {
     /// The machine's clock begins: from here on inputs have times. Stamps on flash are brought up to
     /// those of the check.
     fn start(&mut self, ctx: &mut Ctx);
-    /// The machine is brought to rest: once all operations are answered it is quiet.
+    /// The machine is brought to rest: once all operations are answered it is quiet. `start` undoes it.
     fn stop(&mut self, ctx: &mut Ctx);
     /// A read or write of this sector comes soon: a hint for the processor's cache.
     fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
@@ -173,7 +173,7 @@ pub trait Translation: Send {
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     /// Takes a write. It completes when it is in the buffer, with `fua` when it is durable.
     fn write(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source);
-    /// Completes when everything that completed before is durable.
+    /// Completes when every write that was taken before is durable.
     fn flush(&mut self, ctx: &mut Ctx, tag: u32);
     /// Unmaps sectors.
     fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32);

@@ -26,7 +26,7 @@ pub fn check_jobs(
             let align = if stack.fs.is_some() { None } else { Some(align) };
             check_job(job, source.generator(), lba.into(), align)?;
         }
-        if align == Align::Round {
+        if to_drive && align == Align::Round {
             source.round_to(lba);
         }
     }

@@ -1,9 +1,9 @@
-//! What can be wrong before a run begins.
+//! What can be wrong with a plan, and with the run of it.
 
 use std::io;
 use wordline_profile::ConfigError;
 
-/// Why a plan cannot be run. The text names the place and the remedy.
+/// Why a plan cannot be run, or why its run is not whole. The text names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value of a profile or of an override, or values that do not fit each other.

@@ -6,7 +6,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`Plan`] | a [`System`], a [`Workload`], a seed, and the state that the drive is to be in |
-//! | [`Checked`] | a fresh drive and the threads of the workload: everything that can be wrong has shown |
+//! | [`Checked`] | a fresh drive and the threads of the workload: what is wrong with jobs and traces has shown |
 //! | [`Prepared`] | the same with an aged drive |
 //! | [`Run`] | the machine under way: step it, stop it, ask how far it is |
 //!
@@ -27,6 +27,24 @@
 //! // Nanoseconds. A read of Z-NAND takes 3 us, and the host's part comes to it.
 //! assert!(reads.lat.mean() > 3_000.0);
 //! # Ok::<(), wordline::Error>(())
+//! ```
+//!
+//! A trace runs in the same way, once the plan knows what opens it:
+//!
+//! ```
+//! use wordline::{Clock, Error, Log, OpenOptions, Plan, Replay, System, Workload, Wrap, open_trace};
+//!
+//! let csv = "128166372003061629,hm,0,Read,4096,4096,100\n128166372016853991,hm,0,Write,8192,4096,90\n";
+//! let replay = Replay { clock: Clock::Timestamps, wrap: Wrap::Error, depth: Replay::DEPTH };
+//! let system = System::preset("z-ssd-small", "linux-libaio")?;
+//! let mut plan = Plan::new(system, Workload::Replay(replay));
+//! plan.logs = Box::new(move |_: Option<&_>| -> Result<Log, Error> {
+//!     let reader = open_trace(std::io::Cursor::new(csv), OpenOptions::default())?;
+//!     Ok(Log { reader, again: true })
+//! });
+//! let result = plan.prepare()?.start()?.to_end();
+//! assert_eq!(result.machine.served, 2);
+//! # Ok::<(), Error>(())
 //! ```
 //!
 //! # Units
@@ -55,10 +73,10 @@ pub use scale::Scale;
 pub use system::System;
 
 pub use wordline_base::{Seed, Span, Time};
-pub use wordline_fio::ZetanCache;
+pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};
 pub use wordline_profile::{Config, ConfigError, Source, Sources};
-pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy};
-pub use wordline_trace::{Align, Clock, Wrap};
+pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy, ThreadSetup};
+pub use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap, open as open_trace};
 
 /// Results as text, JSON, terse and logs, in fio's formats.
 pub use wordline_report as report;

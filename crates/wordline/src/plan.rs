@@ -57,7 +57,16 @@ impl Logs for NoLogs {
     fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
         let who =
             job.map_or("a replay".to_string(), |job| format!("{}: job '{}'", job.place, job.name));
-        Err(Error::Workload(format!("{who}: a trace is to be read, and none was given")))
+        Err(Error::Workload(format!(
+            "{who}: a trace is to be read: set Plan::logs to what opens it"
+        )))
+    }
+}
+
+/// A function that opens traces.
+impl<F: FnMut(Option<&Job>) -> Result<Log, Error>> Logs for F {
+    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
+        self(job)
     }
 }
 
@@ -115,7 +124,9 @@ impl Plan {
         self.check_on(drive, &mut ZetanCache::default())
     }
 
-    /// The same on a drive that is at hand, fresh or aged, and with sums that other plans needed too.
+    /// The same on a drive that is at hand, and with sums that other plans needed too. The drive keeps its
+    /// own shape, FTL and check of versions, whatever the plan says of them. A drive that is aged already
+    /// goes on with [`Checked::pace`] or [`Checked::as_it_is`].
     pub fn check_on(mut self, drive: Drive, zetans: &mut ZetanCache) -> Result<Checked, Error> {
         let bytes = drive.bytes();
         let mut threads = self.threads(bytes, zetans)?;
@@ -132,7 +143,7 @@ impl Plan {
         if paced && app.is_some() {
             return Err(StateError::PaceOfProgram.into());
         }
-        Ok(Checked { plan: self, drive, threads, sampler, app })
+        Ok(Checked { plan: self, drive, threads, sampler, app, loaded: false })
     }
 
     /// The program, if one runs, as it is after a load.
@@ -182,9 +193,9 @@ impl Plan {
         }
     }
 
-    /// The drive's state as far as plans share it that differ in what they read or in their rate alone:
-    /// others go on from a copy of it with [`Plan::check_on`] and [`Checked::pace`]. Jobs that this
-    /// drive cannot run are no error here.
+    /// A drive for several plans, which differ in what they read or in their rate alone. Each goes on from
+    /// a copy of it, with [`Plan::check_on`] and [`Checked::pace`]. Jobs that the drive cannot run are no
+    /// error here.
     pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Drive, Error> {
         let drive = self.fresh()?;
         let bytes = drive.bytes();
@@ -194,7 +205,8 @@ impl Plan {
             self.state = Precondition::Fill;
         }
         let seed = Seed(self.seed);
-        let checked = Checked { plan: self, drive, threads: Vec::new(), sampler, app };
+        let checked =
+            Checked { plan: self, drive, threads: Vec::new(), sampler, app, loaded: false };
         let mut drive = checked.prepare(&mut ())?.into_drive();
         if paced {
             drive.before_pace(seed).map_err(Error::ageing)?;
@@ -266,6 +278,8 @@ pub struct Checked {
     threads: Vec<ThreadSetup>,
     sampler: WriteSampler,
     app: Option<App>,
+    /// The drive's state was loaded: it is not aged.
+    loaded: bool,
 }
 
 impl Checked {
@@ -279,10 +293,12 @@ impl Checked {
         &self.threads
     }
 
-    /// Takes up a state that [`Checked::save`] wrote.
+    /// Takes up a state that [`Checked::save`] wrote, in place of the plan's.
     pub fn load(&mut self, from: &mut dyn Read) -> Result<(), StateError> {
         let System { parts, config, .. } = &self.plan.system;
-        self.drive.load(&parts.drive, &config.device_name, from).map_err(StateError::Saved)
+        self.drive.load(&parts.drive, &config.device_name, from).map_err(StateError::Saved)?;
+        self.loaded = true;
+        Ok(())
     }
 
     /// Writes the drive's state.
@@ -294,6 +310,9 @@ impl Checked {
     /// Brings the drive into the plan's state.
     pub fn age(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
         let how = self.plan.state;
+        if self.loaded {
+            return Ok(());
+        }
         self.fill(watch)?;
         if matches!(how, Precondition::None | Precondition::Fill) {
             return Ok(());
@@ -344,19 +363,20 @@ impl Checked {
         Ok(self.as_it_is())
     }
 
-    /// The drive is ready.
+    /// The drive is taken as it is. Reports say what was done to it, and name the plan's state.
     pub fn as_it_is(self) -> Prepared {
-        let Checked { plan, drive, threads, app, .. } = self;
-        Prepared { plan, drive, threads, app }
+        let Checked { plan, drive, threads, app, loaded, .. } = self;
+        Prepared { plan, drive, threads, app, loaded }
     }
 }
 
-/// A plan on a drive in the state that it asks for.
+/// A plan on a drive that is ready for it.
 pub struct Prepared {
     plan: Plan,
     drive: Drive,
     threads: Vec<ThreadSetup>,
     app: Option<App>,
+    loaded: bool,
 }
 
 impl Prepared {
@@ -374,12 +394,12 @@ impl Prepared {
 
     /// Puts host and drive together.
     pub fn start(self) -> Result<Run, Error> {
-        let Prepared { plan, drive, mut threads, app } = self;
+        let Prepared { plan, drive, mut threads, app, loaded } = self;
         let expected = plan.expected();
         if let (Some(app), Some(config)) = (app, &plan.system.config.app) {
             setup::app_threads(app, config, &mut threads);
         }
-        Run::new(plan, drive, threads, expected)
+        Run::new(plan, drive, threads, expected, loaded)
     }
 }
 
@@ -388,14 +408,15 @@ impl Plan {
     fn expected(&self) -> Expected {
         let (mut end, mut ios) = match &self.workload {
             Workload::Jobs(jobs) if !jobs.jobs.is_empty() => {
+                let all = jobs.jobs.iter().all(|j| j.number_ios > 0);
                 let ios = jobs.jobs.iter().map(|j| j.number_ios * u64::from(j.numjobs)).sum();
-                (setup::expected_end(jobs), ios)
+                (setup::expected_end(jobs), if all { ios } else { 0 })
             }
             _ => (None, 0),
         };
         if let Some(app) = &self.system.config.app {
             end = (app.runtime > Span::ZERO).then(|| app.ramp_time + app.runtime);
-            ios = app.operations;
+            ios = 0;
         }
         if let (Some(limit), Some(end)) = (self.options.limit, &mut end) {
             *end = limit.min(*end);

@@ -1,6 +1,6 @@
 //! A machine under way, and what comes of it.
 
-use crate::plan::{Plan, Replay, Workload};
+use crate::plan::{Plan, Workload};
 use crate::{Error, System};
 use wordline_base::{Span, Time};
 use wordline_sim::{Drive, Ended, Provenance, RunResult, StoppedBy, ThreadSetup, World, setup};
@@ -12,7 +12,7 @@ use wordline_translation::Translation;
 pub struct Expected {
     /// Simulated time.
     pub end: Option<Span>,
-    /// I/Os, or operations of a program; 0 is not known.
+    /// I/Os; 0 is not known.
     pub ios: u64,
 }
 
@@ -23,6 +23,8 @@ pub struct Run {
     expected: Expected,
     bytes: u64,
     by_user: bool,
+    over: bool,
+    loaded: bool,
 }
 
 impl Run {
@@ -31,21 +33,26 @@ impl Run {
         drive: Drive,
         threads: Vec<ThreadSetup>,
         expected: Expected,
+        loaded: bool,
     ) -> Result<Run, Error> {
         let bytes = drive.bytes();
         let world = World::new(&plan.system.parts, drive, threads, &plan.options)
             .map_err(|p| plan.system.misfit(&p))?;
-        Ok(Run { plan, world, expected, bytes, by_user: false })
+        Ok(Run { plan, world, expected, bytes, by_user: false, over: false, loaded })
     }
 
     /// Goes on by up to so many events. False once all is done.
     pub fn step(&mut self, events: u64) -> bool {
-        self.world.step(events)
+        self.over = !self.world.step(events);
+        !self.over
     }
-    /// The user stops the run: no new I/O, what is in flight drains. Step until the end.
+    /// The user stops the run: no new I/O, what is in flight drains. Step until the end. A run that is over
+    /// stays as it is.
     pub fn stop(&mut self) {
-        self.by_user = true;
-        self.world.stop();
+        if !self.over {
+            self.by_user = true;
+            self.world.stop();
+        }
     }
     pub fn now(&self) -> Time {
         self.world.now()
@@ -81,9 +88,10 @@ impl Run {
     pub fn thousandths(&self) -> Option<u64> {
         let Expected { end, ios } = self.expected;
         if let Some(end) = end {
-            return Some((u128::from(self.now().0) * 1000 / u128::from(end.0.max(1))) as u64);
+            let part = u128::from(self.now().0) * 1000 / u128::from(end.0.max(1));
+            return Some(part.min(1000) as u64);
         }
-        (ios > 0).then(|| self.served() * 1000 / ios)
+        (ios > 0).then(|| (self.served() * 1000 / ios).min(1000))
     }
 
     /// Steps to the end.
@@ -111,6 +119,9 @@ impl Run {
         self.trace_notes(&mut notes);
         notes.extend(self.rounding_note());
         let mut result = self.world.finish(self.plan.provenance());
+        if self.loaded {
+            result.provenance.precondition = "loaded".into();
+        }
         if let Workload::Jobs(jobs) = &self.plan.workload {
             result.global_options = jobs.globals.clone();
         }
@@ -148,9 +159,8 @@ impl Run {
             }
             if late > 0 {
                 notes.push(format!(
-                    "{late} requests were issued after their time, because {} were in flight or \
-                     their core was busy",
-                    Replay::DEPTH
+                    "{late} requests were issued after their time, because as many as may be were in \
+                     flight or their core was busy"
                 ));
             }
         }

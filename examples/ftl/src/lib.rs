@@ -124,6 +124,8 @@ pub struct PageMap {
     flushes: Vec<(u64, u32)>,
     ops: Vec<Option<Op>>,
     in_flight: u32,
+    /// All that is in the buffer is to be written out.
+    stopping: bool,
     actions: VecDeque<Action>,
     counters: Counters,
 }
@@ -171,6 +173,7 @@ impl PageMap {
             flushes: Vec::new(),
             ops: Vec::new(),
             in_flight: 0,
+            stopping: false,
             actions: VecDeque::new(),
             counters: Counters::default(),
             low,
@@ -220,13 +223,20 @@ impl PageMap {
         loop {
             let worked = self.admit(stamps) | self.program(false) | self.collect();
             let held_up = !self.waiting.is_empty() || self.victim.is_some();
+            self.end_flushes();
             // Less than a unit is left, and nothing else can go on before it is on flash.
-            let stuck = !self.flushes.is_empty() || held_up && self.in_flight == 0;
+            let oldest = self.queue.front().map(|&slot| self.entries[slot as usize].seq);
+            let flushed = self.flushes.iter().any(|(turn, _)| oldest < Some(*turn));
+            let stuck = flushed || self.stopping || held_up && self.in_flight == 0;
             let worked = worked || stuck && self.program(true) || self.refuse();
             if !worked {
                 break;
             }
         }
+    }
+
+    /// Completes the flushes before which all is on flash.
+    fn end_flushes(&mut self) {
         let safe = |(turn, _): &(u64, u32)| self.unsafe_turns.first().is_none_or(|f| f >= turn);
         for (_, tag) in self.flushes.extract_if(.., |f| safe(f)) {
             self.actions.push_back(Action::Complete { tag, ok: true });
@@ -235,7 +245,7 @@ impl PageMap {
 
     /// No space can be made any more: a write fails.
     fn refuse(&mut self) -> bool {
-        let hopeless = self.in_flight == 0 && self.victim.is_none();
+        let hopeless = self.in_flight == 0;
         let Some(Waiting::Write { tag, .. }) = self.waiting.front().filter(|_| hopeless) else {
             return false;
         };
@@ -332,7 +342,9 @@ impl PageMap {
             let gains = |b: &usize| {
                 let block = &self.blocks[*b];
                 let full = self.g.pages * self.g.sectors_per_unit;
-                block.state == State::Closed && block.writing == 0 && block.valid < full
+                // With a unit less to move than it holds, a block is gained in the end.
+                let gain = block.valid + self.g.sectors_per_unit <= full;
+                block.state == State::Closed && block.writing == 0 && gain
             };
             let candidates = (0..self.blocks.len()).filter(gains);
             let block = candidates.min_by_key(|&b| self.blocks[b].valid);
@@ -425,12 +437,13 @@ impl PageMap {
             }
             Op::Erase { block } => {
                 self.counters.erases += 1;
-                self.counters.lines_freed += 1;
+                self.counters.erase_errors += u64::from(!ok);
                 self.victim = None;
                 let b = &mut self.blocks[block];
                 (b.pages, b.erases) = (0, b.erases + 1);
                 b.state = if ok && !b.failed { State::Free } else { State::Bad };
                 if b.state == State::Free {
+                    self.counters.lines_freed += 1;
                     self.free.push_back(block);
                 } else {
                     self.counters.blocks_retired += 1;
@@ -449,7 +462,9 @@ impl PageMap {
                 Action::Read { op, .. } | Action::Program { op, .. } | Action::Erase { op, .. } => {
                     self.done(op, true);
                 }
-                Action::Complete { ok: false, .. } => return Err("the drive is full".into()),
+                Action::Complete { ok: false, .. } => {
+                    return Err("no space can be made: raise ftl.over_provisioning".into());
+                }
                 Action::Complete { .. } | Action::Sum { .. } => {}
             }
             self.work(stamps);
@@ -467,11 +482,12 @@ impl Translation for PageMap {
         self.sectors.into()
     }
     fn start(&mut self, ctx: &mut Ctx) {
+        self.stopping = false;
         self.work(&mut ctx.stamps);
     }
     fn stop(&mut self, ctx: &mut Ctx) {
+        self.stopping = true;
         self.work(&mut ctx.stamps);
-        while self.program(true) {}
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
         let (unit, end) = (self.g.sectors_per_unit, lpn.0 + sectors);
