@@ -7,7 +7,6 @@ use wordline::{
     System, Workload, ZetanCache, jobs,
 };
 use wordline_fio::Job;
-use wordline_sim::SystemConfig;
 
 /// How a drive is prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,10 +129,6 @@ impl Outcome {
     pub fn text(&self) -> String {
         wordline_report::fio_json(&self.result, true, &Default::default())
     }
-}
-
-pub fn system(config: &Config) -> SystemConfig {
-    System::from_config(config.clone(), &[]).parts
 }
 
 /// The drive of a case, aged for its job.

@@ -845,10 +845,8 @@ const FILE_BYTES: u64 = 3 * M + 5_000;
 /// Whether a job has a word.
 type Has<'a> = &'a dyn Fn(&str) -> bool;
 
-/// What is known to differ, or to keep fio busy for ever (docs/design/workload.md).
+/// What is known to differ, or to keep fio busy for ever (docs/design/workload.md); each says why.
 struct Known {
-    #[allow(dead_code, reason = "for who reads it here")]
-    why: &'static str,
     /// Whether the job has it, by the words in it.
     holds: fn(Has) -> bool,
     /// Options with one of these words, one set or another: without them it has it no more.
@@ -865,47 +863,47 @@ fn any(has: Has, words: &[&str]) -> bool {
 
 const KNOWN: &[Known] = &[
     Known {
-        why: "fio adds the file's start to the write after a trim twice",
+        // fio adds the file's start to the write after a trim twice.
         holds: |has| has("randtrimwrite") && any(has, &["--offset", "zonemode"]),
         leave_out: &[&["--offset", "zonemode"], &["randtrimwrite"]],
     },
     Known {
-        why: "a length that spills over a zone's random map hangs on the memory behind it",
+        // A length that spills over a zone's random map hangs on the memory behind it.
         holds: |has| has("zonemode") && any(has, LENGTHS),
         leave_out: &[&["zonemode"], LENGTHS],
     },
     Known {
-        why: "fio counts a sync once it is complete",
+        // fio counts a sync once it is complete.
         holds: |has| any(has, SYNCS) && has("iodepth"),
         leave_out: &[SYNCS, &["iodepth"]],
     },
     Known {
-        why: "fio takes an I/O that the engine was too busy for as one of the reads to leave out",
+        // fio takes an I/O that the engine was too busy for as one of the reads to leave out.
         holds: |has| has("experimental_verify") && has("iodepth"),
         leave_out: &[&["experimental_verify"], &["iodepth"]],
     },
     Known {
-        why: "fio asks for the sync again and again",
+        // fio asks for the sync again and again.
         holds: |has| any(has, SYNCS) && has("experimental_verify"),
         leave_out: &[SYNCS, &["experimental_verify"]],
     },
     Known {
-        why: "where a file cannot be opened, or all are being closed, fio reaps early, or draws for ever",
+        // Where a file cannot be opened, or all are being closed, fio reaps early, or draws for ever.
         holds: |has| has("iodepth") && any(has, SKEWED_FILES),
         leave_out: &[&["iodepth"], SKEWED_FILES],
     },
     Known {
-        why: "files that a backlog opened again keep the others from being opened, for ever",
+        // Files that a backlog opened again keep the others from being opened, for ever.
         holds: |has| has("openfiles") && has("verify_backlog"),
         leave_out: &[&["openfiles"], &["verify_backlog"]],
     },
     Known {
-        why: "fio ends with a failed assertion",
+        // fio ends with a failed assertion.
         holds: |has| has("trim_backlog") && !has("trimwrite"),
         leave_out: &[&["trim_backlog"]],
     },
     Known {
-        why: "other blocks are read back, for a cause that is not known",
+        // Other blocks are read back, for a cause that is not known.
         holds: |has| {
             has("verify_only")
                 && any(has, &["openfiles", "randwrite:", "randrw:", "verify_backlog="])
@@ -913,17 +911,17 @@ const KNOWN: &[Known] = &[
         leave_out: &[&["verify_only"]],
     },
     Known {
-        why: "at depth a read of a batch comes later in fio, for a cause that is not known",
+        // At depth a read of a batch comes later in fio, for a cause that is not known.
         holds: |has| has("verify_backlog_batch") && has("iodepth"),
         leave_out: &[&["verify_backlog_batch"], &["iodepth"]],
     },
     Known {
-        why: "fio refuses an offset beyond the file",
+        // fio refuses an offset beyond the file.
         holds: |has| has("filesize") && any(has, &["--offset=64k", "--offset_increment"]),
         leave_out: &[&["filesize"], &["--offset=64k", "--offset_increment"]],
     },
     Known {
-        why: "a latency log names the writes that verify_only leaves out",
+        // A latency log names the writes that verify_only leaves out.
         holds: |has| has("verify_only") && has("numjobs"),
         leave_out: &[&["verify_only"], &["numjobs"]],
     },

@@ -284,7 +284,7 @@ impl Drive {
 
     /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
     /// in most studies.
-    pub fn uniform(&mut self, seed: Seed) -> Result<(), String> {
+    fn uniform(&mut self, seed: Seed) -> Result<(), String> {
         self.steady(&mut WriteSampler::new(None, self.bytes(), seed)?)
     }
 

@@ -298,19 +298,9 @@ fn check_devices(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// The threads of a plan on a drive of `drive_bytes`.
+/// The threads of a plan on a drive of `drive_bytes`; `cache` has sums that other distributions needed
+/// too.
 pub fn threads(
-    plan: &Plan,
-    stack: &StackConfig,
-    drive_bytes: u64,
-    seed: Seed,
-    open_replay: OpenReplay,
-) -> Result<Vec<ThreadSetup>, String> {
-    threads_with_cache(plan, stack, drive_bytes, seed, open_replay, &mut ZetanCache::default())
-}
-
-/// With sums that other distributions needed too.
-pub fn threads_with_cache(
     plan: &Plan,
     stack: &StackConfig,
     drive_bytes: u64,

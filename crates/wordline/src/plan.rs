@@ -183,7 +183,7 @@ impl Plan {
                     })
                 };
                 let stack = &system.parts.stack;
-                setup::threads_with_cache(jobs, stack, bytes, Seed(*seed), replay, zetans)
+                setup::threads(jobs, stack, bytes, Seed(*seed), replay, zetans)
                     .map_err(|text| failed.take().unwrap_or(Error::Workload(text)))
             }
             Workload::Replay(replay) => {
