@@ -10,8 +10,8 @@ use crate::controller::{BACKGROUND, Controller, HELD_BACK, Stage};
 use crate::execute::{OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
-use wordline_ftl::{Action, Source, Translation};
-use wordline_nand::{Class, Op, OpKind, Outcome};
+use wordline_ftl::{Action, FlashOp, Source, Translation, Work};
+use wordline_nand::{Op, OpKind, Outcome};
 use wordline_nvme::Status;
 
 /// Write-backs under way at a time, from the background and from flushes: enough to keep the FTL's
@@ -96,30 +96,16 @@ impl Controller {
     }
 
     fn act(&mut self, ctx: &mut Ctx, action: Action) {
-        let c = &self.cost;
-        let (cost, kind, class, op, ppa, sectors) = match action {
-            Action::Complete { tag, ok } if tag & WRITE_BACK != 0 => {
-                return self.write_back_accepted(ctx, tag & !WRITE_BACK, ok);
-            }
-            Action::Complete { tag, ok } => return self.ftl_done(ctx, tag, ok),
-            Action::Read { op, ppa, sectors, class, payload } => {
-                let moved = if class == Class::GcRead { payload } else { 0 };
-                let cost = c.background_command + c.gc_sector * u64::from(moved);
-                (cost, OpKind::Read, class, op, ppa, sectors)
-            }
-            Action::Program { op, ppa, class, payload, summed } => {
-                let sum = if payload == 0 { 0 } else { u64::from(summed) };
-                let cost = c.program_unit + c.xor_sector * sum;
-                (cost, OpKind::Program, class, op, ppa, self.geometry.sectors_per_unit)
-            }
-            Action::Erase { op, ppa } => {
-                (c.background_command, OpKind::Erase, Class::Erase, op, ppa, 0)
-            }
-            Action::Sum { op, sectors } => {
-                let cost = c.xor_sector * u64::from(sectors);
-                return self.enqueue_job(ctx, cost, Job::Sum(op));
-            }
-        };
+        let cost = action.cost(&self.cost).total();
+        let FlashOp { op, kind, class, ppa, sectors, .. } =
+            match action.work(self.geometry.sectors_per_unit) {
+                Work::Flash(flash) => flash,
+                Work::Sum { op } => return self.enqueue_job(ctx, cost, Job::Sum(op)),
+                Work::Complete { tag, ok } if tag & WRITE_BACK != 0 => {
+                    return self.write_back_accepted(ctx, tag & !WRITE_BACK, ok);
+                }
+                Work::Complete { tag, ok } => return self.ftl_done(ctx, tag, ok),
+            };
         debug_assert!(
             op < 1 << 30,
             "operation {op} of the FTL leaves no room for the owner's kind"

@@ -7,7 +7,7 @@ mod common;
 
 use common::{Fake, ctx, geometry};
 use wordline_base::{Lpn, Seed, Stamps};
-use wordline_ftl::{Ftl, FtlConfig, Placement, Source, Translation, WindowLimits};
+use wordline_ftl::{Ftl, FtlConfig, Placement, Source, WindowLimits, steady_by_overwriting};
 
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 fn timed<T>(what: impl FnOnce() -> T) -> (T, f64) {
@@ -40,7 +40,7 @@ fn main() {
         let next = &mut |lpns: &mut [u32]| {
             lpns.iter_mut().for_each(|lpn| *lpn = rng.below(sectors) as u32)
         };
-        ftl.steady_within(&mut off, next, WindowLimits::default()).expect("room")
+        steady_by_overwriting(&mut ftl, &mut off, next, WindowLimits::default()).expect("room")
     });
     let moved = ftl.counters().gc_sectors - before.gc_sectors;
     println!(

@@ -52,7 +52,6 @@ impl Ftl {
             at = end;
         }
         self.age_end();
-        self.fill_stripes();
         Ok(())
     }
     /// Writes sectors that were never written, as many as follow each other on the line; none if
@@ -105,7 +104,6 @@ impl Ftl {
         self.pace = Some(pace);
         let report = self.paced_windows(stamps, next);
         self.pace = None;
-        self.fill_stripes();
         report
     }
     fn paced_windows(
@@ -203,12 +201,11 @@ impl Ftl {
         }
         self.age_credit = 0;
         self.age_end();
-        self.fill_stripes();
         Ok(())
     }
-    /// Ends a stripe that ageing left half written, with padding, so that all that is read from
-    /// flash has its parity.
-    pub fn fill_stripes(&mut self) {
+    /// Ageing is over: a stripe that it left half written is ended with padding, so that all that is read
+    /// from flash has its parity.
+    pub fn settle(&mut self) {
         for side in 0..2 {
             let Some(line) = self.lines.sides[side].cur else { continue };
             let l = &self.lines.lines[line as usize];

@@ -5,6 +5,7 @@ use crate::map::MAX_SLOTS;
 use serde::{Deserialize, Serialize};
 use wordline_base::Span;
 use wordline_nand::Geometry;
+pub use wordline_translation::FtlCost;
 
 /// Which side of the NVMe queues the FTL runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -337,28 +338,6 @@ impl FtlConfig {
             "must be 0 with nand.in_place: parity is of lines. Or set nand.in_place to false";
         (self.stride > 0).then_some(("stride", message))
     }
-}
-
-/// Processor time of the FTL's work, on the firmware core or the host core it runs on.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FtlCost {
-    /// Translating a read, per command.
-    pub read_command: Span,
-    /// ... and per sector.
-    pub read_sector: Span,
-    /// Admitting a write to the buffer, per command.
-    pub write_command: Span,
-    /// ... and per sector, with its copy.
-    pub write_sector: Span,
-    /// Mapping and issuing one unit (write thread).
-    pub program_unit: Span,
-    /// Finding a valid sector of a victim and moving it into the buffer.
-    pub gc_sector: Span,
-    /// Issuing an erase or a flash read of the FTL's own.
-    pub background_command: Span,
-    /// Adding one sector to a parity sum, for writing parity or rebuilding a sector.
-    pub xor_sector: Span,
 }
 
 /// Sectors of data that all lines can hold.

@@ -53,8 +53,9 @@ pub use map::LOST;
 pub use recover::{LineMedia, Media, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
 pub use wordline_translation::{
-    Action, BlockState, Brings, Counters, FlashRead, Memory, Pace, Piece, Place, ReadEnd, Rebuilt,
-    Source, Steady, StrideUse, Touch, Translation, Turns, Wear, WindowLimits, read_ended,
+    Action, BlockState, Brings, Counters, FlashOp, FlashRead, Memory, Pace, Piece, Place, ReadEnd,
+    Rebuilt, Source, Steady, StrideUse, Touch, Translation, Turns, Wear, WindowLimits, Work,
+    read_ended, steady_by_overwriting,
 };
 
 use gc::Gc;
@@ -281,7 +282,6 @@ impl Ftl {
         if ctx.stamps.is_on() {
             self.adopt_stamps(&mut ctx.stamps);
         }
-        self.fill_stripes();
         self.rate_update();
         self.gc.kick = true;
         self.work(ctx);
@@ -360,15 +360,19 @@ impl Ftl {
         }
         Wear { min: min.min(max), mean: if n == 0 { 0.0 } else { sum as f64 / n as f64 }, max }
     }
+    /// Whether space has to be made for writes.
+    pub fn collects(&self) -> bool {
+        self.in_place.is_none()
+    }
     /// Every block, line by line.
-    pub fn media_state(&self) -> impl Iterator<Item = BlockState> + '_ {
+    pub fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
         let luns = self.g.luns;
         // A unit that ageing left half full is padded before anything else is written.
         let begun = self.lines.sides.each_ref().map(|side| {
             let line = side.cur.filter(|&l| self.lines.lines[l as usize].fill > 0)?;
             Some(self.lines.ppa(line, self.lines.peek_unit(line)) / self.g.sectors_per_unit)
         });
-        (0..self.g.lines * luns).map(move |i| {
+        Box::new((0..self.g.lines * luns).map(move |i| {
             let (line, lun) = (i / luns, i % luns);
             let mut programmed = self.lines.programmed[i as usize];
             for unit in begun.into_iter().flatten() {
@@ -378,7 +382,7 @@ impl Ftl {
             }
             let bad = self.lines.is_block_bad(line, lun);
             BlockState { line, lun, bad, programmed, erases: self.lines.erases[i as usize] }
-        })
+        }))
     }
     /// Nothing is waiting, unwritten or in flight.
     pub fn is_quiet(&self) -> bool {

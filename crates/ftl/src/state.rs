@@ -314,7 +314,7 @@ impl Ftl {
         if u64::from_le_bytes(saved) != sum {
             return Err("damaged: its checksum does not fit".into());
         }
-        ftl.fill_stripes();
+        ftl.settle();
         ftl.stamps_unknown = stamped;
         ftl.counters = Counters::default();
         ftl.rate_update();

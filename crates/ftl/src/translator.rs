@@ -2,7 +2,7 @@
 
 use crate::{
     Action, BlockState, Counters, Ftl, FtlConfig, Memory, Pace, Piece, Rebuilt, Source, Steady,
-    StrideUse, Translation, Wear, WindowLimits,
+    StrideUse, Translation, Wear,
 };
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -88,10 +88,9 @@ impl From<Ftl> for Translator {
     }
 }
 
-/// Hands each call to the FTL that is there.
+/// Hands each call to the FTL that is there, whose own methods have these names.
 macro_rules! hand_on {
     ($(fn $name:ident(&$($mut:ident)? $(, $arg:ident: $type:ty)*) $(-> $out:ty)?;)*) => {
-        /// The FTL's own methods have these names.
         impl Translation for Ftl {
             $(
                 #[inline]
@@ -99,15 +98,6 @@ macro_rules! hand_on {
                     Ftl::$name(self $(, $arg)*)
                 }
             )*
-            fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
-                Box::new(Ftl::media_state(self))
-            }
-            fn settle(&mut self) {
-                self.fill_stripes();
-            }
-            fn collects(&self) -> bool {
-                self.in_place.is_none()
-            }
             fn boxed(&self) -> Box<dyn Translation> {
                 Box::new(self.clone())
             }
@@ -122,35 +112,6 @@ macro_rules! hand_on {
                     }
                 }
             )*
-            fn steady_within(
-                &mut self,
-                stamps: &mut Stamps,
-                next: &mut dyn FnMut(&mut [u32]),
-                limits: WindowLimits,
-            ) -> Result<Steady, String> {
-                match self {
-                    Translator::Pblk(ftl) => ftl.steady_within(stamps, next, limits),
-                    Translator::Other(ftl) => ftl.steady_within(stamps, next, limits),
-                }
-            }
-            fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
-                match self {
-                    Translator::Pblk(ftl) => Box::new(Ftl::media_state(ftl)),
-                    Translator::Other(ftl) => ftl.media_state(),
-                }
-            }
-            fn settle(&mut self) {
-                match self {
-                    Translator::Pblk(ftl) => ftl.fill_stripes(),
-                    Translator::Other(ftl) => ftl.settle(),
-                }
-            }
-            fn collects(&self) -> bool {
-                match self {
-                    Translator::Pblk(ftl) => ftl.collects(),
-                    Translator::Other(ftl) => ftl.collects(),
-                }
-            }
             fn boxed(&self) -> Box<dyn Translation> {
                 Box::new(self.clone())
             }
@@ -161,7 +122,6 @@ macro_rules! hand_on {
 hand_on! {
     fn sectors(&) -> u64;
     fn start(&mut, ctx: &mut Ctx);
-    fn stop(&mut, ctx: &mut Ctx);
     fn prefetch(&, ctx: &Ctx, lpn: Lpn);
     fn read(&mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     fn write(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source);
@@ -170,7 +130,6 @@ hand_on! {
     fn poll(&mut) -> Option<Action>;
     fn on_done(&mut, ctx: &mut Ctx, op: u32, outcome: Outcome);
     fn on_timer(&mut, ctx: &mut Ctx, index: u32);
-    fn is_quiet(&) -> bool;
     fn digest(&, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
     fn has_lost(&, ppa: Ppa, sectors: u32) -> bool;
     fn repair(
@@ -186,11 +145,14 @@ hand_on! {
     fn paced(
         &mut, stamps: &mut Stamps, next: &mut dyn FnMut(&mut [u32]), pace: Pace
     ) -> Result<Steady, String>;
+    fn settle(&mut);
+    fn media_state(&) -> Box<dyn Iterator<Item = BlockState> + '_>;
     fn adopt_stamps(&mut, stamps: &mut Stamps);
     fn save(&, to: &mut dyn Write) -> io::Result<()>;
     fn counters(&) -> &Counters;
     fn memory(&) -> Memory;
     fn wear(&) -> Wear;
+    fn collects(&) -> bool;
     fn strides(&) -> Option<StrideUse>;
     fn check_invariants(&) -> Result<(), String>;
 }

@@ -33,6 +33,7 @@ fn nothing_is_allocated_in_the_steady_state() {
     let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
     let mut ctx = ctx(Some(ftl.sectors()));
     ftl.fill(&mut ctx.stamps).unwrap();
+    ftl.settle();
     ftl.start(&mut ctx);
     let mut fake = Fake::new(&ftl);
     let mut rng = Seed(2).stream("alloc");

@@ -14,6 +14,7 @@ fn trace(c: &FtlConfig) -> u64 {
     let sectors = ftl.sectors();
     let mut off = Stamps::off();
     ftl.fill(&mut off).unwrap();
+    ftl.settle();
     let hot = sectors / 4;
     let lpns: Vec<u32> = (0..sectors * 4).map(|_| rng.below(hot) as u32).collect();
     ftl.overwrite(&mut off, &lpns).unwrap();

@@ -83,6 +83,7 @@ fn lost_sectors_are_known_without_the_integrity_check() {
     let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
     let mut now = ctx(None);
     ftl.fill(&mut now.stamps).unwrap();
+    ftl.settle();
     ftl.start(&mut now);
     let mut fake = Fake::new(&ftl);
     fake.faults.read = 200_000_000;

@@ -356,6 +356,7 @@ fn a_rest_does_not_move_the_border() {
     let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
     let mut stamps = wordline_base::Stamps::new(ftl.sectors());
     ftl.fill(&mut stamps).unwrap();
+    ftl.settle();
     let mut rng = Seed(2).stream("order");
     let n = ftl.sectors();
     let mut write = |ftl: &mut Ftl, sectors: u64| {
@@ -380,6 +381,7 @@ fn write_mostly_counts_read_commands() {
     let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
     let mut now = ctx(None);
     ftl.fill(&mut now.stamps).unwrap();
+    ftl.settle();
     ftl.start(&mut now);
     let mut out = Vec::new();
     // 500 commands a second of 16 sectors, which are eight units.
@@ -400,6 +402,7 @@ fn two_wide_strides_are_mirrors() {
     let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();
     let mut now = ctx(Some(ftl.sectors()));
     ftl.fill(&mut now.stamps).unwrap();
+    ftl.settle();
     ftl.check_invariants().unwrap();
     let mut checked = 0;
     let unit = g.sectors_per_unit;
@@ -475,6 +478,7 @@ fn a_drive_with_strides_is_saved_and_loaded() {
         };
         let mut stamps = wordline_base::Stamps::new(ftl.sectors());
         ftl.fill(&mut stamps).unwrap();
+        ftl.settle();
         let n = ftl.sectors();
         let lpns: Vec<u32> = (0..2 * n).map(|_| rng.below(n) as u32).collect();
         ftl.overwrite(&mut stamps, &lpns).unwrap();

@@ -20,6 +20,7 @@ fn aged(stamps: &mut Stamps, bad: bool) -> Ftl {
         *stamps = Stamps::new(sectors);
     }
     ftl.fill(stamps).unwrap();
+    ftl.settle();
     let lpns: Vec<u32> = (0..sectors * 3 + 7).map(|_| rng.below(sectors) as u32).collect();
     ftl.overwrite(stamps, &lpns).unwrap();
     ftl
@@ -259,6 +260,7 @@ fn a_full_drive_with_little_room_is_overwritten_for_long() {
         let sectors = ftl.sectors();
         ctx.stamps = Stamps::new(sectors);
         ftl.fill(&mut ctx.stamps).unwrap();
+        ftl.settle();
         ftl.start(&mut ctx);
         let mut fake = Fake::new(&ftl);
         let mut rng = Seed(8).stream("soak");
@@ -372,6 +374,7 @@ fn wear_is_levelled_if_asked() {
         let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(0)).unwrap();
         let mut off = Stamps::off();
         ftl.fill(&mut off).unwrap();
+        ftl.settle();
         // A tenth of the drive is hot; the rest is never written again.
         let mut rng = Seed(2).stream("hot");
         let hot = ftl.sectors() / 10;

@@ -19,7 +19,9 @@
 mod common;
 use common::*;
 use wordline_base::{Lpn, Seed, Stamps};
-use wordline_ftl::{Ftl, FtlConfig, Placement, Source, Translation, VictimPolicy, WindowLimits};
+use wordline_ftl::{
+    Ftl, FtlConfig, Placement, Source, VictimPolicy, WindowLimits, steady_by_overwriting,
+};
 use wordline_nand::Geometry;
 
 fn fifo(alpha: f64) -> f64 {
@@ -76,9 +78,10 @@ fn measure(policy: VictimPolicy, spare: f64) -> (f64, f64, f64) {
     let sectors = ftl.sectors();
     let mut off = Stamps::off();
     ftl.fill(&mut off).unwrap();
+    ftl.settle();
     let mut next = |lpns: &mut [u32]| lpns.iter_mut().for_each(|l| *l = rng.below(sectors) as u32);
     let limits = WindowLimits { window: 0.5, least: 4.0, most: 20.0, ..WindowLimits::default() };
-    let steady = ftl.steady_within(&mut off, &mut next, limits).unwrap();
+    let steady = steady_by_overwriting(&mut ftl, &mut off, &mut next, limits).unwrap();
     assert!(steady.steady, "{steady:?}");
     // The line being erased counts as free.
     let free = 1.0 + f64::from(ftl.free_lines().0);
@@ -138,6 +141,7 @@ fn time_changes_nothing_in_write_amplification() {
     let mut rng = Seed(11).stream("lpn");
     let mut ctx = ctx(None);
     ftl.fill(&mut ctx.stamps).unwrap();
+    ftl.settle();
     ftl.start(&mut ctx);
     let mut fake = Fake::new(&ftl);
     let mut order = Seed(12).stream("order");
@@ -185,9 +189,10 @@ fn an_aged_drive_is_in_the_steady_state_of_time() {
     let mut rng = Seed(9).stream("lpn");
     let mut ctx = ctx(None);
     ftl.fill(&mut ctx.stamps).unwrap();
+    ftl.settle();
     let mut next = |lpns: &mut [u32]| lpns.iter_mut().for_each(|l| *l = rng.below(sectors) as u32);
     let limits = WindowLimits { window: 0.25, least: 3.0, ..WindowLimits::default() };
-    let aged = ftl.steady_within(&mut ctx.stamps, &mut next, limits).unwrap();
+    let aged = steady_by_overwriting(&mut ftl, &mut ctx.stamps, &mut next, limits).unwrap();
     let wa_aged = aged.write_amplification(3);
     let free_aged = ftl.free_lines();
     ftl.start(&mut ctx);

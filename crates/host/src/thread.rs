@@ -30,8 +30,8 @@ use std::collections::VecDeque;
 use wordline_base::{
     Ctx, Ddir, IoClass, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
 };
-use wordline_ftl::{Action, FlashRead, Piece, Place, Translation};
-use wordline_nand::{Class, Outcome};
+use wordline_ftl::{Action, FlashOp, FlashRead, Piece, Place, Translation, Work};
+use wordline_nand::{OpKind, Outcome};
 use wordline_nvme::Opcode;
 
 /// What a thread does when it next has its core.
@@ -270,7 +270,7 @@ pub(crate) struct Thread<S> {
     pub timer_at: Time,
     pieces: Vec<Piece>,
     piece: usize,
-    action: Option<Action>,
+    work: Option<Work>,
     pub vfs: InVfs,
     pub stats: ThreadStats,
 }
@@ -334,7 +334,7 @@ impl<S> Thread<S> {
             timer_at: Time::ZERO,
             pieces: Vec::new(),
             piece: 0,
-            action: None,
+            work: None,
             vfs: InVfs::default(),
             stats: ThreadStats::default(),
             spec,
@@ -1043,7 +1043,7 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::TagWait);
         }
-        if !hctx.interrupts && thread.action.is_none() {
+        if !hctx.interrupts && thread.work.is_none() {
             // Nobody else need look at this queue: io_uring is told EAGAIN and reaps first, and so
             // does everybody here.
             thread.plan =
@@ -1055,7 +1055,7 @@ impl<S: Source> Host<S> {
         thread.step = Step::Granted;
         thread.plan =
             Plan { node: thread.call.part, issue: NONE, waited: (Layer::Block, Why::Tag) };
-        if thread.action.is_some() {
+        if thread.work.is_some() {
             thread.plan = NO_PLAN;
             thread.step = Step::KernelIssue;
         }
@@ -1613,35 +1613,17 @@ impl<S: Source> Host<S> {
         let Some(action) = pblk.actions.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
         };
-        let cost = &pblk.cost;
+        let cost = action.cost(&pblk.cost);
+        pblk.stats.xor_ns += cost.sum.0;
+        let work = action.work(pblk.unit_sectors);
         let thread = &mut self.threads[t as usize];
-        thread.pend.ftl += match action {
-            Action::Program { summed, payload, .. } => {
-                pblk.stats.programs += 1;
-                // Parity without a payload is the drive's work.
-                let sum = if payload == 0 { 0 } else { cost.xor_sector.0 * u64::from(summed) };
-                pblk.stats.xor_ns += sum;
-                cost.program_unit.0 + sum
-            }
-            Action::Erase { .. } => {
-                pblk.stats.erases += 1;
-                cost.background_command.0
-            }
-            Action::Read { payload, class, .. } => {
-                pblk.stats.background_reads += 1;
-                let moved = if class == Class::GcRead { u64::from(payload) } else { 0 };
-                cost.background_command.0 + cost.gc_sector.0 * moved
-            }
-            Action::Sum { sectors, .. } => {
-                let sum = cost.xor_sector.0 * u64::from(sectors);
-                pblk.stats.xor_ns += sum;
-                sum
-            }
-            Action::Complete { .. } => 0,
-        };
-        thread.action = Some(action);
-        if matches!(action, Action::Sum { .. }) {
-            return self.segment(ctx, t, Step::KernelIssue);
+        thread.pend.ftl += cost.total().0;
+        thread.work = Some(work);
+        let Work::Flash(flash) = work else { return self.segment(ctx, t, Step::KernelIssue) };
+        match flash.kind {
+            OpKind::Program => pblk.stats.programs += 1,
+            OpKind::Erase => pblk.stats.erases += 1,
+            OpKind::Read => pblk.stats.background_reads += 1,
         }
         thread.pend.block += spend!(self, thread.core, Block);
         thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
@@ -1654,8 +1636,8 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::KernelIssue);
         }
         let (core, h) = (thread.core, thread.hctx);
-        if let (Some(Action::Sum { op, .. }), Some(pblk)) = (thread.action, &mut self.pblk) {
-            thread.action = None;
+        if let (Some(Work::Sum { op }), Some(pblk)) = (thread.work, &mut self.pblk) {
+            thread.work = None;
             pblk.ftl.on_done(ctx, op, Outcome::Ok);
             self.pump_ftl(ctx, Some(core));
             return self.go(t, Step::Kernel);
@@ -1665,26 +1647,21 @@ impl<S: Source> Host<S> {
             tag => Some(tag),
         };
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
-        let action = self.threads[t as usize].action.take();
-        let unit = self.pblk.as_ref().map_or(1, |p| u64::from(p.unit_sectors));
-        let (opcode, op, ppa, sectors, class, inner) = match action {
-            Some(Action::Program { op, ppa, class, payload, .. }) => {
-                (Opcode::VectorWrite, op, ppa, unit, class, unit as u32 - payload)
-            }
-            // One sector names the block.
-            Some(Action::Erase { op, ppa }) => (Opcode::VectorReset, op, ppa, 1, Class::Erase, 0),
-            Some(Action::Read { op, ppa, sectors, class, payload }) => {
-                (Opcode::VectorRead, op, ppa, u64::from(sectors), class, sectors - payload)
-            }
-            Some(Action::Sum { .. } | Action::Complete { .. }) | None => {
-                unreachable!("the kernel thread has an action with a command")
-            }
+        let Some(Work::Flash(flash)) = self.threads[t as usize].work.take() else {
+            unreachable!("the kernel thread has a flash operation with a command")
         };
-        let bytes = sectors * SECTOR;
+        let FlashOp { op, kind, class, ppa, sectors, payload } = flash;
+        let (opcode, named) = match kind {
+            OpKind::Program => (Opcode::VectorWrite, sectors),
+            OpKind::Read => (Opcode::VectorRead, sectors),
+            // One sector names the block.
+            OpKind::Erase => (Opcode::VectorReset, 1),
+        };
+        let bytes = u64::from(named) * SECTOR;
         let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
         r.work = class as u8;
-        r.inner = inner;
+        r.inner = sectors - payload;
         r.purpose = Purpose::Ftl { op };
         self.issue(ctx, rq, core);
         self.go(t, Step::Kernel)

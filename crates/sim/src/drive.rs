@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wordline_app::Extent;
 use wordline_base::{SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
-use wordline_ftl::{FtlKind, Pace, Translation, Translator, WindowLimits};
+use wordline_ftl::{FtlKind, Pace, Translation, Translator, WindowLimits, steady_by_overwriting};
 use wordline_host::StackConfig;
 use wordline_nand::Nand;
 
@@ -275,7 +275,7 @@ impl Drive {
         limits: WindowLimits,
     ) -> Result<(), String> {
         let next = &mut |lpns: &mut [u32]| sampler.fill(lpns);
-        let report = self.ftl.steady_within(&mut self.stamps, next, limits)?;
+        let report = steady_by_overwriting(&mut self.ftl, &mut self.stamps, next, limits)?;
         self.unsteady = !report.steady;
         self.ageing = report.windows;
         self.settle();

@@ -58,7 +58,8 @@ impl Steady {
     }
 }
 
-/// Overwrites sectors that `next` chooses until write amplification is steady.
+/// Overwrites sectors that `next` chooses until write amplification is steady. Who ages a drive settles it
+/// after the last step ([`Translation::settle`]).
 pub fn steady_by_overwriting<T: Translation + ?Sized>(
     ftl: &mut T,
     stamps: &mut Stamps,
@@ -102,6 +103,5 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
             }
         }
     }
-    ftl.settle();
     Ok(report)
 }

@@ -1,8 +1,105 @@
-//! What the end of a flash read means for the read that it serves.
+//! What those who drive an FTL have in common: what an action asks of them and costs, and what the end
+//! of a flash read means for the read that it serves.
 
-use crate::{Piece, Place, Translation};
-use wordline_base::{Ctx, Lpn};
-use wordline_nand::Ppa;
+use crate::{Action, Piece, Place, Translation};
+use serde::{Deserialize, Serialize};
+use wordline_base::{Ctx, Lpn, Span};
+use wordline_nand::{Class, OpKind, Ppa};
+
+/// Processor time of the FTL's work, on the firmware core or the host core it runs on.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FtlCost {
+    /// Translating a read, per command.
+    pub read_command: Span,
+    /// ... and per sector.
+    pub read_sector: Span,
+    /// Admitting a write to the buffer, per command.
+    pub write_command: Span,
+    /// ... and per sector, with its copy.
+    pub write_sector: Span,
+    /// Mapping and issuing one unit (write thread).
+    pub program_unit: Span,
+    /// Finding a valid sector of a victim and moving it into the buffer.
+    pub gc_sector: Span,
+    /// Issuing an erase or a flash read of the FTL's own.
+    pub background_command: Span,
+    /// Adding one sector to a parity sum, for writing parity or rebuilding a sector.
+    pub xor_sector: Span,
+}
+
+/// An action, as whoever drives the FTL carries it out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Once its cost is paid it goes to the flash; its end is told to [`Translation::on_done`].
+    Flash(FlashOp),
+    /// It is done once its cost is paid.
+    Sum { op: u32 },
+    /// The command of this tag is over.
+    Complete { tag: u32, ok: bool },
+}
+
+/// A flash operation that the FTL wants done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlashOp {
+    pub op: u32,
+    pub kind: OpKind,
+    pub class: Class,
+    pub ppa: Ppa,
+    /// None of an erase.
+    pub sectors: u32,
+    /// Of the sectors, those that go to or come from where the FTL runs.
+    pub payload: u32,
+}
+
+/// Processor time of issuing an action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IssueCost {
+    pub command: Span,
+    /// Adding up sectors.
+    pub sum: Span,
+}
+
+impl IssueCost {
+    pub fn total(self) -> Span {
+        self.command + self.sum
+    }
+}
+
+impl Action {
+    /// What is to be done, on flash whose units are of so many sectors.
+    #[inline]
+    pub fn work(self, unit_sectors: u32) -> Work {
+        let (op, kind, class, ppa, sectors, payload) = match self {
+            Action::Read { op, ppa, sectors, class, payload } => {
+                (op, OpKind::Read, class, ppa, sectors, payload)
+            }
+            Action::Program { op, ppa, class, payload, .. } => {
+                (op, OpKind::Program, class, ppa, unit_sectors, payload)
+            }
+            Action::Erase { op, ppa } => (op, OpKind::Erase, Class::Erase, ppa, 0, 0),
+            Action::Sum { op, .. } => return Work::Sum { op },
+            Action::Complete { tag, ok } => return Work::Complete { tag, ok },
+        };
+        Work::Flash(FlashOp { op, kind, class, ppa, sectors, payload })
+    }
+    /// What issuing it costs where the FTL runs.
+    #[inline]
+    pub fn cost(self, cost: &FtlCost) -> IssueCost {
+        let (command, summed) = match self {
+            Action::Read { class: Class::GcRead, payload, .. } => {
+                (cost.background_command + cost.gc_sector * u64::from(payload), 0)
+            }
+            Action::Read { .. } | Action::Erase { .. } => (cost.background_command, 0),
+            // Parity without a payload is added up by the drive.
+            Action::Program { payload: 0, .. } => (cost.program_unit, 0),
+            Action::Program { summed, .. } => (cost.program_unit, summed),
+            Action::Sum { sectors, .. } => (Span::ZERO, sectors),
+            Action::Complete { .. } => (Span::ZERO, 0),
+        };
+        IssueCost { command, sum: cost.xor_sector * u64::from(summed) }
+    }
+}
 
 /// A flash read under way for a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,8 @@
 //! An FTL is a machine without clock or I/O. Inputs are the commands of users, the ends of flash
 //! operations that it asked for, and timers; after each input [`Translation::poll`] is drained of what
 //! the FTL wants done. Who drives it, a drive's controller or a kernel's driver, does the flash
-//! operations and pays for the FTL's work in processor time.
+//! operations and pays for the FTL's work in processor time: [`Action::work`] says what an action asks
+//! for and [`Action::cost`] what it costs, the same for both.
 //!
 //! A read is split into pieces ([`Translation::read`]). Pieces on flash are read by the driver; what the
 //! end of such a read means is told by [`read_ended`], the same for every FTL and every driver. Writes,
@@ -26,7 +27,7 @@ mod turns;
 pub use age::{Pace, Steady, WindowLimits, steady_by_overwriting};
 pub use counters::Counters;
 pub use digest::Digest;
-pub use executor::{Brings, FlashRead, ReadEnd, read_ended};
+pub use executor::{Brings, FlashOp, FlashRead, FtlCost, IssueCost, ReadEnd, Work, read_ended};
 pub use turns::{Touch, Turns};
 
 use std::io::{self, Write};
@@ -164,8 +165,6 @@ pub trait Translation: Send {
     /// The machine's clock begins: from here on inputs have times. Stamps on flash are brought up to
     /// those of the check.
     fn start(&mut self, ctx: &mut Ctx);
-    /// The machine is brought to rest: once all operations are answered it is quiet. `start` undoes it.
-    fn stop(&mut self, ctx: &mut Ctx);
     /// A read or write of this sector comes soon: a hint for the processor's cache.
     fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
 
@@ -183,8 +182,6 @@ pub trait Translation: Send {
     fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome);
     /// An event of `Kind::FtlTimer` that the FTL set, with its index.
     fn on_timer(&mut self, _ctx: &mut Ctx, _index: u32) {}
-    /// Nothing is waiting, unwritten or in flight.
-    fn is_quiet(&self) -> bool;
 
     /// [`Digest`] of the logical addresses and stamps that flash holds in a run
     /// of sectors.
@@ -226,15 +223,6 @@ pub trait Translation: Send {
     fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String>;
     /// Leaves the drive alone until its collector rests, without time.
     fn rest(&mut self, stamps: &mut Stamps) -> Result<(), String>;
-    /// Overwrites sectors that `next` chooses until write amplification is steady.
-    fn steady_within(
-        &mut self,
-        stamps: &mut Stamps,
-        next: &mut dyn FnMut(&mut [u32]),
-        limits: WindowLimits,
-    ) -> Result<Steady, String> {
-        steady_by_overwriting(self, stamps, next, limits)
-    }
     /// Overwrites sectors that `next` chooses at the pace of users until the collector keeps pace. An
     /// FTL that does not know how fast it collects ages as with users at full speed.
     fn paced(
@@ -243,7 +231,7 @@ pub trait Translation: Send {
         next: &mut dyn FnMut(&mut [u32]),
         _pace: Pace,
     ) -> Result<Steady, String> {
-        self.steady_within(stamps, next, WindowLimits::default())
+        steady_by_overwriting(self, stamps, next, WindowLimits::default())
     }
     /// Ageing or loading is over: what is only brought up to date now and then is brought up to date.
     fn settle(&mut self) {}
@@ -251,7 +239,7 @@ pub trait Translation: Send {
     fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_>;
     /// Makes the stamps on flash and those of the check the same.
     fn adopt_stamps(&mut self, stamps: &mut Stamps);
-    /// Writes the state of an FTL that is quiet.
+    /// Writes the state of an FTL that has nothing waiting, unwritten or in flight; an error of any other.
     fn save(&self, _to: &mut dyn Write) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this FTL cannot save its state"))
     }

@@ -124,8 +124,6 @@ pub struct PageMap {
     flushes: Vec<(u64, u32)>,
     ops: Vec<Option<Op>>,
     in_flight: u32,
-    /// All that is in the buffer is to be written out.
-    stopping: bool,
     actions: VecDeque<Action>,
     counters: Counters,
 }
@@ -173,7 +171,6 @@ impl PageMap {
             flushes: Vec::new(),
             ops: Vec::new(),
             in_flight: 0,
-            stopping: false,
             actions: VecDeque::new(),
             counters: Counters::default(),
             low,
@@ -227,7 +224,7 @@ impl PageMap {
             // Less than a unit is left, and nothing else can go on before it is on flash.
             let oldest = self.queue.front().map(|&slot| self.entries[slot as usize].seq);
             let flushed = self.flushes.iter().any(|(turn, _)| oldest < Some(*turn));
-            let stuck = flushed || self.stopping || held_up && self.in_flight == 0;
+            let stuck = flushed || held_up && self.in_flight == 0;
             let worked = worked || stuck && self.program(true) || self.refuse();
             if !worked {
                 break;
@@ -482,11 +479,6 @@ impl Translation for PageMap {
         self.sectors.into()
     }
     fn start(&mut self, ctx: &mut Ctx) {
-        self.stopping = false;
-        self.work(&mut ctx.stamps);
-    }
-    fn stop(&mut self, ctx: &mut Ctx) {
-        self.stopping = true;
         self.work(&mut ctx.stamps);
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
@@ -569,9 +561,6 @@ impl Translation for PageMap {
     fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
         self.done(op, outcome == Outcome::Ok);
         self.work(&mut ctx.stamps);
-    }
-    fn is_quiet(&self) -> bool {
-        self.in_flight == 0 && self.waiting.is_empty() && self.unsafe_turns.is_empty()
     }
     fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String> {
         (0..self.sectors).try_for_each(|lpn| self.write_now(stamps, lpn, lpn + 1))

@@ -147,6 +147,7 @@ impl Case {
         ctx.stamps = Stamps::new(ftl.sectors());
         if self.filled {
             ftl.fill(&mut ctx.stamps).ok()?;
+            ftl.settle();
             ftl.check_invariants().unwrap();
             ftl.check_parity().unwrap();
         }
