@@ -9,7 +9,7 @@ use crate::shell::{Shell, Step, Then};
 use crate::space::{Extent, Space};
 use crate::ycsb::{Latest, Scrambled, fnv64};
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{BitMap, Rng, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, BitMap, Rng, SECTOR, Seed, Span, Time};
 
 const READ: usize = 0;
 const UPDATE: usize = 1;
@@ -142,7 +142,7 @@ impl Btree {
         c: &BtreeConfig,
         sectors: u64,
         seed: Seed,
-    ) -> Result<(Shell, Btree), (String, String)> {
+    ) -> Result<(Shell, Btree), BadValue> {
         let kinds = ["read", "update", "insert", "read-modify-write"];
         let mut shell = Shell::new(app, &kinds, c.page_cache, sectors);
         let mut roles = Vec::new();
@@ -200,7 +200,7 @@ impl Btree {
                 (sectors * SECTOR) as f64 / 1e9,
                 c.records
             );
-            ("size".to_string(), message)
+            BadValue::new("size", message)
         })?;
         if c.warm {
             btree.warm(&mut shell, seed);

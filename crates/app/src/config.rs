@@ -1,7 +1,7 @@
 //! What a profile of a program says. Sizes are in bytes unless a name says otherwise.
 
 use serde::{Deserialize, Serialize};
-use wordline_base::{SECTOR, Span};
+use wordline_base::{BadValue, SECTOR, Span};
 
 /// A program, its load, and the part of the drive it has. It is either `lsm` or `btree`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -185,32 +185,29 @@ pub struct BtreeCost {
     pub page_write: Span,
 }
 
-/// A key and what is wrong with its value.
-type Wrong = (String, String);
-
-fn at_least(wrong: &mut Vec<Wrong>, key: &str, value: u64, least: u64) {
+fn at_least(wrong: &mut Vec<BadValue>, key: &'static str, value: u64, least: u64) {
     if value < least {
-        wrong.push((key.into(), format!("must be at least {least}, not {value}")));
+        wrong.push(BadValue::new(key, format!("must be at least {least}, not {value}")));
     }
 }
 
-fn percent(wrong: &mut Vec<Wrong>, key: &str, value: f64, most: f64) {
+fn percent(wrong: &mut Vec<BadValue>, key: &'static str, value: f64, most: f64) {
     if !(0.0..=most).contains(&value) {
-        wrong.push((key.into(), format!("must be from 0 to {most} percent, not {value}")));
+        wrong.push(BadValue::new(key, format!("must be from 0 to {most} percent, not {value}")));
     }
 }
 
 impl AppConfig {
     /// What is wrong with it, by keys below `app`.
-    pub fn check(&self) -> Vec<Wrong> {
+    pub fn check(&self) -> Vec<BadValue> {
         let mut wrong = Vec::new();
         if self.operations == 0 && self.runtime == Span::ZERO {
             let message = "must be given, or a runtime: else the run has no end";
-            wrong.push(("operations".into(), message.into()));
+            wrong.push(BadValue::new("operations", message));
         }
         for (key, bytes) in [("offset", self.offset), ("size", self.size)] {
             if !bytes.is_multiple_of(SECTOR) {
-                wrong.push((key.into(), format!("must be a multiple of {SECTOR} bytes")));
+                wrong.push(BadValue::new(key, format!("must be a multiple of {SECTOR} bytes")));
             }
         }
         let parts = match (&self.lsm, &self.btree) {
@@ -218,11 +215,11 @@ impl AppConfig {
             (None, Some(btree)) => ("btree", btree.check()),
             _ => {
                 let message = "a program has either [app.lsm] or [app.btree]";
-                wrong.push(("lsm".into(), message.into()));
+                wrong.push(BadValue::new("lsm", message));
                 return wrong;
             }
         };
-        wrong.extend(parts.1.into_iter().map(|(key, why)| (format!("{}.{key}", parts.0), why)));
+        wrong.extend(parts.1.into_iter().map(|bad| bad.below(parts.0)));
         wrong
     }
 
@@ -245,17 +242,17 @@ impl AppConfig {
 }
 
 impl LsmConfig {
-    fn check(&self) -> Vec<Wrong> {
+    fn check(&self) -> Vec<BadValue> {
         let mut wrong = Vec::new();
         let w = &mut wrong;
         at_least(w, "keys", self.keys.into(), 1000);
         if self.keys > i32::MAX as u32 {
-            w.push(("keys".into(), format!("must be at most {}", i32::MAX)));
+            w.push(BadValue::new("keys", format!("must be at most {}", i32::MAX)));
         }
         at_least(w, "key_bytes", self.key_bytes.into(), 1);
         percent(w, "updates", self.updates, 1000.0);
         if self.readers + self.writers == 0 {
-            w.push(("readers".into(), "must be at least 1 where there are no writers".into()));
+            w.push(BadValue::new("readers", "must be at least 1 where there are no writers"));
         }
         for (key, value, least) in [
             ("write_buffer_size", self.write_buffer_size, 1 << 16),
@@ -284,14 +281,17 @@ impl LsmConfig {
             at_least(w, key, value, least);
         }
         if self.num_levels > 16 {
-            w.push(("num_levels".into(), "must be at most 16".into()));
+            w.push(BadValue::new("num_levels", "must be at most 16"));
         }
         if !(0.01..=2.0).contains(&self.compression_ratio) {
-            w.push(("compression_ratio".into(), "must be from 0.01 to 2".into()));
+            w.push(BadValue::new("compression_ratio", "must be from 0.01 to 2"));
         }
         for (key, bytes) in [("readahead", self.readahead), ("write_bytes", self.write_bytes)] {
             if !bytes.is_multiple_of(SECTOR) || bytes > 1 << 30 {
-                w.push((key.into(), format!("must be a multiple of {SECTOR}, 1 GiB at most")));
+                w.push(BadValue::new(
+                    key,
+                    format!("must be a multiple of {SECTOR}, 1 GiB at most"),
+                ));
             }
         }
         wrong
@@ -308,7 +308,7 @@ impl LsmConfig {
 }
 
 impl BtreeConfig {
-    fn check(&self) -> Vec<Wrong> {
+    fn check(&self) -> Vec<BadValue> {
         let mut wrong = Vec::new();
         let w = &mut wrong;
         for (key, value, least) in [
@@ -338,7 +338,7 @@ impl BtreeConfig {
             at_least(w, key, value, least);
         }
         if !(0.01..0.9999).contains(&self.theta) {
-            w.push(("theta".into(), "must be from 0.01 to 0.9999".into()));
+            w.push(BadValue::new("theta", "must be from 0.01 to 0.9999"));
         }
         for (key, share) in
             [("eviction_trigger", self.eviction_trigger), ("dirty_trigger", self.dirty_trigger)]
@@ -352,12 +352,15 @@ impl BtreeConfig {
             ("write_bytes", self.write_bytes),
         ] {
             if !bytes.is_multiple_of(SECTOR) || bytes > 1 << 30 {
-                w.push((key.into(), format!("must be a multiple of {SECTOR}, 1 GiB at most")));
+                w.push(BadValue::new(
+                    key,
+                    format!("must be a multiple of {SECTOR}, 1 GiB at most"),
+                ));
             }
         }
         // Page numbers have 32 bits.
         if self.records / u64::from(self.leaf_bytes / self.record_bytes.max(1)).max(1) > 1 << 30 {
-            w.push(("records".into(), "need more than 2^30 pages".into()));
+            w.push(BadValue::new("records", "need more than 2^30 pages"));
         }
         wrong
     }

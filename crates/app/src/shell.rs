@@ -8,7 +8,7 @@ use crate::lsm::Lsm;
 use crate::ops::{Ops, Report};
 use crate::space::Extent;
 use std::collections::VecDeque;
-use wordline_base::{Ddir, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, Ddir, SECTOR, Seed, Span, Time};
 
 /// The longest that a thread computes in one go. The host takes a core from a thread between such
 /// turns only, as a scheduler's tick does.
@@ -266,7 +266,7 @@ impl App {
         config: &AppConfig,
         drive_bytes: u64,
         seed: Seed,
-    ) -> Result<App, (String, String)> {
+    ) -> Result<App, BadValue> {
         if let Some(wrong) = config.check().into_iter().next() {
             return Err(wrong);
         }
@@ -276,7 +276,7 @@ impl App {
         };
         if end > drive_bytes || config.offset >= end {
             let key = if config.offset >= end { "offset" } else { "size" };
-            return Err((key.into(), format!("goes beyond the drive's {drive_bytes} bytes")));
+            return Err(BadValue::new(key, format!("goes beyond the drive's {drive_bytes} bytes")));
         }
         let sectors = (end - config.offset) / SECTOR;
         let (shell, program) = match (&config.lsm, &config.btree) {

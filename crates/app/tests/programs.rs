@@ -472,8 +472,8 @@ fn a_checkpoint_writes_what_was_dirty_and_gives_old_places_back() {
 fn a_program_without_room_says_so() {
     let mut config = of(Some(lsm()), None);
     config.size = 1 << 20;
-    let (key, why) = App::new("test", &config, 160 << 20, Seed(1)).err().unwrap();
-    assert!(key == "size" && why.contains("app.lsm.keys"), "{key} {why}");
+    let bad = App::new("test", &config, 160 << 20, Seed(1)).err().unwrap();
+    assert!(bad.key == "size" && bad.why.contains("app.lsm.keys"), "{bad}");
     // Room for the load, and not for what compactions need beside it once the run is on its way.
     let outcome = (18..40).find_map(|mib| {
         config.size = mib << 20;

@@ -5,6 +5,7 @@
 pub mod bitmap;
 pub mod class;
 pub mod ctx;
+pub mod error;
 pub mod event;
 pub mod hist;
 pub mod id;
@@ -21,6 +22,7 @@ pub mod track;
 pub use bitmap::BitMap;
 pub use class::{IoClass, Priority, QueuePriority, Workload};
 pub use ctx::Ctx;
+pub use error::BadValue;
 pub use event::{Event, EventQueue, Kind};
 pub use hist::Histogram;
 pub use id::{Ddir, IoId, Lpn, SECTOR, SECTOR_SHIFT};

@@ -13,8 +13,7 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
         DeviceCommand::Check { profile, parts } => {
             let system = load::combine(&profile, &parts, None)?;
             // What only the building of the machine can find out.
-            Drive::new(&system.parts.drive, Default::default(), false)
-                .map_err(|p| system.misfit(&p))?;
+            Drive::new(&system.drive(), Default::default(), false).map_err(|e| system.misfit(e))?;
             output::print(&wordline_profile::explain(&system.config))
         }
     }

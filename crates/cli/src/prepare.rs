@@ -26,7 +26,7 @@ pub fn check(plan: Plan, args: &CommonArgs) -> Result<Checked, Failure> {
 /// Says that memory is short before the system ends the program for it.
 fn check_memory(system: &System, args: &CommonArgs) -> Result<(), Failure> {
     // A shape that cannot be is refused when the drive is built.
-    let Ok(geometry) = Geometry::new(&system.parts.drive.nand) else { return Ok(()) };
+    let Ok(geometry) = Geometry::new(&system.config.nand) else { return Ok(()) };
     let sectors = geometry.sectors();
     // A drive written once, in order, is kept as runs.
     let runs = matches!(args.state(), Precondition::None | Precondition::Fill);

@@ -60,7 +60,7 @@ impl Logs for Traces {
         let (reader, consumed) = match self.first.take() {
             Some(opened) => opened,
             None => files::open_trace(files, options.clone())
-                .map_err(|e| Error::Workload(e.into_message()))?,
+                .map_err(|e| Error::Open(e.into_message()))?,
         };
         if let Ok(mut last) = self.consumed.lock() {
             *last = consumed;

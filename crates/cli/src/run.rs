@@ -13,7 +13,7 @@ use wordline_trace::OpenOptions;
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     let common = &args.common;
     let system = load::combine(&common.machine.device, &common.machine.parts, args.app.as_deref())?;
-    let engine = setup::engine_name(system.parts.stack.engine);
+    let engine = setup::engine_name(system.config.stack.engine);
     let jobs = parse(&args, engine)?;
     if args.showcmd {
         return output::print(&showcmd(&args, engine, &jobs)?);
@@ -96,7 +96,7 @@ impl Logs for LogsOfJobs {
             } else {
                 ""
             };
-            Error::Workload(message + remedy)
+            Error::Open(message + remedy)
         })?;
         Ok(Log { reader, again })
     }

@@ -45,13 +45,13 @@ fn name_of(image: &Image) -> String {
 /// The system to serve an image with, and the same as TOML: its own, or what the command line says if
 /// that has the same shape.
 fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), Failure> {
-    let own = stored(image)?.parts.drive;
+    let own = stored(image)?.drive();
     if args.device.is_none() && args.ftl.is_none() && args.overrides.is_empty() {
         return Ok((own, image.superblock.config.clone()));
     }
     let mut loaded = self::asked(args, Some(image))?;
-    fit::can_be_served(&loaded.parts.drive)?;
-    let mut asked = fit::served(&loaded.parts.drive, &mut Vec::new());
+    fit::can_be_served(&loaded.drive())?;
+    let mut asked = fit::served(&loaded.drive(), &mut Vec::new());
     (asked.nand.blocks, asked.nand.pages_per_block) = (own.nand.blocks, own.nand.pages_per_block);
     let shape = |s: &DriveConfig| {
         let (n, f) = (&s.nand, &s.ftl);
@@ -120,14 +120,14 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("there is no image {}: {remedy}", path.display())));
     };
     let mut loaded = asked(args, None)?;
-    let (system, notes) = fit::fit(&loaded.parts.drive, size)?;
+    let (system, notes) = fit::fit(&loaded.drive(), size)?;
     for note in notes {
         remark(&format!("note: {note}"));
     }
     (loaded.config.nand, loaded.config.ftl) = (system.nand.clone(), system.ftl.clone());
     loaded.config.device = system.device.clone();
     let geometry = wordline_nand::Geometry::new(&system.nand)
-        .map_err(|(key, why)| Failure::usage(format!("nand.{key}: {why}")))?;
+        .map_err(|bad| Failure::usage(bad.below("nand")))?;
     let seed = wordline_base::Seed(args.seed);
     let drive = wordline_sim::Drive::new(&system, seed, false).map_err(Failure::usage)?;
     let id = std::time::SystemTime::now()
@@ -253,7 +253,7 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
     let TapeCommand::Replay { tape } = command;
     let recording = Recording::open(&tape)?;
     let name = format!("{} (the profile in it)", tape.display());
-    let system = load::from_text(&name, recording.profile(), None, &[])?.parts.drive;
+    let system = load::from_text(&name, recording.profile(), None, &[])?.drive();
     let r = recording.replay(&system)?;
     let mut text = format!(
         "{} inputs, {} events, {:.6} s in the model\n",
@@ -297,7 +297,7 @@ pub fn image(command: ImageCommand) -> Result<(), Failure> {
 fn info(path: &Path) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.parts.drive, false)?;
+    let recovered = recover(&image, &system.drive(), false)?;
     let s = &image.superblock;
     let (config, ftl) = (&system.config, &recovered.ftl);
     let wear = recovered.nand.wear();
@@ -354,7 +354,7 @@ fn info(path: &Path) -> Result<(), Failure> {
 fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.parts.drive, false)?;
+    let recovered = recover(&image, &system.drive(), false)?;
     if !recovered.damage.is_none() {
         return Err(recovered.damage.explain(&image).into());
     }
@@ -427,7 +427,7 @@ fn salvage(image: &Image, recovered: &Recovered, to: &Path) -> Result<(), Failur
 fn check(path: &Path, to: Option<&Path>) -> Result<(), Failure> {
     let image = Image::open(path, false)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.parts.drive, false)?;
+    let recovered = recover(&image, &system.drive(), false)?;
     let mut text = String::new();
     for (step, found) in &recovered.report {
         text += &format!("{step}: {found}\n");

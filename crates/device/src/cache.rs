@@ -19,7 +19,7 @@
 use crate::config::CacheConfig;
 use serde::Serialize;
 use std::collections::VecDeque;
-use wordline_base::{IoClass, Lpn, SECTOR, Slab, Stamps, prefetch};
+use wordline_base::{BadValue, IoClass, Lpn, SECTOR, Slab, Stamps, prefetch};
 
 /// A line's place: `set << WAY_BITS | way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,27 +196,30 @@ fn first_least(values: &[u64]) -> usize {
 }
 
 impl Cache {
-    pub fn new(config: &CacheConfig) -> Result<Cache, (&'static str, String)> {
+    pub fn new(config: &CacheConfig) -> Result<Cache, BadValue> {
         let line = u64::from(config.line_bytes);
         if line == 0 || !line.is_multiple_of(SECTOR) || line / SECTOR > 64 {
             let message = format!("is {line}: must be a multiple of 4096 up to 262144");
-            return Err(("cache.line_bytes", message));
+            return Err(BadValue::new("cache.line_bytes", message));
         }
         if config.ways == 0 || config.ways > 1 << WAY_BITS {
-            return Err(("cache.ways", format!("is {}: must be 1 to 32", config.ways)));
+            return Err(BadValue::new(
+                "cache.ways",
+                format!("is {}: must be 1 to 32", config.ways),
+            ));
         }
         let sets = config.bytes / line / u64::from(config.ways);
         if sets == 0 {
             let message =
                 format!("holds less than one set of {} lines of {line} bytes", config.ways);
-            return Err(("cache.bytes", message));
+            return Err(BadValue::new("cache.bytes", message));
         }
         if sets >= 1 << (32 - WAY_BITS) {
-            return Err(("cache.bytes", "has more than 2^27 sets: use longer lines".into()));
+            return Err(BadValue::new("cache.bytes", "has more than 2^27 sets: use longer lines"));
         }
         if config.dirty_high > 100 {
             let message = format!("is {}: must be 0 to 100 percent", config.dirty_high);
-            return Err(("cache.dirty_high", message));
+            return Err(BadValue::new("cache.dirty_high", message));
         }
         let lines = sets * u64::from(config.ways);
         Ok(Cache {

@@ -32,8 +32,8 @@ use crate::stats::{ByClass, Counts, DeviceStats, Energy, slot};
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
-    Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time, Timeline,
-    Why,
+    BadValue, Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time,
+    Timeline, Why,
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
@@ -152,12 +152,9 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Err names the configuration key and the remedy.
-    pub fn new(
-        device: &DeviceConfig,
-        nand: Nand,
-        ftl: Option<Translator>,
-    ) -> Result<Controller, (&'static str, String)> {
+    /// Whether a controller can be built, with an FTL in it or without: all that [`Controller::new`]
+    /// refuses. Keys are those below `device`.
+    pub fn check_config(device: &DeviceConfig, ftl: bool) -> Result<(), BadValue> {
         let positive = [
             ("queues.count", device.queues.count),
             ("queues.burst", device.queues.burst),
@@ -167,36 +164,48 @@ impl Controller {
         ];
         for (key, value) in positive {
             if value == 0 {
-                return Err((key, "must be at least 1".into()));
+                return Err(BadValue::new(key, "must be at least 1"));
             }
         }
         if !matches!(device.lba, 512 | 4096) {
-            return Err(("device.lba", "must be 512 or 4096".into()));
+            return Err(BadValue::new("lba", "must be 512 or 4096"));
         }
         if device.queues.count > 65_535 {
-            return Err(("queues.count", "must be at most 65535".into()));
+            return Err(BadValue::new("queues.count", "must be at most 65535"));
         }
         if !(2..=65_536).contains(&device.queues.depth) {
             let message = "must be 2 to 65536: one slot always stays empty";
-            return Err(("queues.depth", message.into()));
+            return Err(BadValue::new("queues.depth", message));
         }
         if device.queues.in_flight > 1 << 20 {
-            return Err(("queues.in_flight", "must be at most 1048576".into()));
+            return Err(BadValue::new("queues.in_flight", "must be at most 1048576"));
         }
         if wordline_nvme::mdts(device.queues.max_transfer).is_none() {
             let message = "must be 0 for no limit, or a power of two from 8192 bytes on (MDTS)";
-            return Err(("queues.max_transfer", message.into()));
+            return Err(BadValue::new("queues.max_transfer", message));
         }
-        let sectors = ftl.as_ref().map_or(0, Translation::sectors);
-        let (mut cache, mut read_ahead) = (None, None);
+        if device.cache.is_some() && !ftl {
+            let message = "needs the FTL in the drive: with placement = \"host\", remove it";
+            return Err(BadValue::new("cache", message));
+        }
         if let Some(c) = &device.cache {
-            if ftl.is_none() {
-                let message = "needs the FTL in the drive: with placement = \"host\", remove it";
-                return Err(("cache", message.into()));
-            }
-            cache = Some(Cache::new(c)?);
-            read_ahead = c.read_ahead.as_ref().map(|r| ReadAhead::new(r, sectors)).transpose()?;
+            Cache::new(c)?;
+            c.read_ahead.as_ref().map(|r| ReadAhead::new(r, 0)).transpose()?;
         }
+        Link::new(&device.link).map(drop)
+    }
+
+    pub fn new(
+        device: &DeviceConfig,
+        nand: Nand,
+        ftl: Option<Translator>,
+    ) -> Result<Controller, BadValue> {
+        Controller::check_config(device, ftl.is_some())?;
+        let sectors = ftl.as_ref().map_or(0, Translation::sectors);
+        let cache = device.cache.as_ref();
+        let ahead = cache.and_then(|c| c.read_ahead.as_ref());
+        let cache = cache.map(Cache::new).transpose()?;
+        let read_ahead = ahead.map(|r| ReadAhead::new(r, sectors)).transpose()?;
         let limits = &device.limits;
         Ok(Controller {
             cost: FtlCost::default(),
@@ -255,21 +264,24 @@ impl Controller {
         cq: u16,
         depth: u32,
         priority: QueuePriority,
-    ) -> Result<(), (&'static str, String)> {
+    ) -> Result<(), BadValue> {
         let limits = &self.config.queues;
         if self.created == limits.count {
-            return Err(("queues.count", format!("the drive has {} queues", limits.count)));
+            return Err(BadValue::new(
+                "queues.count",
+                format!("the drive has {} queues", limits.count),
+            ));
         }
         if !(2..=limits.depth).contains(&depth) {
             let message = format!("a queue of {depth} entries: must be 2 to {}", limits.depth);
-            return Err(("queues.depth", message));
+            return Err(BadValue::new("queues.depth", message));
         }
         let (s, c) = (usize::from(sq), usize::from(cq));
         if self.queues.get(s).is_some_and(Option::is_some) {
-            return Err(("queues.count", format!("submission queue {sq} exists")));
+            return Err(BadValue::new("queues.count", format!("submission queue {sq} exists")));
         }
         if self.completions.get(c).is_some_and(Option::is_some) {
-            return Err(("queues.count", format!("completion queue {cq} exists")));
+            return Err(BadValue::new("queues.count", format!("completion queue {cq} exists")));
         }
         let place = self.arbiter.add(sq, priority);
         self.queues.resize_with(self.queues.len().max(s + 1), || None);

@@ -8,7 +8,7 @@
 //! Left out: packet boundaries, flow-control credits, and link power states.
 
 use crate::config::LinkConfig;
-use wordline_base::{Span, Time, Timeline};
+use wordline_base::{BadValue, Span, Time, Timeline};
 
 const SQE_BYTES: u64 = 64;
 const CQE_BYTES: u64 = 16;
@@ -46,17 +46,17 @@ pub(crate) struct Transfer {
 }
 
 impl Link {
-    pub fn new(config: &LinkConfig) -> Result<Link, (&'static str, String)> {
+    pub fn new(config: &LinkConfig) -> Result<Link, BadValue> {
         let lane = lane_rate(config.generation).ok_or_else(|| {
-            ("link.generation", format!("is {}: must be 1 to 5", config.generation))
+            BadValue::new("link.generation", format!("is {}: must be 1 to 5", config.generation))
         })?;
         if !matches!(config.lanes, 1 | 2 | 4 | 8 | 16 | 32) {
             let message = format!("is {}: must be 1, 2, 4, 8, 16 or 32", config.lanes);
-            return Err(("link.lanes", message));
+            return Err(BadValue::new("link.lanes", message));
         }
         if !(config.efficiency >= 1.0 && config.efficiency <= 100.0) {
             let message = format!("is {}: must be 1 to 100 percent", config.efficiency);
-            return Err(("link.efficiency", message));
+            return Err(BadValue::new("link.efficiency", message));
         }
         // The one place where it is a fraction: from here on, thousandths of a percent.
         let efficiency = (config.efficiency * 1000.0).round() as u128;
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn wrong_links_are_named() {
-        assert_eq!(Link::new(&config(6, 4, 90.0)).err().unwrap().0, "link.generation");
-        assert_eq!(Link::new(&config(3, 3, 90.0)).err().unwrap().0, "link.lanes");
-        assert_eq!(Link::new(&config(3, 4, f64::NAN)).err().unwrap().0, "link.efficiency");
+        assert_eq!(Link::new(&config(6, 4, 90.0)).err().unwrap().key, "link.generation");
+        assert_eq!(Link::new(&config(3, 3, 90.0)).err().unwrap().key, "link.lanes");
+        assert_eq!(Link::new(&config(3, 4, f64::NAN)).err().unwrap().key, "link.efficiency");
     }
 }

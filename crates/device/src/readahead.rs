@@ -6,7 +6,7 @@
 //! backwards and strides are not recognised.
 
 use crate::config::ReadAheadConfig;
-use wordline_base::SECTOR;
+use wordline_base::{BadValue, SECTOR};
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -27,16 +27,16 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    pub fn new(c: &ReadAheadConfig, end: u64) -> Result<ReadAhead, (&'static str, String)> {
+    pub fn new(c: &ReadAheadConfig, end: u64) -> Result<ReadAhead, BadValue> {
         if c.trigger == 0 {
-            return Err(("cache.read_ahead.trigger", "must be at least 1".into()));
+            return Err(BadValue::new("cache.read_ahead.trigger", "must be at least 1"));
         }
         if c.streams == 0 || c.streams > 1024 {
             let message = format!("is {}: must be 1 to 1024", c.streams);
-            return Err(("cache.read_ahead.streams", message));
+            return Err(BadValue::new("cache.read_ahead.streams", message));
         }
         if c.bytes < SECTOR {
-            return Err(("cache.read_ahead.bytes", "must be at least 4096".into()));
+            return Err(BadValue::new("cache.read_ahead.bytes", "must be at least 4096"));
         }
         let blank = Stream { next: u64::MAX, length: 0, asked: 0, used: 0 };
         Ok(ReadAhead {

@@ -1,7 +1,7 @@
 //! What a file system is made of, in the words of mkfs, mount and sysctl.
 
 use serde::{Deserialize, Serialize};
-use wordline_base::Span;
+use wordline_base::{BadValue, Span};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -137,8 +137,8 @@ pub struct FsCost {
 
 impl FsConfig {
     /// What cannot be, with its key.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
-        let bad = |key, why: &str| Err((key, why.to_string()));
+    pub fn check(&self) -> Result<(), BadValue> {
+        let bad = |key, why: &str| Err(BadValue::new(key, why));
         if self.memory < 1 << 20 {
             return bad("memory", "must be at least 1 MiB");
         }

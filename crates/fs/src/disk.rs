@@ -5,7 +5,7 @@ use crate::config::{FsConfig, FsKind};
 use crate::inode::{Dir, Extent, Inode, Reserve, entry_bytes};
 use crate::space::Space;
 use std::collections::BTreeSet;
-use wordline_base::BitMap;
+use wordline_base::{BadValue, BitMap};
 
 /// A unit of logging: a metadata block, or with XFS an inode by itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -78,7 +78,7 @@ const INODE_RECORDS: u32 = 252;
 
 impl Disk {
     /// A new file system on `blocks` blocks.
-    pub fn format(config: &FsConfig, blocks: u64) -> Result<Disk, String> {
+    pub fn format(config: &FsConfig, blocks: u64) -> Result<Disk, BadValue> {
         match config.kind {
             FsKind::Ext4 => Disk::mke2fs(config, blocks),
             FsKind::Xfs => Disk::mkfs_xfs(config, blocks),
@@ -105,14 +105,14 @@ impl Disk {
         }
     }
 
-    fn mke2fs(config: &FsConfig, blocks: u64) -> Result<Disk, String> {
+    fn mke2fs(config: &FsConfig, blocks: u64) -> Result<Disk, BadValue> {
         let e = &config.ext4;
         let per_group = e.blocks_per_group;
         // A last group too small for its metadata is left out.
         let groups = blocks / u64::from(per_group);
         let too_small = |n: u64| format!("ext4 needs a drive of at least {n} MiB");
         if groups < 2 {
-            return Err(too_small(u64::from(per_group) / 128));
+            return Err(BadValue::new("kind", too_small(u64::from(per_group) / 128)));
         }
         let space = Space::new(groups * u64::from(per_group), per_group);
         let table_inodes = 4096 / e.inode_size;
@@ -144,7 +144,10 @@ impl Disk {
             let n = flex.min(groups as u32 - first);
             let len = 2 * flex + n * disk.table;
             if u64::from(disk.head(first) + len) > u64::from(per_group) * u64::from(n) {
-                return Err("ext4: bytes_per_inode leaves no room for data".into());
+                return Err(BadValue::new(
+                    "ext4.bytes_per_inode",
+                    "leaves no room for data: raise it",
+                ));
             }
             let mut at = disk.space.first_of(first) + u64::from(disk.head(first));
             for _ in 0..len {
@@ -167,13 +170,15 @@ impl Disk {
         Ok(disk)
     }
 
-    fn mkfs_xfs(config: &FsConfig, blocks: u64) -> Result<Disk, String> {
+    fn mkfs_xfs(config: &FsConfig, blocks: u64) -> Result<Disk, BadValue> {
         let ags = config.xfs.ag_count;
         let size = blocks / u64::from(ags);
         if size < 4096 {
-            return Err(format!("xfs: {ags} allocation groups need a drive of {} MiB", ags * 16));
+            let why = format!("{ags} allocation groups need a drive of {} MiB", ags * 16);
+            return Err(BadValue::new("xfs.ag_count", why));
         }
-        let per_group = u32::try_from(size).map_err(|_| "xfs: more agcount for this drive")?;
+        let per_group = u32::try_from(size)
+            .map_err(|_| BadValue::new("xfs.ag_count", "must be more for this drive"))?;
         let mut disk = Disk {
             kind: FsKind::Xfs,
             blocks,
@@ -206,16 +211,21 @@ impl Disk {
     }
 
     /// The log in the middle of the drive, as mke2fs and mkfs.xfs have it.
-    fn place_log(&mut self, group: u32, blocks: u32) -> Result<(), String> {
+    fn place_log(&mut self, group: u32, blocks: u32) -> Result<(), BadValue> {
+        let key = match self.kind {
+            FsKind::Xfs => "xfs.log_blocks",
+            _ => "ext4.journal_blocks",
+        };
         if u64::from(blocks) > self.space.free() / 2 {
-            return Err(format!("a log of {blocks} blocks is more than half of the drive"));
+            let why = format!("{blocks} blocks are more than half of the drive");
+            return Err(BadValue::new(key, why));
         }
         let mut left = blocks;
         let mut goal = self.space.first_of(group);
         while left > 0 {
             let Some((block, len)) = self.space.allocate(goal, left.min(self.per_group), true)
             else {
-                return Err("no room for the log".into());
+                return Err(BadValue::new(key, "there is no room for the log"));
             };
             self.log.push(block, len);
             left -= len;

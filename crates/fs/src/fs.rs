@@ -9,7 +9,7 @@ use crate::readahead::ReadAhead;
 use crate::stats::FsStats;
 use crate::xlog::Xlog;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wordline_base::{Slab, Span, Time};
+use wordline_base::{BadValue, Slab, Span, Time};
 
 /// A page, and a block.
 pub(crate) const PAGE: u64 = 4096;
@@ -366,9 +366,9 @@ pub(crate) struct Joined {
 
 impl Fs {
     /// A new file system on a drive of `bytes`, for `apps` tasks.
-    pub fn new(config: &FsConfig, bytes: u64, apps: u32) -> Result<Fs, (&'static str, String)> {
+    pub fn new(config: &FsConfig, bytes: u64, apps: u32) -> Result<Fs, BadValue> {
         config.check()?;
-        let disk = Disk::format(config, bytes / PAGE).map_err(|why| ("kind", why))?;
+        let disk = Disk::format(config, bytes / PAGE)?;
         let (log, kernel): (Log, &[Frame]) = match config.kind {
             FsKind::Ext4 => (
                 Log::Jbd2(Jbd2::new(config, disk.log.len())),

@@ -3,7 +3,7 @@
 use crate::line::Lines;
 use crate::map::MAX_SLOTS;
 use serde::{Deserialize, Serialize};
-use wordline_base::Span;
+use wordline_base::{BadValue, Span};
 use wordline_nand::Geometry;
 pub use wordline_translation::FtlCost;
 
@@ -364,7 +364,7 @@ impl Plan {
         c: &FtlConfig,
         lines: &mut Lines,
         sectors: Option<u64>,
-    ) -> Result<Plan, (&'static str, String)> {
+    ) -> Result<Plan, BadValue> {
         let unit = g.sectors_per_unit;
         let least = [
             ("max_request_sectors", c.max_request_sectors, unit),
@@ -378,45 +378,54 @@ impl Plan {
         ];
         for (key, value, min) in least {
             if value < min {
-                return Err((key, format!("is {value}, must be at least {min}")));
+                return Err(BadValue::new(key, format!("is {value}, must be at least {min}")));
             }
         }
         if c.gc_request_sectors > 64 {
-            return Err(("gc_request_sectors", "must be at most 64".into()));
+            return Err(BadValue::new("gc_request_sectors", "must be at most 64"));
         }
         if c.meta_distance.is_some_and(|d| d >= g.luns) {
-            return Err(("meta_distance", format!("must be below the {} LUNs", g.luns)));
+            return Err(BadValue::new(
+                "meta_distance",
+                format!("must be below the {} LUNs", g.luns),
+            ));
         }
         if c.user_idle == Span::ZERO {
-            return Err(("user_idle", "must be above 0".into()));
+            return Err(BadValue::new("user_idle", "must be above 0"));
         }
         if c.pad_idle && c.write_timer == Span::ZERO {
-            return Err(("pad_idle", "needs a write_timer above 0".into()));
+            return Err(BadValue::new("pad_idle", "needs a write_timer above 0"));
         }
         if c.stride > 0 && !(2..=16).contains(&c.stride) {
-            return Err((
+            return Err(BadValue::new(
                 "stride",
                 format!("is {}, must be 2 to 16, or 0 for no parity", c.stride),
             ));
         }
         if c.parities > 2 || c.stride > 0 && c.parities >= c.stride {
             let most = 2.min(c.stride.saturating_sub(1));
-            return Err(("parities", format!("is {}, must be 1 to {most}", c.parities)));
+            return Err(BadValue::new(
+                "parities",
+                format!("is {}, must be 1 to {most}", c.parities),
+            ));
         }
         if c.write_mostly_iops > 0 && c.write_mostly_window == Span::ZERO {
-            return Err(("write_mostly_window", "must be above 0".into()));
+            return Err(BadValue::new("write_mostly_window", "must be above 0"));
         }
         if c.partition_interval == 0 {
-            return Err(("partition_interval", "must be at least 1 sector".into()));
+            return Err(BadValue::new("partition_interval", "must be at least 1 sector"));
         }
         if !(0.0..=100.0).contains(&c.cold_margin) {
-            return Err(("cold_margin", "must be from 0 to 100 percent points".into()));
+            return Err(BadValue::new("cold_margin", "must be from 0 to 100 percent points"));
         }
         if c.page_pairs >= g.pages {
-            return Err(("page_pairs", format!("must be below the {} pages", g.pages)));
+            return Err(BadValue::new(
+                "page_pairs",
+                format!("must be below the {} pages", g.pages),
+            ));
         }
         if !(0.0..100.0).contains(&c.over_provisioning) {
-            return Err(("over_provisioning", "must be from 0 to below 100 percent".into()));
+            return Err(BadValue::new("over_provisioning", "must be from 0 to below 100 percent"));
         }
 
         // What cannot be read from flash yet: stripes being written, and those whose pairs are.
@@ -424,14 +433,14 @@ impl Plan {
         let back = c.back_threshold.unwrap_or(stripe);
         let size = c.buffer_sectors.unwrap_or(back.saturating_add(stripe.max(64))).max(128);
         if size > MAX_SLOTS || back > MAX_SLOTS {
-            return Err((
+            return Err(BadValue::new(
                 "buffer_sectors",
                 format!("must be at most {MAX_SLOTS} with back_threshold"),
             ));
         }
         let buffer = size.next_power_of_two();
         if buffer < back + 2 * unit {
-            return Err((
+            return Err(BadValue::new(
                 "buffer_sectors",
                 format!(
                     "{buffer} entries leave less than two units of {unit} above the back threshold \
@@ -442,7 +451,7 @@ impl Plan {
         }
 
         if (c.stride > 0 || c.page_pairs > 0) && buffer < stripe + 2 * unit {
-            return Err((
+            return Err(BadValue::new(
                 "buffer_sectors",
                 format!(
                     "{buffer} entries cannot hold what is not readable in flash yet, a stripe and \
@@ -457,7 +466,7 @@ impl Plan {
             let made = (data_sectors(lines) as f64 * share) as u64;
             let sectors = sectors.unwrap_or(made);
             if sectors == 0 || sectors > data_sectors(lines) {
-                return Err(("over_provisioning", "leaves no capacity".into()));
+                return Err(BadValue::new("over_provisioning", "leaves no capacity"));
             }
             // Nothing is collected: the limiter has nothing to limit.
             let (cold_buffer, cold_back, high, reserve) = (2, 0, 2, 1);
@@ -472,7 +481,7 @@ impl Plan {
         let line_max = u64::from(units().max().unwrap_or(0) * unit);
         let total = data_sectors(lines);
         if count == 0 || line_min == 0 {
-            return Err(("min_good_luns", "no line has enough good blocks".into()));
+            return Err(BadValue::new("min_good_luns", "no line has enough good blocks"));
         }
         // What is in the buffer when users are stopped must still find room, and one victim.
         let usable = u64::from(buffer - back);
@@ -490,7 +499,7 @@ impl Plan {
         let least = if made { needed } else { (3 + reserve_min) * line_max };
         if sectors == 0 || least + sectors > total {
             let percent = needed as f64 / total as f64 * 100.0;
-            return Err((
+            return Err(BadValue::new(
                 "over_provisioning",
                 if percent >= 99.0 {
                     format!("{count} lines are too few to collect garbage with: use more blocks")
@@ -507,7 +516,7 @@ impl Plan {
         let spare_lines = (total - sectors) / line_max;
         let high = c.gc_start_lines.map_or(spare_lines.saturating_sub(2), u64::from);
         if high <= reserve_min || high >= count {
-            return Err((
+            return Err(BadValue::new(
                 "gc_start_lines",
                 format!("is {high}, must be above {reserve_min} and below {count} lines"),
             ));
@@ -520,14 +529,14 @@ impl Plan {
         let reserve =
             c.gc_reserve_lines.map_or((worst as u64).min(high / 10).max(reserve_min), u64::from);
         if reserve < reserve_min || reserve >= high {
-            return Err((
+            return Err(BadValue::new(
                 "gc_reserve_lines",
                 format!("is {reserve}, must be from {reserve_min} to below gc_start_lines, {high}"),
             ));
         }
         // More than can ever be free is a threshold that stops users for good.
         if reserve + 3 > spare_lines {
-            return Err((
+            return Err(BadValue::new(
                 "gc_reserve_lines",
                 format!("is {reserve}, but only {spare_lines} lines are over-provisioned"),
             ));

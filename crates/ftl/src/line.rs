@@ -21,7 +21,7 @@
 use crate::config::{FtlConfig, ParityPlace};
 use crate::stride::Strides;
 use std::collections::VecDeque;
-use wordline_base::SECTOR;
+use wordline_base::{BadValue, SECTOR};
 use wordline_nand::Geometry;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -208,13 +208,13 @@ impl Lines {
         g: &Geometry,
         config: &FtlConfig,
         bad: &mut dyn FnMut(u32, u32) -> bool,
-    ) -> Result<Lines, (&'static str, String)> {
+    ) -> Result<Lines, BadValue> {
         let emeta_units = emeta_sectors(g, g.luns).div_ceil(g.sectors_per_unit);
         let needed = 1 + (1 + emeta_units).div_ceil(g.pages);
         if let Some(min) = config.min_good_luns
             && (min < needed || min > g.luns)
         {
-            return Err((
+            return Err(BadValue::new(
                 "min_good_luns",
                 format!(
                     "is {min}, but a line needs {needed} good blocks for its metadata and a block of \
@@ -224,7 +224,7 @@ impl Lines {
             ));
         }
         if needed > g.luns {
-            return Err((
+            return Err(BadValue::new(
                 "pages_per_block",
                 format!(
                     "a line of {} units cannot hold {} units of metadata and data: use more pages \
@@ -235,10 +235,13 @@ impl Lines {
             ));
         }
         if config.stride > 0 && config.stride > g.luns {
-            return Err(("stride", format!("is {}, but there are {} LUNs", config.stride, g.luns)));
+            return Err(BadValue::new(
+                "stride",
+                format!("is {}, but there are {} LUNs", config.stride, g.luns),
+            ));
         }
         if config.hot_cold && g.luns < 2 * config.stride.max(1) {
-            return Err((
+            return Err(BadValue::new(
                 "hot_cold",
                 format!("needs two strides of {} LUNs, there are {}", config.stride.max(1), g.luns),
             ));

@@ -1,7 +1,7 @@
 //! A stack: which path the kernel takes, and what each stage costs on a testbed.
 
 use serde::{Deserialize, Serialize};
-use wordline_base::Span;
+use wordline_base::{BadValue, Span};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -323,8 +323,8 @@ pub struct NbdConfig {
 
 impl NbdConfig {
     /// What cannot be, with its key.
-    pub fn check(&self, cores: u32) -> Result<(), (&'static str, String)> {
-        let bad = |key, why: String| Err((key, why));
+    pub fn check(&self, cores: u32) -> Result<(), BadValue> {
+        let bad = |key, why: String| Err(BadValue::new(key, why));
         if self.transport != Transport::Ethernet && !(1..cores).contains(&self.server_cores) {
             return bad("nbd.server_cores", format!("must leave both a core of {cores}"));
         }

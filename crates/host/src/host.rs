@@ -3,10 +3,9 @@
 use crate::background::{TICK, WORK};
 use crate::bio::Bios;
 use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_queues};
-use crate::config::{
-    Engine, HostCost, KworkerConfig, NbdConfig, NbdServer, Scheduler, StackConfig,
-};
+use crate::config::{Engine, HostCost, KworkerConfig, Scheduler, StackConfig};
 use crate::core::{Core, Irq};
+use crate::error::{HostError, Queues};
 use crate::function::{Function, Spans, spans, spend};
 use crate::idle::Menu;
 use crate::nbd::{Message, Nbd};
@@ -20,7 +19,9 @@ use crate::vfs::{Vfs, tasks_of};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
-use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Priority, Slab, Span, Time, Why};
+use wordline_base::{
+    BadValue, Ctx, Ddir, IoClass, IoId, Kind, Layer, Priority, Slab, Span, Time, Why,
+};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Brings, Translation, Translator};
@@ -129,130 +130,31 @@ pub struct Host<S> {
 /// Index of the scheduler's HostTimer; the file system has the others.
 const ELEVATOR: u32 = 1 << 26;
 
-type Refusal = (&'static str, String);
-
-fn refuse<T>(key: &'static str, why: impl Into<String>) -> Result<T, Refusal> {
-    Err((key, why.into()))
-}
-
 impl<S: Source> Host<S> {
-    /// An error names the configuration key and the remedy.
+    /// Whether a host can be built for these jobs: all that [`Host::new`] refuses, without a source.
+    /// `ftl`: the drive's FTL is on the host. `files`: so is a file system.
+    pub fn check(
+        stack: &StackConfig,
+        jobs: &[&ThreadSpec],
+        drive: &DriveInfo,
+        ftl: bool,
+        files: bool,
+    ) -> Result<(), HostError> {
+        let queues = Queues::new(stack, jobs, drive, ftl)?;
+        if files { queues.check_files(stack, jobs) } else { Ok(()) }
+    }
+
     pub fn new(
         stack: &StackConfig,
         jobs: Vec<(ThreadSpec, S)>,
         drive: DriveInfo,
         ftl: Option<(Translator, FtlCost)>,
-    ) -> Result<Host<S>, Refusal> {
-        if !(1..=1024).contains(&stack.cores) {
-            return refuse("cores", "must be 1 to 1024");
-        }
-        if drive.queues == 0 || drive.depth < 2 {
-            return refuse("depth", "the drive must have a queue pair of at least 2 entries");
-        }
-        if stack.queue_depth < 2 {
-            return refuse("queue_depth", "must be at least 2: one slot always stays empty");
-        }
-        if !drive.lba_bytes.is_power_of_two() || drive.lba_bytes < 512 {
-            return refuse("lba_bytes", "must be 512 or a larger power of two");
-        }
-        if stack.max_request < 4096 || !stack.max_request.is_multiple_of(4096) {
-            return refuse("max_request", "must be a multiple of 4096 bytes");
-        }
-        if stack.tick_hz > 1_000_000 {
-            return refuse("tick_hz", "must be at most 1000000: Linux has 100 to 1000");
-        }
-        if stack.kworker.interval > Span::ZERO && stack.kworker.work >= stack.kworker.interval {
-            return refuse("kworker.work", "must be less than its interval");
-        }
-        if stack.scheduler != Scheduler::None && stack.scheduler_tags == 0 {
-            return refuse("scheduler_tags", "must be at least 1");
-        }
-        match stack.scheduler {
-            Scheduler::MqDeadline if stack.deadline.fifo_batch == 0 => {
-                return refuse("fifo_batch", "must be at least 1");
-            }
-            Scheduler::Bfq if stack.bfq.max_budget == 0 => {
-                return refuse("max_budget", "must be at least 1 sector");
-            }
-            Scheduler::Bfq if stack.bfq.timeout == Span::ZERO => {
-                return refuse("timeout", "must be above 0: a queue must get somewhere");
-            }
-            _ => {}
-        }
-        match stack.bio_scheduler {
-            Scheduler::Kyber if ftl.is_none() => {
-                return refuse(
-                    "bio_scheduler",
-                    "only an FTL on the host presents a bio-based device: use scheduler",
-                );
-            }
-            Scheduler::None | Scheduler::Kyber => {}
-            Scheduler::MqDeadline | Scheduler::Bfq => {
-                return refuse(
-                    "bio_scheduler",
-                    "must be none or kyber, which counts tokens: the others order what waits for a \
-                     tag, and bios take none",
-                );
-            }
-        }
-        if let Some((_, _)) = &ftl {
-            if !stack.kernel {
-                return refuse("kernel", "an FTL on the host needs the kernel: set it to true");
-            }
-            if stack.scheduler != Scheduler::None {
-                return refuse(
-                    "scheduler",
-                    "an FTL on the host presents a bio-based device, which has no scheduler: use none, \
-                     or bio_scheduler = kyber for one in front of it",
-                );
-            }
-            if drive.lba_bytes > 4096 {
-                return refuse("lba_bytes", "an FTL on the host has sectors of 4096 bytes");
-            }
-            if drive.unit_sectors == 0 {
-                return refuse("unit_sectors", "a write unit has at least 1 sector");
-            }
-        }
-
+    ) -> Result<Host<S>, HostError> {
+        let specs: Vec<&ThreadSpec> = jobs.iter().map(|(spec, _)| spec).collect();
+        let has = Queues::new(stack, &specs, &drive, ftl.is_some())?;
+        let Queues { shared, count: queues, poll: poll_queues, depth } = has;
+        let spdk = stack.kernel && !shared;
         let count = jobs.len() as u32;
-        let is_null = |spec: &ThreadSpec| spec.engine == Engine::Null;
-        // The user-space driver has the drive, or the kernel.
-        let asks = jobs.iter().find(|(spec, _)| spec.engine == Engine::Spdk);
-        if let (Some((spec, _)), true) = (asks, stack.nbd.is_some()) {
-            let why = format!("job {} needs the drive itself, and has it over NBD", spec.name);
-            return refuse("engine", why);
-        }
-        let target = |nbd: &NbdConfig| nbd.server == NbdServer::Spdk && jobs.is_empty();
-        let spdk = stack.kernel && (asks.is_some() || stack.nbd.as_ref().is_some_and(target));
-        if spdk {
-            let of = |(spec, _): &&(ThreadSpec, S)| !(spec.engine == Engine::Spdk || is_null(spec));
-            if let Some((other, _)) = jobs.iter().find(of) {
-                let job = &other.name;
-                return refuse(
-                    "engine",
-                    format!(
-                        "job {job} needs the kernel's driver, and spdk takes the drive from it: all jobs or none"
-                    ),
-                );
-            }
-            if ftl.is_some() {
-                return refuse("engine", "spdk takes the drive from the kernel, where its FTL is");
-            }
-        }
-        let shared = stack.kernel && !spdk;
-        let wanted = match (stack.queues, shared) {
-            (0, true) => stack.cores,
-            (0, false) => count.max(1),
-            (n, true) => n.min(stack.cores),
-            (n, false) => n.min(count.max(1)),
-        };
-        let poll_queues = if shared { stack.poll_queues.min(stack.cores) } else { 0 };
-        if poll_queues >= drive.queues {
-            return refuse("poll_queues", format!("the drive has {} queues", drive.queues));
-        }
-        let queues = wanted.min(drive.queues - poll_queues).min(u32::from(u16::MAX));
-        // Command identifiers have 16 bits, and NO_TAG is one of them.
-        let depth = stack.queue_depth.min(drive.depth).min(65_535);
         let (map, vectors) = if shared {
             map_queues(stack.cores, queues)
         } else {
@@ -268,27 +170,9 @@ impl<S: Source> Host<S> {
         let mut load = vec![0u32; stack.cores as usize];
         let mut threads = Vec::with_capacity(2 * jobs.len() + 1);
         for (index, (spec, source)) in jobs.into_iter().enumerate() {
-            if spec.iodepth > 1 << 20 {
-                return refuse("iodepth", "must be at most 1048576");
-            }
-            if let Some(&core) = spec.cpus_allowed.iter().find(|&&c| c >= stack.cores) {
-                let job = &spec.name;
-                return refuse(
-                    "cpus_allowed",
-                    format!("job {job} asks for core {core}, there are {}", stack.cores),
-                );
-            }
             let q = index % queues as usize;
             let priority = spec.class.queue();
-            if stack.kernel && priority != QueuePriority::Medium {
-                return refuse(
-                    "priority",
-                    "Linux creates every queue as medium: queue classes need kernel = false",
-                );
-            }
-            if *priorities[q].get_or_insert(priority) != priority {
-                return refuse("priority", "jobs of different classes cannot share a queue");
-            }
+            priorities[q] = Some(priority);
             // The allowed core with the fewest threads, the lowest of equals: round robin.
             let all: Vec<u32> = (0..stack.cores).collect();
             let allowed = if spec.cpus_allowed.is_empty() { &all } else { &spec.cpus_allowed };
@@ -308,9 +192,6 @@ impl<S: Source> Host<S> {
         let mut pblk = match ftl {
             Some((ftl, cost)) => {
                 let core = stack.ftl_core.unwrap_or(stack.cores - 1);
-                if core >= stack.cores {
-                    return refuse("ftl_core", format!("there are {} cores", stack.cores));
-                }
                 let spec = ThreadSpec::new("pblk", Engine::Null, 1);
                 let mut thread = Thread::new(spec, None, core, map[core as usize]);
                 thread.step = Step::Kernel;
@@ -344,16 +225,12 @@ impl<S: Source> Host<S> {
         }
         for job in 0..count {
             let thread = &threads[job as usize];
-            if !shared || thread.spec.engine != Engine::IoUring || !thread.spec.sqthread_poll {
+            if !has.has_sq_thread(&thread.spec) {
                 continue;
             }
-            let core = match thread.spec.sqthread_poll_cpu {
-                Some(core) if core >= stack.cores => {
-                    return refuse("sqthread_poll_cpu", format!("there are {} cores", stack.cores));
-                }
-                Some(core) => core,
-                None => (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0),
-            };
+            let core = thread.spec.sqthread_poll_cpu.unwrap_or_else(|| {
+                (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0)
+            });
             load[core as usize] += 1;
             let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
             (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
@@ -509,30 +386,8 @@ impl<S: Source> Host<S> {
     }
     /// Puts a file system between the jobs and the drive. Its applications' tasks are as many as
     /// [`crate::tasks_of`] says for each job.
-    pub fn mount(&mut self, fs: Fs) -> Result<(), Refusal> {
-        if !self.kernel {
-            return refuse("kernel", "a file system needs the kernel: set it to true");
-        }
+    pub fn mount(&mut self, fs: Fs) {
         let jobs = self.jobs();
-        for thread in &self.threads[..jobs as usize] {
-            let job = &thread.spec.name;
-            if thread.spec.engine == Engine::Spdk {
-                return refuse(
-                    "kind",
-                    format!(
-                        "job {job}: files are the kernel's, and spdk takes the drive from it: another engine, or run it without --fs"
-                    ),
-                );
-            }
-            if thread.sq != NONE {
-                return refuse(
-                    "kind",
-                    format!(
-                        "job {job}: sqthread_poll needs registered files, which fio does not give it: run it without --fs"
-                    ),
-                );
-            }
-        }
         for thread in &mut self.threads[..jobs as usize] {
             // dio_await_one polls the queue that its bios went to; what else a call waits for comes by
             // interrupt.
@@ -547,11 +402,10 @@ impl<S: Source> Host<S> {
         self.made_room();
         // Threads of one core wait for the interrupts of another.
         self.private = false;
-        Ok(())
     }
 
     /// Puts a page cache between nbd-server and the drive.
-    pub fn cache_served(&mut self, config: &FsConfig) -> Result<(), (&'static str, String)> {
+    pub fn cache_served(&mut self, config: &FsConfig) -> Result<(), BadValue> {
         let threads = self.threads.len() as u32;
         let tasks = self.threads.iter().map(|t| tasks_of(&t.spec)).sum();
         let mut fs = Fs::new(config, self.drive.bytes, tasks)?;

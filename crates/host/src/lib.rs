@@ -13,6 +13,7 @@ pub mod config;
 mod core;
 mod direct;
 mod driver;
+mod error;
 pub mod function;
 mod host;
 pub mod idle;
@@ -28,6 +29,7 @@ mod uring;
 mod vfs;
 
 pub use config::{Engine, Scheduler, StackConfig};
+pub use error::HostError;
 pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
 pub use nbd::Message;
 pub use source::{Next, Source, ThreadSpec};

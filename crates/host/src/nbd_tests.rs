@@ -348,12 +348,12 @@ fn a_job_cannot_drive_a_drive_that_it_has_over_nbd() {
     let mut whole = stack(4);
     whole.nbd = Some(nbd(NbdServer::Spdk, Transport::Unix));
     let (client, _) = whole.ends().unwrap();
-    let refused = Host::new(&client, vec![job(Engine::Spdk, 1, reads(1))], drive(), None);
-    assert_eq!(refused.err().map(|(key, _)| key), Some("engine"));
+    let e = Host::new(&client, vec![job(Engine::Spdk, 1, reads(1))], drive(), None).err();
+    assert_eq!(crate::tests::refused(e), "ioengine");
     let mut config = nbd(NbdServer::Spdk, Transport::Loopback);
-    assert_eq!(config.check(4).unwrap_err().0, "nbd.transport");
+    assert_eq!(config.check(4).unwrap_err().key, "nbd.transport");
     config = NbdConfig { server_cores: 4, ..nbd(NbdServer::Spdk, Transport::Unix) };
-    assert_eq!(config.check(4).unwrap_err().0, "nbd.server_cores");
+    assert_eq!(config.check(4).unwrap_err().key, "nbd.server_cores");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Polling on the whole host against a fake drive, to the nanosecond.
 
 use crate::config::{PollCost, SpdkCost, UringCost};
-use crate::tests::{World, drive, io, list, stack};
+use crate::tests::{World, drive, io, list, refused, stack};
 use crate::*;
 use wordline_base::{Ddir, IoClass, Priority, Rng, Span, Time};
 
@@ -274,9 +274,9 @@ fn spdk_is_all_user_time_and_no_interrupt() {
 fn spdk_takes_the_drive_from_the_kernel() {
     let s = stack(2);
     let jobs = vec![(spec(Engine::Spdk, 1), list(vec![])), (spec(Engine::Libaio, 1), list(vec![]))];
-    let refused = Host::new(&s, jobs, drive(), None).err().unwrap();
-    assert_eq!(refused.0, "engine");
-    assert!(refused.1.contains("all jobs or none"), "{}", refused.1);
+    let e = Host::new(&s, jobs, drive(), None).err();
+    assert!(e.as_ref().unwrap().to_string().contains("all jobs or none"), "{e:?}");
+    assert_eq!(refused(e), "ioengine");
 }
 
 #[test]
@@ -409,8 +409,7 @@ fn a_budget_needs_time() {
     s.scheduler = Scheduler::Bfq;
     s.bfq.timeout = Span::ZERO;
     let jobs = vec![(spec(Engine::Libaio, 1), list(vec![]))];
-    let refused = Host::new(&s, jobs, drive(), None).err().unwrap();
-    assert_eq!(refused.0, "timeout");
+    assert_eq!(refused(Host::new(&s, jobs, drive(), None).err()), "bfq.timeout");
 }
 
 /// The statistics that the sleep is computed from cost every request two clocks, from the second

@@ -917,11 +917,11 @@ fn priorities_belong_to_queues_of_jobs() {
     let w = world(&config, vec![job(Urgent), job(Low)], fixed(1));
     assert_eq!(w.host.queues().map(|q| q.priority).collect::<Vec<_>>(), [Urgent, Low]);
     config.queues = 1;
-    let e = Host::<List>::new(&config, vec![job(Urgent), job(Low)], drive(), None).err().unwrap();
-    assert_eq!(e.0, "priority");
+    let e = Host::<List>::new(&config, vec![job(Urgent), job(Low)], drive(), None).err();
+    assert_eq!(refused(e), "prioclass");
     config.kernel = true;
-    let e = Host::<List>::new(&config, vec![job(Urgent)], drive(), None).err().unwrap();
-    assert_eq!(e.0, "priority");
+    let e = Host::<List>::new(&config, vec![job(Urgent)], drive(), None).err();
+    assert_eq!(refused(e), "prioclass");
 }
 
 #[test]
@@ -1323,5 +1323,13 @@ mod measure {
     pub fn cpu_nanoseconds() -> f64 {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
         text.split(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+/// What a refusal is about: an option of a job, or a key of the stack or the drive.
+pub(crate) fn refused(e: Option<HostError>) -> String {
+    match e.expect("it is refused") {
+        HostError::Job { option, .. } => option.into(),
+        HostError::Stack(bad) | HostError::Drive(bad) => bad.key.into(),
     }
 }

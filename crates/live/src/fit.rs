@@ -2,7 +2,7 @@
 //! garbage with, shorter blocks.
 
 use crate::Error;
-use wordline_base::SECTOR_SHIFT;
+use wordline_base::{BadValue, SECTOR_SHIFT};
 use wordline_device::DriveConfig;
 use wordline_ftl::{Ftl, Placement};
 use wordline_nand::Nand;
@@ -20,21 +20,21 @@ pub fn fit(system: &DriveConfig, size: u64) -> Result<(DriveConfig, Vec<String>)
     let mut fitted = served(system, &mut notes);
     let wanted = size.div_ceil(1 << SECTOR_SHIFT);
     let (blocks, pages) = (system.nand.blocks, system.nand.pages_per_block);
-    let mut why = String::new();
+    let mut why = None;
     while fitted.nand.pages_per_block >= PAGES.min(pages) {
         match blocks_for(&mut fitted, wanted) {
             Ok(()) if fitted.nand.blocks >= LINES || fitted.nand.pages_per_block / 2 < PAGES => {
                 return Ok((fitted.clone(), said(&fitted, blocks, pages, notes)));
             }
             Ok(()) => {}
-            Err(e) => why = e,
+            Err(e) => why = e.or(why),
         }
         fitted.nand.pages_per_block /= 2;
     }
     // Long blocks and few lines, if short ones do not do.
     fitted.nand.pages_per_block = pages;
     blocks_for(&mut fitted, wanted).map_err(|e| {
-        let why = if why.is_empty() { e } else { why };
+        let why = why.or(e).map_or("no number of blocks gives it".into(), |bad| bad.to_string());
         Error::usage(format!("no drive of {size} bytes can be made of this profile: {why}"))
     })?;
     Ok((fitted.clone(), said(&fitted, blocks, pages, notes)))
@@ -88,16 +88,16 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
     served
 }
 
-/// Sets the number of blocks to the least that gives the capacity.
-fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), String> {
-    let capacity = |system: &DriveConfig| -> Result<u64, String> {
+/// Sets the number of blocks to the least that gives the capacity. An error says what was in the way
+/// last, if anything was.
+fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadValue>> {
+    let capacity = |system: &DriveConfig| -> Result<u64, BadValue> {
         let seed = wordline_base::Seed(1);
-        let nand =
-            Nand::new(&system.nand, seed).map_err(|(key, why)| format!("nand.{key} {why}"))?;
+        let nand = Nand::new(&system.nand, seed).map_err(|bad| bad.below("nand"))?;
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
         Ftl::new(&nand.geometry, &system.ftl, &mut bad, seed)
             .map(|ftl| ftl.sectors())
-            .map_err(|(key, why)| format!("ftl.{key} {why}"))
+            .map_err(|e| BadValue::from(e).below("ftl"))
     };
     let n = &system.nand;
     let luns = u64::from(n.channels * n.luns_per_channel);
@@ -105,7 +105,7 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), String> {
     let per_block = (unit * luns * u64::from(n.pages_per_block)) >> SECTOR_SHIFT;
     let share = 1.0 - system.ftl.over_provisioning / 100.0;
     system.nand.blocks = (wanted as f64 / (per_block.max(1) as f64 * share)) as u32 + 1;
-    let mut last = String::new();
+    let mut last = None;
     // Metadata and parity take their part, bad blocks theirs.
     for _ in 0..200 {
         match capacity(system) {
@@ -116,7 +116,7 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), String> {
                 system.nand.blocks += more.max(1);
             }
             Err(why) => {
-                last = why;
+                last = Some(why);
                 system.nand.blocks += (system.nand.blocks / 50).max(1);
             }
         }

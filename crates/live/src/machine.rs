@@ -15,7 +15,9 @@ use crate::tape::Tape;
 use crate::writer::Ticket;
 use std::collections::VecDeque;
 use wordline_base::stamps::BLANK;
-use wordline_base::{Ctx, Ddir, Event, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time};
+use wordline_base::{
+    BadValue, Ctx, Ddir, Event, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time,
+};
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
 use wordline_ftl::Ftl;
@@ -162,7 +164,7 @@ impl Machine {
     ) -> Result<Machine, Error> {
         let mut ctx = Ctx::new();
         ctx.stamps = recovered.stamps;
-        let refused = |(key, message): (&str, String)| Error::usage(format!("{key}: {message}"));
+        let refused = |bad: BadValue| Error::usage(bad.below("device").to_string());
         let mut controller =
             Controller::new(&system.device, recovered.nand, Some(recovered.ftl.into()))
                 .map_err(refused)?;

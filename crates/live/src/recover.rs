@@ -106,8 +106,8 @@ struct Recovering<'a> {
 /// had twice is written where it is missing; nothing is changed where there is other damage.
 pub fn recover(image: &Image, system: &DriveConfig, repair: bool) -> Result<Recovered, Error> {
     let seed = Seed(image.superblock.seed);
-    let nand = Nand::new(&system.nand, seed)
-        .map_err(|(key, message)| Error::usage(format!("nand.{key}: {message}")))?;
+    let nand =
+        Nand::new(&system.nand, seed).map_err(|bad| Error::usage(bad.below("nand").to_string()))?;
     let g = nand.geometry;
     if !image.fits(&g) {
         return Err(Error::usage(format!(

@@ -7,7 +7,7 @@
 //! address is a division by a constant.
 
 use crate::config::NandConfig;
-use wordline_base::{SECTOR, SECTOR_SHIFT, Span};
+use wordline_base::{BadValue, SECTOR, SECTOR_SHIFT, Span};
 
 /// A physical sector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -36,7 +36,7 @@ pub struct Geometry {
 
 impl Geometry {
     /// Checks what the addresses need; the message names the key and the remedy.
-    pub fn new(c: &NandConfig) -> Result<Geometry, (&'static str, String)> {
+    pub fn new(c: &NandConfig) -> Result<Geometry, BadValue> {
         let positive = [
             ("channels", c.channels),
             ("gang", c.gang),
@@ -49,36 +49,39 @@ impl Geometry {
         ];
         for (key, value) in positive {
             if value == 0 {
-                return Err((key, "must be at least 1".into()));
+                return Err(BadValue::new(key, "must be at least 1"));
             }
         }
         if c.in_place && c.t_erase > Span::ZERO {
             let message =
                 "is for media that are not erased: set t_erase to 0, or in_place to false";
-            return Err(("in_place", message.into()));
+            return Err(BadValue::new("in_place", message));
         }
         if c.in_place && c.cell.bits() > 1 {
             let message =
                 "needs cell = \"slc\": the pages of a word line are written one after another";
-            return Err(("in_place", message.into()));
+            return Err(BadValue::new("in_place", message));
         }
         if !c.channels.is_multiple_of(c.gang) {
-            return Err(("gang", format!("must divide the number of channels, {}", c.channels)));
+            return Err(BadValue::new(
+                "gang",
+                format!("must divide the number of channels, {}", c.channels),
+            ));
         }
         if (1..512).contains(&c.transfer_bytes) {
-            return Err(("transfer_bytes", "must be 0 (all at once) or at least 512".into()));
+            return Err(BadValue::new("transfer_bytes", "must be 0 (all at once) or at least 512"));
         }
         if c.suspend.any() && c.suspend.most == 0 {
             let message = "must be at least 1 for a read to go ahead: or switch off queue, program, \
                            dma and erase";
-            return Err(("suspend.most", message.into()));
+            return Err(BadValue::new("suspend.most", message));
         }
         if c.channel_rate == 0 {
-            return Err(("channel_rate", "must be above 0 bytes a second".into()));
+            return Err(BadValue::new("channel_rate", "must be above 0 bytes a second"));
         }
         let unit_bytes = u64::from(c.page_bytes) * u64::from(c.planes) * u64::from(c.gang);
         if !unit_bytes.is_multiple_of(SECTOR) {
-            return Err((
+            return Err(BadValue::new(
                 "page_bytes",
                 format!(
                     "a write unit (page_bytes x planes x gang = {unit_bytes} bytes) must be a \
@@ -90,7 +93,7 @@ impl Geometry {
             if let crate::PerPage::Each(spans) = per_page
                 && spans.len() != c.cell.bits()
             {
-                return Err((
+                return Err(BadValue::new(
                     key,
                     format!(
                         "has {} times, but a cell of {} bits has {} page types: give one time or \
@@ -111,13 +114,13 @@ impl Geometry {
         let all = line.saturating_mul(u64::from(c.blocks));
         // The topmost 2^28 values of a 32-bit mapping entry name write-buffer entries.
         if all > 0xF000_0000 {
-            return Err((
+            return Err(BadValue::new(
                 "blocks",
                 format!("{all} sectors of 4 KiB are more than a 32-bit map addresses (15 TiB)"),
             ));
         }
         if luns > 1 << 16 || line > 1 << 31 {
-            return Err(("luns_per_channel", "more than 65536 LUNs or 8 TiB a line".into()));
+            return Err(BadValue::new("luns_per_channel", "more than 65536 LUNs or 8 TiB a line"));
         }
         Ok(Geometry {
             channels,
@@ -231,15 +234,15 @@ mod tests {
     fn impossible_geometries_are_named() {
         let mut c = small();
         c.page_bytes = 1000;
-        assert_eq!(Geometry::new(&c).unwrap_err().0, "page_bytes");
+        assert_eq!(Geometry::new(&c).unwrap_err().key, "page_bytes");
         let mut c = small();
         c.gang = 3;
-        assert_eq!(Geometry::new(&c).unwrap_err().0, "gang");
+        assert_eq!(Geometry::new(&c).unwrap_err().key, "gang");
         let mut c = small();
         c.t_program = crate::PerPage::Each(vec![]);
-        assert_eq!(Geometry::new(&c).unwrap_err().0, "t_program");
+        assert_eq!(Geometry::new(&c).unwrap_err().key, "t_program");
         let mut c = small();
         c.blocks = u32::MAX;
-        assert_eq!(Geometry::new(&c).unwrap_err().0, "blocks");
+        assert_eq!(Geometry::new(&c).unwrap_err().key, "blocks");
     }
 }

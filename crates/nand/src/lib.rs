@@ -12,4 +12,4 @@ pub use config::{Cell, NandConfig, PerPage, Suspend};
 pub use gang::Joined;
 pub use geometry::{Geometry, Ppa, UnitId};
 pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, Record};
-pub use script::check_script;
+pub use script::{ScriptError, ScriptFault, check_script};

@@ -25,7 +25,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
-    Ctx, Ddir, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline, Why,
+    BadValue, Ctx, Ddir, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline, Why,
 };
 
 /// What an operation is for.
@@ -311,18 +311,14 @@ pub struct Nand {
 }
 
 impl Nand {
-    pub fn new(config: &NandConfig, seed: Seed) -> Result<Nand, (&'static str, String)> {
+    pub fn new(config: &NandConfig, seed: Seed) -> Result<Nand, BadValue> {
         Nand::build(config, seed, false)
     }
     /// With the dies of gangs told apart, if asked, even where they all do the same.
-    pub(crate) fn build(
-        config: &NandConfig,
-        seed: Seed,
-        apart: bool,
-    ) -> Result<Nand, (&'static str, String)> {
+    pub(crate) fn build(config: &NandConfig, seed: Seed, apart: bool) -> Result<Nand, BadValue> {
         let geometry = Geometry::new(config)?;
         if config.pages_per_block > u32::from(u16::MAX) {
-            return Err(("pages_per_block", "must be at most 65535".into()));
+            return Err(BadValue::new("pages_per_block", "must be at most 65535"));
         }
         let lun = || Lun {
             queue: VecDeque::with_capacity(8),
@@ -351,7 +347,7 @@ impl Nand {
             counters: Counters::default(),
             faults: seed.stream("nand/fault"),
             script: Script::new(&config.faults.script, &geometry)
-                .map_err(|message| ("faults.script", message))?,
+                .map_err(|e| BadValue::new("faults.script", e.to_string()))?,
             bad_block_seed,
             rate,
             t_read: (0..bits).map(|t| config.t_read.get(t)).collect(),

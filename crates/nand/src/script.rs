@@ -24,49 +24,66 @@ pub(crate) struct Rule {
     times: u32,
 }
 
+/// What is wrong with a line of a script, and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ScriptFault {
+    #[error("begins with '{0}': use read, program or erase")]
+    Operation(String),
+    #[error("has '{0}': use lun=, line=, page=, after= or times=")]
+    NoValue(String),
+    #[error("has '{0}': use lun, line, page, after or times")]
+    Key(String),
+    #[error("has {key}={value}: use a whole number")]
+    Number { key: String, value: String },
+    #[error("has {key}={value}: the drive has {key} 0 to {last}")]
+    Beyond { key: String, value: u32, last: u32 },
+    #[error("has a page: an erase is of a whole block, leave it out")]
+    PageOfErase,
+    #[error("has times=0, which is never: use 1 or more, or leave the line out")]
+    Never,
+}
+
+/// A line that a script cannot have.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("'{line}' {fault}")]
+pub struct ScriptError {
+    pub line: String,
+    pub fault: ScriptFault,
+}
+
 impl Rule {
-    /// The message says what is wrong, and what would be right.
-    fn parse(text: &str, g: &Geometry) -> Result<Rule, String> {
+    fn parse(text: &str, g: &Geometry) -> Result<Rule, ScriptFault> {
         let mut words = text.split_whitespace();
         let kind = match words.next() {
             Some("read") => OpKind::Read,
             Some("program") => OpKind::Program,
             Some("erase") => OpKind::Erase,
-            first => {
-                let first = first.unwrap_or("");
-                return Err(format!("begins with '{first}': use read, program or erase"));
-            }
+            first => return Err(ScriptFault::Operation(first.unwrap_or("").into())),
         };
         let mut rule = Rule { kind, lun: None, line: None, page: None, after: 0, times: 1 };
         for word in words {
-            let (key, value) = word
-                .split_once('=')
-                .ok_or(format!("has '{word}': use lun=, line=, page=, after= or times="))?;
+            let (key, value) =
+                word.split_once('=').ok_or_else(|| ScriptFault::NoValue(word.into()))?;
             let number = || {
-                let number = value.parse::<u32>();
-                number.map_err(|_| format!("has {key}={value}: use a whole number"))
+                let fault = || ScriptFault::Number { key: key.into(), value: value.into() };
+                value.parse::<u32>().map_err(|_| fault())
             };
             let below = |limit: u32| match number()? {
                 n if n < limit => Ok(Some(n)),
-                n => Err(format!("has {key}={n}: the drive has {key} 0 to {}", limit - 1)),
+                value => Err(ScriptFault::Beyond { key: key.into(), value, last: limit - 1 }),
             };
             match key {
                 "lun" => rule.lun = below(g.luns)?,
                 "line" => rule.line = below(g.lines)?,
-                "page" if kind == OpKind::Erase => {
-                    return Err("has a page: an erase is of a whole block, leave it out".into());
-                }
+                "page" if kind == OpKind::Erase => return Err(ScriptFault::PageOfErase),
                 "page" => rule.page = below(g.pages)?,
                 "after" => rule.after = number()?,
                 "times" => rule.times = number()?,
-                _ => {
-                    let keys = "lun, line, page, after or times";
-                    return Err(format!("has '{key}': use {keys}"));
-                }
+                _ => return Err(ScriptFault::Key(key.into())),
             }
         }
         if rule.times == 0 {
-            return Err("has times=0, which is never: use 1 or more, or leave the line out".into());
+            return Err(ScriptFault::Never);
         }
         Ok(rule)
     }
@@ -79,8 +96,8 @@ impl Rule {
     }
 }
 
-/// What is wrong with a script on such a drive, and the remedy.
-pub fn check_script(lines: &[String], g: &Geometry) -> Result<(), String> {
+/// Whether a drive can heed a script.
+pub fn check_script(lines: &[String], g: &Geometry) -> Result<(), ScriptError> {
     Script::new(lines, g).map(drop)
 }
 
@@ -91,9 +108,10 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// An error names the line and the remedy.
-    pub fn new(lines: &[String], g: &Geometry) -> Result<Script, String> {
-        let rule = |line: &String| Rule::parse(line, g).map_err(|e| format!("'{line}' {e}"));
+    pub fn new(lines: &[String], g: &Geometry) -> Result<Script, ScriptError> {
+        let rule = |line: &String| {
+            Rule::parse(line, g).map_err(|fault| ScriptError { line: line.clone(), fault })
+        };
         Ok(Script { rules: lines.iter().map(rule).collect::<Result<_, _>>()? })
     }
     /// Whether this operation is to fail. Each rule that fits counts it.
@@ -117,7 +135,7 @@ mod tests {
     use super::*;
     use crate::geometry::small;
 
-    fn script(lines: &[&str]) -> Result<Script, String> {
+    fn script(lines: &[&str]) -> Result<Script, ScriptError> {
         let g = Geometry::new(&small()).unwrap();
         Script::new(&lines.iter().map(|l| l.to_string()).collect::<Vec<_>>(), &g)
     }
@@ -157,7 +175,7 @@ mod tests {
                 "'read times=0' has times=0, which is never: use 1 or more, or leave the line out",
             ),
         ] {
-            assert_eq!(script(&[line]).unwrap_err(), expected);
+            assert_eq!(script(&[line]).unwrap_err().to_string(), expected);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::{Config, settings};
 use crate::derive::capacity;
 use wordline_app::AppConfig;
-use wordline_base::{SECTOR, Span};
+use wordline_base::{BadValue, SECTOR, Span};
 use wordline_ftl::Placement;
 use wordline_nand::{Geometry, check_script};
 
@@ -19,6 +19,10 @@ struct Found(Vec<(String, String)>);
 impl Found {
     fn add(&mut self, path: &str, message: impl Into<String>) {
         self.0.push((path.into(), format!("'{}' {}", short(path), message.into())));
+    }
+    fn bad(&mut self, section: &str, bad: BadValue) {
+        let bad = bad.below(section);
+        self.add(&bad.key, bad.why);
     }
     fn range(&mut self, path: &str, value: u64, min: u64, max: u64) {
         if !(min..=max).contains(&value) {
@@ -46,8 +50,8 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     }
     device(config, &mut found);
     stack(config, &mut found);
-    for (key, message) in config.app.iter().flat_map(AppConfig::check) {
-        found.add(&format!("app.{key}"), message);
+    for bad in config.app.iter().flat_map(AppConfig::check) {
+        found.bad("app", bad);
     }
     found.0
 }
@@ -75,9 +79,9 @@ fn nand(config: &Config, found: &mut Found) -> bool {
     found.range("nand.page_bytes", c.page_bytes.into(), 1, 1 << 20);
     found.range("nand.pages_per_block", c.pages_per_block.into(), 1, 1 << 16);
     if found.0.len() == before
-        && let Err((key, message)) = Geometry::new(c)
+        && let Err(bad) = Geometry::new(c)
     {
-        found.add(&format!("nand.{key}"), message);
+        found.bad("nand", bad);
     }
     let faults = [
         ("bad_blocks_ppb", c.faults.bad_blocks_ppb),
@@ -90,9 +94,9 @@ fn nand(config: &Config, found: &mut Found) -> bool {
     }
     if found.0.len() == before
         && let Ok(g) = Geometry::new(c)
-        && let Err(message) = check_script(&c.faults.script, &g)
+        && let Err(error) = check_script(&c.faults.script, &g)
     {
-        found.add("nand.faults.script", message);
+        found.add("nand.faults.script", error.to_string());
     }
     found.0.len() == before
 }
@@ -235,8 +239,8 @@ fn stack(config: &Config, found: &mut Found) {
         if !c.kernel {
             found.add("stack.kernel", "must be true: a network block device is the kernel's");
         }
-        if let Err((key, message)) = nbd.check(c.cores) {
-            found.add(&format!("stack.{key}"), message);
+        if let Err(bad) = nbd.check(c.cores) {
+            found.bad("stack", bad);
         }
     }
     if c.bfq.max_budget == 0 || c.bfq.max_budget > 1 << 32 {

@@ -398,7 +398,11 @@ fn load(
                 loaded.testbed = loaded.testbed.or(base.testbed);
             }
             Ok(None) => {}
-            Err(error) => problems.add(at, error.to_string()),
+            // What is missing from the rest cannot be told.
+            Err(error) => {
+                problems.add(at, error.to_string());
+                return Ok(None);
+            }
         }
     }
     Ok(Some(loaded))
@@ -532,7 +536,7 @@ pub fn paths(config: &Config) -> Vec<(String, PathKind)> {
 }
 
 /// Every setting with its value.
-pub(crate) fn settings(config: &Config) -> Vec<(String, toml::Value)> {
+pub fn settings(config: &Config) -> Vec<(String, toml::Value)> {
     fn walk(path: String, value: toml::Value, out: &mut Vec<(String, toml::Value)>) {
         match value {
             toml::Value::Table(table) => {

@@ -16,7 +16,8 @@ mod suggest;
 mod tree;
 
 pub use config::{Config, Places, Source, Sources, assemble, assemble_with_places};
-pub use config::{PathKind, paths, resolved_device, resolved_stack, resolved_toml, value_at};
+pub use config::{PathKind, paths, settings, value_at};
+pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{Bound, Capacity, Derived, Peak, Stage, derive, fifo_write_amplification};
 pub use document::Document;
 pub use error::{ConfigError, Problem};

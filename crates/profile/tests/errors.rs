@@ -385,6 +385,17 @@ fn a_profile_may_begin_with_another() {
         let found = messages(sources(&wrong), &[]);
         assert!(found.iter().any(|m| m.starts_with(message)), "{found:?}");
     }
+    // Without the base nothing can be said to be missing.
+    for kind in ["device", "stack"] {
+        let text = format!("[{kind}]\nname = \"mine\"\nbase = \"nothing\"\n");
+        let file = Source::File { name: "my.toml", text: &text };
+        let presets = Sources::presets("z-ssd-800g", "linux-libaio");
+        let found = match kind {
+            "device" => messages(Sources { device: file, ..presets }, &[]),
+            _ => messages(Sources { stack: file, ..presets }, &[]),
+        };
+        assert!(found.len() == 1 && found[0].starts_with("my.toml:3:8: "), "{found:?}");
+    }
     // What only the base says is blamed where the base says it.
     let found = messages(sources(text), &["interrupt.threshold=4", "interrupt.time=0us"]);
     assert!(!found.is_empty(), "{found:?}");

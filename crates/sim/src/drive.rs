@@ -1,11 +1,12 @@
 //! A drive before a run: flash, FTL and stamps, aged without simulating time.
 
+use crate::error::{BuildError, LoadError};
 use crate::setup::WriteSampler;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_app::Extent;
-use wordline_base::{SECTOR, Seed, Stamps};
+use wordline_base::{BadValue, SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
 use wordline_ftl::{FtlKind, Pace, Translation, Translator, WindowLimits, steady_by_overwriting};
 use wordline_host::StackConfig;
@@ -92,32 +93,6 @@ pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64], unsteady
     format!("{how}{last}")
 }
 
-/// A value that cannot work: its path in the configuration, and why and what to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
-    pub path: String,
-    pub message: String,
-}
-
-impl Problem {
-    pub fn new(section: &str, (key, message): (&str, String)) -> Problem {
-        let path = if key.contains('.') || section.is_empty() {
-            key.to_string()
-        } else {
-            format!("{section}.{key}")
-        };
-        Problem { path, message }
-    }
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
-
-impl std::error::Error for Problem {}
-
 /// What a state file says of the drive before its state.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct About {
@@ -151,25 +126,25 @@ impl About {
         ageing.iter().try_for_each(|wa| w.write_all(&wa.to_le_bytes()))
     }
 
-    fn load(r: &mut dyn Read) -> Result<About, String> {
+    fn load(r: &mut dyn Read) -> Result<About, LoadError> {
         let mut bytes = |n: usize| {
             let mut bytes = vec![0; n];
             let read = r.read_exact(&mut bytes);
-            read.map(|()| bytes).map_err(|_| "the file is cut short".to_string())
+            read.map(|()| bytes).map_err(|_| LoadError::CutShort)
         };
         if bytes(8)? != About::MAGIC {
-            return Err("is no saved drive, or one of an older version: save it anew".into());
+            return Err(LoadError::NoDrive);
         }
-        let count = |most: usize, bytes: &mut dyn FnMut(usize) -> Result<Vec<u8>, String>| {
+        let count = |most: usize, bytes: &mut dyn FnMut(usize) -> Result<Vec<u8>, LoadError>| {
             let n = bytes(4)?;
             let n = u32::from_le_bytes([n[0], n[1], n[2], n[3]]) as usize;
-            if n <= most { Ok(n) } else { Err("damaged: its head is too long".to_string()) }
+            if n <= most { Ok(n) } else { Err(LoadError::Damaged("its head is too long")) }
         };
         let mut names = [const { String::new() }; 3];
         for name in &mut names {
             let n = count(About::NAME, &mut bytes)?;
             let text = String::from_utf8(bytes(n)?);
-            *name = text.map_err(|_| "damaged: a name in its head is no text".to_string())?;
+            *name = text.map_err(|_| LoadError::Damaged("a name in its head is no text"))?;
         }
         let unsteady = bytes(1)?[0] != 0;
         let n = count(About::WINDOWS, &mut bytes)?;
@@ -182,7 +157,7 @@ impl About {
                 Precondition::ALL
                     .into_iter()
                     .find(|p| p.name() == how)
-                    .ok_or_else(|| "damaged: its preparation has no such name".to_string())?,
+                    .ok_or(LoadError::Damaged("its preparation has no such name"))?,
             ),
         };
         Ok(About { device, ftl, prepared, ageing, unsteady })
@@ -195,6 +170,7 @@ pub struct Drive {
     pub ftl: Translator,
     /// The kind of FTL, if it is not one of ours.
     kind: Option<Arc<dyn FtlKind>>,
+    config: Arc<DriveConfig>,
     pub stamps: Stamps,
     /// What was done to it; none where that is not known.
     pub prepared: Option<Precondition>,
@@ -208,7 +184,7 @@ pub struct Drive {
 
 impl Drive {
     /// A drive fresh from the factory.
-    pub fn new(config: &DriveConfig, seed: Seed, integrity: bool) -> Result<Drive, Problem> {
+    pub fn new(config: &DriveConfig, seed: Seed, integrity: bool) -> Result<Drive, BuildError> {
         Drive::with_ftl(None, config, seed, integrity)
     }
     /// The same with an FTL of another kind than ours.
@@ -217,12 +193,12 @@ impl Drive {
         config: &DriveConfig,
         seed: Seed,
         integrity: bool,
-    ) -> Result<Drive, Problem> {
-        let nand = Nand::new(&config.nand, seed).map_err(|e| Problem::new("nand", e))?;
+    ) -> Result<Drive, BuildError> {
+        let nand = Nand::new(&config.nand, seed).map_err(|e| BuildError::Value(e.below("nand")))?;
         let geometry = nand.geometry;
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
         let ftl = Translator::new(kind.as_ref(), &geometry, &config.ftl, &mut bad, seed)
-            .map_err(|e| Problem::new("ftl", e))?;
+            .map_err(|e| BuildError::Value(BadValue::from(e).below("ftl")))?;
         let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
         let program_rate = match config.device.limits.program_rate {
             0 => u64::MAX,
@@ -230,7 +206,17 @@ impl Drive {
         };
         let (ageing, unsteady) = (Vec::new(), false);
         let prepared = Some(Precondition::None);
-        Ok(Drive { nand, ftl, kind, stamps, prepared, ageing, unsteady, program_rate })
+        let config = Arc::new(config.clone());
+        Ok(Drive { nand, ftl, kind, config, stamps, prepared, ageing, unsteady, program_rate })
+    }
+
+    /// What it was made of.
+    pub fn config(&self) -> &DriveConfig {
+        &self.config
+    }
+    /// Its FTL, if it is none of ours.
+    pub fn kind(&self) -> Option<&dyn FtlKind> {
+        self.kind.as_deref()
     }
 
     /// Writes every sector once, in order; takes no simulated time.
@@ -285,7 +271,7 @@ impl Drive {
     /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
     /// in most studies.
     fn uniform(&mut self, seed: Seed) -> Result<(), String> {
-        self.steady(&mut WriteSampler::new(None, self.bytes(), seed)?)
+        self.steady(&mut WriteSampler::uniform(self.bytes(), seed))
     }
 
     /// The part of [`Precondition::Paced`] that has nothing of a job's own: uniform writes until lines
@@ -293,7 +279,7 @@ impl Drive {
     pub fn before_pace(&mut self, seed: Seed) -> Result<(), String> {
         let limits =
             WindowLimits { windows: 3, within: 0.1, least: 0.0, ..WindowLimits::default() };
-        self.steady_within(&mut WriteSampler::new(None, self.bytes(), seed)?, limits)
+        self.steady_within(&mut WriteSampler::uniform(self.bytes(), seed), limits)
     }
 
     /// Writes a tenth of the capacity with what the sampler draws, if it is a job's own. Then the
@@ -374,35 +360,25 @@ impl Drive {
 
     /// Takes up a saved state. It must be of the same geometry. `device` is the name of this drive's
     /// profile.
-    pub fn load(
-        &mut self,
-        config: &DriveConfig,
-        device: &str,
-        r: &mut dyn Read,
-    ) -> Result<(), String> {
+    pub fn load(&mut self, device: &str, r: &mut dyn Read) -> Result<(), LoadError> {
         let about = About::load(r)?;
         if let Some(kind) = &self.kind
             && kind.name() != about.ftl
         {
-            return Err(format!(
-                "the state is of the FTL {}, this drive has {}: prepare the drive anew",
-                about.ftl,
-                kind.name()
-            ));
+            return Err(LoadError::OtherFtl { state: about.ftl, drive: kind.name().into() });
         }
         let capacity = self.sectors();
         let (kind, geometry) = (self.kind.as_ref(), &self.nand.geometry);
-        self.ftl = Translator::load(kind, geometry, &config.ftl, r).map_err(|why| {
-            format!(
-                "{why} (the state is of {} with {}, this drive is {device})",
-                about.device, about.ftl
-            )
+        self.ftl = Translator::load(kind, geometry, &self.config.ftl, r).map_err(|why| {
+            LoadError::Ftl {
+                why,
+                of: format!("{} with {}", about.device, about.ftl),
+                drive: device.into(),
+            }
         })?;
         if self.sectors() != capacity {
-            return Err(format!(
-                "the state has {} sectors, this drive {capacity}: it is of another drive",
-                self.sectors()
-            ));
+            let state = self.sectors();
+            return Err(LoadError::OtherCapacity { state, drive: capacity });
         }
         (self.prepared, self.ageing) = (about.prepared, about.ageing);
         self.unsteady = about.unsteady;

@@ -1,6 +1,7 @@
 //! A job's files on a file system: fio's I/Os as system calls, with the opens and closes around
 //! them.
 
+use crate::error::{BuildError, JobError, JobFault};
 use std::collections::BTreeSet;
 use wordline_base::{Ddir, IoClass};
 use wordline_fio::job::{Engine, Fadvise, SyncMode};
@@ -46,25 +47,18 @@ pub struct Files {
 }
 
 impl Files {
-    /// The error says what a job on files cannot ask for.
     pub fn new(
         generator: &Generator,
         job: &Job,
         thread: &Thread,
         kind: FsKind,
-    ) -> Result<Files, String> {
+    ) -> Result<Files, JobError> {
         if job.rw.trims() || job.verify && job.trim_percentage > 0 && job.trim_backlog > 0 {
-            return Err(format!(
-                "{}: job '{}': a file cannot be trimmed: run it without --fs",
-                job.place, job.name
-            ));
+            return Err(JobError::new(job, JobFault::TrimOfFile));
         }
         let device = kind == FsKind::Bdev;
         if device && job.ioengine.is_by_name() {
-            return Err(format!(
-                "{}: job '{}': its ioengine makes and removes files: choose a file system, --fs ext4",
-                job.place, job.name
-            ));
+            return Err(JobError::new(job, JobFault::OneFile));
         }
         let named = |i: u32| {
             let (base, size) = generator.region(i);
@@ -101,7 +95,7 @@ impl Files {
 
     /// Makes the job's files on the file system, or finds those that another job made. `names` are
     /// the directories and files so far.
-    pub fn lay_out(&mut self, fs: &mut Fs, names: &mut Names) -> Result<(), String> {
+    pub fn lay_out(&mut self, fs: &mut Fs, names: &mut Names) -> Result<(), BuildError> {
         if self.device {
             let id = *names.device.get_or_insert_with(|| fs.device_file());
             let size = fs.file_size(id).unwrap_or(0);
@@ -115,10 +109,7 @@ impl Files {
             file.id = id;
             let size = if self.layout == Layout::Full { file.size } else { 0 };
             if new && self.layout != Layout::Missing && !fs.lay_out(id, size) {
-                return Err(format!(
-                    "the files of the jobs do not fit the drive: '{name}' of {size} bytes is one \
-                     too many"
-                ));
+                return Err(BuildError::FilesDoNotFit { file: name.into(), bytes: size });
             }
         }
         Ok(())

@@ -3,10 +3,12 @@
 
 mod app;
 mod caution;
+mod check;
 mod classes;
 pub mod collect;
 pub mod cpu;
 mod drive;
+mod error;
 mod files;
 pub mod host;
 pub mod job;
@@ -19,7 +21,8 @@ pub mod thread;
 pub mod world;
 
 pub use app::{AppSource, SharedApp};
-pub use drive::{About, Drive, Precondition, Problem, SystemConfig};
+pub use drive::{About, Drive, Precondition, SystemConfig};
+pub use error::{BuildError, JobError, JobFault, LoadError};
 pub use job::JobSource;
 pub use replay::TraceSource;
 pub use result::*;

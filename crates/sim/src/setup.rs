@@ -2,6 +2,7 @@
 
 use crate::app::AppSource;
 use crate::cpu::CpuSource;
+use crate::error::{JobError, JobFault};
 use crate::files::Files;
 use crate::job::JobSource;
 use crate::replay::{Shift, TraceSource};
@@ -212,7 +213,7 @@ fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
 }
 
 /// How jobs that replay a log are fed: the caller opens the file.
-pub type OpenReplay<'a> = &'a mut dyn FnMut(&Job) -> Result<AnySource, String>;
+pub type OpenReplay<'a, E> = &'a mut dyn FnMut(&Job) -> Result<AnySource, E>;
 
 /// A job's `read_iolog`, once its file is open: its clock, and its offsets as fio changes them.
 pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> TraceSource {
@@ -236,12 +237,9 @@ pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> TraceSource
 }
 
 /// A job of cpuio, which somebody must end.
-fn computing(plan: &Plan, job: &Job) -> Result<AnySource, String> {
+fn computing(plan: &Plan, job: &Job) -> Result<AnySource, JobError> {
     if job.runtime == Span::ZERO && !job.exit_on_io_done && !plan.jobs.iter().any(|j| j.exitall) {
-        return Err(format!(
-            "{}: job '{}': cpuio never ends by itself: give it runtime= or exit_on_io_done=1",
-            job.place, job.name
-        ));
+        return Err(JobError::new(job, JobFault::NeverEnds));
     }
     Ok(AnySource::Cpu(CpuSource::new(job)))
 }
@@ -271,7 +269,7 @@ fn device(name: &str) -> Option<(String, Option<&str>)> {
 }
 
 /// There is one drive: jobs that name several devices, or partitions of it, are refused.
-fn check_devices(plan: &Plan) -> Result<(), String> {
+fn check_devices(plan: &Plan) -> Result<(), JobError> {
     let mut first = None;
     for job in &plan.jobs {
         if matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio) {
@@ -280,18 +278,14 @@ fn check_devices(plan: &Plan) -> Result<(), String> {
         for name in &job.filenames {
             let Some((drive, partition)) = device(name) else { continue };
             let (was, known) = first.get_or_insert_with(|| (name, (drive.clone(), partition)));
-            let place = format!("{}: job '{}': filename={name}", job.place, job.name);
+            let names = || (name.clone(), was.to_string());
             if known.0 != drive {
-                return Err(format!(
-                    "{place} is another device than {was}, and there is one drive here: give all jobs \
-                     one filename, and each its part of it by offset= and size="
-                ));
+                let (name, first) = names();
+                return Err(JobError::new(job, JobFault::OtherDevice { name, first }));
             }
             if known.1 != partition {
-                return Err(format!(
-                    "{place} and {was} are parts of one drive, whose bounds are not known here: give \
-                     all jobs the drive's name, and each its part of it by offset= and size="
-                ));
+                let (name, first) = names();
+                return Err(JobError::new(job, JobFault::Partitions { name, first }));
             }
         }
     }
@@ -300,14 +294,14 @@ fn check_devices(plan: &Plan) -> Result<(), String> {
 
 /// The threads of a plan on a drive of `drive_bytes`; `cache` has sums that other distributions needed
 /// too.
-pub fn threads(
+pub fn threads<E: From<JobError>>(
     plan: &Plan,
     stack: &StackConfig,
     drive_bytes: u64,
     seed: Seed,
-    open_replay: OpenReplay,
+    open_replay: OpenReplay<E>,
     cache: &mut ZetanCache,
-) -> Result<Vec<ThreadSetup>, String> {
+) -> Result<Vec<ThreadSetup>, E> {
     check_devices(plan)?;
     let entropy = seed.stream("fio/entropy").next_u64();
     let threads = plan.threads();
@@ -330,11 +324,7 @@ pub fn threads(
                 let files = match &stack.fs {
                     Some(fs) => Some(Files::new(&generator, job, thread, fs.kind)?),
                     None if job.ioengine.is_by_name() => {
-                        return Err(format!(
-                            "{}: job '{}': its ioengine makes calls on files: choose a file system, \
-                             --fs ext4",
-                            job.place, job.name
-                        ));
+                        return Err(JobError::new(job, JobFault::NoFileSystem).into());
                     }
                     None => None,
                 };
@@ -345,7 +335,9 @@ pub fn threads(
                 AnySource::Job(Box::new(source))
             }
             Err(GeneratorError::Replay { .. }) => open_replay(job)?,
-            Err(error) => return Err(format!("{}: {error}", job.place)),
+            Err(error) => {
+                return Err(JobError::Generator { place: job.place.clone(), error }.into());
+            }
         };
         setups.push(ThreadSetup {
             plan: thread_plan(plan, job, thread, stack),
@@ -686,21 +678,29 @@ pub struct WriteSampler {
 }
 
 impl WriteSampler {
-    pub fn new(plan: Option<&Plan>, drive_bytes: u64, seed: Seed) -> Result<WriteSampler, String> {
-        WriteSampler::with_cache(plan, drive_bytes, seed, &mut ZetanCache::default())
+    /// Uniform over the drive.
+    pub fn uniform(drive_bytes: u64, seed: Seed) -> WriteSampler {
+        WriteSampler {
+            writers: Vec::new(),
+            turn: 0,
+            run: 0..0,
+            rate: Some(0),
+            uniform: seed.stream("age"),
+            sectors: drive_bytes >> SECTOR_SHIFT,
+        }
     }
-    pub fn with_cache(
-        plan: Option<&Plan>,
+    /// As the jobs of `plan` write; `cache` has sums that other distributions needed too.
+    pub fn of_jobs(
+        plan: &Plan,
         drive_bytes: u64,
         seed: Seed,
         cache: &mut ZetanCache,
-    ) -> Result<WriteSampler, String> {
+    ) -> Result<WriteSampler, JobError> {
         let entropy = seed.stream("fio/entropy").next_u64();
         let draws = seed.stream("age/jobs").next_u64();
         let mut writers = Vec::new();
         let mut bytes = Some(0u64);
-        for thread in plan.map(Plan::threads).unwrap_or_default() {
-            let Some(plan) = plan else { break };
+        for thread in plan.threads() {
             let job = &plan.jobs[thread.job as usize];
             if job.read_iolog.is_some() {
                 bytes = None; // A log states no rate.
@@ -710,17 +710,12 @@ impl WriteSampler {
                 continue;
             }
             let generator = Generator::ageing(job, &thread, drive_bytes, entropy, draws, cache);
-            writers.push((generator.map_err(|e| e.to_string())?, 0));
+            let failed = |error| JobError::Generator { place: job.place.clone(), error };
+            writers.push((generator.map_err(failed)?, 0));
             bytes = bytes.zip(write_rate(job)).map(|(sum, rate)| sum.saturating_add(rate));
         }
-        Ok(WriteSampler {
-            writers,
-            turn: 0,
-            run: 0..0,
-            rate: bytes.map(|bytes| bytes.div_ceil(SECTOR)),
-            uniform: seed.stream("age"),
-            sectors: drive_bytes >> SECTOR_SHIFT,
-        })
+        let rate = bytes.map(|bytes| bytes.div_ceil(SECTOR));
+        Ok(WriteSampler { writers, rate, ..WriteSampler::uniform(drive_bytes, seed) })
     }
 
     /// Whether the drive is aged by the plan's own writes.
@@ -794,13 +789,17 @@ mod tests {
         parse_file("job.fio", text, &ParseOptions::default(), &mut NoEnv).unwrap()
     }
 
+    fn sampler(plan: &Plan) -> WriteSampler {
+        WriteSampler::of_jobs(plan, 1 << 30, Seed(3), &mut ZetanCache::default()).unwrap()
+    }
+
     #[test]
     fn equal_writes_age_alike() {
         const JOB: &str = "[w]\nrw=randrw\nbssplit=4k/50:16k/50\nrandom_distribution=zipf:1.1\n\
                            rate_iops=500\niodepth=2\nruntime=3s\n[r]\nrw=randread\nbs=4k\n";
         let drawn = |plan: &Plan| {
             let mut lpns = vec![0; 20_000];
-            WriteSampler::new(Some(plan), 1 << 30, Seed(3)).unwrap().fill(&mut lpns);
+            sampler(plan).fill(&mut lpns);
             lpns
         };
         let first = plan(JOB);
@@ -834,7 +833,7 @@ mod tests {
             ("rw=randwrite\nbs=4k\nrate_iops=500\n[b]\nrw=write", None),
         ] {
             let plan = plan(&format!("[a]\n{job}\n"));
-            let sampler = WriteSampler::new(Some(&plan), 1 << 30, Seed(3)).unwrap();
+            let sampler = sampler(&plan);
             assert_eq!(sampler.rate(), rate, "{job}");
         }
     }
@@ -865,7 +864,12 @@ mod tests {
             let plan = plan(&format!("[a]\nfilename={a}\n[b]\nfilename={b}\n"));
             match check_devices(&plan) {
                 Ok(()) => assert_eq!(refused, "", "{names:?}"),
-                Err(e) => assert!(!refused.is_empty() && e.contains(refused), "{names:?}: {e}"),
+                Err(e) => {
+                    assert!(
+                        !refused.is_empty() && e.to_string().contains(refused),
+                        "{names:?}: {e}"
+                    );
+                }
             }
         }
         assert!(check_devices(&plan("[a]\nfilename=/dev/sda:/dev/sdb\n")).is_err());
@@ -875,7 +879,7 @@ mod tests {
         let job = |name: &str| plan(&format!("[{name}]\nrw=randwrite\nbs=4k\nnorandommap\n"));
         let drawn = |plan: &Plan| {
             let mut lpns = vec![0; 5_000];
-            WriteSampler::new(Some(plan), 1 << 30, Seed(3)).unwrap().fill(&mut lpns);
+            sampler(plan).fill(&mut lpns);
             lpns
         };
         let (a, b) = (job("a"), job("b"));

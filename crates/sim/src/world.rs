@@ -2,11 +2,12 @@
 
 use crate::app::{AppSource, SharedApp};
 use crate::caution::{self, Seen};
+use crate::check::{self, Mounting};
 use crate::classes;
 use crate::collect::{LayerSums, Slowest};
 use crate::cpu::CpuSource;
-use crate::drive::{self, Drive, Precondition, Problem, SystemConfig};
-use crate::files::Names;
+use crate::drive::{self, Drive, Precondition, SystemConfig};
+use crate::error::BuildError;
 use crate::host;
 use crate::job::{EINVAL, EIO, JobSource};
 use crate::net::Network;
@@ -16,11 +17,11 @@ use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
-use wordline_base::{Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
+use wordline_base::{BadValue, Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
 use wordline_device::{Controller, ENERGY_STATES};
-use wordline_fs::{Fs, FsConfig};
-use wordline_ftl::{Placement, Translation, Translator};
-use wordline_host::config::{IdleConfig, PowerConfig};
+use wordline_fs::FsConfig;
+use wordline_ftl::{Translation, Translator};
+use wordline_host::config::{IdleConfig, NbdConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{DriveInfo, Finished, Host, HostStats, Message, Output, SERVED, StackConfig};
 use wordline_nand::machine::{CLASSES, Class};
@@ -156,25 +157,13 @@ fn mount(
     host: &mut Host<AnySource>,
     config: &FsConfig,
     drive: &DriveInfo,
-) -> Result<(), (&'static str, String)> {
-    let fs = Fs::new(config, drive.bytes, host.file_tasks())?;
-    let mut fs = fs.on_blocks_of(drive.lba_bytes);
-    let mut names = Names::default();
+) -> Result<(), BuildError> {
+    let mut mounting = Mounting::new(config, drive, host.file_tasks())?;
     for thread in 0..host.jobs() {
-        match host.source_mut(thread) {
-            Some(AnySource::Job(job)) => {
-                if let Some(files) = job.files_mut() {
-                    files.lay_out(&mut fs, &mut names).map_err(|e| ("kind", e))?;
-                }
-            }
-            Some(AnySource::Cpu(_)) => {}
-            _ => {
-                let why = "traces and programs address the drive itself: run them without --fs";
-                return Err(("kind", why.into()));
-            }
-        }
+        host.source_mut(thread).map_or(Ok(()), |source| mounting.lay_out(source))?;
     }
-    host.mount(fs)
+    host.mount(mounting.fs);
+    Ok(())
 }
 
 /// The host that has the drive.
@@ -193,30 +182,19 @@ type Served = (Box<Host<AnySource>>, Network);
 
 /// The hosts at both ends of a network block device.
 fn network(
-    config: &SystemConfig,
+    nbd: &NbdConfig,
     (client, served): (&StackConfig, &StackConfig),
     jobs: Vec<(ThreadSpec, AnySource)>,
     drive: &DriveInfo,
     ftl: OnHost,
-) -> Result<(Host<AnySource>, Served), (&'static str, String)> {
-    let Some(nbd) = &config.stack.nbd else { return Err(("nbd", "is not there".into())) };
-    nbd.check(config.stack.cores)?;
-    if !config.stack.kernel {
-        return Err(("kernel", "a network block device needs it: set it to true".into()));
-    }
-    let device = DriveInfo {
-        queues: 1,
-        depth: client.queue_depth,
-        max_transfer: nbd.max_request,
-        volatile_cache: nbd.flush,
-        ..drive.clone()
-    };
+) -> Result<(Host<AnySource>, Served), BuildError> {
     let mut server = Host::new(served, Vec::new(), drive.clone(), ftl)?;
     server.serve(nbd, client.cores);
     if let Some(cache) = &nbd.cache {
-        server.cache_served(cache).map_err(|(key, why)| ("nbd.cache", format!("{key}: {why}")))?;
+        let bad = |bad: BadValue| BuildError::Value(bad.below("stack.nbd.cache"));
+        server.cache_served(cache).map_err(bad)?;
     }
-    let mut host = Host::new(client, jobs, device, None)?;
+    let mut host = Host::new(client, jobs, check::served(drive, nbd, client), None)?;
     host.connect(nbd);
     Ok((host, (Box::new(server), Network::new(nbd))))
 }
@@ -227,7 +205,8 @@ impl World {
         drive: Drive,
         threads: Vec<ThreadSetup>,
         options: &Options,
-    ) -> Result<World, Problem> {
+    ) -> Result<World, BuildError> {
+        let info = config.drive_info(&drive);
         let Drive { nand, ftl, stamps, prepared, ageing, unsteady, .. } = drive;
         let mut ctx = Ctx::new();
         ctx.stamps = stamps;
@@ -235,24 +214,15 @@ impl World {
         if let Some(seed) = options.shuffle_ties {
             ctx.queue.shuffle_ties(seed);
         }
-        let ftl_on_host = config.drive.ftl.placement == Placement::Host;
+        let ftl_on_host = config.ftl_on_host();
         let before = *ftl.counters();
-        let info = DriveInfo {
-            bytes: ftl.sectors() * SECTOR,
-            lba_bytes: config.drive.device.lba,
-            queues: config.drive.device.queues.count,
-            depth: config.drive.device.queues.depth,
-            max_transfer: config.drive.device.queues.max_transfer,
-            volatile_cache: config.drive.device.cache.as_ref().is_none_or(|c| !c.capacitor),
-            unit_sectors: nand.geometry.sectors_per_unit,
-        };
         let (on_host, in_device) = if ftl_on_host {
             (Some((ftl, config.drive.ftl.cost.clone())), None)
         } else {
             (None, Some(ftl))
         };
         let mut controller = Controller::new(&config.drive.device, nand, in_device)
-            .map_err(|e| Problem::new("", e))?;
+            .map_err(|bad| BuildError::Value(bad.below("device")))?;
         controller.set_ftl_cost(&config.drive.ftl.cost);
         let app = threads.iter().enumerate().find_map(|(i, setup)| match &setup.source {
             AnySource::App(source) => Some((source.app().clone(), i as u32)),
@@ -269,33 +239,21 @@ impl World {
             starts.push(setup.start);
             exits.push(setup.exit);
         }
-        let of_job = |e: (&'static str, String)| match e {
-            // Of a job, not of the stack.
-            (
-                key @ ("cpus_allowed" | "iodepth" | "priority" | "engine" | "sqthread_poll_cpu"),
-                message,
-            ) => Problem { path: String::new(), message: format!("{key}: {message}") },
-            e => Problem::new("stack", e),
-        };
-        let (mut host, server) = match config.stack.ends() {
-            None => {
-                let host = Host::new(&config.stack, specs, info.clone(), on_host);
-                (host.map_err(of_job)?, None)
-            }
-            Some((client, served)) => {
-                let (client, server) =
-                    network(config, (&client, &served), specs, &info, on_host).map_err(of_job)?;
+        let (mut host, server) = match (config.network()?, config.stack.ends()) {
+            (Some(nbd), Some((client, served))) => {
+                let ends = (&client, &served);
+                let (client, server) = network(nbd, ends, specs, &info, on_host)?;
                 (client, Some(server))
             }
+            _ => (Host::new(&config.stack, specs, info.clone(), on_host)?, None),
         };
         if let Some(config) = &config.stack.fs {
-            mount(&mut host, config, &info)
-                .map_err(|(key, why)| Problem::new("stack.fs", (key, why)))?;
+            mount(&mut host, config, &info)?;
         }
         for queue in server.as_ref().map_or(&host, |(server, _)| server).queues() {
             controller
                 .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
-                .map_err(|e| Problem::new("", e))?;
+                .map_err(|bad| BuildError::Value(bad.below("device")))?;
             controller.set_interrupts(queue.cq, queue.interrupts);
         }
         let stats = plans.iter().enumerate().map(|(i, p)| ThreadStats::new(i as u32 + 1, p));

@@ -259,8 +259,10 @@ impl Builder<'_> {
                 "paced: a program states no rate to precondition the drive at: random".into()
             );
         }
-        let mut ageing =
-            format!("{precondition:?} {seed} {integrity}\n{:?}\n{:?}\n", config.nand, config.ftl);
+        let mut ageing = format!(
+            "{precondition:?} {seed} {integrity} {}\n{:?}\n{:?}\n",
+            config.device.lba, config.nand, config.ftl
+        );
         if matches!(precondition, Precondition::Steady | Precondition::Random) {
             ageing += &setup::writes(plan);
         }
@@ -268,7 +270,8 @@ impl Builder<'_> {
         let next = self.groups.len();
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
-            let geometry = Geometry::new(&config.nand).map_err(|(k, m)| format!("nand.{k} {m}"))?;
+            let geometry =
+                Geometry::new(&config.nand).map_err(|bad| bad.below("nand").to_string())?;
             let written = *precondition != Precondition::None;
             let memory = crate::memory::needed(geometry.sectors(), written, *integrity);
             // What a run writes is little; a pace of its own changes a part of every page.

@@ -1,6 +1,6 @@
 //! Jobs whose I/O does not fit the drive's logical blocks.
 
-use crate::{Error, System};
+use crate::{Misaligned, System};
 use wordline_fio::job::ZoneMode;
 use wordline_fio::{Generator, Job, Plan as Jobs, Size};
 use wordline_host::Engine;
@@ -13,8 +13,8 @@ pub fn check_jobs(
     system: &System,
     align: Align,
     threads: &mut [ThreadSetup],
-) -> Result<(), Error> {
-    let (lba, stack) = (system.parts.drive.device.lba, &system.parts.stack);
+) -> Result<(), Misaligned> {
+    let (lba, stack) = (system.config.device.lba, &system.config.stack);
     for (thread, setup) in jobs.threads().iter().zip(threads) {
         let AnySource::Job(source) = &mut setup.source else { continue };
         let job = &jobs.jobs[thread.job as usize];
@@ -39,7 +39,7 @@ fn check_job(
     generator: &Generator,
     lba: u64,
     align: Option<Align>,
-) -> Result<(), Error> {
+) -> Result<(), Misaligned> {
     let smaller = match lba {
         512 => "",
         _ => ", or take a drive with blocks of 512 bytes (--set device.lba=512)",
@@ -55,11 +55,9 @@ fn check_job(
             (_, true) => ", or --align round",
             (_, false) => ": trims of less clear nothing",
         };
-        return Err(Error::Workload(format!(
-            "{}: job '{}': {what} does not fit the drive's blocks of {lba} bytes: \
-             {remedy}{round}{smaller}",
-            job.place, job.name
-        )));
+        let (place, job) = (job.place.clone(), job.name.clone());
+        let remedy = format!("{remedy}{round}{smaller}");
+        return Err(Misaligned { place, job, what, lba, remedy });
     }
     Ok(())
 }

@@ -29,22 +29,17 @@
 //! # Ok::<(), wordline::Error>(())
 //! ```
 //!
-//! A trace runs in the same way, once the plan knows what opens it:
+//! A trace that is in memory is replayed in the same way (what reads it from elsewhere is
+//! [`Plan::logs`]):
 //!
 //! ```
-//! use wordline::{Clock, Error, Log, OpenOptions, Plan, Replay, System, Workload, Wrap, open_trace};
+//! use wordline::{Plan, System};
 //!
 //! let csv = "128166372003061629,hm,0,Read,4096,4096,100\n128166372016853991,hm,0,Write,8192,4096,90\n";
-//! let replay = Replay { clock: Clock::Timestamps, wrap: Wrap::Error, depth: Replay::DEPTH };
-//! let system = System::preset("z-ssd-small", "linux-libaio")?;
-//! let mut plan = Plan::new(system, Workload::Replay(replay));
-//! plan.logs = Box::new(move |_: Option<&_>| -> Result<Log, Error> {
-//!     let reader = open_trace(std::io::Cursor::new(csv), OpenOptions::default())?;
-//!     Ok(Log { reader, again: true })
-//! });
+//! let plan = Plan::replay(System::preset("z-ssd-small", "linux-libaio")?, "hm.csv", csv);
 //! let result = plan.prepare()?.start()?.to_end();
 //! assert_eq!(result.machine.served, 2);
-//! # Ok::<(), Error>(())
+//! # Ok::<(), wordline::Error>(())
 //! ```
 //!
 //! # Units
@@ -66,15 +61,16 @@ mod run;
 mod scale;
 mod system;
 
-pub use error::{Error, StateError};
+pub use error::{Error, Misaligned, StateError};
 pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
 pub use run::{Expected, Run};
-pub use scale::Scale;
+pub use scale::{Scale, ScaleError};
 pub use system::System;
 
-pub use wordline_base::{Seed, Span, Time};
+pub use wordline_base::{BadValue, Seed, Span, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};
 pub use wordline_profile::{Config, ConfigError, Source, Sources};
+pub use wordline_sim::{BuildError, JobError, JobFault, LoadError};
 pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy, ThreadSetup};
 pub use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap, open as open_trace};
 

@@ -3,17 +3,18 @@
 use crate::error::{Error, StateError};
 use crate::run::{Expected, Run};
 use crate::{System, align};
-use std::io::{self, Read, Write};
-use wordline_app::App;
+use std::io::{self, Cursor, Read, Write};
+use std::sync::Arc;
+use wordline_app::{App, Extent};
 use wordline_base::{SECTOR, Seed, Span, Time};
 use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
-    AnySource, Drive, ExitRule, Options, Precondition, Problem, Start, ThreadPlan, ThreadSetup,
-    TraceSource, WriteSampler, setup,
+    AnySource, BuildError, Drive, ExitRule, Options, Precondition, Start, ThreadPlan, ThreadSetup,
+    TraceSource, World, WriteSampler, setup,
 };
-use wordline_trace::{Align, Clock, Reader, Wrap};
+use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
 
 /// What runs on a system: jobs, or a trace. A program is of the system (`Sources::app`); jobs run
 /// beside it.
@@ -55,11 +56,22 @@ pub struct NoLogs;
 
 impl Logs for NoLogs {
     fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
-        let who =
-            job.map_or("a replay".to_string(), |job| format!("{}: job '{}'", job.place, job.name));
-        Err(Error::Workload(format!(
-            "{who}: a trace is to be read: set Plan::logs to what opens it"
-        )))
+        let of = |job: &Job| format!("{}: job '{}'", job.place, job.name);
+        Err(Error::NoLogs { reader: job.map_or("a replay".into(), of) })
+    }
+}
+
+/// A trace in memory.
+struct InMemory {
+    name: String,
+    bytes: Arc<[u8]>,
+}
+
+impl Logs for InMemory {
+    fn open(&mut self, _: Option<&Job>) -> Result<Log, Error> {
+        let options = OpenOptions { name: self.name.clone(), ..OpenOptions::default() };
+        let reader = wordline_trace::open(Cursor::new(Arc::clone(&self.bytes)), options)?;
+        Ok(Log { reader, again: true })
     }
 }
 
@@ -111,11 +123,30 @@ impl Plan {
         }
     }
 
+    /// A replay of a trace by its timestamps: its bytes as they are in its file, compressed or not, in a
+    /// format that tells itself. `name` is for messages, and a hint to the format. Nothing is read before
+    /// [`Plan::check`].
+    ///
+    /// ```
+    /// # use wordline::{Plan, System};
+    /// let trace = "128166372003061629,hm,0,Read,4096,4096,100\n";
+    /// let system = System::preset("z-ssd-small", "linux-libaio")?;
+    /// let result = Plan::replay(system, "hm.csv", trace).prepare()?.start()?.to_end();
+    /// assert_eq!(result.machine.served, 1);
+    /// # Ok::<(), wordline::Error>(())
+    /// ```
+    pub fn replay(system: System, name: &str, trace: impl Into<Vec<u8>>) -> Plan {
+        let replay = Replay { clock: Clock::Timestamps, wrap: Wrap::Error, depth: Replay::DEPTH };
+        let logs = InMemory { name: name.into(), bytes: trace.into().into() };
+        let label = format!("replay {name}");
+        Plan { logs: Box::new(logs), label, ..Plan::new(system, Workload::Replay(replay)) }
+    }
+
     /// A drive fresh from the factory.
     pub fn fresh(&self) -> Result<Drive, Error> {
         let kind = self.system.ftl.clone();
-        Drive::with_ftl(kind, &self.system.parts.drive, Seed(self.seed), self.integrity)
-            .map_err(|p| self.system.misfit(&p))
+        Drive::with_ftl(kind, &self.system.drive(), Seed(self.seed), self.integrity)
+            .map_err(|e| self.system.misfit(e))
     }
 
     /// Builds everything but the drive's state.
@@ -124,10 +155,11 @@ impl Plan {
         self.check_on(drive, &mut ZetanCache::default())
     }
 
-    /// The same on a drive that is at hand, and with sums that other plans needed too. The drive keeps its
-    /// own shape, FTL and check of versions, whatever the plan says of them. A drive that is aged already
-    /// goes on with [`Checked::pace`] or [`Checked::as_it_is`].
+    /// The same on a drive that is at hand, and with sums that other plans needed too. The drive must be the
+    /// one that the plan describes ([`StateError::OtherDrive`]); whether it checks versions is its own.
+    /// A drive that is aged already goes on with [`Checked::pace`] or [`Checked::as_it_is`].
     pub fn check_on(mut self, drive: Drive, zetans: &mut ZetanCache) -> Result<Checked, Error> {
+        self.system.holds(&drive)?;
         let bytes = drive.bytes();
         let mut threads = self.threads(bytes, zetans)?;
         let sampler = self.sampler(bytes, zetans)?;
@@ -143,7 +175,13 @@ impl Plan {
         if paced && app.is_some() {
             return Err(StateError::PaceOfProgram.into());
         }
-        Ok(Checked { plan: self, drive, threads, sampler, app, loaded: false })
+        let layout = app.as_ref().map(App::layout).unwrap_or_default();
+        if let (Some(app), Some(config)) = (app, &self.system.config.app) {
+            setup::app_threads(app, config, &mut threads);
+        }
+        World::check(&self.system.machine(), &drive, &mut threads)
+            .map_err(|e| self.system.misfit(e))?;
+        Ok(Checked { plan: self, drive, threads, sampler, layout, loaded: false })
     }
 
     /// The program, if one runs, as it is after a load.
@@ -151,13 +189,13 @@ impl Plan {
         let Some(config) = &self.system.config.app else { return Ok(None) };
         App::new(&self.system.config.app_name, config, bytes, Seed(self.seed))
             .map(Some)
-            .map_err(|(key, why)| self.system.misfit(&Problem::new("app", (&key, why))))
+            .map_err(|bad| self.system.misfit(BuildError::Value(bad.below("app"))))
     }
 
     fn threads(&mut self, bytes: u64, zetans: &mut ZetanCache) -> Result<Vec<ThreadSetup>, Error> {
         let Plan { system, logs, align, seed, .. } = self;
         let how = *align;
-        let lba = system.parts.drive.device.lba;
+        let lba = system.config.device.lba;
         // A trace that is to be refused for a request is read through before anything is simulated.
         // Blocks of 512 bytes fit nearly all traces, and what is no file cannot be read twice: these
         // show on the way.
@@ -165,7 +203,7 @@ impl Plan {
             let mut log = logs.open(job)?;
             if how == Align::Error && lba > 512 && log.again {
                 if let Some(error) = source(log.reader).on_blocks(lba, how).misaligned() {
-                    return Err(Error::workload(error));
+                    return Err(error.into());
                 }
                 log = logs.open(job)?;
             }
@@ -173,18 +211,10 @@ impl Plan {
         };
         match &self.workload {
             Workload::Jobs(jobs) => {
-                let mut failed = None;
                 let replay = &mut |job: &Job| {
-                    let source = |reader| setup::replay_source(job, reader, bytes);
-                    open(Some(job), &source).map_err(|e| {
-                        let text = e.to_string();
-                        failed = Some(e);
-                        text
-                    })
+                    open(Some(job), &|reader| setup::replay_source(job, reader, bytes))
                 };
-                let stack = &system.parts.stack;
-                setup::threads(jobs, stack, bytes, Seed(*seed), replay, zetans)
-                    .map_err(|text| failed.take().unwrap_or(Error::Workload(text)))
+                setup::threads(jobs, &system.config.stack, bytes, Seed(*seed), replay, zetans)
             }
             Workload::Replay(replay) => {
                 let source = |reader| TraceSource::new(reader, replay.clock, replay.wrap, bytes);
@@ -205,8 +235,9 @@ impl Plan {
             self.state = Precondition::Fill;
         }
         let seed = Seed(self.seed);
+        let layout = app.as_ref().map(App::layout).unwrap_or_default();
         let checked =
-            Checked { plan: self, drive, threads: Vec::new(), sampler, app, loaded: false };
+            Checked { plan: self, drive, threads: Vec::new(), sampler, layout, loaded: false };
         let mut drive = checked.prepare(&mut ())?.into_drive();
         if paced {
             drive.before_pace(seed).map_err(Error::ageing)?;
@@ -215,11 +246,11 @@ impl Plan {
     }
 
     fn sampler(&self, bytes: u64, zetans: &mut ZetanCache) -> Result<WriteSampler, Error> {
-        let jobs = match &self.workload {
-            Workload::Jobs(jobs) => Some(jobs),
-            Workload::Replay(_) => None,
-        };
-        WriteSampler::with_cache(jobs, bytes, Seed(self.seed), zetans).map_err(Error::workload)
+        let seed = Seed(self.seed);
+        match &self.workload {
+            Workload::Jobs(jobs) => Ok(WriteSampler::of_jobs(jobs, bytes, seed, zetans)?),
+            Workload::Replay(_) => Ok(WriteSampler::uniform(bytes, seed)),
+        }
     }
 
     /// Ages a drive for the plan, and shows where it is wrong before that.
@@ -277,7 +308,8 @@ pub struct Checked {
     drive: Drive,
     threads: Vec<ThreadSetup>,
     sampler: WriteSampler,
-    app: Option<App>,
+    /// What a program's files take.
+    layout: Vec<Extent>,
     /// The drive's state was loaded: it is not aged.
     loaded: bool,
 }
@@ -295,8 +327,7 @@ impl Checked {
 
     /// Takes up a state that [`Checked::save`] wrote, in place of the plan's.
     pub fn load(&mut self, from: &mut dyn Read) -> Result<(), StateError> {
-        let System { parts, config, .. } = &self.plan.system;
-        self.drive.load(&parts.drive, &config.device_name, from).map_err(StateError::Saved)?;
+        self.drive.load(&self.plan.system.config.device_name, from)?;
         self.loaded = true;
         Ok(())
     }
@@ -337,13 +368,14 @@ impl Checked {
 
     /// Writes the files of the plan's program, if there is one.
     pub fn lay(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
-        let Some(app) = &self.app else { return Ok(()) };
-        let layout = app.layout();
-        let bytes = layout.iter().map(|run| run.sectors).sum::<u64>() * SECTOR;
+        if self.layout.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.layout.iter().map(|run| run.sectors).sum::<u64>() * SECTOR;
         let step = Step::Lay { bytes };
         watch.begin(step);
         let rest = self.plan.state == Precondition::Random;
-        self.drive.lay(&layout, rest).map_err(Error::ageing)?;
+        self.drive.lay(&self.layout, rest).map_err(Error::ageing)?;
         watch.done(step, &self.drive);
         Ok(())
     }
@@ -365,8 +397,8 @@ impl Checked {
 
     /// The drive is taken as it is. Reports say what was done to it, and name the plan's state.
     pub fn as_it_is(self) -> Prepared {
-        let Checked { plan, drive, threads, app, loaded, .. } = self;
-        Prepared { plan, drive, threads, app, loaded }
+        let Checked { plan, drive, threads, loaded, .. } = self;
+        Prepared { plan, drive, threads, loaded }
     }
 }
 
@@ -375,7 +407,6 @@ pub struct Prepared {
     plan: Plan,
     drive: Drive,
     threads: Vec<ThreadSetup>,
-    app: Option<App>,
     loaded: bool,
 }
 
@@ -394,11 +425,8 @@ impl Prepared {
 
     /// Puts host and drive together.
     pub fn start(self) -> Result<Run, Error> {
-        let Prepared { plan, drive, mut threads, app, loaded } = self;
+        let Prepared { plan, drive, threads, loaded } = self;
         let expected = plan.expected();
-        if let (Some(app), Some(config)) = (app, &plan.system.config.app) {
-            setup::app_threads(app, config, &mut threads);
-        }
         Run::new(plan, drive, threads, expected, loaded)
     }
 }

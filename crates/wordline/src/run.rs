@@ -36,8 +36,8 @@ impl Run {
         loaded: bool,
     ) -> Result<Run, Error> {
         let bytes = drive.bytes();
-        let world = World::new(&plan.system.parts, drive, threads, &plan.options)
-            .map_err(|p| plan.system.misfit(&p))?;
+        let world = World::new(&plan.system.machine(), drive, threads, &plan.options)
+            .map_err(|e| plan.system.misfit(e))?;
         Ok(Run { plan, world, expected, bytes, by_user: false, over: false, loaded })
     }
 
@@ -105,12 +105,12 @@ impl Run {
         let mut notes = Vec::new();
         match &self.plan.workload {
             Workload::Jobs(jobs) => {
-                let System { parts, .. } = &self.plan.system;
-                let on_host = self.plan.system.ftl_on_host();
-                notes.extend(setup::notes(jobs, &parts.stack, on_host, self.bytes));
+                let system = &self.plan.system;
+                let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
+                notes.extend(setup::notes(jobs, stack, on_host, self.bytes));
             }
             Workload::Replay(_) => {
-                let stack = &self.plan.system.parts.stack;
+                let stack = &self.plan.system.config.stack;
                 if stack.engine != wordline_host::Engine::Libaio && stack.kernel {
                     notes.push("a replay keeps many requests in flight: it runs on libaio".into());
                 }
@@ -171,7 +171,7 @@ impl Run {
         if requests == 0 {
             return None;
         }
-        let lba = self.plan.system.parts.drive.device.lba;
+        let lba = self.plan.system.config.device.lba;
         let mut note = format!(
             "{requests} requests were rounded to whole blocks of {lba} bytes, by --align: {bytes} bytes \
              more are read and written"

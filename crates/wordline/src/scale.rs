@@ -12,6 +12,17 @@ pub struct Scale {
     of: u64,
 }
 
+/// Why a text is no [`Scale`].
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// Not two numbers from 1 to 4096.
+    #[error("'{0}' is no part of a drive: write for example 1/16, or quick")]
+    NoPart(String),
+    /// A part above 1.
+    #[error("'{0}' is more than the whole drive: write 1/1 or less")]
+    MoreThanAll(String),
+}
+
 /// Lines that a drive keeps if its blocks can be shortened instead. Chosen: with half as many the marks of
 /// pblk, which are counted in lines, come so close that an aged cnex-westlake stalls its writers.
 const LINES: u64 = 256;
@@ -19,18 +30,18 @@ const LINES: u64 = 256;
 const PAGES: u64 = 32;
 
 impl FromStr for Scale {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Scale, String> {
+    type Err = ScaleError;
+    fn from_str(text: &str) -> Result<Scale, ScaleError> {
         if text == "quick" {
             return Ok(Scale { part: 1, of: 16 });
         }
-        let bad = || format!("'{text}' is no part of a drive: write for example 1/16, or quick");
+        let bad = || ScaleError::NoPart(text.into());
         let (part, of) = text.split_once('/').ok_or_else(bad)?;
         let number =
             |word: &str| word.trim().parse::<u64>().ok().filter(|n| (1..=4096).contains(n));
         let (part, of) = (number(part).ok_or_else(bad)?, number(of).ok_or_else(bad)?);
         if part > of {
-            return Err(format!("'{text}' is more than the whole drive"));
+            return Err(ScaleError::MoreThanAll(text.into()));
         }
         Ok(Scale { part, of })
     }

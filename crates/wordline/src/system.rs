@@ -1,19 +1,18 @@
 //! The system under test: profiles put together.
 
-use crate::{Error, Scale};
+use crate::{Error, Scale, StateError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wordline_device::DriveConfig;
-use wordline_ftl::FtlKind;
-use wordline_profile::{Config, ConfigError, Places, Sources};
-use wordline_sim::{Problem, SystemConfig};
+use wordline_ftl::{FtlConfig, FtlKind};
+use wordline_profile::{Config, ConfigError, Places, Sources, settings};
+use wordline_sim::{BuildError, Drive, SystemConfig};
 
-/// The system under test, its description, and the places of its values for errors that show only when
-/// it is built.
+/// The system under test, and the places of its values for errors that show only when it is built.
 #[derive(Clone)]
 pub struct System {
+    /// All that the profiles and overrides say.
     pub config: Config,
-    /// The same for the machine.
-    pub parts: SystemConfig,
     /// What was set over the profiles, as `key=value`.
     pub overrides: Vec<String>,
     /// The part of the drive that is taken, and what was cut for it, in a line.
@@ -41,7 +40,7 @@ impl System {
     pub fn assemble(sources: Sources, overrides: &[String]) -> Result<System, Error> {
         let (config, places) = wordline_profile::assemble_with_places(sources, overrides)?;
         let overrides = overrides.to_vec();
-        Ok(System { parts: parts(&config), config, overrides, scale: None, ftl: None, places })
+        Ok(System { config, overrides, scale: None, ftl: None, places })
     }
 
     /// A part of a drive. `chosen` are overrides that go before the cut, `set` those of the user, which
@@ -66,7 +65,6 @@ impl System {
     /// A configuration that was assembled before.
     pub fn from_config(config: Config, overrides: &[String]) -> System {
         System {
-            parts: parts(&config),
             config,
             overrides: overrides.to_vec(),
             scale: None,
@@ -75,21 +73,56 @@ impl System {
         }
     }
 
-    /// A problem that building the machine found, with the place of the value.
-    pub fn misfit(&self, problem: &Problem) -> Error {
-        if problem.path.is_empty() {
-            return ConfigError::plain(problem.message.clone()).into();
+    /// What building the machine found, with the place of the value if it is one of the configuration.
+    pub fn misfit(&self, error: BuildError) -> Error {
+        match error {
+            BuildError::Value(bad) => self.places.error(&bad.key, &bad.why).into(),
+            other => Error::Build(other),
         }
-        self.places.error(&problem.path, &problem.message).into()
+    }
+
+    /// What the machine is built of, without the names of the profiles.
+    pub fn machine(&self) -> SystemConfig {
+        SystemConfig { drive: self.drive(), stack: self.config.stack.clone() }
+    }
+
+    /// The drive alone.
+    pub fn drive(&self) -> DriveConfig {
+        let Config { nand, device, ftl, .. } = &self.config;
+        DriveConfig { nand: nand.clone(), device: device.clone(), ftl: ftl.clone() }
     }
 
     /// The FTL runs on the host, as pblk does.
     pub fn ftl_on_host(&self) -> bool {
-        self.parts.drive.ftl.placement == wordline_ftl::Placement::Host
+        self.config.ftl.placement == wordline_ftl::Placement::Host
     }
-}
 
-fn parts(config: &Config) -> SystemConfig {
-    let Config { nand, device, ftl, stack, .. } = config.clone();
-    SystemConfig { drive: DriveConfig { nand, device, ftl }, stack }
+    /// Whether a drive is the one described here: its flash, its logical blocks, its FTL and that FTL's
+    /// settings, but for where it runs and at what cost.
+    pub(crate) fn holds(&self, drive: &Drive) -> Result<(), StateError> {
+        let name = |kind: Option<&dyn FtlKind>| kind.map_or("pblk", FtlKind::name).to_string();
+        let (there, here) = (name(drive.kind()), name(self.ftl.as_deref()));
+        if there != here {
+            return Err(StateError::OtherDrive { key: "ftl".into(), drive: there, plan: here });
+        }
+        let DriveConfig { nand, device, ftl } = drive.config();
+        let mut other = self.config.clone();
+        let (placement, cost) = (other.ftl.placement, other.ftl.cost.clone());
+        other.nand = nand.clone();
+        other.device.lba = device.lba;
+        other.ftl = FtlConfig { placement, cost, ..ftl.clone() };
+        if (&other.nand, &other.ftl, other.device.lba)
+            == (&self.config.nand, &self.config.ftl, self.config.device.lba)
+        {
+            return Ok(());
+        }
+        let texts = |config| -> BTreeMap<String, String> {
+            settings(config).into_iter().map(|(key, value)| (key, value.to_string())).collect()
+        };
+        let (there, here) = (texts(&other), texts(&self.config));
+        let differs = there.keys().chain(here.keys()).find(|&key| there.get(key) != here.get(key));
+        let key = differs.cloned().unwrap_or_default();
+        let of = |side: &BTreeMap<String, String>| side.get(&key).cloned().unwrap_or("none".into());
+        Err(StateError::OtherDrive { drive: of(&there), plan: of(&here), key })
+    }
 }

@@ -1,6 +1,9 @@
 //! The stages of a plan: shared, loaded and stopped.
 
-use wordline::{Error, Plan, Precondition, RunResult, StoppedBy, System, ZetanCache, jobs};
+use wordline::{
+    BuildError, Error, Plan, Precondition, RunResult, Source, Sources, StateError, StoppedBy,
+    System, ZetanCache, jobs,
+};
 
 const MIXED: &str = "
 [r]
@@ -16,11 +19,15 @@ norandommap
 ";
 
 fn plan(state: Precondition) -> Plan {
-    let sources = wordline::Sources::presets("z-ssd-small", "linux-libaio");
-    let small = ["nand.blocks=64".to_string(), "nand.pages_per_block=8".to_string()];
-    let system = System::assemble(sources, &small).expect("settings");
     let jobs = jobs("mixed.fio", MIXED).expect("jobs");
-    Plan { state, ..Plan::new(system, jobs) }
+    Plan { state, ..Plan::new(system(&[]), jobs) }
+}
+
+fn system(set: &[&str]) -> System {
+    let sources = Sources::presets("z-ssd-small", "linux-libaio");
+    let small = ["nand.blocks=64", "nand.pages_per_block=8"];
+    let all: Vec<String> = small.iter().chain(set).map(|s| s.to_string()).collect();
+    System::assemble(sources, &all).expect("settings")
 }
 
 /// What a run gives, but for the time that it took to prepare.
@@ -79,4 +86,52 @@ fn a_run_that_is_over_cannot_be_stopped() {
     let result = run.to_end();
     assert_eq!(result.stopped, StoppedBy::User);
     assert!(result.verdict().unwrap_err().to_string().contains("interrupted"));
+}
+
+#[test]
+fn a_drive_at_hand_is_the_one_of_the_plan() {
+    let drive = plan(Precondition::Fill).prepare().unwrap().into_drive();
+    let on = |set: &[&str]| {
+        let jobs = jobs("mixed.fio", MIXED).expect("jobs");
+        let plan = Plan::new(system(set), jobs);
+        plan.check_on(drive.clone(), &mut ZetanCache::default()).map(drop)
+    };
+    for (set, differs, here) in [
+        ("nand.blocks=96", "nand.blocks", "96"),
+        ("nand.t_read=9us", "nand.t_read", "\"9us\""),
+        ("ftl.over_provisioning=40", "ftl.over_provisioning", "40.0"),
+        ("device.lba=4096", "device.lba", "4096"),
+    ] {
+        match on(&[set]) {
+            Err(Error::State(StateError::OtherDrive { key, plan, drive })) => {
+                assert_eq!((key.as_str(), plan.as_str()), (differs, here));
+                assert_ne!(drive, plan);
+            }
+            other => panic!("{set}: {other:?}"),
+        }
+    }
+    // Neither the host nor the link is of the drive's state.
+    on(&["stack.cores=2", "link.lanes=2", "ftl.cost.read_command=1us"]).unwrap();
+}
+
+#[test]
+fn what_a_host_cannot_do_shows_before_the_drive_is_aged() {
+    let check = |job: &str, fs: Option<&str>| {
+        let fs = fs.map(Source::Preset);
+        let sources = Sources { fs, ..Sources::presets("z-ssd-small", "linux-libaio") };
+        let system = System::assemble(sources, &[])?;
+        Plan::new(system, jobs("job.fio", &format!("[j]\nrw=read\n{job}\n"))?).check().map(drop)
+    };
+    check("cpus_allowed=0", None).unwrap();
+    let core = check("cpus_allowed=99", None).unwrap_err();
+    assert!(matches!(core, Error::Build(BuildError::Host(_))), "{core:?}");
+    assert!(core.to_string().starts_with("job 'j': cpus_allowed asks for core 99"), "{core}");
+    check("size=1m", Some("ext4")).unwrap();
+    let spdk = check("ioengine=spdk\nthread=1", Some("ext4")).unwrap_err();
+    assert!(matches!(spdk, Error::Build(BuildError::Host(_))), "{spdk:?}");
+    let csv = "128166372003061629,hm,0,Read,4096,4096,100\n";
+    let fs = Some(Source::Preset("ext4"));
+    let sources = Sources { fs, ..Sources::presets("z-ssd-small", "linux-libaio") };
+    let files = Plan::replay(System::assemble(sources, &[]).unwrap(), "hm.csv", csv).check();
+    assert!(matches!(files.err(), Some(Error::Build(BuildError::NoFiles))));
 }

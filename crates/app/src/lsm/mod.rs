@@ -12,7 +12,7 @@ use crate::space::Extent;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tree::{Entry, File, Full, Job, Tree};
-use wordline_base::{Rng, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, Rng, SECTOR, Seed, Span, Time};
 use write::{Delay, Group};
 
 const GET: usize = 0;
@@ -113,7 +113,7 @@ impl Lsm {
         c: &LsmConfig,
         sectors: u64,
         seed: Seed,
-    ) -> Result<(Shell, Lsm), (String, String)> {
+    ) -> Result<(Shell, Lsm), BadValue> {
         let put = if c.write == crate::config::Write::Put { "put" } else { "merge" };
         let mut shell = Shell::new(app, &["get", put], c.page_cache, sectors);
         let clients_read = c.readers > 0;
@@ -139,7 +139,7 @@ impl Lsm {
                 sectors * SECTOR / 1_000_000_000,
                 c.keys
             );
-            ("size".to_string(), message)
+            BadValue::new("size", message)
         };
         let tree = aged(c, sectors, seed).map_err(no_room)?;
         let block = u64::from(c.block_size);

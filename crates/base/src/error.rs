@@ -1,0 +1,37 @@
+//! What is wrong with a value of the configuration.
+
+use std::borrow::Cow;
+
+/// A value that a part of the machine cannot be built with. Prints as `key why`.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{key} {why}")]
+pub struct BadValue {
+    /// Below the section of the part: whoever took the values from a profile knows where that is.
+    pub key: Cow<'static, str>,
+    /// What it is, what it must be, and the remedy. The key is the subject.
+    pub why: String,
+}
+
+impl BadValue {
+    pub fn new(key: impl Into<Cow<'static, str>>, why: impl Into<String>) -> BadValue {
+        BadValue { key: key.into(), why: why.into() }
+    }
+    /// The same one section up.
+    pub fn below(self, section: &str) -> BadValue {
+        BadValue { key: format!("{section}.{}", self.key).into(), why: self.why }
+    }
+}
+
+impl From<BadValue> for (&'static str, String) {
+    fn from(bad: BadValue) -> (&'static str, String) {
+        match bad.key {
+            Cow::Borrowed(key) => (key, bad.why),
+            Cow::Owned(key) => ("", format!("{key} {}", bad.why)),
+        }
+    }
+}
+impl From<(&'static str, String)> for BadValue {
+    fn from((key, why): (&'static str, String)) -> BadValue {
+        BadValue::new(key, why)
+    }
+}

@@ -1,0 +1,258 @@
+//! Why a host cannot be built, and what shows it before one is.
+
+use crate::config::{NbdConfig, NbdServer};
+use crate::host::DriveInfo;
+use crate::source::ThreadSpec;
+use crate::{Engine, Scheduler, StackConfig};
+use wordline_base::{BadValue, QueuePriority, Span};
+
+/// Why a host cannot be built for its jobs and its drive. The text names the remedy.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum HostError {
+    /// A job asks for what this host has not, or what does not go with the other jobs.
+    #[error("job '{job}': {option} {why}")]
+    Job {
+        job: String,
+        /// As fio names it.
+        option: &'static str,
+        why: String,
+    },
+    /// A value of the section `stack`.
+    #[error("stack.{0}")]
+    Stack(#[from] BadValue),
+    /// The drive has not what every host needs.
+    #[error("the drive's {0}")]
+    Drive(BadValue),
+}
+
+fn stack<T>(key: &'static str, why: impl Into<String>) -> Result<T, HostError> {
+    Err(HostError::Stack(BadValue::new(key, why)))
+}
+
+fn of_job<T>(
+    job: &ThreadSpec,
+    option: &'static str,
+    why: impl Into<String>,
+) -> Result<T, HostError> {
+    Err(HostError::Job { job: job.name.clone(), option, why: why.into() })
+}
+
+/// The queues that a host has on a drive.
+pub(crate) struct Queues {
+    /// The kernel has the drive: queues are those of cores, not of jobs.
+    pub shared: bool,
+    /// Without those for polling.
+    pub count: u32,
+    pub poll: u32,
+    pub depth: u32,
+}
+
+impl Queues {
+    /// All that can be wrong with a host shows here. `ftl`: the FTL is on it.
+    pub fn new(
+        config: &StackConfig,
+        jobs: &[&ThreadSpec],
+        drive: &DriveInfo,
+        ftl: bool,
+    ) -> Result<Queues, HostError> {
+        check_drive(drive, ftl)?;
+        check_stack(config, ftl)?;
+        let shared = config.kernel && !takes_drive(config, jobs, ftl)?;
+        let jobs_or_one = (jobs.len() as u32).max(1);
+        let wanted = match (config.queues, shared) {
+            (0, true) => config.cores,
+            (0, false) => jobs_or_one,
+            (n, true) => n.min(config.cores),
+            (n, false) => n.min(jobs_or_one),
+        };
+        let poll = if shared { config.poll_queues.min(config.cores) } else { 0 };
+        if poll >= drive.queues {
+            return stack(
+                "poll_queues",
+                format!("is {poll}, the drive has {} queues", drive.queues),
+            );
+        }
+        let count = wanted.min(drive.queues - poll).min(u32::from(u16::MAX));
+        if let Some(core) = config.ftl_core.filter(|&core| ftl && core >= config.cores) {
+            return stack("ftl_core", format!("is {core}, there are {} cores", config.cores));
+        }
+        check_jobs(config, jobs, shared, count)?;
+        // Command identifiers have 16 bits, and NO_TAG is one of them.
+        let depth = config.queue_depth.min(drive.depth).min(65_535);
+        Ok(Queues { shared, count, poll, depth })
+    }
+
+    /// Whether a file system can be between the jobs and the drive.
+    pub fn check_files(&self, config: &StackConfig, jobs: &[&ThreadSpec]) -> Result<(), HostError> {
+        if !config.kernel {
+            return stack("kernel", "must be true: a file system is the kernel's");
+        }
+        for job in jobs {
+            if job.engine == Engine::Spdk {
+                return of_job(
+                    job,
+                    "ioengine",
+                    "is spdk's, which takes the drive from the kernel, and files are the kernel's: \
+                     another engine, or run it without --fs",
+                );
+            }
+            if self.has_sq_thread(job) {
+                return of_job(
+                    job,
+                    "sqthread_poll",
+                    "needs registered files, which fio does not give it: run it without --fs",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel has a thread that submits for the job.
+    pub fn has_sq_thread(&self, job: &ThreadSpec) -> bool {
+        self.shared && job.engine == Engine::IoUring && job.sqthread_poll
+    }
+}
+
+fn check_drive(drive: &DriveInfo, ftl: bool) -> Result<(), HostError> {
+    let bad = |key, why| Err(HostError::Drive(BadValue::new(key, why)));
+    if drive.queues == 0 || drive.depth < 2 {
+        return bad("queues", "must be at least one pair of at least 2 entries");
+    }
+    if !drive.lba_bytes.is_power_of_two() || drive.lba_bytes < 512 {
+        return bad("lba", "must be 512 or a larger power of two");
+    }
+    if ftl && drive.lba_bytes > 4096 {
+        return bad("lba", "must be at most 4096 bytes: an FTL on the host has such sectors");
+    }
+    if ftl && drive.unit_sectors == 0 {
+        return bad("write unit", "must be at least 1 sector");
+    }
+    Ok(())
+}
+
+fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
+    if !(1..=1024).contains(&config.cores) {
+        return stack("cores", "must be 1 to 1024");
+    }
+    if config.queue_depth < 2 {
+        return stack("queue_depth", "must be at least 2: one slot always stays empty");
+    }
+    if config.max_request < 4096 || !config.max_request.is_multiple_of(4096) {
+        return stack("max_request", "must be a multiple of 4096 bytes");
+    }
+    if config.tick_hz > 1_000_000 {
+        return stack("tick_hz", "must be at most 1000000: Linux has 100 to 1000");
+    }
+    if config.kworker.interval > Span::ZERO && config.kworker.work >= config.kworker.interval {
+        return stack("kworker.work", "must be less than its interval");
+    }
+    if config.scheduler != Scheduler::None && config.scheduler_tags == 0 {
+        return stack("scheduler_tags", "must be at least 1");
+    }
+    match config.scheduler {
+        Scheduler::MqDeadline if config.deadline.fifo_batch == 0 => {
+            return stack("deadline.fifo_batch", "must be at least 1");
+        }
+        Scheduler::Bfq if config.bfq.max_budget == 0 => {
+            return stack("bfq.max_budget", "must be at least 1 sector");
+        }
+        Scheduler::Bfq if config.bfq.timeout == Span::ZERO => {
+            return stack("bfq.timeout", "must be above 0: a queue must get somewhere");
+        }
+        _ => {}
+    }
+    match config.bio_scheduler {
+        Scheduler::Kyber if !ftl => {
+            return stack(
+                "bio_scheduler",
+                "is for an FTL on the host, which alone presents a bio-based device: use scheduler",
+            );
+        }
+        Scheduler::None | Scheduler::Kyber => {}
+        Scheduler::MqDeadline | Scheduler::Bfq => {
+            return stack(
+                "bio_scheduler",
+                "must be none or kyber, which counts tokens: the others order what waits for a tag, \
+                 and bios take none",
+            );
+        }
+    }
+    if ftl && !config.kernel {
+        return stack("kernel", "must be true for an FTL on the host");
+    }
+    if ftl && config.scheduler != Scheduler::None {
+        return stack(
+            "scheduler",
+            "must be none for an FTL on the host, which presents a bio-based device: bio_scheduler = \
+             kyber is one in front of it",
+        );
+    }
+    Ok(())
+}
+
+/// Whether the user-space driver takes the drive from the kernel: one of them has it.
+fn takes_drive(config: &StackConfig, jobs: &[&ThreadSpec], ftl: bool) -> Result<bool, HostError> {
+    let asks = jobs.iter().find(|job| job.engine == Engine::Spdk);
+    if let (Some(job), true) = (asks, config.nbd.is_some()) {
+        return of_job(job, "ioengine", "needs the drive itself, and has it over NBD");
+    }
+    let target = |nbd: &NbdConfig| nbd.server == NbdServer::Spdk && jobs.is_empty();
+    if !config.kernel || asks.is_none() && !config.nbd.as_ref().is_some_and(target) {
+        return Ok(false);
+    }
+    let of_kernel = |job: &&&ThreadSpec| !matches!(job.engine, Engine::Spdk | Engine::Null);
+    if let Some(job) = jobs.iter().find(of_kernel) {
+        return of_job(
+            job,
+            "ioengine",
+            "needs the kernel's driver, and spdk takes the drive from it: all jobs or none",
+        );
+    }
+    match asks {
+        _ if !ftl => Ok(true),
+        Some(job) => of_job(
+            job,
+            "ioengine",
+            "is spdk's, which takes the drive from the kernel, where its FTL is",
+        ),
+        None => stack(
+            "nbd.server",
+            "must not be spdk, which takes the drive from the kernel, where its FTL is",
+        ),
+    }
+}
+
+fn check_jobs(
+    config: &StackConfig,
+    jobs: &[&ThreadSpec],
+    shared: bool,
+    queues: u32,
+) -> Result<(), HostError> {
+    let beyond = |core: u32| format!("asks for core {core}, there are {}", config.cores);
+    let mut priorities = vec![None; queues as usize];
+    for (job, q) in jobs.iter().zip((0..queues as usize).cycle()) {
+        if job.iodepth > 1 << 20 {
+            return of_job(job, "iodepth", "must be at most 1048576");
+        }
+        if let Some(&core) = job.cpus_allowed.iter().find(|&&core| core >= config.cores) {
+            return of_job(job, "cpus_allowed", beyond(core));
+        }
+        let priority = job.class.queue();
+        if config.kernel && priority != QueuePriority::Medium {
+            return of_job(
+                job,
+                "prioclass",
+                "asks for a class of queue, and Linux creates every queue as medium: queue classes \
+                 need stack.kernel = false",
+            );
+        }
+        if *priorities[q].get_or_insert(priority) != priority {
+            return of_job(job, "prioclass", "is not that of the jobs it shares a queue with");
+        }
+        let submits = shared && job.engine == Engine::IoUring && job.sqthread_poll;
+        if let Some(core) = job.sqthread_poll_cpu.filter(|&core| submits && core >= config.cores) {
+            return of_job(job, "sqthread_poll_cpu", beyond(core));
+        }
+    }
+    Ok(())
+}

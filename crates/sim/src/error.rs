@@ -1,0 +1,92 @@
+//! Why a machine cannot be built, why jobs cannot run on it, and why a drive cannot be brought into a
+//! state. Texts name the place and the remedy.
+
+use wordline_base::BadValue;
+use wordline_fio::{GeneratorError, Job, Place};
+use wordline_host::HostError;
+
+/// Why host and drive cannot be put together.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A value of the configuration, by its whole path (`ftl.buffer_sectors`).
+    #[error(transparent)]
+    Value(BadValue),
+    /// A job asks the host for what it has not, or the drive has not what a host needs.
+    #[error(transparent)]
+    Host(HostError),
+    #[error("traces and programs address the drive itself: run them without --fs")]
+    NoFiles,
+    #[error(
+        "the files of the jobs do not fit the drive: '{file}' of {bytes} bytes is one too many: lower \
+         size, filesize or nrfiles, or take a larger drive"
+    )]
+    FilesDoNotFit { file: String, bytes: u64 },
+}
+
+impl From<HostError> for BuildError {
+    fn from(error: HostError) -> BuildError {
+        match error {
+            HostError::Stack(bad) => BuildError::Value(bad.below("stack")),
+            other => BuildError::Host(other),
+        }
+    }
+}
+
+/// Why a job cannot run.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum JobError {
+    #[error("{place}: job '{job}': {fault}")]
+    Job { place: Place, job: String, fault: JobFault },
+    /// What the job makes of the drive's size.
+    #[error("{place}: {error}")]
+    Generator { place: Place, error: GeneratorError },
+}
+
+impl JobError {
+    pub(crate) fn new(job: &Job, fault: JobFault) -> JobError {
+        JobError::Job { place: job.place.clone(), job: job.name.clone(), fault }
+    }
+}
+
+/// What a job asks for that cannot be had.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum JobFault {
+    #[error("cpuio never ends by itself: give it runtime= or exit_on_io_done=1")]
+    NeverEnds,
+    #[error(
+        "filename={name} is another device than {first}, and there is one drive here: give all jobs one \
+         filename, and each its part of it by offset= and size="
+    )]
+    OtherDevice { name: String, first: String },
+    #[error(
+        "filename={name} and {first} are parts of one drive, whose bounds are not known here: give all \
+         jobs the drive's name, and each its part of it by offset= and size="
+    )]
+    Partitions { name: String, first: String },
+    #[error("a file cannot be trimmed: run it without --fs")]
+    TrimOfFile,
+    #[error("its ioengine makes calls on files: choose a file system, --fs ext4")]
+    NoFileSystem,
+    /// The page cache of a block device has one file, which is always there.
+    #[error("its ioengine makes and removes files: choose a file system, --fs ext4")]
+    OneFile,
+}
+
+/// Why a saved state cannot be taken up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("the file is cut short")]
+    CutShort,
+    #[error("is no saved drive, or one of an older version: save it anew")]
+    NoDrive,
+    #[error("damaged: {0}")]
+    Damaged(&'static str),
+    #[error("the state is of the FTL {state}, this drive has {drive}: prepare the drive anew")]
+    OtherFtl { state: String, drive: String },
+    /// Sectors of both.
+    #[error("the state has {state} sectors, this drive {drive}: it is of another drive")]
+    OtherCapacity { state: u64, drive: u64 },
+    /// What the FTL says of its part.
+    #[error("{why} (the state is of {of}, this drive is {drive})")]
+    Ftl { why: String, of: String, drive: String },
+}
