@@ -1,16 +1,19 @@
 //! What the clients of a program did: operations by kind, each with its latency.
 
+use serde::Serialize;
+use wordline_base::time::serialize_ns;
 use wordline_base::{Histogram, Span, Time};
 
 /// One kind of operation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct OpReport {
     pub name: &'static str,
+    /// Nanoseconds.
     pub latency: Histogram,
 }
 
 /// What came of a program.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     pub name: String,
     /// Why it ended early.
@@ -21,6 +24,7 @@ pub struct Report {
     /// Of them, finished after the ramp.
     pub counted: u64,
     /// From the end of the ramp to the last operation counted.
+    #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]
     pub runtime: Span,
     pub ops: Vec<OpReport>,
     pub counters: Vec<(&'static str, u64)>,

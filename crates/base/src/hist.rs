@@ -1,6 +1,9 @@
 //! fio's latency histogram: 64 linear buckets in each of 29 groups, bucket width doubling from the
 //! third group on, so a value is known to within 1/128. Merging is exact.
 
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
 pub const GROUP_BITS: u32 = 6;
 pub const GROUPS: usize = 29;
 pub const BUCKETS: usize = GROUPS << GROUP_BITS;
@@ -14,6 +17,22 @@ pub struct Histogram {
     sum_squares: f64,
     min: u64,
     max: u64,
+}
+
+/// `count`, `min`, `max`, `mean`, `stddev`, all 0 when empty, and `buckets`: pairs of a bucket's midpoint and
+/// its count, ascending. All but counts are in the unit of the values, nanoseconds for latencies.
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut out = s.serialize_struct("Histogram", 6)?;
+        out.serialize_field("count", &self.n)?;
+        out.serialize_field("min", &self.min())?;
+        out.serialize_field("max", &self.max)?;
+        out.serialize_field("mean", &self.mean())?;
+        out.serialize_field("stddev", &self.stddev())?;
+        let buckets: Vec<_> = self.buckets().map(|(bucket, n)| (midpoint(bucket), n)).collect();
+        out.serialize_field("buckets", &buckets)?;
+        out.end()
+    }
 }
 
 impl Default for Histogram {

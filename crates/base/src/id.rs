@@ -1,5 +1,7 @@
 //! Typed ids.
 
+use serde::{Serialize, Serializer};
+
 /// log2 of the sector size.
 pub const SECTOR_SHIFT: u32 = 12;
 /// The unit of mapping: 4 KiB.
@@ -29,6 +31,12 @@ pub enum Ddir {
     Sync = 3,
     /// fdatasync: the drive sees a flush.
     DataSync = 4,
+}
+
+impl Serialize for Ddir {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
 }
 
 impl Ddir {

@@ -32,6 +32,6 @@ pub use rng::{Rng, Seed};
 pub use runs::Runs;
 pub use slab::Slab;
 pub use stamps::Stamps;
-pub use time::{Span, Time};
+pub use time::{Span, SpanError, Time};
 pub use timeline::Timeline;
 pub use track::Tracks;

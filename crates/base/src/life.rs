@@ -7,6 +7,9 @@
 
 use crate::id::{Ddir, IoId};
 use crate::time::{Span, Time};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// Where time is spent, from the application down to the array and back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -207,19 +210,30 @@ impl Why {
 }
 
 /// One stretch of an I/O's life. It begins where the previous one ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Step {
+    #[serde(rename = "end_ns")]
     pub end: Time,
+    #[serde(serialize_with = "layer_name")]
     pub layer: Layer,
+    #[serde(serialize_with = "why_name")]
     pub why: Why,
     /// Which core, queue, LUN or channel: the layer says which.
     pub place: u32,
+}
+
+fn layer_name<S: Serializer>(layer: &Layer, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(layer.name())
+}
+fn why_name<S: Serializer>(why: &Why, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(why.name())
 }
 
 /// Steps kept one by one; what comes after is counted as dropped and kept only in the sums by
 /// layer.
 pub const MAX_STEPS: usize = 30;
 
+/// What became of an I/O, from the application's call to its return.
 #[derive(Clone, Debug)]
 pub struct Life {
     pub ddir: Ddir,
@@ -233,6 +247,29 @@ pub struct Life {
     /// Steps that found the list full.
     pub dropped: u16,
     spent: [u64; LAYERS],
+}
+
+/// Times are nanoseconds since the machine was switched on. `spent_ns` is by layer, those that had a part
+/// in it.
+impl Serialize for Life {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let spent: BTreeMap<&str, u64> = Layer::ALL
+            .iter()
+            .map(|&layer| (layer.name(), self.spent[layer as usize]))
+            .filter(|&(_, ns)| ns > 0)
+            .collect();
+        let mut out = s.serialize_struct("Life", 9)?;
+        out.serialize_field("ddir", &self.ddir)?;
+        out.serialize_field("job", &self.job)?;
+        out.serialize_field("offset_bytes", &self.offset)?;
+        out.serialize_field("len_bytes", &self.len)?;
+        out.serialize_field("begin_ns", &self.begin)?;
+        out.serialize_field("end_ns", &self.end)?;
+        out.serialize_field("spent_ns", &spent)?;
+        out.serialize_field("steps", self.steps())?;
+        out.serialize_field("dropped_steps", &self.dropped)?;
+        out.end()
+    }
 }
 
 impl Life {

@@ -9,6 +9,20 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Time(pub u64);
 
+/// Why a text is no [`Span`].
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SpanError {
+    /// A number above 0 alone.
+    #[error("{0} has no unit: write {0}ns, {0}us, {0}ms or {0}s")]
+    NoUnit(String),
+    /// Letters that are no unit.
+    #[error("unknown time unit '{0}': use ns, us, ms or s")]
+    Unit(String),
+    /// No number in front of the unit, or one of 36 years and more.
+    #[error("'{0}' is not a time: write for example 65us or 3.4ms")]
+    NoTime(String),
+}
+
 /// A length of time in nanoseconds. In configuration files: `"65us"`, `"3.4ms"`, `"250ns"`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Span(pub u64);
@@ -55,22 +69,22 @@ impl Span {
 
     /// Parses `65us`, `3.4 ms`, `250ns`, `1s`. A number without a unit is refused unless it is zero:
     /// nobody can tell what it means.
-    pub fn parse(text: &str) -> Result<Span, String> {
+    pub fn parse(text: &str) -> Result<Span, SpanError> {
         let text = text.trim();
         let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, unit) = (text[..split].trim(), text[split..].trim());
         let bare = unit.is_empty() && number.bytes().any(|b| (b'1'..=b'9').contains(&b));
         if bare && number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-            return Err(Span::without_unit(number));
+            return Err(SpanError::NoUnit(number.into()));
         }
         let scale: u64 = match unit {
             "" | "ns" => 1,
             "us" => 1_000,
             "ms" => 1_000_000,
             "s" => 1_000_000_000,
-            _ => return Err(format!("unknown time unit '{unit}': use ns, us, ms or s")),
+            _ => return Err(SpanError::Unit(unit.into())),
         };
-        let bad = || format!("'{text}' is not a time: write for example 65us or 3.4ms");
+        let bad = || SpanError::NoTime(text.into());
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if whole.is_empty() && fraction.is_empty()
             || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit())
@@ -88,10 +102,6 @@ impl Span {
             return Err(bad());
         }
         Ok(Span(ns))
-    }
-
-    fn without_unit(number: impl fmt::Display) -> String {
-        format!("{number} has no unit: write {number}ns, {number}us, {number}ms or {number}s")
     }
 }
 
@@ -166,6 +176,19 @@ impl fmt::Display for Span {
     }
 }
 
+/// In results: nanoseconds.
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(self.0)
+    }
+}
+
+/// For lengths of time in results, which are numbers of nanoseconds.
+pub fn serialize_ns<S: Serializer>(span: &Span, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_u64(span.0)
+}
+
+/// In configurations: a number with its unit.
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)
@@ -185,7 +208,7 @@ impl<'de> Deserialize<'de> for Span {
             }
             fn visit_u64<E: de::Error>(self, v: u64) -> Result<Span, E> {
                 if v > 0 {
-                    return Err(E::custom(Span::without_unit(v)));
+                    return Err(E::custom(SpanError::NoUnit(v.to_string())));
                 }
                 Ok(Span::ZERO)
             }
@@ -213,7 +236,7 @@ mod tests {
         assert_eq!((Span::parse("0").unwrap(), Span::parse("0.0").unwrap()), (Span(0), Span(0)));
         for bare in ["5", "3.5", " 250 "] {
             let number = bare.trim();
-            let error = Span::parse(bare).unwrap_err();
+            let error = Span::parse(bare).unwrap_err().to_string();
             let words = format!("write {number}ns, {number}us, {number}ms or {number}s");
             assert!(error.contains(&words), "{error}");
         }

@@ -1,9 +1,11 @@
 //! What happened when on each queue, channel, LUN and core, kept for drawing. Off unless asked for.
 
 use crate::time::Time;
+use serde::Serialize;
 
 /// A row of the drawing.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Track {
     Job(u32),
     Core(u32),
@@ -14,18 +16,21 @@ pub enum Track {
     Lun(u32),
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What a row was busy with for a while.
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Slice {
     pub track: Track,
     pub name: &'static str,
+    #[serde(rename = "begin_ns")]
     pub begin: Time,
+    #[serde(rename = "end_ns")]
     pub end: Time,
     /// The I/O served, if one was.
     pub io: u32,
 }
 
 /// Slices up to a limit; what came after is counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Tracks {
     pub slices: Vec<Slice>,
     pub limit: usize,

@@ -330,9 +330,11 @@ impl<'de, 'e, I: Iterator<Item = (&'e String, &'e crate::tree::Entry)>> de::MapA
             // Serde forgets why no variant matched. The one untagged setting is a time, or several.
             if fault.message.starts_with("data did not match any variant") {
                 fault.message = match &node.value {
-                    Value::Text(s) => Span::parse(s).err().unwrap_or_default(),
+                    Value::Text(s) => Span::parse(s).err().map_or(String::new(), |e| e.to_string()),
                     Value::Integer(n @ ..0) => format!("a time cannot be negative: {n}"),
-                    Value::Integer(n) => Span::parse(&n.to_string()).err().unwrap_or_default(),
+                    Value::Integer(n) => {
+                        Span::parse(&n.to_string()).err().map_or(String::new(), |e| e.to_string())
+                    }
                     Value::Array(_) => "expected an array of times such as \"65us\"".into(),
                     _ => "expected a time such as \"65us\", or an array of times".into(),
                 };

@@ -1,6 +1,7 @@
 //! What a run produced. Reports read this and nothing else.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use wordline_base::time::serialize_ns;
 use wordline_base::{Ddir, Histogram, IoClass, Life, Span, Time, Tracks};
 use wordline_trace::{Request, TraceError};
 
@@ -76,11 +77,15 @@ pub struct Provenance {
     pub overrides: Vec<String>,
 }
 
+/// All that came of a run. Serialised, a length of time or an instant is nanoseconds and its key ends in
+/// `_ns`; an instant counts from when the machine was switched on. Pairs of a name and a number stay pairs.
+#[derive(Serialize)]
 pub struct RunResult {
     pub provenance: Provenance,
     pub ended: Ended,
     pub stopped: StoppedBy,
-    /// What ended a trace before its end.
+    /// What ended a trace before its end; serialised in words.
+    #[serde(serialize_with = "in_words")]
     pub trace_error: Option<TraceError>,
     /// fio's global options, as written.
     pub global_options: Vec<(String, String)>,
@@ -101,6 +106,10 @@ pub struct RunResult {
     pub warnings: Vec<String>,
     /// Remarks for the user: options without meaning, dropped trace lines, and the like.
     pub notes: Vec<String>,
+}
+
+fn in_words<S: Serializer>(error: &Option<TraceError>, s: S) -> Result<S::Ok, S::Error> {
+    error.as_ref().map(TraceError::to_string).serialize(s)
 }
 
 impl RunResult {
@@ -144,7 +153,7 @@ impl RunResult {
 }
 
 /// Minimum, maximum, mean and deviation of samples (bandwidth in KiB/s, or IOPS) as fio keeps them.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct SampleStats {
     pub n: u64,
     pub min: f64,
@@ -172,18 +181,23 @@ impl SampleStats {
 }
 
 /// One data direction of one thread.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize)]
 pub struct DirResult {
     pub io_bytes: u64,
     pub total_ios: u64,
     pub short_ios: u64,
     pub drop_ios: u64,
     /// From the thread's start (after ramp) to its last completion of this direction.
+    #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]
     pub runtime: Span,
     /// Submission, completion and total latency in nanoseconds.
+    #[serde(rename = "slat_ns")]
     pub slat: Histogram,
+    #[serde(rename = "clat_ns")]
     pub clat: Histogram,
+    #[serde(rename = "lat_ns")]
     pub lat: Histogram,
+    /// KiB a second, by samples; I/Os a second likewise.
     pub bw_kib: SampleStats,
     pub iops: SampleStats,
     /// By class, in fio's order; empty while all I/Os have the thread's.
@@ -191,10 +205,12 @@ pub struct DirResult {
 }
 
 /// Completion and total latency of the I/Os of a class, in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ClassLatency {
     pub class: IoClass,
+    #[serde(rename = "clat_ns")]
     pub clat: Histogram,
+    #[serde(rename = "lat_ns")]
     pub lat: Histogram,
 }
 
@@ -226,8 +242,9 @@ pub struct DriveClass {
 }
 
 /// One line of fio's `write_lat_log` and friends: time is milliseconds when printed.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LogLine {
+    #[serde(rename = "at_ns")]
     pub at: Time,
     /// Nanoseconds, KiB/s or I/Os per second by the log's kind.
     pub value: u64,
@@ -237,7 +254,8 @@ pub struct LogLine {
     pub class: IoClass,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogKind {
     Lat,
     Slat,
@@ -249,8 +267,9 @@ pub enum LogKind {
 }
 
 /// One line of fio's `write_hist_log`: what was counted since the line before.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HistLine {
+    #[serde(rename = "at_ns")]
     pub at: Time,
     pub ddir: Ddir,
     /// Of the I/O that ended the interval.
@@ -259,7 +278,7 @@ pub struct HistLine {
 }
 
 /// A log file to be written: fio names it `{prefix}_{kind}.{thread number}.log`.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub struct Log {
     pub prefix: String,
     pub kind: LogKind,
@@ -276,7 +295,7 @@ pub struct Log {
 
 /// What fio's `steadystate` found. Rates of the intervals, earliest first; one that did not come
 /// is 0.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SteadyResult {
     /// As in fio's output: `iops_slope:0.300000%`.
     pub name: String,
@@ -285,6 +304,7 @@ pub struct SteadyResult {
     pub slope: bool,
     pub percent: bool,
     /// Seconds.
+    #[serde(rename = "duration_s")]
     pub duration: u64,
     pub attained: bool,
     /// What was compared with the limit last.
@@ -293,9 +313,12 @@ pub struct SteadyResult {
     pub slope_value: f64,
     pub iops: Vec<u64>,
     /// Bytes a second.
+    #[serde(rename = "bw_bytes")]
     pub bw: Vec<u64>,
 }
 
+/// What one thread of a job did.
+#[derive(Serialize)]
 pub struct ThreadResult {
     pub name: String,
     pub description: Option<String>,
@@ -316,13 +339,19 @@ pub struct ThreadResult {
     /// The first error met, as a Unix error number; 0 is none.
     pub error: i32,
     pub total_errors: u64,
+    #[serde(rename = "started_ns")]
     pub started: Time,
+    #[serde(rename = "finished_ns")]
     pub finished: Time,
     /// By `Ddir::Read`, `Write`, `Trim`.
     pub dirs: [DirResult; 3],
     /// Latency of fsync and fdatasync.
+    #[serde(rename = "sync_ns")]
     pub sync: Histogram,
+    /// Processor time of the application, and of the kernel for it.
+    #[serde(rename = "user_ns", serialize_with = "serialize_ns")]
     pub user: Span,
+    #[serde(rename = "system_ns", serialize_with = "serialize_ns")]
     pub system: Span,
     pub context_switches: u64,
     /// Reads, writes and trims issued since the ramp.

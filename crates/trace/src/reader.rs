@@ -19,6 +19,7 @@ use crate::{
     alibaba, blkparse, cloudphysics, columns, fiu, iolog, k5, mqsim, msr, spc, systor17, tencent,
     vscsi,
 };
+use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io::{self, Read};
@@ -27,16 +28,20 @@ use wordline_base::{Ddir, Time};
 
 /// One request of a trace. A sync has offset and length 0. Offsets and lengths are as in the trace,
 /// aligned or not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Request {
+    /// From the first one on, or from the epoch, as the trace was opened ([`TimeBase`]).
+    #[serde(rename = "at_ns")]
     pub at: Time,
     pub op: Ddir,
     /// The number in the trace where volumes have numbers, else by first appearance:
     /// see [`Reader::volumes`].
     pub volume: u32,
     /// Bytes.
+    #[serde(rename = "offset_bytes")]
     pub offset: u64,
     /// Bytes.
+    #[serde(rename = "len_bytes")]
     pub len: u32,
 }
 

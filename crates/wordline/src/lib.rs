@@ -48,6 +48,10 @@
 //! `_sectors` has that unit; a sector is 4,096 bytes, whatever the logical block of the drive. Shares are
 //! from 0 to 1, percentiles from 0 to 100.
 //!
+//! A [`RunResult`] is `serde::Serialize`, whole: its fields by their names, those that are a [`Time`] or a
+//! [`Span`] as numbers of nanoseconds with `_ns` behind the name. The JSON of the command line is fio's
+//! ([`report::fio_json`]).
+//!
 //! # Errors
 //!
 //! [`Error`] tells what could not be used, by kind; its text names the place and the remedy.
