@@ -1,5 +1,5 @@
 //! What a component is handed with every input: the time, the queue for its own later events, the
-//! lives of the I/Os, and the tracks if a drawing was asked for.
+//! lives of the I/Os, the stamps of the drive at work, and the tracks if a drawing was asked for.
 
 use crate::event::{Event, EventQueue, Kind};
 use crate::id::IoId;
@@ -11,9 +11,15 @@ use crate::track::{Slice, Track, Tracks};
 #[derive(Default)]
 pub struct Ctx {
     pub now: Time,
+    /// The host and the drive that are at work: later events are theirs.
+    pub host: u8,
+    drive: u8,
     pub queue: EventQueue,
     pub lives: Lives,
+    /// Of the drive that is at work.
     pub stamps: Stamps,
+    /// Of the other drives, by number; that of the one at work is a blank.
+    others: Vec<Stamps>,
     pub tracks: Option<Box<Tracks>>,
 }
 
@@ -23,7 +29,36 @@ impl Ctx {
     }
     #[inline]
     pub fn at(&mut self, at: Time, kind: Kind, index: u32) {
-        self.queue.push(at, Event::new(kind, index));
+        let node = if kind.is_host() { self.host } else { self.drive };
+        self.queue.push(at, Event::at(node, kind, index));
+    }
+    pub fn drive(&self) -> u8 {
+        self.drive
+    }
+    /// One more drive, with its stamps: its number.
+    pub fn add_drive(&mut self, stamps: Stamps) -> u8 {
+        let number = self.others.len() as u8;
+        match number {
+            0 => {
+                self.stamps = stamps;
+                self.others.push(Stamps::off());
+            }
+            _ => self.others.push(stamps),
+        }
+        number
+    }
+    /// From here on this drive is at work.
+    #[inline]
+    pub fn enter_drive(&mut self, drive: u8) {
+        if drive != self.drive {
+            self.change_drive(drive);
+        }
+    }
+    #[cold]
+    fn change_drive(&mut self, drive: u8) {
+        std::mem::swap(&mut self.stamps, &mut self.others[usize::from(self.drive)]);
+        std::mem::swap(&mut self.stamps, &mut self.others[usize::from(drive)]);
+        self.drive = drive;
     }
     #[inline]
     pub fn mark(&mut self, io: IoId, layer: Layer, why: Why, place: u32, until: Time) {

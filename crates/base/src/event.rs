@@ -1,7 +1,7 @@
 //! The event queue: a bucketed calendar with FIFO ties.
 //!
-//! An entry is one `u128`: time (60 bits, 36 years of nanoseconds) | sequence (36 bits) | event
-//! (32 bits), so comparing two entries compares time first and order of insertion second. The
+//! An entry is one `u128`: time (60 bits, 36 years of nanoseconds) | sequence (28 bits) | event
+//! (40 bits), so comparing two entries compares time first and order of insertion second. The
 //! sequence is renumbered when it would wrap, which keeps ties in order for ever.
 //!
 //! The earliest entries are a sorted list, which is all there is as long as few are pending: the
@@ -75,35 +75,53 @@ impl Kind {
         Kind::Limit,
         Kind::Network,
     ];
+
+    /// A host's: the node of the event is a host, otherwise a drive or a network.
+    pub const fn is_host(self) -> bool {
+        (self as u8) < Kind::Fetch as u8
+    }
 }
 
-/// A kind and the index of what it is about, in 5 + 27 bits.
+/// Whose event it is (8 bits), its kind (5) and the index of what it is about (27).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Event(u32);
+pub struct Event {
+    word: u32,
+    node: u8,
+}
 
 impl Event {
     pub const INDEX_BITS: u32 = 27;
 
+    /// Of node 0, the only one of its sort in most machines.
     pub fn new(kind: Kind, index: u32) -> Event {
+        Event::at(0, kind, index)
+    }
+    #[inline]
+    pub fn at(node: u8, kind: Kind, index: u32) -> Event {
         debug_assert!(index < 1 << Event::INDEX_BITS, "event index {index} does not fit 27 bits");
-        Event((kind as u32) << Event::INDEX_BITS | index)
+        Event { word: (kind as u32) << Event::INDEX_BITS | index, node }
     }
     pub fn kind(self) -> Kind {
-        Kind::ALL[(self.0 >> Event::INDEX_BITS) as usize]
+        Kind::ALL[(self.word >> Event::INDEX_BITS) as usize]
     }
     pub fn index(self) -> u32 {
-        self.0 & ((1 << Event::INDEX_BITS) - 1)
+        self.word & ((1 << Event::INDEX_BITS) - 1)
+    }
+    /// The host, drive or network, by its number in the machine.
+    pub fn node(self) -> u8 {
+        self.node
     }
 }
 
 impl std::fmt::Debug for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}({})", self.kind(), self.index())
+        write!(f, "{:?}({}) of {}", self.kind(), self.index(), self.node)
     }
 }
 
-const SEQ_BITS: u32 = 36;
-const SEQ_SHIFT: u32 = 32;
+const SEQ_BITS: u32 = 28;
+const SEQ_SHIFT: u32 = 40;
+const NODE_SHIFT: u32 = 32;
 const TIME_SHIFT: u32 = SEQ_SHIFT + SEQ_BITS;
 const BUCKET_SHIFT: u32 = 8;
 const BUCKETS: usize = 4096;
@@ -118,13 +136,14 @@ struct Entry(u128);
 
 impl Entry {
     fn new(at: Time, seq: u64, event: Event) -> Entry {
-        Entry((at.0 as u128) << TIME_SHIFT | (seq as u128) << SEQ_SHIFT | event.0 as u128)
+        let event = u64::from(event.node) << NODE_SHIFT | u64::from(event.word);
+        Entry((at.0 as u128) << TIME_SHIFT | (seq as u128) << SEQ_SHIFT | event as u128)
     }
     fn time(self) -> Time {
         Time((self.0 >> TIME_SHIFT) as u64)
     }
     fn event(self) -> Event {
-        Event(self.0 as u32)
+        Event { word: self.0 as u32, node: (self.0 >> NODE_SHIFT) as u8 }
     }
     fn bucket(self) -> u64 {
         self.time().0 >> BUCKET_SHIFT
@@ -207,7 +226,7 @@ impl EventQueue {
         let seq = match self.shuffle {
             // The low bits keep entries distinct, the high bits are the drawn order.
             Some(seed) => {
-                (splitmix64(seed ^ self.seq) >> 44 << 16 | self.seq & 0xFFFF)
+                (splitmix64(seed ^ self.seq) >> 52 << 16 | self.seq & 0xFFFF)
                     & ((1 << SEQ_BITS) - 1)
             }
             None => self.seq,

@@ -4,6 +4,7 @@
 
 pub mod bitmap;
 pub mod class;
+pub mod counters;
 pub mod ctx;
 pub mod error;
 pub mod event;

@@ -273,6 +273,10 @@ impl Serialize for Life {
 }
 
 impl Life {
+    /// The same, of a job that has another number in the machine than on its host.
+    pub fn of_job(&self, job: u32) -> Life {
+        Life { job, ..self.clone() }
+    }
     fn new(job: u32, ddir: Ddir, offset: u64, len: u32, begin: Time) -> Life {
         let blank = Step { end: begin, layer: Layer::Application, why: Why::Work, place: 0 };
         Life {

@@ -56,6 +56,19 @@ pub struct LinkConfig {
     pub t_round_trip: Span,
 }
 
+/// A PCIe switch, whose upstream link the drives behind it share.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchConfig {
+    /// Of the upstream link: 1 to 5.
+    pub generation: u32,
+    pub lanes: u32,
+    /// As of a drive's link.
+    pub efficiency: f64,
+    /// From one port to another, either way.
+    pub t_forward: Span,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {

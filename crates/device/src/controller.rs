@@ -25,7 +25,7 @@ use crate::config::DeviceConfig;
 use crate::execute::{Flight, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::limits::{Cap, Rate};
-use crate::link::{Link, Transfer};
+use crate::link::{Link, Switch, Transfer};
 use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
 use crate::readahead::ReadAhead;
 use crate::stats::{ByClass, Counts, DeviceStats, Energy, slot};
@@ -247,6 +247,11 @@ impl Controller {
     /// Processor time of the FTL's work, paid by the firmware cores; none until set.
     pub fn set_ftl_cost(&mut self, cost: &FtlCost) {
         self.cost = cost.clone();
+    }
+
+    /// Puts the drive behind a PCIe switch: before the start.
+    pub fn join_switch(&mut self, switch: Switch) {
+        self.link.join(switch);
     }
 
     /// Switches the drive on: call once, before anything else.

@@ -18,7 +18,8 @@ pub mod stats;
 mod tests;
 
 pub use cache::CacheStats;
-pub use config::{DeviceConfig, DriveConfig};
+pub use config::{DeviceConfig, DriveConfig, SwitchConfig};
 pub use controller::Controller;
+pub use link::Switch;
 pub use queue::{Posted, QueueFull};
 pub use stats::{DeviceStats, ENERGY_STATES, Energy, OPCODES, Waits};

@@ -35,11 +35,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn start_background(&mut self, ctx: &mut Ctx) {
         for t in 0..self.threads.len() as u32 {
             if self.threads[t as usize].asleep == Asleep::Work {
-                ctx.at(
-                    ctx.now + self.kworker.interval,
-                    Kind::HostTimer,
-                    self.event_base | WORK | t,
-                );
+                ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, WORK | t);
             }
         }
         for core in 0..self.cores.len() as u32 {
@@ -60,7 +56,7 @@ impl<S: Source> Host<S> {
         if self.tick > Span::ZERO
             && !std::mem::replace(&mut self.cores[core as usize].ticking, true)
         {
-            ctx.at(self.next_tick(ctx.now), Kind::HostTimer, self.event_base | TICK | core);
+            ctx.at(self.next_tick(ctx.now), Kind::HostTimer, TICK | core);
         }
     }
 
@@ -68,12 +64,12 @@ impl<S: Source> Host<S> {
     pub(crate) fn work_due(&mut self, ctx: &mut Ctx, t: u32) {
         let core = self.threads[t as usize].core;
         // Nobody is left to see it once all jobs are over; a server does not know.
-        if self.event_base == 0
+        if !self.serves
             && self.threads.iter().all(|t| t.source.is_none() || t.asleep == Asleep::Done)
         {
             return;
         }
-        ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, self.event_base | WORK | t);
+        ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, WORK | t);
         self.raise(ctx, core, Irq::Timer(t));
     }
 

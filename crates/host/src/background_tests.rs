@@ -214,7 +214,7 @@ fn nonsense_is_refused() {
         } else {
             s.kworker = KworkerConfig { interval: Span(10), work: Span(10) };
         }
-        let e = Host::new(&s, vec![(spec(false), reads(1))], drive(), None).err();
+        let e = Host::new(&s, vec![(spec(false), reads(1))], vec![DiskSpec::new(drive())]).err();
         assert_eq!(crate::tests::refused(e), key);
     }
 }

@@ -14,6 +14,7 @@ use crate::source::Source;
 use crate::stats::BioStats;
 use crate::thread::{Asleep, Flow, Step};
 use std::collections::VecDeque;
+use std::ops::Range;
 use wordline_base::{Ctx, Ddir, Time};
 use wordline_nvme::Opcode;
 
@@ -40,9 +41,9 @@ impl Bios {
 
     /// Gives tokens to bios that wait, those of hardware queue `first` before the others. Tells
     /// whether `own` is among them, which its submitter takes to pblk itself.
-    fn dispatch(&mut self, first: u16, hctxs: u16, own: u32, now: Time) -> bool {
+    fn dispatch(&mut self, first: u16, hctxs: Range<u16>, own: u32, now: Time) -> bool {
         let mut found = false;
-        for h in (0..hctxs).map(|i| (first + i) % hctxs) {
+        for h in (first..hctxs.end).chain(hctxs.start..first) {
             while let Some(node) = self.kyber.dispatch(h, now) {
                 if node as usize >= self.issued.len() {
                     self.issued.resize(node as usize + 1, Time::ZERO);
@@ -66,8 +67,9 @@ impl<S: Source> Host<S> {
         let thread = &self.threads[t as usize];
         let (part, hctx, core) = (thread.part(), thread.hctx, thread.core);
         let node = self.block.nodes[part];
-        let hctxs = self.block.hctxs.len() as u16;
-        let Some(bios) = &mut self.bios else { return Flow::Again };
+        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let hctxs = disk.hctxs();
+        let Some(bios) = &mut disk.bios else { return Flow::Again };
         let ask = Ask {
             rq: part,
             hctx,
@@ -81,7 +83,7 @@ impl<S: Source> Host<S> {
         bios.kyber.insert(&ask, ctx.now);
         let goes = bios.dispatch(hctx, hctxs, part, ctx.now);
         bios.stats.held += u64::from(!goes);
-        self.wake_for_bios(ctx, Some(core));
+        self.wake_for_bios(ctx, node.disk, Some(core));
         if goes {
             self.threads[t as usize].plan_released(part);
             return self.pblk_bio(ctx, t, part);
@@ -91,19 +93,21 @@ impl<S: Source> Host<S> {
 
     /// A node is complete. If it is a bio with a token, another may go.
     pub(crate) fn bio_ended(&mut self, ctx: &mut Ctx, node: u32, on: Option<u32>) {
-        let hctxs = self.block.hctxs.len() as u16;
-        let Some(bios) = &mut self.bios else { return };
+        let d = self.block.nodes[node].disk;
+        let disk = &mut self.block.disks[usize::from(d)];
+        let hctxs = disk.hctxs();
+        let Some(bios) = &mut disk.bios else { return };
         let Some(&issued) = bios.issued.get(node as usize) else { return };
         if !bios.kyber.completed(node, issued, ctx.now) {
             return;
         }
         bios.stats.returned += 1;
-        bios.dispatch(0, hctxs, NONE, ctx.now);
-        self.wake_for_bios(ctx, on);
+        bios.dispatch(hctxs.start, hctxs, NONE, ctx.now);
+        self.wake_for_bios(ctx, d, on);
     }
 
-    fn wake_for_bios(&mut self, ctx: &mut Ctx, on: Option<u32>) {
-        let Some(bios) = &self.bios else { return };
+    fn wake_for_bios(&mut self, ctx: &mut Ctx, disk: u16, on: Option<u32>) {
+        let Some(bios) = &self.block.disks[usize::from(disk)].bios else { return };
         let t = bios.thread;
         if !bios.ready.is_empty() && self.threads[t as usize].asleep == Asleep::Actions {
             self.wake(ctx, t, on);
@@ -112,7 +116,8 @@ impl<S: Source> Host<S> {
 
     /// The kernel thread takes the next bio to pblk.
     pub(crate) fn next_bio(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let Some(bios) = &mut self.bios else { return Flow::Off };
+        let d = usize::from(self.threads[t as usize].disk);
+        let Some(bios) = &mut self.block.disks[d].bios else { return Flow::Off };
         let Some(node) = bios.ready.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
         };

@@ -16,7 +16,7 @@ fn run(w: &mut World<crate::tests::List>, step: Span) -> [u32; 3] {
             break;
         }
         w.run_to(w.ctx.now + step);
-        let Some(bios) = &w.host.bios else { continue };
+        let Some(bios) = &w.host.block.disks[0].bios else { continue };
         let s = bios.stats();
         assert_eq!(s.taken - s.returned, u64::from(bios.kyber.used.iter().sum::<u32>()));
         for (most, used) in most.iter_mut().zip(bios.kyber.used) {
@@ -115,7 +115,7 @@ fn writes_without_tokens_do_not_hold_up_reads() {
 fn what_cannot_be_is_refused() {
     let refused = |stack: &StackConfig| {
         let job = (spec(Engine::Libaio, 1), list(vec![]));
-        Host::new(stack, vec![job], crate::tests::drive(), None).err()
+        Host::new(stack, vec![job], vec![DiskSpec::new(crate::tests::drive())]).err()
     };
     assert_eq!(
         crate::tests::refused(refused(&kyber())),

@@ -17,6 +17,7 @@
 //! Left out: the kblockd hop of discards (dispatched by the submitter here), sbitmap's wake batches,
 //! write-back throttling, discard merges.
 
+use crate::disk::{DISK_SHIFT, Disk};
 use crate::sched::{Ask, Dir, Elevator};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IoClass, IoId, Slab, Time};
@@ -43,6 +44,8 @@ pub(crate) struct Node {
     pub thread: u32,
     pub ddir: Ddir,
     pub ok: bool,
+    /// The disk, and the place there.
+    pub disk: u16,
     pub len: u32,
     pub offset: u64,
     /// For an I/O: when the application issued it, and when the submission call returned.
@@ -110,6 +113,7 @@ impl Request {
 /// A hardware queue and its NVMe queue pair.
 #[derive(Debug)]
 pub(crate) struct Hctx {
+    pub disk: u16,
     /// The core its interrupt vector points at.
     pub core: u32,
     /// Free hardware tags (command identifiers): queue depth - 1, because a queue's last slot
@@ -147,9 +151,10 @@ pub(crate) enum Handler {
 }
 
 impl Hctx {
-    pub fn new(core: u32, depth: u32, sched_tags: u32) -> Hctx {
+    pub fn new(disk: u16, core: u32, depth: u32, sched_tags: u32) -> Hctx {
         let tags = depth as usize - 1;
         Hctx {
+            disk,
             core,
             tags: (0..tags as u16).rev().collect(),
             by_tag: vec![NONE; tags],
@@ -192,14 +197,25 @@ pub(crate) enum Side {
 pub(crate) struct BlockLayer {
     pub nodes: Slab<Node>,
     pub requests: Slab<Request>,
+    /// Of all disks, one after the other.
     pub hctxs: Vec<Hctx>,
-    pub elevator: Option<Elevator>,
+    pub disks: Vec<Disk>,
     pub sched_tags: u32,
-    pub max_request: u64,
     pub merge: bool,
 }
 
 impl BlockLayer {
+    /// The disk of an address and the byte there. One of a disk that is not there is beyond the end of the
+    /// first.
+    #[inline]
+    pub fn place(&self, address: u64) -> (u16, u64) {
+        let disk = address >> DISK_SHIFT;
+        match disk < self.disks.len() as u64 {
+            true => (disk as u16, address & ((1 << DISK_SHIFT) - 1)),
+            false => (0, address),
+        }
+    }
+
     /// Appends the nodes of a list to a request.
     pub fn append(&mut self, rq: u32, first: u32, last: u32) {
         let r = &mut self.requests[rq];
@@ -218,9 +234,10 @@ impl BlockLayer {
         at: u64,
         len: u64,
     ) -> Option<Side> {
+        let max = self.disks[usize::from(self.nodes[node].disk)].max_request;
         for &rq in plug.iter().rev() {
             let r = &mut self.requests[rq];
-            if r.opcode != opcode || r.bytes + len > self.max_request {
+            if r.opcode != opcode || r.bytes + len > max {
                 continue;
             }
             let Some(side) = touches(r.offset, r.bytes, at, len) else { continue };
@@ -291,8 +308,9 @@ impl BlockLayer {
             self.hctxs[usize::from(h)].dispatch.pop_front();
             return Some(rq);
         }
+        let disk = usize::from(self.hctxs[usize::from(h)].disk);
         loop {
-            let rq = self.elevator.as_mut()?.dispatch(h, now)?;
+            let rq = self.disks[disk].elevator.as_mut()?.dispatch(h, now)?;
             if self.get_driver_tag(rq) {
                 return Some(rq);
             }
@@ -307,9 +325,9 @@ impl BlockLayer {
 
     /// Scheduler tags that a request of this kind must leave to others: kyber gives asynchronous
     /// ones three quarters (kyber_limit_depth).
-    pub fn kept_back(&self, opcode: Opcode) -> u32 {
+    pub fn kept_back(&self, disk: u16, opcode: Opcode) -> u32 {
         let discard = opcode == Opcode::Deallocate;
-        match self.elevator {
+        match self.disks[usize::from(disk)].elevator {
             Some(Elevator::Kyber(_)) if discard => {
                 self.sched_tags - (self.sched_tags * 3 / 4).max(1)
             }
@@ -329,7 +347,8 @@ impl BlockLayer {
             mergeable: r.mergeable() && self.merge,
             data: r.mergeable(),
         };
-        if let Some(elevator) = &mut self.elevator {
+        let disk = usize::from(self.hctxs[usize::from(r.hctx)].disk);
+        if let Some(elevator) = &mut self.disks[disk].elevator {
             elevator.insert(&ask, now);
         }
     }

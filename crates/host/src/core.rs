@@ -24,8 +24,8 @@ pub(crate) enum Irq {
     Timer(u32),
     /// The scheduler's.
     Tick,
-    /// The network card has a message.
-    Network,
+    /// The network card has a message of a connection.
+    Network(u16),
     /// A request held up for a tag goes out after a completion (blk_mq_sched_restart). Linux does
     /// it in a kblockd worker of this core; no worker is modelled.
     Dispatch(u32),

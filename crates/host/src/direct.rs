@@ -45,11 +45,12 @@ impl<S: Source> Host<S> {
                     thread.stats.issued[ddir as usize] += 1;
                     let level = level_bucket(thread.cur_depth);
                     thread.stats.iodepth_level[level] += 1;
-                    let node = self.new_node(t, ddir, offset, len);
+                    let (disk, offset) = self.block.place(offset);
+                    let node = self.new_node(t, ddir, (disk, offset), len);
                     let n = &mut self.block.nodes[node];
                     (n.issued, n.submitted) = (ctx.now, ctx.now);
                     n.life = ctx.lives.begin(t, ddir, offset, len, ctx.now);
-                    if !self.valid(ddir, offset, len) {
+                    if !self.valid(disk, ddir, offset, len) {
                         self.block.nodes[node].ok = false;
                         self.finish_io(ctx, node, 0, 0);
                         // Time must pass, or a job that goes on after errors never ends.
@@ -85,7 +86,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t as usize];
         if thread.timer != at && at < Time::NEVER {
             thread.timer = at;
-            ctx.at(at, Kind::AppWake, self.event_base | t);
+            ctx.at(at, Kind::AppWake, t);
         }
     }
 
@@ -93,7 +94,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn direct_submit(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         let whole = !matches!(n.ddir, Ddir::Read | Ddir::Write);
-        let max = self.block.max_request;
+        let max = self.block.disks[usize::from(n.disk)].max_request;
         if whole || u64::from(n.len) <= max {
             return self.direct_send(ctx, node);
         }
@@ -113,6 +114,7 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
+        self.aim(n.thread, n.disk);
         let h = self.threads[n.thread as usize].hctx;
         let hctx = &mut self.block.hctxs[usize::from(h)];
         let Some(cid) = hctx.tags.pop() else {
@@ -140,7 +142,7 @@ impl<S: Source> Host<S> {
             io: n.life,
         };
         self.counters.requests += 1;
-        self.out.push_back(Output::Submit { sq: h, sqe });
+        self.submit(h, sqe);
     }
 
     /// The command of an entry of queue `q`; whoever waits for its tag goes on.

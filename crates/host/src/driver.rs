@@ -53,13 +53,22 @@ impl<S: Source> Host<S> {
             io,
         };
         self.counters.requests += 1;
-        if let Some(pblk) = &mut self.pblk
+        let disk = usize::from(self.block.hctxs[usize::from(r.hctx)].disk);
+        if let Some(pblk) = &mut self.block.disks[disk].pblk
             && r.opcode.is_vector()
         {
             let sectors = if r.opcode == Opcode::VectorReset { 0 } else { r.bytes >> SECTOR_SHIFT };
             pblk.stats.link_sectors[usize::from(r.work)] += sectors - u64::from(r.inner);
         }
-        self.out.push_back(Output::Submit { sq: r.hctx, sqe });
+        let h = r.hctx;
+        self.submit(h, sqe);
+    }
+
+    #[inline]
+    pub(crate) fn submit(&mut self, h: u16, sqe: Sqe) {
+        let disk = self.block.hctxs[usize::from(h)].disk;
+        let sq = h - self.block.disks[usize::from(disk)].first;
+        self.out.push_back(Output::Submit { disk, sq, sqe });
     }
 
     /// nvme_handle_cqe, in the handler or after the look of a poller, from `begin` to `end` on
@@ -78,6 +87,7 @@ impl<S: Source> Host<S> {
         let rq = self.block.hctxs[h].by_tag[usize::from(cqe.cid)];
         assert_ne!(rq, NONE, "completion of a command that is not at the drive: {cqe:?}");
         let r = self.block.requests[rq];
+        let d = self.block.hctxs[h].disk;
         let mut ok = cqe.status == Status::Success;
         self.counters.completions += 1;
 
@@ -100,7 +110,7 @@ impl<S: Source> Host<S> {
             let write = r.opcode == Opcode::Write;
             self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));
         }
-        if let Some(elevator) = &mut self.block.elevator
+        if let Some(elevator) = &mut self.block.disks[usize::from(d)].elevator
             && r.sched_tag
         {
             elevator.completed(rq, r.issued, ctx.now);
@@ -118,7 +128,7 @@ impl<S: Source> Host<S> {
         match r.purpose {
             Purpose::Data | Purpose::Flush => {}
             Purpose::Piece { lpn, brings } => {
-                let Some(pblk) = &mut self.pblk else { return };
+                let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) else { return };
                 let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
                 let read = FlashRead { lpn: Lpn(lpn), sectors, ppa, brings };
                 let mut more = std::mem::take(&mut pblk.repairs);
@@ -130,16 +140,16 @@ impl<S: Source> Host<S> {
                 if again {
                     self.repair(ctx, r.first, r.hctx, core);
                 }
-                self.pump_ftl(ctx, Some(core));
+                self.pump_ftl(ctx, d, Some(core));
                 if again {
                     return;
                 }
             }
             Purpose::Ftl { op } => {
-                if let Some(pblk) = &mut self.pblk {
+                if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
                     let outcome = if ok { Outcome::Ok } else { Outcome::Failed };
                     pblk.ftl.on_done(ctx, op, outcome);
-                    self.pump_ftl(ctx, Some(core));
+                    self.pump_ftl(ctx, d, Some(core));
                 }
             }
         }
@@ -154,7 +164,8 @@ impl<S: Source> Host<S> {
 
     /// The I/O `node` waits for the rest of its stride instead of a read that failed.
     fn repair(&mut self, ctx: &mut Ctx, node: u32, h: u16, core: u32) {
-        let Some(pblk) = &mut self.pblk else { return };
+        let d = usize::from(self.block.hctxs[usize::from(h)].disk);
+        let Some(pblk) = &mut self.block.disks[d].pblk else { return };
         let pieces = std::mem::take(&mut pblk.repairs);
         self.block.nodes[node].pending = pieces.len() as u32;
         for &piece in &pieces {
@@ -166,7 +177,7 @@ impl<S: Source> Host<S> {
                 self.block.hctxs[usize::from(h)].repairs.push_back(rq);
             }
         }
-        if let Some(pblk) = &mut self.pblk {
+        if let Some(pblk) = &mut self.block.disks[d].pblk {
             pblk.repairs = pieces;
             pblk.repairs.clear();
         }

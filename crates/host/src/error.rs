@@ -1,7 +1,7 @@
 //! Why a host cannot be built, and what shows it before one is.
 
 use crate::config::{NbdConfig, NbdServer};
-use crate::host::DriveInfo;
+use crate::disk::{DiskShape, DriveInfo};
 use crate::source::ThreadSpec;
 use crate::{Engine, Scheduler, StackConfig};
 use wordline_base::{BadValue, QueuePriority, Span};
@@ -37,6 +37,48 @@ fn of_job<T>(
     Err(HostError::Job { job: job.name.clone(), option, why: why.into() })
 }
 
+/// The disks that a job addresses.
+fn disks_of(job: &ThreadSpec) -> &[u16] {
+    if job.disks.is_empty() { &[0] } else { &job.disks }
+}
+
+/// All that can be wrong with a host shows here. The queues of each of its disks, which either the kernel
+/// has or the user-space driver.
+pub(crate) fn check(
+    config: &StackConfig,
+    jobs: &[&ThreadSpec],
+    disks: &[DiskShape],
+) -> Result<Vec<Queues>, HostError> {
+    let of = |(number, disk): (usize, &DiskShape)| {
+        Queues::new(disk.queue.as_deref().unwrap_or(config), jobs, number as u16, disk)
+    };
+    let queues: Vec<Queues> = disks.iter().enumerate().map(of).collect::<Result<_, _>>()?;
+    if queues.iter().any(|q| q.shared) && queues.iter().any(|q| !q.shared && config.kernel) {
+        return stack(
+            "nbd.server",
+            "must not be spdk on a host of several drives: it takes all of them from the kernel",
+        );
+    }
+    for job in jobs {
+        let polls = |&d: &u16| {
+            let (disk, queues) = (&disks[usize::from(d)], &queues[usize::from(d)]);
+            let polled = disk.queue.as_deref().unwrap_or(config).io_poll > 0;
+            queues.shared && job.hipri && polled && !disk.ftl_on_host
+        };
+        let looks = job.engine == Engine::Spdk
+            || job.engine == Engine::IoUring && disks_of(job).iter().any(polls);
+        if looks && disks_of(job).len() > 1 {
+            return of_job(
+                job,
+                "filename",
+                "names several drives, and the job looks for its completions in the queue of one: give it \
+                 one drive",
+            );
+        }
+    }
+    Ok(queues)
+}
+
 /// The queues that a host has on a drive.
 pub(crate) struct Queues {
     /// The kernel has the drive: queues are those of cores, not of jobs.
@@ -48,13 +90,13 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// All that can be wrong with a host shows here. `ftl`: the FTL is on it.
-    pub fn new(
+    fn new(
         config: &StackConfig,
         jobs: &[&ThreadSpec],
-        drive: &DriveInfo,
-        ftl: bool,
+        number: u16,
+        disk: &DiskShape,
     ) -> Result<Queues, HostError> {
+        let (drive, ftl) = (&disk.info, disk.ftl_on_host);
         check_drive(drive, ftl)?;
         check_stack(config, ftl)?;
         let shared = config.kernel && !takes_drive(config, jobs, ftl)?;
@@ -76,13 +118,13 @@ impl Queues {
         if let Some(core) = config.ftl_core.filter(|&core| ftl && core >= config.cores) {
             return stack("ftl_core", format!("is {core}, there are {} cores", config.cores));
         }
-        check_jobs(config, jobs, shared, count)?;
+        check_jobs(config, jobs, number, shared, count)?;
         // Command identifiers have 16 bits, and NO_TAG is one of them.
         let depth = config.queue_depth.min(drive.depth).min(65_535);
         Ok(Queues { shared, count, poll, depth })
     }
 
-    /// Whether a file system can be between the jobs and the drive.
+    /// Whether a file system can be between the jobs and the host's drive.
     pub fn check_files(&self, config: &StackConfig, jobs: &[&ThreadSpec]) -> Result<(), HostError> {
         if !config.kernel {
             return stack("kernel", "must be true: a file system is the kernel's");
@@ -225,6 +267,7 @@ fn takes_drive(config: &StackConfig, jobs: &[&ThreadSpec], ftl: bool) -> Result<
 fn check_jobs(
     config: &StackConfig,
     jobs: &[&ThreadSpec],
+    disk: u16,
     shared: bool,
     queues: u32,
 ) -> Result<(), HostError> {
@@ -246,7 +289,7 @@ fn check_jobs(
                  need stack.kernel = false",
             );
         }
-        if *priorities[q].get_or_insert(priority) != priority {
+        if disks_of(job).contains(&disk) && *priorities[q].get_or_insert(priority) != priority {
             return of_job(job, "prioclass", "is not that of the jobs it shares a queue with");
         }
         let submits = shared && job.engine == Engine::IoUring && job.sqthread_poll;

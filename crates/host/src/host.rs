@@ -1,52 +1,31 @@
 //! The host as a whole: construction, events, cores handing out work, statistics.
 
 use crate::background::{TICK, WORK};
-use crate::bio::Bios;
-use crate::blkmq::{BlockLayer, Handler, Hctx, NO_TAG, NONE, Node, Purpose, map_queues};
-use crate::config::{Engine, HostCost, KworkerConfig, Scheduler, StackConfig};
+use crate::blkmq::{BlockLayer, Handler, NO_TAG, NONE, Node, Purpose};
+use crate::config::{Engine, HostCost, KworkerConfig};
 use crate::core::{Core, Irq};
-use crate::error::{HostError, Queues};
-use crate::function::{Function, Spans, spans, spend};
-use crate::idle::Menu;
-use crate::nbd::{Message, Nbd};
-use crate::pblk::{Merges, Pblk};
+use crate::disk::{Disk, address};
+use crate::function::{Function, Spans, spend};
+use crate::nbd::{End, Message};
 use crate::poll::PollStats;
-use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
-use crate::source::{Source, ThreadSpec};
-use crate::stats::{Counters, HostStats};
+use crate::sched::Elevator;
+use crate::source::Source;
+use crate::stats::{Counters, HostStats, PblkStats};
 use crate::thread::{Asleep, Reaping, Step, Thread};
 use crate::vfs::{Vfs, tasks_of};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::track::Track;
-use wordline_base::{
-    BadValue, Ctx, Ddir, IoClass, IoId, Kind, Layer, Priority, Slab, Span, Time, Why,
-};
+use wordline_base::{BadValue, Ctx, Ddir, IoClass, IoId, Kind, Layer, Span, Time, Why};
 use wordline_fs::{Fs, FsConfig};
-use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Brings, Translation, Translator};
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
-
-/// What the host needs to know of the drive.
-#[derive(Clone, Debug)]
-pub struct DriveInfo {
-    /// Bytes of the namespace; for an FTL on the host, of the drive pblk presents.
-    pub bytes: u64,
-    pub lba_bytes: u32,
-    /// Queue pairs and entries of a queue that the controller supports.
-    pub queues: u32,
-    pub depth: u32,
-    /// Largest command in bytes (MDTS); 0 is no limit.
-    pub max_transfer: u32,
-    /// Whether a flush means anything: without a volatile cache the block layer drops it.
-    pub volatile_cache: bool,
-    /// Sectors of a write unit of an open-channel drive.
-    pub unit_sectors: u32,
-}
 
 /// A queue pair that must exist on the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueuePair {
+    /// The host's disk.
+    pub disk: u16,
     pub sq: u16,
     pub cq: u16,
     pub depth: u32,
@@ -61,6 +40,8 @@ pub struct QueuePair {
 pub struct Finished {
     pub thread: u32,
     pub ddir: Ddir,
+    pub disk: u16,
+    /// Within the disk.
     pub offset: u64,
     pub len: u32,
     /// fio's start time; the submission call's return; the return to the application. slat is
@@ -78,6 +59,7 @@ pub struct Finished {
 pub enum Output {
     /// A command is written to the submission queue's memory, and its tail doorbell.
     Submit {
+        disk: u16,
         sq: u16,
         sqe: Sqe,
     },
@@ -86,11 +68,16 @@ pub enum Output {
     Ended {
         thread: u32,
     },
-    /// For the host at the other end of a network block device.
-    Send(Message),
+    /// For the host at the other end of this host's connection.
+    Send {
+        end: u16,
+        message: Message,
+    },
 }
 
 pub struct Host<S> {
+    /// In the machine.
+    pub(crate) number: u8,
     pub(crate) cost: HostCost,
     pub(crate) spans: Spans,
     pub(crate) kernel: bool,
@@ -98,18 +85,17 @@ pub struct Host<S> {
     /// Between two scheduler ticks; zero: none.
     pub(crate) tick: Span,
     pub(crate) kworker: KworkerConfig,
-    wakeup_granularity: u64,
-    sleeper_credit: u64,
-    pub(crate) drive: DriveInfo,
+    pub(crate) wakeup_granularity: u64,
+    pub(crate) sleeper_credit: u64,
     pub(crate) cores: Vec<Core>,
     pub(crate) threads: Vec<Thread<S>>,
     pub(crate) block: BlockLayer,
-    pub(crate) pblk: Option<Box<Pblk>>,
-    pub(crate) bios: Option<Box<Bios>>,
     pub(crate) vfs: Option<Box<Vfs>>,
-    pub(crate) nbd: Option<Box<Nbd>>,
-    /// Added to the indices of its events, and to the numbers of its cores.
-    pub(crate) event_base: u32,
+    /// Connections to other hosts.
+    pub(crate) ends: Vec<End>,
+    /// Another host has a drive of this one: it works on when its own jobs are over.
+    pub(crate) serves: bool,
+    /// Added to the numbers of its cores where several hosts are told apart.
     pub(crate) first_core: u32,
     pub(crate) out: VecDeque<Output>,
     pub(crate) counters: Counters,
@@ -117,249 +103,37 @@ pub struct Host<S> {
     pub(crate) io_poll_delay: i64,
     pub(crate) sq_thread_idle: Span,
     pub(crate) poll_stats: PollStats,
-    /// The timer of the scheduler that is set.
-    elevator_timer: Time,
-    /// Each core has a hardware queue of its own, and nothing else couples cores.
+    /// Each core has a hardware queue of its own of every disk, and nothing else couples cores.
     pub(crate) private: bool,
-    /// Hardware queue by core.
-    pub(crate) map: Vec<u16>,
-    priorities: Vec<QueuePriority>,
-    depth: u32,
+    /// The kernel's driver has the disks: jobs of one core share its queues.
+    pub(crate) shared: bool,
+    /// By hardware queue, and by disk.
+    pub(crate) priorities: Vec<QueuePriority>,
+    pub(crate) depths: Vec<u32>,
 }
 
-/// Index of the scheduler's HostTimer; the file system has the others.
+/// Index of a scheduler's HostTimer, with the disk; the file system has index 0.
 const ELEVATOR: u32 = 1 << 26;
 
 impl<S: Source> Host<S> {
-    /// Whether a host can be built for these jobs: all that [`Host::new`] refuses, without a source.
-    /// `ftl`: the drive's FTL is on the host. `files`: so is a file system.
-    pub fn check(
-        stack: &StackConfig,
-        jobs: &[&ThreadSpec],
-        drive: &DriveInfo,
-        ftl: bool,
-        files: bool,
-    ) -> Result<(), HostError> {
-        let queues = Queues::new(stack, jobs, drive, ftl)?;
-        if files { queues.check_files(stack, jobs) } else { Ok(()) }
-    }
-
-    pub fn new(
-        stack: &StackConfig,
-        jobs: Vec<(ThreadSpec, S)>,
-        drive: DriveInfo,
-        ftl: Option<(Translator, FtlCost)>,
-    ) -> Result<Host<S>, HostError> {
-        let specs: Vec<&ThreadSpec> = jobs.iter().map(|(spec, _)| spec).collect();
-        let has = Queues::new(stack, &specs, &drive, ftl.is_some())?;
-        let Queues { shared, count: queues, poll: poll_queues, depth } = has;
-        let spdk = stack.kernel && !shared;
-        let count = jobs.len() as u32;
-        let (map, vectors) = if shared {
-            map_queues(stack.cores, queues)
-        } else {
-            (vec![0; stack.cores as usize], vec![0; queues as usize])
-        };
-        // Polled requests have queues behind the others, or the same.
-        let poll_map: Vec<u16> = match poll_queues {
-            0 => map.clone(),
-            n => map_queues(stack.cores, n).0.iter().map(|q| q + queues as u16).collect(),
-        };
-
-        let mut priorities = vec![None; (queues + poll_queues) as usize];
-        let mut load = vec![0u32; stack.cores as usize];
-        let mut threads = Vec::with_capacity(2 * jobs.len() + 1);
-        for (index, (spec, source)) in jobs.into_iter().enumerate() {
-            let q = index % queues as usize;
-            let priority = spec.class.queue();
-            priorities[q] = Some(priority);
-            // The allowed core with the fewest threads, the lowest of equals: round robin.
-            let all: Vec<u32> = (0..stack.cores).collect();
-            let allowed = if spec.cpus_allowed.is_empty() { &all } else { &spec.cpus_allowed };
-            let core = allowed.iter().copied().min_by_key(|&c| (load[c as usize], c)).unwrap_or(0);
-            load[core as usize] += 1;
-            let hctx = if shared { map[core as usize] } else { q as u16 };
-            let mut thread = Thread::new(spec.fixed_up(), Some(source), core, hctx);
-            let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
-            // A bio-based device cannot be polled (BLK_QC_T_NONE).
-            thread.polls =
-                shared && knows && thread.spec.hipri && stack.io_poll > 0 && ftl.is_none();
-            if thread.polls {
-                thread.poll_hctx = poll_map[core as usize];
-            }
-            threads.push(thread);
-        }
-        let mut pblk = match ftl {
-            Some((ftl, cost)) => {
-                let core = stack.ftl_core.unwrap_or(stack.cores - 1);
-                let spec = ThreadSpec::new("pblk", Engine::Null, 1);
-                let mut thread = Thread::new(spec, None, core, map[core as usize]);
-                thread.step = Step::Kernel;
-                thread.asleep = Asleep::Actions;
-                threads.push(thread);
-                Some(Box::new(Pblk {
-                    ftl,
-                    cost,
-                    unit_sectors: drive.unit_sectors,
-                    thread: count,
-                    actions: VecDeque::with_capacity(64),
-                    repairs: Vec::new(),
-                    merges: None,
-                    stats: Default::default(),
-                }))
-            }
-            None => None,
-        };
-
-        for job in 0..count {
-            if !threads[job as usize].spec.reaper || !stack.kernel {
-                continue;
-            }
-            let core = (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0);
-            load[core as usize] += 1;
-            let spec = ThreadSpec::new("reaper", Engine::Libaio, 1);
-            let mut reaper = Thread::new(spec, None, core, map[core as usize]);
-            (reaper.step, reaper.asleep, reaper.partner) = (Step::Collect, Asleep::Events, job);
-            threads[job as usize].partner = threads.len() as u32;
-            threads.push(reaper);
-        }
-        for job in 0..count {
-            let thread = &threads[job as usize];
-            if !has.has_sq_thread(&thread.spec) {
-                continue;
-            }
-            let core = thread.spec.sqthread_poll_cpu.unwrap_or_else(|| {
-                (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0)
-            });
-            load[core as usize] += 1;
-            let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
-            (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
-            let polls = thread.polls;
-            let home = if polls { poll_map[core as usize] } else { map[core as usize] };
-            let mut sq = Thread::new(spec, None, core, home);
-            (sq.step, sq.asleep, sq.owner, sq.polls) = (Step::SqLoop, Asleep::Ring, job, polls);
-            threads[job as usize].sq = threads.len() as u32;
-            threads.push(sq);
-        }
-        if stack.kernel && stack.kworker.interval > Span::ZERO {
-            for core in 0..stack.cores {
-                let spec = ThreadSpec::new(&format!("kworker/{core}"), Engine::Null, 1);
-                let mut worker = Thread::new(spec, None, core, map[core as usize]);
-                (worker.step, worker.asleep) = (Step::Kworker, Asleep::Work);
-                threads.push(worker);
-            }
-        }
-        let hctxs = (queues + poll_queues) as usize;
-        let bios = (stack.bio_scheduler == Scheduler::Kyber).then(|| {
-            let core = (0..stack.cores).min_by_key(|&c| (load[c as usize], c)).unwrap_or(0);
-            let spec = ThreadSpec::new("bios", Engine::Null, 1);
-            let mut worker = Thread::new(spec, None, core, map[core as usize]);
-            (worker.step, worker.asleep) = (Step::NextBio, Asleep::Actions);
-            threads.push(worker);
-            Box::new(Bios::new(Kyber::new(&stack.kyber, hctxs), threads.len() as u32 - 1))
-        });
-        if let Some(pblk) = &mut pblk
-            && drive.lba_bytes < 4096
-        {
-            // Beside the thread that writes, which takes it from there.
-            let core = threads[pblk.thread as usize].core;
-            let spec = ThreadSpec::new("pblk-merge", Engine::Null, 1);
-            let mut worker = Thread::new(spec, None, core, map[core as usize]);
-            (worker.step, worker.asleep) = (Step::NextMerge, Asleep::Actions);
-            threads.push(worker);
-            pblk.merges = Some(Box::new(Merges::new(threads.len() as u32 - 1)));
-        }
-        let reapers = threads.iter().any(|t| t.partner != NONE || t.owner != NONE);
-        let max_request = match drive.max_transfer {
-            0 => u64::from(stack.max_request),
-            max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
-        };
-        let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
-        let requests = in_use.min(1 << 16);
-        let elevator = match stack.scheduler {
-            _ if !shared => None,
-            Scheduler::None => None,
-            Scheduler::MqDeadline => {
-                Some(Elevator::Deadline(Deadline::new(&stack.deadline, requests)))
-            }
-            Scheduler::Kyber => Some(Elevator::Kyber(Box::new(Kyber::new(&stack.kyber, hctxs)))),
-            Scheduler::Bfq => {
-                let of = |t: &Thread<S>| match t.spec.class.effective() {
-                    (Priority::RealTime, level) => (0, bfq::weight_of(level)),
-                    (Priority::Idle, level) => (2, bfq::weight_of(level)),
-                    (_, level) => (1, bfq::weight_of(level)),
-                };
-                let of: Vec<_> = threads.iter().map(of).collect();
-                let mut bfq = Bfq::new(&stack.bfq, &of);
-                bfq.polled = poll_queues > 0;
-                Some(Elevator::Bfq(Box::new(bfq)))
-            }
-        };
-        Ok(Host {
-            spans: spans(&stack.cost),
-            cost: stack.cost.clone(),
-            kernel: stack.kernel,
-            time_slice: stack.time_slice,
-            tick: match stack.tick_hz {
-                0 => Span::ZERO,
-                hz => Span(Span::from_secs(1).0 / u64::from(hz)),
-            },
-            kworker: stack.kworker.clone(),
-            wakeup_granularity: stack.wakeup_granularity.0,
-            sleeper_credit: stack.sleeper_credit.0,
-            cores: (0..stack.cores)
-                .map(|_| Core::new(threads.len(), Menu::new(&stack.idle)))
-                .collect(),
-            threads,
-            block: BlockLayer {
-                nodes: Slab::with_capacity(in_use),
-                requests: Slab::with_capacity(requests),
-                hctxs: vectors
-                    .iter()
-                    .map(|&c| (c, !spdk))
-                    .chain((0..poll_queues).map(|_| (0, false)))
-                    .map(|(core, interrupts)| Hctx {
-                        interrupts,
-                        ..Hctx::new(core, depth, stack.scheduler_tags)
-                    })
-                    .collect(),
-                elevator,
-                sched_tags: stack.scheduler_tags,
-                max_request,
-                merge: stack.merge,
-            },
-            out: VecDeque::with_capacity(256),
-            counters: Counters::default(),
-            stopping: false,
-            io_poll_delay: stack.io_poll_delay,
-            sq_thread_idle: stack.sq_thread_idle,
-            poll_stats: PollStats::default(),
-            map,
-            elevator_timer: Time::NEVER,
-            private: shared
-                && queues == stack.cores
-                && stack.scheduler == Scheduler::None
-                && pblk.is_none()
-                && !reapers,
-            pblk,
-            bios,
-            vfs: None,
-            nbd: None,
-            event_base: 0,
-            first_core: 0,
-            priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
-            depth,
-            drive,
-        })
+    /// This host's number in the machine, and that of its first core.
+    pub fn numbered(mut self, number: u8, first_core: u32) -> Host<S> {
+        (self.number, self.first_core) = (number, first_core);
+        self
     }
 
     pub fn queues(&self) -> impl Iterator<Item = QueuePair> + '_ {
-        self.priorities.iter().enumerate().map(|(i, &priority)| QueuePair {
-            sq: i as u16,
-            cq: i as u16,
-            depth: self.depth,
-            priority,
-            interrupts: self.block.hctxs[i].interrupts,
+        self.priorities.iter().zip(&self.block.hctxs).enumerate().map(|(i, (&priority, hctx))| {
+            let disk = usize::from(hctx.disk);
+            let queue = i as u16 - self.block.disks[disk].first;
+            QueuePair {
+                disk: hctx.disk,
+                sq: queue,
+                cq: queue,
+                depth: self.depths[disk],
+                priority,
+                interrupts: hctx.interrupts,
+            }
         })
     }
 
@@ -367,14 +141,23 @@ impl<S: Source> Host<S> {
     pub fn core_of(&self, thread: u32) -> u32 {
         self.threads[thread as usize].core
     }
-    pub fn ftl(&self) -> Option<&Translator> {
-        self.pblk.as_ref().map(|p| &p.ftl)
+    /// The FTL of a disk, if it is on this host.
+    pub fn ftl(&self, disk: u16) -> Option<&Translator> {
+        self.block.disks[usize::from(disk)].pblk.as_ref().map(|p| &p.ftl)
     }
     /// For preconditioning before the start.
-    pub fn ftl_mut(&mut self) -> Option<&mut Translator> {
-        self.pblk.as_mut().map(|p| &mut p.ftl)
+    pub fn ftl_mut(&mut self, disk: u16) -> Option<&mut Translator> {
+        self.block.disks[usize::from(disk)].pblk.as_mut().map(|p| &mut p.ftl)
     }
 
+    /// Another host has a drive of this one.
+    pub fn serves(&self) -> bool {
+        self.serves
+    }
+    /// Threads of jobs and of the kernel.
+    pub fn thread_count(&self) -> u32 {
+        self.threads.len() as u32
+    }
     /// Threads of jobs.
     pub fn jobs(&self) -> u32 {
         self.threads.iter().filter(|t| t.source.is_some()).count() as u32
@@ -396,7 +179,7 @@ impl<S: Source> Host<S> {
                 && self.io_poll_delay < 0;
             thread.poll_hctx = thread.home;
         }
-        let map = self.map.clone();
+        let map = self.block.disks[0].map.clone();
         let cores = self.cores.len() as u32;
         self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, jobs, cores, &map)));
         self.made_room();
@@ -408,9 +191,10 @@ impl<S: Source> Host<S> {
     pub fn cache_served(&mut self, config: &FsConfig) -> Result<(), BadValue> {
         let threads = self.threads.len() as u32;
         let tasks = self.threads.iter().map(|t| tasks_of(&t.spec)).sum();
-        let mut fs = Fs::new(config, self.drive.bytes, tasks)?;
+        let disk = &self.block.disks[0];
+        let mut fs = Fs::new(config, disk.info.bytes, tasks)?;
         fs.serve_device();
-        let map = self.map.clone();
+        let map = disk.map.clone();
         let cores = self.cores.len() as u32;
         self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, threads, cores, &map)));
         self.made_room();
@@ -422,39 +206,45 @@ impl<S: Source> Host<S> {
         for core in &mut self.cores {
             core.ready.reserve(self.threads.len());
         }
-        if let Some(Elevator::Bfq(bfq)) = &mut self.block.elevator {
-            bfq.add_threads(self.threads.len());
+        for disk in &mut self.block.disks {
+            if let Some(Elevator::Bfq(bfq)) = &mut disk.elevator {
+                bfq.add_threads(self.threads.len());
+            }
         }
     }
 
     pub fn start(&mut self, ctx: &mut Ctx) {
+        ctx.host = self.number;
         for core in &mut self.cores {
             core.idle_since = Some(ctx.now);
         }
         self.start_background(ctx);
         for (i, thread) in self.threads.iter().enumerate() {
             if thread.asleep == Asleep::Start && thread.spec.start < Time::NEVER {
-                let index = self.event_base | i as u32;
-                ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, index);
+                ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
             }
         }
-        if let Some(pblk) = &mut self.pblk {
-            pblk.ftl.start(ctx);
-            self.pump_ftl(ctx, None);
+        for d in 0..self.block.disks.len() as u16 {
+            if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+                pblk.ftl.start(ctx);
+                self.pump_ftl(ctx, d, None);
+            }
         }
     }
 
     /// Starts a job whose `start` is `Time::NEVER`.
     pub fn start_thread(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
         debug_assert!(self.threads[thread as usize].asleep == Asleep::Start);
-        ctx.at(at, Kind::AppWake, self.event_base | thread);
+        ctx.host = self.number;
+        ctx.at(at, Kind::AppWake, thread);
     }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {
         let asleep = &mut self.threads[thread as usize];
         if asleep.asleep == Asleep::Timer || !self.kernel {
             asleep.timer_at = ctx.now;
-            ctx.at(ctx.now, Kind::AppWake, self.event_base | thread);
+            ctx.host = self.number;
+            ctx.at(ctx.now, Kind::AppWake, thread);
         }
     }
     pub fn source_mut(&mut self, thread: u32) -> Option<&mut S> {
@@ -465,28 +255,44 @@ impl<S: Source> Host<S> {
     }
 
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
-        let index = event.index() & !self.event_base;
+        ctx.host = self.number;
+        let index = event.index();
         match event.kind() {
             Kind::CoreDone => self.core_done(ctx, index),
             Kind::AppWake => self.app_wake(ctx, index),
-            Kind::HostTimer if index == ELEVATOR => self.elevator_timer(ctx),
+            Kind::HostTimer if index & ELEVATOR != 0 => {
+                self.elevator_timer(ctx, (index - ELEVATOR) as u16);
+            }
             Kind::HostTimer if index & TICK != 0 => self.tick(ctx, index - TICK),
             Kind::HostTimer if index & WORK != 0 => self.work_due(ctx, index - WORK),
             Kind::HostTimer => self.fs_timer(ctx),
             Kind::Interrupt => self.interrupt(ctx, index as u16),
             Kind::FtlTimer => {
-                if let Some(pblk) = &mut self.pblk {
-                    pblk.ftl.on_timer(ctx, event.index());
-                    self.pump_ftl(ctx, None);
+                let of = |disk: &Disk| disk.drive == event.node() && disk.pblk.is_some();
+                let Some(d) = self.block.disks.iter().position(of) else { return };
+                if let Some(pblk) = self.block.disks[d].enter(ctx) {
+                    pblk.ftl.on_timer(ctx, index);
+                    self.pump_ftl(ctx, d as u16, None);
                 }
             }
             _ => {}
         }
     }
 
-    /// A completion entry is visible in host memory; with `interrupt` its MSI arrives as well.
+    /// A completion entry of a disk is visible in host memory; with `interrupt` its MSI arrives as well.
     #[inline]
-    pub fn on_posted(&mut self, ctx: &mut Ctx, cq: u16, cqe: Cqe, interrupt: bool) {
+    pub fn on_posted(
+        &mut self,
+        ctx: &mut Ctx,
+        (disk, cq): (u16, u16),
+        mut cqe: Cqe,
+        interrupt: bool,
+    ) {
+        ctx.host = self.number;
+        // Hardware queues are numbered through all disks.
+        let first = self.block.disks[usize::from(disk)].first;
+        let cq = first + cq;
+        cqe.sq += first;
         if !self.kernel {
             return self.direct_posted(ctx, cq, cqe);
         }
@@ -519,7 +325,14 @@ impl<S: Source> Host<S> {
         }
     }
 
-    /// An MSI of this completion queue.
+    /// An MSI of a disk's completion queue, by itself.
+    pub fn on_interrupt(&mut self, ctx: &mut Ctx, (disk, cq): (u16, u16)) {
+        ctx.host = self.number;
+        let first = self.block.disks[usize::from(disk)].first;
+        self.interrupt(ctx, first + cq);
+    }
+
+    /// An MSI of this hardware queue.
     pub(crate) fn interrupt(&mut self, ctx: &mut Ctx, cq: u16) {
         if !self.kernel {
             return;
@@ -539,6 +352,7 @@ impl<S: Source> Host<S> {
 
     /// No new I/O is issued; what is in flight drains.
     pub fn stop(&mut self, ctx: &mut Ctx) {
+        ctx.host = self.number;
         self.stopping = true;
         for t in 0..self.threads.len() as u32 {
             let thread = &mut self.threads[t as usize];
@@ -573,6 +387,10 @@ impl<S: Source> Host<S> {
             && self.out.is_empty()
     }
 
+    /// Of pblk's block device in front of a disk.
+    pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
+        self.block.disks[usize::from(disk)].pblk.as_ref().map(|p| p.stats)
+    }
     /// The counts of one thread so far; its times are in [`Host::stats`].
     pub fn thread_counts(&self, thread: u32) -> &crate::ThreadStats {
         &self.threads[thread as usize].stats
@@ -610,9 +428,46 @@ impl<S: Source> Host<S> {
             threads,
             idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,
-            pblk: self.pblk.as_ref().map(|p| p.stats),
-            bios: self.bios.as_ref().map(|b| b.stats()),
+            pblk: self.disks_stats(|d| d.pblk.as_ref().map(|p| p.stats)),
+            bios: self.disks_stats(|d| d.bios.as_ref().map(|b| b.stats())),
         }
+    }
+
+    /// The sum over the disks that have any.
+    fn disks_stats<T: std::ops::AddAssign>(&self, of: impl Fn(&Disk) -> Option<T>) -> Option<T> {
+        self.block.disks.iter().filter_map(of).reduce(|mut sum, one| {
+            sum += one;
+            sum
+        })
+    }
+
+    /// From here on the thread's I/O goes to this disk.
+    #[inline]
+    pub(crate) fn aim(&mut self, t: u32, disk: u16) {
+        if self.threads[t as usize].disk != disk {
+            self.turn_to(t, disk);
+        }
+    }
+    #[cold]
+    pub(crate) fn turn_to(&mut self, t: u32, to: u16) {
+        let disk = &self.block.disks[usize::from(to)];
+        let thread = &mut self.threads[t as usize];
+        let core = thread.core as usize;
+        thread.disk = to;
+        thread.home = if self.shared {
+            disk.map[core]
+        } else {
+            disk.first + (t % u32::from(disk.unpolled)) as u16
+        };
+        thread.polls = thread.may_poll && disk.polls;
+        thread.poll_hctx = if thread.polls { disk.poll_map[core] } else { thread.home };
+        thread.hctx = thread.home;
+    }
+
+    /// The connection that a hardware queue stands for, if it does.
+    #[inline]
+    pub(crate) fn client_of(&self, h: u16) -> Option<u16> {
+        self.block.disks[usize::from(self.block.hctxs[usize::from(h)].disk)].client
     }
 
     // Cores.
@@ -624,7 +479,7 @@ impl<S: Source> Host<S> {
         let due = c.due().max(ctx.now);
         if due < c.armed {
             c.armed = due;
-            ctx.at(due, Kind::CoreDone, self.event_base | core);
+            ctx.at(due, Kind::CoreDone, core);
         }
     }
 
@@ -818,7 +673,7 @@ impl<S: Source> Host<S> {
             Irq::Ipi(_) => spend!(self, core, Ipi),
             Irq::Timer(_) => spend!(self, core, Timer),
             Irq::Tick => spend!(self, core, Tick),
-            Irq::Network => self.network_irq(core),
+            Irq::Network(end) => self.network_irq(end, core),
             Irq::Dispatch(rq) => {
                 let stats = spend!(self, core, StatIssue * u64::from(self.poll_stats.on));
                 stats
@@ -841,7 +696,8 @@ impl<S: Source> Host<S> {
     fn repair_sum(&mut self, core: u32, rq: u32) -> u64 {
         let r = &self.block.requests[rq];
         let Purpose::Piece { brings: Brings::Member { .. }, .. } = r.purpose else { return 0 };
-        let Some(pblk) = &mut self.pblk else { return 0 };
+        let disk = &mut self.block.disks[usize::from(self.block.hctxs[usize::from(r.hctx)].disk)];
+        let Some(pblk) = &mut disk.pblk else { return 0 };
         let sum = pblk.cost.xor_sector.0 * (r.bytes / wordline_base::SECTOR);
         pblk.stats.xor_ns += sum;
         self.cores[core as usize].calls.extra[Function::Ftl as usize] += sum;
@@ -877,7 +733,7 @@ impl<S: Source> Host<S> {
             }
             // What it found out is in the slice's end.
             Irq::Tick => {}
-            Irq::Network => self.network_irq_done(ctx, core),
+            Irq::Network(end) => self.network_irq_done(ctx, end, core),
             Irq::Dispatch(rq) => {
                 self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, begin);
                 self.issue(ctx, rq, core);
@@ -917,10 +773,17 @@ impl<S: Source> Host<S> {
         }
     }
 
-    /// A new node for an I/O.
+    /// A new node for an I/O of a disk.
     #[inline]
-    pub(crate) fn new_node(&mut self, t: u32, ddir: Ddir, offset: u64, len: u32) -> u32 {
+    pub(crate) fn new_node(
+        &mut self,
+        t: u32,
+        ddir: Ddir,
+        (disk, offset): (u16, u64),
+        len: u32,
+    ) -> u32 {
         self.block.nodes.insert(Node {
+            disk,
             life: IoId::NONE,
             parent: NONE,
             pending: 1,
@@ -940,18 +803,19 @@ impl<S: Source> Host<S> {
     }
 
     /// Whether the kernel takes the I/O: O_DIRECT wants whole logical blocks, inside the device.
-    pub(crate) fn valid(&self, ddir: Ddir, offset: u64, len: u32) -> bool {
-        let lba = u64::from(self.drive.lba_bytes);
+    pub(crate) fn valid(&self, disk: u16, ddir: Ddir, offset: u64, len: u32) -> bool {
+        let drive = &self.block.disks[usize::from(disk)].info;
+        let lba = u64::from(drive.lba_bytes);
         ddir.is_sync()
             || len > 0
                 && offset.is_multiple_of(lba)
                 && u64::from(len).is_multiple_of(lba)
-                && offset.checked_add(u64::from(len)).is_some_and(|end| end <= self.drive.bytes)
+                && offset.checked_add(u64::from(len)).is_some_and(|end| end <= drive.bytes)
     }
 
     /// Parts of a data I/O: bios of at most 1 MiB, each split at `max_request`.
-    pub(crate) fn parts(&self, len: u32) -> u32 {
-        let max = self.block.max_request;
+    pub(crate) fn parts(&self, disk: u16, len: u32) -> u32 {
+        let max = self.block.disks[usize::from(disk)].max_request;
         let len = u64::from(len);
         if len <= max && len <= crate::blkmq::BIO_BYTES {
             return 1;
@@ -988,7 +852,8 @@ impl<S: Source> Host<S> {
             if node.merges {
                 return self.merged(ctx, n, on);
             }
-            if self.bios.is_some() {
+            let disk = node.disk;
+            if self.block.disks[usize::from(disk)].bios.is_some() {
                 self.bio_ended(ctx, n, on);
             }
             let node = &self.block.nodes[n];
@@ -1080,7 +945,8 @@ impl<S: Source> Host<S> {
         thread.cur_depth -= 1;
         let Some(source) = &mut thread.source else { return self.served(ctx, t, &node) };
         let latency = now.since(node.issued);
-        source.finished(node.ddir, node.offset, node.len, node.ok, latency, now);
+        let place = address(node.disk, node.offset);
+        source.finished(node.ddir, place, node.len, node.ok, latency, now);
         if !node.ok {
             self.counters.errors += 1;
             thread.failed |= !thread.spec.continue_on_error;
@@ -1088,6 +954,7 @@ impl<S: Source> Host<S> {
         self.out.push_back(Output::Finished(Finished {
             thread: t,
             ddir: node.ddir,
+            disk: node.disk,
             offset: node.offset,
             len: node.len,
             issued: node.issued,
@@ -1108,7 +975,8 @@ impl<S: Source> Host<S> {
             self.block.requests[rq].tag = tag;
             return self.dispatch(ctx, on, rq);
         }
-        if self.block.elevator.is_some() {
+        let disk = usize::from(hctx.disk);
+        if self.block.disks[disk].elevator.is_some() {
             hctx.tags.push(tag);
             // blk_mq_sched_restart.
             self.run_other_queue(ctx, h, on);
@@ -1125,10 +993,12 @@ impl<S: Source> Host<S> {
     /// What a scheduler does beyond the queue of the request that completed: kyber's freed token may
     /// be for another queue (kyber_domain_wake), bfq may wait for its thread's next request.
     fn after_completion(&mut self, ctx: &mut Ctx, h: u16) {
-        match &self.block.elevator {
+        let disk = self.block.hctxs[usize::from(h)].disk;
+        let d = usize::from(disk);
+        match &mut self.block.disks[d].elevator {
             Some(Elevator::Kyber(_)) => {
-                for other in (0..self.block.hctxs.len() as u16).filter(|&o| o != h) {
-                    let waits = match &self.block.elevator {
+                for other in self.block.disks[d].hctxs().filter(|&o| o != h) {
+                    let waits = match &self.block.disks[d].elevator {
                         Some(Elevator::Kyber(kyber)) => kyber.waits(other),
                         _ => false,
                     };
@@ -1140,10 +1010,10 @@ impl<S: Source> Host<S> {
             }
             Some(Elevator::Bfq(bfq)) => {
                 if let Some(until) = bfq.idle_until
-                    && until != self.elevator_timer
+                    && until != self.block.disks[d].elevator_timer
                 {
-                    self.elevator_timer = until;
-                    ctx.at(until, Kind::HostTimer, self.event_base | ELEVATOR);
+                    self.block.disks[d].elevator_timer = until;
+                    ctx.at(until, Kind::HostTimer, ELEVATOR | u32::from(disk));
                 }
             }
             _ => {}
@@ -1152,8 +1022,8 @@ impl<S: Source> Host<S> {
 
     /// A request that held up goes out after all.
     pub(crate) fn dispatch(&mut self, ctx: &mut Ctx, core: u32, rq: u32) {
-        if self.is_client() {
-            return self.queue_nbd(ctx, rq, core);
+        if let Some(end) = self.client_of(self.block.requests[rq].hctx) {
+            return self.queue_nbd(ctx, end, rq, core);
         }
         self.raise(ctx, core, Irq::Dispatch(rq));
     }
@@ -1162,18 +1032,19 @@ impl<S: Source> Host<S> {
     fn run_other_queue(&mut self, ctx: &mut Ctx, h: u16, core: u32) {
         while let Some(rq) = self.block.next_dispatch(h, ctx.now) {
             self.dispatch(ctx, core, rq);
-            if self.is_client() {
+            if self.client_of(h).is_some() {
                 // kblockd looks for the rest.
                 return;
             }
         }
     }
 
-    fn elevator_timer(&mut self, ctx: &mut Ctx) {
-        if let Some(Elevator::Bfq(bfq)) = &mut self.block.elevator
+    fn elevator_timer(&mut self, ctx: &mut Ctx, disk: u16) {
+        let disk = &mut self.block.disks[usize::from(disk)];
+        if let Some(Elevator::Bfq(bfq)) = &mut disk.elevator
             && bfq.on_timer(ctx.now)
         {
-            for h in 0..self.block.hctxs.len() as u16 {
+            for h in disk.hctxs() {
                 let core = self.block.hctxs[usize::from(h)].core;
                 self.run_other_queue(ctx, h, core);
             }

@@ -9,9 +9,11 @@
 mod background;
 mod bio;
 mod blkmq;
+mod build;
 pub mod config;
 mod core;
 mod direct;
+mod disk;
 mod driver;
 mod error;
 pub mod function;
@@ -29,15 +31,13 @@ mod uring;
 mod vfs;
 
 pub use config::{Engine, Scheduler, StackConfig};
+pub use disk::{DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};
 pub use error::HostError;
-pub use host::{DriveInfo, Finished, Host, Output, QueuePair};
+pub use host::{Finished, Host, Output, QueuePair};
 pub use nbd::Message;
 pub use source::{Next, Source, ThreadSpec};
 pub use stats::{HostStats, ThreadStats};
 pub use vfs::tasks_of;
-
-/// Set in the indices of a server's events, where two hosts share the clock.
-pub const SERVED: u32 = 1 << 23;
 
 #[cfg(test)]
 mod background_tests;

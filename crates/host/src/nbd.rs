@@ -112,9 +112,11 @@ enum Stage {
     Sending,
 }
 
-/// A host's end of the connection.
-pub(crate) struct Nbd {
+/// A host's end of a connection.
+pub(crate) struct End {
     config: NbdConfig,
+    /// The host's disk: the network block device itself, or the one that is served.
+    disk: u16,
     /// Received and not taken up; and still behind the network card's interrupt.
     inbox: VecDeque<Message>,
     arrived: VecDeque<Message>,
@@ -135,10 +137,11 @@ pub(crate) struct Nbd {
 }
 
 impl<S: Source> Host<S> {
-    fn end_of(&mut self, config: &NbdConfig, receiver: u32) -> Nbd {
+    fn end_of(&mut self, config: &NbdConfig, disk: u16, receiver: u32) -> End {
         self.private = false;
-        Nbd {
+        End {
             config: config.clone(),
+            disk,
             inbox: VecDeque::new(),
             arrived: VecDeque::new(),
             receiver,
@@ -154,57 +157,72 @@ impl<S: Source> Host<S> {
         }
     }
 
-    fn nbd_thread(&mut self, name: &str, engine: Engine, core: u32, at: At, asleep: Asleep) -> u32 {
-        let hctx = self.map[core as usize];
-        let mut thread = Thread::new(ThreadSpec::new(name, engine, 1), None, core, hctx);
+    /// A thread of the connection that is being made.
+    fn nbd_thread(
+        &mut self,
+        name: &str,
+        (engine, disk): (Engine, u16),
+        core: u32,
+        at: At,
+        asleep: Asleep,
+    ) -> u32 {
+        let hctx = self.block.disks[usize::from(disk)].map[core as usize];
+        let mut thread = Thread::new(ThreadSpec::new(name, engine, 1), None, core, disk, hctx);
         (thread.step, thread.asleep) = (Step::Nbd(at), asleep);
+        thread.end = self.ends.len() as u16;
         self.threads.push(thread);
         self.made_room();
         self.threads.len() as u32 - 1
     }
 
-    /// The drive of this host is a network block device.
-    pub fn connect(&mut self, config: &NbdConfig) {
+    /// A disk of this host is a network block device: its end of the connection.
+    pub fn connect(&mut self, disk: u16, config: &NbdConfig) -> u16 {
         let cores = self.cores.len() as u32;
         let threads = |core: &u32| self.threads.iter().filter(|t| t.core == *core).count();
         let core = (0..cores).min_by_key(threads).unwrap_or(0);
-        let (null, asleep) = (Engine::Null, Asleep::Socket);
+        let (null, asleep) = ((Engine::Null, disk), Asleep::Socket);
         let receiver = self.nbd_thread("knbd-recv", null, core, At::Receive, asleep);
         let worker = |core| self.nbd_thread("kblockd", null, core, At::Send, asleep);
         let workers = (0..cores).map(worker).collect();
-        let nbd = Nbd { workers, ..self.end_of(config, receiver) };
-        self.nbd = Some(Box::new(nbd));
+        let end = End { workers, ..self.end_of(config, disk, receiver) };
+        let number = self.ends.len() as u16;
+        self.block.disks[usize::from(disk)].client = Some(number);
+        self.ends.push(end);
+        number
     }
 
-    /// This host serves its drive to another one, whose cores are `first_core` in number.
-    pub fn serve(&mut self, config: &NbdConfig, first_core: u32) {
+    /// This host serves a disk to another one: its end of the connection.
+    pub fn serve(&mut self, disk: u16, config: &NbdConfig) -> u16 {
         let cores = self.cores.len() as u32;
-        (self.event_base, self.first_core) = (crate::SERVED, first_core);
-        let mut nbd = match config.server {
+        self.serves = true;
+        let mut end = match config.server {
             NbdServer::Spdk => {
-                let (spdk, start) = (Engine::Spdk, Asleep::Start);
+                let (spdk, start) = ((Engine::Spdk, disk), Asleep::Start);
                 let receiver = self.nbd_thread("reactor", spdk, 0, At::Reactor, start);
-                self.end_of(config, receiver)
+                self.end_of(config, disk, receiver)
             }
             NbdServer::NbdServer => {
-                let (sync, asleep) = (Engine::Pvsync2, Asleep::Socket);
+                let (sync, asleep) = ((Engine::Pvsync2, disk), Asleep::Socket);
                 let receiver = self.nbd_thread("nbd-server", sync, 0, At::Serve, asleep);
-                self.end_of(config, receiver)
+                self.end_of(config, disk, receiver)
             }
         };
         if config.server == NbdServer::NbdServer {
             for n in 0..config.threads {
                 let core = (1 + n) % cores;
                 let name = format!("nbd-server/{n}");
-                let t = self.nbd_thread(&name, Engine::Pvsync2, core, At::Pool, Asleep::Socket);
-                nbd.pool.insert(t, None);
+                let sync = (Engine::Pvsync2, disk);
+                let t = self.nbd_thread(&name, sync, core, At::Pool, Asleep::Socket);
+                end.pool.insert(t, None);
             }
         }
-        self.nbd = Some(Box::new(nbd));
+        self.ends.push(end);
+        self.ends.len() as u16 - 1
     }
 
-    pub(crate) fn is_client(&self) -> bool {
-        self.nbd.as_ref().is_some_and(|nbd| !nbd.workers.is_empty())
+    /// The connection of one of its threads.
+    fn end(&mut self, t: u32) -> &mut End {
+        &mut self.ends[usize::from(self.threads[t as usize].end)]
     }
 
     pub(crate) fn nbd_step(&mut self, ctx: &mut Ctx, t: u32, at: At) -> Flow {
@@ -221,10 +239,10 @@ impl<S: Source> Host<S> {
     // Sockets.
 
     /// Processor time of sending a message in so many calls.
-    fn socket_send(&mut self, core: u32, m: &Message, calls: u64) -> u64 {
-        let Some(nbd) = &self.nbd else { return 0 };
+    fn socket_send(&mut self, t: u32, m: &Message, calls: u64) -> u64 {
+        let (core, transport) = (self.threads[t as usize].core, self.end(t).config.transport);
         let packets = packets(m.bytes(), JOINED);
-        match nbd.config.transport {
+        match transport {
             Transport::Unix => spend!(self, core, UnixSend * calls, SocketCopy * m.pages()),
             Transport::Loopback => {
                 spend!(self, core, TcpSend * calls, TcpPacket * packets, SocketCopy * m.pages())
@@ -233,45 +251,47 @@ impl<S: Source> Host<S> {
         }
     }
 
-    fn socket_receive(&mut self, core: u32, m: &Message, calls: u64) -> u64 {
-        match self.nbd.as_ref().map(|nbd| nbd.config.transport) {
-            Some(Transport::Unix) => {
+    fn socket_receive(&mut self, t: u32, m: &Message, calls: u64) -> u64 {
+        let (core, transport) = (self.threads[t as usize].core, self.end(t).config.transport);
+        match transport {
+            Transport::Unix => {
                 spend!(self, core, UnixReceive * calls, SocketCopy * m.pages())
             }
             _ => spend!(self, core, TcpReceive * calls, SocketCopy * m.pages()),
         }
     }
 
-    /// A message has come to this host.
-    pub fn receive(&mut self, ctx: &mut Ctx, message: Message) {
-        let Some(nbd) = &mut self.nbd else { return };
-        if nbd.config.transport == Transport::Ethernet {
-            nbd.arrived.push_back(message);
-            let core = self.threads[nbd.receiver as usize].core;
-            return self.raise(ctx, core, Irq::Network);
+    /// A message has come to this host, to one of its connections.
+    pub fn receive(&mut self, ctx: &mut Ctx, number: u16, message: Message) {
+        ctx.host = self.number;
+        let end = &mut self.ends[usize::from(number)];
+        if end.config.transport == Transport::Ethernet {
+            end.arrived.push_back(message);
+            let core = self.threads[end.receiver as usize].core;
+            return self.raise(ctx, core, Irq::Network(number));
         }
-        self.deliver(ctx, message, ELSEWHERE);
+        self.deliver(ctx, number, message, ELSEWHERE);
     }
 
     /// The network card's interrupt, and the softirq behind it.
-    pub(crate) fn network_irq(&mut self, core: u32) -> u64 {
-        let Some(nbd) = &self.nbd else { return 0 };
-        let bytes = nbd.arrived.front().map_or(0, Message::bytes);
+    pub(crate) fn network_irq(&mut self, end: u16, core: u32) -> u64 {
+        let end = &self.ends[usize::from(end)];
+        let bytes = end.arrived.front().map_or(0, Message::bytes);
         spend!(self, core, InterruptEntry, TcpPacket * packets(bytes, JOINED))
     }
 
-    pub(crate) fn network_irq_done(&mut self, ctx: &mut Ctx, core: u32) {
-        let arrived = self.nbd.as_mut().and_then(|nbd| nbd.arrived.pop_front());
+    pub(crate) fn network_irq_done(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
+        let arrived = self.ends[usize::from(end)].arrived.pop_front();
         let Some(message) = arrived else { return };
         let place = self.first_core + core;
         ctx.mark(message.io, Layer::Network, Why::Interrupt, place, ctx.now);
-        self.deliver(ctx, message, core);
+        self.deliver(ctx, end, message, core);
     }
 
-    fn deliver(&mut self, ctx: &mut Ctx, message: Message, on: u32) {
-        let Some(nbd) = &mut self.nbd else { return };
-        nbd.inbox.push_back(message);
-        let t = nbd.receiver;
+    fn deliver(&mut self, ctx: &mut Ctx, end: u16, message: Message, on: u32) {
+        let end = &mut self.ends[usize::from(end)];
+        end.inbox.push_back(message);
+        let t = end.receiver;
         match self.threads[t as usize].asleep {
             Asleep::Socket => self.wake(ctx, t, Some(on)),
             _ => self.notice(ctx, t),
@@ -297,28 +317,31 @@ impl<S: Source> Host<S> {
         let begin = Time(ctx.now.0.saturating_sub(work));
         ctx.mark(message.io, Layer::Server, Why::CoreBusy, place, begin);
         ctx.mark(message.io, Layer::Network, Why::Work, place, ctx.now);
-        self.out.push_back(Output::Send(message));
+        self.send_message(t, message);
+    }
+
+    fn send_message(&mut self, t: u32, message: Message) {
+        let end = self.threads[t as usize].end;
+        self.out.push_back(Output::Send { end, message });
     }
 
     // The client.
 
     /// blk_mq_run_hw_queue(async): there is something for kblockd.
-    pub(crate) fn run_nbd(&mut self, ctx: &mut Ctx, core: u32) {
-        let Some(nbd) = &self.nbd else { return };
+    pub(crate) fn run_nbd(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
+        let end = &self.ends[usize::from(end)];
         let busy = |&t: &u32| self.threads[t as usize].asleep != Asleep::Socket;
-        if nbd.workers.iter().any(busy) {
+        if end.workers.iter().any(busy) {
             return;
         }
-        let worker = nbd.workers[core as usize];
+        let worker = end.workers[core as usize];
         self.wake(ctx, worker, Some(core));
     }
 
     /// A request with its tag is for kblockd.
-    pub(crate) fn queue_nbd(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
-        if let Some(nbd) = &mut self.nbd {
-            nbd.run.push_back(rq);
-        }
-        self.run_nbd(ctx, core);
+    pub(crate) fn queue_nbd(&mut self, ctx: &mut Ctx, end: u16, rq: u32, core: u32) {
+        self.ends[usize::from(end)].run.push_back(rq);
+        self.run_nbd(ctx, end, core);
     }
 
     fn message_of(&self, rq: u32) -> Message {
@@ -344,8 +367,7 @@ impl<S: Source> Host<S> {
 
     fn nbd_send(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let (core, (wake, work)) = (self.threads[t as usize].core, self.threads[t as usize].done);
-        let Some(nbd) = &mut self.nbd else { return Flow::Off };
-        if let Some(rq) = nbd.sending.take() {
+        if let Some(rq) = self.end(t).sending.take() {
             let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
             let (waited, woken) = (before(wake + work), before(work));
             self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, waited);
@@ -354,44 +376,38 @@ impl<S: Source> Host<S> {
             self.block.requests[rq].issued = ctx.now;
             self.counters.nbd_requests += 1;
             let message = self.message_of(rq);
-            self.out.push_back(Output::Send(message));
+            self.send_message(t, message);
         }
-        let next = self.block.next_dispatch(0, ctx.now);
-        let Some(rq) = next.or_else(|| self.nbd.as_mut()?.run.pop_front()) else {
+        let disk = usize::from(self.end(t).disk);
+        let h = self.block.disks[disk].first;
+        let next = self.block.next_dispatch(h, ctx.now);
+        let Some(rq) = next.or_else(|| self.end(t).run.pop_front()) else {
             return self.sleep(ctx, t, Asleep::Socket);
         };
         let message = self.message_of(rq);
-        let send = self.socket_send(core, &message, 1 + message.pages());
+        let send = self.socket_send(t, &message, 1 + message.pages());
         self.threads[t as usize].pend.entry += send + spend!(self, core, NbdQueue);
-        if let Some(nbd) = &mut self.nbd {
-            nbd.sending = Some(rq);
-        }
+        self.end(t).sending = Some(rq);
         self.segment(ctx, t, Step::Nbd(At::Send))
     }
 
     fn nbd_receive(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t as usize].core;
-        let Some(nbd) = &mut self.nbd else { return Flow::Off };
-        if let Some((message, _)) = nbd.at.take() {
+        if let Some((message, _)) = self.end(t).at.take() {
             self.mark_received(ctx, t, message.io, Why::WakeUp, 0);
-            let cid = self.block.requests[message.handle].tag;
+            let r = &self.block.requests[message.handle];
+            let (cid, h) = (r.tag, r.hctx);
             let status = if message.ok { Status::Success } else { Status::UnrecoveredRead };
-            let (cqe, now) = (Cqe { sq: 0, cid, sq_head: 0, status, phase: false }, ctx.now);
-            self.reap(ctx, 0, cqe, core, (now, now), (Why::WakeUp, Why::Work));
+            let (cqe, now) = (Cqe { sq: h, cid, sq_head: 0, status, phase: false }, ctx.now);
+            self.reap(ctx, h, cqe, core, (now, now), (Why::WakeUp, Why::Work));
         }
-        let Some(message) = self.nbd.as_mut().and_then(|nbd| nbd.inbox.pop_front()) else {
+        let Some(message) = self.end(t).inbox.pop_front() else {
             return self.sleep(ctx, t, Asleep::Socket);
         };
-        let received = self.socket_receive(core, &message, 1 + message.pages());
+        let received = self.socket_receive(t, &message, 1 + message.pages());
         self.threads[t as usize].pend.entry += received + spend!(self, core, NbdComplete);
-        self.take_up(message, Stage::Taken);
+        self.end(t).at = Some((message, Stage::Taken));
         self.segment(ctx, t, Step::Nbd(At::Receive))
-    }
-
-    fn take_up(&mut self, message: Message, stage: Stage) {
-        if let Some(nbd) = &mut self.nbd {
-            nbd.at = Some((message, stage));
-        }
     }
 
     // nbd-server.
@@ -399,44 +415,41 @@ impl<S: Source> Host<S> {
     fn nbd_serve(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t as usize].core;
         let asleep = |&(&w, _): &(&u32, _)| self.threads[w as usize].asleep == Asleep::Socket;
-        let Some(nbd) = &self.nbd else { return Flow::Off };
-        let idle = nbd.pool.iter().find(asleep).map(|(&w, _)| w);
-        let at = self.nbd.as_mut().and_then(|nbd| nbd.at.take());
-        if let Some((message, _)) = at {
+        let pool = &self.ends[usize::from(self.threads[t as usize].end)].pool;
+        let idle = pool.iter().find(asleep).map(|(&w, _)| w);
+        if let Some((message, _)) = self.end(t).at.take() {
             let own = self.cost.nbd.serve.0 + self.cost.nbd.pool.0;
             self.mark_received(ctx, t, message.io, Why::WakeUp, own);
-            if let Some(nbd) = &mut self.nbd {
-                nbd.queue.push_back(message);
-            }
+            self.end(t).queue.push_back(message);
             if let Some(worker) = idle {
                 self.wake(ctx, worker, Some(core));
             }
         }
-        let Some(message) = self.nbd.as_mut().and_then(|nbd| nbd.inbox.pop_front()) else {
+        let Some(message) = self.end(t).inbox.pop_front() else {
             return self.sleep(ctx, t, Asleep::Socket);
         };
         let calls = 1 + u64::from(message.is_write());
         // One more, futex, for a thread that sleeps.
-        let system = self.socket_receive(core, &message, calls)
+        let system = self.socket_receive(t, &message, calls)
             + spend!(self, core, Crossing * (calls + u64::from(idle.is_some())));
         let thread = &mut self.threads[t as usize];
         thread.pend.entry += system;
         thread.pend.library += spend!(self, core, NbdServe, NbdPool);
-        self.take_up(message, Stage::Taken);
+        self.end(t).at = Some((message, Stage::Taken));
         self.segment(ctx, t, Step::Nbd(At::Serve))
     }
 
     fn nbd_pool(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let Some(message) = self.nbd.as_mut().and_then(|nbd| nbd.queue.pop_front()) else {
+        let Some(message) = self.end(t).queue.pop_front() else {
             return self.sleep(ctx, t, Asleep::Socket);
         };
-        self.pool_at(t, Some((message, Stage::Taken)));
+        self.end(t).pool.insert(t, Some((message, Stage::Taken)));
         self.pool_call(ctx, t, message.ddir, message.offset, message.len)
     }
 
     /// A thread of the pool serves what the page cache is in front of.
     pub(crate) fn serves_from_cache(&self, t: u32) -> bool {
-        self.vfs.is_some() && self.nbd.as_ref().is_some_and(|nbd| nbd.pool.contains_key(&t))
+        self.vfs.is_some() && self.ends.iter().any(|end| end.pool.contains_key(&t))
     }
 
     /// pread, pwrite or fdatasync of the drive, through its pages or past them.
@@ -458,44 +471,39 @@ impl<S: Source> Host<S> {
         if let Some(vfs) = &mut self.vfs {
             vfs.fs.discard(file, offset, len.into());
         }
-        self.sync_call(t, ddir, offset, len, Step::Nbd(At::PoolDone))
-    }
-
-    fn pool_at(&mut self, t: u32, at: Option<(Message, Stage)>) {
-        if let Some(nbd) = &mut self.nbd {
-            nbd.pool.insert(t, at);
-        }
+        let disk = self.end(t).disk;
+        self.sync_call(t, ddir, (disk, offset), len, Step::Nbd(At::PoolDone))
     }
 
     /// The drive has answered a thread of the pool.
     pub(crate) fn served(&mut self, ctx: &mut Ctx, t: u32, node: &Node) {
         let first_core = self.first_core;
-        let Some(nbd) = &mut self.nbd else { return };
-        let Some(Some((message, _))) = nbd.pool.get_mut(&t) else { return };
+        let Some(Some((message, _))) = self.end(t).pool.get_mut(&t) else { return };
         message.ok &= node.ok;
         ctx.lives.absorb_served(message.io, node.life, first_core);
     }
 
     fn nbd_pool_done(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let at = self.nbd.as_ref().and_then(|nbd| nbd.pool.get(&t).copied().flatten());
+        let at = self.end(t).pool.get(&t).copied().flatten();
         let Some((mut message, stage)) = at else { return self.go(t, Step::Nbd(At::Pool)) };
         let step = Step::Nbd(At::PoolDone);
         if stage == Stage::Sending {
             self.reply(ctx, t, message);
-            self.pool_at(t, None);
+            self.end(t).pool.insert(t, None);
             return self.go(t, Step::Nbd(At::Pool));
         }
         let core = self.threads[t as usize].core;
-        let volatile = self.drive.volatile_cache || self.vfs.is_some();
+        let disk = usize::from(self.end(t).disk);
+        let volatile = self.block.disks[disk].info.volatile_cache || self.vfs.is_some();
         if stage == Stage::Taken && message.fua && message.ok && volatile {
-            self.pool_at(t, Some((message, Stage::Flushed)));
+            self.end(t).pool.insert(t, Some((message, Stage::Flushed)));
             return self.pool_call(ctx, t, Ddir::DataSync, 0, 0);
         }
         message.reply = true;
         let calls = 1 + u64::from(message.payload() > 0);
-        let system = self.socket_send(core, &message, calls) + spend!(self, core, Crossing * calls);
+        let system = self.socket_send(t, &message, calls) + spend!(self, core, Crossing * calls);
         self.threads[t as usize].pend.entry += system;
-        self.pool_at(t, Some((message, Stage::Sending)));
+        self.end(t).pool.insert(t, Some((message, Stage::Sending)));
         self.segment(ctx, t, step)
     }
 
@@ -503,7 +511,7 @@ impl<S: Source> Host<S> {
 
     fn nbd_reactor(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let (core, step) = (self.threads[t as usize].core, Step::Nbd(At::Reactor));
-        match self.nbd.as_mut().and_then(|nbd| nbd.at.take()) {
+        match self.end(t).at.take() {
             Some((message, Stage::Sending)) => self.reply(ctx, t, message),
             Some((message, _)) => {
                 let own = self.cost.nbd.bdev + self.cost.spdk.check_enabled + self.cost.spdk.submit;
@@ -513,32 +521,32 @@ impl<S: Source> Host<S> {
             None => {}
         }
         while let Some(n) = self.threads[t as usize].ring.pop_front() {
-            self.reactor_done(ctx, n);
+            self.reactor_done(ctx, t, n);
         }
-        let Some(nbd) = &mut self.nbd else { return Flow::Off };
-        if let Some(message) = nbd.replies.pop_front() {
+        if let Some(message) = self.end(t).replies.pop_front() {
             let calls = 1 + u64::from(message.payload() > 0);
             let system =
-                self.socket_send(core, &message, calls) + spend!(self, core, Crossing * calls);
+                self.socket_send(t, &message, calls) + spend!(self, core, Crossing * calls);
             self.threads[t as usize].pend.entry += system;
-            self.take_up(message, Stage::Sending);
+            self.end(t).at = Some((message, Stage::Sending));
             return self.segment(ctx, t, step);
         }
-        if nbd.taken < MOST_A_TURN
-            && let Some(message) = nbd.inbox.pop_front()
+        let end = self.end(t);
+        if end.taken < MOST_A_TURN
+            && let Some(message) = end.inbox.pop_front()
         {
-            nbd.taken += 1;
+            end.taken += 1;
             let calls = 1 + u64::from(message.is_write());
             let system =
-                self.socket_receive(core, &message, calls) + spend!(self, core, Crossing * calls);
+                self.socket_receive(t, &message, calls) + spend!(self, core, Crossing * calls);
             let thread = &mut self.threads[t as usize];
             thread.pend.entry += system;
             thread.pend.library += spend!(self, core, SpdkBdev, SpdkCheck, SpdkSubmit);
-            self.take_up(message, Stage::Taken);
+            self.end(t).at = Some((message, Stage::Taken));
             return self.segment(ctx, t, step);
         }
-        nbd.taken = 0;
-        let more = !nbd.inbox.is_empty();
+        end.taken = 0;
+        let more = !end.inbox.is_empty();
         let flow = self.look(ctx, t, Loop::Reactor, Time::NEVER);
         if more {
             self.notice(ctx, t);
@@ -549,44 +557,38 @@ impl<S: Source> Host<S> {
     /// spdk_bdev_read and its like, down to the doorbell.
     fn reactor_submit(&mut self, ctx: &mut Ctx, t: u32, mut message: Message) {
         let (ddir, offset, len) = (message.ddir, message.offset, message.len);
-        let valid = self.valid(ddir, offset, len);
+        let disk = self.end(t).disk;
+        let valid = self.valid(disk, ddir, offset, len);
         message.reply = true;
         message.ok = valid;
-        let Some(nbd) = &mut self.nbd else { return };
-        if !valid || ddir.is_sync() && !self.drive.volatile_cache {
-            nbd.replies.push_back(message);
+        let volatile = self.block.disks[usize::from(disk)].info.volatile_cache;
+        if !valid || ddir.is_sync() && !volatile {
+            self.end(t).replies.push_back(message);
             return;
         }
-        let node = self.new_node(t, ddir, offset, len);
+        let node = self.new_node(t, ddir, (disk, offset), len);
         let n = &mut self.block.nodes[node];
         (n.issued, n.fua) = (ctx.now, message.fua);
         n.life = ctx.lives.begin(t, ddir, offset, len, ctx.now);
-        if let Some(nbd) = &mut self.nbd {
-            nbd.at_drive.insert(node, message);
-        }
+        self.end(t).at_drive.insert(node, message);
         self.direct_submit(ctx, node);
     }
 
-    fn reactor_done(&mut self, ctx: &mut Ctx, n: u32) {
+    fn reactor_done(&mut self, ctx: &mut Ctx, t: u32, n: u32) {
         let node = self.block.nodes[n];
         self.block.nodes.remove(n);
         let first_core = self.first_core;
-        let Some(nbd) = &mut self.nbd else { return };
-        let Some(mut message) = nbd.at_drive.remove(&n) else { return };
+        let Some(mut message) = self.end(t).at_drive.remove(&n) else { return };
         message.ok = node.ok;
         ctx.lives.absorb_served(message.io, node.life, first_core);
-        nbd.replies.push_back(message);
+        self.end(t).replies.push_back(message);
     }
 }
 
 impl config::StackConfig {
-    /// The client's stack and the server's, of one that has a network block device.
-    pub fn ends(&self) -> Option<(config::StackConfig, config::StackConfig)> {
-        let nbd = self.nbd.as_ref()?;
-        let split = nbd.transport != Transport::Ethernet;
-        let served = if split { nbd.server_cores } else { self.cores };
-        let client = config::StackConfig {
-            cores: if split { self.cores - nbd.server_cores } else { self.cores },
+    /// The settings of the request queue of a network block device.
+    pub fn queue_of(&self, nbd: &NbdConfig) -> config::StackConfig {
+        config::StackConfig {
             queues: 1,
             queue_depth: nbd.queue_depth + 1,
             max_request: nbd.max_request,
@@ -595,8 +597,18 @@ impl config::StackConfig {
             // nbd has no poll function.
             io_poll: 0,
             poll_queues: 0,
+            nbd: Some(nbd.clone()),
             ..self.clone()
-        };
+        }
+    }
+
+    /// The client's stack and the server's, of one that has a network block device.
+    pub fn ends(&self) -> Option<(config::StackConfig, config::StackConfig)> {
+        let nbd = self.nbd.as_ref()?;
+        let split = nbd.transport != Transport::Ethernet;
+        let served = if split { nbd.server_cores } else { self.cores };
+        let cores = if split { self.cores.saturating_sub(served) } else { self.cores };
+        let client = config::StackConfig { cores, ..self.queue_of(nbd) };
         let server = config::StackConfig { cores: served, fs: None, hipri: false, ..self.clone() };
         Some((client, server))
     }

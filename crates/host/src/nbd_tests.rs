@@ -71,12 +71,13 @@ impl Pair {
         };
         whole.nbd = Some(config.clone());
         let (c, s) = whole.ends().unwrap();
-        let mut server = Host::new(&s, vec![], drive(), None).unwrap();
-        server.serve(config, c.cores);
+        let mut server =
+            Host::new(&s, vec![], vec![DiskSpec::new(drive())]).unwrap().numbered(1, c.cores);
+        server.serve(0, config);
         let device =
             DriveInfo { queues: 1, depth: c.queue_depth, volatile_cache: config.flush, ..drive() };
-        let mut client = Host::new(&c, jobs, device, None).unwrap();
-        client.connect(config);
+        let mut client = Host::new(&c, jobs, vec![DiskSpec::new(device)]).unwrap();
+        client.connect(0, config);
         let mut pair = Pair {
             client,
             server,
@@ -98,20 +99,20 @@ impl Pair {
     fn drain(&mut self) {
         while let Some(out) = self.client.poll().or_else(|| self.server.poll()) {
             match out {
-                Output::Submit { sq, sqe } => {
+                Output::Submit { sq, sqe, .. } => {
                     self.flushes.0 += u64::from(sqe.opcode == wordline_nvme::Opcode::Flush);
                     self.flushes.1 += u64::from(sqe.fua);
                     let at = self.ctx.now + Span(self.latency);
                     self.ctx.at(at, Kind::Posted, self.commands.len() as u32);
                     self.commands.push((sq, sqe));
                 }
-                Output::Send(m) if self.config.transport == Transport::Ethernet => {
+                Output::Send { message: m, .. } if self.config.transport == Transport::Ethernet => {
                     let at = self.ctx.now + self.config.wire(m.bytes()) + self.config.delay;
                     self.ctx.mark(m.io, Layer::Network, Why::Data, 0, at);
                     self.ctx.at(at, Kind::Network, self.wire.len() as u32);
                     self.wire.push(m);
                 }
-                Output::Send(m) => self.receive(m),
+                Output::Send { message: m, .. } => self.receive(m),
                 Output::Ended { .. } => {}
                 Output::Finished(f) => {
                     let life = self.ctx.lives.end(f.io);
@@ -125,7 +126,7 @@ impl Pair {
 
     fn receive(&mut self, m: Message) {
         let host = if m.reply { &mut self.client } else { &mut self.server };
-        host.receive(&mut self.ctx, m);
+        host.receive(&mut self.ctx, 0, m);
     }
 
     /// Until all jobs have ended: a reactor never stops.
@@ -140,10 +141,10 @@ impl Pair {
                     self.ctx.mark(sqe.io, Layer::Nand, Why::Read, 0, now);
                     let status = self.status;
                     let cqe = Cqe { sq, cid: sqe.cid, sq_head: 0, status, phase: true };
-                    self.server.on_posted(&mut self.ctx, sq, cqe, true);
+                    self.server.on_posted(&mut self.ctx, (0, sq), cqe, true);
                 }
                 Kind::Network => self.receive(self.wire[event.index() as usize]),
-                _ if event.index() & SERVED != 0 => self.server.on_event(&mut self.ctx, event),
+                _ if event.node() == 1 => self.server.on_event(&mut self.ctx, event),
                 _ => self.client.on_event(&mut self.ctx, event),
             }
             self.drain();
@@ -348,7 +349,8 @@ fn a_job_cannot_drive_a_drive_that_it_has_over_nbd() {
     let mut whole = stack(4);
     whole.nbd = Some(nbd(NbdServer::Spdk, Transport::Unix));
     let (client, _) = whole.ends().unwrap();
-    let e = Host::new(&client, vec![job(Engine::Spdk, 1, reads(1))], drive(), None).err();
+    let e = Host::new(&client, vec![job(Engine::Spdk, 1, reads(1))], vec![DiskSpec::new(drive())])
+        .err();
     assert_eq!(crate::tests::refused(e), "ioengine");
     let mut config = nbd(NbdServer::Spdk, Transport::Loopback);
     assert_eq!(config.check(4).unwrap_err().key, "nbd.transport");

@@ -71,8 +71,8 @@ fn touch_of(node: &Node) -> Touch {
 impl<S: Source> Host<S> {
     /// A write or trim has been paid for, and goes on in its turn.
     pub(crate) fn pblk_change(&mut self, ctx: &mut Ctx, part: u32, on: u32) {
-        let Some(pblk) = &mut self.pblk else { return };
         let node = &self.block.nodes[part];
+        let Some(pblk) = &mut self.block.disks[usize::from(node.disk)].pblk else { return };
         let touch = touch_of(node);
         match node.ddir {
             Ddir::Trim => pblk.stats.trims += 1,
@@ -102,12 +102,13 @@ impl<S: Source> Host<S> {
             return self.merge_later(ctx, part, on);
         }
         self.give(ctx, part, touch);
-        self.pump_ftl(ctx, on);
+        self.pump_ftl(ctx, self.block.nodes[part].disk, on);
     }
 
     fn give(&mut self, ctx: &mut Ctx, part: u32, touch: &Touch) {
-        let Some(pblk) = &mut self.pblk else { return };
         let node = self.block.nodes[part];
+        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let Some(pblk) = disk.enter(ctx) else { return };
         let (lpn, sectors) = (Lpn(touch.sectors.start), touch.sectors.len() as u32);
         if node.ddir == Ddir::Write {
             pblk.stats.write_waits += 1;
@@ -119,7 +120,7 @@ impl<S: Source> Host<S> {
     }
 
     fn merge_later(&mut self, ctx: &mut Ctx, part: u32, on: Option<u32>) {
-        let merges = self.pblk.as_mut().and_then(|p| p.merges.as_mut());
+        let merges = self.merges(self.block.nodes[part].disk);
         // A drive of 4 KiB blocks is asked for whole ones alone, by files and by applications.
         let m = merges.expect("only a drive of smaller blocks is written in part");
         m.ready.push_back(part);
@@ -129,9 +130,14 @@ impl<S: Source> Host<S> {
         }
     }
 
+    fn merges(&mut self, disk: u16) -> Option<&mut Box<Merges>> {
+        self.block.disks[usize::from(disk)].pblk.as_mut()?.merges.as_mut()
+    }
+
     /// The kernel thread reads the rest of the sectors that the next write covers in part.
     pub(crate) fn next_merge(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let Some(pblk) = &mut self.pblk else { return Flow::Off };
+        let d = usize::from(self.threads[t as usize].disk);
+        let Some(pblk) = self.block.disks[d].enter(ctx) else { return Flow::Off };
         let Some(m) = &mut pblk.merges else { return Flow::Off };
         let Some(part) = m.ready.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
@@ -156,6 +162,7 @@ impl<S: Source> Host<S> {
     /// A write is whole sectors now, or cannot be.
     pub(crate) fn merged(&mut self, ctx: &mut Ctx, part: u32, on: Option<u32>) {
         let node = &mut self.block.nodes[part];
+        let d = node.disk;
         (node.merges, node.pending) = (false, 1);
         if node.ok {
             let touch = touch_of(node);
@@ -164,12 +171,14 @@ impl<S: Source> Host<S> {
             self.leave(ctx, part, false, on);
             self.node_done(ctx, part, false, on);
         }
-        self.pump_ftl(ctx, on);
+        self.pump_ftl(ctx, d, on);
     }
 
     /// A write or trim is what reads find, or has failed: others may go on to its sectors.
     pub(crate) fn leave(&mut self, ctx: &mut Ctx, part: u32, ok: bool, on: Option<u32>) {
-        let Some(m) = self.pblk.as_mut().and_then(|p| p.merges.as_mut()) else { return };
+        let d = self.block.nodes[part].disk;
+        let disk = &mut self.block.disks[usize::from(d)];
+        let Some(m) = disk.enter(ctx).and_then(|p| p.merges.as_mut()) else { return };
         let Some(at) = m.under_way.iter().position(|(id, _)| *id == part) else { return };
         let (_, touch) = m.under_way.swap_remove(at);
         m.turns.leave(part, touch.sectors, |sector, version| {
@@ -179,7 +188,7 @@ impl<S: Source> Host<S> {
                 ctx.stamps.check(Lpn(sector), version, newest);
             }
         });
-        while let Some(m) = self.pblk.as_mut().and_then(|p| p.merges.as_mut())
+        while let Some(m) = self.merges(d)
             && let Some(next) = m.turns.ready()
         {
             let node = self.block.nodes[next];

@@ -385,7 +385,7 @@ impl<S: Source> Host<S> {
         match message {
             // The lock is released, interrupts are on again.
             Some(due) if due <= ctx.now => self.interrupt(ctx, h),
-            Some(due) => ctx.at(due, Kind::Interrupt, self.event_base | u32::from(h)),
+            Some(due) => ctx.at(due, Kind::Interrupt, u32::from(h)),
             None => {}
         }
         if resched { self.give_way(ctx, t, what) } else { Flow::Again }
@@ -450,7 +450,7 @@ impl<S: Source> Host<S> {
         }
         let at = thread.timer_at;
         thread.timer = at;
-        ctx.at(at, Kind::AppWake, self.event_base | t);
+        ctx.at(at, Kind::AppWake, t);
         self.sleep(ctx, t, Asleep::Hybrid)
     }
 

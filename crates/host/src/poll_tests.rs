@@ -274,7 +274,7 @@ fn spdk_is_all_user_time_and_no_interrupt() {
 fn spdk_takes_the_drive_from_the_kernel() {
     let s = stack(2);
     let jobs = vec![(spec(Engine::Spdk, 1), list(vec![])), (spec(Engine::Libaio, 1), list(vec![]))];
-    let e = Host::new(&s, jobs, drive(), None).err();
+    let e = Host::new(&s, jobs, vec![DiskSpec::new(drive())]).err();
     assert!(e.as_ref().unwrap().to_string().contains("all jobs or none"), "{e:?}");
     assert_eq!(refused(e), "ioengine");
 }
@@ -409,7 +409,7 @@ fn a_budget_needs_time() {
     s.scheduler = Scheduler::Bfq;
     s.bfq.timeout = Span::ZERO;
     let jobs = vec![(spec(Engine::Libaio, 1), list(vec![]))];
-    assert_eq!(refused(Host::new(&s, jobs, drive(), None).err()), "bfq.timeout");
+    assert_eq!(refused(Host::new(&s, jobs, vec![DiskSpec::new(drive())]).err()), "bfq.timeout");
 }
 
 /// The statistics that the sleep is computed from cost every request two clocks, from the second

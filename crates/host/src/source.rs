@@ -8,6 +8,7 @@ use wordline_base::{Ddir, IoClass, Span, Time};
 pub enum Next {
     Io {
         ddir: Ddir,
+        /// The disk and the byte there ([`crate::address`]): of the first disk the byte alone.
         offset: u64,
         len: u32,
         /// None: the thread's.
@@ -77,6 +78,8 @@ pub struct ThreadSpec {
     pub start: Time,
     /// Cores it may run on; empty is all.
     pub cpus_allowed: Vec<u32>,
+    /// Disks of the host that it addresses; empty is the first.
+    pub disks: Vec<u16>,
     /// Of the I/Os that have none of their own, and for bfq of its queue. With it the priority class of
     /// the thread's submission queue, which only `kernel = false` gives a job.
     pub class: IoClass,
@@ -109,6 +112,7 @@ impl ThreadSpec {
             iodepth_low: 0,
             start: Time::ZERO,
             cpus_allowed: Vec::new(),
+            disks: Vec::new(),
             class: IoClass::NONE,
             reaper: false,
             hipri: false,

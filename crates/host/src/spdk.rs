@@ -23,15 +23,16 @@ impl<S: Source> Host<S> {
         ctx: &mut Ctx,
         t: u32,
         ddir: Ddir,
-        offset: u64,
+        (disk, offset): (u16, u64),
         len: u32,
     ) -> Flow {
+        self.aim(t, disk);
         let parts = if ddir.is_sync() || ddir == Ddir::Trim {
             1
         } else {
-            u64::from(len).div_ceil(self.block.max_request).max(1)
+            u64::from(len).div_ceil(self.block.disks[usize::from(disk)].max_request).max(1)
         };
-        let node = self.new_node(t, ddir, offset, len);
+        let node = self.new_node(t, ddir, (disk, offset), len);
         let thread = &mut self.threads[t as usize];
         thread.cur_depth += 1;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
@@ -57,7 +58,7 @@ impl<S: Source> Host<S> {
             ctx.mark(life, Layer::Driver, Why::Doorbell, self.threads[t as usize].core, ctx.now);
             self.block.nodes[node].life = life;
         }
-        if self.valid(n.ddir, n.offset, n.len) {
+        if self.valid(n.disk, n.ddir, n.offset, n.len) {
             self.direct_submit(ctx, node);
         } else {
             let core = self.threads[t as usize].core;

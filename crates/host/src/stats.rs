@@ -36,72 +36,46 @@ pub struct ThreadStats {
     pub issued: [u64; 5],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct Counters {
-    pub interrupts: u64,
-    /// Completions reaped by them.
-    pub completions: u64,
-    pub ipis: u64,
-    pub context_switches: u64,
-    /// Commands sent to the drive.
-    pub requests: u64,
-    pub back_merges: u64,
-    pub front_merges: u64,
-    /// Requests merged with a neighbouring request in the scheduler.
-    pub request_merges: u64,
-    pub plug_flushes: u64,
-    /// Submitters that slept for a tag.
-    pub tag_waits: u64,
-    /// I/Os that became several requests.
-    pub splits: u64,
-    /// Flushes that shared a command with another.
-    pub shared_flushes: u64,
-    /// I/Os that failed.
-    pub errors: u64,
-    /// Handlers that found no entry.
-    pub empty_interrupts: u64,
-    /// Looks of polling loops: nvme_poll, spdk_nvme_qpair_process_completions, and at io_uring's
-    /// rings. Completions found so.
-    pub polls: u64,
-    pub process_completions: u64,
-    pub ring_looks: u64,
-    pub polled_completions: u64,
-    /// Loops that the scheduler ended (need_resched).
-    pub poll_yields: u64,
-    /// Sleeps before polling, and the time asked for.
-    pub hybrid_sleeps: u64,
-    pub hybrid_sleep_ns: u64,
-    /// Calls to wake io_uring's submission thread.
-    pub sq_wake_ups: u64,
-    /// Requests sent to the server of a network block device.
-    pub nbd_requests: u64,
-}
-
-impl std::ops::AddAssign for Counters {
-    fn add_assign(&mut self, o: Counters) {
-        self.interrupts += o.interrupts;
-        self.completions += o.completions;
-        self.ipis += o.ipis;
-        self.context_switches += o.context_switches;
-        self.requests += o.requests;
-        self.back_merges += o.back_merges;
-        self.front_merges += o.front_merges;
-        self.request_merges += o.request_merges;
-        self.plug_flushes += o.plug_flushes;
-        self.tag_waits += o.tag_waits;
-        self.splits += o.splits;
-        self.shared_flushes += o.shared_flushes;
-        self.errors += o.errors;
-        self.empty_interrupts += o.empty_interrupts;
-        self.polls += o.polls;
-        self.process_completions += o.process_completions;
-        self.ring_looks += o.ring_looks;
-        self.polled_completions += o.polled_completions;
-        self.poll_yields += o.poll_yields;
-        self.hybrid_sleeps += o.hybrid_sleeps;
-        self.hybrid_sleep_ns += o.hybrid_sleep_ns;
-        self.sq_wake_ups += o.sq_wake_ups;
-        self.nbd_requests += o.nbd_requests;
+wordline_base::counters! {
+    #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+    pub struct Counters {
+        interrupts,
+        /// Completions reaped by them.
+        completions,
+        ipis,
+        context_switches,
+        /// Commands sent to the drive.
+        requests,
+        back_merges,
+        front_merges,
+        /// Requests merged with a neighbouring request in the scheduler.
+        request_merges,
+        plug_flushes,
+        /// Submitters that slept for a tag.
+        tag_waits,
+        /// I/Os that became several requests.
+        splits,
+        /// Flushes that shared a command with another.
+        shared_flushes,
+        /// I/Os that failed.
+        errors,
+        /// Handlers that found no entry.
+        empty_interrupts,
+        /// Looks of polling loops: nvme_poll, spdk_nvme_qpair_process_completions, and at io_uring's
+        /// rings. Completions found so.
+        polls,
+        process_completions,
+        ring_looks,
+        polled_completions,
+        /// Loops that the scheduler ended (need_resched).
+        poll_yields,
+        /// Sleeps before polling, and the time asked for.
+        hybrid_sleeps,
+        hybrid_sleep_ns,
+        /// Calls to wake io_uring's submission thread.
+        sq_wake_ups,
+        /// Requests sent to the server of a network block device.
+        nbd_requests,
     }
 }
 
@@ -136,6 +110,29 @@ pub struct PblkStats {
     pub link_sectors: [u64; wordline_nand::machine::CLASSES],
 }
 
+impl std::ops::AddAssign for PblkStats {
+    fn add_assign(&mut self, o: PblkStats) {
+        self.read_bios += o.read_bios;
+        self.write_bios += o.write_bios;
+        self.write_bytes += o.write_bytes;
+        self.rmw_units += o.rmw_units;
+        self.rmw_read_bytes += o.rmw_read_bytes;
+        self.rmw_waits += o.rmw_waits;
+        self.flushes += o.flushes;
+        self.trims += o.trims;
+        self.buffer_sectors += o.buffer_sectors;
+        self.flash_sectors += o.flash_sectors;
+        self.unmapped_sectors += o.unmapped_sectors;
+        self.flash_reads += o.flash_reads;
+        self.write_waits += o.write_waits;
+        self.programs += o.programs;
+        self.erases += o.erases;
+        self.background_reads += o.background_reads;
+        self.xor_ns += o.xor_ns;
+        self.link_sectors.iter_mut().zip(o.link_sectors).for_each(|(sum, n)| *sum += n);
+    }
+}
+
 /// A scheduler in front of pblk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct BioStats {
@@ -143,10 +140,22 @@ pub struct BioStats {
     pub taken: u64,
     pub returned: u64,
     pub held: u64,
-    /// Windows judged, times a depth changed, and the depths: reads, writes, the rest.
+    /// Windows judged, times a depth changed, and the depths: reads, writes, the rest. Of several disks
+    /// the largest.
     pub windows: u64,
     pub resizes: u64,
     pub depths: [u32; crate::sched::kyber::DOMAINS],
+}
+
+impl std::ops::AddAssign for BioStats {
+    fn add_assign(&mut self, o: BioStats) {
+        self.taken += o.taken;
+        self.returned += o.returned;
+        self.held += o.held;
+        self.windows += o.windows;
+        self.resizes += o.resizes;
+        self.depths.iter_mut().zip(o.depths).for_each(|(most, n)| *most = (*most).max(n));
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
@@ -163,15 +172,24 @@ pub struct HostStats {
 }
 
 impl HostStats {
-    /// With those of the host that serves this one's drive, behind its own.
-    pub fn with_server(mut self, server: HostStats) -> HostStats {
-        self.cores.extend(server.cores);
-        self.functions.extend(server.functions);
-        self.threads.extend(server.threads);
-        self.idle_states.extend(server.idle_states);
-        self.counters += server.counters;
-        self.pblk = server.pblk;
-        self.bios = server.bios;
+    /// With those of another host behind its own.
+    pub fn with(mut self, other: HostStats) -> HostStats {
+        fn sum<T: std::ops::AddAssign + Copy>(a: Option<T>, b: Option<T>) -> Option<T> {
+            match (a, b) {
+                (Some(mut sum), Some(more)) => {
+                    sum += more;
+                    Some(sum)
+                }
+                (one, other) => one.or(other),
+            }
+        }
+        self.cores.extend(other.cores);
+        self.functions.extend(other.functions);
+        self.threads.extend(other.threads);
+        self.idle_states.extend(other.idle_states);
+        self.counters += other.counters;
+        self.pblk = sum(self.pblk, other.pblk);
+        self.bios = sum(self.bios, other.bios);
         self
     }
 }

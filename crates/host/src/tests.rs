@@ -161,7 +161,7 @@ impl<S: Source> World<S> {
         latency: Latency,
     ) -> World<S> {
         let mut world = World {
-            host: Host::new(stack, jobs, drive, ftl).unwrap(),
+            host: Host::new(stack, jobs, vec![DiskSpec::new(drive).with_ftl(ftl)]).unwrap(),
             ctx: Ctx::new(),
             commands: Vec::new(),
             free: Vec::new(),
@@ -185,7 +185,7 @@ impl<S: Source> World<S> {
     fn drain(&mut self) {
         while let Some(out) = self.host.poll() {
             match out {
-                Output::Submit { sq, sqe } => {
+                Output::Submit { sq, sqe, .. } => {
                     if self.check {
                         let fresh = self.at_drive.insert((sq, sqe.cid), ()).is_none();
                         assert!(fresh, "identifier {} of queue {sq} is in use", sqe.cid);
@@ -205,7 +205,7 @@ impl<S: Source> World<S> {
                     self.ctx.at(at, Kind::Posted, slot);
                 }
                 Output::Ended { .. } => {}
-                Output::Send(m) => panic!("{m:?} without a network"),
+                Output::Send { message: m, .. } => panic!("{m:?} without a network"),
                 Output::Finished(f) => {
                     self.count += 1;
                     let life = self.ctx.lives.end(f.io);
@@ -236,7 +236,7 @@ impl<S: Source> World<S> {
             self.posted += 1;
             let last = self.coalesce == 1 || !self.at_drive.keys().any(|k| k.0 == sq);
             let interrupt = self.posted.is_multiple_of(self.coalesce) || last;
-            self.host.on_posted(&mut self.ctx, sq, cqe, interrupt);
+            self.host.on_posted(&mut self.ctx, (0, sq), cqe, interrupt);
         } else {
             self.host.on_event(&mut self.ctx, event);
         }
@@ -275,7 +275,7 @@ impl<S: Source> World<S> {
         if !self.host.idle() {
             let threads: Vec<String> = self.host.threads.iter().map(|t| t.dump()).collect();
             let hctxs: Vec<_> = self.host.block.hctxs.iter().map(|h| h.in_flight()).collect();
-            let deadline = self.host.block.elevator.as_ref().map(|d| d.len());
+            let deadline = self.host.block.disks[0].elevator.as_ref().map(|d| d.len());
             panic!("not idle: {threads:#?} {:?} {hctxs:?} {deadline:?}", self.host.counters);
         }
         assert_eq!(self.ctx.lives.in_flight(), 0);
@@ -917,10 +917,11 @@ fn priorities_belong_to_queues_of_jobs() {
     let w = world(&config, vec![job(Urgent), job(Low)], fixed(1));
     assert_eq!(w.host.queues().map(|q| q.priority).collect::<Vec<_>>(), [Urgent, Low]);
     config.queues = 1;
-    let e = Host::<List>::new(&config, vec![job(Urgent), job(Low)], drive(), None).err();
+    let e =
+        Host::<List>::new(&config, vec![job(Urgent), job(Low)], vec![DiskSpec::new(drive())]).err();
     assert_eq!(refused(e), "prioclass");
     config.kernel = true;
-    let e = Host::<List>::new(&config, vec![job(Urgent)], drive(), None).err();
+    let e = Host::<List>::new(&config, vec![job(Urgent)], vec![DiskSpec::new(drive())]).err();
     assert_eq!(refused(e), "prioclass");
 }
 
@@ -1028,7 +1029,7 @@ pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {
         ctx.queue.shuffle_ties(seed);
     }
     let mut w = World {
-        host: Host::<List>::new(&config, jobs, drive(), None).unwrap(),
+        host: Host::<List>::new(&config, jobs, vec![DiskSpec::new(drive())]).unwrap(),
         ctx,
         commands: Vec::new(),
         free: Vec::new(),
@@ -1176,7 +1177,7 @@ fn pblk_keeps_every_sector_through_garbage_collection() {
             })
             .collect();
         let mut w = pblk_world(jobs, depth, cores);
-        assert!(w.host.drive.bytes >= (sectors + 16) * 4096);
+        assert!(w.host.block.disks[0].info.bytes >= (sectors + 16) * 4096);
         let mut rounds = 0;
         while w.count < 75_000 || !w.host.idle() {
             w.run_to(w.ctx.now + Span::from_ms(100));

@@ -220,6 +220,8 @@ pub(crate) struct Thread<S> {
     pub spec: ThreadSpec,
     pub source: Option<S>,
     pub core: u32,
+    /// The disk of the I/O at hand, and the hardware queue for it.
+    pub disk: u16,
     pub hctx: u16,
     pub step: Step,
     pub asleep: Asleep,
@@ -243,10 +245,12 @@ pub(crate) struct Thread<S> {
     pub sq: u32,
     pub owner: u32,
     pub sq_until: Time,
-    /// The hardware queue of its core, and the one its polled requests go to.
+    /// The disk's hardware queue of its core, and the one its polled requests go to.
     pub home: u16,
     pub poll_hctx: u16,
-    /// Its requests are polled, and the call under way is.
+    /// Its requests are polled where the disk can be.
+    pub may_poll: bool,
+    /// Its requests to the disk at hand are polled, and the call under way is.
     pub polls: bool,
     pub polled: bool,
     pub rng: Rng,
@@ -254,6 +258,8 @@ pub(crate) struct Thread<S> {
     /// In io_uring_enter to wait, and for how many.
     pub entered: bool,
     pub wait_nr: u32,
+    /// A thread of a network block device: its connection.
+    pub end: u16,
     pub quiesce: Option<Time>,
     /// It computes until then.
     pub burn: Time,
@@ -276,11 +282,12 @@ pub(crate) struct Thread<S> {
 }
 
 impl<S> Thread<S> {
-    pub fn new(spec: ThreadSpec, source: Option<S>, core: u32, hctx: u16) -> Thread<S> {
+    pub fn new(spec: ThreadSpec, source: Option<S>, core: u32, disk: u16, hctx: u16) -> Thread<S> {
         let depth = spec.iodepth as usize;
         Thread {
             source,
             core,
+            disk,
             hctx,
             step: Step::Top,
             asleep: Asleep::Start,
@@ -317,12 +324,14 @@ impl<S> Thread<S> {
             sq_until: Time::NEVER,
             home: hctx,
             poll_hctx: hctx,
+            may_poll: false,
             polls: false,
             polled: false,
             rng: Rng::from_seed(spec.seed),
             looking: Looking::default(),
             entered: false,
             wait_nr: 0,
+            end: 0,
             quiesce: None,
             burn: Time::ZERO,
             exhausted: false,
@@ -642,7 +651,7 @@ impl<S: Source> Host<S> {
             thread.timer_at = at;
             if thread.timer != at && at < Time::NEVER {
                 thread.timer = at;
-                ctx.at(at, Kind::AppWake, self.event_base | t);
+                ctx.at(at, Kind::AppWake, t);
             }
         }
         self.sleep(ctx, t, Asleep::Timer)
@@ -683,8 +692,9 @@ impl<S: Source> Host<S> {
                 match source.next(ctx.now) {
                     Next::Io { ddir, offset, len, class } => {
                         thread.class = class.or(thread.spec.class);
-                        if let Some(pblk) = &self.pblk {
-                            pblk.ftl.prefetch(ctx, Lpn((offset >> SECTOR_SHIFT) as u32));
+                        let (d, byte) = self.block.place(offset);
+                        if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+                            pblk.ftl.prefetch(ctx, Lpn((byte >> SECTOR_SHIFT) as u32));
                         }
                         thread.pend.user += spend!(self, thread.core, Application);
                         thread.stats.issued[ddir as usize] += 1;
@@ -730,7 +740,7 @@ impl<S: Source> Host<S> {
             Engine::Libaio | Engine::IoUring if matches!(ddir, Ddir::Read | Ddir::Write) => {
                 thread.cur_depth += 1;
                 let batch = thread.spec.iodepth_batch as usize;
-                let node = self.new_node(t, ddir, offset, len);
+                let node = self.new_node(t, ddir, self.block.place(offset), len);
                 let thread = &mut self.threads[t as usize];
                 thread.iocbs.push(node);
                 if thread.iocbs.len() >= batch {
@@ -744,17 +754,17 @@ impl<S: Source> Host<S> {
                 self.commit(ctx, t, Step::Queued { busy: true })
             }
             Engine::Libaio | Engine::IoUring => {
-                self.sync_call(t, ddir, offset, len, Step::Queued { busy: false })
+                self.sync_call(t, ddir, self.block.place(offset), len, Step::Queued { busy: false })
             }
-            Engine::Spdk => self.spdk_queue(ctx, t, ddir, offset, len),
-            Engine::Pvsync2 => self.sync_call(t, ddir, offset, len, Step::Top),
+            Engine::Spdk => self.spdk_queue(ctx, t, ddir, self.block.place(offset), len),
+            Engine::Pvsync2 => self.sync_call(t, ddir, self.block.place(offset), len, Step::Top),
             Engine::Null => {
                 thread.cur_depth += 1;
                 // Time must pass, or a job without end never ends.
                 thread.pend.user = thread.pend.user.max(1);
                 let level = level_bucket(thread.cur_depth);
                 thread.stats.iodepth_level[level] += 1;
-                let node = self.new_node(t, ddir, offset, len);
+                let node = self.new_node(t, ddir, self.block.place(offset), len);
                 self.threads[t as usize].call.single = node;
                 self.threads[t as usize].call.fresh = false;
                 self.segment(ctx, t, Step::NullDone)
@@ -803,10 +813,11 @@ impl<S: Source> Host<S> {
         &mut self,
         t: u32,
         ddir: Ddir,
-        offset: u64,
+        (disk, offset): (u16, u64),
         len: u32,
         after: Step,
     ) -> Flow {
+        self.aim(t, disk);
         let thread = &mut self.threads[t as usize];
         thread.cur_depth += 1;
         let level = level_bucket(thread.cur_depth);
@@ -818,13 +829,13 @@ impl<S: Source> Host<S> {
         // A bio that is split is not polled where only polling would find its end
         // (bio_clear_hipri, Linux 5.10).
         let whole = thread.poll_hctx == thread.home
-            || u64::from(len) <= self.block.max_request.min(BIO_BYTES);
+            || u64::from(len) <= self.block.disks[usize::from(disk)].max_request.min(BIO_BYTES);
         let thread = &mut self.threads[t as usize];
         thread.polled =
             thread.polls && data && whole && (share >= 100 || thread.rng.below(100) < share);
         thread.hctx = if thread.polled { thread.poll_hctx } else { thread.home };
         thread.looking.slept = false;
-        let node = self.new_node(t, ddir, offset, len);
+        let node = self.new_node(t, ddir, (disk, offset), len);
         let call = &mut self.threads[t as usize].call;
         (call.aio, call.single, call.index, call.after) = (false, node, 0, after);
         call.plugged = u64::from(len) > BIO_BYTES;
@@ -875,6 +886,19 @@ impl<S: Source> Host<S> {
         if thread.plan.node != NONE {
             return self.segment(ctx, t, Step::NextIo);
         }
+        let disk = self.block.nodes[node].disk;
+        if disk != thread.disk {
+            if !call.plug.is_empty() {
+                // What a plug holds is of one disk.
+                call.resume = Step::NextIo;
+                return self.go(t, Step::Plug);
+            }
+            self.turn_to(t, disk);
+            let thread = &mut self.threads[t as usize];
+            thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
+        }
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
         call.index += 1;
         (call.node, call.part, call.at) = (node, node, 0);
         thread.pend.entry += spend!(self, thread.core, Syscall);
@@ -884,7 +908,7 @@ impl<S: Source> Host<S> {
         }
         let n = self.block.nodes[node];
         thread.call.len = u64::from(n.len);
-        if !self.valid(n.ddir, n.offset, n.len) {
+        if !self.valid(disk, n.ddir, n.offset, n.len) {
             // Time must pass, or a job that goes on after errors never ends.
             let thread = &mut self.threads[t as usize];
             if thread.pend.total() == 0 {
@@ -906,7 +930,7 @@ impl<S: Source> Host<S> {
             }
             Ddir::Trim => thread.call.divided = false,
             Ddir::Read | Ddir::Write => {
-                let parts = self.parts(n.len);
+                let parts = self.parts(disk, n.len);
                 self.threads[t as usize].call.divided = parts > 1;
                 if parts > 1 {
                     self.block.nodes[node].pending = parts;
@@ -941,7 +965,7 @@ impl<S: Source> Host<S> {
                 let pages = bio_len.div_ceil(4096);
                 thread.pend.block += spend!(self, thread.core, Bio, BioPage * (pages - 1));
             }
-            self.block.max_request.min(bio_len - bio_at)
+            self.block.disks[usize::from(n.disk)].max_request.min(bio_len - bio_at)
         };
         let mut part = call.node;
         call.at += part_len;
@@ -955,16 +979,18 @@ impl<S: Source> Host<S> {
             // Behind the parts before it.
             thread.plan.waited = (Layer::Block, Why::Plugged);
         }
-        if self.pblk.is_some() {
-            if self.bios.is_some() {
+        let disk = &self.block.disks[usize::from(n.disk)];
+        if disk.pblk.is_some() {
+            if disk.bios.is_some() {
                 let thread = &mut self.threads[t as usize];
                 thread.pend.block += spend!(self, thread.core, Scheduler);
                 return self.segment(ctx, t, Step::Admit);
             }
             return self.pblk_bio(ctx, t, part);
         }
+        let (scheduled, client) = (disk.elevator.is_some(), disk.client.is_some());
         thread.pend.block += spend!(self, thread.core, Block);
-        if self.block.elevator.is_some() {
+        if scheduled {
             thread.pend.block += spend!(self, thread.core, Scheduler);
         }
         if plugged && !trim && self.block.merge {
@@ -979,10 +1005,10 @@ impl<S: Source> Host<S> {
                 return self.after_part(ctx, t);
             }
         }
-        if self.block.elevator.is_some() {
+        if scheduled {
             return self.segment(ctx, t, Step::Elevate);
         }
-        if self.is_client() {
+        if client {
             // Another thread takes it from where it is put.
             return self.segment(ctx, t, Step::Place);
         }
@@ -1014,11 +1040,17 @@ impl<S: Source> Host<S> {
 
     fn plug_is_full(&self, t: u32) -> bool {
         let call = &self.threads[t as usize].call;
-        if self.block.hctxs.len() > 1 || !call.plugged {
+        if !self.has_one_queue(t) || !call.plugged {
             return false;
         }
         let last = call.plug.last().map_or(0, |&rq| self.block.requests[rq].bytes);
         call.plug.len() >= PLUG_REQUESTS || last >= PLUG_BYTES
+    }
+
+    /// The disk at hand has a single hardware queue.
+    fn has_one_queue(&self, t: u32) -> bool {
+        let disk = self.threads[t as usize].disk;
+        self.block.disks[usize::from(disk)].queues == 1
     }
 
     fn unplug_then(&mut self, t: u32, resume: Step) -> Flow {
@@ -1029,9 +1061,9 @@ impl<S: Source> Host<S> {
     /// blk_mq_get_tag: sleep for a tag, if there is still none.
     fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t as usize];
-        let kept = self.block.kept_back(thread.call.opcode);
+        let kept = self.block.kept_back(thread.disk, thread.call.opcode);
         let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
-        if self.block.elevator.is_some() {
+        if self.block.disks[usize::from(thread.disk)].elevator.is_some() {
             if hctx.sched_free > kept {
                 hctx.sched_free -= 1;
                 return self.go(t, Step::Granted);
@@ -1068,7 +1100,8 @@ impl<S: Source> Host<S> {
         if thread.plan.node != NONE || thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::Granted);
         }
-        if self.pblk.is_some() && thread.call.opcode != Opcode::Flush {
+        let disk = &self.block.disks[usize::from(thread.disk)];
+        if disk.pblk.is_some() && thread.call.opcode != Opcode::Flush {
             return self.go(t, Step::PblkRead);
         }
         let tag = std::mem::replace(&mut thread.granted, NO_TAG);
@@ -1080,12 +1113,13 @@ impl<S: Source> Host<S> {
 
     /// blk_mq_make_request from the point where the request exists.
     fn place_request(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
+        let one_queue = self.has_one_queue(t);
         let thread = &mut self.threads[t as usize];
         let call = &mut thread.call;
         let part = self.block.nodes[call.part];
         let bytes = u64::from(part.len);
         let rq = self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx, tag);
-        if call.plugged && self.block.hctxs.len() == 1 {
+        if call.plugged && one_queue {
             call.plug.push(rq);
             return self.after_part(ctx, t);
         }
@@ -1104,14 +1138,15 @@ impl<S: Source> Host<S> {
     /// Sends a request to the scheduler or, without one, to the driver.
     fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
         let thread = &mut self.threads[t as usize];
-        if self.block.elevator.is_some() {
+        let disk = &self.block.disks[usize::from(thread.disk)];
+        if disk.elevator.is_some() {
             thread.call.after_run = then;
             self.block.insert_scheduler(rq, ctx.now);
             return self.go(t, Step::RunQueue);
         }
-        if self.is_client() {
-            let core = self.threads[t as usize].core;
-            self.queue_nbd(ctx, rq, core);
+        if let Some(end) = disk.client {
+            let core = thread.core;
+            self.queue_nbd(ctx, end, rq, core);
             return self.go(t, then);
         }
         let thread = &mut self.threads[t as usize];
@@ -1130,7 +1165,7 @@ impl<S: Source> Host<S> {
             let resume = call.resume;
             return self.go(t, resume);
         }
-        if self.block.elevator.is_some() {
+        if self.block.disks[usize::from(thread.disk)].elevator.is_some() {
             if thread.pend.total() > 0 {
                 return self.segment(ctx, t, Step::Plug);
             }
@@ -1165,7 +1200,7 @@ impl<S: Source> Host<S> {
             return self.unplug_then(t, Step::Elevate);
         }
         let thread = &self.threads[t as usize];
-        let kept = self.block.kept_back(thread.call.opcode);
+        let kept = self.block.kept_back(thread.disk, thread.call.opcode);
         let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
         if hctx.sched_free > kept {
             hctx.sched_free -= 1;
@@ -1180,8 +1215,9 @@ impl<S: Source> Host<S> {
     fn scheduler_merge(&mut self, ctx: &mut Ctx, t: u32) -> bool {
         let call = &self.threads[t as usize].call;
         let (part, opcode) = (call.part, call.opcode);
-        let max = self.block.max_request;
         let node = self.block.nodes[part];
+        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let max = disk.max_request;
         let dir = match opcode {
             Opcode::Read => Dir::Read,
             Opcode::Write => Dir::Write,
@@ -1198,7 +1234,7 @@ impl<S: Source> Host<S> {
             mergeable: true,
             data: true,
         };
-        let Some(elevator) = &mut self.block.elevator else { return false };
+        let Some(elevator) = &mut disk.elevator else { return false };
         let Some(merge) = elevator.find_merge(&ask, max) else { return false };
         let gone = elevator.merged(merge, bytes, max);
         let rq = match merge {
@@ -1232,10 +1268,10 @@ impl<S: Source> Host<S> {
     }
 
     fn run_queue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        if self.is_client() {
-            let thread = &self.threads[t as usize];
+        let thread = &self.threads[t as usize];
+        if let Some(end) = self.block.disks[usize::from(thread.disk)].client {
             let (core, then) = (thread.core, thread.call.after_run);
-            self.run_nbd(ctx, core);
+            self.run_nbd(ctx, end, core);
             return self.go(t, then);
         }
         let thread = &mut self.threads[t as usize];
@@ -1263,16 +1299,17 @@ impl<S: Source> Host<S> {
     fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t as usize];
         let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
-        if let Some(pblk) = &mut self.pblk {
+        let d = thread.disk;
+        let disk = &mut self.block.disks[usize::from(d)];
+        if let Some(pblk) = disk.enter(ctx) {
             pblk.stats.flushes += 1;
+            pblk.ftl.flush(ctx, node);
             self.go(t, Step::NextIo);
-            if let Some(pblk) = &mut self.pblk {
-                pblk.ftl.flush(ctx, node);
-            }
-            self.pump_ftl(ctx, Some(core));
+            self.pump_ftl(ctx, d, Some(core));
             return Flow::Again;
         }
-        if !self.drive.volatile_cache {
+        let scheduled = disk.elevator.is_some();
+        if !disk.info.volatile_cache {
             self.go(t, Step::NextIo);
             self.node_done(ctx, node, true, Some(core));
             return Flow::Again;
@@ -1283,7 +1320,7 @@ impl<S: Source> Host<S> {
         }
         match hctx.tags.pop() {
             Some(tag) => self.issue_flush(ctx, t, tag),
-            None if self.block.elevator.is_some() => {
+            None if scheduled => {
                 // Linux lets the flush request wait on hctx->dispatch.
                 let rq = self.flush_request(node, h, NO_TAG);
                 self.block.hctxs[usize::from(h)].dispatch.push_back(rq);
@@ -1315,8 +1352,8 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::NextIo);
         }
         let rq = self.flush_request(node, h, tag);
-        if self.is_client() {
-            self.queue_nbd(ctx, rq, core);
+        if let Some(end) = self.client_of(h) {
+            self.queue_nbd(ctx, end, rq, core);
             return self.go(t, Step::NextIo);
         }
         let thread = &mut self.threads[t as usize];
@@ -1461,8 +1498,9 @@ impl<S: Source> Host<S> {
 
     /// A bio for pblk: its processor time first. A read is translated before it is spent.
     pub(crate) fn pblk_bio(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
-        let Some(pblk) = &mut self.pblk else { return Flow::Again };
         let node = self.block.nodes[part];
+        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let Some(pblk) = disk.enter(ctx) else { return Flow::Again };
         let thread = &mut self.threads[t as usize];
         let lpn = Lpn((node.offset >> SECTOR_SHIFT) as u32);
         let end = (node.offset + u64::from(node.len)).div_ceil(SECTOR) as u32;
@@ -1485,7 +1523,8 @@ impl<S: Source> Host<S> {
 
     /// What of a bio's sectors is on flash is read.
     pub(crate) fn read_pieces(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
-        let Some(pblk) = &mut self.pblk else { return Flow::Again };
+        let disk = &mut self.block.disks[usize::from(self.block.nodes[part].disk)];
+        let Some(pblk) = &mut disk.pblk else { return Flow::Again };
         let thread = &mut self.threads[t as usize];
         let cost = &pblk.cost;
         let mut flash = 0;
@@ -1579,8 +1618,8 @@ impl<S: Source> Host<S> {
     }
 
     /// Takes what the FTL wants done. `on` is the core at work.
-    pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, on: Option<u32>) {
-        while let Some(pblk) = &mut self.pblk {
+    pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
+        while let Some(pblk) = &mut self.block.disks[usize::from(d)].pblk {
             let Some(action) = pblk.ftl.poll() else { break };
             let Action::Complete { tag, ok } = action else {
                 pblk.actions.push_back(action);
@@ -1601,7 +1640,7 @@ impl<S: Source> Host<S> {
             }
             self.node_done(ctx, tag, ok, on);
         }
-        let Some(pblk) = &self.pblk else { return };
+        let Some(pblk) = &self.block.disks[usize::from(d)].pblk else { return };
         let t = pblk.thread;
         if !pblk.actions.is_empty() && self.threads[t as usize].asleep == Asleep::Actions {
             self.wake(ctx, t, on);
@@ -1609,7 +1648,8 @@ impl<S: Source> Host<S> {
     }
 
     fn kernel_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let Some(pblk) = &mut self.pblk else { return Flow::Off };
+        let d = usize::from(self.threads[t as usize].disk);
+        let Some(pblk) = &mut self.block.disks[d].pblk else { return Flow::Off };
         let Some(action) = pblk.actions.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
         };
@@ -1636,10 +1676,12 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::KernelIssue);
         }
         let (core, h) = (thread.core, thread.hctx);
-        if let (Some(Work::Sum { op }), Some(pblk)) = (thread.work, &mut self.pblk) {
+        let d = thread.disk;
+        let disk = &mut self.block.disks[usize::from(d)];
+        if let (Some(Work::Sum { op }), Some(pblk)) = (thread.work, disk.enter(ctx)) {
             thread.work = None;
             pblk.ftl.on_done(ctx, op, Outcome::Ok);
-            self.pump_ftl(ctx, Some(core));
+            self.pump_ftl(ctx, d, Some(core));
             return self.go(t, Step::Kernel);
         }
         let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {

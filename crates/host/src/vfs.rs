@@ -25,6 +25,9 @@ use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Time, Why};
 use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
 use wordline_nvme::Opcode;
 
+/// The disk that the file system is on.
+const FS_DISK: usize = 0;
+
 /// A node that is the flush before another bio.
 const GATE: u32 = NONE - 1;
 
@@ -109,8 +112,13 @@ impl Vfs {
         }
         let mut kernel = |name: &str, n: u32, task: u32| {
             let core = cores - 1 - n % cores;
-            let mut thread =
-                Thread::new(ThreadSpec::new(name, Engine::Null, 1), None, core, map[core as usize]);
+            let mut thread = Thread::new(
+                ThreadSpec::new(name, Engine::Null, 1),
+                None,
+                core,
+                0,
+                map[core as usize],
+            );
             (thread.step, thread.asleep, thread.vfs.task) = (Step::Vfs, Asleep::Vfs, task);
             threads.push(thread);
             threads.len() as u32 - 1
@@ -208,7 +216,7 @@ impl<S: Source> Host<S> {
         (ddir, offset, len): (Ddir, u64, u32),
         op: Op,
     ) -> Flow {
-        let node = self.new_node(t, ddir, offset, len);
+        let node = self.new_node(t, ddir, (FS_DISK as u16, offset), len);
         self.threads[t as usize].begin_call(node);
         let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
         let task = vfs.free[t as usize].pop().expect("a task for each call under way");
@@ -270,7 +278,7 @@ impl<S: Source> Host<S> {
             }
             Turn::Submit(bio) => {
                 self.own_bio(bio.id, task);
-                if bio.preflush && self.drive.volatile_cache {
+                if bio.preflush && self.block.disks[FS_DISK].info.volatile_cache {
                     self.threads[t as usize].vfs.behind = Some(bio);
                     self.threads[t as usize].vfs.gated = true;
                     let flush = Bio {
@@ -381,7 +389,7 @@ impl<S: Source> Host<S> {
             BioKind::Write => Ddir::Write,
             BioKind::Flush => Ddir::Sync,
         };
-        let node = self.new_node(t, ddir, bio.offset, bio.len);
+        let node = self.new_node(t, ddir, (FS_DISK as u16, bio.offset), bio.len);
         let class = self.class_of_bio(t);
         let n = &mut self.block.nodes[node];
         (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
@@ -396,7 +404,7 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::Flush);
         }
         let opcode = if bio.kind == BioKind::Read { Opcode::Read } else { Opcode::Write };
-        let parts = self.parts(bio.len);
+        let parts = self.parts(FS_DISK as u16, bio.len);
         if parts > 1 {
             self.block.nodes[node].pending = parts;
             self.counters.splits += 1;
@@ -463,7 +471,7 @@ impl<S: Source> Host<S> {
             && at < vfs.timer
         {
             vfs.timer = at;
-            ctx.at(at.max(ctx.now), Kind::HostTimer, self.event_base);
+            ctx.at(at.max(ctx.now), Kind::HostTimer, 0);
         }
     }
 

@@ -1,23 +1,24 @@
 //! What shows before a machine is built that it cannot be: its parts, and what the host knows of its drive.
 
-use crate::drive::{Drive, SystemConfig};
+use crate::drive::Drive;
 use crate::error::BuildError;
 use crate::files::Names;
+use crate::topology::{Behind, SystemConfig, TopologyError};
 use crate::world::{AnySource, ThreadSetup, World};
-use wordline_base::{BadValue, SECTOR};
-use wordline_device::Controller;
+use wordline_base::BadValue;
+use wordline_device::{Controller, Switch};
 use wordline_fs::{Fs, FsConfig};
-use wordline_ftl::{Placement, Translation};
-use wordline_host::config::NbdConfig;
+use wordline_ftl::Placement;
+use wordline_host::config::NbdServer;
 use wordline_host::source::ThreadSpec;
-use wordline_host::{DriveInfo, Host, StackConfig};
+use wordline_host::{DiskShape, DriveInfo, Host, StackConfig};
 
 impl SystemConfig {
-    /// What the host that has the drive knows of it.
-    pub(crate) fn drive_info(&self, drive: &Drive) -> DriveInfo {
-        let device = &self.drive.device;
+    /// What a host that has the drive knows of it.
+    pub(crate) fn drive_info(&self, number: usize, drive: &Drive) -> DriveInfo {
+        let device = &self.drives[number].config.device;
         DriveInfo {
-            bytes: drive.ftl.sectors() * SECTOR,
+            bytes: drive.bytes(),
             lba_bytes: device.lba,
             queues: device.queues.count,
             depth: device.queues.depth,
@@ -27,33 +28,51 @@ impl SystemConfig {
         }
     }
 
-    pub(crate) fn ftl_on_host(&self) -> bool {
-        self.drive.ftl.placement == Placement::Host
+    pub(crate) fn ftl_on_host(&self, drive: usize) -> bool {
+        self.drives[drive].config.ftl.placement == Placement::Host
     }
 
-    /// The network block device between two hosts, if there is one.
-    pub(crate) fn network(&self) -> Result<Option<&NbdConfig>, BuildError> {
-        let Some(nbd) = &self.stack.nbd else { return Ok(None) };
-        let bad = |bad: BadValue| BuildError::Value(bad.below("stack"));
-        nbd.check(self.stack.cores).map_err(bad)?;
-        if !self.stack.kernel {
-            return Err(bad(BadValue::new(
-                "kernel",
-                "must be true: a network block device needs it",
-            )));
-        }
-        Ok(Some(nbd))
-    }
-}
-
-/// The drive as the client of a network block device sees it.
-pub(crate) fn served(drive: &DriveInfo, nbd: &NbdConfig, client: &StackConfig) -> DriveInfo {
-    DriveInfo {
-        queues: 1,
-        depth: client.queue_depth,
-        max_transfer: nbd.max_request,
-        volatile_cache: nbd.flush,
-        ..drive.clone()
+    /// The disks of a host, from what is known of all drives.
+    pub(crate) fn shapes(
+        &self,
+        host: usize,
+        drives: &[DriveInfo],
+    ) -> Result<Vec<DiskShape>, BuildError> {
+        let stack = &self.hosts[host].stack;
+        let shape = |behind: Behind| {
+            let (drive, _) = self.drive_behind(behind);
+            let info = &drives[drive];
+            let Behind::Network(n) = behind else {
+                let exported = self.networks.iter().find(|n| n.drive == drive);
+                // SPDK's target has the drive from the kernel.
+                let taken = exported.filter(|n| n.nbd.server == NbdServer::Spdk);
+                let queue =
+                    taken.map(|n| StackConfig { nbd: Some(n.nbd.clone()), ..stack.clone() });
+                let ftl_on_host = self.ftl_on_host(drive);
+                return Ok(DiskShape {
+                    info: info.clone(),
+                    ftl_on_host,
+                    queue: queue.map(Box::new),
+                });
+            };
+            let network = &self.networks[n];
+            let bad = |bad: BadValue| BuildError::Value(bad.below("stack"));
+            network.nbd.check(network.shared_cores.unwrap_or(stack.cores)).map_err(bad)?;
+            if !stack.kernel {
+                let why = "must be true: a network block device needs it";
+                return Err(bad(BadValue::new("kernel", why)));
+            }
+            let queue = stack.queue_of(&network.nbd);
+            let info = DriveInfo {
+                queues: 1,
+                depth: queue.queue_depth,
+                max_transfer: network.nbd.max_request,
+                volatile_cache: network.nbd.flush,
+                ..info.clone()
+            };
+            Ok(DiskShape { info, ftl_on_host: false, queue: Some(Box::new(queue)) })
+        };
+        self.disks(host).into_iter().map(shape).collect()
     }
 }
 
@@ -83,30 +102,40 @@ impl Mounting {
 }
 
 impl World {
-    /// Whether host and drive can be put together: all that [`World::new`] refuses shows here, before the
-    /// drive is aged.
+    /// Whether hosts and drives can be put together: all that [`World::new`] refuses shows here, before
+    /// the drives are aged.
     pub fn check(
         config: &SystemConfig,
-        drive: &Drive,
+        drives: &[Drive],
         threads: &mut [ThreadSetup],
     ) -> Result<(), BuildError> {
-        let SystemConfig { stack, .. } = config;
-        let (info, ftl) = (config.drive_info(drive), config.ftl_on_host());
-        Controller::check_config(&config.drive.device, !ftl)
-            .map_err(|bad| BuildError::Value(bad.below("device")))?;
-        let specs: Vec<&ThreadSpec> = threads.iter().map(|setup| &setup.spec).collect();
-        let check = Host::<AnySource>::check;
-        match (config.network()?, stack.ends()) {
-            (Some(nbd), Some((client, server))) => {
-                check(&server, &[], &info, ftl, false)?;
-                check(&client, &specs, &served(&info, nbd, &client), false, stack.fs.is_some())?;
-                nbd.cache.as_ref().map_or(Ok(()), |cache| cache_of(cache, &info).map(drop))?;
-            }
-            _ => check(stack, &specs, &info, ftl, stack.fs.is_some())?,
+        config.check()?;
+        let infos: Vec<DriveInfo> =
+            drives.iter().enumerate().map(|(i, drive)| config.drive_info(i, drive)).collect();
+        for (i, node) in config.drives.iter().enumerate() {
+            Controller::check_config(&node.config.device, !config.ftl_on_host(i))
+                .map_err(|bad| BuildError::Value(bad.below("device")))?;
         }
-        if let Some(fs) = &stack.fs {
-            let mut mounting = Mounting::new(fs, &info, 0)?;
-            threads.iter_mut().try_for_each(|setup| mounting.lay_out(&mut setup.source))?;
+        for switch in &config.switches {
+            Switch::new(switch).map_err(|bad| BuildError::Value(bad.below("switch")))?;
+        }
+        for (h, host) in config.hosts.iter().enumerate() {
+            let of: Vec<&ThreadSpec> =
+                threads.iter().filter(|s| s.host == h).map(|setup| &setup.spec).collect();
+            let shapes = config.shapes(h, &infos)?;
+            if shapes.is_empty() {
+                return Err(TopologyError::Empty(host.name.clone()).into());
+            }
+            Host::<AnySource>::check(&host.stack, &of, &shapes, host.stack.fs.is_some())?;
+            let Some(fs) = &host.stack.fs else { continue };
+            let mut mounting = Mounting::new(fs, &shapes[0].info, 0)?;
+            for setup in threads.iter_mut().filter(|setup| setup.host == h) {
+                mounting.lay_out(&mut setup.source)?;
+            }
+        }
+        for network in &config.networks {
+            let Some(cache) = &network.nbd.cache else { continue };
+            cache_of(cache, &infos[network.drive])?;
         }
         Ok(())
     }

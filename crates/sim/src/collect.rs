@@ -75,7 +75,7 @@ impl Slowest {
     pub fn new(limit: usize) -> Slowest {
         Slowest { limit, heap: BinaryHeap::new(), lives: Vec::new(), seen: 0 }
     }
-    pub fn offer(&mut self, life: &Life) {
+    pub fn offer(&mut self, life: &Life, thread: u32) {
         if self.limit == 0 {
             return;
         }
@@ -83,10 +83,10 @@ impl Slowest {
         let latency = life.latency().0;
         if self.lives.len() < self.limit {
             self.heap.push(Reverse((latency, Reverse(self.seen), self.lives.len())));
-            self.lives.push(life.clone());
+            self.lives.push(life.of_job(thread));
         } else if self.heap.peek().is_some_and(|Reverse(least)| latency > least.0) {
             let Some(Reverse((_, _, slot))) = self.heap.pop() else { return };
-            self.lives[slot] = life.clone();
+            self.lives[slot] = life.of_job(thread);
             self.heap.push(Reverse((latency, Reverse(self.seen), slot)));
         }
     }
@@ -253,7 +253,7 @@ mod tests {
     fn the_slowest_are_kept_in_order() {
         let (mut slowest, mut lives) = (Slowest::new(3), Lives::default());
         for nand in [5, 1, 9, 9, 3, 7, 2] {
-            slowest.offer(&life(&mut lives, 0, nand, 0));
+            slowest.offer(&life(&mut lives, 0, nand, 0), 0);
         }
         let latencies: Vec<u64> = slowest.take().iter().map(|l| l.latency().0).collect();
         assert_eq!(latencies, [9, 9, 7]);

@@ -9,15 +9,7 @@ use wordline_app::Extent;
 use wordline_base::{BadValue, SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
 use wordline_ftl::{FtlKind, Pace, Translation, Translator, WindowLimits, steady_by_overwriting};
-use wordline_host::StackConfig;
 use wordline_nand::Nand;
-
-/// A system under test: a drive, and the host that it is in.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SystemConfig {
-    pub drive: DriveConfig,
-    pub stack: StackConfig,
-}
 
 /// The state of a drive before a run; takes no simulated time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

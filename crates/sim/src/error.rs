@@ -1,6 +1,7 @@
 //! Why a machine cannot be built, why jobs cannot run on it, and why a drive cannot be brought into a
 //! state. Texts name the place and the remedy.
 
+use crate::topology::TopologyError;
 use wordline_base::BadValue;
 use wordline_fio::{GeneratorError, Job, Place};
 use wordline_host::HostError;
@@ -14,6 +15,9 @@ pub enum BuildError {
     /// A job asks the host for what it has not, or the drive has not what a host needs.
     #[error(transparent)]
     Host(HostError),
+    /// Hosts, drives and what joins them do not fit each other.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
     #[error("traces and programs address the drive itself: run them without --fs")]
     NoFiles,
     #[error(

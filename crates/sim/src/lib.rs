@@ -1,4 +1,4 @@
-//! One run in virtual time: the host and the drive on one event queue, and what came out of it.
+//! One run in virtual time: hosts and drives on one event queue, and what came out of it.
 #![forbid(unsafe_code)]
 
 mod app;
@@ -15,17 +15,20 @@ pub mod job;
 mod net;
 pub mod replay;
 pub mod result;
+mod seat;
 pub mod setup;
 pub mod steady;
 pub mod thread;
+pub mod topology;
 pub mod world;
 
 pub use app::{AppSource, SharedApp};
-pub use drive::{About, Drive, Precondition, SystemConfig};
+pub use drive::{About, Drive, Precondition};
 pub use error::{BuildError, JobError, JobFault, LoadError};
 pub use job::JobSource;
 pub use replay::TraceSource;
 pub use result::*;
 pub use setup::WriteSampler;
 pub use thread::ThreadPlan;
+pub use topology::{DriveNode, HostConfig, NetworkConfig, SystemConfig, TopologyError};
 pub use world::{AnySource, ExitRule, Options, Start, ThreadSetup, World};

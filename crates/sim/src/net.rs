@@ -1,10 +1,12 @@
 //! What is between the two hosts of a network block device.
 
-use wordline_base::{Ctx, Kind, Layer, Slab, Timeline, Why};
+use wordline_base::{Ctx, Event, Kind, Layer, Slab, Timeline, Why};
 use wordline_host::Message;
 use wordline_host::config::{NbdConfig, Transport};
 
 pub struct Network {
+    /// In the machine.
+    number: u8,
     config: NbdConfig,
     /// To the server, and back.
     ways: [Timeline; 2],
@@ -12,8 +14,13 @@ pub struct Network {
 }
 
 impl Network {
-    pub fn new(config: &NbdConfig) -> Network {
-        Network { config: config.clone(), ways: Default::default(), flying: Slab::default() }
+    pub fn new(config: &NbdConfig, number: u8) -> Network {
+        Network {
+            number,
+            config: config.clone(),
+            ways: Default::default(),
+            flying: Slab::default(),
+        }
     }
 
     /// A message that is there at once; on an Ethernet it comes with an event.
@@ -28,7 +35,7 @@ impl Network {
         ctx.mark(message.io, Layer::Network, Why::LinkBusy, way as u32, start);
         ctx.mark(message.io, Layer::Network, Why::Data, way as u32, there);
         let slot = self.flying.insert(message);
-        ctx.at(there, Kind::Network, slot);
+        ctx.queue.push(there, Event::at(self.number, Kind::Network, slot));
         None
     }
 

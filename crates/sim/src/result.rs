@@ -426,6 +426,160 @@ pub struct Machine {
     pub mapping_bytes: u64,
     pub mapping_bytes_per_sector: f64,
     pub stamp_bytes: u64,
+    /// Drive by drive, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<DriveResult>,
+}
+
+/// What one drive of several did; what the machine says of its drives is their sum. Shares are of the
+/// elapsed time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DriveResult {
+    /// As jobs name it.
+    pub name: String,
+    /// Of 4 KiB.
+    pub sectors: u64,
+    /// How it came to be as the run found it.
+    pub prepared: String,
+    pub write_amplification: WriteAmplification,
+    pub partial_writes: PartialWrites,
+    pub reads_blocked: Vec<(String, u64)>,
+    pub user_reads_waited: u64,
+    pub user_flash_reads: u64,
+    pub strides: Option<StrideReport>,
+    pub link_bytes: Vec<(String, u64)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<DriveClass>,
+    pub channels: Vec<f64>,
+    pub luns: Vec<f64>,
+    pub link: LinkUse,
+    pub firmware: Vec<f64>,
+    pub cache: Option<CacheUse>,
+    pub integrity: Integrity,
+    pub wear: WearSummary,
+    /// Joules by part and by what they were for, and mean watts.
+    pub energy_j: Vec<(String, f64)>,
+    pub energy_by_state_j: Vec<(String, f64)>,
+    pub total_w: f64,
+    /// Counters of the FTL, the flash and the device.
+    pub counters: Vec<(String, u64)>,
+    pub mapping_bytes: u64,
+    pub mapping_bytes_per_sector: f64,
+    pub stamp_bytes: u64,
+}
+
+/// Adds what has a name to what has the same one.
+pub(crate) fn add_named<T: Clone + std::ops::AddAssign>(
+    sum: &mut Vec<(String, T)>,
+    more: &[(String, T)],
+) {
+    for (name, n) in more {
+        match sum.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += n.clone(),
+            None => sum.push((name.clone(), n.clone())),
+        }
+    }
+}
+
+impl DriveResult {
+    /// With another drive's: counts, energy and memory are sums, lists of parts go on, a link's shares and
+    /// wear are means.
+    fn add(&mut self, o: &DriveResult) {
+        let (a, b) = (self.sectors as f64, o.sectors as f64);
+        let mean = |x: f64, y: f64| (x * a + y * b) / (a + b).max(1.0);
+        self.link.to_device = mean(self.link.to_device, o.link.to_device);
+        self.link.to_host = mean(self.link.to_host, o.link.to_host);
+        self.wear.erases_mean = mean(self.wear.erases_mean, o.wear.erases_mean);
+        self.wear.erases_min = self.wear.erases_min.min(o.wear.erases_min);
+        self.wear.erases_max = self.wear.erases_max.max(o.wear.erases_max);
+        self.wear.rated = self.wear.rated.min(o.wear.rated);
+        self.wear.in_place &= o.wear.in_place;
+        self.sectors += o.sectors;
+        self.write_amplification.add(&o.write_amplification);
+        self.partial_writes.sectors += o.partial_writes.sectors;
+        self.partial_writes.read_bytes += o.partial_writes.read_bytes;
+        self.partial_writes.waits += o.partial_writes.waits;
+        add_named(&mut self.reads_blocked, &o.reads_blocked);
+        self.user_reads_waited += o.user_reads_waited;
+        self.user_flash_reads += o.user_flash_reads;
+        match (&mut self.strides, &o.strides) {
+            (Some(sum), Some(more)) => sum.add(more),
+            (none, more) => *none = none.take().or_else(|| more.clone()),
+        }
+        add_named(&mut self.link_bytes, &o.link_bytes);
+        for more in &o.classes {
+            match self.classes.iter_mut().find(|c| c.class == more.class) {
+                Some(sum) => sum.add(more),
+                None => self.classes.push(more.clone()),
+            }
+        }
+        self.channels.extend(&o.channels);
+        self.luns.extend(&o.luns);
+        self.firmware.extend(&o.firmware);
+        match (&mut self.cache, &o.cache) {
+            (Some(sum), Some(more)) => sum.add(more),
+            (none, more) => *none = none.take().or_else(|| more.clone()),
+        }
+        self.integrity.on &= o.integrity.on;
+        self.integrity.checked += o.integrity.checked;
+        self.integrity.wrong += o.integrity.wrong;
+        add_named(&mut self.energy_j, &o.energy_j);
+        add_named(&mut self.energy_by_state_j, &o.energy_by_state_j);
+        self.total_w += o.total_w;
+        add_named(&mut self.counters, &o.counters);
+        self.mapping_bytes += o.mapping_bytes;
+        self.mapping_bytes_per_sector = self.mapping_bytes as f64 / self.sectors.max(1) as f64;
+        self.stamp_bytes += o.stamp_bytes;
+    }
+
+    /// The sum of drives, of which there is one at least.
+    pub fn sum(drives: &[DriveResult]) -> DriveResult {
+        let mut sum = drives[0].clone();
+        drives[1..].iter().for_each(|drive| sum.add(drive));
+        sum
+    }
+}
+
+impl StrideReport {
+    fn add(&mut self, o: &StrideReport) {
+        self.rebuilt_reads += o.rebuilt_reads;
+        self.rebuilt_sectors += o.rebuilt_sectors;
+        self.member_sectors += o.member_sectors;
+        add_named(&mut self.waits, &o.waits);
+        self.read_errors += o.read_errors;
+        self.repaired_reads += o.repaired_reads;
+        self.rebuild_errors += o.rebuild_errors;
+        self.deferred += o.deferred;
+        self.throttling_ended += o.throttling_ended;
+        self.xor_sectors += o.xor_sectors;
+        self.xor_ns += o.xor_ns;
+        self.parity_table_bytes += o.parity_table_bytes;
+        self.hot_luns += o.hot_luns;
+        self.partitions += o.partitions;
+        self.hot_gc_sectors += o.hot_gc_sectors;
+    }
+}
+
+impl CacheUse {
+    fn add(&mut self, o: &CacheUse) {
+        self.read_hits += o.read_hits;
+        self.read_misses += o.read_misses;
+        self.read_ahead += o.read_ahead;
+        self.read_ahead_used += o.read_ahead_used;
+        self.evictions += o.evictions;
+        self.write_backs += o.write_backs;
+    }
+}
+
+impl DriveClass {
+    fn add(&mut self, o: &DriveClass) {
+        self.reads += o.reads;
+        self.writes += o.writes;
+        self.flushes += o.flushes;
+        self.trims += o.trims;
+        self.resets += o.resets;
+        self.cached_lines += o.cached_lines;
+    }
 }
 
 /// Sectors of 4 KiB written to flash by cause, and their ratio to what users wrote.
@@ -502,6 +656,30 @@ impl Trend {
 }
 
 impl WriteAmplification {
+    /// Works out the factors from the counts.
+    pub fn with_factors(mut self) -> WriteAmplification {
+        let user = self.user_sectors;
+        let programmed = user + self.gc_sectors + self.padding_sectors + self.metadata_sectors;
+        let bytes = (programmed + self.parity_sectors) * wordline_base::SECTOR;
+        self.factor = (user > 0).then(|| programmed as f64 / user as f64);
+        self.factor_with_parity = self.factor.map(|f| f + self.parity_sectors as f64 / user as f64);
+        self.factor_in_bytes = (self.host_bytes > 0).then(|| bytes as f64 / self.host_bytes as f64);
+        self
+    }
+
+    /// With another drive's. How each aged is its own.
+    fn add(&mut self, o: &WriteAmplification) {
+        self.user_sectors += o.user_sectors;
+        self.gc_sectors += o.gc_sectors;
+        self.padding_sectors += o.padding_sectors;
+        self.metadata_sectors += o.metadata_sectors;
+        self.parity_sectors += o.parity_sectors;
+        self.host_bytes += o.host_bytes;
+        self.ageing_unsteady |= o.ageing_unsteady;
+        self.ageing = Vec::new();
+        *self = std::mem::take(self).with_factors();
+    }
+
     /// Intervals in which users wrote, below which nothing is said of the course.
     const LEAST_INTERVALS: usize = 9;
 

@@ -310,6 +310,7 @@ pub fn threads<E: From<JobError>>(
         let job = &plan.jobs[thread.job as usize];
         if job.ioengine == job::Engine::Cpuio {
             setups.push(ThreadSetup {
+                host: 0,
                 plan: thread_plan(plan, job, thread, stack),
                 spec: spec(plan, job, thread, stack),
                 source: computing(plan, job)?,
@@ -340,6 +341,7 @@ pub fn threads<E: From<JobError>>(
             }
         };
         setups.push(ThreadSetup {
+            host: 0,
             plan: thread_plan(plan, job, thread, stack),
             spec: spec(plan, job, thread, stack),
             source,
@@ -380,6 +382,7 @@ pub fn app_threads(app: App, config: &AppConfig, jobs: &mut Vec<ThreadSetup>) {
             ..ThreadPlan::default()
         };
         jobs.push(ThreadSetup {
+            host: 0,
             plan,
             spec,
             source: AnySource::App(Box::new(AppSource::new(app.clone(), t as u32))),

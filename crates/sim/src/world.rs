@@ -2,29 +2,30 @@
 
 use crate::app::{AppSource, SharedApp};
 use crate::caution::{self, Seen};
-use crate::check::{self, Mounting};
+use crate::check::Mounting;
 use crate::classes;
 use crate::collect::{LayerSums, Slowest};
 use crate::cpu::CpuSource;
-use crate::drive::{self, Drive, Precondition, SystemConfig};
+use crate::drive::Drive;
 use crate::error::BuildError;
 use crate::host;
 use crate::job::{EINVAL, EIO, JobSource};
 use crate::net::Network;
 use crate::replay::TraceSource;
 use crate::result::*;
+use crate::seat::{DriveSeat, Totals};
 use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
+use crate::topology::{Behind, SystemConfig};
 use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ctx, Ddir, Event, Kind, SECTOR, Span, Time, Tracks};
-use wordline_device::{Controller, ENERGY_STATES};
+use wordline_base::{BadValue, Ctx, Ddir, Kind, SECTOR, Span, Time, Tracks};
+use wordline_device::{Controller, Switch};
 use wordline_fs::FsConfig;
-use wordline_ftl::{Translation, Translator};
-use wordline_host::config::{IdleConfig, NbdConfig, PowerConfig};
+use wordline_ftl::{Placement, Translation, Translator};
+use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
-use wordline_host::{DriveInfo, Finished, Host, HostStats, Message, Output, SERVED, StackConfig};
-use wordline_nand::machine::{CLASSES, Class};
+use wordline_host::{DiskShape, DiskSpec, DriveInfo, Finished, Host, HostStats, Message, Output};
 use wordline_trace::{Request, Rounded};
 
 /// Where a thread's I/Os come from.
@@ -87,6 +88,8 @@ pub struct ExitRule {
 }
 
 pub struct ThreadSetup {
+    /// The host that it runs on.
+    pub host: usize,
     pub plan: ThreadPlan,
     pub spec: ThreadSpec,
     pub source: AnySource,
@@ -108,8 +111,8 @@ pub struct Options {
 
 /// Index of the `Sample` event that looks for steady jobs.
 const STEADY: u32 = 1;
-/// End of an interval, and within it the sectors written by cause and the energy by state.
-type Row = (u64, [u64; 9]);
+/// End of an interval, and what came within it.
+type Row = (u64, Totals);
 
 /// First interval of the write-amplification series; it doubles when the series is full.
 const SERIES_INTERVAL: Span = Span(10_000_000);
@@ -117,11 +120,11 @@ const SERIES_ROWS: usize = 128;
 
 pub struct World {
     ctx: Ctx,
-    host: Host<AnySource>,
-    /// The host that has the drive, where the first has it over a network.
-    server: Option<Served>,
-    controller: Controller,
-    ftl_on_host: bool,
+    hosts: Vec<HostSeat>,
+    drives: Vec<DriveSeat>,
+    networks: Vec<NetworkSeat>,
+    /// Host of each thread, and its number there.
+    places: Vec<(usize, u32)>,
     threads: Vec<ThreadStats>,
     plans: Vec<ThreadPlan>,
     starts: Vec<Start>,
@@ -130,26 +133,34 @@ pub struct World {
     steady: Vec<Option<Steady>>,
     /// Threads that have not ended.
     running: usize,
-    lba_bytes: u64,
-    drive_bytes: u64,
     layers: [LayerSums; 3],
     slowest: Slowest,
     series: Vec<Row>,
     series_interval: Span,
-    series_last: [u64; 9],
+    series_last: Totals,
     host_series: Vec<(u64, [u64; HOST_SERIES])>,
     host_last: [u64; HOST_SERIES],
-    power: (PowerConfig, IdleConfig),
-    /// Flash writes by cause and erases before the run: ageing is not part of it.
-    before: wordline_ftl::Counters,
-    prepared: Option<Precondition>,
-    ageing: Vec<f64>,
-    unsteady: bool,
     digest: Option<u64>,
     served: u64,
     stopped: bool,
     /// A program, and the first of its threads.
     app: Option<(SharedApp, u32)>,
+}
+
+struct HostSeat {
+    host: Host<AnySource>,
+    /// The machine's number of each of its jobs' threads.
+    threads: Vec<u32>,
+    /// The drive behind each of its disks, as it is to this host, and whether that is directly.
+    disks: Vec<(usize, bool)>,
+    power: (PowerConfig, IdleConfig),
+}
+
+struct NetworkSeat {
+    network: Network,
+    /// Hosts at its ends, and its number there.
+    client: (usize, u16),
+    server: (usize, u16),
 }
 
 /// Makes a file system with the jobs' files on it.
@@ -166,107 +177,157 @@ fn mount(
     Ok(())
 }
 
-/// The host that has the drive.
-fn driver<'a>(
-    host: &'a mut Host<AnySource>,
-    server: &'a mut Option<Served>,
-) -> &'a mut Host<AnySource> {
-    match server {
-        Some((server, _)) => server,
-        None => host,
-    }
-}
-
-type OnHost = Option<(Translator, wordline_ftl::config::FtlCost)>;
-type Served = (Box<Host<AnySource>>, Network);
-
-/// The hosts at both ends of a network block device.
-fn network(
-    nbd: &NbdConfig,
-    (client, served): (&StackConfig, &StackConfig),
-    jobs: Vec<(ThreadSpec, AnySource)>,
-    drive: &DriveInfo,
-    ftl: OnHost,
-) -> Result<(Host<AnySource>, Served), BuildError> {
-    let mut server = Host::new(served, Vec::new(), drive.clone(), ftl)?;
-    server.serve(nbd, client.cores);
-    if let Some(cache) = &nbd.cache {
-        let bad = |bad: BadValue| BuildError::Value(bad.below("stack.nbd.cache"));
-        server.cache_served(cache).map_err(bad)?;
-    }
-    let mut host = Host::new(client, jobs, check::served(drive, nbd, client), None)?;
-    host.connect(nbd);
-    Ok((host, (Box::new(server), Network::new(nbd))))
-}
-
 impl World {
+    /// A machine with its drives, in the order of the configuration.
     pub fn new(
         config: &SystemConfig,
-        drive: Drive,
+        drives: Vec<Drive>,
         threads: Vec<ThreadSetup>,
         options: &Options,
     ) -> Result<World, BuildError> {
-        let info = config.drive_info(&drive);
-        let Drive { nand, ftl, stamps, prepared, ageing, unsteady, .. } = drive;
+        config.check()?;
         let mut ctx = Ctx::new();
-        ctx.stamps = stamps;
         ctx.tracks = options.tracks.map(|limit| Box::new(Tracks::new(limit)));
         if let Some(seed) = options.shuffle_ties {
             ctx.queue.shuffle_ties(seed);
         }
-        let ftl_on_host = config.ftl_on_host();
-        let before = *ftl.counters();
-        let (on_host, in_device) = if ftl_on_host {
-            (Some((ftl, config.drive.ftl.cost.clone())), None)
-        } else {
-            (None, Some(ftl))
-        };
-        let mut controller = Controller::new(&config.drive.device, nand, in_device)
-            .map_err(|bad| BuildError::Value(bad.below("device")))?;
-        controller.set_ftl_cost(&config.drive.ftl.cost);
+        let below =
+            |section: &'static str| move |bad: BadValue| BuildError::Value(bad.below(section));
+        let switches = config.switches.iter().map(Switch::new);
+        let switches: Vec<Switch> = switches.collect::<Result<_, _>>().map_err(below("switch"))?;
+        let mut infos = Vec::with_capacity(drives.len());
+        let mut seats = Vec::with_capacity(drives.len());
+        let mut on_host = Vec::with_capacity(drives.len());
+        for (number, (drive, node)) in drives.into_iter().zip(&config.drives).enumerate() {
+            let info = config.drive_info(number, &drive);
+            let (lba_bytes, bytes) = (u64::from(info.lba_bytes), info.bytes);
+            infos.push(info);
+            let Drive { nand, ftl, stamps, prepared, ageing, unsteady, .. } = drive;
+            ctx.add_drive(stamps);
+            let before = *ftl.counters();
+            let of = &node.config;
+            let in_device = match of.ftl.placement {
+                Placement::Host => {
+                    on_host.push(Some((ftl, of.ftl.cost.clone())));
+                    None
+                }
+                _ => {
+                    on_host.push(None);
+                    Some(ftl)
+                }
+            };
+            let mut controller =
+                Controller::new(&of.device, nand, in_device).map_err(below("device"))?;
+            controller.set_ftl_cost(&of.ftl.cost);
+            if let Some(switch) = node.switch {
+                controller.join_switch(switches[switch].clone());
+            }
+            seats.push(DriveSeat {
+                name: node.name.clone(),
+                controller,
+                host: node.host,
+                disk: config.disk_of(number),
+                lba_bytes,
+                bytes,
+                before,
+                prepared,
+                ageing,
+                unsteady,
+            });
+        }
+
         let app = threads.iter().enumerate().find_map(|(i, setup)| match &setup.source {
             AnySource::App(source) => Some((source.app().clone(), i as u32)),
             _ => None,
         });
-        let (mut specs, mut plans, mut starts, mut exits) = (vec![], vec![], vec![], vec![]);
+        let mut jobs: Vec<Vec<(ThreadSpec, AnySource)>> = Vec::new();
+        jobs.resize_with(config.hosts.len(), Vec::new);
+        let (mut plans, mut starts, mut exits, mut places) = (vec![], vec![], vec![], vec![]);
         for mut setup in threads {
             setup.spec.start = match &setup.start {
                 Start::At(at) => *at,
                 Start::After { .. } => Time::NEVER,
             };
-            specs.push((setup.spec, setup.source));
+            places.push((setup.host, jobs[setup.host].len() as u32));
+            jobs[setup.host].push((setup.spec, setup.source));
             plans.push(setup.plan);
             starts.push(setup.start);
             exits.push(setup.exit);
         }
-        let (mut host, server) = match (config.network()?, config.stack.ends()) {
-            (Some(nbd), Some((client, served))) => {
-                let ends = (&client, &served);
-                let (client, server) = network(nbd, ends, specs, &info, on_host)?;
-                (client, Some(server))
-            }
-            _ => (Host::new(&config.stack, specs, info.clone(), on_host)?, None),
-        };
-        if let Some(config) = &config.stack.fs {
-            mount(&mut host, config, &info)?;
+
+        let mut hosts = Vec::with_capacity(config.hosts.len());
+        let mut first_core = 0;
+        for (h, (host, jobs)) in config.hosts.iter().zip(jobs).enumerate() {
+            let stack = &host.stack;
+            let behind = config.disks(h);
+            let shapes = config.shapes(h, &infos)?;
+            let disks: Vec<(usize, bool)> = behind
+                .iter()
+                .map(|b| (config.drive_behind(*b).0, matches!(b, Behind::Drive(_))))
+                .collect();
+            let spec = |(shape, &(drive, directly)): (DiskShape, &(usize, bool))| DiskSpec {
+                shape,
+                ftl: if directly { on_host[drive].take() } else { None },
+                drive: drive as u8,
+            };
+            let specs = shapes.into_iter().zip(&disks).map(spec).collect();
+            let threads = (0..places.len() as u32).filter(|&t| places[t as usize].0 == h).collect();
+            let built = Host::new(stack, jobs, specs)?;
+            hosts.push(HostSeat {
+                host: built.numbered(h as u8, first_core),
+                threads,
+                disks,
+                power: (stack.cost.power.clone(), stack.idle.clone()),
+            });
+            first_core += stack.cores;
         }
-        for queue in server.as_ref().map_or(&host, |(server, _)| server).queues() {
-            controller
-                .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
-                .map_err(|bad| BuildError::Value(bad.below("device")))?;
-            controller.set_interrupts(queue.cq, queue.interrupts);
+        let mut networks = Vec::with_capacity(config.networks.len());
+        for (n, network) in config.networks.iter().enumerate() {
+            let nbd = &network.nbd;
+            let server = &mut hosts[network.server].host;
+            let disk = config.disk_of(network.drive);
+            let served = server.serve(disk, nbd);
+            if let Some(cache) = &nbd.cache {
+                server.cache_served(cache).map_err(below("stack.nbd.cache"))?;
+            }
+            let disks = config.disks(network.client);
+            let disk = disks.iter().position(|d| *d == Behind::Network(n)).unwrap_or(0) as u16;
+            let connected = hosts[network.client].host.connect(disk, nbd);
+            networks.push(NetworkSeat {
+                network: Network::new(nbd, n as u8),
+                client: (network.client, connected),
+                server: (network.server, served),
+            });
+        }
+        for (seat, host) in hosts.iter_mut().zip(&config.hosts) {
+            let Some(fs) = &host.stack.fs else { continue };
+            let drive = seat.disks.first().map_or(0, |d| d.0);
+            mount(&mut seat.host, fs, &infos[drive])?;
+        }
+        for (h, seat) in hosts.iter().enumerate() {
+            for queue in seat.host.queues() {
+                let (drive, directly) = seat.disks[usize::from(queue.disk)];
+                if !directly {
+                    continue;
+                }
+                debug_assert_eq!(seats[drive].host, h);
+                let controller = &mut seats[drive].controller;
+                controller
+                    .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
+                    .map_err(below("device"))?;
+                controller.set_interrupts(queue.cq, queue.interrupts);
+            }
         }
         let stats = plans.iter().enumerate().map(|(i, p)| ThreadStats::new(i as u32 + 1, p));
         let mut world = World {
             threads: stats.collect(),
             ended: vec![false; plans.len()],
             running: plans.len(),
-            lba_bytes: u64::from(info.lba_bytes),
-            drive_bytes: info.bytes,
             steady: plans.iter().map(|p| p.steady.map(Steady::new)).collect(),
             plans,
             starts,
             exits,
+            places,
             layers: Default::default(),
             slowest: Slowest::new(options.slowest),
             series: Vec::new(),
@@ -274,20 +335,14 @@ impl World {
             series_last: [0; 9],
             host_series: Vec::new(),
             host_last: [0; HOST_SERIES],
-            power: (config.stack.cost.power.clone(), config.stack.idle.clone()),
-            before,
-            prepared,
-            ageing,
-            unsteady,
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
             stopped: false,
             app,
             ctx,
-            host,
-            server,
-            controller,
-            ftl_on_host,
+            hosts,
+            drives: seats,
+            networks,
         };
         world.series_last = world.series_now(Time::ZERO);
         world.start(options);
@@ -308,11 +363,13 @@ impl World {
             }
         }
         self.end_with_io();
-        self.controller.start(&mut self.ctx);
-        if let Some((server, _)) = &mut self.server {
-            server.start(&mut self.ctx);
+        for (d, drive) in self.drives.iter_mut().enumerate() {
+            self.ctx.enter_drive(d as u8);
+            drive.controller.start(&mut self.ctx);
         }
-        self.host.start(&mut self.ctx);
+        for seat in self.hosts.iter_mut().rev() {
+            seat.host.start(&mut self.ctx);
+        }
         self.pump();
     }
 
@@ -326,113 +383,139 @@ impl World {
             let Some((now, event)) = self.ctx.queue.pop() else { return false };
             self.ctx.now = now;
             if let Some(digest) = &mut self.digest {
-                let word = now.0 << 8 ^ u64::from(event.index()) ^ (event.kind() as u64) << 59;
+                let about = u64::from(event.index()) | u64::from(event.node()) << 23;
+                let word = now.0 << 8 ^ about ^ (event.kind() as u64) << 59;
                 *digest = (*digest ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(17);
             }
+            let node = usize::from(event.node());
             match event.kind() {
                 Kind::AppWake | Kind::CoreDone | Kind::Interrupt | Kind::HostTimer => {
-                    match &mut self.server {
-                        Some((server, _)) if event.index() & SERVED != 0 => {
-                            server.on_event(&mut self.ctx, event);
-                        }
-                        _ => self.host.on_event(&mut self.ctx, event),
-                    }
+                    self.hosts[node].host.on_event(&mut self.ctx, event);
                 }
-                Kind::FtlTimer | Kind::FtlStep if self.ftl_on_host => {
-                    driver(&mut self.host, &mut self.server).on_event(&mut self.ctx, event);
-                }
-                Kind::Network => self.arrived(event.index()),
+                Kind::Network => self.arrived(node, event.index()),
                 Kind::Sample if event.index() == STEADY => self.look_for_steady(),
                 Kind::Sample => self.sample(),
                 Kind::Limit => self.stop(),
-                _ => self.controller.on_event(&mut self.ctx, event),
+                kind => {
+                    self.ctx.enter_drive(event.node());
+                    let drive = &mut self.drives[node];
+                    if matches!(kind, Kind::FtlTimer | Kind::FtlStep)
+                        && drive.controller.ftl().is_none()
+                    {
+                        self.hosts[drive.host].host.on_event(&mut self.ctx, event);
+                    } else {
+                        drive.controller.on_event(&mut self.ctx, event);
+                    }
+                }
             }
             self.pump();
         }
         true
     }
 
-    /// Carries messages between the two sides until neither has any.
+    /// Carries what hosts and drives have for each other until none has anything.
     #[inline]
     fn pump(&mut self) {
-        loop {
-            let served = |(server, _): &mut Served| server.poll();
-            if let Some(output) = self.host.poll().or_else(|| self.server.as_mut().and_then(served))
-            {
-                match output {
-                    Output::Send(message) => self.send(message),
-                    Output::Submit { sq, sqe } => {
-                        self.controller
-                            .enqueue(sq, sqe)
-                            .expect("the driver counts the free entries of its queues");
-                        self.controller.doorbell(&mut self.ctx, sq);
-                    }
-                    Output::Finished(finished) => self.finished(&finished),
-                    Output::Ended { thread } => self.thread_ended(thread),
+        'again: loop {
+            for h in 0..self.hosts.len() {
+                if let Some(output) = self.hosts[h].host.poll() {
+                    self.output(h, output);
+                    continue 'again;
                 }
-            } else if let Some(posted) = self.controller.poll() {
-                driver(&mut self.host, &mut self.server).on_posted(
-                    &mut self.ctx,
-                    posted.cq,
-                    posted.cqe,
-                    posted.interrupt,
-                );
-            } else if let Some(cq) = self.controller.poll_interrupt() {
-                let event = Event::new(Kind::Interrupt, u32::from(cq));
-                driver(&mut self.host, &mut self.server).on_event(&mut self.ctx, event);
-            } else if let Some((app, first)) = &self.app
+            }
+            for d in 0..self.drives.len() {
+                let drive = &mut self.drives[d];
+                if let Some(posted) = drive.controller.poll() {
+                    let host = &mut self.hosts[drive.host].host;
+                    let queue = (drive.disk, posted.cq);
+                    host.on_posted(&mut self.ctx, queue, posted.cqe, posted.interrupt);
+                    continue 'again;
+                }
+                if let Some(cq) = drive.controller.poll_interrupt() {
+                    let host = &mut self.hosts[drive.host].host;
+                    host.on_interrupt(&mut self.ctx, (drive.disk, cq));
+                    continue 'again;
+                }
+            }
+            if let Some((app, first)) = &self.app
                 && let Some(thread) = app.borrow_mut().take_wake()
             {
-                self.host.kick(&mut self.ctx, first + thread);
-            } else {
-                return;
+                let (h, t) = self.places[(first + thread) as usize];
+                self.hosts[h].host.kick(&mut self.ctx, t);
+                continue;
             }
+            return;
         }
     }
 
-    fn send(&mut self, message: Message) {
-        let Some((_, network)) = &mut self.server else { return };
-        if let Some(message) = network.send(&mut self.ctx, message) {
-            self.receive(message);
+    #[inline]
+    fn output(&mut self, h: usize, output: Output) {
+        match output {
+            Output::Send { end, message } => self.send((h, end), message),
+            Output::Submit { disk, sq, sqe } => {
+                let (drive, _) = self.hosts[h].disks[usize::from(disk)];
+                self.ctx.enter_drive(drive as u8);
+                let controller = &mut self.drives[drive].controller;
+                controller
+                    .enqueue(sq, sqe)
+                    .expect("the driver counts the free entries of its queues");
+                controller.doorbell(&mut self.ctx, sq);
+            }
+            Output::Finished(finished) => self.finished(h, &finished),
+            Output::Ended { thread } => self.thread_ended(self.hosts[h].threads[thread as usize]),
         }
     }
 
-    fn arrived(&mut self, slot: u32) {
-        let Some((_, network)) = &mut self.server else { return };
-        let message = network.arrived(slot);
-        self.receive(message);
+    fn send(&mut self, from: (usize, u16), message: Message) {
+        let at = |n: &NetworkSeat| n.client == from || n.server == from;
+        let Some(n) = self.networks.iter().position(at) else { return };
+        if let Some(message) = self.networks[n].network.send(&mut self.ctx, message) {
+            self.receive(n, message);
+        }
     }
 
-    fn receive(&mut self, message: Message) {
-        match &mut self.server {
-            Some((server, _)) if !message.reply => server.receive(&mut self.ctx, message),
-            _ => self.host.receive(&mut self.ctx, message),
-        }
+    fn arrived(&mut self, n: usize, slot: u32) {
+        let message = self.networks[n].network.arrived(slot);
+        self.receive(n, message);
+    }
+
+    fn receive(&mut self, n: usize, message: Message) {
+        let network = &self.networks[n];
+        let (h, end) = if message.reply { network.client } else { network.server };
+        self.hosts[h].host.receive(&mut self.ctx, end, message);
     }
 
     fn host_stats(&self, now: Time) -> HostStats {
-        let stats = self.host.stats(now);
-        match &self.server {
-            Some((server, _)) => stats.with_server(server.stats(now)),
-            None => stats,
-        }
+        let all = self.hosts.iter().map(|seat| seat.host.stats(now));
+        all.reduce(HostStats::with).expect("a machine has a host")
     }
 
-    fn finished(&mut self, f: &Finished) {
+    /// The source of a thread.
+    fn source(&self, t: u32) -> Option<&AnySource> {
+        let (h, t) = self.places[t as usize];
+        self.hosts[h].host.source(t)
+    }
+    fn sources(&self) -> impl Iterator<Item = &AnySource> {
+        (0..self.places.len() as u32).filter_map(|t| self.source(t))
+    }
+
+    fn finished(&mut self, h: usize, f: &Finished) {
         self.served += 1;
-        let error = if f.ok { 0 } else { self.error_of(f) };
-        let closing = match self.host.source_mut(f.thread) {
+        let error = if f.ok { 0 } else { self.error_of(h, f) };
+        let seat = &mut self.hosts[h];
+        let closing = match seat.host.source_mut(f.thread) {
             Some(AnySource::Job(job)) if f.ddir.is_sync() => job.take_closing(),
             _ => false,
         };
-        let elsewhere = match self.host.source(f.thread) {
+        let elsewhere = match seat.host.source(f.thread) {
             Some(AnySource::Job(job)) => job.time_without(f.ddir, f.completed),
             _ => Span::ZERO,
         };
-        let stats = &mut self.threads[f.thread as usize];
+        let thread = seat.threads[f.thread as usize];
+        let stats = &mut self.threads[thread as usize];
         // fio forgets what it counted as the first I/O after the ramp completes.
         if stats.counts(f.completed) && stats.take_ramp() {
-            stats.depths_before(self.host.thread_counts(f.thread));
+            stats.depths_before(seat.host.thread_counts(f.thread));
         }
         stats.add(&Sample {
             ddir: f.ddir,
@@ -446,7 +529,7 @@ impl World {
             class: f.class,
             elsewhere,
         });
-        if let Some(AnySource::Job(job)) = self.host.source_mut(f.thread)
+        if let Some(AnySource::Job(job)) = seat.host.source_mut(f.thread)
             && job.take_restart()
         {
             stats.restart(f.completed);
@@ -455,17 +538,18 @@ impl World {
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
         if f.ok && stats.counts(f.completed) && !f.ddir.is_sync() {
             self.layers[f.ddir as usize].add(life);
-            self.slowest.offer(life);
+            self.slowest.offer(life, thread);
         }
         self.ctx.lives.release(f.io);
     }
 
     /// What a failed I/O returned: the kernel refuses what the drive cannot address.
-    fn error_of(&self, f: &Finished) -> i32 {
-        let aligned = |n: u64| n.is_multiple_of(self.lba_bytes);
+    fn error_of(&self, h: usize, f: &Finished) -> i32 {
+        let drive = &self.drives[self.hosts[h].disks[usize::from(f.disk)].0];
+        let aligned = |n: u64| n.is_multiple_of(drive.lba_bytes);
         let end = f.offset.saturating_add(u64::from(f.len));
         let fits = f.len > 0 && aligned(f.offset) && aligned(u64::from(f.len));
-        if fits && end <= self.drive_bytes { EIO } else { EINVAL }
+        if fits && end <= drive.bytes { EIO } else { EINVAL }
     }
 
     /// A thread has issued its last I/O and reaped it.
@@ -474,7 +558,7 @@ impl World {
             return;
         }
         self.running -= 1;
-        let failed = match self.host.source(thread) {
+        let failed = match self.source(thread) {
             Some(AnySource::Job(job)) => {
                 let error = job.error();
                 let result = &mut self.threads[thread as usize].result;
@@ -488,7 +572,7 @@ impl World {
         let exit = self.exits[thread as usize].clone();
         if failed || !exit.on_error_only {
             for other in exit.stops {
-                match self.host.source(other) {
+                match self.source(other) {
                     Some(AnySource::Job(job)) => job.stop_flag().set(true),
                     Some(AnySource::Cpu(cpu)) => cpu.stop_flag().set(true),
                     _ => {}
@@ -501,8 +585,7 @@ impl World {
 
     /// Once nobody does I/O, those that only compute end, if they are to.
     fn end_with_io(&self) {
-        let sources =
-            || (0..self.ended.len() as u32).filter_map(|t| self.host.source(t)).enumerate();
+        let sources = || self.sources().enumerate();
         if sources().all(|(t, source)| matches!(source, AnySource::Cpu(_)) || self.ended[t]) {
             for (_, source) in sources() {
                 if let AnySource::Cpu(cpu) = source
@@ -525,14 +608,17 @@ impl World {
             let at = self.ctx.now + *delay;
             self.starts[i] = Start::At(at);
             self.threads[i].start(at, self.plans[i].ramp);
-            self.host.start_thread(&mut self.ctx, i as u32, at);
+            let (h, t) = self.places[i];
+            self.hosts[h].host.start_thread(&mut self.ctx, t, at);
         }
     }
 
     /// No new I/O; what is in flight drains.
     pub fn stop(&mut self) {
         self.stopped = true;
-        self.host.stop(&mut self.ctx);
+        for seat in &mut self.hosts {
+            seat.host.stop(&mut self.ctx);
+        }
         for i in 0..self.starts.len() {
             if matches!(self.starts[i], Start::After { .. }) && !self.ended[i] {
                 self.ended[i] = true;
@@ -555,10 +641,15 @@ impl World {
     pub fn digest(&self) -> Option<u64> {
         self.digest
     }
+    /// The FTL of the first drive.
     pub fn ftl(&self) -> &Translator {
-        let of_server = self.server.as_ref().and_then(|(server, _)| server.ftl());
-        let of_host = self.host.ftl().or(of_server);
-        of_host.or(self.controller.ftl()).expect("the FTL is on one of the sides")
+        self.ftl_of(0)
+    }
+    /// The FTL of a drive, wherever it runs.
+    pub fn ftl_of(&self, drive: usize) -> &Translator {
+        let seat = &self.drives[drive];
+        let on_host = || self.hosts[seat.host].host.ftl(seat.disk);
+        seat.controller.ftl().or_else(on_host).expect("the FTL is on one of the sides")
     }
     /// The error that ended a trace early, if one did.
     pub fn trace_error(&self) -> Option<&wordline_trace::TraceError> {
@@ -568,7 +659,7 @@ impl World {
     pub fn rounded(&self) -> Rounded {
         let mut sum = Rounded::default();
         for t in 0..self.threads.len() as u32 {
-            let one = match self.host.source(t) {
+            let one = match self.source(t) {
                 Some(AnySource::Trace(trace)) => trace.rounded(),
                 Some(AnySource::Job(job)) => job.rounded(),
                 _ => continue,
@@ -580,20 +671,17 @@ impl World {
         sum
     }
     pub fn traces(&self) -> impl Iterator<Item = &TraceSource> {
-        (0..self.threads.len() as u32).filter_map(|t| match self.host.source(t) {
-            Some(AnySource::Trace(trace)) => Some(&**trace),
+        self.sources().filter_map(|source| match source {
+            AnySource::Trace(trace) => Some(&**trace),
             _ => None,
         })
     }
 
-    /// What a reader of the result should know of the drive.
-    fn warnings(&self, wa: &WriteAmplification) -> Vec<String> {
-        let (c, b) = (self.ftl().counters(), &self.before);
-        let unmapped = c.read_unmapped - b.read_unmapped;
-        let sources = (0..self.threads.len() as u32).filter_map(|t| self.host.source(t));
+    /// What a reader of the result should know of the drives.
+    fn warnings(&self, machine: &Machine) -> Vec<String> {
         let mut repeats: Vec<(String, u64)> = Vec::new();
         let mut scattered = false;
-        for source in sources {
+        for source in self.sources() {
             scattered |= match source {
                 AnySource::Job(job) => job.writes_scattered(),
                 AnySource::Trace(_) | AnySource::App(_) => true,
@@ -609,28 +697,43 @@ impl World {
                 repeats.push((name.into(), times));
             }
         }
-        caution::warnings(&Seen {
-            prepared: self.prepared,
-            ageing: &self.ageing,
-            unsteady: self.unsteady,
-            written: wa.host_bytes,
-            user: wa.user_sectors,
-            gc: wa.gc_sectors,
-            lines_freed: c.lines_freed - b.lines_freed,
-            read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
-            unmapped,
-            scattered,
-            in_place: self.controller.nand().geometry.in_place,
-            by_third: wa.by_third,
-            repeats,
-        })
+        let mut all = Vec::new();
+        for (d, drive) in self.drives.iter().enumerate() {
+            let wa = match machine.drives.get(d) {
+                Some(own) => &own.write_amplification,
+                None => &machine.write_amplification,
+            };
+            let (c, b) = (self.ftl_of(d).counters(), &drive.before);
+            let unmapped = c.read_unmapped - b.read_unmapped;
+            let of_drive = caution::warnings(&Seen {
+                prepared: drive.prepared,
+                ageing: &drive.ageing,
+                unsteady: drive.unsteady,
+                written: wa.host_bytes,
+                user: wa.user_sectors,
+                gc: wa.gc_sectors,
+                lines_freed: c.lines_freed - b.lines_freed,
+                read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
+                unmapped,
+                scattered,
+                in_place: drive.controller.nand().geometry.in_place,
+                by_third: wa.by_third,
+                repeats: if d == 0 { std::mem::take(&mut repeats) } else { Vec::new() },
+            });
+            let named = |text| match machine.drives.is_empty() {
+                true => text,
+                false => format!("{}: {text}", drive.name),
+            };
+            all.extend(of_drive.into_iter().map(named));
+        }
+        all
     }
 
     fn reads_in_order(&self, machine: &Machine) -> Option<String> {
-        let unit = self.controller.nand().geometry.sectors_per_unit;
-        let mut sources = (0..self.threads.len() as u32).filter_map(|t| self.host.source(t));
+        let units = self.drives.iter().map(|d| d.controller.nand().geometry.sectors_per_unit);
+        let unit = units.max().unwrap_or(1);
         let in_order = |source: &AnySource| matches!(source, AnySource::Job(job) if job.reads_within(u64::from(unit) * SECTOR));
-        if !sources.any(in_order) {
+        if !self.sources().any(in_order) {
             return None;
         }
         let user_read = machine.reads_blocked.iter().find(|(why, _)| why == "user_read");
@@ -641,8 +744,8 @@ impl World {
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
     fn iologs(&self) -> Vec<(String, Vec<Request>)> {
         let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
-        for thread in 0..self.threads.len() as u32 {
-            let Some(AnySource::Job(job)) = self.host.source(thread) else { continue };
+        for source in self.sources() {
+            let AnySource::Job(job) = source else { continue };
             let Some((path, requests)) = job.iolog() else { continue };
             match logs.iter_mut().find(|(p, _)| p == path) {
                 Some((_, log)) => log.extend(requests),
@@ -655,14 +758,13 @@ impl World {
         logs
     }
 
-    fn written(&self) -> [u64; 4] {
-        let c = self.ftl().counters();
-        [c.user_sectors, c.gc_sectors, c.pad_sectors, c.smeta_sectors + c.emeta_sectors]
-    }
-
-    fn series_now(&self, now: Time) -> [u64; 9] {
-        let (written, energy) = (self.written(), self.controller.energy_by_state(now));
-        std::array::from_fn(|i| if i < 4 { written[i] } else { energy[i - 4] })
+    fn series_now(&self, now: Time) -> Totals {
+        let mut sum = [0; 9];
+        for (d, drive) in self.drives.iter().enumerate() {
+            let one = drive.totals(self.ftl_of(d), now);
+            sum.iter_mut().zip(one).for_each(|(sum, n)| *sum += n);
+        }
+        sum
     }
     fn add_row(&mut self, now: Time) {
         let (new, last) = (self.series_now(now), self.series_last);
@@ -735,7 +837,7 @@ impl World {
                 if let Some(steady) = &mut self.steady[t] {
                     steady.set_attained();
                 }
-                if let Some(AnySource::Job(job)) = self.host.source(t as u32) {
+                if let Some(AnySource::Job(job)) = self.source(t as u32) {
                     job.stop_flag().set(true);
                 }
             }
@@ -747,18 +849,29 @@ impl World {
     pub fn finish(mut self, provenance: Provenance) -> RunResult {
         let now = self.ctx.now;
         let host = self.host_stats(now);
-        let device = self.controller.stats(now);
         let mut generated = 0;
+        let issued: Vec<u64> = (0..self.places.len() as u32)
+            .map(|t| self.source(t).map_or(0, AnySource::issued))
+            .collect();
+        let used: Vec<_> = self
+            .places
+            .iter()
+            .map(|&(h, t)| {
+                let first: usize =
+                    self.hosts[..h].iter().map(|seat| seat.host.thread_count() as usize).sum();
+                first + t as usize
+            })
+            .collect();
         let mut failed = false;
         for (i, stats) in self.threads.iter_mut().enumerate() {
-            let t = &host.threads[i];
+            let t = &host.threads[used[i]];
             let r = &mut stats.result;
             r.user = Span(t.user);
             r.system = Span(t.system);
             r.context_switches = t.voluntary_switches + t.involuntary_switches;
             stats.set_depths(t);
             let r = &mut stats.result;
-            r.generated = self.host.source(i as u32).map_or(0, AnySource::issued);
+            r.generated = issued[i];
             generated += r.generated;
             failed |= r.error != 0;
             r.steady = self.steady[i].as_ref().map(Steady::result);
@@ -774,9 +887,15 @@ impl World {
         let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
         failed |= app.as_ref().is_some_and(|a| a.failure.is_some());
         let iologs = self.iologs();
-        let machine = self.machine(now, &host, &device, generated);
-        let warnings = self.warnings(&machine.write_amplification);
-        let prepared = drive::described(self.prepared, &self.ageing, self.unsteady);
+        let machine = self.machine(now, &host, generated);
+        let warnings = self.warnings(&machine);
+        let prepared = match &*self.drives {
+            [one] => one.described(),
+            many => {
+                let each = many.iter().map(|d| format!("{}: {}", d.name, d.described()));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        };
         let notes = self.reads_in_order(&machine).into_iter().collect();
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
@@ -801,161 +920,88 @@ impl World {
         }
     }
 
-    fn machine(
-        &self,
-        now: Time,
-        host: &wordline_host::HostStats,
-        device: &wordline_device::DeviceStats,
-        generated: u64,
-    ) -> Machine {
+    fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
         let elapsed = now.0.max(1) as f64;
         let share = |ns: u64| ns as f64 / elapsed;
-        let ftl = self.ftl();
-        let nand = self.controller.nand();
-        let flash = nand.counters();
-        let mut wear = nand.wear();
-        if nand.geometry.in_place {
-            let of_units = ftl.wear();
-            (wear.min, wear.mean, wear.max) = (of_units.min, of_units.mean, of_units.max);
+        let mut drives = Vec::with_capacity(self.drives.len());
+        for d in 0..self.drives.len() {
+            self.ctx.enter_drive(d as u8);
+            let seat = &self.drives[d];
+            let pblk = self.hosts[seat.host].host.pblk_stats(seat.disk);
+            drives.push(seat.result(now, self.ftl_of(d), pblk.as_ref(), &self.ctx.stamps));
         }
-        let c = ftl.counters();
-        let b = &self.before;
-        let user = c.user_sectors - b.user_sectors;
-        let gc = c.gc_sectors - b.gc_sectors;
-        let padding = c.pad_sectors - b.pad_sectors;
-        let metadata = c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors;
-        let parity = c.parity_sectors - b.parity_sectors;
-        let on_host = host.pblk.as_ref();
-        let host_bytes = on_host.map_or(device.bytes_written, |p| p.write_bytes);
-        let flash_bytes = (user + gc + padding + metadata + parity) * SECTOR;
-        let factor = (user > 0).then(|| (user + gc + padding + metadata) as f64 / user as f64);
-        let mut reads_blocked: Vec<(String, u64)> = Class::ALL
-            .iter()
-            .zip(flash.reads_blocked_by)
-            .map(|(class, n)| (class.name().to_string(), n))
-            .collect();
-        debug_assert_eq!(reads_blocked.len(), CLASSES);
-        let suspensions = nand.suspensions();
-        if suspensions.is_some() {
-            reads_blocked.push(("suspension".into(), flash.reads_blocked_by[CLASSES]));
+        let sum = DriveResult::sum(&drives);
+        let over_time: Vec<_> =
+            self.series.iter().map(|(at, r)| (*at, [r[0], r[1], r[2], r[3]])).collect();
+        let by_third = WriteAmplification::thirds(&over_time);
+        let counters = self.counters(host, sum.counters);
+        let h = &host.counters;
+        let power = &self.hosts[0].power;
+        Machine {
+            simulated_ns: now.0,
+            events: self.ctx.queue.popped(),
+            generated,
+            served: self.served,
+            write_amplification: WriteAmplification {
+                by_third,
+                over_time,
+                ..sum.write_amplification
+            },
+            partial_writes: sum.partial_writes,
+            reads_blocked: sum.reads_blocked,
+            user_reads_waited: sum.user_reads_waited,
+            user_flash_reads: sum.user_flash_reads,
+            strides: sum.strides,
+            link_bytes: sum.link_bytes,
+            layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
+            classes: classes::rows(self.threads.iter().map(|t| &t.result)),
+            drive_classes: sum.classes,
+            channels: sum.channels,
+            luns: sum.luns,
+            link: sum.link,
+            firmware: sum.firmware,
+            cores: host
+                .cores
+                .iter()
+                .map(|c| CoreUse {
+                    user: share(c.user),
+                    system: share(c.system),
+                    interrupt: share(c.irq),
+                    idle: share(c.idle),
+                })
+                .collect(),
+            host: host::report(host, power, self.served, now.0, self.host_series.clone()),
+            cache: sum.cache,
+            integrity: sum.integrity,
+            wear: sum.wear,
+            energy_j: sum.energy_j,
+            energy_by_state_j: sum.energy_by_state_j,
+            energy_over_time: self
+                .series
+                .iter()
+                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + 4] as f64 * 1e-9)))
+                .collect(),
+            total_w: sum.total_w,
+            interrupts: h.interrupts,
+            merges: h.back_merges + h.front_merges + h.request_merges,
+            counters,
+            mapping_bytes: sum.mapping_bytes,
+            mapping_bytes_per_sector: sum.mapping_bytes_per_sector,
+            stamp_bytes: sum.stamp_bytes,
+            drives: if drives.len() > 1 { drives } else { Vec::new() },
         }
-        reads_blocked.push(("transfer".into(), flash.reads_blocked_by_transfer));
-        let (wrong, examples) = self.ctx.stamps.wrong();
-        debug_assert!(wrong == 0, "reads returned old data: {examples:?}");
-        let memory = ftl.memory();
-        let energy = &device.energy;
-        let parts = [
-            ("controller idle", energy.idle),
-            ("firmware", energy.firmware),
-            ("link", energy.link),
-            ("flash read", energy.nand_read),
-            ("flash program", energy.nand_program),
-            ("flash erase", energy.nand_erase),
-            ("flash transfer", energy.nand_transfer),
-        ];
-        let of_ftl = [
-            ("ftl.user_sectors", c.user_sectors, b.user_sectors),
-            ("ftl.gc_sectors", c.gc_sectors, b.gc_sectors),
-            ("ftl.pad_sectors", c.pad_sectors, b.pad_sectors),
-            ("ftl.smeta_sectors", c.smeta_sectors, b.smeta_sectors),
-            ("ftl.emeta_sectors", c.emeta_sectors, b.emeta_sectors),
-            ("ftl.parity_sectors", c.parity_sectors, b.parity_sectors),
-            ("ftl.resubmitted_sectors", c.resubmitted_sectors, b.resubmitted_sectors),
-            ("ftl.programmed_sectors", c.programmed_sectors, b.programmed_sectors),
-            ("ftl.trimmed_sectors", c.trimmed_sectors, b.trimmed_sectors),
-            ("ftl.read_flash", c.read_flash, b.read_flash),
-            ("ftl.read_buffer", c.read_buffer, b.read_buffer),
-            ("ftl.read_unmapped", c.read_unmapped, b.read_unmapped),
-            ("ftl.gc_read_sectors", c.gc_read_sectors, b.gc_read_sectors),
-            ("ftl.meta_read_sectors", c.meta_read_sectors, b.meta_read_sectors),
-            ("ftl.gc_stale_sectors", c.gc_stale_sectors, b.gc_stale_sectors),
-            ("ftl.flushes", c.flushes, b.flushes),
-            ("ftl.flushes_waited", c.flushes_waited, b.flushes_waited),
-            ("ftl.erases", c.erases, b.erases),
-            ("ftl.erases_sync", c.erases_sync, b.erases_sync),
-            ("ftl.lines_opened", c.lines_opened, b.lines_opened),
-            ("ftl.lines_freed", c.lines_freed, b.lines_freed),
-            ("ftl.lines_freed_empty", c.lines_freed_empty, b.lines_freed_empty),
-            ("ftl.lines_levelled", c.lines_levelled, b.lines_levelled),
-            ("ftl.emeta_forced", c.emeta_forced, b.emeta_forced),
-            ("ftl.drains", c.drains, b.drains),
-            ("ftl.program_errors", c.program_errors, b.program_errors),
-            ("ftl.erase_errors", c.erase_errors, b.erase_errors),
-            ("ftl.gc_read_errors", c.gc_read_errors, b.gc_read_errors),
-            ("ftl.gc_repaired_reads", c.gc_repaired_reads, b.gc_repaired_reads),
-            ("ftl.meta_read_errors", c.meta_read_errors, b.meta_read_errors),
-            ("ftl.blocks_retired", c.blocks_retired, b.blocks_retired),
-            ("ftl.lines_retired", c.lines_retired, b.lines_retired),
-            ("ftl.lost_sectors", c.lost_sectors, b.lost_sectors),
-            ("ftl.writes_refused", c.writes_refused, b.writes_refused),
-        ];
-        let mut counters: Vec<(String, u64)> =
-            of_ftl.map(|(name, now, then)| (name.to_string(), now - then)).to_vec();
-        if nand.geometry.in_place {
-            let absorbed = c.absorbed_sectors - b.absorbed_sectors;
-            counters.push(("ftl.absorbed_sectors".into(), absorbed));
+    }
+
+    /// Every counter of the machine, those of its drives among them.
+    fn counters(&self, host: &HostStats, mut counters: Vec<(String, u64)>) -> Vec<(String, u64)> {
+        let of_drives = counters.iter().position(|(name, _)| name.starts_with("device."));
+        let of_device = counters.split_off(of_drives.unwrap_or(counters.len()));
+        // A server's pages are no file system of a job's.
+        let mut of_files = Vec::new();
+        for fs in self.hosts.iter().filter(|seat| !seat.host.serves()).filter_map(|s| s.host.fs()) {
+            add_named(&mut of_files, &fs.stats().list().map(|(name, n)| (format!("fs.{name}"), n)));
         }
-        let link_bytes = host.pblk.as_ref().map_or(Vec::new(), |p| {
-            let of = |class: &Class| {
-                let sectors = p.link_sectors[*class as usize];
-                (sectors > 0).then(|| (class.name().to_string(), sectors * SECTOR))
-            };
-            Class::ALL.iter().filter_map(of).collect()
-        });
-        let strides = ftl.strides().map(|s| StrideReport {
-            rebuilt_reads: c.rebuilt_reads - b.rebuilt_reads,
-            rebuilt_sectors: c.rebuilt_sectors - b.rebuilt_sectors,
-            member_sectors: c.member_sectors - b.member_sectors,
-            waits: [
-                ("cold", c.waits_cold - b.waits_cold),
-                ("no_parity", c.waits_no_parity - b.waits_no_parity),
-                ("write_error", c.waits_write_error - b.waits_write_error),
-                ("one_neighbour", c.waits_one_neighbour - b.waits_one_neighbour),
-                ("busy_neighbour", c.waits_busy - b.waits_busy),
-                ("unthrottled", c.waits_unthrottled - b.waits_unthrottled),
-                ("too_long", c.waits_too_long - b.waits_too_long),
-                ("rebuild_error", c.waits_rebuild_error - b.waits_rebuild_error),
-            ]
-            .map(|(name, n)| (name.to_string(), n))
-            .to_vec(),
-            read_errors: c.read_errors - b.read_errors,
-            repaired_reads: c.repaired_reads - b.repaired_reads,
-            rebuild_errors: c.rebuild_errors - b.rebuild_errors,
-            deferred: s.deferred,
-            throttling_ended: s.throttling_ended,
-            xor_sectors: c.xor_sectors - b.xor_sectors,
-            xor_ns: host.pblk.as_ref().map_or(0, |p| p.xor_ns),
-            parity_table_bytes: s.parity_table_bytes,
-            hot_luns: s.hot_luns,
-            partitions: s.partitions,
-            hot_gc_sectors: c.hot_gc_sectors - b.hot_gc_sectors,
-        });
-        if let Some(s) = suspensions {
-            let erase = Class::Erase as usize;
-            let programs = |by: &[u64; CLASSES]| by.iter().sum::<u64>() - by[erase];
-            let of_nand = [
-                ("nand.programs_suspended", programs(&s.suspends)),
-                ("nand.erases_suspended", s.suspends[erase]),
-                ("nand.transfers_stopped", s.stops),
-                ("nand.operations_passed", s.passed),
-                ("nand.program_suspended_ns", programs(&s.suspended_ns)),
-                ("nand.erase_suspended_ns", s.suspended_ns[erase]),
-                ("nand.most_reads_ahead", s.most.into()),
-            ];
-            counters.extend(of_nand.map(|(name, n)| (name.to_string(), n)));
-        }
-        if let Some(j) = nand.joined() {
-            let of_gangs = [
-                ("nand.operations_joined", j.operations),
-                ("nand.skew_ns", j.skew_ns),
-                ("nand.most_skew_ns", j.most_skew_ns),
-                ("nand.blocks_remapped", j.remapped),
-            ];
-            counters.extend(of_gangs.map(|(name, n)| (name.to_string(), n)));
-        }
-        if let Some(fs) = self.host.fs() {
-            counters.extend(fs.stats().list().map(|(name, n)| (format!("fs.{name}"), n)));
-        }
+        counters.extend(of_files);
         let h = &host.counters;
         counters.extend(
             [
@@ -980,18 +1026,10 @@ impl World {
                 ("host.hybrid_sleeps", h.hybrid_sleeps),
                 ("host.hybrid_sleep_ns", h.hybrid_sleep_ns),
                 ("host.sq_wake_ups", h.sq_wake_ups),
-                ("device.commands_in", device.commands_in.iter().sum()),
-                ("device.commands_out", device.commands_out.iter().sum()),
-                ("device.failed", device.failed),
-                ("device.bytes_read", device.bytes_read),
-                ("device.bytes_written", device.bytes_written),
-                ("device.wait_queue_ns", device.waits.queue),
-                ("device.wait_link_ns", device.waits.link),
-                ("device.wait_firmware_ns", device.waits.firmware),
-                ("device.wait_limits_ns", device.waits.limits),
             ]
             .map(|(name, n)| (name.to_string(), n)),
         );
+        counters.extend(of_device);
         if let Some(b) = &host.bios {
             let of_bios = [
                 ("host.bio_tokens", b.taken),
@@ -1001,102 +1039,10 @@ impl World {
             ];
             counters.extend(of_bios.map(|(name, n)| (name.to_string(), n)));
         }
-        if self.server.is_some() {
+        if !self.networks.is_empty() {
             counters.push(("host.nbd_requests".into(), h.nbd_requests));
         }
-        let over_time: Vec<_> =
-            self.series.iter().map(|(at, r)| (*at, [r[0], r[1], r[2], r[3]])).collect();
-        Machine {
-            simulated_ns: now.0,
-            events: self.ctx.queue.popped(),
-            generated,
-            served: self.served,
-            write_amplification: WriteAmplification {
-                user_sectors: user,
-                gc_sectors: gc,
-                padding_sectors: padding,
-                metadata_sectors: metadata,
-                parity_sectors: parity,
-                factor,
-                factor_with_parity: factor.map(|f| f + parity as f64 / user as f64),
-                host_bytes,
-                factor_in_bytes: (host_bytes > 0).then(|| flash_bytes as f64 / host_bytes as f64),
-                by_third: WriteAmplification::thirds(&over_time),
-                over_time,
-                ageing: self.ageing.clone(),
-                ageing_unsteady: self.unsteady,
-            },
-            partial_writes: PartialWrites {
-                sectors: device.rmw_units + on_host.map_or(0, |p| p.rmw_units),
-                read_bytes: device.rmw_read_bytes + on_host.map_or(0, |p| p.rmw_read_bytes),
-                waits: device.rmw_waits + on_host.map_or(0, |p| p.rmw_waits),
-            },
-            reads_blocked,
-            user_reads_waited: flash.reads_waited,
-            user_flash_reads: flash.ops[Class::UserRead as usize]
-                + flash.ops[Class::RebuildRead as usize],
-            strides,
-            link_bytes,
-            layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
-            classes: classes::rows(self.threads.iter().map(|t| &t.result)),
-            drive_classes: classes::of_drive(device, &self.controller.cached_by_class()),
-            channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
-            luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
-            link: LinkUse {
-                to_device: share(device.link_to_device_busy_ns),
-                to_host: share(device.link_to_host_busy_ns),
-            },
-            firmware: device.firmware_core_busy_ns.iter().map(|&ns| share(ns)).collect(),
-            cores: host
-                .cores
-                .iter()
-                .map(|c| CoreUse {
-                    user: share(c.user),
-                    system: share(c.system),
-                    interrupt: share(c.irq),
-                    idle: share(c.idle),
-                })
-                .collect(),
-            host: host::report(host, &self.power, self.served, now.0, self.host_series.clone()),
-            cache: device.cache.as_ref().map(|c| CacheUse {
-                read_hits: c.read_hits,
-                read_misses: c.read_misses,
-                read_ahead: c.ahead,
-                read_ahead_used: c.ahead_useful,
-                evictions: c.evictions,
-                write_backs: c.written_back,
-            }),
-            integrity: Integrity {
-                on: self.ctx.stamps.is_on(),
-                checked: self.ctx.stamps.checked(),
-                wrong,
-            },
-            wear: WearSummary {
-                erases_min: wear.min,
-                erases_max: wear.max,
-                erases_mean: wear.mean,
-                rated: wear.rated,
-                in_place: nand.geometry.in_place,
-            },
-            energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),
-            energy_by_state_j: ENERGY_STATES
-                .iter()
-                .zip(self.controller.energy_by_state(now))
-                .map(|(name, nj)| (name.to_string(), nj as f64 * 1e-9))
-                .collect(),
-            energy_over_time: self
-                .series
-                .iter()
-                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + 4] as f64 * 1e-9)))
-                .collect(),
-            total_w: energy.total() / (elapsed / 1e9),
-            interrupts: h.interrupts,
-            merges: h.back_merges + h.front_merges + h.request_merges,
-            counters,
-            mapping_bytes: memory.mapping,
-            mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
-            stamp_bytes: memory.stamps + self.ctx.stamps.memory(),
-        }
+        counters
     }
 }
 

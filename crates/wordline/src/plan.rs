@@ -179,7 +179,7 @@ impl Plan {
         if let (Some(app), Some(config)) = (app, &self.system.config.app) {
             setup::app_threads(app, config, &mut threads);
         }
-        World::check(&self.system.machine(), &drive, &mut threads)
+        World::check(&self.system.machine(), std::slice::from_ref(&drive), &mut threads)
             .map_err(|e| self.system.misfit(e))?;
         Ok(Checked { plan: self, drive, threads, sampler, layout, loaded: false })
     }
@@ -278,7 +278,7 @@ impl Replay {
             ..ThreadPlan::default()
         };
         let (start, exit) = (Start::At(Time::ZERO), ExitRule::default());
-        ThreadSetup { plan, spec, source, start, exit }
+        ThreadSetup { host: 0, plan, spec, source, start, exit }
     }
 }
 

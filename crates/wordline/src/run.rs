@@ -36,7 +36,7 @@ impl Run {
         loaded: bool,
     ) -> Result<Run, Error> {
         let bytes = drive.bytes();
-        let world = World::new(&plan.system.machine(), drive, threads, &plan.options)
+        let world = World::new(&plan.system.machine(), vec![drive], threads, &plan.options)
             .map_err(|e| plan.system.misfit(e))?;
         Ok(Run { plan, world, expected, bytes, by_user: false, over: false, loaded })
     }

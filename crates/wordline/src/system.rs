@@ -83,7 +83,7 @@ impl System {
 
     /// What the machine is built of, without the names of the profiles.
     pub fn machine(&self) -> SystemConfig {
-        SystemConfig { drive: self.drive(), stack: self.config.stack.clone() }
+        SystemConfig::single(self.drive(), self.config.stack.clone())
     }
 
     /// The drive alone.

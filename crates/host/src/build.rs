@@ -1,0 +1,319 @@
+//! Putting a host together: hardware queues of its disks, and threads on their cores. What is refused, and
+//! why, is in `error`.
+
+use crate::bio::Bios;
+use crate::blkmq::{BlockLayer, Hctx, NONE, map_queues};
+use crate::config::{Engine, Scheduler, StackConfig};
+use crate::core::Core;
+use crate::disk::{Disk, DiskShape, DiskSpec};
+use crate::error::{self, HostError, Queues};
+use crate::function::spans;
+use crate::host::Host;
+use crate::idle::Menu;
+use crate::pblk::{Merges, Pblk};
+use crate::poll::PollStats;
+use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
+use crate::source::{Source, ThreadSpec};
+use crate::stats::Counters;
+use crate::thread::{Asleep, Step, Thread};
+use std::collections::VecDeque;
+use wordline_base::{Priority, Slab, Span, Time};
+
+/// A disk with its hardware queues from `first` on.
+fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Disk {
+    let cores = stack.cores;
+    let from = |map: &[u16], first: u16| map.iter().map(|q| q + first).collect::<Vec<u16>>();
+    let map = match has.shared {
+        true => from(&map_queues(cores, has.count).0, first),
+        false => vec![first; cores as usize],
+    };
+    let info = spec.shape.info;
+    Disk {
+        drive: spec.drive,
+        first,
+        queues: (has.count + has.poll) as u16,
+        unpolled: has.count as u16,
+        // Polled requests have queues behind the others, or the same.
+        poll_map: match has.poll {
+            0 => map.clone(),
+            n => from(&map_queues(cores, n).0, first + has.count as u16),
+        },
+        map,
+        // A bio-based device cannot be polled (BLK_QC_T_NONE).
+        polls: has.shared && stack.io_poll > 0 && spec.ftl.is_none(),
+        elevator: None,
+        elevator_timer: Time::NEVER,
+        max_request: match info.max_transfer {
+            0 => u64::from(stack.max_request),
+            max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
+        },
+        pblk: None,
+        bios: None,
+        client: None,
+        info,
+    }
+}
+
+/// Threads and the cores that they are given.
+struct Placing<S> {
+    threads: Vec<Thread<S>>,
+    /// Threads with work of their own on each core.
+    load: Vec<u32>,
+}
+
+impl<S> Placing<S> {
+    /// The core of these with the fewest threads, the lowest of equals: round robin.
+    fn least(&self, cores: impl Iterator<Item = u32>) -> u32 {
+        cores.min_by_key(|&c| (self.load[c as usize], c)).unwrap_or(0)
+    }
+    fn take(&mut self, core: u32) {
+        self.load[core as usize] += 1;
+    }
+    fn count(&self) -> u32 {
+        self.threads.len() as u32
+    }
+    /// A thread of the kernel, asleep.
+    fn kernel(
+        &mut self,
+        name: &str,
+        core: u32,
+        disk: (u16, &Disk),
+        step: Step,
+        asleep: Asleep,
+    ) -> u32 {
+        let spec = ThreadSpec::new(name, Engine::Null, 1);
+        let mut thread = Thread::new(spec, None, core, disk.0, disk.1.map[core as usize]);
+        (thread.step, thread.asleep) = (step, asleep);
+        self.threads.push(thread);
+        self.count() - 1
+    }
+}
+
+impl<S: Source> Host<S> {
+    /// Whether a host can be built for these jobs: all that [`Host::new`] refuses, without a source.
+    /// `files`: a file system is on the host.
+    pub fn check(
+        stack: &StackConfig,
+        jobs: &[&ThreadSpec],
+        disks: &[DiskShape],
+        files: bool,
+    ) -> Result<(), HostError> {
+        let queues = error::check(stack, jobs, disks)?;
+        if files { queues[0].check_files(stack, jobs) } else { Ok(()) }
+    }
+
+    /// A host with these disks.
+    pub fn new(
+        stack: &StackConfig,
+        jobs: Vec<(ThreadSpec, S)>,
+        disks: Vec<DiskSpec>,
+    ) -> Result<Host<S>, HostError> {
+        let shapes: Vec<DiskShape> = disks.iter().map(|disk| disk.shape.clone()).collect();
+        let specs: Vec<&ThreadSpec> = jobs.iter().map(|(spec, _)| spec).collect();
+        let queues = error::check(stack, &specs, &shapes)?;
+        let shared = queues.iter().all(|q| q.shared);
+        let spdk = stack.kernel && !shared;
+        let count = jobs.len() as u32;
+        let mut ftls = Vec::new();
+        let mut hctxs = Vec::new();
+        let mut specs = disks;
+        let settings: Vec<StackConfig> =
+            shapes.into_iter().map(|s| s.queue.map_or(stack.clone(), |queue| *queue)).collect();
+        let mut disks: Vec<Disk> = Vec::with_capacity(specs.len());
+        for (d, (mut spec, has)) in specs.drain(..).zip(&queues).enumerate() {
+            let (queue, ftl) = (&settings[d], spec.ftl.take());
+            let disk = disk_of(spec, has, hctxs.len() as u16, queue);
+            let disk = Disk { polls: disk.polls && ftl.is_none(), ..disk };
+            let vectors = match has.shared {
+                true => map_queues(stack.cores, has.count).1,
+                false => vec![0; has.count as usize],
+            };
+            let polled = (0..has.poll).map(|_| (0, false));
+            let all = vectors.into_iter().map(|core| (core, !spdk)).chain(polled);
+            hctxs.extend(all.map(|(core, interrupts)| Hctx {
+                interrupts,
+                ..Hctx::new(d as u16, core, has.depth, queue.scheduler_tags)
+            }));
+            ftls.push(ftl);
+            disks.push(disk);
+        }
+
+        let mut priorities = vec![None; hctxs.len()];
+        let mut placing = Placing {
+            threads: Vec::with_capacity(2 * jobs.len() + 1),
+            load: vec![0u32; stack.cores as usize],
+        };
+        for (index, (spec, source)) in jobs.into_iter().enumerate() {
+            let home = spec.disks.first().copied().unwrap_or(0);
+            let own = |disk: &Disk| disk.first + (index % usize::from(disk.unpolled)) as u16;
+            let of: &[u16] = if spec.disks.is_empty() { &[0] } else { &spec.disks };
+            for &d in of {
+                priorities[usize::from(own(&disks[usize::from(d)]))] = Some(spec.class.queue());
+            }
+            let all: Vec<u32> = (0..stack.cores).collect();
+            let allowed = if spec.cpus_allowed.is_empty() { &all } else { &spec.cpus_allowed };
+            let core = placing.least(allowed.iter().copied());
+            placing.take(core);
+            let disk = &disks[usize::from(home)];
+            let hctx = if shared { disk.map[core as usize] } else { own(disk) };
+            let mut thread = Thread::new(spec.fixed_up(), Some(source), core, home, hctx);
+            let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
+            thread.may_poll = knows && thread.spec.hipri;
+            thread.polls = thread.may_poll && disk.polls;
+            if thread.polls {
+                thread.poll_hctx = disk.poll_map[core as usize];
+            }
+            placing.threads.push(thread);
+        }
+        for (d, ftl) in ftls.into_iter().enumerate() {
+            let Some((ftl, cost)) = ftl else { continue };
+            let core = stack.ftl_core.unwrap_or(stack.cores - 1);
+            let disk = &mut disks[d];
+            let at = (d as u16, &*disk);
+            let thread = placing.kernel("pblk", core, at, Step::Kernel, Asleep::Actions);
+            disk.pblk = Some(Box::new(Pblk {
+                ftl,
+                cost,
+                unit_sectors: disk.info.unit_sectors,
+                thread,
+                actions: VecDeque::with_capacity(64),
+                repairs: Vec::new(),
+                merges: None,
+                stats: Default::default(),
+            }));
+        }
+        let any = || 0..stack.cores;
+        for job in 0..count {
+            if !placing.threads[job as usize].spec.reaper || !stack.kernel {
+                continue;
+            }
+            let core = placing.least(any());
+            placing.take(core);
+            let spec = ThreadSpec::new("reaper", Engine::Libaio, 1);
+            let mut reaper = Thread::new(spec, None, core, 0, disks[0].map[core as usize]);
+            (reaper.step, reaper.asleep, reaper.partner) = (Step::Collect, Asleep::Events, job);
+            placing.threads[job as usize].partner = placing.count();
+            placing.threads.push(reaper);
+        }
+        for job in 0..count {
+            let thread = &placing.threads[job as usize];
+            if !queues[0].has_sq_thread(&thread.spec) {
+                continue;
+            }
+            let core = thread.spec.sqthread_poll_cpu.unwrap_or_else(|| placing.least(any()));
+            placing.take(core);
+            let thread = &placing.threads[job as usize];
+            let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
+            (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
+            let (polls, d) = (thread.polls, thread.disk);
+            let disk = &disks[usize::from(d)];
+            let home = if polls { &disk.poll_map } else { &disk.map }[core as usize];
+            let mut sq = Thread::new(spec, None, core, d, home);
+            (sq.step, sq.asleep, sq.owner, sq.polls) = (Step::SqLoop, Asleep::Ring, job, polls);
+            sq.may_poll = polls;
+            placing.threads[job as usize].sq = placing.count();
+            placing.threads.push(sq);
+        }
+        if stack.kernel && stack.kworker.interval > Span::ZERO {
+            for core in 0..stack.cores {
+                let name = format!("kworker/{core}");
+                placing.kernel(&name, core, (0, &disks[0]), Step::Kworker, Asleep::Work);
+            }
+        }
+        for (d, disk) in disks.iter_mut().enumerate() {
+            let queue = &settings[d];
+            if queue.bio_scheduler == Scheduler::Kyber {
+                let core = placing.least(any());
+                let at = (d as u16, &*disk);
+                let worker = placing.kernel("bios", core, at, Step::NextBio, Asleep::Actions);
+                let hctxs = usize::from(disk.hctxs().end);
+                disk.bios = Some(Box::new(Bios::new(Kyber::new(&queue.kyber, hctxs), worker)));
+            }
+            if let Some(pblk) = &disk.pblk
+                && disk.info.lba_bytes < 4096
+            {
+                // Beside the thread that writes, which takes it from there.
+                let core = placing.threads[pblk.thread as usize].core;
+                let at = (d as u16, &*disk);
+                let worker =
+                    placing.kernel("pblk-merge", core, at, Step::NextMerge, Asleep::Actions);
+                if let Some(pblk) = &mut disk.pblk {
+                    pblk.merges = Some(Box::new(Merges::new(worker)));
+                }
+            }
+        }
+        let threads = placing.threads;
+        let reapers = threads.iter().any(|t| t.partner != NONE || t.owner != NONE);
+        let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
+        let requests = in_use.min(1 << 16);
+        for (disk, (queue, has)) in disks.iter_mut().zip(settings.iter().zip(&queues)) {
+            disk.elevator = match queue.scheduler {
+                _ if !shared => None,
+                Scheduler::None => None,
+                Scheduler::MqDeadline => {
+                    Some(Elevator::Deadline(Deadline::new(&queue.deadline, requests)))
+                }
+                Scheduler::Kyber => {
+                    let hctxs = usize::from(disk.hctxs().end);
+                    Some(Elevator::Kyber(Box::new(Kyber::new(&queue.kyber, hctxs))))
+                }
+                Scheduler::Bfq => {
+                    let of = |t: &Thread<S>| match t.spec.class.effective() {
+                        (Priority::RealTime, level) => (0, bfq::weight_of(level)),
+                        (Priority::Idle, level) => (2, bfq::weight_of(level)),
+                        (_, level) => (1, bfq::weight_of(level)),
+                    };
+                    let of: Vec<_> = threads.iter().map(of).collect();
+                    let mut bfq = Bfq::new(&queue.bfq, &of);
+                    bfq.polled = has.poll > 0;
+                    Some(Elevator::Bfq(Box::new(bfq)))
+                }
+            };
+        }
+        let own_queues = disks.iter().zip(&settings).all(|(disk, queue)| {
+            u32::from(disk.unpolled) == stack.cores
+                && queue.scheduler == Scheduler::None
+                && disk.pblk.is_none()
+        });
+        Ok(Host {
+            number: 0,
+            spans: spans(&stack.cost),
+            cost: stack.cost.clone(),
+            kernel: stack.kernel,
+            time_slice: stack.time_slice,
+            tick: match stack.tick_hz {
+                0 => Span::ZERO,
+                hz => Span(Span::from_secs(1).0 / u64::from(hz)),
+            },
+            kworker: stack.kworker.clone(),
+            wakeup_granularity: stack.wakeup_granularity.0,
+            sleeper_credit: stack.sleeper_credit.0,
+            cores: (0..stack.cores)
+                .map(|_| Core::new(threads.len(), Menu::new(&stack.idle)))
+                .collect(),
+            threads,
+            block: BlockLayer {
+                nodes: Slab::with_capacity(in_use),
+                requests: Slab::with_capacity(requests),
+                hctxs,
+                disks,
+                sched_tags: stack.scheduler_tags,
+                merge: stack.merge,
+            },
+            out: VecDeque::with_capacity(256),
+            counters: Counters::default(),
+            stopping: false,
+            io_poll_delay: stack.io_poll_delay,
+            sq_thread_idle: stack.sq_thread_idle,
+            poll_stats: PollStats::default(),
+            private: shared && own_queues && !reapers,
+            shared,
+            vfs: None,
+            ends: Vec::new(),
+            serves: false,
+            first_core: 0,
+            priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
+            depths: queues.iter().map(|q| q.depth).collect(),
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Block devices of a host: what it needs to know of the drive or server behind one, its request queue and
+//! the hardware queues that belong to it.
+
+use crate::bio::Bios;
+use crate::config::StackConfig;
+use crate::pblk::Pblk;
+use crate::sched::Elevator;
+use wordline_base::{Ctx, Time};
+use wordline_ftl::Translator;
+use wordline_ftl::config::FtlCost;
+
+/// What the host needs to know of a drive.
+#[derive(Clone, Debug)]
+pub struct DriveInfo {
+    /// Bytes of the namespace; for an FTL on the host, of the drive pblk presents.
+    pub bytes: u64,
+    pub lba_bytes: u32,
+    /// Queue pairs and entries of a queue that the controller supports.
+    pub queues: u32,
+    pub depth: u32,
+    /// Largest command in bytes (MDTS); 0 is no limit.
+    pub max_transfer: u32,
+    /// Whether a flush means anything: without a volatile cache the block layer drops it.
+    pub volatile_cache: bool,
+    /// Sectors of a write unit of an open-channel drive.
+    pub unit_sectors: u32,
+}
+
+/// What can be said of a block device before it is there.
+#[derive(Clone, Debug)]
+pub struct DiskShape {
+    pub info: DriveInfo,
+    /// Its FTL is on the host.
+    pub ftl_on_host: bool,
+    /// Its request queue's settings, where they are not the stack's: those of a network block device.
+    pub queue: Option<Box<StackConfig>>,
+}
+
+impl DiskShape {
+    /// A drive with its FTL inside.
+    pub fn new(info: DriveInfo) -> DiskShape {
+        DiskShape { info, ftl_on_host: false, queue: None }
+    }
+}
+
+/// A block device that a host is to have.
+pub struct DiskSpec {
+    pub shape: DiskShape,
+    /// Translates on the host.
+    pub ftl: Option<(Translator, FtlCost)>,
+    /// The drive's number in the machine, whose stamps and timers an FTL on the host works on.
+    pub drive: u8,
+}
+
+impl DiskSpec {
+    /// The only drive of a machine, with its FTL inside.
+    pub fn new(info: DriveInfo) -> DiskSpec {
+        DiskSpec { shape: DiskShape::new(info), ftl: None, drive: 0 }
+    }
+    pub fn with_ftl(mut self, ftl: Option<(Translator, FtlCost)>) -> DiskSpec {
+        self.shape.ftl_on_host = ftl.is_some();
+        self.ftl = ftl;
+        self
+    }
+}
+
+/// A block device.
+pub(crate) struct Disk {
+    pub info: DriveInfo,
+    pub drive: u8,
+    /// Its hardware queues: the first, how many there are, and how many of them come before those that
+    /// are only polled.
+    pub first: u16,
+    pub queues: u16,
+    pub unpolled: u16,
+    /// Hardware queue by core, for requests that wait for an interrupt and for polled ones. With
+    /// user-space drivers every job has one of its own.
+    pub map: Vec<u16>,
+    pub poll_map: Vec<u16>,
+    /// Polling a request is possible.
+    pub polls: bool,
+    pub elevator: Option<Elevator>,
+    /// The scheduler's timer that is set.
+    pub elevator_timer: Time,
+    /// The largest request in bytes.
+    pub max_request: u64,
+    pub pblk: Option<Box<Pblk>>,
+    /// The scheduler in front of pblk.
+    pub bios: Option<Box<Bios>>,
+    /// The connection to the server that has the drive, of the host's.
+    pub client: Option<u16>,
+}
+
+impl Disk {
+    /// pblk, whose drive is at work from now on.
+    #[inline]
+    pub fn enter(&mut self, ctx: &mut Ctx) -> Option<&mut Pblk> {
+        let pblk = self.pblk.as_deref_mut()?;
+        ctx.enter_drive(self.drive);
+        Some(pblk)
+    }
+    pub fn hctxs(&self) -> std::ops::Range<u16> {
+        self.first..self.first + self.queues
+    }
+}
+
+/// Bits of a byte's address within a disk. Above them is the disk's number in its host, so that one
+/// address says where an I/O goes. I/O from one disk into the next is beyond the end of the first.
+pub const DISK_SHIFT: u32 = 50;
+
+/// The address of a byte of a disk.
+pub fn address(disk: u16, byte: u64) -> u64 {
+    u64::from(disk) << DISK_SHIFT | byte
+}

@@ -1,0 +1,272 @@
+//! A drive's place in a running machine, and what it did there.
+
+use crate::classes;
+use crate::drive::{self, Precondition};
+use crate::result::{
+    CacheUse, DriveResult, Integrity, LinkUse, PartialWrites, StrideReport, WearSummary,
+    WriteAmplification,
+};
+use wordline_base::{SECTOR, Stamps, Time};
+use wordline_device::{Controller, ENERGY_STATES};
+use wordline_ftl::{Counters, Translation, Translator};
+use wordline_host::stats::PblkStats;
+use wordline_nand::machine::{CLASSES, Class};
+
+pub(crate) struct DriveSeat {
+    pub name: String,
+    pub controller: Controller,
+    /// The host that it is in, and its number there.
+    pub host: usize,
+    pub disk: u16,
+    pub lba_bytes: u64,
+    pub bytes: u64,
+    /// Flash writes by cause and erases before the run: ageing is not part of it.
+    pub before: Counters,
+    pub prepared: Option<Precondition>,
+    pub ageing: Vec<f64>,
+    pub unsteady: bool,
+}
+
+/// Sectors written by cause, and energy by state.
+pub(crate) type Totals = [u64; 9];
+
+impl DriveSeat {
+    pub fn totals(&self, ftl: &Translator, now: Time) -> Totals {
+        let c = ftl.counters();
+        let written =
+            [c.user_sectors, c.gc_sectors, c.pad_sectors, c.smeta_sectors + c.emeta_sectors];
+        let energy = self.controller.energy_by_state(now);
+        std::array::from_fn(|i| if i < 4 { written[i] } else { energy[i - 4] })
+    }
+
+    pub fn described(&self) -> String {
+        drive::described(self.prepared, &self.ageing, self.unsteady)
+    }
+
+    /// What it did. `on_host`: the FTL is the host's, which counted this.
+    pub fn result(
+        &self,
+        now: Time,
+        ftl: &Translator,
+        on_host: Option<&PblkStats>,
+        stamps: &Stamps,
+    ) -> DriveResult {
+        let elapsed = now.0.max(1) as f64;
+        let share = |ns: u64| ns as f64 / elapsed;
+        let device = self.controller.stats(now);
+        let device = &device;
+        let nand = self.controller.nand();
+        let flash = nand.counters();
+        let mut wear = nand.wear();
+        if nand.geometry.in_place {
+            let of_units = ftl.wear();
+            (wear.min, wear.mean, wear.max) = (of_units.min, of_units.mean, of_units.max);
+        }
+        let c = ftl.counters();
+        let b = &self.before;
+        let host_bytes = on_host.map_or(device.bytes_written, |p| p.write_bytes);
+        let mut reads_blocked: Vec<(String, u64)> = Class::ALL
+            .iter()
+            .zip(flash.reads_blocked_by)
+            .map(|(class, n)| (class.name().to_string(), n))
+            .collect();
+        debug_assert_eq!(reads_blocked.len(), CLASSES);
+        let suspensions = nand.suspensions();
+        if suspensions.is_some() {
+            reads_blocked.push(("suspension".into(), flash.reads_blocked_by[CLASSES]));
+        }
+        reads_blocked.push(("transfer".into(), flash.reads_blocked_by_transfer));
+        let (wrong, examples) = stamps.wrong();
+        debug_assert!(wrong == 0, "reads returned old data: {examples:?}");
+        let memory = ftl.memory();
+        let energy = &device.energy;
+        let parts = [
+            ("controller idle", energy.idle),
+            ("firmware", energy.firmware),
+            ("link", energy.link),
+            ("flash read", energy.nand_read),
+            ("flash program", energy.nand_program),
+            ("flash erase", energy.nand_erase),
+            ("flash transfer", energy.nand_transfer),
+        ];
+        let of_ftl = [
+            ("ftl.user_sectors", c.user_sectors, b.user_sectors),
+            ("ftl.gc_sectors", c.gc_sectors, b.gc_sectors),
+            ("ftl.pad_sectors", c.pad_sectors, b.pad_sectors),
+            ("ftl.smeta_sectors", c.smeta_sectors, b.smeta_sectors),
+            ("ftl.emeta_sectors", c.emeta_sectors, b.emeta_sectors),
+            ("ftl.parity_sectors", c.parity_sectors, b.parity_sectors),
+            ("ftl.resubmitted_sectors", c.resubmitted_sectors, b.resubmitted_sectors),
+            ("ftl.programmed_sectors", c.programmed_sectors, b.programmed_sectors),
+            ("ftl.trimmed_sectors", c.trimmed_sectors, b.trimmed_sectors),
+            ("ftl.read_flash", c.read_flash, b.read_flash),
+            ("ftl.read_buffer", c.read_buffer, b.read_buffer),
+            ("ftl.read_unmapped", c.read_unmapped, b.read_unmapped),
+            ("ftl.gc_read_sectors", c.gc_read_sectors, b.gc_read_sectors),
+            ("ftl.meta_read_sectors", c.meta_read_sectors, b.meta_read_sectors),
+            ("ftl.gc_stale_sectors", c.gc_stale_sectors, b.gc_stale_sectors),
+            ("ftl.flushes", c.flushes, b.flushes),
+            ("ftl.flushes_waited", c.flushes_waited, b.flushes_waited),
+            ("ftl.erases", c.erases, b.erases),
+            ("ftl.erases_sync", c.erases_sync, b.erases_sync),
+            ("ftl.lines_opened", c.lines_opened, b.lines_opened),
+            ("ftl.lines_freed", c.lines_freed, b.lines_freed),
+            ("ftl.lines_freed_empty", c.lines_freed_empty, b.lines_freed_empty),
+            ("ftl.lines_levelled", c.lines_levelled, b.lines_levelled),
+            ("ftl.emeta_forced", c.emeta_forced, b.emeta_forced),
+            ("ftl.drains", c.drains, b.drains),
+            ("ftl.program_errors", c.program_errors, b.program_errors),
+            ("ftl.erase_errors", c.erase_errors, b.erase_errors),
+            ("ftl.gc_read_errors", c.gc_read_errors, b.gc_read_errors),
+            ("ftl.gc_repaired_reads", c.gc_repaired_reads, b.gc_repaired_reads),
+            ("ftl.meta_read_errors", c.meta_read_errors, b.meta_read_errors),
+            ("ftl.blocks_retired", c.blocks_retired, b.blocks_retired),
+            ("ftl.lines_retired", c.lines_retired, b.lines_retired),
+            ("ftl.lost_sectors", c.lost_sectors, b.lost_sectors),
+            ("ftl.writes_refused", c.writes_refused, b.writes_refused),
+        ];
+        let mut counters: Vec<(String, u64)> =
+            of_ftl.map(|(name, now, then)| (name.to_string(), now - then)).to_vec();
+        if nand.geometry.in_place {
+            let absorbed = c.absorbed_sectors - b.absorbed_sectors;
+            counters.push(("ftl.absorbed_sectors".into(), absorbed));
+        }
+        let link_bytes = on_host.map_or(Vec::new(), |p| {
+            let of = |class: &Class| {
+                let sectors = p.link_sectors[*class as usize];
+                (sectors > 0).then(|| (class.name().to_string(), sectors * SECTOR))
+            };
+            Class::ALL.iter().filter_map(of).collect()
+        });
+        let strides = ftl.strides().map(|s| StrideReport {
+            rebuilt_reads: c.rebuilt_reads - b.rebuilt_reads,
+            rebuilt_sectors: c.rebuilt_sectors - b.rebuilt_sectors,
+            member_sectors: c.member_sectors - b.member_sectors,
+            waits: [
+                ("cold", c.waits_cold - b.waits_cold),
+                ("no_parity", c.waits_no_parity - b.waits_no_parity),
+                ("write_error", c.waits_write_error - b.waits_write_error),
+                ("one_neighbour", c.waits_one_neighbour - b.waits_one_neighbour),
+                ("busy_neighbour", c.waits_busy - b.waits_busy),
+                ("unthrottled", c.waits_unthrottled - b.waits_unthrottled),
+                ("too_long", c.waits_too_long - b.waits_too_long),
+                ("rebuild_error", c.waits_rebuild_error - b.waits_rebuild_error),
+            ]
+            .map(|(name, n)| (name.to_string(), n))
+            .to_vec(),
+            read_errors: c.read_errors - b.read_errors,
+            repaired_reads: c.repaired_reads - b.repaired_reads,
+            rebuild_errors: c.rebuild_errors - b.rebuild_errors,
+            deferred: s.deferred,
+            throttling_ended: s.throttling_ended,
+            xor_sectors: c.xor_sectors - b.xor_sectors,
+            xor_ns: on_host.map_or(0, |p| p.xor_ns),
+            parity_table_bytes: s.parity_table_bytes,
+            hot_luns: s.hot_luns,
+            partitions: s.partitions,
+            hot_gc_sectors: c.hot_gc_sectors - b.hot_gc_sectors,
+        });
+        if let Some(s) = suspensions {
+            let erase = Class::Erase as usize;
+            let programs = |by: &[u64; CLASSES]| by.iter().sum::<u64>() - by[erase];
+            let of_nand = [
+                ("nand.programs_suspended", programs(&s.suspends)),
+                ("nand.erases_suspended", s.suspends[erase]),
+                ("nand.transfers_stopped", s.stops),
+                ("nand.operations_passed", s.passed),
+                ("nand.program_suspended_ns", programs(&s.suspended_ns)),
+                ("nand.erase_suspended_ns", s.suspended_ns[erase]),
+                ("nand.most_reads_ahead", s.most.into()),
+            ];
+            counters.extend(of_nand.map(|(name, n)| (name.to_string(), n)));
+        }
+        if let Some(j) = nand.joined() {
+            let of_gangs = [
+                ("nand.operations_joined", j.operations),
+                ("nand.skew_ns", j.skew_ns),
+                ("nand.most_skew_ns", j.most_skew_ns),
+                ("nand.blocks_remapped", j.remapped),
+            ];
+            counters.extend(of_gangs.map(|(name, n)| (name.to_string(), n)));
+        }
+        counters.extend(
+            [
+                ("device.commands_in", device.commands_in.iter().sum()),
+                ("device.commands_out", device.commands_out.iter().sum()),
+                ("device.failed", device.failed),
+                ("device.bytes_read", device.bytes_read),
+                ("device.bytes_written", device.bytes_written),
+                ("device.wait_queue_ns", device.waits.queue),
+                ("device.wait_link_ns", device.waits.link),
+                ("device.wait_firmware_ns", device.waits.firmware),
+                ("device.wait_limits_ns", device.waits.limits),
+            ]
+            .map(|(name, n)| (name.to_string(), n)),
+        );
+        DriveResult {
+            name: self.name.clone(),
+            sectors: ftl.sectors(),
+            prepared: self.described(),
+            write_amplification: WriteAmplification {
+                user_sectors: c.user_sectors - b.user_sectors,
+                gc_sectors: c.gc_sectors - b.gc_sectors,
+                padding_sectors: c.pad_sectors - b.pad_sectors,
+                metadata_sectors: c.smeta_sectors + c.emeta_sectors
+                    - b.smeta_sectors
+                    - b.emeta_sectors,
+                parity_sectors: c.parity_sectors - b.parity_sectors,
+                host_bytes,
+                ageing: self.ageing.clone(),
+                ageing_unsteady: self.unsteady,
+                ..WriteAmplification::default()
+            }
+            .with_factors(),
+            partial_writes: PartialWrites {
+                sectors: device.rmw_units + on_host.map_or(0, |p| p.rmw_units),
+                read_bytes: device.rmw_read_bytes + on_host.map_or(0, |p| p.rmw_read_bytes),
+                waits: device.rmw_waits + on_host.map_or(0, |p| p.rmw_waits),
+            },
+            reads_blocked,
+            user_reads_waited: flash.reads_waited,
+            user_flash_reads: flash.ops[Class::UserRead as usize]
+                + flash.ops[Class::RebuildRead as usize],
+            strides,
+            link_bytes,
+            classes: classes::of_drive(device, &self.controller.cached_by_class()),
+            channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
+            luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
+            link: LinkUse {
+                to_device: share(device.link_to_device_busy_ns),
+                to_host: share(device.link_to_host_busy_ns),
+            },
+            firmware: device.firmware_core_busy_ns.iter().map(|&ns| share(ns)).collect(),
+            cache: device.cache.as_ref().map(|c| CacheUse {
+                read_hits: c.read_hits,
+                read_misses: c.read_misses,
+                read_ahead: c.ahead,
+                read_ahead_used: c.ahead_useful,
+                evictions: c.evictions,
+                write_backs: c.written_back,
+            }),
+            integrity: Integrity { on: stamps.is_on(), checked: stamps.checked(), wrong },
+            wear: WearSummary {
+                erases_min: wear.min,
+                erases_max: wear.max,
+                erases_mean: wear.mean,
+                rated: wear.rated,
+                in_place: nand.geometry.in_place,
+            },
+            energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),
+            energy_by_state_j: ENERGY_STATES
+                .iter()
+                .zip(self.controller.energy_by_state(now))
+                .map(|(name, nj)| (name.to_string(), nj as f64 * 1e-9))
+                .collect(),
+            total_w: energy.total() / (elapsed / 1e9),
+            counters,
+            mapping_bytes: memory.mapping,
+            mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
+            stamp_bytes: memory.stamps + stamps.memory(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A machine under test as data: hosts, drives, switches and networks in lists, joined by their numbers.
+//!
+//! ```text
+//!   host 0 ──────── drive 0          a drive is in one host, at a root port of its own
+//!      │  └ switch 0 ┬ drive 1       or behind a PCIe switch, whose upstream link its drives share
+//!      │             └ drive 2
+//!   network 0 (exports drive 0)      a network block device: host 1 has drive 0 of host 0 over it
+//!      │
+//!   host 1
+//! ```
+//!
+//! What a host has of all this are disks, numbered from 0: its own drives in their order, then its
+//! network block devices in theirs.
+
+use serde::{Deserialize, Serialize};
+use wordline_device::{DriveConfig, SwitchConfig};
+use wordline_host::StackConfig;
+use wordline_host::config::NbdConfig;
+
+/// A computer: its cores and its software.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostConfig {
+    pub name: String,
+    /// A network block device of its own (`stack.nbd`) is an entry of [`SystemConfig::networks`] instead.
+    pub stack: StackConfig,
+}
+
+/// A drive in a host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriveNode {
+    /// As jobs name it: `nvme0n1`.
+    pub name: String,
+    pub config: DriveConfig,
+    /// The host that it is in.
+    pub host: usize,
+    /// The switch in front of it, if there is one.
+    pub switch: Option<usize>,
+}
+
+/// A drive of one host that another one has as a network block device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NetworkConfig {
+    /// As the client's jobs name the device: `nbd0`.
+    pub name: String,
+    pub client: usize,
+    pub server: usize,
+    pub drive: usize,
+    /// Cores of the computer that both ends are on, as two hosts. On an Ethernet they are two computers.
+    pub shared_cores: Option<u32>,
+    pub nbd: NbdConfig,
+}
+
+/// A system under test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SystemConfig {
+    pub hosts: Vec<HostConfig>,
+    pub drives: Vec<DriveNode>,
+    pub switches: Vec<SwitchConfig>,
+    pub networks: Vec<NetworkConfig>,
+}
+
+/// What is behind a disk of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Behind {
+    Drive(usize),
+    Network(usize),
+}
+
+/// A name that jobs cannot tell from another, or a number that is none of the list's.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TopologyError {
+    #[error("host {0} has no drive, and none over a network: jobs on it would have nothing to do")]
+    Empty(String),
+    #[error("a machine needs at least one {0}")]
+    None(&'static str),
+    #[error("{most} {what}s are the most that can be told apart, there are {count}")]
+    TooMany { what: &'static str, most: usize, count: usize },
+    #[error("{of} is joined to {what} {number}, and there are {count}")]
+    Missing { of: String, what: &'static str, number: usize, count: usize },
+    #[error("two {what}s are named {name}: give each a name of its own")]
+    Twice { what: &'static str, name: String },
+    #[error("network {name}: drive {drive} is in host {host}, which is not its server")]
+    NotServers { name: String, drive: String, host: String },
+    #[error("network {0}: its client is its server")]
+    Loop(String),
+    #[error("drives {drives} are in different hosts, and one switch is in front of them")]
+    SplitSwitch { drives: String },
+}
+
+/// Numbers of hosts and drives in events are 8 bits wide.
+const MOST: usize = 255;
+
+impl SystemConfig {
+    /// One drive in one host. Where the stack has a network block device, the host is two: jobs run on
+    /// the client.
+    pub fn single(drive: DriveConfig, stack: StackConfig) -> SystemConfig {
+        let config = drive;
+        let name = "nvme0n1".to_string();
+        let host = |name: &str, stack| HostConfig { name: name.into(), stack };
+        match stack.ends() {
+            None => SystemConfig {
+                hosts: vec![host("host0", stack)],
+                drives: vec![DriveNode { name, config, host: 0, switch: None }],
+                switches: Vec::new(),
+                networks: Vec::new(),
+            },
+            Some((client, server)) => {
+                let nbd = stack.nbd.expect("a stack with ends has it");
+                let network = NetworkConfig {
+                    name: "nbd0".into(),
+                    client: 0,
+                    server: 1,
+                    drive: 0,
+                    shared_cores: Some(stack.cores),
+                    nbd,
+                };
+                SystemConfig {
+                    hosts: vec![host("client", client), host("server", server)],
+                    drives: vec![DriveNode { name, config, host: 1, switch: None }],
+                    switches: Vec::new(),
+                    networks: vec![network],
+                }
+            }
+        }
+    }
+
+    /// The drive that jobs without a `filename` of another one use, and the host that they run on.
+    pub fn drive(&self) -> &DriveConfig {
+        &self.drives[0].config
+    }
+    pub fn stack(&self) -> &StackConfig {
+        &self.hosts[0].stack
+    }
+
+    /// What is behind each disk of a host, in the order of their numbers.
+    pub fn disks(&self, host: usize) -> Vec<Behind> {
+        let own = self.drives.iter().enumerate().filter(|(_, d)| d.host == host);
+        let far = self.networks.iter().enumerate().filter(|(_, n)| n.client == host);
+        own.map(|(i, _)| Behind::Drive(i)).chain(far.map(|(i, _)| Behind::Network(i))).collect()
+    }
+    /// The drive at the end of it, and its name for jobs.
+    pub fn drive_behind(&self, behind: Behind) -> (usize, &str) {
+        match behind {
+            Behind::Drive(d) => (d, &self.drives[d].name),
+            Behind::Network(n) => (self.networks[n].drive, &self.networks[n].name),
+        }
+    }
+    /// The number of a drive among the disks of its own host.
+    pub fn disk_of(&self, drive: usize) -> u16 {
+        let host = self.drives[drive].host;
+        self.drives[..drive].iter().filter(|d| d.host == host).count() as u16
+    }
+
+    /// Whether the lists fit each other.
+    pub fn check(&self) -> Result<(), TopologyError> {
+        use TopologyError as E;
+        for (what, count) in [("host", self.hosts.len()), ("drive", self.drives.len())] {
+            match count {
+                0 => return Err(E::None(what)),
+                n if n > MOST => return Err(E::TooMany { what, most: MOST, count: n }),
+                _ => {}
+            }
+        }
+        let there = |of: &str, what, number: usize, count: usize| match number < count {
+            true => Ok(()),
+            false => Err(E::Missing { of: of.into(), what, number, count }),
+        };
+        for (i, drive) in self.drives.iter().enumerate() {
+            there(&drive.name, "host", drive.host, self.hosts.len())?;
+            if self.drives[..i].iter().any(|d| d.name == drive.name && d.host == drive.host) {
+                return Err(E::Twice { what: "drive", name: drive.name.clone() });
+            }
+            let Some(switch) = drive.switch else { continue };
+            there(&drive.name, "switch", switch, self.switches.len())?;
+            let beside = self.drives[..i].iter().find(|d| d.switch == Some(switch));
+            if let Some(other) = beside.filter(|d| d.host != drive.host) {
+                return Err(E::SplitSwitch {
+                    drives: format!("{} and {}", other.name, drive.name),
+                });
+            }
+        }
+        for (i, host) in self.hosts.iter().enumerate() {
+            if self.hosts[..i].iter().any(|h| h.name == host.name) {
+                return Err(E::Twice { what: "host", name: host.name.clone() });
+            }
+        }
+        for network in &self.networks {
+            let name = &network.name;
+            there(name, "host", network.client, self.hosts.len())?;
+            there(name, "host", network.server, self.hosts.len())?;
+            there(name, "drive", network.drive, self.drives.len())?;
+            let drive = &self.drives[network.drive];
+            if network.client == network.server {
+                return Err(E::Loop(name.clone()));
+            }
+            if drive.host != network.server {
+                let (drive, host) = (drive.name.clone(), self.hosts[drive.host].name.clone());
+                return Err(E::NotServers { name: name.clone(), drive, host });
+            }
+        }
+        Ok(())
+    }
+}
