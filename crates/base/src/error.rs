@@ -21,17 +21,3 @@ impl BadValue {
         BadValue { key: format!("{section}.{}", self.key).into(), why: self.why }
     }
 }
-
-impl From<BadValue> for (&'static str, String) {
-    fn from(bad: BadValue) -> (&'static str, String) {
-        match bad.key {
-            Cow::Borrowed(key) => (key, bad.why),
-            Cow::Owned(key) => ("", format!("{key} {}", bad.why)),
-        }
-    }
-}
-impl From<(&'static str, String)> for BadValue {
-    fn from((key, why): (&'static str, String)) -> BadValue {
-        BadValue::new(key, why)
-    }
-}

@@ -16,10 +16,10 @@ use crate::Counters;
 use crate::Ftl;
 use crate::config::Throttle;
 use crate::line::LineState;
-use crate::map::{LOST, Where};
+use crate::map::Where;
 use std::hint::black_box;
 use wordline_base::{Lpn, Stamps};
-use wordline_translation::{Pace, Steady};
+use wordline_translation::{AgeError, Pace, Steady};
 
 pub(crate) const BATCH: usize = 256;
 /// Credit is counted in this part of a sector.
@@ -27,11 +27,8 @@ const CREDIT: i64 = 1024;
 
 impl Ftl {
     /// Writes every sector once, in order.
-    pub fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+    pub fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
-        if self.in_place.is_some() {
-            return self.fill_in_place(stamps);
-        }
         let blank = self.map.is_blank() && stamps.is_blank();
         let mut lpns = [0u32; BATCH];
         let mut at = 0;
@@ -56,7 +53,7 @@ impl Ftl {
     }
     /// Writes sectors that were never written, as many as follow each other on the line; none if
     /// space has to be made meanwhile.
-    fn fill_run(&mut self, stamps: &mut Stamps, at: u64) -> Result<u64, String> {
+    fn fill_run(&mut self, stamps: &mut Stamps, at: u64) -> Result<u64, AgeError> {
         let (ppa, room) = self.age_room(0)?;
         if self.rate.user_max == 0 || self.should_collect() {
             return Ok(0);
@@ -78,17 +75,14 @@ impl Ftl {
         Ok(n)
     }
     /// Writes these sectors, in order.
-    pub fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
+    pub fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
         for batch in lpns.chunks(BATCH) {
             if let Some(lpn) = batch.iter().find(|&&lpn| u64::from(lpn) >= self.sectors) {
-                return Err(format!("sector {lpn} is beyond the capacity, {}", self.sectors));
+                return Err(AgeError::Beyond { sector: *lpn, sectors: self.sectors });
             }
-            if self.in_place.is_some() {
-                self.overwrite_in_place(stamps, batch);
-            } else {
-                self.age_batch(stamps, batch)?;
-            }
+            self.age_write(stamps, batch)?;
+            self.age_pace(batch.len() as u32)?;
         }
         self.age_end();
         Ok(())
@@ -100,7 +94,7 @@ impl Ftl {
         stamps: &mut Stamps,
         next: &mut dyn FnMut(&mut [u32]),
         pace: Pace,
-    ) -> Result<Steady, String> {
+    ) -> Result<Steady, AgeError> {
         self.pace = Some(pace);
         let report = self.paced_windows(stamps, next);
         self.pace = None;
@@ -110,7 +104,7 @@ impl Ftl {
         &mut self,
         stamps: &mut Stamps,
         next: &mut dyn FnMut(&mut [u32]),
-    ) -> Result<Steady, String> {
+    ) -> Result<Steady, AgeError> {
         /// Sectors that all write in a window, as a share of the capacity, how many windows there may
         /// be, and how many in a row have to leave as much free as they found.
         const WINDOW: u64 = 25;
@@ -146,27 +140,13 @@ impl Ftl {
         if self.map.stamps.is_some() && !self.stamps_unknown {
             return;
         }
-        let unknown = self.map.stamps.is_none();
-        self.map.keep_stamps();
         self.stamps_unknown = false;
-        if self.map.touched == 0 {
-            return; // Nothing was ever written.
-        }
-        for lpn in 0..self.sectors as u32 {
-            let Where::Flash(ppa) = self.map.get(lpn) else { continue };
-            if unknown {
-                self.map.put_oob(ppa.0, lpn, stamps.newest(Lpn(lpn)).max(1));
-            }
-            let stamp = self.map.stamp_at(ppa.0);
-            if stamps.newest(Lpn(lpn)) < stamp & !LOST {
-                stamps.restore(Lpn(lpn), stamp & !LOST, false);
-            }
-        }
+        self.map.adopt_stamps(stamps);
     }
 
-    fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+    fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         if !self.is_quiet() {
-            return Err("commands or flash operations are in flight: age a drive at rest".into());
+            return Err(AgeError::Busy);
         }
         for side in 0..2 {
             self.leave_stripe(side);
@@ -189,7 +169,7 @@ impl Ftl {
     }
     /// Leaves the drive alone: the collector works until enough lines are free, or it has moved a
     /// capacity's worth. (pblk goes on with lines that hardly give anything back.)
-    pub fn rest(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+    pub fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
         self.set_user_active(false);
         let before = self.counters.gc_sectors;
@@ -278,11 +258,7 @@ impl Ftl {
         }
     }
 
-    fn age_batch(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
-        self.age_write(stamps, lpns)?;
-        self.age_pace(lpns.len() as u32)
-    }
-    fn age_write(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
+    fn age_write(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         let mut seen = 0;
         for &lpn in lpns {
             stamps.prefetch(Lpn(lpn));
@@ -319,7 +295,7 @@ impl Ftl {
         Ok(())
     }
     /// A place to write: a sector and how many follow it in the same line without a gap.
-    fn age_room(&mut self, side: usize) -> Result<(u32, u32), String> {
+    fn age_room(&mut self, side: usize) -> Result<(u32, u32), AgeError> {
         loop {
             if let Some(line) = self.lines.sides[side].cur {
                 let l = &self.lines.lines[line as usize];
@@ -342,7 +318,7 @@ impl Ftl {
                 self.age_close(side);
             }
             if self.reserve_next(side).is_none() {
-                return Err("no free line: the drive is too full to age".into());
+                return Err(AgeError::Full("no free line"));
             }
             let next = self.lines.sides[side].next.expect("a next line");
             while let Some(lun) = self.lines.any_erase(side, 0) {
@@ -419,7 +395,7 @@ impl Ftl {
     }
 
     /// Lets the collector move what its budget gives it for `users` sectors of theirs.
-    fn age_pace(&mut self, users: u32) -> Result<(), String> {
+    fn age_pace(&mut self, users: u32) -> Result<(), AgeError> {
         if !std::mem::take(&mut self.gc.kick) && self.age_credit < 0 {
             self.age_credit += self.age_share(users);
             return Ok(());
@@ -437,7 +413,7 @@ impl Ftl {
             }
             let Some(line) = coldest.or_else(|| self.choose_victim()) else {
                 if self.rate.user_max == 0 {
-                    return Err("nothing can be collected: the drive is too full to age".into());
+                    return Err(AgeError::Full("nothing can be collected"));
                 }
                 self.age_credit = 0;
                 break;
@@ -499,10 +475,10 @@ impl Ftl {
         if most < u128::from(pace.users) { shares } else { (all - pace.users, pace.users) }
     }
     /// Moves all that is valid in a line, and frees it.
-    fn age_move(&mut self, line: u32) -> Result<(), String> {
+    fn age_move(&mut self, line: u32) -> Result<(), AgeError> {
         let writable = self.lines.writable(0) + self.lines.writable(1);
         if u64::from(self.map.valid_in(line)) > writable {
-            return Err("no room to collect garbage: the drive is too full to age".into());
+            return Err(AgeError::Full("no room to collect garbage"));
         }
         self.lines.lines[line as usize].state = LineState::Gc;
         let l = &self.lines.lines[line as usize];
@@ -542,7 +518,7 @@ impl Ftl {
         self.rate_update();
         Ok(())
     }
-    fn age_place(&mut self, lpns: &[u32], from: &[u32]) -> Result<(), String> {
+    fn age_place(&mut self, lpns: &[u32], from: &[u32]) -> Result<(), AgeError> {
         let mut seen = 0;
         for &lpn in lpns {
             seen ^= self.map.code(lpn);

@@ -5,7 +5,6 @@ use crate::map::{EMPTY, Where};
 use crate::rebuild::{Avoid, Kind};
 use crate::ring::DONE;
 use crate::stride::times_power;
-use crate::user::Waiting;
 use crate::{Ftl, Lpn, Ppa};
 
 impl Ftl {
@@ -27,11 +26,7 @@ impl Ftl {
             let entries = (ring.sync..ring.mem).map(|pos| ring.at(pos));
             entries.filter(|e| e.flags & DONE == 0).map(|e| (Lpn(e.lpn), e.stamp))
         });
-        let waiting = self.waiting.iter().filter_map(|w| match *w {
-            Waiting::Write { lpn, left, cached: true, .. } => Some(lpn..lpn + left),
-            _ => None,
-        });
-        buffered.chain(waiting.flatten().map(Lpn).zip(self.waiting_stamps.iter().copied()))
+        buffered.chain(self.waiting.stamped())
     }
     /// A line's order of opening, first unit of emeta, and first page that holds nothing else.
     pub fn line_layout(&self, line: u32) -> (u64, u32, u32) {

@@ -3,7 +3,17 @@
 use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::Where;
 use crate::ring::STALE;
-use crate::{Ftl, Ppa};
+use crate::{Breach, Ftl, Ppa};
+
+fn sector(lpn: u32, what: String) -> Result<(), Breach> {
+    Err(Breach::Sector { lpn, what })
+}
+fn of_line(line: u32, what: String) -> Result<(), Breach> {
+    Err(Breach::Line { line, what })
+}
+fn count(what: impl Into<String>) -> Result<(), Breach> {
+    Err(Breach::Count(what.into()))
+}
 
 impl Ftl {
     /// What everything waits for, for a message when nothing goes on.
@@ -68,22 +78,18 @@ impl Ftl {
     }
     /// What can be checked after every input, in builds with assertions; much else is asserted where
     /// it happens.
-    pub(crate) fn check_now(&self) -> Result<(), String> {
+    pub(crate) fn check_now(&self) -> Result<(), Breach> {
         if !self.rings.iter().all(|ring| ring.in_order()) {
-            return Err("ring cursors are out of order".into());
+            return count("ring cursors are out of order");
         }
         if self.rate.user + self.rate.gc != self.rings[0].held() + self.rings[1].held() {
-            return Err("the rate limiter's counts are not those of the ring".into());
+            return count("the rate limiter's counts are not those of the ring");
         }
         Ok(())
     }
     /// Checks everything that must hold between two inputs; the message tells the first breach.
-    pub fn check_invariants(&self) -> Result<(), String> {
-        let fail = |what: String| Err(what);
+    pub fn check_invariants(&self) -> Result<(), Breach> {
         self.check_now()?;
-        if let Some(p) = &self.in_place {
-            return self.check_in_place(p);
-        }
         self.locks.check(self.partition.moved)?;
         // Every mapped sector.
         let mut mapped = 0u64;
@@ -93,30 +99,26 @@ impl Ftl {
                 Where::Buffer(slot) => {
                     let slots = self.rings[0].size() + self.rings[1].size();
                     if slot >= slots || self.buffered(slot).lpn != lpn {
-                        return fail(format!("sector {lpn} is not in buffer slot {slot}"));
+                        return sector(lpn, format!("is not in buffer slot {slot}"));
                     }
                 }
                 Where::Flash(Ppa(ppa)) => {
                     mapped += 1;
                     if self.map.lpn_at(ppa) != lpn {
                         let there = self.map.lpn_at(ppa);
-                        return fail(format!(
-                            "sector {lpn} is mapped to {ppa}, which holds {there}"
-                        ));
+                        return sector(lpn, format!("is mapped to {ppa}, which holds {there}"));
                     }
                     if !self.map.is_valid(ppa) {
-                        return fail(format!(
-                            "sector {lpn} is mapped to {ppa}, which is not valid"
-                        ));
+                        return sector(lpn, format!("is mapped to {ppa}, which is not valid"));
                     }
                     let line = self.map.line_of(ppa);
                     let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;
                     if self.lines.is_parity(line, self.lines.lun(unit)) {
-                        return fail(format!("sector {lpn} is mapped to parity at {ppa}"));
+                        return sector(lpn, format!("is mapped to parity at {ppa}"));
                     }
                     let page = unit / self.g.luns;
                     if self.writers.iter().any(|w| w.is_open_stripe(line, page)) {
-                        return fail(format!("sector {lpn} at {ppa} has no parity yet"));
+                        return of_line(line, format!("sector {lpn} at {ppa} has no parity yet"));
                     }
                 }
             }
@@ -135,7 +137,7 @@ impl Ftl {
                 }
                 if !self.map.is_valid(e.ppa) || self.map.lpn_at(e.ppa) != e.lpn {
                     let (lpn, ppa) = (e.lpn, e.ppa);
-                    return fail(format!("buffer entry {pos} of sector {lpn} is not at {ppa}"));
+                    return sector(lpn, format!("is buffer entry {pos}, which is not at {ppa}"));
                 }
                 mapped += 1;
             }
@@ -156,19 +158,17 @@ impl Ftl {
                 }
             }
             if bits != self.map.valid_in(line) {
-                return fail(format!(
-                    "line {line} has {bits} valid, counts {}",
-                    self.map.valid_in(line)
-                ));
+                let counted = self.map.valid_in(line);
+                return of_line(line, format!("has {bits} valid, counts {counted}"));
             }
             valid += u64::from(bits);
         }
         if valid != mapped {
-            return fail(format!("{valid} sectors are valid, {mapped} are mapped"));
+            return count(format!("{valid} sectors are valid, {mapped} are mapped"));
         }
         self.check_lines(&refs)
     }
-    fn check_lines(&self, refs: &[u32]) -> Result<(), String> {
+    fn check_lines(&self, refs: &[u32]) -> Result<(), Breach> {
         let lines = &self.lines;
         let mut pins = 0;
         let mut seqs = std::collections::BTreeSet::new();
@@ -187,32 +187,30 @@ impl Ftl {
             };
             let opened = !matches!(l.state, LineState::Free | LineState::Next | LineState::Bad);
             if opened && (l.seq >= lines.next_seq || !seqs.insert(l.seq)) {
-                return Err(format!("line {line} is the {}th opened, as another", l.seq));
+                return of_line(line, format!("is the {}th opened, as another", l.seq));
             }
             if !listed {
-                return Err(format!("line {line} is {:?} but not listed so", l.state));
+                return of_line(line, format!("is {:?} but not listed so", l.state));
             }
             if l.refs != refs[line as usize] {
                 let counted = refs[line as usize];
-                return Err(format!("line {line} has {} buffer entries, not {counted}", l.refs));
+                return of_line(line, format!("has {} buffer entries, not {counted}", l.refs));
             }
             let good = (0..self.g.luns).filter(|&lun| !lines.is_bad(line, lun)).count();
             if good as u32 != l.good {
-                return Err(format!("line {line} has {good} good blocks, counts {}", l.good));
+                return of_line(line, format!("has {good} good blocks, counts {}", l.good));
             }
             let valid = self.map.valid_in(line);
             if matches!(l.state, LineState::Free | LineState::Next | LineState::Bad) && valid > 0 {
-                return Err(format!("line {line} is {:?} with {valid} valid sectors", l.state));
+                return of_line(line, format!("is {:?} with {valid} valid sectors", l.state));
             }
             let stuck = l.state == LineState::Closed && valid == 0;
             if stuck && !self.gc.full.contains(&line) {
-                return Err(format!(
-                    "line {line} is closed with nothing valid, and not to be freed"
-                ));
+                return of_line(line, "is closed with nothing valid, and not to be freed".into());
             }
         }
         if pins != self.pins {
-            return Err(format!("{pins} reads in flight by line, {} in all", self.pins));
+            return count(format!("{pins} reads in flight by line, {} in all", self.pins));
         }
         if !lines.is_split() {
             let side = &lines.sides[0];
@@ -223,7 +221,7 @@ impl Ftl {
             let (blocks, units) =
                 side.free.iter().map(of).fold((0, 0), |(b, u), (good, n)| (b + good, u + n));
             if (blocks, units) != (side.free_blocks, side.free_units) {
-                return Err(format!(
+                return count(format!(
                     "{blocks} blocks and {units} units are free, counted {} and {}",
                     side.free_blocks, side.free_units
                 ));

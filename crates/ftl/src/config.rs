@@ -345,26 +345,16 @@ pub(crate) fn data_sectors(lines: &Lines) -> u64 {
     lines.all_units() * u64::from(lines.sectors_per_unit)
 }
 
-/// What follows from configuration and geometry.
-pub(crate) struct Plan {
-    pub sectors: u64,
-    pub buffer: u32,
-    /// Those of the collector's data where they are apart.
-    pub cold_buffer: u32,
-    pub cold_back: u32,
+/// The write buffer's entries, and those of them that are never free: the newest data stay in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Buffer {
+    pub size: u32,
     pub back: u32,
-    /// In blocks.
-    pub high: u32,
-    pub reserve: u32,
 }
 
-impl Plan {
-    pub fn new(
-        g: &Geometry,
-        c: &FtlConfig,
-        lines: &mut Lines,
-        sectors: Option<u64>,
-    ) -> Result<Plan, BadValue> {
+impl Buffer {
+    /// Checks first what does not depend on lines.
+    pub fn new(g: &Geometry, c: &FtlConfig) -> Result<Buffer, BadValue> {
         let unit = g.sectors_per_unit;
         let least = [
             ("max_request_sectors", c.max_request_sectors, unit),
@@ -460,19 +450,32 @@ impl Plan {
                 ),
             ));
         }
+        Ok(Buffer { size: buffer, back })
+    }
+}
 
-        if g.in_place {
-            let share = 1.0 - c.over_provisioning / 100.0;
-            let made = (data_sectors(lines) as f64 * share) as u64;
-            let sectors = sectors.unwrap_or(made);
-            if sectors == 0 || sectors > data_sectors(lines) {
-                return Err(BadValue::new("over_provisioning", "leaves no capacity"));
-            }
-            // Nothing is collected: the limiter has nothing to limit.
-            let (cold_buffer, cold_back, high, reserve) = (2, 0, 2, 1);
-            return Ok(Plan { sectors, buffer, cold_buffer, cold_back, back, high, reserve });
-        }
+/// What follows from configuration and geometry, for lines.
+pub(crate) struct Plan {
+    pub sectors: u64,
+    pub buffer: u32,
+    /// Those of the collector's data where they are apart.
+    pub cold_buffer: u32,
+    pub cold_back: u32,
+    pub back: u32,
+    /// In blocks.
+    pub high: u32,
+    pub reserve: u32,
+}
 
+impl Plan {
+    pub fn new(
+        g: &Geometry,
+        c: &FtlConfig,
+        lines: &mut Lines,
+        sectors: Option<u64>,
+    ) -> Result<Plan, BadValue> {
+        let unit = g.sectors_per_unit;
+        let Buffer { size: buffer, back } = Buffer::new(g, c)?;
         // Space in lines of the least and the most data, both sides together.
         let units = lines.units_of_blocks();
         let units = || units.iter().copied().filter(|&u| u > 0);

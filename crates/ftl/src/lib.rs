@@ -17,7 +17,7 @@
 //! they are for drivers that keep some. For
 //! reads that never wait (RAIL): `stride` who shares parity, `lock` who is busy, `rebuild` sectors
 //! read from the rest of their stride, `mostly` when that is not worth it, `part` hot and cold data
-//! on LUNs of their own. Instead of lines and collector, for media written in place: `place`.
+//! on LUNs of their own. An FTL of its own, for media written in place, is `place`.
 //!
 //! Left out of pblk: its L2P snapshot, multiple targets on one drive, read retries. Left out of
 //! drives at large: cached mapping tables, read-disturb and retention scrubbing.
@@ -50,12 +50,14 @@ pub use config::{
 };
 pub use line::{Group, LineState, Stream};
 pub use map::LOST;
-pub use recover::{LineMedia, Media, Recovery, SmetaRecord, Written};
+pub use place::InPlace;
+pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
+pub use state::LoadError;
 pub use translator::{FtlKind, Translator};
 pub use wordline_translation::{
-    Action, BlockState, Brings, Counters, FlashOp, FlashRead, Memory, Pace, Piece, Place, ReadEnd,
-    Rebuilt, Source, Steady, StrideUse, Touch, Translation, Turns, Wear, WindowLimits, Work,
-    read_ended, steady_by_overwriting,
+    Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, Memory, Pace,
+    Piece, Place, ReadEnd, Rebuilt, Source, Steady, StrideUse, Touch, Translation, Turns, Wear,
+    WindowLimits, Work, read_ended, steady_by_overwriting,
 };
 
 use gc::Gc;
@@ -64,15 +66,14 @@ use lock::{Lock, Locks};
 use map::Map;
 use mostly::Mostly;
 use part::Partition;
-use place::InPlace;
 use rate::Rate;
 use rebuild::Rebuild;
 use ring::{Entry, NO_STRIPE, Ring};
 use std::collections::VecDeque;
 use stride::Strides;
-use user::Waiting;
-use wordline_base::{Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
+use wordline_base::{BadValue, Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
 use wordline_nand::{Geometry, Outcome, Ppa};
+use wordline_translation::Commands;
 use write::{Done, Writer};
 
 /// An operation on its way.
@@ -137,14 +138,6 @@ enum Op {
         first: u32,
         n: u32,
     },
-    /// What the write under way on a LUN leaves of its unit is read.
-    Rest {
-        lun: u32,
-    },
-    /// It is written.
-    Store {
-        lun: u32,
-    },
 }
 
 const TIMER_WRITE: u32 = 0;
@@ -169,15 +162,11 @@ pub struct Ftl {
     mostly: Mostly,
     rebuilds: Slab<Rebuild>,
     partition: Partition,
-    /// Where the medium is written in place.
-    in_place: Option<Box<InPlace>>,
     /// The time of the last input.
     now: Time,
     ops: Slab<Op>,
     actions: VecDeque<Action>,
-    waiting: VecDeque<Waiting>,
-    /// Stamps of the waiting cache writes, in order.
-    waiting_stamps: VecDeque<u32>,
+    waiting: Commands,
     /// Flushes and FUA writes: the ring position that must be durable, and the tag.
     flushes: VecDeque<(u64, u32)>,
     /// Reads in flight.
@@ -208,7 +197,7 @@ impl Ftl {
         config: &FtlConfig,
         bad: &mut dyn FnMut(u32, u32) -> bool,
         seed: Seed,
-    ) -> Result<Ftl, (&'static str, String)> {
+    ) -> Result<Ftl, BadValue> {
         Ftl::build(geometry, config, bad, seed, None)
     }
     /// `sectors`: the capacity of a drive that exists already, whatever blocks it has lost since.
@@ -218,18 +207,11 @@ impl Ftl {
         bad: &mut dyn FnMut(u32, u32) -> bool,
         seed: Seed,
         sectors: Option<u64>,
-    ) -> Result<Ftl, (&'static str, String)> {
+    ) -> Result<Ftl, BadValue> {
         let g = *geometry;
-        if g.in_place
-            && let Some((key, message)) = config.not_in_place()
-        {
-            return Err((key, message.into()));
-        }
         let mut lines = Lines::new(&g, config, bad)?;
         let plan = config::Plan::new(&g, config, &mut lines, sectors)?;
         let unit = g.sectors_per_unit;
-        let slots = plan.buffer - plan.back;
-        let in_place = g.in_place.then(|| InPlace::new(&g, &lines, plan.sectors, slots).into());
         Ok(Ftl {
             g,
             config: config.clone(),
@@ -245,13 +227,11 @@ impl Ftl {
             mostly: Mostly::new(config),
             rebuilds: Slab::with_capacity(64),
             partition: Partition::new(config),
-            in_place,
             now: Time::ZERO,
             lines,
             ops: Slab::with_capacity(2 * g.luns as usize + 256),
             actions: VecDeque::with_capacity(1024),
-            waiting: VecDeque::with_capacity(256),
-            waiting_stamps: VecDeque::new(),
+            waiting: Commands::with_capacity(256),
             flushes: VecDeque::with_capacity(256),
             pins: 0,
             write_timer: false,
@@ -318,15 +298,7 @@ impl Ftl {
     pub fn memory(&self) -> Memory {
         // Two words of 4 bytes for each unit of a stripe.
         let parity = if self.config.stride > 0 { 8 * u64::from(self.g.luns) } else { 0 };
-        let memory = Memory { parity, ..self.map.memory() };
-        match &self.in_place {
-            // A bit for each sector that holds something, and the units that moved.
-            Some(p) => {
-                let mapping = self.sectors.div_ceil(8) + 8 * p.moved.len() as u64;
-                Memory { mapping, ..memory }
-            }
-            None => memory,
-        }
+        Memory { parity, ..self.map.memory() }
     }
     /// Free lines, and the numbers of them at which users wait and collecting starts.
     pub fn free_lines(&self) -> (u32, f64, f64) {
@@ -346,11 +318,7 @@ impl Ftl {
         let l = &self.lines.lines[line as usize];
         (l.state, l.stream, self.map.valid_in(line))
     }
-    /// Of a medium written in place, writes of each unit.
     pub fn wear(&self) -> Wear {
-        if let Some(p) = &self.in_place {
-            return self.wear_in_place(p);
-        }
         let (mut min, mut max, mut sum, mut n) = (u32::MAX, 0, 0u64, 0u64);
         for b in self.media_state().filter(|b| !b.bad) {
             min = min.min(b.erases);
@@ -360,9 +328,9 @@ impl Ftl {
         }
         Wear { min: min.min(max), mean: if n == 0 { 0.0 } else { sum as f64 / n as f64 }, max }
     }
-    /// Whether space has to be made for writes.
+    /// Space has to be made for writes.
     pub fn collects(&self) -> bool {
-        self.in_place.is_none()
+        true
     }
     /// Every block, line by line.
     pub fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
@@ -393,7 +361,6 @@ impl Ftl {
             && self.gc.victims.is_empty()
             && self.pins == 0
             && !self.writers.iter().any(Writer::is_busy)
-            && self.in_place.as_ref().is_none_or(|p| p.is_idle())
     }
 
     /// An operation is done.
@@ -421,8 +388,6 @@ impl Ftl {
             Op::GcRead { request, first, n } => self.gc_read_done(request, first, n, ok),
             Op::GcMember { repair, row } => self.gc_member_done(repair, row, ok),
             Op::GcSum { request, first, n } => self.gc_run_over(request, first, n, ok),
-            Op::Rest { lun } => self.rest_read(lun, ok),
-            Op::Store { lun } => self.stored(lun, ok),
         }
         self.work(ctx);
     }
@@ -456,9 +421,6 @@ impl Ftl {
     fn work(&mut self, ctx: &mut Ctx) {
         let mut looked = false;
         self.now = ctx.now;
-        if self.in_place.is_some() {
-            return self.work_in_place(ctx);
-        }
         self.mostly.look(ctx.now);
         loop {
             let admitted = self.admit(ctx);

@@ -10,8 +10,8 @@
 //! a moment later. Unless `busy_race` asks for that, a marked operation goes out only when the reads
 //! issued to its LUN before are done; new ones see the mark meanwhile.
 
-use crate::Action;
 use crate::stride::Strides;
+use crate::{Action, Breach};
 use wordline_base::{BitMap, Span, Time};
 
 /// What an operation holds until it is done.
@@ -185,29 +185,34 @@ impl Locks {
 
     /// At most `parities` LUNs of a stride are held, the counts are right, a mark means that an
     /// operation is out, and what holds a stride is marked.
-    pub fn check(&self, moved: bool) -> Result<(), String> {
+    pub fn check(&self, moved: bool) -> Result<(), Breach> {
         let mut holders = vec![0; self.holders.len()];
         for (lun, l) in self.luns.iter().enumerate() {
+            let of_lun = |what| Err(Breach::Lun { lun: lun as u32, what });
             if let Some(stride) = l.stride {
                 holders[stride as usize] += 1;
             }
             if (l.marks > 0) != self.busy.get(lun) {
-                return Err(format!("LUN {lun} has {} marks and the wrong busy bit", l.marks));
+                return of_lun(format!("has {} marks and the wrong busy bit", l.marks));
             }
             if l.holds > 0 && l.marks < l.holds {
-                return Err(format!("LUN {lun} holds its stride without a mark"));
+                return of_lun("holds its stride without a mark".into());
             }
             if !l.deferred.is_empty() && (l.reads == 0 || l.marks == 0) {
-                return Err(format!("LUN {lun} defers operations for no read"));
+                return of_lun("defers operations for no read".into());
             }
         }
         if holders != self.holders {
-            return Err(format!("strides are held by {holders:?}, counted {:?}", self.holders));
+            let counted = &self.holders;
+            return Err(Breach::Count(format!(
+                "strides are held by {holders:?}, counted {counted:?}"
+            )));
         }
         let limit = self.strides.map_or(0, |s| s.parities);
         match holders.iter().position(|&n| n > limit) {
             Some(stride) if !moved => {
-                Err(format!("stride {stride} is held by {} LUNs", holders[stride]))
+                let what = format!("is held by {} LUNs", holders[stride]);
+                Err(Breach::Stride { stride: stride as u32, what })
             }
             _ => Ok(()),
         }

@@ -12,7 +12,7 @@
 //! time. Without the check that is at most 8.2 bytes a sector.
 
 use crate::Memory;
-use wordline_base::Runs;
+use wordline_base::{Lpn, Runs, Stamps};
 use wordline_nand::{Geometry, Ppa};
 
 /// The logical sector of a physical one that holds no data (padding, metadata, erased).
@@ -105,6 +105,24 @@ impl Map {
     pub fn keep_stamps(&mut self) {
         if self.stamps.is_none() {
             self.stamps = Some(Runs::equal(self.oob.len()));
+        }
+    }
+    /// Makes the stamps in flash and those of the check the same. Flash that has none gets the newest.
+    pub fn adopt_stamps(&mut self, stamps: &mut Stamps) {
+        let unknown = self.stamps.is_none();
+        self.keep_stamps();
+        if self.touched == 0 {
+            return; // Nothing was ever written.
+        }
+        for lpn in 0..self.l2p.len() as u32 {
+            let Where::Flash(ppa) = self.get(lpn) else { continue };
+            if unknown {
+                self.put_oob(ppa.0, lpn, stamps.newest(Lpn(lpn)).max(1));
+            }
+            let stamp = self.stamp_at(ppa.0);
+            if stamps.newest(Lpn(lpn)) < stamp & !LOST {
+                stamps.restore(Lpn(lpn), stamp & !LOST, false);
+            }
         }
     }
 

@@ -11,17 +11,92 @@
 //! anything. What is overwritten while it waits is written once. A program waits for reads of what it
 //! overwrites, so that they find what was newest when they were looked up.
 
-use crate::age::BATCH;
+use crate::config::{self, FtlConfig};
 use crate::line::Lines;
-use crate::map::{EMPTY, LOST, Where};
-use crate::ring::{Entry, USER};
-use crate::{Action, Ftl, Op, Wear};
+use crate::map::{EMPTY, LOST, Map, Where};
+use crate::state::{In, LoadError, Out, damaged};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wordline_base::{Ctx, Lpn, Stamps};
-use wordline_nand::{Class, Geometry, Ppa};
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use wordline_base::{BadValue, Ctx, Lpn, Stamps, stamps::BLANK};
+use wordline_nand::{Class, Geometry, Outcome, Ppa};
+use wordline_translation::{
+    Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, Memory, Pace, Piece,
+    Place, Source, Steady, Translation, Wear,
+};
 
-/// A slot's data are on their way to their place.
-const GOING: u8 = 16;
+/// What a state of such a medium holds from here on; lines have a seed there.
+const MARK: u64 = u64::from_le_bytes(*b"inplace2");
+/// Sectors written between two draws.
+const BATCH: usize = 256;
+
+/// The places of the logical units.
+#[derive(Clone)]
+struct Places {
+    g: Geometry,
+    /// Good LUNs of each line, and good units before it; empty where all are good.
+    good: Vec<(u32, Vec<u32>)>,
+    /// Places that are not the unit's own.
+    moved: BTreeMap<u32, u32>,
+    /// The next spare, and how many good units there are.
+    spare: u32,
+    units: u32,
+}
+
+impl Places {
+    fn new(g: &Geometry, lines: &Lines, sectors: u32) -> Places {
+        let mut good = Vec::new();
+        let mut units = 0;
+        for line in 0..g.lines {
+            let luns = (0..g.luns).filter(|&lun| !lines.is_block_bad(line, lun));
+            let of_line: Vec<u32> = luns.collect();
+            let n = of_line.len() as u32 * g.pages;
+            good.push((units, of_line));
+            units += n;
+        }
+        if units == g.lines * g.units_per_line() {
+            good.clear();
+        }
+        let spare = sectors.div_ceil(g.sectors_per_unit);
+        Places { g: *g, good, moved: BTreeMap::new(), spare, units }
+    }
+    fn is_bad(&self, line: u32, lun: u32) -> bool {
+        self.good.get(line as usize).is_some_and(|(_, luns)| !luns.contains(&lun))
+    }
+    /// The `n`-th good unit of the medium.
+    fn nth(&self, n: u32) -> u32 {
+        if self.good.is_empty() {
+            return n;
+        }
+        let line = self.good.partition_point(|&(before, _)| before <= n) - 1;
+        let (before, luns) = &self.good[line];
+        let (n, of_page) = (n - before, luns.len() as u32);
+        (line as u32 * self.g.pages + n / of_page) * self.g.luns + luns[(n % of_page) as usize]
+    }
+    fn of(&self, unit: u32) -> u32 {
+        self.moved.get(&unit).copied().unwrap_or_else(|| self.nth(unit))
+    }
+    fn lun_of(&self, unit: u32) -> u32 {
+        self.of(unit) % self.g.luns
+    }
+    /// A spare for a unit whose program failed.
+    fn next_spare(&mut self) -> Option<u32> {
+        let spare = (self.spare < self.units).then(|| self.nth(self.spare));
+        self.spare += u32::from(spare.is_some());
+        spare
+    }
+}
+
+/// A sector in the buffer.
+#[derive(Clone, Copy, Default, Debug)]
+struct Slot {
+    lpn: u32,
+    stamp: u32,
+    /// Its turn among all that were ever filled.
+    since: u64,
+    /// On its way to its place.
+    going: bool,
+}
 
 /// The write under way on a LUN, or elsewhere for want of the unit's place there.
 #[derive(Clone, Default, Debug)]
@@ -32,6 +107,9 @@ struct Store {
     slots: Vec<u32>,
 }
 
+/// What of a write an operation is; the rest of its number is the LUN.
+const STORE: u32 = 1;
+
 /// A flush or FUA write: done when all that came before is.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
@@ -40,139 +118,124 @@ struct Wait {
     failed: bool,
 }
 
+/// The FTL of one such medium.
 #[derive(Clone)]
-pub(crate) struct InPlace {
-    /// By LUN: logical units that wait to be written.
+pub struct InPlace {
+    g: Geometry,
+    config: FtlConfig,
+    sectors: u32,
+    map: Map,
+    places: Places,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// When the slots in use were filled.
+    filled: BTreeSet<u64>,
+    next: u64,
+    /// By LUN: logical units that wait to be written, and the write under way.
     queues: Vec<VecDeque<u32>>,
     stores: Vec<Store>,
     /// LUNs to look at.
     ready: Vec<u32>,
-    /// Slots of the buffer that are empty, and of all when they were filled.
-    free: Vec<u32>,
-    slots: u32,
-    since: Vec<u64>,
-    /// Of the slots in use.
-    filled: BTreeSet<u64>,
-    next: u64,
+    waiting: Commands,
     waits: VecDeque<Wait>,
     /// Sectors of the medium being read for users.
     pins: BTreeMap<u32, u32>,
-    /// Good LUNs of each line, and good units before it; empty where all are good.
-    good: Vec<(u32, Vec<u32>)>,
-    /// Places that are not the unit's own.
-    pub moved: BTreeMap<u32, u32>,
-    /// The next spare, and how many good units there are.
-    pub spare: u32,
-    units: u32,
     /// Programs of each unit of the medium.
-    pub writes: Vec<u32>,
+    writes: Vec<u32>,
+    actions: VecDeque<Action>,
+    counters: Counters,
+    /// There is no spare left: writes fail.
+    read_only: bool,
+    /// Sectors may be marked as lost.
+    lossy: bool,
+    /// The integrity check does not know the stamps on the medium yet.
+    stamps_unknown: bool,
 }
 
 impl InPlace {
-    pub fn new(g: &Geometry, lines: &Lines, sectors: u64, slots: u32) -> InPlace {
-        let luns = |line| (0..g.luns).filter(move |&lun| !lines.is_block_bad(line, lun));
-        let mut good = Vec::new();
-        let mut units = 0;
-        for line in 0..g.lines {
-            let of_line: Vec<u32> = luns(line).collect();
-            let n = of_line.len() as u32 * g.pages;
-            good.push((units, of_line));
-            units += n;
+    /// `bad(lun, line)` tells factory bad blocks. An error names the configuration key.
+    pub fn new(
+        g: &Geometry,
+        config: &FtlConfig,
+        bad: &mut dyn FnMut(u32, u32) -> bool,
+    ) -> Result<InPlace, BadValue> {
+        InPlace::build(g, config, bad, None)
+    }
+    fn build(
+        g: &Geometry,
+        config: &FtlConfig,
+        bad: &mut dyn FnMut(u32, u32) -> bool,
+        sectors: Option<u64>,
+    ) -> Result<InPlace, BadValue> {
+        if let Some((key, message)) = config.not_in_place() {
+            return Err(BadValue::new(key, message));
         }
-        if units == g.lines * g.units_per_line() {
-            good.clear();
+        // The capacity is that of the same medium in lines.
+        let lines = Lines::new(g, config, bad)?;
+        let buffer = config::Buffer::new(g, config)?;
+        let most = config::data_sectors(&lines);
+        let made = (most as f64 * (1.0 - config.over_provisioning / 100.0)) as u64;
+        let sectors = sectors.unwrap_or(made);
+        if sectors == 0 || sectors > most {
+            return Err(BadValue::new("over_provisioning", "leaves no capacity"));
         }
-        InPlace {
+        let slots = buffer.size - buffer.back;
+        Ok(InPlace {
+            g: *g,
+            config: config.clone(),
+            sectors: sectors as u32,
+            map: Map::new(g, sectors, g.lines),
+            places: Places::new(g, &lines, sectors as u32),
+            slots: vec![Slot::default(); slots as usize],
+            free: (0..slots).rev().collect(),
+            filled: BTreeSet::new(),
+            next: 0,
             queues: vec![VecDeque::new(); g.luns as usize],
             stores: vec![Store::default(); g.luns as usize],
             ready: Vec::new(),
-            free: (0..slots).rev().collect(),
-            slots,
-            since: vec![0; slots as usize],
-            filled: BTreeSet::new(),
-            next: 0,
+            waiting: Commands::default(),
             waits: VecDeque::new(),
             pins: BTreeMap::new(),
-            good,
-            moved: BTreeMap::new(),
-            spare: sectors.div_ceil(u64::from(g.sectors_per_unit)) as u32,
-            units,
             writes: vec![0; (g.lines * g.units_per_line()) as usize],
-        }
+            actions: VecDeque::new(),
+            counters: Counters::default(),
+            read_only: false,
+            lossy: false,
+            stamps_unknown: false,
+        })
     }
-    pub fn room(&self) -> u32 {
-        self.free.len() as u32
+    /// Nothing is waiting, unwritten or in flight.
+    pub fn is_quiet(&self) -> bool {
+        self.free.len() == self.slots.len()
+            && self.waiting.is_empty()
+            && self.actions.is_empty()
+            && self.pins.is_empty()
     }
-    pub fn is_idle(&self) -> bool {
-        self.free.len() == self.slots as usize
+    /// What a sector of the medium holds: the logical one and its stamp.
+    pub fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
+        let lpn = self.map.lpn_at(ppa.0);
+        (lpn != EMPTY).then(|| (Lpn(lpn), self.map.stamp_at(ppa.0)))
     }
-    /// The `n`-th good unit of the medium.
-    fn nth(&self, g: &Geometry, n: u32) -> u32 {
-        if self.good.is_empty() {
-            return n;
-        }
-        let line = self.good.partition_point(|&(before, _)| before <= n) - 1;
-        let (before, luns) = &self.good[line];
-        let (n, of_page) = (n - before, luns.len() as u32);
-        (line as u32 * g.pages + n / of_page) * g.luns + luns[(n % of_page) as usize]
-    }
-    fn place(&self, g: &Geometry, unit: u32) -> u32 {
-        self.moved.get(&unit).copied().unwrap_or_else(|| self.nth(g, unit))
-    }
-    pub fn pin(&mut self, ppa: u32, sectors: u32) {
-        (ppa..ppa + sectors).for_each(|ppa| *self.pins.entry(ppa).or_default() += 1);
-    }
-    /// True if that may let a write go on.
-    pub fn unpin(&mut self, ppa: u32, sectors: u32, lun: u32) -> bool {
-        for ppa in ppa..ppa + sectors {
-            let pins = self.pins.get_mut(&ppa).expect("a read was looked up before it is done");
-            *pins -= 1;
-            if *pins == 0 {
-                self.pins.remove(&ppa);
-            }
-        }
-        let waits = !self.queues[lun as usize].is_empty();
-        if waits {
-            self.ready.push(lun);
-        }
-        waits
-    }
-    /// The slot's data are durable, or nobody's any more.
-    pub fn release(&mut self, slot: u32) {
-        self.filled.remove(&self.since[slot as usize]);
-        self.free.push(slot);
-    }
-    /// What is written from now on is written after this.
-    pub fn wait(&mut self, tag: u32) -> bool {
-        let before = self.next;
-        let waits = !self.filled.is_empty();
-        self.waits.push_back(Wait { before, tag, failed: false });
-        waits
-    }
-}
 
-impl Ftl {
-    fn at(&mut self) -> &mut InPlace {
-        self.in_place.as_mut().expect("only for media written in place")
-    }
     /// Logical sectors of a unit.
-    fn sectors_of(&self, unit: u32) -> std::ops::Range<u32> {
+    fn sectors_of(&self, unit: u32) -> Range<u32> {
         let first = unit * self.g.sectors_per_unit;
-        first..(first + self.g.sectors_per_unit).min(self.sectors as u32)
+        first..(first + self.g.sectors_per_unit).min(self.sectors)
     }
-    fn is_waiting(&self, lpn: u32) -> Option<u32> {
+    /// The slot of a sector that is not on its way yet.
+    fn slot_waiting(&self, lpn: u32) -> Option<u32> {
         match self.map.get(lpn) {
-            Where::Buffer(slot) if self.buffered(slot).flags & GOING == 0 => Some(slot),
+            Where::Buffer(slot) if !self.slots[slot as usize].going => Some(slot),
             _ => None,
         }
     }
 
     /// Does everything that can be done now.
-    pub(crate) fn work_in_place(&mut self, ctx: &mut Ctx) {
+    fn work(&mut self, stamps: &mut Stamps) {
         loop {
-            let admitted = self.admit(ctx);
+            let admitted = self.admit(stamps);
             let mut begun = false;
-            while let Some(lun) = self.at().ready.pop() {
+            while let Some(lun) = self.ready.pop() {
                 begun |= self.write_next(lun);
             }
             self.complete_waits();
@@ -182,124 +245,163 @@ impl Ftl {
         }
     }
     fn complete_waits(&mut self) {
-        let Some(p) = &mut self.in_place else { return };
-        let oldest = p.filled.first().copied().unwrap_or(u64::MAX);
-        while let Some(w) = p.waits.pop_front_if(|w| w.before <= oldest) {
+        let oldest = self.filled.first().copied().unwrap_or(u64::MAX);
+        while let Some(w) = self.waits.pop_front_if(|w| w.before <= oldest) {
             self.actions.push_back(Action::Complete { tag: w.tag, ok: !w.failed });
         }
     }
-
+    /// Serves the waiting commands, in order, as far as there is room.
+    fn admit(&mut self, stamps: &mut Stamps) -> bool {
+        let mut progress = false;
+        while let Some(head) = self.waiting.first() {
+            match head {
+                Command::Write { tag, lpn, left, fua, cached } => {
+                    let n = left.min(self.free.len() as u32);
+                    if n < left && self.read_only {
+                        self.counters.writes_refused += 1;
+                        self.counters.lost_sectors += self.waiting.refuse();
+                        self.actions.push_back(Action::Complete { tag, ok: false });
+                        progress = true;
+                        continue;
+                    }
+                    for lpn in lpn..lpn + n {
+                        let stamp = self.waiting.stamp(cached, stamps, lpn);
+                        self.put(lpn, stamp);
+                    }
+                    self.counters.user_sectors += u64::from(n);
+                    self.waiting.took(n);
+                    if n < left {
+                        return progress || n > 0;
+                    }
+                    match fua {
+                        true => self.wait(tag),
+                        false => self.actions.push_back(Action::Complete { tag, ok: true }),
+                    }
+                }
+                Command::Flush { tag } => {
+                    self.waiting.pop();
+                    self.counters.flushes += 1;
+                    self.wait(tag);
+                }
+                Command::Trim { tag, lpn, sectors } => {
+                    self.waiting.pop();
+                    self.trim_now(stamps, tag, lpn, sectors);
+                }
+            }
+            progress = true;
+        }
+        progress
+    }
+    /// What is written from now on is written after this.
+    fn wait(&mut self, tag: u32) {
+        self.counters.flushes_waited += u64::from(!self.filled.is_empty());
+        self.waits.push_back(Wait { before: self.next, tag, failed: false });
+    }
     /// A user's sector enters the buffer. There is room.
-    pub(crate) fn put_in_place(&mut self, lpn: u32, stamp: u32) {
-        if let Some(slot) = self.is_waiting(lpn) {
-            self.rings[0].in_slot_mut(slot).stamp = stamp;
+    fn put(&mut self, lpn: u32, stamp: u32) {
+        if let Some(slot) = self.slot_waiting(lpn) {
+            self.slots[slot as usize].stamp = stamp;
             self.counters.absorbed_sectors += 1;
             return;
         }
         let unit = lpn / self.g.sectors_per_unit;
-        let queued = self.sectors_of(unit).any(|lpn| self.is_waiting(lpn).is_some());
-        let g = self.g;
-        let p = self.at();
-        let slot = p.free.pop().expect("there is room");
-        p.since[slot as usize] = p.next;
-        p.filled.insert(p.next);
-        p.next += 1;
-        if !queued {
-            let lun = p.place(&g, unit) % g.luns;
-            p.queues[lun as usize].push_back(unit);
-            p.ready.push(lun);
+        if !self.sectors_of(unit).any(|lpn| self.slot_waiting(lpn).is_some()) {
+            let lun = self.places.lun_of(unit);
+            self.queues[lun as usize].push_back(unit);
+            self.ready.push(lun);
         }
-        *self.rings[0].in_slot_mut(slot) = Entry { lpn, stamp, flags: USER, ..Entry::default() };
+        let slot = self.free.pop().expect("there is room");
+        self.slots[slot as usize] = Slot { lpn, stamp, since: self.next, going: false };
+        self.filled.insert(self.next);
+        self.next += 1;
         if let Some(old) = self.map.replace_by_buffer(lpn, slot) {
             self.map.invalidate(old.0);
         }
     }
-    /// A sector was unmapped.
-    pub(crate) fn trim_in_place(&mut self, was: Where) {
-        match was {
-            Where::Flash(ppa) => drop(self.map.invalidate(ppa.0)),
-            Where::Buffer(slot) if self.buffered(slot).flags & GOING == 0 => {
+    /// The slot's data are durable, or nobody's any more.
+    fn release(&mut self, slot: u32) {
+        self.filled.remove(&self.slots[slot as usize].since);
+        self.free.push(slot);
+    }
+    fn trim_now(&mut self, stamps: &mut Stamps, tag: u32, lpn: u32, sectors: u32) {
+        for lpn in lpn..lpn + sectors {
+            stamps.trim(Lpn(lpn));
+            let waits = self.slot_waiting(lpn);
+            let was = self.map.unmap(lpn);
+            if let Some(slot) = waits {
                 self.counters.absorbed_sectors += 1;
-                self.at().release(slot);
+                self.release(slot);
+            } else if let Where::Flash(ppa) = was {
+                self.map.invalidate(ppa.0);
             }
-            Where::Buffer(_) | Where::Unmapped => {}
         }
+        self.counters.trimmed_sectors += u64::from(sectors);
+        self.actions.push_back(Action::Complete { tag, ok: true });
     }
 
     /// Writes what waits first at a LUN, if it can be written now.
     fn write_next(&mut self, lun: u32) -> bool {
-        let (g, u) = (self.g, self.g.sectors_per_unit);
-        loop {
-            let p = self.at();
-            let Some(&unit) = p.queues[lun as usize].front() else { return false };
-            if p.stores[lun as usize].busy {
-                return false;
-            }
-            let place = p.place(&g, unit);
-            let mut slots = std::mem::take(&mut p.stores[lun as usize].slots);
+        let u = self.g.sectors_per_unit;
+        if self.stores[lun as usize].busy {
+            return false;
+        }
+        while let Some(&unit) = self.queues[lun as usize].front() {
+            let place = self.places.of(unit);
+            let mut slots = std::mem::take(&mut self.stores[lun as usize].slots);
             slots.clear();
             let (mut rest, mut pinned) = (false, false);
             for (lpn, ppa) in self.sectors_of(unit).zip(place * u..) {
-                if let Some(slot) = self.is_waiting(lpn) {
+                if let Some(slot) = self.slot_waiting(lpn) {
                     slots.push(slot);
-                    pinned |= self.at().pins.contains_key(&ppa);
+                    pinned |= self.pins.contains_key(&ppa);
                 } else {
                     rest |= matches!(self.map.get(lpn), Where::Flash(_));
                 }
             }
-            let (none, elsewhere) = (slots.is_empty(), place % g.luns != lun);
-            let p = self.at();
-            if none || elsewhere || pinned {
-                p.stores[lun as usize].slots = slots;
-                if pinned && !elsewhere {
-                    return false;
-                }
-                p.queues[lun as usize].pop_front();
+            let (none, at) = (slots.is_empty(), place % self.g.luns);
+            if pinned && at == lun {
+                self.stores[lun as usize].slots = slots;
+                return false;
+            }
+            self.queues[lun as usize].pop_front();
+            if none || at != lun {
+                self.stores[lun as usize].slots = slots;
                 // With nothing left to write it was trimmed meanwhile.
-                if elsewhere && !none {
-                    p.queues[(place % g.luns) as usize].push_back(unit);
-                    p.ready.push(place % g.luns);
+                if !none {
+                    self.queues[at as usize].push_back(unit);
+                    self.ready.push(at);
                 }
                 continue;
             }
             for &slot in &slots {
-                self.rings[0].in_slot_mut(slot).flags |= GOING;
+                self.slots[slot as usize].going = true;
             }
             self.counters.pad_sectors += u64::from(u) - slots.len() as u64;
-            let p = self.at();
-            p.queues[lun as usize].pop_front();
-            p.stores[lun as usize] = Store { busy: true, unit, place, slots };
+            self.stores[lun as usize] = Store { busy: true, unit, place, slots };
             if rest {
                 self.counters.meta_read_sectors += u64::from(u);
-                let ppa = Ppa(place * u);
-                let class = Class::MetaRead;
-                self.issue(Op::Rest { lun }, |op| Action::Read {
-                    op,
-                    ppa,
-                    sectors: u,
-                    class,
-                    payload: 0,
-                });
+                let (op, ppa, class) = (lun << 1, Ppa(place * u), Class::MetaRead);
+                self.actions.push_back(Action::Read { op, ppa, sectors: u, class, payload: 0 });
             } else {
                 self.store(lun);
             }
             return true;
         }
+        false
     }
     fn store(&mut self, lun: u32) {
         let u = self.g.sectors_per_unit;
-        let s = &self.at().stores[lun as usize];
-        let (ppa, payload) = (Ppa(s.place * u), s.slots.len() as u32);
+        let s = &self.stores[lun as usize];
+        let (op, ppa, payload) = (lun << 1 | STORE, Ppa(s.place * u), s.slots.len() as u32);
         self.counters.programmed_sectors += u64::from(u);
         let class = Class::UserProgram;
-        self.issue(Op::Store { lun }, |op| Action::Program { op, ppa, class, payload, summed: 0 });
+        self.actions.push_back(Action::Program { op, ppa, class, payload, summed: 0 });
     }
     /// The rest of a unit has been read.
-    pub(crate) fn rest_read(&mut self, lun: u32, ok: bool) {
+    fn rest_read(&mut self, lun: u32, ok: bool) {
         if !ok {
             self.counters.meta_read_errors += 1;
-            let unit = self.at().stores[lun as usize].unit;
-            self.lose(unit);
+            self.lose(self.stores[lun as usize].unit);
         }
         self.store(lun);
     }
@@ -316,24 +418,20 @@ impl Ftl {
             }
         }
     }
-
-    pub(crate) fn stored(&mut self, lun: u32, ok: bool) {
-        let (g, u) = (self.g, self.g.sectors_per_unit);
-        let p = self.at();
-        p.writes[p.stores[lun as usize].place as usize] += 1;
+    fn stored(&mut self, lun: u32, ok: bool) {
+        let u = self.g.sectors_per_unit;
+        self.writes[self.stores[lun as usize].place as usize] += 1;
         if !ok {
-            let spare = (p.spare < p.units).then(|| p.nth(&g, p.spare));
-            p.spare += u32::from(spare.is_some());
             self.counters.program_errors += 1;
-            if let Some(place) = spare {
-                self.at().stores[lun as usize].place = place;
+            if let Some(place) = self.places.next_spare() {
+                self.stores[lun as usize].place = place;
                 self.counters.resubmitted_sectors += u64::from(u);
                 return self.store(lun);
             }
         }
-        let Store { unit, place, slots, .. } = std::mem::take(&mut self.at().stores[lun as usize]);
-        if self.at().place(&g, unit) != place {
-            self.at().moved.insert(unit, place);
+        let Store { unit, place, slots, .. } = std::mem::take(&mut self.stores[lun as usize]);
+        if self.places.of(unit) != place {
+            self.places.moved.insert(unit, place);
             for (lpn, to) in self.sectors_of(unit).zip(place * u..) {
                 if let Where::Flash(from) = self.map.get(lpn) {
                     self.map.invalidate(from.0);
@@ -342,7 +440,7 @@ impl Ftl {
             }
         }
         for &slot in &slots {
-            let Entry { lpn, stamp, .. } = *self.buffered(slot);
+            let Slot { lpn, stamp, since, .. } = self.slots[slot as usize];
             let ppa = place * u + lpn % u;
             if self.map.get(lpn) == Where::Buffer(slot) {
                 self.keep(lpn, ppa, stamp);
@@ -350,22 +448,18 @@ impl Ftl {
                 // Overwritten or trimmed meanwhile.
                 self.note(lpn, ppa, stamp);
             }
-            let p = self.at();
-            let since = p.since[slot as usize];
-            p.release(slot);
+            self.release(slot);
             if !ok {
-                let waits = p.waits.iter_mut().filter(|w| w.before > since);
+                let waits = self.waits.iter_mut().filter(|w| w.before > since);
                 waits.for_each(|w| w.failed = true);
             }
         }
         if !ok {
-            // There is no spare left: writes are refused from now on.
             self.read_only = true;
             self.lose(unit);
         }
-        let p = self.at();
-        p.stores[lun as usize].slots = slots;
-        p.ready.push(lun);
+        self.stores[lun as usize].slots = slots;
+        self.ready.push(lun);
     }
     /// The medium holds a sector's newest version.
     fn keep(&mut self, lpn: u32, ppa: u32, stamp: u32) {
@@ -378,98 +472,379 @@ impl Ftl {
         self.map.put_oob(ppa, lpn, stamp);
     }
 
-    /// Writes every sector once, without time.
-    pub(crate) fn fill_in_place(&mut self, stamps: &mut Stamps) -> Result<(), String> {
-        let blank = self.map.is_blank() && stamps.is_blank() && self.at().good.is_empty();
-        let mut lpns = Vec::with_capacity(BATCH);
-        let (sectors, line) = (self.sectors as u32, self.g.sectors_per_line);
-        let mut at = 0;
-        while at < sectors {
-            let mut n = (sectors - at).min(line);
-            if blank && self.at().moved.is_empty() {
-                let stamp = stamps.begin(Lpn(at), n);
-                self.map.put_run(at, at, n, stamp);
-                self.map.touched += n;
-                let units =
-                    at / self.g.sectors_per_unit..(at + n).div_ceil(self.g.sectors_per_unit);
-                self.counters.user_sectors += u64::from(n);
-                let all = units.len() as u64 * u64::from(self.g.sectors_per_unit);
-                self.counters.programmed_sectors += all;
-                self.counters.pad_sectors += all - u64::from(n);
-                self.at().writes[units.start as usize..units.end as usize].fill(1);
-            } else {
-                n = n.min(BATCH as u32);
-                lpns.clear();
-                lpns.extend(at..at + n);
-                self.overwrite_in_place(stamps, &lpns);
-            }
-            at += n;
+    fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        if !self.is_quiet() {
+            return Err(AgeError::Busy);
+        }
+        if stamps.is_on() {
+            self.adopt_stamps(stamps);
         }
         Ok(())
     }
-    /// Writes these sectors, without time: those of a unit that follow each other in one go.
-    pub(crate) fn overwrite_in_place(&mut self, stamps: &mut Stamps, lpns: &[u32]) {
-        let (g, u) = (self.g, self.g.sectors_per_unit);
-        for run in lpns.chunk_by(|&a, &b| b == a + 1 && a / u == b / u) {
-            let unit = run[0] / u;
-            let p = self.at();
-            let place = p.place(&g, unit);
-            p.writes[place as usize] += 1;
-            for &lpn in run {
-                let (ppa, stamp) = (place * u + lpn % u, stamps.bump(Lpn(lpn)));
-                match self.map.get(lpn) {
-                    Where::Flash(_) => self.note(lpn, ppa, stamp),
-                    _ => self.keep(lpn, ppa, stamp),
-                }
+    /// Writes a run of sectors of one unit, without time.
+    fn write_at_once(&mut self, stamps: &mut Stamps, run: &[u32]) {
+        let u = self.g.sectors_per_unit;
+        let place = self.places.of(run[0] / u);
+        self.writes[place as usize] += 1;
+        for &lpn in run {
+            let (ppa, stamp) = (place * u + lpn % u, stamps.bump(Lpn(lpn)));
+            match self.map.get(lpn) {
+                Where::Flash(_) => self.note(lpn, ppa, stamp),
+                _ => self.keep(lpn, ppa, stamp),
             }
-            self.counters.user_sectors += run.len() as u64;
-            self.counters.programmed_sectors += u64::from(u);
-            self.counters.pad_sectors += u64::from(u) - run.len() as u64;
+        }
+        self.counters.user_sectors += run.len() as u64;
+        self.counters.programmed_sectors += u64::from(u);
+        self.counters.pad_sectors += u64::from(u) - run.len() as u64;
+    }
+    /// The same for as many as are on a line, none of which was ever written.
+    fn fill_line(&mut self, stamps: &mut Stamps, sectors: Range<u32>) {
+        let u = self.g.sectors_per_unit;
+        let n = sectors.len() as u32;
+        let stamp = stamps.begin(Lpn(sectors.start), n);
+        self.map.put_run(sectors.start, sectors.start, n, stamp);
+        self.map.touched += n;
+        let units = sectors.start / u..sectors.end.div_ceil(u);
+        let all = units.len() as u64 * u64::from(u);
+        self.counters.user_sectors += u64::from(n);
+        self.counters.programmed_sectors += all;
+        self.counters.pad_sectors += all - u64::from(n);
+        self.writes[units.start as usize..units.end as usize].fill(1);
+    }
+
+    /// Takes up a state that was saved. Geometry and over-provisioning must be those of the saved drive.
+    pub fn load(g: &Geometry, config: &FtlConfig, r: &mut dyn Read) -> Result<InPlace, LoadError> {
+        let (mut r, sectors) = In::new(r, g, config)?;
+        if r.get64()? != MARK {
+            return damaged("it is no state of a medium written in place");
+        }
+        let stamped = r.up_to(1, "the stamp flag")? == 1;
+        let mut blocks = Vec::new();
+        r.words32((g.lines * g.luns).div_ceil(32) as usize, &mut blocks)?;
+        let mut bad = |lun: u32, line: u32| {
+            let block = line * g.luns + lun;
+            blocks[block as usize / 32] >> (block % 32) & 1 == 1
+        };
+        let mut ftl = InPlace::build(g, config, &mut bad, Some(sectors))?;
+        let units = ftl.writes.len() as u32;
+        ftl.places.spare = r.up_to(units, "the next spare unit")?;
+        for _ in 0..r.up_to(units, "the number of units that moved")? {
+            let unit = r.up_to(units - 1, "a unit that moved")?;
+            ftl.places.moved.insert(unit, r.up_to(units - 1, "its place")?);
+        }
+        let mut at = 0;
+        while at < units {
+            let n = r.up_to(units - at, "a run of write counts")?;
+            if n == 0 {
+                return damaged("a run of write counts is empty");
+            }
+            ftl.writes[at as usize..(at + n) as usize].fill(r.get32()?);
+            at += n;
+        }
+        if stamped {
+            ftl.map.keep_stamps();
+        }
+        let mut lpn = 0;
+        while lpn < ftl.sectors {
+            let n = r.up_to(ftl.sectors - lpn, "a run of sectors")?;
+            let (mapped, stamp) = (r.up_to(1, "the state of sectors")? == 1, r.get32()?);
+            if n == 0 {
+                return damaged("a run of sectors is empty");
+            }
+            ftl.lossy |= stamp & LOST != 0;
+            for lpn in (lpn..lpn + n).filter(|_| mapped) {
+                let u = g.sectors_per_unit;
+                let ppa = ftl.places.of(lpn / u) * u + lpn % u;
+                if ftl.map.is_valid(ppa) {
+                    return damaged("two units are at one place");
+                }
+                ftl.keep(lpn, ppa, stamp);
+            }
+            lpn += n;
+        }
+        r.end()?;
+        ftl.stamps_unknown = stamped;
+        Ok(ftl)
+    }
+}
+
+impl Translation for InPlace {
+    fn sectors(&self) -> u64 {
+        self.sectors.into()
+    }
+    fn start(&mut self, ctx: &mut Ctx) {
+        if ctx.stamps.is_on() {
+            self.adopt_stamps(&mut ctx.stamps);
+        }
+        self.work(&mut ctx.stamps);
+    }
+    fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+        self.map.prefetch(lpn.0);
+        ctx.stamps.prefetch(lpn);
+    }
+    fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
+        let (u, end) = (self.g.sectors_per_unit, lpn.0 + sectors);
+        let mut at = lpn.0;
+        while at < end {
+            let first = at;
+            let place = match self.map.get(at) {
+                Where::Unmapped => {
+                    while at < end && self.map.get(at) == Where::Unmapped {
+                        let newest = ctx.stamps.newest(Lpn(at));
+                        ctx.stamps.check(Lpn(at), BLANK, newest);
+                        at += 1;
+                    }
+                    self.counters.read_unmapped += u64::from(at - first);
+                    Place::Unmapped
+                }
+                Where::Buffer(_) => {
+                    while at < end
+                        && let Where::Buffer(slot) = self.map.get(at)
+                    {
+                        let stamp = self.slots[slot as usize].stamp;
+                        ctx.stamps.check(Lpn(at), stamp, ctx.stamps.newest(Lpn(at)));
+                        at += 1;
+                    }
+                    self.counters.read_buffer += u64::from(at - first);
+                    Place::Buffer
+                }
+                Where::Flash(Ppa(ppa)) => {
+                    let mut digest = Digest::new();
+                    let unit_end = ppa - ppa % u + u;
+                    let mut next = ppa;
+                    while at < end && next < unit_end && self.map.get(at) == Where::Flash(Ppa(next))
+                    {
+                        digest.add(at, ctx.stamps.newest(Lpn(at)));
+                        *self.pins.entry(next).or_default() += 1;
+                        (at, next) = (at + 1, next + 1);
+                    }
+                    self.counters.read_flash += u64::from(at - first);
+                    digest.place(ppa)
+                }
+            };
+            out.push(Piece { lpn: Lpn(first), sectors: at - first, place });
+        }
+    }
+    fn write(
+        &mut self,
+        ctx: &mut Ctx,
+        tag: u32,
+        lpn: Lpn,
+        sectors: u32,
+        fua: bool,
+        source: Source,
+    ) {
+        if ctx.stamps.is_on() {
+            self.map.keep_stamps();
+        }
+        self.waiting.write(tag, lpn, sectors, fua, source);
+        self.work(&mut ctx.stamps);
+    }
+    fn flush(&mut self, ctx: &mut Ctx, tag: u32) {
+        self.waiting.flush(tag);
+        self.work(&mut ctx.stamps);
+    }
+    fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
+        if self.waiting.writes(lpn, sectors) {
+            self.waiting.trim(tag, lpn, sectors);
+        } else {
+            self.trim_now(&mut ctx.stamps, tag, lpn.0, sectors);
+        }
+        self.work(&mut ctx.stamps);
+    }
+    fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+    fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
+        let (lun, ok) = (op >> 1, outcome == Outcome::Ok);
+        match op & STORE {
+            STORE => self.stored(lun, ok),
+            _ => self.rest_read(lun, ok),
+        }
+        self.work(&mut ctx.stamps);
+    }
+
+    fn digest(&self, ppa: Ppa, _: Lpn, sectors: u32) -> u64 {
+        let mut digest = Digest::new();
+        for ppa in ppa.0..ppa.0 + sectors {
+            digest.add(self.map.lpn_at(ppa), self.map.stamp_at(ppa));
+        }
+        digest.get()
+    }
+    fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
+        self.lossy && (ppa.0..ppa.0 + sectors).any(|ppa| self.map.stamp_at(ppa) & LOST != 0)
+    }
+    fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, sectors: u32) {
+        for ppa in ppa.0..ppa.0 + sectors {
+            let pins = self.pins.get_mut(&ppa).expect("a read was looked up before it is done");
+            *pins -= 1;
+            if *pins == 0 {
+                self.pins.remove(&ppa);
+            }
+        }
+        let lun = self.g.lun_of(ppa);
+        if !self.queues[lun as usize].is_empty() {
+            self.ready.push(lun);
+            self.work(&mut ctx.stamps);
         }
     }
 
+    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_begin(stamps)?;
+        let own = self.places.good.is_empty() && self.places.moved.is_empty();
+        let blank = own && self.map.is_blank() && stamps.is_blank();
+        let mut at = 0;
+        while at < self.sectors {
+            let most = if blank { self.g.sectors_per_line } else { BATCH as u32 };
+            let end = self.sectors.min(at + most);
+            if blank {
+                self.fill_line(stamps, at..end);
+            } else {
+                self.overwrite(stamps, &(at..end).collect::<Vec<_>>())?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+    /// Those of a unit that follow each other in one go.
+    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+        self.age_begin(stamps)?;
+        let u = self.g.sectors_per_unit;
+        for batch in lpns.chunks(BATCH) {
+            if let Some(&sector) = batch.iter().find(|&&lpn| lpn >= self.sectors) {
+                return Err(AgeError::Beyond { sector, sectors: self.sectors.into() });
+            }
+            for run in batch.chunk_by(|&a, &b| b == a + 1 && a / u == b / u) {
+                self.write_at_once(stamps, run);
+            }
+        }
+        Ok(())
+    }
+    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_begin(stamps)
+    }
+    /// Nothing is collected at any pace: some windows show that.
+    fn paced(
+        &mut self,
+        stamps: &mut Stamps,
+        next: &mut dyn FnMut(&mut [u32]),
+        _: Pace,
+    ) -> Result<Steady, AgeError> {
+        let window = u64::from(self.sectors / 25).max(BATCH as u64).next_multiple_of(BATCH as u64);
+        let report = Steady { windows: vec![1.0; 4], steady: true, sectors: 4 * window };
+        let mut lpns = [0; BATCH];
+        for _ in 0..report.sectors / BATCH as u64 {
+            next(&mut lpns);
+            self.overwrite(stamps, &lpns)?;
+        }
+        Ok(report)
+    }
+    fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
+        let luns = self.g.luns;
+        Box::new((0..self.g.lines * luns).map(move |block| {
+            let (line, lun) = (block / luns, block % luns);
+            let bad = self.places.is_bad(line, lun);
+            BlockState { line, lun, bad, programmed: 0, erases: 0 }
+        }))
+    }
+    fn adopt_stamps(&mut self, stamps: &mut Stamps) {
+        if self.map.stamps.is_none() || self.stamps_unknown {
+            self.stamps_unknown = false;
+            self.map.adopt_stamps(stamps);
+        }
+    }
+    fn save(&self, w: &mut dyn Write) -> io::Result<()> {
+        if !self.is_quiet() {
+            return Err(io::Error::other("commands or flash operations are in flight"));
+        }
+        let mut out = Out::new(w, &self.g, &self.config, self.sectors.into())?;
+        out.put64(MARK)?;
+        out.put32(u32::from(self.map.stamps.is_some()))?;
+        let bad: Vec<bool> = self.media_state().map(|b| b.bad).collect();
+        for word in bad.chunks(32) {
+            out.put32(word.iter().rev().fold(0, |word, &bad| word << 1 | u32::from(bad)))?;
+        }
+        out.put32(self.places.spare)?;
+        out.put32(self.places.moved.len() as u32)?;
+        for (&unit, &place) in &self.places.moved {
+            out.put32(unit)?;
+            out.put32(place)?;
+        }
+        for run in self.writes.chunk_by(|a, b| a == b) {
+            out.put32(run.len() as u32)?;
+            out.put32(run[0])?;
+        }
+        let of = |lpn| match self.map.get(lpn) {
+            Where::Flash(ppa) => (1, self.map.stamp_at(ppa.0)),
+            Where::Unmapped | Where::Buffer(_) => (0, 0),
+        };
+        let mut first = 0;
+        while first < self.sectors {
+            let (mapped, stamp) = of(first);
+            let same = (first..self.sectors).take_while(|&lpn| of(lpn) == (mapped, stamp));
+            let n = same.count() as u32;
+            out.put32(n)?;
+            out.put32(mapped)?;
+            out.put32(stamp)?;
+            first += n;
+        }
+        out.end()
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    /// A bit for each sector that holds something, and the units that moved.
+    fn memory(&self) -> Memory {
+        let mapping = u64::from(self.sectors.div_ceil(8)) + 8 * self.places.moved.len() as u64;
+        Memory { mapping, ..self.map.memory() }
+    }
     /// Programs of the units that users' sectors are at.
-    pub(crate) fn wear_in_place(&self, p: &InPlace) -> Wear {
-        let units = self.sectors.div_ceil(u64::from(self.g.sectors_per_unit)) as u32;
-        let counts = || (0..units).map(|unit| p.writes[p.place(&self.g, unit) as usize]);
+    fn wear(&self) -> Wear {
+        let units = self.sectors.div_ceil(self.g.sectors_per_unit);
+        let counts = || (0..units).map(|unit| self.writes[self.places.of(unit) as usize]);
         Wear {
             min: counts().min().unwrap_or(0),
             mean: counts().map(f64::from).sum::<f64>() / f64::from(units.max(1)),
             max: counts().max().unwrap_or(0),
         }
     }
-
-    /// What must hold between two inputs.
-    pub(crate) fn check_in_place(&self, p: &InPlace) -> Result<(), String> {
+    fn collects(&self) -> bool {
+        false
+    }
+    fn check_invariants(&self) -> Result<(), Breach> {
         let u = self.g.sectors_per_unit;
         let mut valid = 0;
-        for lpn in 0..self.sectors as u32 {
+        for lpn in 0..self.sectors {
+            let breach = |what: String| Err(Breach::Sector { lpn, what });
             match self.map.get(lpn) {
                 Where::Unmapped => {}
-                Where::Buffer(slot) if self.buffered(slot).lpn == lpn => {
-                    let lun = p.place(&self.g, lpn / u) % self.g.luns;
-                    let waits = self.is_waiting(lpn).is_some();
-                    if waits && !p.queues.iter().any(|q| q.contains(&(lpn / u))) {
-                        return Err(format!("sector {lpn} waits, but its unit not at LUN {lun}"));
+                Where::Buffer(slot) if self.slots[slot as usize].lpn == lpn => {
+                    let queued = self.queues.iter().any(|q| q.contains(&(lpn / u)));
+                    if self.slot_waiting(lpn).is_some() && !queued {
+                        return breach("waits, but its unit at no LUN".into());
                     }
                 }
-                Where::Buffer(slot) => return Err(format!("sector {lpn} is not in slot {slot}")),
+                Where::Buffer(slot) => return breach(format!("is not in slot {slot}")),
                 Where::Flash(Ppa(ppa)) => {
                     valid += 1;
-                    let place = p.place(&self.g, lpn / u) * u + lpn % u;
+                    let place = self.places.of(lpn / u) * u + lpn % u;
                     if ppa != place || self.map.lpn_at(ppa) != lpn || !self.map.is_valid(ppa) {
-                        return Err(format!("sector {lpn} is at {ppa}, its place is {place}"));
+                        return breach(format!("is at {ppa}, its place is {place}"));
                     }
                 }
             }
         }
         let counted: u32 = (0..self.g.lines).map(|line| self.map.valid_in(line)).sum();
         if valid != counted {
-            return Err(format!("{valid} sectors are mapped, {counted} are valid"));
+            return Err(Breach::Count(format!("{valid} sectors are mapped, {counted} are valid")));
         }
-        if p.filled.len() + p.free.len() != p.slots as usize {
-            return Err("a slot is neither empty nor filled".into());
+        if self.filled.len() + self.free.len() != self.slots.len() {
+            return Err(Breach::Count("a slot is neither empty nor filled".into()));
         }
         Ok(())
+    }
+    fn boxed(&self) -> Box<dyn Translation> {
+        Box::new(self.clone())
     }
 }

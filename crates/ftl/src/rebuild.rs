@@ -12,7 +12,7 @@ use crate::config::ParityPlace;
 use crate::line::{LineState, Stream};
 use crate::map::EMPTY;
 use crate::stride::{Equation, MEMBERS, times_power};
-use crate::{Ftl, Piece, Place};
+use crate::{Breach, Ftl, Piece, Place};
 use wordline_base::{Ctx, Lpn};
 use wordline_nand::Ppa;
 use wordline_translation::{Digest, Rebuilt};
@@ -437,7 +437,7 @@ impl Ftl {
 
     /// Checks every sector mapped to flash in lines with parity: read directly and rebuilt, it must
     /// be the same, and it can be rebuilt wherever parity has to be. Returns how many could be rebuilt.
-    pub fn check_parity(&self) -> Result<u64, String> {
+    pub fn check_parity(&self) -> Result<u64, Breach> {
         let mut rebuilt = 0;
         for lpn in 0..self.sectors as u32 {
             let crate::map::Where::Flash(Ppa(ppa)) = self.map.get(lpn) else { continue };
@@ -446,9 +446,8 @@ impl Ftl {
             let plan = self.plan_rebuild(lpn, 1, ppa, digest.get(), Avoid::default());
             let Ok(plan) = plan else {
                 if let Some(stride) = self.has_to_have_parity(ppa) {
-                    return Err(format!(
-                        "sector {lpn} at {ppa}: its stride has no parity, {stride}"
-                    ));
+                    let what = format!("at {ppa} has a stride without parity, {stride}");
+                    return Err(Breach::Sector { lpn, what });
                 }
                 continue;
             };
@@ -461,11 +460,12 @@ impl Ftl {
                     .map(|&(m, row, _)| (self.g.lun_of(Ppa(m)), row, self.map.lpn_at(m)))
                     .collect();
                 let l = &self.lines.lines[line as usize];
-                return Err(format!(
-                    "sector {lpn} at {ppa} (line {line}, page {page}, LUN {lun}) is not what its \
+                let what = format!(
+                    "at {ppa} (line {line}, page {page}, LUN {lun}) is not what its \
                      stride says: {:?} from {members:?} of {l:?}",
                     plan.equation
-                ));
+                );
+                return Err(Breach::Sector { lpn, what });
             }
             rebuilt += 1;
         }

@@ -21,7 +21,8 @@ use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::{EMPTY, LOST, Where};
 use crate::stride::Strides;
 use crate::{Ftl, Lpn, Ppa};
-use wordline_base::{BitMap, Seed};
+use thiserror::Error;
+use wordline_base::{BadValue, BitMap, Seed};
 use wordline_nand::Geometry;
 
 /// What a line's smeta says.
@@ -74,6 +75,18 @@ pub struct Media<'a> {
     pub oob: &'a dyn Fn(Ppa) -> Option<(Lpn, u32)>,
     /// A copy that was trimmed, where that is known: it is no version of the sector any more.
     pub trimmed: &'a dyn Fn(Lpn, u32) -> bool,
+}
+
+/// Why no map can be made of what flash holds.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RecoverError {
+    #[error("the media has {media} lines, not {geometry}")]
+    Lines { media: usize, geometry: u32 },
+    #[error(transparent)]
+    Config(#[from] BadValue),
+    /// By its place in the order of opening.
+    #[error("line {0} shares a block with another")]
+    Shared(u64),
 }
 
 /// What recovery did.
@@ -141,14 +154,13 @@ impl Ftl {
         config: &FtlConfig,
         media: &Media,
         seed: Seed,
-    ) -> Result<(Ftl, Recovery), String> {
+    ) -> Result<(Ftl, Recovery), RecoverError> {
         let g = *geometry;
         if media.lines.len() != g.lines as usize {
-            return Err(format!("the media has {} lines, not {}", media.lines.len(), g.lines));
+            return Err(RecoverError::Lines { media: media.lines.len(), geometry: g.lines });
         }
         let mut bad = |lun: u32, line: u32| media.lines[line as usize].bad[lun as usize];
-        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(media.sectors))
-            .map_err(|(key, message)| format!("{key} {message}"))?;
+        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(media.sectors))?;
         ftl.map.keep_stamps();
         ftl.stamps_unknown = true;
         let mut report = Recovery::default();
@@ -231,7 +243,7 @@ impl Ftl {
         media: &LineMedia,
         all: &Media,
         report: &mut Recovery,
-    ) -> Result<(), String> {
+    ) -> Result<(), RecoverError> {
         let (size, oob) = (self.g.sectors_per_unit, all.oob);
         let Written { smeta, emeta } = written;
         let (end, whole) = emeta.unwrap_or((self.lines.units, self.lines.pages));
@@ -253,7 +265,7 @@ impl Ftl {
         }
         let maps = [mask, smeta.luns.words().to_vec(), smeta.parity.words().to_vec()];
         if !self.lines.load_line(line, block, strides, &maps) {
-            return Err(format!("line {} shares a block with another", smeta.seq));
+            return Err(RecoverError::Shared(smeta.seq));
         }
         if self.lines.is_split() {
             self.own(line);

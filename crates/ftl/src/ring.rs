@@ -91,10 +91,6 @@ impl Ring {
     pub fn in_slot(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
-    #[inline]
-    pub fn in_slot_mut(&mut self, slot: u32) -> &mut Entry {
-        &mut self.entries[slot as usize]
-    }
     /// Entries not durable.
     #[inline]
     pub fn held(&self) -> u32 {

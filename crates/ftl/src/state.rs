@@ -11,8 +11,10 @@ use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::{LOST, Where};
 use crate::stride::Strides;
 use crate::{Counters, Ftl};
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
-use wordline_base::{Seed, rng::splitmix64};
+use thiserror::Error;
+use wordline_base::{BadValue, Seed, rng::splitmix64};
 use wordline_nand::Geometry;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
@@ -58,18 +60,79 @@ impl Sum {
     }
 }
 
-struct Out<'a> {
+/// Why a saved state cannot be taken up.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum LoadError {
+    #[error("is not a saved drive")]
+    Foreign,
+    #[error("has format version {0}, this program reads {VERSION}")]
+    Version(u32),
+    #[error("was saved with {saved} {name}, the profile has {here}")]
+    Shape { name: &'static str, saved: u32, here: u32 },
+    #[error("was saved with over_provisioning = {saved}, the profile has {here}")]
+    OverProvisioning { saved: f64, here: f64 },
+    #[error("min_good_luns is not that of the saved drive")]
+    MinGoodLuns,
+    #[error(transparent)]
+    Config(#[from] BadValue),
+    #[error("damaged: {0}")]
+    Damaged(Cow<'static, str>),
+    #[error("the file is cut short")]
+    Short,
+    #[error("cannot be read: {0}")]
+    Io(String),
+    /// By the FTL of this name.
+    #[error("{0} cannot load a saved state")]
+    Unsupported(String),
+}
+
+impl From<io::Error> for LoadError {
+    fn from(e: io::Error) -> LoadError {
+        match e.kind() {
+            io::ErrorKind::UnexpectedEof => LoadError::Short,
+            _ => LoadError::Io(e.to_string()),
+        }
+    }
+}
+
+pub(crate) fn damaged<T>(what: impl Into<Cow<'static, str>>) -> Result<T, LoadError> {
+    Err(LoadError::Damaged(what.into()))
+}
+
+pub(crate) struct Out<'a> {
     w: &'a mut dyn Write,
     buffer: Vec<u8>,
     sum: Sum,
 }
 
 impl Out<'_> {
-    fn put32(&mut self, v: u32) -> io::Result<()> {
+    /// Begins with what every state begins with.
+    pub fn new<'a>(
+        w: &'a mut dyn Write,
+        g: &Geometry,
+        config: &FtlConfig,
+        sectors: u64,
+    ) -> io::Result<Out<'a>> {
+        let mut out = Out { w, buffer: Vec::with_capacity(CHUNK + 16), sum: Sum::default() };
+        out.put64(MAGIC)?;
+        out.put32(VERSION)?;
+        for (_, value) in shape(g, config) {
+            out.put32(value)?;
+        }
+        out.put64(config.over_provisioning.to_bits())?;
+        out.put64(sectors)?;
+        Ok(out)
+    }
+    pub fn end(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.w.write_all(&self.sum.get().to_le_bytes())?;
+        self.w.flush()
+    }
+    pub fn put32(&mut self, v: u32) -> io::Result<()> {
         self.buffer.extend_from_slice(&v.to_le_bytes());
         if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
-    fn put64(&mut self, v: u64) -> io::Result<()> {
+    pub fn put64(&mut self, v: u64) -> io::Result<()> {
         self.put32(v as u32)?;
         self.put32((v >> 32) as u32)
     }
@@ -81,36 +144,73 @@ impl Out<'_> {
     }
 }
 
-struct In<'a> {
+pub(crate) struct In<'a> {
     r: &'a mut dyn Read,
     sum: Sum,
     buffer: Vec<u8>,
 }
 
 impl In<'_> {
-    fn fill(&mut self, bytes: usize) -> Result<&[u8], String> {
+    /// Reads what every state begins with, and answers the capacity.
+    pub fn new<'a>(
+        r: &'a mut dyn Read,
+        g: &Geometry,
+        config: &FtlConfig,
+    ) -> Result<(In<'a>, u64), LoadError> {
+        let mut r = In { r, sum: Sum::default(), buffer: Vec::new() };
+        if r.get64()? != MAGIC {
+            return Err(LoadError::Foreign);
+        }
+        let version = r.get32()?;
+        if version != VERSION {
+            return Err(LoadError::Version(version));
+        }
+        for (name, here) in shape(g, config) {
+            let saved = r.get32()?;
+            if saved != here {
+                return Err(LoadError::Shape { name, saved, here });
+            }
+        }
+        let saved = f64::from_bits(r.get64()?);
+        let here = config.over_provisioning;
+        if saved.to_bits() != here.to_bits() {
+            return Err(LoadError::OverProvisioning { saved, here });
+        }
+        let sectors = r.get64()?;
+        if sectors > g.sectors() {
+            return damaged("its capacity is above the raw capacity");
+        }
+        Ok((r, sectors))
+    }
+    /// Holds what was read against its checksum.
+    pub fn end(self) -> Result<(), LoadError> {
+        let mut saved = [0; 8];
+        self.r.read_exact(&mut saved)?;
+        if u64::from_le_bytes(saved) != self.sum.get() {
+            return damaged("its checksum does not fit");
+        }
+        Ok(())
+    }
+    fn fill(&mut self, bytes: usize) -> Result<&[u8], LoadError> {
         self.buffer.resize(bytes, 0);
-        self.r.read_exact(&mut self.buffer).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => "the file is cut short".to_string(),
-            _ => format!("cannot be read: {e}"),
-        })?;
+        self.r.read_exact(&mut self.buffer)?;
         self.sum.add(&self.buffer);
         Ok(&self.buffer)
     }
-    fn get32(&mut self) -> Result<u32, String> {
+    pub fn get32(&mut self) -> Result<u32, LoadError> {
         Ok(u32::from_le_bytes(self.fill(4)?.try_into().expect("four bytes")))
     }
-    fn get64(&mut self) -> Result<u64, String> {
+    pub fn get64(&mut self) -> Result<u64, LoadError> {
         Ok(u64::from_le_bytes(self.fill(8)?.try_into().expect("eight bytes")))
     }
     /// At most `limit`.
-    fn up_to(&mut self, limit: u32, what: &str) -> Result<u32, String> {
+    pub fn up_to(&mut self, limit: u32, what: &str) -> Result<u32, LoadError> {
         match self.get32()? {
             v if v <= limit => Ok(v),
-            v => Err(format!("damaged: {what} is {v}, above {limit}")),
+            v => damaged(format!("{what} is {v}, above {limit}")),
         }
     }
-    fn words32(&mut self, n: usize, out: &mut Vec<u32>) -> Result<(), String> {
+    pub fn words32(&mut self, n: usize, out: &mut Vec<u32>) -> Result<(), LoadError> {
         let mut left = n;
         while left > 0 {
             let now = left.min(CHUNK / 4);
@@ -144,16 +244,8 @@ impl Ftl {
         if !self.is_quiet() {
             return Err(io::Error::other("commands or flash operations are in flight"));
         }
-        let buffer = Vec::with_capacity(CHUNK + 16);
-        let mut out = Out { w, buffer, sum: Sum::default() };
         let (g, lines) = (&self.g, &self.lines);
-        out.put64(MAGIC)?;
-        out.put32(VERSION)?;
-        for (_, value) in shape(g, &self.config) {
-            out.put32(value)?;
-        }
-        out.put64(self.config.over_provisioning.to_bits())?;
-        out.put64(self.sectors)?;
+        let mut out = Out::new(w, g, &self.config, self.sectors)?;
         out.put64(self.seed.0)?;
         out.put64(self.rng.draws())?;
         out.put64(self.age_credit as u64)?;
@@ -233,54 +325,19 @@ impl Ftl {
                 }
             }
         }
-        if let Some(p) = &self.in_place {
-            out.put32(p.spare)?;
-            out.put32(p.moved.len() as u32)?;
-            for (&unit, &place) in &p.moved {
-                out.put32(unit)?;
-                out.put32(place)?;
-            }
-            for run in p.writes.chunk_by(|a, b| a == b) {
-                out.put32(run.len() as u32)?;
-                out.put32(run[0])?;
-            }
-        }
-        out.flush()?;
-        let sum = out.sum.get();
-        out.w.write_all(&sum.to_le_bytes())?;
-        out.w.flush()
+        out.end()
     }
 
     /// Reads what [`Ftl::save`] wrote. Geometry and over-provisioning must be those of the saved
     /// drive; the other configuration may differ. The message says what is wrong with the file.
-    pub fn load(geometry: &Geometry, config: &FtlConfig, r: &mut dyn Read) -> Result<Ftl, String> {
+    pub fn load(
+        geometry: &Geometry,
+        config: &FtlConfig,
+        r: &mut dyn Read,
+    ) -> Result<Ftl, LoadError> {
         let g = *geometry;
-        let mut input = In { r, sum: Sum::default(), buffer: Vec::new() };
+        let (mut input, sectors) = In::new(r, &g, config)?;
         let r = &mut input;
-        if r.get64()? != MAGIC {
-            return Err("is not a saved drive".into());
-        }
-        let version = r.get32()?;
-        if version != VERSION {
-            return Err(format!("has format version {version}, this program reads {VERSION}"));
-        }
-        for (name, here) in shape(&g, config) {
-            let saved = r.get32()?;
-            if saved != here {
-                return Err(format!("was saved with {saved} {name}, the profile has {here}"));
-            }
-        }
-        let op = f64::from_bits(r.get64()?);
-        if op.to_bits() != config.over_provisioning.to_bits() {
-            return Err(format!(
-                "was saved with over_provisioning = {op}, the profile has {}",
-                config.over_provisioning
-            ));
-        }
-        let sectors = r.get64()?;
-        if sectors > g.sectors() {
-            return Err("damaged: its capacity is above the raw capacity".into());
-        }
         let seed = Seed(r.get64()?);
         let draws = r.get64()?;
         let credit = r.get64()? as i64;
@@ -292,11 +349,10 @@ impl Ftl {
         if table.iter().step_by(3).any(|&bad| bad > 1)
             || table.iter().skip(2).step_by(3).any(|&pages| pages > g.pages)
         {
-            return Err("damaged: a block's state is impossible".into());
+            return damaged("a block's state is impossible");
         }
         let mut bad = |lun: u32, line: u32| table[(line * g.luns + lun) as usize * 3] == 1;
-        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(sectors))
-            .map_err(|(key, message)| format!("{key} {message}"))?;
+        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(sectors))?;
         // A stream of its own: the draws before saving are not repeated.
         ftl.rng = Seed(splitmix64(seed.0 ^ draws)).stream("ftl/victim");
         ftl.age_credit = credit.clamp(-(1 << 50), 1 << 50);
@@ -307,13 +363,7 @@ impl Ftl {
         drop(table);
         ftl.load_lines(r)?;
         ftl.load_sectors(r, stamped)?;
-        ftl.load_places(r)?;
-        let sum = r.sum.get();
-        let mut saved = [0; 8];
-        r.r.read_exact(&mut saved).map_err(|_| "the file is cut short".to_string())?;
-        if u64::from_le_bytes(saved) != sum {
-            return Err("damaged: its checksum does not fit".into());
-        }
+        input.end()?;
         ftl.settle();
         ftl.stamps_unknown = stamped;
         ftl.counters = Counters::default();
@@ -321,9 +371,8 @@ impl Ftl {
         Ok(ftl)
     }
 
-    fn load_lines(&mut self, r: &mut In) -> Result<(), String> {
+    fn load_lines(&mut self, r: &mut In) -> Result<(), LoadError> {
         let g = self.g;
-        let damaged = |what: &str| Err(format!("damaged: {what}"));
         let next_seq = r.get64()?;
         if next_seq > 1 << 60 {
             return damaged("too many lines were opened");
@@ -395,7 +444,10 @@ impl Ftl {
             }
             let strides = match luns {
                 0 => None,
-                _ => Some(Strides::new(luns, &self.config).ok_or("damaged: a line's strides")?),
+                _ => Some(
+                    Strides::new(luns, &self.config)
+                        .ok_or(LoadError::Damaged("a line's strides".into()))?,
+                ),
             };
             let mut maps = [vec![], vec![], vec![]];
             for map in &mut maps {
@@ -437,7 +489,7 @@ impl Ftl {
                 && (state == LineState::Bad) != (l.good < lines.min_good || l.capacity == 0)
                 && matches!(state, LineState::Bad | LineState::Free)
             {
-                return Err("min_good_luns is not that of the saved drive".into());
+                return Err(LoadError::MinGoodLuns);
             }
             if opened > 0 && used {
                 let luns = (0..g.luns).filter(|&lun| lines.has_lun(line, lun)).count();
@@ -504,30 +556,7 @@ impl Ftl {
         Ok(())
     }
 
-    fn load_places(&mut self, r: &mut In) -> Result<(), String> {
-        let Some(p) = &mut self.in_place else { return Ok(()) };
-        let units = p.writes.len() as u32;
-        p.spare = r.up_to(units, "the next spare unit")?;
-        for _ in 0..r.up_to(units, "the number of units that moved")? {
-            let unit = r.up_to(units - 1, "a unit that moved")?;
-            p.moved.insert(unit, r.up_to(units - 1, "its place")?);
-        }
-        let mut at = 0;
-        while at < p.writes.len() {
-            let n = r.up_to(units - at as u32, "a run of write counts")? as usize;
-            if n == 0 {
-                return Err("damaged: a run of write counts is empty".into());
-            }
-            p.writes[at..at + n].fill(r.get32()?);
-            at += n;
-        }
-        // Each sector is in its place, so that all that is mapped was read.
-        let p = self.in_place.as_ref().expect("looked at above");
-        self.map.touched = (0..self.g.lines).map(|line| self.map.valid_in(line)).sum();
-        self.check_in_place(p).map_err(|what| format!("damaged: {what}"))
-    }
-
-    fn load_sectors(&mut self, r: &mut In, stamped: bool) -> Result<(), String> {
+    fn load_sectors(&mut self, r: &mut In, stamped: bool) -> Result<(), LoadError> {
         let g = self.g;
         let (mut at, mut lpns, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
         if stamped {
@@ -537,8 +566,8 @@ impl Ftl {
             let state = self.lines.lines[line as usize].state;
             let n = r.up_to(g.sectors_per_line, "a line's valid count")?;
             let holds = matches!(state, LineState::Open | LineState::Closing | LineState::Closed);
-            if n > 0 && !holds && self.in_place.is_none() {
-                return Err("damaged: a line without data has valid sectors".into());
+            if n > 0 && !holds {
+                return damaged("a line without data has valid sectors");
             }
             at.clear();
             lpns.clear();
@@ -554,16 +583,16 @@ impl Ftl {
             for i in 0..n as usize {
                 let (offset, lpn) = (at[i], lpns[i]);
                 if offset < next || offset >= g.sectors_per_line {
-                    return Err("damaged: valid sectors are out of order".into());
+                    return damaged("valid sectors are out of order");
                 }
                 if u64::from(lpn) >= self.sectors || self.map.get(lpn) != Where::Unmapped {
-                    return Err("damaged: a sector is mapped twice or beyond the capacity".into());
+                    return damaged("a sector is mapped twice or beyond the capacity");
                 }
                 next = offset + 1;
                 let ppa = first + offset;
                 let lun = self.lines.lun(offset / g.sectors_per_unit);
                 if self.map.line_of(ppa) != line || self.lines.is_parity(line, lun) {
-                    return Err("damaged: a valid sector is not in its line".into());
+                    return damaged("a valid sector is not in its line");
                 }
                 self.map.set_valid(ppa, 1);
                 self.map.set_flash(lpn, ppa);

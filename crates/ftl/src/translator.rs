@@ -1,12 +1,12 @@
 //! Which FTL a drive has: one of ours, or one that somebody wrote outside.
 
 use crate::{
-    Action, BlockState, Counters, Ftl, FtlConfig, Memory, Pace, Piece, Rebuilt, Source, Steady,
-    StrideUse, Translation, Wear,
+    Action, AgeError, BlockState, Breach, Counters, Ftl, FtlConfig, InPlace, LoadError, Memory,
+    Pace, Piece, Rebuilt, Source, Steady, StrideUse, Translation, Wear,
 };
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use wordline_base::{Ctx, Lpn, Seed, Stamps};
+use wordline_base::{BadValue, Ctx, Lpn, Seed, Stamps};
 use wordline_nand::{Geometry, Outcome, Ppa};
 
 /// Makes FTLs of one kind.
@@ -21,23 +21,24 @@ pub trait FtlKind: Send + Sync {
         config: &FtlConfig,
         bad: &mut dyn FnMut(u32, u32) -> bool,
         seed: Seed,
-    ) -> Result<Box<dyn Translation>, (&'static str, String)>;
+    ) -> Result<Box<dyn Translation>, BadValue>;
     /// Takes up a state that [`Translation::save`] wrote.
     fn load(
         &self,
         _geometry: &Geometry,
         _config: &FtlConfig,
         _from: &mut dyn Read,
-    ) -> Result<Box<dyn Translation>, String> {
-        Err(format!("{} cannot load a saved state", self.name()))
+    ) -> Result<Box<dyn Translation>, LoadError> {
+        Err(LoadError::Unsupported(self.name().into()))
     }
 }
 
 /// The FTL of a drive.
 #[derive(Clone)]
 pub enum Translator {
-    /// pblk with RAIL and its kin, and media written in place.
+    /// pblk with RAIL and its kin.
     Pblk(Box<Ftl>),
+    /// That of media written in place, or one from outside.
     Other(Box<dyn Translation>),
 }
 
@@ -49,10 +50,11 @@ impl Translator {
         config: &FtlConfig,
         bad: &mut dyn FnMut(u32, u32) -> bool,
         seed: Seed,
-    ) -> Result<Translator, (&'static str, String)> {
+    ) -> Result<Translator, BadValue> {
         match kind {
             Some(kind) => Ok(Translator::Other(kind.make(geometry, config, bad, seed)?)),
-            None => Ok(Translator::Pblk(Ftl::new(geometry, config, bad, seed)?.into())),
+            None if geometry.in_place => Ok(InPlace::new(geometry, config, bad)?.into()),
+            None => Ok(Ftl::new(geometry, config, bad, seed)?.into()),
         }
     }
     /// The FTL of a saved drive.
@@ -61,13 +63,14 @@ impl Translator {
         geometry: &Geometry,
         config: &FtlConfig,
         from: &mut dyn Read,
-    ) -> Result<Translator, String> {
+    ) -> Result<Translator, LoadError> {
         match kind {
             Some(kind) => Ok(Translator::Other(kind.load(geometry, config, from)?)),
-            None => Ok(Translator::Pblk(Ftl::load(geometry, config, from)?.into())),
+            None if geometry.in_place => Ok(InPlace::load(geometry, config, from)?.into()),
+            None => Ok(Ftl::load(geometry, config, from)?.into()),
         }
     }
-    /// Ours, for what only it can do.
+    /// pblk, for what only it can do.
     pub fn pblk(&self) -> Option<&Ftl> {
         match self {
             Translator::Pblk(ftl) => Some(ftl),
@@ -85,6 +88,12 @@ impl Translator {
 impl From<Ftl> for Translator {
     fn from(ftl: Ftl) -> Translator {
         Translator::Pblk(ftl.into())
+    }
+}
+
+impl From<InPlace> for Translator {
+    fn from(ftl: InPlace) -> Translator {
+        Translator::Other(Box::new(ftl))
     }
 }
 
@@ -139,12 +148,12 @@ hand_on! {
         &mut, ctx: &mut Ctx, rebuild: u32, ppa: Ppa, ok: bool, out: &mut Vec<Piece>
     ) -> Option<Rebuilt>;
     fn read_done(&mut, ctx: &mut Ctx, ppa: Ppa, sectors: u32);
-    fn fill(&mut, stamps: &mut Stamps) -> Result<(), String>;
-    fn overwrite(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String>;
-    fn rest(&mut, stamps: &mut Stamps) -> Result<(), String>;
+    fn fill(&mut, stamps: &mut Stamps) -> Result<(), AgeError>;
+    fn overwrite(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError>;
+    fn rest(&mut, stamps: &mut Stamps) -> Result<(), AgeError>;
     fn paced(
         &mut, stamps: &mut Stamps, next: &mut dyn FnMut(&mut [u32]), pace: Pace
-    ) -> Result<Steady, String>;
+    ) -> Result<Steady, AgeError>;
     fn settle(&mut);
     fn media_state(&) -> Box<dyn Iterator<Item = BlockState> + '_>;
     fn adopt_stamps(&mut, stamps: &mut Stamps);
@@ -154,5 +163,5 @@ hand_on! {
     fn wear(&) -> Wear;
     fn collects(&) -> bool;
     fn strides(&) -> Option<StrideUse>;
-    fn check_invariants(&) -> Result<(), String>;
+    fn check_invariants(&) -> Result<(), Breach>;
 }

@@ -11,27 +11,7 @@ use crate::ring::{Entry, USER};
 use crate::{Action, Ftl, Piece, Place, Source, TIMER_USER};
 use wordline_base::{Ctx, Kind, Lpn, stamps::BLANK};
 use wordline_nand::Ppa;
-use wordline_translation::Digest;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Waiting {
-    /// `cached`: its stamps are in `waiting_stamps`.
-    Write {
-        tag: u32,
-        lpn: u32,
-        left: u32,
-        fua: bool,
-        cached: bool,
-    },
-    Flush {
-        tag: u32,
-    },
-    Trim {
-        tag: u32,
-        lpn: u32,
-        sectors: u32,
-    },
-}
+use wordline_translation::{Command, Digest};
 
 impl Ftl {
     fn in_range(&self, lpn: Lpn, sectors: u32) -> bool {
@@ -106,9 +86,6 @@ impl Ftl {
                     let line = self.map.line_of(ppa);
                     self.lines.lines[line as usize].pins += 1;
                     self.pins += 1;
-                    if let Some(p) = &mut self.in_place {
-                        p.pin(ppa, at - first);
-                    }
                     digest.place(ppa)
                 }
             };
@@ -124,7 +101,7 @@ impl Ftl {
         digest.get()
     }
     /// A flash piece of a read has been read: its line may be erased again.
-    pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, sectors: u32) {
+    pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _sectors: u32) {
         if self.config.stride > 0 {
             let waited = self.locks.read_done(self.g.lun_of(ppa));
             self.actions.extend(waited);
@@ -133,12 +110,6 @@ impl Ftl {
         let pins = &mut self.lines.lines[line as usize].pins;
         *pins -= 1;
         self.pins -= 1;
-        if let Some(p) = &mut self.in_place {
-            if p.unpin(ppa.0, sectors, self.g.lun_of(ppa)) {
-                self.work(ctx);
-            }
-            return;
-        }
         if *pins == 0 && self.lines.lines[line as usize].state != crate::LineState::Open {
             self.gc.kick = true;
             self.work(ctx);
@@ -161,22 +132,14 @@ impl Ftl {
             self.actions.push_back(Action::Complete { tag, ok: false });
             return;
         }
-        let cached = match source {
-            Source::Host => false,
-            Source::Cache(stamps) => {
-                debug_assert_eq!(stamps.len(), sectors as usize);
-                self.waiting_stamps.extend(stamps);
-                true
-            }
-        };
         if ctx.stamps.is_on() && self.map.stamps.is_none() {
             self.map.keep_stamps();
         }
-        self.waiting.push_back(Waiting::Write { tag, lpn: lpn.0, left: sectors, fua, cached });
+        self.waiting.write(tag, lpn, sectors, fua, source);
         self.work(ctx);
     }
     pub fn flush(&mut self, ctx: &mut Ctx, tag: u32) {
-        self.waiting.push_back(Waiting::Flush { tag });
+        self.waiting.flush(tag);
         self.work(ctx);
     }
     /// Unmaps sectors. Only a write to the same sectors that still waits can delay it.
@@ -185,12 +148,8 @@ impl Ftl {
             self.actions.push_back(Action::Complete { tag, ok: false });
             return;
         }
-        let end = lpn.0 + sectors;
-        let overlaps = self.waiting.iter().any(
-            |w| matches!(*w, Waiting::Write { lpn: l, left, .. } if l < end && lpn.0 < l + left),
-        );
-        if overlaps {
-            self.waiting.push_back(Waiting::Trim { tag, lpn: lpn.0, sectors });
+        if self.waiting.writes(lpn, sectors) {
+            self.waiting.trim(tag, lpn, sectors);
         } else {
             self.trim_now(ctx, tag, lpn.0, sectors);
         }
@@ -201,10 +160,7 @@ impl Ftl {
         for lpn in lpn..lpn + sectors {
             ctx.stamps.trim(Lpn(lpn));
             // A buffered copy is written all the same, and found stale when its slot is reused.
-            let was = self.map.unmap(lpn);
-            if self.in_place.is_some() {
-                self.trim_in_place(was);
-            } else if let Where::Flash(ppa) = was {
+            if let Where::Flash(ppa) = self.map.unmap(lpn) {
                 self.invalidate(ppa.0);
             }
         }
@@ -215,60 +171,45 @@ impl Ftl {
     /// Serves the waiting commands, in order, as far as room and budget go.
     pub(crate) fn admit(&mut self, ctx: &mut Ctx) -> bool {
         let mut progress = false;
-        while let Some(&head) = self.waiting.front() {
+        while let Some(head) = self.waiting.first() {
             match head {
-                Waiting::Write { tag, lpn, left, fua, cached } => {
-                    let n = left.min(match &self.in_place {
-                        Some(p) => p.room(),
-                        None => self.room(0).min(self.rate.user_room()).min(self.user_space()),
-                    });
+                Command::Write { tag, lpn, left, fua, cached } => {
+                    let n =
+                        left.min(self.room(0)).min(self.rate.user_room()).min(self.user_space());
                     if n < left && self.read_only {
-                        self.refuse(tag, left, cached);
+                        self.refuse(tag);
                         progress = true;
                         continue;
                     }
                     for lpn in lpn..lpn + n {
-                        let stamp = if cached {
-                            self.waiting_stamps.pop_front().expect("a stamp a cached sector")
-                        } else {
-                            ctx.stamps.bump(Lpn(lpn))
-                        };
-                        if self.in_place.is_some() {
-                            self.put_in_place(lpn, stamp);
-                        } else {
-                            let flags = USER;
-                            self.insert(0, Entry { lpn, stamp, flags, ..Entry::default() });
-                        }
+                        let stamp = self.waiting.stamp(cached, &mut ctx.stamps, lpn);
+                        self.insert(0, Entry { lpn, stamp, flags: USER, ..Entry::default() });
                     }
                     if n > 0 {
                         progress = true;
                         self.counters.user_sectors += u64::from(n);
-                    }
-                    if n > 0 && self.in_place.is_none() {
                         self.rate.user += n;
                         self.rings[0].last_user = self.rings[0].mem;
                         self.user_wrote(ctx);
                         self.repartition();
                     }
+                    self.waiting.took(n);
                     if n < left {
-                        let (lpn, left) = (lpn + n, left - n);
-                        self.waiting[0] = Waiting::Write { tag, lpn, left, fua, cached };
                         return progress;
                     }
-                    self.waiting.pop_front();
                     if fua {
                         self.wait_durable(tag);
                     } else {
                         self.actions.push_back(Action::Complete { tag, ok: true });
                     }
                 }
-                Waiting::Flush { tag } => {
-                    self.waiting.pop_front();
+                Command::Flush { tag } => {
+                    self.waiting.pop();
                     self.counters.flushes += 1;
                     self.wait_durable(tag);
                 }
-                Waiting::Trim { tag, lpn, sectors } => {
-                    self.waiting.pop_front();
+                Command::Trim { tag, lpn, sectors } => {
+                    self.waiting.pop();
                     self.trim_now(ctx, tag, lpn, sectors);
                 }
             }
@@ -277,14 +218,10 @@ impl Ftl {
         progress
     }
     /// No space can be made: the write fails, and what of it did not get in is lost.
-    fn refuse(&mut self, tag: u32, left: u32, cached: bool) {
-        self.waiting.pop_front();
+    fn refuse(&mut self, tag: u32) {
         self.counters.writes_refused += 1;
-        if cached {
-            self.waiting_stamps.drain(..left as usize);
-            // The cache dropped the only copy: what is read from now on is not what was written.
-            self.counters.lost_sectors += u64::from(left);
-        }
+        // The cache dropped the only copy: what is read from now on is not what was written.
+        self.counters.lost_sectors += self.waiting.refuse();
         self.actions.push_back(Action::Complete { tag, ok: false });
     }
     fn user_wrote(&mut self, ctx: &mut Ctx) {
@@ -300,10 +237,6 @@ impl Ftl {
     }
     /// Completes `tag` once the newest user entry is durable.
     fn wait_durable(&mut self, tag: u32) {
-        if let Some(p) = &mut self.in_place {
-            self.counters.flushes_waited += u64::from(p.wait(tag));
-            return;
-        }
         let point = self.rings[0].last_user;
         if self.rings[0].sync >= point {
             self.actions.push_back(Action::Complete { tag, ok: true });

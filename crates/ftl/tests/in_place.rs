@@ -2,26 +2,81 @@
 
 mod common;
 
-use common::{Fake, ctx, geometry};
-use std::collections::BTreeMap;
-use wordline_base::{Ctx, Lpn, Rng, Seed};
+use common::{ctx, geometry};
+use std::collections::{BTreeMap, VecDeque};
+use wordline_base::{Ctx, Lpn, Rng};
 use wordline_ftl::{
-    Ftl, FtlConfig, LOST, Place, Placement, Source, WindowLimits, steady_by_overwriting,
+    Action, FtlConfig, InPlace, LOST, Place, Placement, Source, Translation, WindowLimits,
+    steady_by_overwriting,
 };
-use wordline_nand::{Geometry, Ppa};
+use wordline_nand::{Geometry, Outcome, Ppa};
 
 const KINDS: [(u32, u32, u32, u32); 4] =
     [(4, 16, 16, 1), (2, 16, 16, 2), (8, 16, 8, 4), (3, 20, 16, 3)];
 
-fn drive(seed: u64, bad: u64) -> (Geometry, Ftl) {
+fn drive(seed: u64, bad: u64) -> (Geometry, InPlace) {
     let mut rng = Rng::from_seed(seed);
     let (luns, lines, pages, unit) = KINDS[rng.below(4) as usize];
     let g = Geometry { in_place: true, ..geometry(luns, luns, lines, pages, unit) };
     let mut c = FtlConfig::new(Placement::Device, 40.0);
     c.buffer_sectors = Some(128);
     c.back_threshold = Some(rng.below(64) as u32);
-    let ftl = Ftl::new(&g, &c, &mut |_, _| rng.chance(bad), Seed(seed));
+    let ftl = InPlace::new(&g, &c, &mut |_, _| rng.chance(bad));
     (g, ftl.unwrap_or_else(|e| panic!("seed {seed}: {e:?}")))
+}
+
+/// A medium that ends the operations of each LUN in their order, and fails some.
+struct Fake {
+    g: Geometry,
+    /// By LUN: the operation, and whether it is a program.
+    queues: Vec<VecDeque<(u32, bool)>>,
+    done: BTreeMap<u32, bool>,
+    /// Failures per 10^9 programs and reads.
+    failing: (u64, u64),
+}
+
+impl Fake {
+    fn new(g: &Geometry) -> Fake {
+        let queues = vec![VecDeque::new(); g.luns as usize];
+        Fake { g: *g, queues, done: BTreeMap::new(), failing: (0, 0) }
+    }
+    fn drain(&mut self, ftl: &mut InPlace) {
+        while let Some(action) = ftl.poll() {
+            let unit = self.g.sectors_per_unit;
+            let (op, ppa, program) = match action {
+                Action::Complete { tag, ok } => {
+                    assert!(self.done.insert(tag, ok).is_none(), "tag {tag} completed twice");
+                    continue;
+                }
+                Action::Read { op, ppa, sectors, .. } => {
+                    assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
+                    (op, ppa, false)
+                }
+                Action::Program { op, ppa, .. } => (op, ppa, true),
+                Action::Erase { .. } | Action::Sum { .. } => panic!("{action:?}"),
+            };
+            self.queues[self.g.lun_of(ppa) as usize].push_back((op, program));
+        }
+    }
+    /// Ends the oldest operation of a LUN drawn at random. False if there is none.
+    fn step(&mut self, ftl: &mut InPlace, ctx: &mut Ctx, rng: &mut Rng) -> bool {
+        let busy: Vec<usize> =
+            (0..self.queues.len()).filter(|&lun| !self.queues[lun].is_empty()).collect();
+        if busy.is_empty() {
+            return false;
+        }
+        let lun = busy[rng.below(busy.len() as u64) as usize];
+        let (op, program) = self.queues[lun].pop_front().expect("an operation");
+        let failed = rng.chance(if program { self.failing.0 } else { self.failing.1 });
+        ftl.on_done(ctx, op, if failed { Outcome::Failed } else { Outcome::Ok });
+        true
+    }
+    fn settle(&mut self, ftl: &mut InPlace, ctx: &mut Ctx, rng: &mut Rng) {
+        self.drain(ftl);
+        while self.step(ftl, ctx, rng) {
+            self.drain(ftl);
+        }
+    }
 }
 
 /// A read of flash that has not ended, and what it must find.
@@ -36,7 +91,7 @@ struct Reading {
 struct Medium(BTreeMap<u32, (u32, u32)>);
 
 impl Medium {
-    fn look(&mut self, ftl: &Ftl, g: &Geometry) {
+    fn look(&mut self, ftl: &InPlace, g: &Geometry) {
         for ppa in 0..g.sectors() as u32 {
             if let Some((lpn, stamp)) = ftl.oob(Ppa(ppa)) {
                 self.0.insert(ppa, (lpn.0, stamp));
@@ -55,7 +110,7 @@ impl Medium {
 }
 
 /// The versions of the sectors that hold something.
-fn newest(ftl: &mut Ftl, ctx: &mut Ctx, sectors: std::ops::Range<u32>) -> Vec<(u32, u32)> {
+fn newest(ftl: &mut InPlace, ctx: &mut Ctx, sectors: std::ops::Range<u32>) -> Vec<(u32, u32)> {
     let (mut pieces, mut out) = (Vec::new(), Vec::new());
     for lpn in sectors {
         pieces.clear();
@@ -81,12 +136,11 @@ fn reads_find_the_newest_and_flushes_what_was_written() {
         let mut ctx: Ctx = ctx(Some(u64::from(sectors)));
         if rng.below(2) > 0 {
             ftl.fill(&mut ctx.stamps).unwrap();
-            ftl.settle();
         }
-        let mut fake = Fake::new(&ftl);
-        fake.faults.program = [0, 20_000_000, 300_000_000][rng.below(3) as usize];
-        fake.faults.read = [0, 10_000_000][rng.below(2) as usize];
-        let faulty = fake.faults.program > 0 || fake.faults.read > 0;
+        let mut fake = Fake::new(&g);
+        fake.failing.0 = [0, 20_000_000, 300_000_000][rng.below(3) as usize];
+        fake.failing.1 = [0, 10_000_000][rng.below(2) as usize];
+        let faulty = fake.failing != (0, 0);
         ftl.start(&mut ctx);
         let hot = 1 + rng.below(u64::from(sectors)) as u32;
         let mut reading: Vec<Reading> = Vec::new();
@@ -174,7 +228,7 @@ fn reads_find_the_newest_and_flushes_what_was_written() {
         }
         fake.settle(&mut ftl, &mut ctx, &mut rng);
         ftl.check_invariants().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-        assert!(ftl.is_quiet(), "seed {seed}: {}", ftl.situation());
+        assert!(ftl.is_quiet(), "seed {seed}");
         let c = *ftl.counters();
         let written = c.user_sectors - c.absorbed_sectors + c.pad_sectors + c.resubmitted_sectors;
         assert_eq!(c.programmed_sectors, written, "seed {seed}");
@@ -185,13 +239,22 @@ fn reads_find_the_newest_and_flushes_what_was_written() {
         // Saved and loaded, everything is where it was, and in the same state.
         let mut file = Vec::new();
         ftl.save(&mut file).unwrap();
-        let mut loaded = Ftl::load(&g, &config_of(seed), &mut &file[..]).unwrap();
+        let mut loaded = InPlace::load(&g, &config_of(seed), &mut &file[..]).unwrap();
         let mut again = Vec::new();
         loaded.save(&mut again).unwrap();
         assert_eq!(file, again, "seed {seed}");
         assert_eq!(loaded.wear(), ftl.wear(), "seed {seed}");
         loaded.adopt_stamps(&mut wordline_base::Stamps::new(u64::from(sectors)));
         loaded.check_invariants().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        for _ in 0..20 {
+            let (at, mut bad) = (rng.below(file.len() as u64) as usize, file.clone());
+            match rng.below(2) {
+                0 => bad.truncate(at),
+                _ => bad[at] ^= 1 << rng.below(8),
+            }
+            let taken = InPlace::load(&g, &config_of(seed), &mut &bad[..]);
+            assert!(taken.is_err(), "seed {seed}: damage at {at} was accepted");
+        }
     }
     assert!(flushed > 1000 && moved > 0 && lost > 0, "{flushed} {moved} {lost}");
 }
@@ -214,8 +277,7 @@ fn aligned_writes_are_not_amplified() {
         let mut ctx = ctx(Some(u64::from(sectors)));
         let mut rng = Rng::from_seed(seed);
         ftl.fill(&mut ctx.stamps).unwrap();
-        ftl.settle();
-        let mut fake = Fake::new(&ftl);
+        let mut fake = Fake::new(&g);
         ftl.start(&mut ctx);
         let (before, unit) = (*ftl.counters(), g.sectors_per_unit);
         for tag in 0..500 {
@@ -247,11 +309,11 @@ fn aligned_writes_are_not_amplified() {
 #[test]
 fn what_cannot_be_in_place_is_refused() {
     let g = Geometry { in_place: true, ..geometry(4, 4, 16, 16, 1) };
-    let refused = |c: &FtlConfig| match Ftl::new(&g, c, &mut |_, _| false, Seed(1)) {
+    let refused = |c: &FtlConfig| match InPlace::new(&g, c, &mut |_, _| false) {
         Ok(_) => panic!("accepted"),
-        Err((key, message)) => {
-            assert!(message.contains("nand.in_place"), "{message}");
-            key
+        Err(bad) => {
+            assert!(bad.why.contains("nand.in_place"), "{bad}");
+            bad.key
         }
     };
     assert_eq!(refused(&FtlConfig::new(Placement::Host, 40.0)), "placement");

@@ -176,7 +176,7 @@ fn the_wrong_drive_is_named() {
     let (g, c) = drive();
     let error = |g: &Geometry, c: &FtlConfig, file: &[u8]| match Ftl::load(g, c, &mut &file[..]) {
         Ok(_) => panic!("loaded"),
-        Err(e) => e,
+        Err(e) => e.to_string(),
     };
     let other = geometry(4, 8, 61, 16, 4);
     assert!(error(&other, &c, &file).contains("60 lines, the profile has 61"));
@@ -197,9 +197,9 @@ fn impossible_configurations_name_the_key() {
         change(&mut c);
         match Ftl::new(&g, &c, &mut |_, _| false, Seed(0)) {
             Ok(_) => panic!("accepted {c:?}"),
-            Err((key, message)) => {
-                println!("{key} {message}");
-                key
+            Err(bad) => {
+                println!("{bad}");
+                bad.key
             }
         }
     };

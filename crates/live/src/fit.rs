@@ -97,7 +97,7 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadVal
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
         Ftl::new(&nand.geometry, &system.ftl, &mut bad, seed)
             .map(|ftl| ftl.sectors())
-            .map_err(|e| BadValue::from(e).below("ftl"))
+            .map_err(|e| e.below("ftl"))
     };
     let n = &system.nand;
     let luns = u64::from(n.channels * n.luns_per_channel);

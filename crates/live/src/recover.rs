@@ -521,7 +521,7 @@ impl<'a> Recovering<'a> {
         let (ftl, found) = if fresh {
             let mut bad = |lun, line| self.nand.is_factory_bad(lun, line);
             let ftl = Ftl::new(&g, config, &mut bad, seed)
-                .map_err(|(key, message)| Error::usage(format!("ftl.{key}: {message}")))?;
+                .map_err(|bad| Error::usage(format!("ftl.{}: {}", bad.key, bad.why)))?;
             (ftl, Default::default())
         } else {
             let trims = &self.trims;

@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_app::Extent;
-use wordline_base::{BadValue, SECTOR, Seed, Stamps};
+use wordline_base::{SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
-use wordline_ftl::{FtlKind, Pace, Translation, Translator, WindowLimits, steady_by_overwriting};
+use wordline_ftl::{
+    AgeError, FtlKind, Pace, Translation, Translator, WindowLimits, steady_by_overwriting,
+};
 use wordline_nand::Nand;
 
 /// The state of a drive before a run; takes no simulated time.
@@ -190,7 +192,7 @@ impl Drive {
         let geometry = nand.geometry;
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
         let ftl = Translator::new(kind.as_ref(), &geometry, &config.ftl, &mut bad, seed)
-            .map_err(|e| BuildError::Value(BadValue::from(e).below("ftl")))?;
+            .map_err(|e| BuildError::Value(e.below("ftl")))?;
         let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
         let program_rate = match config.device.limits.program_rate {
             0 => u64::MAX,
@@ -212,7 +214,7 @@ impl Drive {
     }
 
     /// Writes every sector once, in order; takes no simulated time.
-    pub fn fill(&mut self) -> Result<(), String> {
+    pub fn fill(&mut self) -> Result<(), AgeError> {
         self.ftl.fill(&mut self.stamps)?;
         self.prepared = Some(Precondition::Fill);
         self.settle();
@@ -226,7 +228,7 @@ impl Drive {
         how: Precondition,
         job: &mut WriteSampler,
         seed: Seed,
-    ) -> Result<(), String> {
+    ) -> Result<(), AgeError> {
         match how {
             Precondition::None | Precondition::Fill => return Ok(()),
             Precondition::Steady => self.steady(job)?,
@@ -244,14 +246,14 @@ impl Drive {
     }
 
     /// Overwrites what the sampler draws until write amplification is steady.
-    fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
+    fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), AgeError> {
         self.steady_within(sampler, WindowLimits::default())
     }
     fn steady_within(
         &mut self,
         sampler: &mut WriteSampler,
         limits: WindowLimits,
-    ) -> Result<(), String> {
+    ) -> Result<(), AgeError> {
         let next = &mut |lpns: &mut [u32]| sampler.fill(lpns);
         let report = steady_by_overwriting(&mut self.ftl, &mut self.stamps, next, limits)?;
         self.unsteady = !report.steady;
@@ -262,13 +264,13 @@ impl Drive {
 
     /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
     /// in most studies.
-    fn uniform(&mut self, seed: Seed) -> Result<(), String> {
+    fn uniform(&mut self, seed: Seed) -> Result<(), AgeError> {
         self.steady(&mut WriteSampler::uniform(self.bytes(), seed))
     }
 
     /// The part of [`Precondition::Paced`] that has nothing of a job's own: uniform writes until lines
     /// are collected for some time, since more of them at full speed are no nearer to any pace.
-    pub fn before_pace(&mut self, seed: Seed) -> Result<(), String> {
+    pub fn before_pace(&mut self, seed: Seed) -> Result<(), AgeError> {
         let limits =
             WindowLimits { windows: 3, within: 0.1, least: 0.0, ..WindowLimits::default() };
         self.steady_within(&mut WriteSampler::uniform(self.bytes(), seed), limits)
@@ -276,7 +278,7 @@ impl Drive {
 
     /// Writes a tenth of the capacity with what the sampler draws, if it is a job's own. Then the
     /// drive is left alone until the collector rests, as between preconditioning and a run.
-    fn random(&mut self, sampler: &mut WriteSampler) -> Result<(), String> {
+    fn random(&mut self, sampler: &mut WriteSampler) -> Result<(), AgeError> {
         let before = *self.ftl.counters();
         let mut lpns = vec![0; (self.sectors() / 1000).clamp(1, 1 << 16) as usize];
         let mut left = if sampler.is_own() { self.sectors() / 10 } else { 0 };
@@ -298,7 +300,7 @@ impl Drive {
 
     /// Goes on with the job's own writes at the job's own rate until the collector keeps pace with
     /// it. Without a rate that is what users at full speed have; with no writes the collector rests.
-    pub fn paced(&mut self, job: &mut WriteSampler) -> Result<(), String> {
+    pub fn paced(&mut self, job: &mut WriteSampler) -> Result<(), AgeError> {
         let unit = self.nand.program_time();
         match job.rate() {
             Some(0) => self.ftl.rest(&mut self.stamps)?,
@@ -318,7 +320,7 @@ impl Drive {
 
     /// Writes runs of sectors in order, as the load of a program does. With `rest` the collector is
     /// left alone until it rests.
-    pub fn lay(&mut self, runs: &[Extent], rest: bool) -> Result<(), String> {
+    pub fn lay(&mut self, runs: &[Extent], rest: bool) -> Result<(), AgeError> {
         let mut lpns = Vec::with_capacity(1 << 16);
         for run in runs {
             let mut at = run.at;

@@ -77,7 +77,7 @@ pub enum JobFault {
 }
 
 /// Why a saved state cannot be taken up.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("the file is cut short")]
     CutShort,
@@ -92,5 +92,5 @@ pub enum LoadError {
     OtherCapacity { state: u64, drive: u64 },
     /// What the FTL says of its part.
     #[error("{why} (the state is of {of}, this drive is {drive})")]
-    Ftl { why: String, of: String, drive: String },
+    Ftl { why: wordline_ftl::LoadError, of: String, drive: String },
 }

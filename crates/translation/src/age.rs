@@ -1,6 +1,6 @@
 //! Ageing until write amplification is steady, for any FTL that can be overwritten.
 
-use crate::Translation;
+use crate::{AgeError, Translation};
 use wordline_base::{Span, Stamps};
 
 /// Sectors written between two draws.
@@ -65,7 +65,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
     stamps: &mut Stamps,
     next: &mut dyn FnMut(&mut [u32]),
     limits: WindowLimits,
-) -> Result<Steady, String> {
+) -> Result<Steady, AgeError> {
     let capacity = ftl.sectors() as f64;
     let window = ((capacity * limits.window) as u64).max(1);
     let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };

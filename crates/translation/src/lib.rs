@@ -19,14 +19,18 @@
 #![forbid(unsafe_code)]
 
 mod age;
+mod commands;
 mod counters;
 mod digest;
+mod error;
 mod executor;
 mod turns;
 
 pub use age::{Pace, Steady, WindowLimits, steady_by_overwriting};
+pub use commands::{Command, Commands};
 pub use counters::Counters;
 pub use digest::Digest;
+pub use error::{AgeError, Breach};
 pub use executor::{Brings, FlashOp, FlashRead, FtlCost, IssueCost, ReadEnd, Work, read_ended};
 pub use turns::{Touch, Turns};
 
@@ -218,11 +222,11 @@ pub trait Translation: Send {
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, sectors: u32);
 
     /// Writes every sector once, in order, without time. An error says why that cannot be.
-    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String>;
+    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError>;
     /// Writes these sectors, in order, without time.
-    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String>;
+    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError>;
     /// Leaves the drive alone until its collector rests, without time.
-    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), String>;
+    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError>;
     /// Overwrites sectors that `next` chooses at the pace of users until the collector keeps pace. An
     /// FTL that does not know how fast it collects ages as with users at full speed.
     fn paced(
@@ -230,7 +234,7 @@ pub trait Translation: Send {
         stamps: &mut Stamps,
         next: &mut dyn FnMut(&mut [u32]),
         _pace: Pace,
-    ) -> Result<Steady, String> {
+    ) -> Result<Steady, AgeError> {
         steady_by_overwriting(self, stamps, next, WindowLimits::default())
     }
     /// Ageing or loading is over: what is only brought up to date now and then is brought up to date.
@@ -256,7 +260,7 @@ pub trait Translation: Send {
         None
     }
     /// Holds the state against itself; for tests.
-    fn check_invariants(&self) -> Result<(), String> {
+    fn check_invariants(&self) -> Result<(), Breach> {
         Ok(())
     }
     /// A copy: an aged drive is the start of several runs.

@@ -2,6 +2,7 @@
 
 use std::io;
 use wordline_fio::Place;
+use wordline_ftl::AgeError;
 use wordline_profile::ConfigError;
 use wordline_sim::{BuildError, JobError, LoadError};
 
@@ -69,8 +70,8 @@ pub enum StateError {
     #[error("a trace states no rate to precondition the drive at: use --precondition random")]
     PaceOfTrace,
     /// Ageing came to an end that it should not come to.
-    #[error("{0}")]
-    Ageing(String),
+    #[error(transparent)]
+    Ageing(#[from] AgeError),
     /// A drive at hand is not the one that the plan describes.
     #[error(
         "the drive at hand was made with {key} = {drive}, the plan has {plan}: take a drive that a plan \
@@ -93,7 +94,7 @@ pub enum StateError {
 }
 
 impl Error {
-    pub(crate) fn ageing(why: String) -> Error {
-        Error::State(StateError::Ageing(why))
+    pub(crate) fn ageing(why: AgeError) -> Error {
+        Error::State(why.into())
     }
 }

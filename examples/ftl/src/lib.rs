@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use wordline::Seed;
 use wordline::translation::{
-    Action, BlockState, Class, Counters, Ctx, Digest, FtlConfig, FtlKind, Geometry, Lpn, Memory,
+    Action, AgeError, BadValue, BlockState, Breach, Class, Counters, Ctx, Digest, FtlConfig, FtlKind, Geometry, Lpn, Memory,
     Outcome, Piece, Place, Ppa, Source, Stamps, Translation, Wear,
 };
 
@@ -31,7 +31,7 @@ impl FtlKind for PageMapKind {
         config: &FtlConfig,
         bad: &mut dyn FnMut(u32, u32) -> bool,
         _: Seed,
-    ) -> Result<Box<dyn Translation>, (&'static str, String)> {
+    ) -> Result<Box<dyn Translation>, BadValue> {
         Ok(Box::new(PageMap::new(*geometry, config, bad)?))
     }
 }
@@ -133,7 +133,7 @@ impl PageMap {
         g: Geometry,
         config: &FtlConfig,
         bad: &mut dyn FnMut(u32, u32) -> bool,
-    ) -> Result<PageMap, (&'static str, String)> {
+    ) -> Result<PageMap, BadValue> {
         let fresh = |i: u32| {
             let state = if bad(i / g.luns, i % g.luns) { State::Bad } else { State::Free };
             Block { state, pages: 0, valid: 0, writing: 0, pins: 0, erases: 0, failed: false }
@@ -151,7 +151,7 @@ impl PageMap {
         let good = (free.len() as u64).saturating_sub(spare) * u64::from(block);
         let sectors = (good as f64 * (1.0 - config.over_provisioning / 100.0)) as u32;
         if sectors == 0 {
-            return Err(("over_provisioning", "leaves no sector: use more blocks".into()));
+            return Err(BadValue::new("over_provisioning", "leaves no sector: use more blocks"));
         }
         let nothing = Entry { lpn: NONE, stamp: 0, seq: 0, gc: false };
         Ok(PageMap {
@@ -452,7 +452,7 @@ impl PageMap {
 
 impl PageMap {
     /// Does what is to be done at once, as if it took no time.
-    fn instantly(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+    fn instantly(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.work(stamps);
         while let Some(action) = self.actions.pop_front() {
             match action {
@@ -460,7 +460,7 @@ impl PageMap {
                     self.done(op, true);
                 }
                 Action::Complete { ok: false, .. } => {
-                    return Err("no space can be made: raise ftl.over_provisioning".into());
+                    return Err(AgeError::Full("no space can be made (ftl.over_provisioning is low)"));
                 }
                 Action::Complete { .. } | Action::Sum { .. } => {}
             }
@@ -468,7 +468,7 @@ impl PageMap {
         }
         Ok(())
     }
-    fn write_now(&mut self, stamps: &mut Stamps, at: u32, end: u32) -> Result<(), String> {
+    fn write_now(&mut self, stamps: &mut Stamps, at: u32, end: u32) -> Result<(), AgeError> {
         self.waiting.push_back(Waiting::Write { tag: 0, at, end, fua: false, stamps: None });
         self.instantly(stamps)
     }
@@ -562,13 +562,13 @@ impl Translation for PageMap {
         self.done(op, outcome == Outcome::Ok);
         self.work(&mut ctx.stamps);
     }
-    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         (0..self.sectors).try_for_each(|lpn| self.write_now(stamps, lpn, lpn + 1))
     }
-    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), String> {
+    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         lpns.iter().try_for_each(|&lpn| self.write_now(stamps, lpn, lpn + 1))
     }
-    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), String> {
+    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.instantly(stamps)
     }
     fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
@@ -593,7 +593,7 @@ impl Translation for PageMap {
         let (min, max) = (erases().min().unwrap_or(0), erases().max().unwrap_or(0));
         Wear { min, max, mean: sum as f64 / erases().count().max(1) as f64 }
     }
-    fn check_invariants(&self) -> Result<(), String> {
+    fn check_invariants(&self) -> Result<(), Breach> {
         let mut valid = vec![0; self.blocks.len()];
         for (lpn, &code) in self.map.iter().enumerate() {
             let held = match code {
@@ -605,11 +605,15 @@ impl Translation for PageMap {
                 }
             };
             if held != lpn as u32 {
-                return Err(format!("sector {lpn} is mapped to {code:#x}, which holds {held}"));
+                let what = format!("is mapped to {code:#x}, which holds {held}");
+                return Err(Breach::Sector { lpn: lpn as u32, what });
             }
         }
         let wrong = (0..valid.len()).find(|&b| valid[b] != self.blocks[b].valid);
-        wrong.map_or(Ok(()), |b| Err(format!("block {b} has {} valid sectors", valid[b])))
+        wrong.map_or(Ok(()), |b| {
+            let what = format!("has {} valid sectors", valid[b]);
+            Err(Breach::Block { block: b as u32, what })
+        })
     }
     fn boxed(&self) -> Box<dyn Translation> {
         Box::new(self.clone())

@@ -8,7 +8,7 @@ mod timing;
 use crate::config::*;
 use crate::{Controller, Posted, QueueFull};
 use wordline_base::{Ctx, Ddir, IoClass, IoId, SECTOR, Seed, Span, Stamps, Time};
-use wordline_ftl::{Ftl, FtlConfig, Placement, Translation};
+use wordline_ftl::{FtlConfig, Placement, Translation, Translator};
 use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
@@ -117,10 +117,11 @@ impl Host {
     /// A drive with its FTL, and stamps on.
     pub fn with_ftl(nand: &NandConfig, device: &DeviceConfig, ftl: &FtlConfig) -> Host {
         let nand = Nand::new(nand, Seed(1)).unwrap();
-        let ftl_ = Ftl::new(&nand.geometry, ftl, &mut |_, _| false, Seed(1)).unwrap();
+        let mut good = |_, _| false;
+        let ftl_ = Translator::new(None, &nand.geometry, ftl, &mut good, Seed(1)).unwrap();
         let mut ctx = Ctx::new();
         ctx.stamps = Stamps::new(ftl_.sectors());
-        let mut drive = Controller::new(device, nand, Some(ftl_.into())).unwrap();
+        let mut drive = Controller::new(device, nand, Some(ftl_)).unwrap();
         drive.set_ftl_cost(&ftl.cost);
         drive.start(&mut ctx);
         Host { ctx, drive, done: Vec::new(), cid: 0 }

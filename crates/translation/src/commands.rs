@@ -1,0 +1,113 @@
+//! Commands that wait until the FTL can take them, first come first served.
+
+use crate::Source;
+use std::collections::VecDeque;
+use wordline_base::{Lpn, Stamps};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// `left` sectors from `lpn` on have not been taken. `cached`: a cache has stamped them.
+    Write {
+        tag: u32,
+        lpn: u32,
+        left: u32,
+        fua: bool,
+        cached: bool,
+    },
+    Flush {
+        tag: u32,
+    },
+    Trim {
+        tag: u32,
+        lpn: u32,
+        sectors: u32,
+    },
+}
+
+#[derive(Clone, Default, Debug)]
+pub struct Commands {
+    waiting: VecDeque<Command>,
+    /// Of the sectors that a cache stamped, in order.
+    stamps: VecDeque<u32>,
+}
+
+impl Commands {
+    pub fn with_capacity(commands: usize) -> Commands {
+        Commands { waiting: VecDeque::with_capacity(commands), stamps: VecDeque::new() }
+    }
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+    #[inline]
+    pub fn first(&self) -> Option<Command> {
+        self.waiting.front().copied()
+    }
+    pub fn write(&mut self, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source) {
+        let cached = match source {
+            Source::Host => false,
+            Source::Cache(stamps) => {
+                debug_assert_eq!(stamps.len(), sectors as usize);
+                self.stamps.extend(stamps);
+                true
+            }
+        };
+        self.waiting.push_back(Command::Write { tag, lpn: lpn.0, left: sectors, fua, cached });
+    }
+    pub fn flush(&mut self, tag: u32) {
+        self.waiting.push_back(Command::Flush { tag });
+    }
+    pub fn trim(&mut self, tag: u32, lpn: Lpn, sectors: u32) {
+        self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors });
+    }
+    /// A write of some of these sectors waits.
+    pub fn writes(&self, lpn: Lpn, sectors: u32) -> bool {
+        let end = lpn.0 + sectors;
+        self.waiting.iter().any(
+            |c| matches!(*c, Command::Write { lpn: at, left, .. } if at < end && lpn.0 < at + left),
+        )
+    }
+    /// Sectors of writes that wait, with their stamps, as far as a cache gave them.
+    pub fn stamped(&self) -> impl Iterator<Item = (Lpn, u32)> + '_ {
+        let sectors = self.waiting.iter().filter_map(|c| match *c {
+            Command::Write { lpn, left, cached: true, .. } => Some(lpn..lpn + left),
+            _ => None,
+        });
+        sectors.flatten().map(Lpn).zip(self.stamps.iter().copied())
+    }
+    /// The version of the next sector of the first write, which becomes visible with that.
+    #[inline]
+    pub fn stamp(&mut self, cached: bool, stamps: &mut Stamps, lpn: u32) -> u32 {
+        match cached {
+            true => self.stamps.pop_front().expect("a stamp a cached sector"),
+            false => stamps.bump(Lpn(lpn)),
+        }
+    }
+    /// So many sectors of the first write have been taken; it is over with the last.
+    #[inline]
+    pub fn took(&mut self, sectors: u32) {
+        if let Some(Command::Write { lpn, left, .. }) = self.waiting.front_mut() {
+            (*lpn, *left) = (*lpn + sectors, *left - sectors);
+            if *left == 0 {
+                self.waiting.pop_front();
+            }
+        }
+    }
+    /// The first is over.
+    pub fn pop(&mut self) {
+        self.waiting.pop_front();
+    }
+    /// The first will never be taken. Answers how many sectors a cache has dropped the only copy of.
+    pub fn refuse(&mut self) -> u64 {
+        match self.waiting.pop_front() {
+            Some(Command::Write { left, cached: true, .. }) => {
+                self.stamps.drain(..left as usize);
+                left.into()
+            }
+            _ => 0,
+        }
+    }
+}
