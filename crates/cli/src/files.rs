@@ -17,25 +17,37 @@ const TRACE_BUFFER: usize = 256 << 10;
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Read once, however often it is asked for.
-static STANDARD_INPUT: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+static STANDARD_INPUT: OnceLock<Result<Vec<u8>, TextError>> = OnceLock::new();
 
-/// The text of a job file or profile; `-` is standard input. The message does not name the file.
-pub fn read_text(path: &str) -> Result<String, String> {
+/// Why a file is no text to read. The file is not named.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TextError {
+    /// What the system says, and what may help.
+    #[error("{0}")]
+    System(String),
+    #[error("not a text file: longer than {} MiB", TEXT_MAX >> 20)]
+    TooLong,
+    #[error("not a text file: byte {byte} is not UTF-8")]
+    NotUtf8 { byte: usize },
+}
+
+/// The text of a job file or profile; `-` is standard input.
+pub fn read_text(path: &str) -> Result<String, TextError> {
+    let system = |e: std::io::Error| TextError::System(explain(&e));
     let read = |reader: &mut dyn Read| {
         let mut bytes = Vec::new();
         let done = reader.take(TEXT_MAX + 1).read_to_end(&mut bytes);
-        done.map(|_| bytes).map_err(|e| explain(&e))
+        done.map(|_| bytes).map_err(system)
     };
     let bytes = match path {
         "-" => STANDARD_INPUT.get_or_init(|| read(&mut std::io::stdin())).clone()?,
-        _ => read(&mut File::open(path).map_err(|e| explain(&e))?)?,
+        _ => read(&mut File::open(path).map_err(system)?)?,
     };
     if bytes.len() as u64 > TEXT_MAX {
-        return Err(format!("not a text file: longer than {} MiB", TEXT_MAX >> 20));
+        return Err(TextError::TooLong);
     }
-    String::from_utf8(bytes).map_err(|e| {
-        format!("not a text file: byte {} is not UTF-8", e.utf8_error().valid_up_to() + 1)
-    })
+    String::from_utf8(bytes)
+        .map_err(|e| TextError::NotUtf8 { byte: e.utf8_error().valid_up_to() + 1 })
 }
 
 /// An error of the system, with what may help.

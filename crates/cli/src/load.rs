@@ -81,8 +81,8 @@ pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<Syst
 pub struct Outside;
 
 impl wordline_fio::Env for Outside {
-    fn read_file(&mut self, path: &str) -> Result<String, String> {
-        files::read_text(path)
+    fn read_file(&mut self, path: &str) -> std::io::Result<String> {
+        files::read_text(path).map_err(std::io::Error::other)
     }
     fn var(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()

@@ -26,13 +26,16 @@ use std::process::ExitCode;
 static ALLOCATOR: wordline_huge::HugePages = wordline_huge::HugePages;
 
 /// Why the program ends without success.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Unusable input: exit status 2.
+    #[error("{0}")]
     Usage(String),
     /// The run failed, was interrupted, or its result could not be written: exit status 1.
+    #[error("{0}")]
     Run(String),
     /// What was looked at is whole, and has no more to lose: exit status 3.
+    #[error("{0}")]
     Weak(String),
 }
 

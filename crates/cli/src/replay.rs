@@ -71,9 +71,11 @@ impl Logs for Traces {
 
 /// What the command line says of the trace.
 fn options(args: &ReplayArgs) -> Result<OpenOptions, Failure> {
-    let bs = |text: &str| match wordline_fio::units::size(text, 1024)? {
+    let bs = |text: &str| match wordline_fio::units::size(text, 1024).map_err(Failure::usage)? {
         Size::Bytes(bytes @ 1..=0xFFFF_FFFF) => Ok(bytes as u32),
-        _ => Err(format!("'{text}' is no length of a request: from 1 byte to 4 GiB - 1")),
+        _ => Err(Failure::usage(format!(
+            "'{text}' is no length of a request: from 1 byte to 4 GiB - 1"
+        ))),
     };
     Ok(OpenOptions {
         format: Format::from_name(&args.format).map_err(Failure::usage)?,
@@ -89,10 +91,10 @@ fn options(args: &ReplayArgs) -> Result<OpenOptions, Failure> {
     })
 }
 
-fn said<T>(
+fn said<T, E: std::fmt::Display>(
     option: &str,
     text: Option<&String>,
-    parse: impl Fn(&str) -> Result<T, String>,
+    parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Option<T>, Failure> {
     let parsed = text.map(|t| parse(t)).transpose();
     parsed.map_err(|e| Failure::usage(format!("--{option}: {e}")))

@@ -17,7 +17,7 @@ struct Until<'a> {
 }
 
 impl Env for Until<'_> {
-    fn read_file(&mut self, path: &str) -> Result<String, String> {
+    fn read_file(&mut self, path: &str) -> std::io::Result<String> {
         let text = Outside.read_file(path)?;
         if path != self.file {
             return Ok(text);

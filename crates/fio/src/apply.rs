@@ -1,7 +1,8 @@
 //! Sets one option on a job, and completes a job once all its options are known.
 
-use crate::choice::Choice;
+use crate::choice::{Choice, unknown};
 use crate::dist::ZoneSlice;
+use crate::error::{Clash, ValueError};
 use crate::job::{
     BsSplit, Distribution, Engine, Fadvise, FileServiceKind, Job, Prio, PrioSplit, Rw,
     SteadyCriterion, SteadyState, SyncMode, WriteHint, ZoneMode, words,
@@ -41,34 +42,35 @@ impl<'a> Input<'a> {
         self.text.trim().to_string()
     }
     /// A bare flag is on.
-    fn flag(&self) -> Result<bool, String> {
+    fn flag(&self) -> Result<bool, ValueError> {
         if self.text.is_empty() { Ok(true) } else { flag(self.text) }
     }
-    fn each(&self) -> Result<[Option<u64>; 3], String> {
+    fn each(&self) -> Result<[Option<u64>; 3], ValueError> {
         units::by_direction(self.text, |t| integer(t, self.kilo(), 0, i64::MAX))
     }
-    fn each_time(&self, unit: Unit) -> Result<[Option<Span>; 3], String> {
+    fn each_time(&self, unit: Unit) -> Result<[Option<Span>; 3], ValueError> {
         // i64::MAX / 1000 microseconds was checked: the product fits.
         units::by_direction(self.text, |t| integer(t, unit, 0, i64::MAX / 1_000).map(Span::from_us))
     }
-    fn first(&self) -> Result<u64, String> {
+    fn first(&self) -> Result<u64, ValueError> {
         Ok(self.each()?.into_iter().flatten().next().unwrap_or(0))
     }
-    fn first_u32(&self) -> Result<u32, String> {
+    fn first_u32(&self) -> Result<u32, ValueError> {
         let value = self.first()?;
-        u32::try_from(value).map_err(|_| format!("'{}' is too large", self.text))
+        u32::try_from(value)
+            .map_err(|_| ValueError::TooLarge { text: self.text.into(), most: None })
     }
-    fn time(&self, unit: Unit) -> Result<Span, String> {
+    fn time(&self, unit: Unit) -> Result<Span, ValueError> {
         Ok(self.each_time(unit)?.into_iter().flatten().next().unwrap_or(Span::ZERO))
     }
-    fn size(&self) -> Result<Size, String> {
+    fn size(&self) -> Result<Size, ValueError> {
         units::size(self.text, self.kb_base)
     }
     /// Zero reads as "not given".
-    fn extent(&self) -> Result<Option<Size>, String> {
+    fn extent(&self) -> Result<Option<Size>, ValueError> {
         Ok(Some(self.size()?).filter(|s| !matches!(s, Size::Bytes(0) | Size::Percent(0))))
     }
-    fn choice<T: Choice>(&self) -> Result<T, String> {
+    fn choice<T: Choice>(&self) -> Result<T, ValueError> {
         T::parse(self.text.trim())
     }
 }
@@ -92,7 +94,7 @@ pub fn apply(
     draft: &mut Draft,
     name: &str,
     value: Option<&str>,
-) -> Result<(), String> {
+) -> Result<(), ValueError> {
     let v = Input { text: value.unwrap_or(""), kb_base: u64::from(job.kb_base) };
     match name {
         "description" => job.description = Some(v.text()),
@@ -132,9 +134,8 @@ pub fn apply(
         "io_size" => {
             job.io_size = v.extent()?;
             if matches!(job.io_size, Some(Size::Percent(101..))) {
-                return Err(
-                    "io_size is at most 100%: use loops= to go over the data again".to_string()
-                );
+                let rule = "io_size is at most 100%: use loops= to go over the data again";
+                return Err(ValueError::Rule(rule));
             }
         }
         "fill_device" => job.fill_device = v.flag()?,
@@ -193,7 +194,7 @@ pub fn apply(
         "replay_align" => {
             job.replay_align = v.first()?;
             if job.replay_align > 0 && !job.replay_align.is_power_of_two() {
-                return Err(format!("'{}' is not a power of two", v.text.trim()));
+                return Err(ValueError::kind(v.text.trim(), "a power of two"));
             }
         }
         "replay_time_scale" => job.replay_time_scale = v.first_u32()?,
@@ -308,14 +309,12 @@ pub fn apply(
         "cmdprio_bssplit" => set_cmdprio_bssplit(job, &v)?,
         "sqthread_poll" => job.sqthread_poll = v.flag()?,
         "sqthread_poll_cpu" => job.sqthread_poll_cpu = Some(v.first_u32()?),
-        other => {
-            return Err(format!("option '{other}' has a class but no meaning: a bug in the table"));
-        }
+        other => unreachable!("option '{other}' has a class but no meaning: a bug in the table"),
     }
     Ok(())
 }
 
-fn millis(v: &Input) -> Result<Span, String> {
+fn millis(v: &Input) -> Result<Span, ValueError> {
     Ok(Span::from_ms(u64::from(v.first_u32()?)))
 }
 
@@ -337,7 +336,7 @@ fn split_names(text: &str) -> Vec<String> {
     names
 }
 
-fn set_rw(job: &mut Job, v: &Input) -> Result<(), String> {
+fn set_rw(job: &mut Job, v: &Input) -> Result<(), ValueError> {
     let (rw, postfix) = choice::<Rw>(v.text)?;
     (job.rw, job.seq_nr, job.seq_add) = (rw, 1, 0);
     if let Some(text) = postfix {
@@ -402,7 +401,7 @@ pub fn nearest_engine(word: &str) -> Option<Engine> {
     NEAREST.iter().find(|(name, _)| *name == word).map(|(_, engine)| *engine)
 }
 
-fn engine(word: &str) -> Result<Engine, String> {
+fn engine(word: &str) -> Result<Engine, ValueError> {
     // A library of one's own is given with its path.
     let word = word.strip_prefix("external:").map_or(word, |path| {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -414,25 +413,23 @@ fn engine(word: &str) -> Result<Engine, String> {
     if let Some(engine) = nearest_engine(word) {
         return Ok(engine);
     }
-    if let Some((_, does)) = NO_DRIVE.iter().find(|(name, _)| *name == word) {
-        return Err(format!("engine '{word}' {does}: no I/O to a drive, nothing to model here"));
+    let engine = word.to_string();
+    if let Some(&(_, does)) = NO_DRIVE.iter().find(|(name, _)| *name == word) {
+        return Err(ValueError::NoDrive { engine, does });
     }
-    let list: Vec<&str> = words::<Engine>().collect();
-    let hint = match suggest::closest(word, words::<Engine>()) {
-        Some(near) => format!(", did you mean '{near}'?"),
-        None => String::new(),
-    };
-    Err(format!("engine '{word}' has no model here, those that have: {}{hint}", list.join(", ")))
+    let known: Vec<&str> = words::<Engine>().collect();
+    let near = suggest::closest(word, words::<Engine>());
+    Err(ValueError::NoModel { engine, known, near })
 }
 
 /// Applies `parse` to the lists of `read,write,trim`; a missing list repeats the one before it.
 fn split_directions<T: Clone>(
     text: &str,
-    parse: impl Fn(&str) -> Result<Vec<T>, String>,
-) -> Result<[Vec<T>; 3], String> {
+    parse: impl Fn(&str) -> Result<Vec<T>, ValueError>,
+) -> Result<[Vec<T>; 3], ValueError> {
     let parts: Vec<&str> = text.trim().split(',').collect();
     if parts.len() > 3 {
-        return Err(format!("'{text}' has more than three lists: read,write,trim"));
+        return Err(ValueError::TooMany { most: 3, what: "lists: read,write,trim" });
     }
     let mut lists: [Vec<T>; 3] = Default::default();
     for (i, list) in lists.iter_mut().enumerate() {
@@ -442,34 +439,34 @@ fn split_directions<T: Clone>(
 }
 
 /// Items between colons; an empty one ends the list, as in fio.
-fn items(list: &str) -> Result<Vec<&str>, String> {
+fn items(list: &str) -> Result<Vec<&str>, ValueError> {
     let items: Vec<&str> = list.split(':').take_while(|i| !i.is_empty()).collect();
     if items.len() > SPLIT_MAX {
-        return Err(format!("more than {SPLIT_MAX} entries"));
+        return Err(ValueError::TooMany { most: SPLIT_MAX, what: "entries" });
     }
     Ok(items)
 }
 
 /// A share in percent: none, zero and an empty one are to be filled in.
-fn share(text: Option<&str>) -> Result<Option<u32>, String> {
+fn share(text: Option<&str>) -> Result<Option<u32>, ValueError> {
     match text.map(str::trim) {
         None | Some("") => Ok(None),
         Some(text) => {
-            let percent: u32 = text.parse().map_err(|_| format!("'{text}' is not a percentage"))?;
+            let percent: u32 = text.parse().map_err(|_| ValueError::kind(text, "a percentage"))?;
             Ok(Some(percent.min(100)).filter(|&p| p > 0))
         }
     }
 }
 
 /// Divides what is left of 100 between the entries without a share.
-fn fill_shares(shares: &mut [Option<u32>]) -> Result<(), String> {
+fn fill_shares(shares: &mut [Option<u32>]) -> Result<(), ValueError> {
     let given: u32 = shares.iter().flatten().sum();
     let missing = shares.iter().filter(|s| s.is_none()).count() as u32;
     if missing == 0 {
         return Ok(());
     }
     if given > 100 {
-        return Err("percentages add up to more than 100".to_string());
+        return Err(ValueError::Rule("percentages add up to more than 100"));
     }
     // fio leaves a single entry without a share at zero: the fall-through of its draw takes it.
     let rest = if missing == 1 && shares.len() == 1 { 0 } else { (100 - given) / missing };
@@ -477,7 +474,7 @@ fn fill_shares(shares: &mut [Option<u32>]) -> Result<(), String> {
     Ok(())
 }
 
-fn set_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
+fn set_bssplit(job: &mut Job, v: &Input) -> Result<(), ValueError> {
     let lists = split_directions(v.text, |list| {
         let mut sizes = Vec::new();
         let mut shares = Vec::new();
@@ -508,7 +505,7 @@ fn set_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
     Ok(())
 }
 
-fn set_cmdprio_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
+fn set_cmdprio_bssplit(job: &mut Job, v: &Input) -> Result<(), ValueError> {
     let lists = split_directions(v.text, |list| {
         let mut splits = Vec::new();
         for item in items(list)? {
@@ -520,9 +517,9 @@ fn set_cmdprio_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
                     Some(Prio::given(number(fields[2], 3)? as u8, number(fields[3], 7)? as u8))
                 }
                 _ => {
-                    return Err(format!(
-                        "'{item}' is not an entry: write bs/percent, bs/percent/class/level or bs/percent/class/level/hint"
-                    ));
+                    let entry = "an entry: write bs/percent, bs/percent/class/level or \
+                                 bs/percent/class/level/hint";
+                    return Err(ValueError::kind(item, entry));
                 }
             };
             let hint = fields.get(4).map_or(Ok(0), |hint| number(hint, 1023))? as u16;
@@ -540,51 +537,48 @@ fn set_cmdprio_bssplit(job: &mut Job, v: &Input) -> Result<(), String> {
 }
 
 /// `parameter[:center]`.
-fn skew(text: Option<&str>, default: f64) -> Result<(f64, Option<f64>), String> {
+fn skew(text: Option<&str>, default: f64) -> Result<(f64, Option<f64>), ValueError> {
     let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok((default, None)) };
     let (value, center) = match text.split_once(':') {
         Some((value, center)) => (value, Some(center)),
         None => (text, None),
     };
     let float = |t: &str| {
-        t.trim()
-            .parse::<f64>()
-            .ok()
-            .filter(|x| x.is_finite())
-            .ok_or_else(|| format!("'{t}' is not a number"))
+        t.trim().parse::<f64>().ok().filter(|x| x.is_finite()).ok_or_else(|| ValueError::number(t))
     };
     let center = center.map(float).transpose()?;
     if center.is_some_and(|c| !(0.0..=1.0).contains(&c)) {
-        return Err("the center of a distribution lies between 0 and 1".to_string());
+        return Err(ValueError::Rule("the center of a distribution lies between 0 and 1"));
     }
     Ok((float(value)?, center))
 }
 
-fn zipf(text: Option<&str>) -> Result<(f64, Option<f64>), String> {
+fn zipf(text: Option<&str>) -> Result<(f64, Option<f64>), ValueError> {
     let (theta, center) = skew(text, ZIPF_THETA)?;
     if theta == 1.0 {
-        return Err("zipf theta must differ from 1".to_string());
+        return Err(ValueError::Rule("zipf theta must differ from 1"));
     }
     Ok((theta, center))
 }
 
-fn pareto(text: Option<&str>) -> Result<(f64, Option<f64>), String> {
+fn pareto(text: Option<&str>) -> Result<(f64, Option<f64>), ValueError> {
     let (h, center) = skew(text, PARETO_H)?;
     if h <= 0.0 || h >= 1.0 {
-        return Err("pareto h lies between 0 and 1, both excluded".to_string());
+        return Err(ValueError::Rule("pareto h lies between 0 and 1, both excluded"));
     }
     Ok((h, center))
 }
 
-fn normal(text: Option<&str>) -> Result<(f64, Option<f64>), String> {
+fn normal(text: Option<&str>) -> Result<(f64, Option<f64>), ValueError> {
     let (percent, center) = skew(text, 0.0)?;
     if !(0.0..100.0).contains(&percent) {
-        return Err("the deviation is a percentage from 0 up to 100, excluded".to_string());
+        let rule = "the deviation is a percentage from 0 up to 100, excluded";
+        return Err(ValueError::Rule(rule));
     }
     Ok((percent, center))
 }
 
-fn distribution(v: &Input) -> Result<Distribution, String> {
+fn distribution(v: &Input) -> Result<Distribution, ValueError> {
     let text = v.text.trim();
     let (kind, rest) = match text.split_once(':') {
         Some((kind, rest)) => (kind, Some(rest)),
@@ -609,8 +603,9 @@ fn distribution(v: &Input) -> Result<Distribution, String> {
     })
 }
 
-fn zones(v: &Input, text: Option<&str>, absolute: bool) -> Result<[Vec<ZoneSlice>; 3], String> {
-    let text = text.ok_or("zones are missing: write for example zoned:60/10:30/20:10/70")?;
+fn zones(v: &Input, text: Option<&str>, absolute: bool) -> Result<[Vec<ZoneSlice>; 3], ValueError> {
+    let missing = "zones are missing: write for example zoned:60/10:30/20:10/70";
+    let text = text.ok_or(ValueError::Rule(missing))?;
     split_directions(text, |list| {
         let mut accesses = Vec::new();
         let mut sizes = Vec::new();
@@ -629,11 +624,11 @@ fn zones(v: &Input, text: Option<&str>, absolute: bool) -> Result<[Vec<ZoneSlice
         }
         let total: u32 = accesses.iter().map(|&a| u32::from(a)).sum();
         if total != 100 {
-            return Err(format!("access percentages add up to {total}, not to 100"));
+            return Err(ValueError::AccessSum(total));
         }
         fill_shares(&mut sizes)?;
         if sizes.iter().flatten().sum::<u32>() > 100 {
-            return Err("zone sizes add up to more than 100 percent".to_string());
+            return Err(ValueError::Rule("zone sizes add up to more than 100 percent"));
         }
         Ok(accesses
             .into_iter()
@@ -647,7 +642,7 @@ fn zones(v: &Input, text: Option<&str>, absolute: bool) -> Result<[Vec<ZoneSlice
     })
 }
 
-fn set_file_service(job: &mut Job, v: &Input) -> Result<(), String> {
+fn set_file_service(job: &mut Job, v: &Input) -> Result<(), ValueError> {
     let (kind, rest) = choice::<FileServiceKind>(v.text)?;
     let service = &mut job.file_service;
     (service.kind, service.burst) = (kind, 1);
@@ -675,15 +670,16 @@ fn fadvise(text: &str) -> Fadvise {
     }
 }
 
-fn sync_file_range(text: &str) -> Result<u32, String> {
+fn sync_file_range(text: &str) -> Result<u32, ValueError> {
     let mut every = 1;
     for part in text.split(',') {
         let (word, count) = match part.split_once(':') {
             Some((word, count)) => (word.trim(), Some(count)),
             None => (part.trim(), None),
         };
-        if !["wait_before", "write", "wait_after"].contains(&word) {
-            return Err(format!("'{word}' is not one of wait_before, write, wait_after"));
+        const WORDS: [&str; 3] = ["wait_before", "write", "wait_after"];
+        if !WORDS.contains(&word) {
+            return Err(unknown(word, WORDS.into_iter()));
         }
         if let Some(count) = count {
             every = integer(count, Unit::Kilo(1024), 0, i64::from(u32::MAX))? as u32;
@@ -692,30 +688,29 @@ fn sync_file_range(text: &str) -> Result<u32, String> {
     Ok(every)
 }
 
-fn replay_skip(text: &str) -> Result<[bool; 4], String> {
+fn replay_skip(text: &str) -> Result<[bool; 4], ValueError> {
     const WORDS: [&str; 4] = ["read", "write", "trim", "sync"];
     let mut skip = [false; 4];
     for part in text.split(',') {
         let word = part.trim();
         match WORDS.iter().position(|w| *w == word) {
             Some(i) => skip[i] = true,
-            None => return Err(format!("'{word}' is not one of {}", WORDS.join(", "))),
+            None => return Err(unknown(word, WORDS.into_iter())),
         }
     }
     Ok(skip)
 }
 
 /// `0-3,5`, ascending and without repeats.
-fn cpus(text: &str) -> Result<Vec<u32>, String> {
+fn cpus(text: &str) -> Result<Vec<u32>, ValueError> {
     // fio's FIO_MAX_CPUS on Linux.
     const CPUS_MAX: u32 = 4096;
     let mut cpus = Vec::new();
     for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let cpu = |t: &str| {
-            t.trim().parse::<u32>().ok().filter(|&c| c < CPUS_MAX).ok_or_else(|| {
-                format!("'{part}' is not a processor or a range of them, such as 0-3")
-            })
+            let cpu = t.trim().parse::<u32>().ok().filter(|&c| c < CPUS_MAX);
+            cpu.ok_or_else(|| ValueError::kind(part, "a processor or a range of them, such as 0-3"))
         };
         cpus.extend(cpu(first)?..=cpu(last)?);
     }
@@ -724,15 +719,16 @@ fn cpus(text: &str) -> Result<Vec<u32>, String> {
     Ok(cpus)
 }
 
-fn steady(text: &str, kb_base: u64) -> Result<(SteadyCriterion, f64, bool), String> {
+fn steady(text: &str, kb_base: u64) -> Result<(SteadyCriterion, f64, bool), ValueError> {
     let (criterion, limit) = choice::<SteadyCriterion>(text)?;
-    let limit = limit.ok_or("a limit is missing: write for example iops:10%")?;
+    let missing = "a limit is missing: write for example iops:10%";
+    let limit = limit.ok_or(ValueError::Rule(missing))?;
     let float = |t: &str| {
         t.trim()
             .parse::<f64>()
             .ok()
             .filter(|x| x.is_finite() && *x >= 0.0)
-            .ok_or_else(|| format!("'{t}' is not a limit"))
+            .ok_or_else(|| ValueError::kind(t, "a limit"))
     };
     if let Some(share) = limit.strip_suffix('%') {
         return Ok((criterion, float(share)?, true));
@@ -747,10 +743,10 @@ fn steady(text: &str, kb_base: u64) -> Result<(SteadyCriterion, f64, bool), Stri
 }
 
 /// What fio settles once a section is complete. Returns notes: (option, text).
-pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, String)>, String> {
+pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, String)>, Clash> {
     let mut notes = Vec::new();
     if job.numjobs == 0 {
-        return Err("numjobs=0 runs nothing: at least 1".to_string());
+        return Err(Clash::NoThreads);
     }
     job.loops = job.loops.max(1);
     for i in 0..3 {
@@ -764,7 +760,7 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
             job.ba[i] = job.min_bs[i];
         }
         if job.max_bs[i] > 1 << 40 {
-            return Err(format!("a block of {} bytes is too large: at most 1t", job.max_bs[i]));
+            return Err(Clash::BlockTooLarge { bytes: job.max_bs[i] });
         }
     }
     if job.ba != job.min_bs && !job.norandommap {
@@ -785,10 +781,10 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
     if let (Some(Size::Bytes(size)), false) = (job.size, job.fill_device)
         && size < job.smallest_bs()
     {
-        return Err(format!("size={size} is less than one block of {} bytes", job.smallest_bs()));
+        return Err(Clash::SizeBelowBlock { size, block: job.smallest_bs() });
     }
     if job.ioengine == Engine::Cpuio && job.cpuload == 0 {
-        return Err("cpuio needs a load: cpuload=, in percent".to_string());
+        return Err(Clash::NoLoad);
     }
     if job.write_iolog.is_some() && job.read_iolog.is_some() {
         job.write_iolog = None;
@@ -817,7 +813,7 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
     if job.cmdprio_percentage[..2].iter().any(|&p| p > 0)
         && job.cmdprio_bssplit.iter().any(|l| !l.is_empty())
     {
-        return Err("cmdprio_percentage and cmdprio_bssplit exclude each other".to_string());
+        return Err(Clash::Exclude("cmdprio_percentage", "cmdprio_bssplit"));
     }
     let duration = draft.steady_duration;
     job.steadystate = match draft.steady {
@@ -840,16 +836,16 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
     Ok(notes)
 }
 
-fn complete_zones(job: &mut Job, draft: &Draft) -> Result<(), String> {
+fn complete_zones(job: &mut Job, draft: &Draft) -> Result<(), Clash> {
     job.zonemode = match draft.zonemode {
         Some(ZoneMode::Zbd) => {
-            return Err("zonemode=zbd is not modelled: use zonemode=strided".to_string());
+            return Err(Clash::Zbd);
         }
         None | Some(ZoneMode::None) if job.zonesize > 0 => {
-            return Err("zonesize has no effect without zones: add zonemode=strided".to_string());
+            return Err(Clash::NoZones);
         }
         Some(ZoneMode::Strided) if job.zonesize == 0 => {
-            return Err("zonemode=strided needs zonesize=".to_string());
+            return Err(Clash::NoZonesize);
         }
         Some(mode) => mode,
         None => ZoneMode::None,
@@ -866,7 +862,7 @@ fn complete_zones(job: &mut Job, draft: &Draft) -> Result<(), String> {
     Ok(())
 }
 
-fn complete_verify(job: &Job, notes: &mut Vec<(&'static str, String)>) -> Result<(), String> {
+fn complete_verify(job: &Job, notes: &mut Vec<(&'static str, String)>) -> Result<(), Clash> {
     let rw = job.rw;
     if !job.verify {
         return Ok(());
@@ -893,16 +889,12 @@ fn complete_verify(job: &Job, notes: &mut Vec<(&'static str, String)>) -> Result
             && job.is_sync()
             && job.runtime == Span::ZERO
         {
-            return Err("trim_percentage without trim_backlog= never ends where blocks are drawn \
-                        without a random map: fio goes on until all is trimmed"
-                .to_string());
+            return Err(Clash::EndlessTrims);
         }
     }
     let fixed = job.randrepeat && !job.randseed_given || !rw.is_random();
     if job.experimental_verify && rw.writes() && job.do_verify && !fixed {
-        return Err("experimental_verify draws the offsets again and needs the same ones: \
-                    leave randseed and randrepeat as they are"
-            .to_string());
+        return Err(Clash::OtherOffsets);
     }
     Ok(())
 }
@@ -921,16 +913,16 @@ fn complete_depth(job: &mut Job) {
     }
 }
 
-fn complete_rates(job: &mut Job) -> Result<(), String> {
+fn complete_rates(job: &mut Job) -> Result<(), Clash> {
     let any = |r: &[u64; 3]| r.iter().any(|&x| x > 0);
     if any(&job.rate) && any(&job.rate_iops) || any(&job.rate_min) && any(&job.rate_iops_min) {
-        return Err("rate and rate_iops exclude each other".to_string());
+        return Err(Clash::Exclude("rate", "rate_iops"));
     }
     for i in 0..3 {
         if (job.rate[i] > 0 && job.rate[i] < job.rate_min[i])
             || (job.rate_iops[i] > 0 && job.rate_iops[i] < job.rate_iops_min[i])
         {
-            return Err("the minimum rate exceeds the rate".to_string());
+            return Err(Clash::MinimumAboveRate);
         }
     }
     Ok(())

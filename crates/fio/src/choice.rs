@@ -1,5 +1,6 @@
 //! Options that take one of a few words, as enums.
 
+use crate::error::ValueError;
 use crate::suggest;
 
 /// An enum whose values have fio's spelling.
@@ -7,7 +8,7 @@ pub trait Choice: Copy + Sized + 'static {
     /// Every accepted word with its value; the first of a value is its name.
     const WORDS: &'static [(&'static str, Self)];
 
-    fn parse(word: &str) -> Result<Self, String> {
+    fn parse(word: &str) -> Result<Self, ValueError> {
         match Self::WORDS.iter().find(|(w, _)| *w == word) {
             Some(&(_, value)) => Ok(value),
             None => Err(unknown(word, Self::WORDS.iter().map(|(w, _)| *w))),
@@ -16,13 +17,10 @@ pub trait Choice: Copy + Sized + 'static {
 }
 
 /// `'seqwrite' is not one of read, write, ..., did you mean ...?`
-pub fn unknown(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> String {
-    let list: Vec<&str> = known.clone().collect();
-    let hint = match suggest::closest(word, known) {
-        Some(near) => format!(", did you mean '{near}'?"),
-        None => String::new(),
-    };
-    format!("'{word}' is not one of {}{hint}", list.join(", "))
+pub fn unknown(word: &str, known: impl Iterator<Item = &'static str>) -> ValueError {
+    let known: Vec<&str> = known.collect();
+    let near = suggest::closest(word, known.iter().copied());
+    ValueError::Word { word: word.into(), known, near }
 }
 
 /// Declares a [`Choice`]; the first variant is the default.

@@ -1,11 +1,13 @@
 //! What a job file may ask of the world around it. The parser reads no file and no environment of
 //! its own: the caller gives it these.
 
+use std::io;
+
 /// Files for `include` and for job files named on a command line, values for `${NAME}`, and the
 /// machine's numbers behind `$pagesize`, `$mb_memory` and `$ncpus`.
 pub trait Env {
-    /// The text of a file. The error is a message without the path.
-    fn read_file(&mut self, path: &str) -> Result<String, String>;
+    /// The text of a file. The error's text is without the path.
+    fn read_file(&mut self, path: &str) -> io::Result<String>;
 
     /// An environment variable; None reads as the empty string, as in fio.
     fn var(&self, name: &str) -> Option<String>;
@@ -24,8 +26,8 @@ pub trait Env {
 pub struct NoEnv;
 
 impl Env for NoEnv {
-    fn read_file(&mut self, _path: &str) -> Result<String, String> {
-        Err("files cannot be read here".to_string())
+    fn read_file(&mut self, _path: &str) -> io::Result<String> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "files cannot be read here"))
     }
     fn var(&self, _name: &str) -> Option<String> {
         None

@@ -10,9 +10,10 @@
 //! a bare word is a job file. A name may be shortened as far as it stays unique.
 
 use crate::env::Env;
-use crate::error::{ParseError, Place};
+use crate::error::{ParseError, ParseFault, Place};
 use crate::options::{OPTIONS, OptionDef, find, unknown_option};
 use crate::units;
+use std::io;
 
 /// Files include each other at most so deep.
 const INCLUDE_DEPTH_MAX: u32 = 16;
@@ -44,8 +45,8 @@ pub struct Section {
     pub options: Vec<RawOption>,
 }
 
-pub fn fail<T>(place: &Place, message: impl Into<String>) -> Result<T, ParseError> {
-    Err(ParseError { place: place.clone(), message: message.into() })
+pub fn fail<T>(place: &Place, fault: ParseFault) -> Result<T, ParseError> {
+    Err(ParseError { place: place.clone(), fault })
 }
 
 fn is_global(name: &str) -> bool {
@@ -71,7 +72,7 @@ pub fn file_sections(
         }
         if let Some(rest) = line.strip_prefix('[') {
             let Some(name) = rest.strip_suffix(']') else {
-                return fail(&place, format!("section '{line}' does not end with ']'"));
+                return fail(&place, ParseFault::SectionEnd(line.into()));
             };
             let global = is_global(name);
             skipping = !global && !only.is_empty() && !only.iter().any(|s| s == name);
@@ -91,7 +92,7 @@ pub fn file_sections(
             continue;
         }
         let Some(section) = sections.last_mut() else {
-            return fail(&place, format!("option '{line}' stands before the first [section]"));
+            return fail(&place, ParseFault::BeforeSection(line.into()));
         };
         option_line(line, place, 0, env, &mut section.options)?;
     }
@@ -101,7 +102,7 @@ pub fn file_sections(
 /// Takes blanks and comments away.
 fn strip<'a>(raw: &'a str, place: &Place) -> Result<&'a str, ParseError> {
     if raw.len() > LINE_MAX {
-        return fail(place, format!("the line is longer than {LINE_MAX} bytes"));
+        return fail(place, ParseFault::LineTooLong { most: LINE_MAX, filled: false });
     }
     let end = raw.find([';', '#']).unwrap_or(raw.len());
     Ok(raw[..end].trim_matches(|c: char| c.is_whitespace() || c.is_control()))
@@ -134,25 +135,27 @@ fn include(
     out: &mut Vec<RawOption>,
 ) -> Result<(), ParseError> {
     if depth > INCLUDE_DEPTH_MAX {
-        return fail(
-            place,
-            format!("'{path}' includes itself, or files nest deeper than {INCLUDE_DEPTH_MAX}"),
-        );
+        let path = path.to_string();
+        return fail(place, ParseFault::Nested { path, most: INCLUDE_DEPTH_MAX });
     }
     let beside = place.file.rsplit_once('/').map(|(dir, _)| format!("{dir}/{path}"));
+    let unread = |why: io::Error| {
+        let (path, why) = (path.to_string(), why.to_string());
+        fail(place, ParseFault::Unreadable { path, why, include: true })
+    };
     let (used, text) = match (env.read_file(path), beside) {
         (Ok(text), _) => (path.to_string(), text),
         (Err(first), Some(other)) => match env.read_file(&other) {
             Ok(text) => (other, text),
-            Err(_) => return fail(place, format!("cannot include '{path}': {first}")),
+            Err(_) => return unread(first),
         },
-        (Err(first), None) => return fail(place, format!("cannot include '{path}': {first}")),
+        (Err(first), None) => return unread(first),
     };
     for (i, raw) in text.lines().enumerate() {
         let place = Place::new(&used, i as u32 + 1);
         let line = strip(raw, &place)?;
         if line.starts_with('[') {
-            return fail(&place, "an included file cannot start a section");
+            return fail(&place, ParseFault::SectionIncluded);
         }
         if !line.is_empty() {
             option_line(line, place, depth, env, out)?;
@@ -182,21 +185,13 @@ fn substitute(
     }
     text.push_str(rest);
     if text.len() > LINE_MAX {
-        return fail(
-            place,
-            format!("the line is longer than {LINE_MAX} bytes once variables are in"),
-        );
+        return fail(place, ParseFault::LineTooLong { most: LINE_MAX, filled: true });
     }
     let mut replaced = false;
     for keyword in KEYWORDS {
         if text.contains(keyword) {
             let Some(value) = env.keyword(&keyword[1..]) else {
-                let name = &keyword[1..];
-                let text = format!(
-                    "{keyword} has no value, so that a run is the same on every machine: set the \
-                     environment variable, {name}=N wordline run ..."
-                );
-                return fail(place, text);
+                return fail(place, ParseFault::Keyword(&keyword[1..]));
             };
             text = text.replace(keyword, &value.to_string());
             replaced = true;
@@ -209,7 +204,7 @@ fn substitute(
     {
         match units::arithmetic(value) {
             Ok(result) => return Ok((format!("{name}={result}"), unset)),
-            Err(message) => return fail(place, message),
+            Err(error) => return fail(place, ParseFault::Arithmetic(Box::new(error))),
         }
     }
     Ok((text, unset))
@@ -252,14 +247,17 @@ pub fn command_line(args: &[String]) -> Result<CommandLine, ParseError> {
         if name == "section" {
             match value.filter(|v| !v.is_empty()) {
                 Some(section) => out.only.push(section),
-                None => return fail(&place, "--section needs the name of a section"),
+                None => {
+                    let (option, of) = ("--section", "section");
+                    return fail(&place, ParseFault::NoName { option, of });
+                }
             }
             continue;
         }
         let name = lookup(name, &place)?.name.to_string();
         if name == "name" {
             let Some(job) = value.clone().filter(|v| !v.is_empty()) else {
-                return fail(&place, "--name needs the name of a job");
+                return fail(&place, ParseFault::NoName { option: "--name", of: "job" });
             };
             let global = is_global(&job);
             out.sections.push(section(&job, &place, global));
@@ -300,7 +298,8 @@ fn lookup(name: &str, place: &Place) -> Result<&'static OptionDef, ParseError> {
     match (starts.next(), starts.next()) {
         (Some(option), None) => Ok(option),
         (Some(a), Some(b)) => {
-            fail(place, format!("option '{name}' is ambiguous: '{}' or '{}'", a.name, b.name))
+            let (name, first, second) = (name.to_string(), a.name, b.name);
+            fail(place, ParseFault::Ambiguous { name, first, second })
         }
         _ => fail(place, unknown_option(name)),
     }

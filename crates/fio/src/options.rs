@@ -6,6 +6,7 @@
 //! I/O in a way that is not modelled.
 
 use crate::choice::{Choice, unknown};
+use crate::error::{ParseFault, ValueError};
 use crate::suggest;
 use crate::units::{self, Unit};
 
@@ -618,12 +619,9 @@ pub fn find(name: &str) -> Option<&'static OptionDef> {
 }
 
 /// `unknown option 'iodpeth', did you mean 'iodepth'?`
-pub fn unknown_option(name: &str) -> String {
+pub fn unknown_option(name: &str) -> ParseFault {
     let names = OPTIONS.iter().flat_map(|o| [o.name, o.alias]).filter(|n| !n.is_empty());
-    match suggest::closest(name, names) {
-        Some(near) => format!("unknown option '{name}', did you mean '{near}'?"),
-        None => format!("unknown option '{name}': fio --cmdhelp=all lists them"),
-    }
+    ParseFault::UnknownOption { name: name.into(), near: suggest::closest(name, names) }
 }
 
 impl OptionDef {
@@ -632,12 +630,12 @@ impl OptionDef {
         matches!(self.value, Value::Flag | Value::Optional)
     }
 
-    fn missing(&self) -> String {
-        format!("a value is missing: write {}=VALUE, or leave it out", self.name)
+    fn missing(&self) -> ValueError {
+        ValueError::Missing { option: Some(self.name) }
     }
 
     /// Checks the form of a value. The message does not name the option.
-    pub fn check(&self, value: Option<&str>, kb_base: u64) -> Result<(), String> {
+    pub fn check(&self, value: Option<&str>, kb_base: u64) -> Result<(), ValueError> {
         let Some(text) = value else {
             return if self.takes_no_argument() { Ok(()) } else { Err(self.missing()) };
         };
@@ -669,33 +667,33 @@ impl OptionDef {
 }
 
 /// 0 or 1.
-pub fn flag(text: &str) -> Result<bool, String> {
+pub fn flag(text: &str) -> Result<bool, ValueError> {
     match text.trim() {
         "0" => Ok(false),
         "1" => Ok(true),
-        other => Err(format!("'{other}' is not 0 or 1")),
+        other => Err(ValueError::kind(other, "0 or 1")),
     }
 }
 
 /// An integer between two bounds, both included.
-pub fn integer(text: &str, unit: Unit, low: i64, high: i64) -> Result<u64, String> {
+pub fn integer(text: &str, unit: Unit, low: i64, high: i64) -> Result<u64, ValueError> {
     let value = units::number(text, unit)?;
     if value < low {
-        return Err(format!("'{}' is too small: at least {low}", text.trim()));
+        return Err(ValueError::TooSmall { text: text.trim().into(), least: low });
     }
     if value > high {
-        return Err(format!("'{}' is too large: at most {high}", text.trim()));
+        return Err(ValueError::TooLarge { text: text.trim().into(), most: Some(high) });
     }
     Ok(value as u64)
 }
 
 /// One to three ranges, by direction.
-pub fn ranges(text: &str, kb_base: u64) -> Result<[Option<(u64, u64)>; 3], String> {
+pub fn ranges(text: &str, kb_base: u64) -> Result<[Option<(u64, u64)>; 3], ValueError> {
     let one = |part: &str| {
         let (low, high) = part
             .split_once('-')
             .or_else(|| part.split_once(':'))
-            .ok_or_else(|| format!("'{part}' is not a range: write for example 4k-64k"))?;
+            .ok_or_else(|| ValueError::kind(part, "a range: write for example 4k-64k"))?;
         let bound = |t: &str| integer(t, Unit::Kilo(kb_base), 1, i64::MAX);
         let (low, high) = (bound(low)?, bound(high)?);
         Ok((low.min(high), low.max(high)))
@@ -708,23 +706,23 @@ pub fn ranges(text: &str, kb_base: u64) -> Result<[Option<(u64, u64)>; 3], Strin
 }
 
 /// Numbers separated by `:`.
-pub fn floats(text: &str, low: f64, high: f64) -> Result<Vec<f64>, String> {
+pub fn floats(text: &str, low: f64, high: f64) -> Result<Vec<f64>, ValueError> {
     let list: Vec<&str> = text.split(':').collect();
     // FIO_IO_U_LIST_MAX_LEN.
     if list.len() > 20 {
-        return Err("more than 20 values".to_string());
+        return Err(ValueError::TooMany { most: 20, what: "values" });
     }
     list.into_iter()
         .map(|part| match part.trim().parse::<f64>() {
             Ok(x) if x.is_finite() && (low..=high).contains(&x) => Ok(x),
-            Ok(_) => Err(format!("'{part}' is not between {low} and {high}")),
-            Err(_) => Err(format!("'{part}' is not a number")),
+            Ok(_) => Err(ValueError::Outside { text: part.into(), low, high }),
+            Err(_) => Err(ValueError::number(part)),
         })
         .collect()
 }
 
 /// The word before `:` of a choice, and what follows.
-pub fn choice<T: Choice>(text: &str) -> Result<(T, Option<&str>), String> {
+pub fn choice<T: Choice>(text: &str) -> Result<(T, Option<&str>), ValueError> {
     let (word, rest) = match text.split_once(':') {
         Some((word, rest)) => (word, Some(rest.trim())),
         None => (text, None),
@@ -748,6 +746,9 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert_eq!(find(""), None);
-        assert_eq!(unknown_option("iodpeth"), "unknown option 'iodpeth', did you mean 'iodepth'?");
+        assert_eq!(
+            unknown_option("iodpeth").to_string(),
+            "unknown option 'iodpeth', did you mean 'iodepth'?"
+        );
     }
 }

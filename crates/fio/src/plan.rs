@@ -2,7 +2,7 @@
 
 use crate::apply::{self, Draft};
 use crate::env::Env;
-use crate::error::{ParseError, Place};
+use crate::error::{ParseError, ParseFault, Place, ValueError};
 use crate::grammar::{self, RawOption, Section, fail};
 use crate::job::{Distribution, Job};
 use crate::options::{Class, Value, find, unknown_option};
@@ -131,7 +131,10 @@ pub fn parse_args(
     for (i, file) in line.files.iter().enumerate() {
         let text = match env.read_file(file) {
             Ok(text) => text,
-            Err(message) => return fail(&place, format!("cannot read '{file}': {message}")),
+            Err(why) => {
+                let (path, why) = (file.clone(), why.to_string());
+                return fail(&place, ParseFault::Unreadable { path, why, include: false });
+            }
         };
         builder.add(grammar::file_sections(file, &text, &only, i > 0, env)?)?;
     }
@@ -172,8 +175,8 @@ impl Builder {
                         self.note(option, &section.place, text);
                     }
                 }
-                Err(message) => {
-                    return fail(&section.place, format!("job '{}': {message}", job.name));
+                Err(error) => {
+                    return fail(&section.place, ParseFault::Job { job: job.name, error });
                 }
             }
             self.plan.jobs.push(job);
@@ -209,20 +212,18 @@ impl Builder {
                 Class::NoMeaning(_) => Ok(()),
                 // Switched off it asks for nothing.
                 Class::Refused(_) if option.value == Value::Bool && value == Some("0") => Ok(()),
-                Class::Refused(reason) => Err(reason.to_string()),
+                Class::Refused(reason) => Err(ValueError::Refused(reason)),
             });
-        if let Err(message) = checked {
-            let unset = raw.unset.as_ref().map_or(String::new(), |name| {
-                format!("; ${{{name}}} is not set: {name}=... wordline run ...")
-            });
-            return fail(&raw.place, format!("option '{}': {message}{unset}", raw.name));
+        if let Err(error) = checked {
+            let (option, unset) = (raw.name.clone(), raw.unset.clone());
+            return fail(&raw.place, ParseFault::Option { option, error: Box::new(error), unset });
         }
         if let Class::NoMeaning(reason) = option.class {
-            let text = format!("option '{name}' has no meaning here: {reason}");
+            let idle = ParseFault::NoMeaning { option: name, reason };
             if self.strict {
-                return fail(&raw.place, text);
+                return fail(&raw.place, idle);
             }
-            self.note(name, &raw.place, text);
+            self.note(name, &raw.place, idle.to_string());
         }
         job.options.push((name.to_string(), value.unwrap_or("").to_string()));
         Ok(())
@@ -237,30 +238,22 @@ impl Builder {
     fn finish(mut self, place: &Place, only: &[String]) -> Result<Plan, ParseError> {
         for section in only {
             if !self.plan.jobs.iter().any(|j| j.name == *section) {
-                return fail(place, format!("no job section is named '{section}'"));
+                return fail(place, ParseFault::NoSection(section.clone()));
             }
         }
         if self.plan.jobs.is_empty() {
-            return fail(place, "no job is defined: add a [section] or --name=");
+            return fail(place, ParseFault::NoJob);
         }
         let threads: u64 = self.plan.jobs.iter().map(|j| u64::from(j.numjobs)).sum();
         if threads > THREADS_MAX {
-            return fail(
-                place,
-                format!("{threads} threads are more than {THREADS_MAX}: lower numjobs"),
-            );
+            return fail(place, ParseFault::TooManyThreads { threads, most: THREADS_MAX });
         }
         for (i, job) in self.plan.jobs.iter().enumerate() {
             if let Some(waitee) = &job.wait_for {
                 let found = self.plan.jobs[..i].iter().filter(|j| j.name == *waitee).count();
                 if found != 1 {
-                    return fail(
-                        &job.place,
-                        format!(
-                            "job '{}' waits for '{waitee}': {found} earlier jobs have that name",
-                            job.name
-                        ),
-                    );
+                    let (name, other) = (job.name.clone(), waitee.clone());
+                    return fail(&job.place, ParseFault::WaitsFor { job: name, other, found });
                 }
             }
         }
@@ -315,8 +308,9 @@ mod tests {
     }
 
     impl Env for TestEnv {
-        fn read_file(&mut self, path: &str) -> Result<String, String> {
-            self.files.get(path).map(|t| t.to_string()).ok_or_else(|| "no such file".to_string())
+        fn read_file(&mut self, path: &str) -> std::io::Result<String> {
+            let text = self.files.get(path).map(|t| t.to_string());
+            text.ok_or_else(|| std::io::Error::other("no such file"))
         }
         fn var(&self, name: &str) -> Option<String> {
             match name {

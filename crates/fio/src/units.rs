@@ -5,6 +5,8 @@
 //! the meaning of the IEC form there. With `kb_base=1000` `4k` and `4kb` are 4000, `4kib` is 4096.
 //! Where fio takes the leading digits and drops the rest (`1.5g` as 1), this is an error.
 
+use crate::error::{ExpressionError, ValueError};
+
 /// A size that may be a share of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
@@ -28,19 +30,19 @@ pub enum Unit {
 const DEPTH_MAX: u32 = 32;
 
 /// One number, without percentages. The message of an error names the text.
-pub fn number(text: &str, unit: Unit) -> Result<i64, String> {
+pub fn number(text: &str, unit: Unit) -> Result<i64, ValueError> {
     match quantity(text, unit)? {
         Quantity::Plain(n) => Ok(n),
-        Quantity::Percent(_) => Err(format!("'{text}' is a percentage: write a number here")),
+        Quantity::Percent(_) => Err(ValueError::Percentage { text: text.into() }),
     }
 }
 
 /// A size in bytes or in percent.
-pub fn size(text: &str, kb_base: u64) -> Result<Size, String> {
+pub fn size(text: &str, kb_base: u64) -> Result<Size, ValueError> {
     match quantity(text, Unit::Kilo(kb_base))? {
         Quantity::Plain(n) => u64::try_from(n)
             .map(Size::Bytes)
-            .map_err(|_| format!("'{text}' is negative: a size starts at 0")),
+            .map_err(|_| ValueError::TooSmall { text: text.into(), least: 0 }),
         Quantity::Percent(p) => Ok(Size::Percent(p)),
     }
 }
@@ -50,9 +52,9 @@ enum Quantity {
     Percent(u32),
 }
 
-fn quantity(text: &str, unit: Unit) -> Result<Quantity, String> {
+fn quantity(text: &str, unit: Unit) -> Result<Quantity, ValueError> {
     let text = text.trim();
-    let too_large = || format!("'{text}' is too large");
+    let too_large = || ValueError::TooLarge { text: text.into(), most: None };
     if text.starts_with('(') {
         let value = Sum { rest: text, unit, depth: 0 }.whole()?;
         return to_i64(value).map(Quantity::Plain).ok_or_else(too_large);
@@ -67,26 +69,29 @@ fn quantity(text: &str, unit: Unit) -> Result<Quantity, String> {
             .parse()
             .ok()
             .filter(|p| sign > 0 && *p <= 100_000)
-            .ok_or_else(|| format!("'{text}' is not a percentage: write for example 50%"))?;
+            .ok_or_else(|| ValueError::kind(text, "a percentage: write for example 50%"))?;
         return Ok(Quantity::Percent(percent));
     }
     let (digits, radix, suffix) = split_number(body);
     if digits.is_empty() {
-        return Err(format!("'{text}' is not a number: write for example {}", example(unit)));
+        return Err(ValueError::kind(text, a_number(unit)));
     }
     let value = i128::from_str_radix(digits, radix).map_err(|_| too_large())?;
-    let scale = i128::from(scale(suffix, unit).ok_or_else(|| {
-        format!("'{text}' has an unknown unit '{suffix}': write for example {}", example(unit))
-    })?);
+    let example = a_number(unit).trim_start_matches(A_NUMBER);
+    let unknown = || ValueError::Unit { text: text.into(), unit: suffix.into(), example };
+    let scale = i128::from(scale(suffix, unit).ok_or_else(unknown)?);
     let value = value.checked_mul(scale * sign).ok_or_else(too_large)?;
     i64::try_from(value).map(Quantity::Plain).map_err(|_| too_large())
 }
 
-fn example(unit: Unit) -> &'static str {
+const A_NUMBER: &str = "a number: write for example ";
+
+/// What is asked for, with an example.
+fn a_number(unit: Unit) -> &'static str {
     match unit {
-        Unit::Kilo(_) => "4096, 4k or 1g",
-        Unit::Seconds => "30, 30s, 5m or 100ms",
-        Unit::Micros => "50, 50us or 10ms",
+        Unit::Kilo(_) => "a number: write for example 4096, 4k or 1g",
+        Unit::Seconds => "a number: write for example 30, 30s, 5m or 100ms",
+        Unit::Micros => "a number: write for example 50, 50us or 10ms",
     }
 }
 
@@ -154,14 +159,10 @@ struct Sum<'a> {
 }
 
 impl Sum<'_> {
-    fn whole(&mut self) -> Result<f64, String> {
+    fn whole(&mut self) -> Result<f64, ExpressionError> {
         let value = self.sum()?;
         self.blanks();
-        if self.rest.is_empty() {
-            Ok(value)
-        } else {
-            Err(format!("unexpected '{}' after the expression", self.rest))
-        }
+        if self.rest.is_empty() { Ok(value) } else { Err(ExpressionError::After(self.rest.into())) }
     }
 
     fn blanks(&mut self) {
@@ -175,7 +176,7 @@ impl Sum<'_> {
         Some(c)
     }
 
-    fn sum(&mut self) -> Result<f64, String> {
+    fn sum(&mut self) -> Result<f64, ExpressionError> {
         let mut value = self.product()?;
         while let Some(op) = self.take(&['+', '-']) {
             let right = self.product()?;
@@ -184,12 +185,12 @@ impl Sum<'_> {
         Ok(value)
     }
 
-    fn product(&mut self) -> Result<f64, String> {
+    fn product(&mut self) -> Result<f64, ExpressionError> {
         let mut value = self.power()?;
         while let Some(op) = self.take(&['*', '/', '%']) {
             let right = self.power()?;
             if op != '*' && right == 0.0 {
-                return Err("division by zero in the expression".to_string());
+                return Err(ExpressionError::Zero);
             }
             value = match op {
                 '*' => value * right,
@@ -200,7 +201,7 @@ impl Sum<'_> {
         Ok(value)
     }
 
-    fn power(&mut self) -> Result<f64, String> {
+    fn power(&mut self) -> Result<f64, ExpressionError> {
         let mut value = self.atom()?;
         while self.take(&['^']).is_some() {
             value = libm::pow(value, self.atom()?);
@@ -208,17 +209,17 @@ impl Sum<'_> {
         Ok(value)
     }
 
-    fn atom(&mut self) -> Result<f64, String> {
+    fn atom(&mut self) -> Result<f64, ExpressionError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err("the expression nests too deeply".to_string());
+            return Err(ExpressionError::Nested);
         }
         let value = if self.take(&['-']).is_some() {
             -self.atom()?
         } else if self.take(&['(']).is_some() {
             let inner = self.sum()?;
             if self.take(&[')']).is_none() {
-                return Err("a ')' is missing in the expression".to_string());
+                return Err(ExpressionError::Open);
             }
             inner
         } else {
@@ -228,14 +229,14 @@ impl Sum<'_> {
         Ok(value)
     }
 
-    fn literal(&mut self) -> Result<f64, String> {
+    fn literal(&mut self) -> Result<f64, ExpressionError> {
         self.blanks();
         let rest = self.rest;
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         self.rest = after;
         let digits = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
-        let bad = || format!("'{word}' is not a number in the expression");
+        let bad = || ExpressionError::Number(word.into());
         let value: f64 = word[..digits].parse().map_err(|_| bad())?;
         let suffix = &word[digits..];
         // A bare number inside an expression of seconds is seconds as well.
@@ -244,20 +245,20 @@ impl Sum<'_> {
 }
 
 /// Evaluates integer arithmetic after a `$keyword` was replaced, as fio has `bc` do.
-pub fn arithmetic(text: &str) -> Result<i64, String> {
+pub fn arithmetic(text: &str) -> Result<i64, ValueError> {
     let value = Sum { rest: text, unit: Unit::Kilo(1024), depth: 0 }.whole()?;
-    to_i64(value).ok_or_else(|| format!("'{text}' is too large"))
+    to_i64(value).ok_or_else(|| ValueError::TooLarge { text: text.into(), most: None })
 }
 
 /// Splits `read,write,trim`. As in fio a value without a comma may use `:` or `-` between numbers;
 /// a missing later value repeats the one before it, an empty earlier one leaves the default.
 pub fn by_direction<T: Copy>(
     text: &str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<[Option<T>; 3], String> {
+    parse: impl Fn(&str) -> Result<T, ValueError>,
+) -> Result<[Option<T>; 3], ValueError> {
     let parts: Vec<&str> = split_list(text);
     if parts.len() > 3 {
-        return Err(format!("'{text}' has more than three values: read,write,trim"));
+        return Err(ValueError::TooMany { most: 3, what: "values: read,write,trim" });
     }
     // A trailing comma says "read only": nothing is repeated.
     let closed = parts.len() > 1 && parts.last().is_some_and(|p| p.is_empty());
@@ -275,7 +276,7 @@ pub fn by_direction<T: Copy>(
         }
     }
     if out.iter().all(Option::is_none) {
-        return Err("a value is missing".to_string());
+        return Err(ValueError::Missing { option: None });
     }
     Ok(out)
 }

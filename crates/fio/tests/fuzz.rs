@@ -13,13 +13,13 @@ const DRIVE: u64 = 1 << 20;
 struct FuzzEnv;
 
 impl Env for FuzzEnv {
-    fn read_file(&mut self, path: &str) -> Result<String, String> {
+    fn read_file(&mut self, path: &str) -> std::io::Result<String> {
         match path {
             "a.inc" => Ok("bs=8k\ninclude b.inc\n".to_string()),
             "b.inc" => Ok("size=64k\n".to_string()),
             "loop.inc" => Ok("include loop.inc\n".to_string()),
             "job.fio" => Ok("[j]\nrw=randrw\n".to_string()),
-            _ => Err("no such file".to_string()),
+            _ => Err(std::io::Error::other("no such file")),
         }
     }
     fn var(&self, name: &str) -> Option<String> {
@@ -218,7 +218,9 @@ fn job_files_never_panic() {
                 plans += 1;
                 ios += exercise(&plan);
             }
-            Err(error) => assert!(!error.message.is_empty() && !error.place.file.is_empty()),
+            Err(error) => {
+                assert!(!error.fault.to_string().is_empty() && !error.place.file.is_empty())
+            }
         }
         drop(report);
     }
@@ -252,7 +254,9 @@ fn command_lines_never_panic() {
                 plans += 1;
                 ios += exercise(&plan);
             }
-            Err(error) => assert!(!error.message.is_empty() && !error.place.file.is_empty()),
+            Err(error) => {
+                assert!(!error.fault.to_string().is_empty() && !error.place.file.is_empty())
+            }
         }
         drop(report);
     }

@@ -5,6 +5,7 @@ use crate::digest::digest;
 use crate::spec::{Base, Change, Scalar, Study, Values, unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io;
 use wordline_app::AppConfig;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
@@ -362,11 +363,11 @@ struct Inline<'a> {
 }
 
 impl Env for Inline<'_> {
-    fn read_file(&mut self, path: &str) -> Result<String, String> {
+    fn read_file(&mut self, path: &str) -> io::Result<String> {
         if path == self.file {
             Ok(self.text.into())
         } else {
-            Err("a study's job stands in the study: write what the file has here".into())
+            Err(io::Error::other("a study's job stands in the study: write what the file has here"))
         }
     }
     fn var(&self, _: &str) -> Option<String> {
@@ -386,7 +387,7 @@ pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, S
     let mut inline = Inline { file: &point.file, text: &text };
     let mut plan = wordline_fio::parse_args(&words, &ParseOptions::default(), &mut inline)
         .map_err(|e| match e.place.line {
-            0 => format!("{}: the job: {}", point.file, e.message),
+            0 => format!("{}: the job: {}", point.file, e.fault),
             _ => e.to_string(),
         })?;
     plan.globals.remove(0);
