@@ -4,12 +4,14 @@
 
 pub mod bitmap;
 pub mod class;
+pub mod contents;
 pub mod counters;
 pub mod ctx;
 pub mod error;
 pub mod event;
 pub mod hist;
 pub mod id;
+pub mod ledger;
 pub mod life;
 pub mod prefetch;
 pub mod rng;
@@ -22,6 +24,7 @@ pub mod track;
 
 pub use bitmap::BitMap;
 pub use class::{IoClass, Priority, QueuePriority, Workload};
+pub use contents::{Contents, PageData};
 pub use ctx::Ctx;
 pub use error::BadValue;
 pub use event::{Event, EventQueue, Kind};

@@ -1,10 +1,16 @@
 //! Version stamps: what a sector holds, in place of data.
 //!
-//! A sector's stamp goes up by one at the moment a write becomes visible (its first insertion in a
-//! cache or write buffer), so at every look-up exactly one answer is right: the newest stamp. The
-//! check is exact for the mapping, the buffers and garbage collection, which all carry stamps.
+//! A write gets its version where it is made, at its host ([`crate::ledger`]). The drive says at which
+//! moment reads find it (its first insertion in a cache or write buffer), which must be before it is
+//! acknowledged, so at every look-up exactly one answer is right: the newest stamp. The check is exact
+//! for the mapping, the buffers and garbage collection, which all carry stamps; and what flash returns
+//! is what its pages hold ([`crate::contents`]).
+//!
+//! Where no host keeps a ledger, stamps go up by one with each write of a sector.
 
+use crate::contents::Contents;
 use crate::id::Lpn;
+use crate::ledger::{Ledger, NONE};
 use crate::runs::Runs;
 
 /// A sector that was trimmed: the count of writes before, and this bit.
@@ -20,6 +26,12 @@ pub struct Stamps {
     /// Look-ups that returned something else than the newest stamp: (sector, got, expected).
     wrong: Vec<(u32, u32, u32)>,
     wrong_count: u64,
+    /// What pages of flash hold.
+    pub flash: Contents,
+    /// Commands under way, with their versions.
+    ledger: Ledger,
+    /// No stamp is above.
+    most: u32,
 }
 
 impl Default for Stamps {
@@ -34,7 +46,15 @@ impl Stamps {
     }
     /// No check, no memory: every stamp is blank.
     pub fn off() -> Stamps {
-        Stamps { newest: None, checked: 0, wrong: Vec::new(), wrong_count: 0 }
+        Stamps {
+            newest: None,
+            checked: 0,
+            wrong: Vec::new(),
+            wrong_count: 0,
+            flash: Contents::default(),
+            ledger: Ledger::default(),
+            most: BLANK + 1,
+        }
     }
     pub fn is_on(&self) -> bool {
         self.newest.is_some()
@@ -46,12 +66,88 @@ impl Stamps {
             Some(newest) => {
                 let slot = newest.at_mut(lpn.0 as usize);
                 *slot = (*slot & !TRIMMED) + 1;
+                self.most = self.most.max(*slot);
                 *slot
             }
             None => BLANK,
         }
     }
-    /// The stamp that the next write to the sector gets.
+    /// A host submits a write or trim of these sectors: what the ledger calls it. It has a version that
+    /// nothing had before.
+    pub fn submit(&mut self, lpn: Lpn, sectors: u32) -> u32 {
+        if self.newest.is_none() {
+            return NONE;
+        }
+        self.most = if self.most < TRIMMED - 1 { self.most + 1 } else { BLANK + 1 };
+        self.ledger.submit(lpn.0, sectors, Some(self.most))
+    }
+    /// The same by a host that has no two writes of a sector under way, and counts the versions of each
+    /// ([`Stamps::next`]).
+    pub fn submit_counted(&mut self, lpn: Lpn, sectors: u32) -> u32 {
+        if self.newest.is_none() { NONE } else { self.ledger.submit(lpn.0, sectors, None) }
+    }
+    /// A drive has a command by the tag that it will write and trim with; what the ledger calls it.
+    #[inline]
+    pub fn bind(&mut self, tag: u32, submitted: u32) {
+        if self.newest.is_some() {
+            self.ledger.bind(tag, submitted);
+        }
+    }
+    /// A command's write of a sector is what reads find from now on: its stamp.
+    #[inline]
+    pub fn show(&mut self, tag: u32, lpn: Lpn) -> u32 {
+        let Some(newest) = &mut self.newest else { return BLANK };
+        let slot = newest.at_mut(lpn.0 as usize);
+        let merged = self.ledger.merged(tag, lpn.0, *slot);
+        let shown = self.ledger.show(tag, lpn.0);
+        match shown {
+            Ok(Some(version)) => *slot = version,
+            Ok(None) | Err(_) => *slot = (*slot & !TRIMMED) + 1,
+        }
+        let stamp = *slot;
+        self.most = self.most.max(stamp);
+        if merged.is_err() || shown.is_err() {
+            self.breach(lpn.0, stamp);
+        }
+        stamp
+    }
+    /// A command's trim of a sector is what reads find from now on.
+    #[inline]
+    pub fn show_trim(&mut self, tag: u32, lpn: Lpn) {
+        if self.newest.is_some() {
+            let shown = self.ledger.show(tag, lpn.0);
+            self.trim(lpn);
+            if shown.is_err() {
+                self.breach(lpn.0, BLANK);
+            }
+        }
+    }
+    /// A command is about to read a sector that it writes in part: the stamp that it will write there.
+    pub fn merge(&mut self, tag: u32, lpn: Lpn) -> u32 {
+        let Some(newest) = &self.newest else { return BLANK };
+        self.ledger.merge(tag, lpn.0, newest.get(lpn.0 as usize));
+        self.ledger.version(tag).unwrap_or_else(|| self.next(lpn))
+    }
+    /// A host hears of the end of a command.
+    pub fn acknowledge(&mut self, submitted: u32, ok: bool) {
+        if submitted != NONE
+            && let Err((lpn, _)) = self.ledger.acknowledge(submitted, ok)
+        {
+            self.breach(lpn, BLANK);
+        }
+    }
+    /// Commands submitted and not acknowledged.
+    pub fn under_way(&self) -> usize {
+        self.ledger.open()
+    }
+    #[cold]
+    fn breach(&mut self, lpn: u32, got: u32) {
+        self.wrong_count += 1;
+        if self.wrong.len() < 16 {
+            self.wrong.push((lpn, got, self.newest(Lpn(lpn))));
+        }
+    }
+    /// The stamp that the next write to the sector gets, where no host gives it one.
     pub fn next(&self, lpn: Lpn) -> u32 {
         self.newest.as_ref().map_or(BLANK, |n| (n.get(lpn.0 as usize) & !TRIMMED) + 1)
     }
@@ -60,6 +156,7 @@ impl Stamps {
     pub fn restore(&mut self, lpn: Lpn, stamp: u32, trimmed: bool) {
         if let Some(newest) = &mut self.newest {
             newest.set(lpn.0 as usize, stamp | if trimmed { TRIMMED } else { 0 });
+            self.most = self.most.max(stamp);
         }
     }
     /// The first write of sectors in a row, of a drive on which nothing was written: their stamp.
@@ -111,6 +208,12 @@ impl Stamps {
             }
         }
     }
+    /// Flash holds something else at `ppa` than the FTL takes to be there, which is no look-up.
+    pub fn check_page(&mut self, ppa: u32, got: u32, expected: u32) {
+        let checked = self.checked;
+        self.check(Lpn(ppa), got, expected);
+        self.checked = checked;
+    }
     /// The same for a digest of several look-ups, the first of `lpn`.
     pub fn check_digest(&mut self, lpn: Lpn, got: u64, expected: u64) {
         let fold = |digest: u64| (digest ^ digest >> 32) as u32;
@@ -135,6 +238,34 @@ impl Stamps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_gives_versions_and_hears_of_what_was_not_written() {
+        let mut s = Stamps::new(10);
+        assert_eq!(s.bump(Lpn(3)), 1);
+        let (a, b) = (s.submit(Lpn(2), 2), s.submit(Lpn(3), 1));
+        s.bind(0, a);
+        s.bind(1, b);
+        // The later one first.
+        let later = s.show(1, Lpn(3));
+        let first = [s.show(0, Lpn(2)), s.show(0, Lpn(3))];
+        assert!(first[0] == first[1] && later > first[0] && first[0] > 1);
+        assert_eq!(s.newest(Lpn(3)), first[1]);
+        s.acknowledge(a, true);
+        s.acknowledge(b, true);
+        assert_eq!((s.wrong().0, s.under_way()), (0, 0));
+        let c = s.submit(Lpn(4), 2);
+        s.bind(2, c);
+        s.show_trim(2, Lpn(4));
+        s.acknowledge(c, true);
+        assert_eq!(s.wrong().0, 1, "half of a trim");
+        let d = s.submit(Lpn(5), 1);
+        s.bind(3, d);
+        let version = s.merge(3, Lpn(5));
+        s.bump(Lpn(5));
+        assert_eq!(s.show(3, Lpn(5)), version);
+        assert_eq!(s.wrong().0, 2, "another write between reading and writing");
+    }
 
     #[test]
     fn a_trimmed_sector_reads_blank_and_then_newer_than_before() {

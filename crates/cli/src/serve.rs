@@ -202,6 +202,7 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         spin: !args.no_spin,
         sync: !args.no_sync,
         image_io,
+        journal: None,
         max_connections: args.max_connections as usize,
         stats: args.stats.map(|form| match form {
             StatsArg::Line => (StatsForm::Line, every),

@@ -10,7 +10,7 @@ use crate::controller::{BACKGROUND, Controller, HELD_BACK, Stage};
 use crate::execute::{OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
-use wordline_ftl::{Action, FlashOp, Source, Translation, Work};
+use wordline_ftl::{Action, FlashOp, Source, Translation, Work, send_data};
 use wordline_nand::{Op, OpKind, Outcome};
 use wordline_nvme::Status;
 
@@ -99,7 +99,12 @@ impl Controller {
         let cost = action.cost(&self.cost).total();
         let FlashOp { op, kind, class, ppa, sectors, .. } =
             match action.work(self.geometry.sectors_per_unit) {
-                Work::Flash(flash) => flash,
+                Work::Flash(flash) => {
+                    if let Some(ftl) = &self.ftl {
+                        send_data(ftl, ctx, &flash);
+                    }
+                    flash
+                }
                 Work::Sum { op } => return self.enqueue_job(ctx, cost, Job::Sum(op)),
                 Work::Complete { tag, ok } if tag & WRITE_BACK != 0 => {
                     return self.write_back_accepted(ctx, tag & !WRITE_BACK, ok);

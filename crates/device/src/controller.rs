@@ -32,8 +32,8 @@ use crate::stats::{ByClass, Counts, DeviceStats, Energy, slot};
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
-    BadValue, Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab, Span, Time,
-    Timeline, Why,
+    BadValue, Contents, Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab,
+    Span, Time, Timeline, Why,
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
@@ -101,6 +101,8 @@ pub(crate) struct Command {
     pub waited_for: Why,
     /// A copy into the cache's memory ends then.
     pub copied: Time,
+    /// Of a vector read, what the sectors hold.
+    pub held: Option<u32>,
 }
 
 struct Doorbell {
@@ -256,6 +258,10 @@ impl Controller {
 
     /// Switches the drive on: call once, before anything else.
     pub fn start(&mut self, ctx: &mut Ctx) {
+        if ctx.stamps.is_on() {
+            let g = &self.geometry;
+            ctx.stamps.flash = Contents::new(g.sectors(), g.sectors_per_unit);
+        }
         if let Some(ftl) = &mut self.ftl {
             ftl.start(ctx);
         }
@@ -443,7 +449,11 @@ impl Controller {
                 pending: 0,
                 waited_for: Why::Work,
                 copied: Time::ZERO,
+                held: None,
             });
+            if matches!(sqe.opcode, Opcode::Write | Opcode::Deallocate) {
+                ctx.stamps.bind(cmd, sqe.submitted);
+            }
             ctx.at(ready, Kind::Firmware, cmd);
         }
     }
@@ -594,14 +604,14 @@ impl Controller {
 
     /// A completion entry becomes visible to the host, and its command's slot is free.
     fn post(&mut self, ctx: &mut Ctx, cmd: u32) {
-        let Command { sqe, sq, status, .. } = self.commands.remove(cmd);
+        let Command { sqe, sq, status, held, .. } = self.commands.remove(cmd);
         let queue = self.queues[usize::from(sq)].as_ref().expect("the queue of a command");
         let (cq, sq_head) = (queue.cq, queue.head() as u16);
         let phase = self.cq(cq).post();
         let interrupt = self.signal(ctx, cq);
         self.counts.commands_out[slot(sqe.opcode)] += 1;
         self.counts.failed += u64::from(status != Status::Success);
-        let cqe = Cqe { sq, cid: sqe.cid, sq_head, status, phase };
+        let cqe = Cqe { sq, cid: sqe.cid, sq_head, status, phase, held };
         self.out.push_back(Posted { cq, cqe, io: sqe.io, interrupt });
         self.fetch(ctx);
     }

@@ -18,7 +18,9 @@ use crate::controller::{Command, Controller, NONE, SUMS, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
 use wordline_base::{Ctx, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
-use wordline_ftl::{FlashRead, Piece, Place, ReadEnd, Source, Translation, read_ended};
+use wordline_ftl::{
+    FlashRead, Piece, Place, ReadEnd, Source, Translation, check_own_read, read_ended,
+};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Status};
 
@@ -158,13 +160,15 @@ impl Controller {
     /// A flash operation ended.
     pub(crate) fn flash_done(&mut self, ctx: &mut Ctx, key: u32) {
         let record = self.nand.record(key);
-        let (owner, outcome) = (record.op.owner, record.outcome);
+        let Record { op, outcome, held, .. } = *record;
+        let owner = op.owner;
         let number = owner & !OWNER_KIND;
         match owner & OWNER_KIND {
             OWNER_READ => self.piece_read(ctx, number, key),
             OWNER_VECTOR => self.vector_done(ctx, number, key),
             _ => {
                 let ftl = self.ftl.as_mut().expect("the FTL asked for it");
+                check_own_read(ftl, ctx, number, op.ppa, op.sectors, held);
                 ftl.on_done(ctx, number, outcome);
             }
         }
@@ -177,6 +181,7 @@ impl Controller {
         if record.outcome == Outcome::Failed {
             command.status = if read { Status::UnrecoveredRead } else { Status::WriteFault };
         }
+        command.held = record.held;
         record.mark(&mut ctx.lives, command.sqe.io);
         if read {
             self.respond(ctx, cmd);
@@ -395,10 +400,10 @@ impl Controller {
     fn piece_read(&mut self, ctx: &mut Ctx, flight: u32, key: u32) {
         let Flight { cmd, fill, read } = self.flights.remove(flight);
         let record = self.nand.record(key);
-        let (io, ok) = (record.op.io, record.outcome == Outcome::Ok);
+        let (io, ok, held) = (record.op.io, record.outcome == Outcome::Ok, record.held);
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
         let mut more = std::mem::take(&mut self.pieces);
-        let end = read_ended(ftl, ctx, read, ok, &mut more);
+        let end = read_ended(ftl, ctx, read, ok, held, &mut more);
         for piece in &more {
             let Some(read) = FlashRead::of(piece) else { continue };
             let owner = OWNER_READ | self.flights.insert(Flight { cmd, fill, read });
@@ -558,7 +563,7 @@ impl Controller {
         self.commands[cmd].stage = Stage::Merge;
         self.commands[cmd].pending = 1;
         for lpn in touch.partial() {
-            self.turns.begin(lpn, ctx.stamps.next(Lpn(lpn)));
+            self.turns.begin(lpn, ctx.stamps.merge(cmd, Lpn(lpn)));
             self.counts.rmw_units += 1;
             if !self.cache.as_ref().is_some_and(|cache| cache.holds(lpn, 1)) {
                 let before = self.commands[cmd].pending;
@@ -606,7 +611,7 @@ impl Controller {
                 Ok(id) => id,
                 Err(blocking) => return self.wait_for_room(ctx, cmd, blocking),
             };
-            cache.write(&mut ctx.stamps, id, first, n, class);
+            cache.write(&mut ctx.stamps, cmd, id, first, n, class);
             if fua || !write_back {
                 let line = cache.line_mut(id);
                 line.fua |= fua;

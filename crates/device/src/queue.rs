@@ -4,6 +4,7 @@
 //! far the controller has fetched only from the head pointer in completion entries. Hosts take
 //! completions out at once, so the completion queue is never full and has no head doorbell here.
 
+use wordline_base::ledger::NONE;
 use wordline_base::{IoClass, IoId, Time};
 use wordline_nvme::{Cqe, Opcode, Sqe};
 
@@ -47,6 +48,7 @@ const EMPTY: Slot = Slot {
         class: IoClass::NONE,
         inner: 0,
         io: IoId::NONE,
+        submitted: NONE,
     },
     arrived: Time::ZERO,
 };

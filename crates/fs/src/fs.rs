@@ -352,6 +352,11 @@ pub struct Fs {
     /// Tests: what joined the log since they looked.
     #[cfg(test)]
     pub(crate) joined: Vec<Joined>,
+    /// Tests: how often something joined it, and how often when each batch was written.
+    #[cfg(test)]
+    pub(crate) joins: u64,
+    #[cfg(test)]
+    pub(crate) joins_before: BTreeMap<u64, u64>,
     /// Pages are wanted and none can be freed.
     pub(crate) short: bool,
 }
@@ -359,6 +364,7 @@ pub struct Fs {
 /// Items that joined a transaction, and the inodes it changes.
 #[cfg(test)]
 pub(crate) struct Joined {
+    pub number: u64,
     pub seq: u64,
     pub items: Vec<Item>,
     pub inodes: Vec<u32>,
@@ -411,6 +417,10 @@ impl Fs {
             shadow: None,
             #[cfg(test)]
             joined: Vec::new(),
+            #[cfg(test)]
+            joins: 0,
+            #[cfg(test)]
+            joins_before: BTreeMap::new(),
             short: false,
         })
     }

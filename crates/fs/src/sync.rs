@@ -157,7 +157,12 @@ impl Fs {
         let items = std::mem::take(&mut self.tasks[t as usize].items);
         self.work(t, self.config.cost.join * items.len() as u64);
         #[cfg(test)]
+        {
+            self.joins += 1;
+        }
+        #[cfg(test)]
         self.joined.push(crate::fs::Joined {
+            number: self.joins,
             seq: self.current(),
             items: items.clone(),
             inodes: self.tasks[t as usize].touched.iter().map(|&(ino, _)| ino).collect(),

@@ -434,6 +434,8 @@ impl Fs {
             x.next_batch += 1;
             let id = x.next_batch;
             x.batches.insert(id, items);
+            #[cfg(test)]
+            self.joins_before.insert(id, self.joins);
             self.work(t, self.config.cost.write_back);
             self.store(block, META, block, u64::from(n));
             let mut bio = self.bio(BioKind::Write, What::Meta, block, u64::from(n));

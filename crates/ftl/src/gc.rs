@@ -440,6 +440,10 @@ impl Ftl {
         }
         self.issue(Op::GcSum { request, first, n }, |op| Action::Sum { op, sectors });
     }
+    /// The places of a run of a request.
+    pub(crate) fn collected(&self, request: u32, first: u32, n: u32) -> &[u32] {
+        &self.gc.requests[request as usize].ppas[first as usize..][..n as usize]
+    }
     /// A run of a request is there, or lost.
     pub(crate) fn gc_run_over(&mut self, request: u32, first: u32, n: u32, ok: bool) {
         let r = &mut self.gc.requests[request as usize];

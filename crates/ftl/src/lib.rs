@@ -57,7 +57,7 @@ pub use translator::{FtlKind, Translator};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, Memory, Pace,
     Piece, Place, ReadEnd, Rebuilt, Source, Steady, StrideUse, Touch, Translation, Turns, Wear,
-    WindowLimits, Work, read_ended, steady_by_overwriting,
+    WindowLimits, Work, check_own_read, read_ended, send_data, steady_by_overwriting,
 };
 
 use gc::Gc;

@@ -18,7 +18,7 @@ use crate::state::{In, LoadError, Out, damaged};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use wordline_base::{BadValue, Ctx, Lpn, Stamps, stamps::BLANK};
+use wordline_base::{BadValue, Ctx, Lpn, PageData, Stamps, stamps::BLANK};
 use wordline_nand::{Class, Geometry, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, Memory, Pace, Piece,
@@ -265,7 +265,7 @@ impl InPlace {
                         continue;
                     }
                     for lpn in lpn..lpn + n {
-                        let stamp = self.waiting.stamp(cached, stamps, lpn);
+                        let stamp = self.waiting.stamp(tag, cached, stamps, lpn);
                         self.put(lpn, stamp);
                     }
                     self.counters.user_sectors += u64::from(n);
@@ -325,7 +325,7 @@ impl InPlace {
     }
     fn trim_now(&mut self, stamps: &mut Stamps, tag: u32, lpn: u32, sectors: u32) {
         for lpn in lpn..lpn + sectors {
-            stamps.trim(Lpn(lpn));
+            stamps.show_trim(tag, Lpn(lpn));
             let waits = self.slot_waiting(lpn);
             let was = self.map.unmap(lpn);
             if let Some(slot) = waits {
@@ -670,6 +670,24 @@ impl Translation for InPlace {
             digest.add(self.map.lpn_at(ppa), self.map.stamp_at(ppa));
         }
         digest.get()
+    }
+    fn data(&self, op: u32, _: Ppa, to: &mut PageData) {
+        let Store { unit, place, slots, .. } = &self.stores[(op >> 1) as usize];
+        let moves = self.places.of(*unit) != *place;
+        for (i, lpn) in (0..).zip(self.sectors_of(*unit)) {
+            let slot = slots.iter().map(|&s| self.slots[s as usize]).find(|s| s.lpn == lpn);
+            if let Some(slot) = slot {
+                to.put(i, lpn, slot.stamp);
+                continue;
+            }
+            // The rest is as it is, and moves along with its unit.
+            let from = match self.map.get(lpn) {
+                Where::Flash(ppa) => ppa.0,
+                _ if moves => continue,
+                _ => place * self.g.sectors_per_unit + i,
+            };
+            to.put(i, self.map.lpn_at(from), self.map.stamp_at(from));
+        }
     }
     fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
         self.lossy && (ppa.0..ppa.0 + sectors).any(|ppa| self.map.stamp_at(ppa) & LOST != 0)

@@ -6,7 +6,7 @@ use crate::{
 };
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use wordline_base::{BadValue, Ctx, Lpn, Seed, Stamps};
+use wordline_base::{BadValue, Ctx, Lpn, PageData, Seed, Stamps};
 use wordline_nand::{Geometry, Outcome, Ppa};
 
 /// Makes FTLs of one kind.
@@ -140,6 +140,8 @@ hand_on! {
     fn on_done(&mut, ctx: &mut Ctx, op: u32, outcome: Outcome);
     fn on_timer(&mut, ctx: &mut Ctx, index: u32);
     fn digest(&, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
+    fn expects(&, op: u32, ppa: Ppa, sectors: u32) -> u64;
+    fn data(&, op: u32, ppa: Ppa, to: &mut PageData);
     fn has_lost(&, ppa: Ppa, sectors: u32) -> bool;
     fn repair(
         &mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, ppa: Ppa, expected: u64, out: &mut Vec<Piece>

@@ -7,9 +7,9 @@
 //! originals stay until they are durable, so a flush need not pad them out.)
 
 use crate::map::{LOST, Where};
-use crate::ring::{Entry, USER};
-use crate::{Action, Ftl, Piece, Place, Source, TIMER_USER};
-use wordline_base::{Ctx, Kind, Lpn, stamps::BLANK};
+use crate::ring::{Entry, STALE, USER};
+use crate::{Action, Ftl, Op, Piece, Place, Source, TIMER_USER};
+use wordline_base::{Ctx, Kind, Lpn, PageData, stamps::BLANK};
 use wordline_nand::Ppa;
 use wordline_translation::{Command, Digest};
 
@@ -100,6 +100,36 @@ impl Ftl {
         }
         digest.get()
     }
+    /// Digest of what a read of its own is to bring: of the collector, the sectors that it moves.
+    pub fn expects(&self, op: u32, ppa: Ppa, sectors: u32) -> u64 {
+        let Op::GcRead { request, first, n } = self.ops[op] else {
+            return self.digest(ppa, Lpn(0), sectors);
+        };
+        let mut digest = Digest::new();
+        for &ppa in self.collected(request, first, n) {
+            digest.add(self.map.lpn_at(ppa), self.map.stamp_at(ppa));
+        }
+        digest.get()
+    }
+    /// What a program writes: from the buffer, and parity, which was summed when the program was sent.
+    pub fn data(&self, op: u32, ppa: Ppa, to: &mut PageData) {
+        match self.ops[op] {
+            Op::Data { pos, n, side, .. } => {
+                for i in 0..n {
+                    let e = self.rings[usize::from(side)].at(pos + u64::from(i));
+                    if e.flags & STALE == 0 {
+                        to.put(i, e.lpn, e.stamp);
+                    }
+                }
+            }
+            Op::Parity { .. } => {
+                for i in 0..self.g.sectors_per_unit {
+                    to.put(i, self.map.lpn_at(ppa.0 + i), self.map.stamp_at(ppa.0 + i));
+                }
+            }
+            _ => {}
+        }
+    }
     /// A flash piece of a read has been read: its line may be erased again.
     pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _sectors: u32) {
         if self.config.stride > 0 {
@@ -158,7 +188,7 @@ impl Ftl {
 
     fn trim_now(&mut self, ctx: &mut Ctx, tag: u32, lpn: u32, sectors: u32) {
         for lpn in lpn..lpn + sectors {
-            ctx.stamps.trim(Lpn(lpn));
+            ctx.stamps.show_trim(tag, Lpn(lpn));
             // A buffered copy is written all the same, and found stale when its slot is reused.
             if let Where::Flash(ppa) = self.map.unmap(lpn) {
                 self.invalidate(ppa.0);
@@ -182,7 +212,7 @@ impl Ftl {
                         continue;
                     }
                     for lpn in lpn..lpn + n {
-                        let stamp = self.waiting.stamp(cached, &mut ctx.stamps, lpn);
+                        let stamp = self.waiting.stamp(tag, cached, &mut ctx.stamps, lpn);
                         self.insert(0, Entry { lpn, stamp, flags: USER, ..Entry::default() });
                     }
                     if n > 0 {

@@ -56,6 +56,8 @@ pub(crate) struct Node {
     pub fua: bool,
     /// A write for pblk: the rest of sectors that it writes in part is being read.
     pub merges: bool,
+    /// What the ledger of versions calls it, if it is a write or trim for pblk.
+    pub at_ledger: u32,
     pub class: IoClass,
 }
 
@@ -121,6 +123,8 @@ pub(crate) struct Hctx {
     pub tags: Vec<u16>,
     /// Request (or node, for kernel = false) by tag.
     pub by_tag: Vec<u32>,
+    /// What the ledger of versions calls the write or trim at the drive, by tag.
+    pub submitted: Vec<u32>,
     pub sched_free: u32,
     /// Threads asleep for a tag; with kernel = false, nodes that found the queue full.
     pub waiters: VecDeque<u32>,
@@ -158,6 +162,7 @@ impl Hctx {
             core,
             tags: (0..tags as u16).rev().collect(),
             by_tag: vec![NONE; tags],
+            submitted: vec![NONE; tags],
             sched_free: sched_tags,
             waiters: VecDeque::with_capacity(16),
             dispatch: VecDeque::with_capacity(16),

@@ -5,6 +5,7 @@
 //! `queues` says otherwise, of its own priority class. Flushes and trims are commands like others.
 
 use crate::blkmq::NONE;
+use crate::driver::{from_ledger, to_ledger};
 use crate::host::{Host, Output};
 use crate::source::{Next, Source};
 use crate::stats::level_bucket;
@@ -130,7 +131,11 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
+        let drive = self.block.disks[usize::from(self.block.hctxs[usize::from(h)].disk)].drive;
+        let submitted = to_ledger(ctx, drive, opcode, address, u64::from(bytes));
+        self.block.hctxs[usize::from(h)].submitted[usize::from(cid)] = submitted;
         let sqe = Sqe {
+            submitted,
             opcode,
             cid,
             address,
@@ -151,6 +156,9 @@ impl<S: Source> Host<S> {
         let node = std::mem::replace(&mut hctx.by_tag[usize::from(cqe.cid)], NONE);
         assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
         hctx.tags.push(cqe.cid);
+        let drive = self.block.disks[usize::from(hctx.disk)].drive;
+        let ok = cqe.status == Status::Success;
+        from_ledger(ctx, drive, &mut hctx.submitted[usize::from(cqe.cid)], ok);
         self.counters.completions += 1;
         if let Some(next) = hctx.waiters.pop_front() {
             self.direct_send(ctx, next);

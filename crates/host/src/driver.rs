@@ -10,9 +10,27 @@ use crate::blkmq::{NO_TAG, NONE, Purpose};
 use crate::host::{Host, Output};
 use crate::source::Source;
 use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Time, Why};
-use wordline_ftl::{FlashRead, ReadEnd, Translation, read_ended};
+use wordline_ftl::{FlashRead, ReadEnd, Touch, Translation, check_own_read, read_ended};
 use wordline_nand::{Outcome, Ppa};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
+
+/// A write or trim is in the drive's ledger of versions from when its command is made.
+pub(crate) fn to_ledger(ctx: &mut Ctx, drive: u8, opcode: Opcode, offset: u64, bytes: u64) -> u32 {
+    let sectors = match opcode {
+        Opcode::Write => Touch::write(offset, bytes, SECTOR_SHIFT).sectors,
+        Opcode::Deallocate => Touch::trim(offset, bytes, SECTOR_SHIFT).sectors,
+        _ => return NONE,
+    };
+    ctx.enter_drive(drive);
+    ctx.stamps.submit(Lpn(sectors.start), sectors.end - sectors.start)
+}
+/// It is over.
+pub(crate) fn from_ledger(ctx: &mut Ctx, drive: u8, submitted: &mut u32, ok: bool) {
+    if *submitted != NONE {
+        ctx.enter_drive(drive);
+        ctx.stamps.acknowledge(std::mem::replace(submitted, NONE), ok);
+    }
+}
 
 impl<S: Source> Host<S> {
     /// Marks every I/O of a request.
@@ -41,7 +59,12 @@ impl<S: Source> Host<S> {
         let r = &mut self.block.requests[rq];
         (r.issued, r.sampled) = (ctx.now, self.poll_stats.on);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
+        let disk = usize::from(self.block.hctxs[usize::from(r.hctx)].disk);
+        let drive = self.block.disks[disk].drive;
+        let submitted = to_ledger(ctx, drive, r.opcode, r.offset, r.bytes);
+        self.block.hctxs[usize::from(r.hctx)].submitted[usize::from(r.tag)] = submitted;
         let sqe = Sqe {
+            submitted,
             opcode: r.opcode,
             cid: r.tag,
             address: r.offset,
@@ -53,7 +76,6 @@ impl<S: Source> Host<S> {
             io,
         };
         self.counters.requests += 1;
-        let disk = usize::from(self.block.hctxs[usize::from(r.hctx)].disk);
         if let Some(pblk) = &mut self.block.disks[disk].pblk
             && r.opcode.is_vector()
         {
@@ -89,6 +111,9 @@ impl<S: Source> Host<S> {
         let r = self.block.requests[rq];
         let d = self.block.hctxs[h].disk;
         let mut ok = cqe.status == Status::Success;
+        let hctx = &mut self.block.hctxs[h];
+        let drive = self.block.disks[usize::from(hctx.disk)].drive;
+        from_ledger(ctx, drive, &mut hctx.submitted[usize::from(cqe.cid)], ok);
         self.counters.completions += 1;
 
         // The drive marked the life of the first I/O; those merged with it went the same way.
@@ -132,7 +157,7 @@ impl<S: Source> Host<S> {
                 let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
                 let read = FlashRead { lpn: Lpn(lpn), sectors, ppa, brings };
                 let mut more = std::mem::take(&mut pblk.repairs);
-                let end = read_ended(&mut pblk.ftl, ctx, read, ok, &mut more);
+                let end = read_ended(&mut pblk.ftl, ctx, read, ok, cqe.held, &mut more);
                 let again = !more.is_empty();
                 pblk.repairs = more;
                 // While others of a run's reads are under way nothing is known.
@@ -147,6 +172,8 @@ impl<S: Source> Host<S> {
             }
             Purpose::Ftl { op } => {
                 if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+                    let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
+                    check_own_read(&pblk.ftl, ctx, op, ppa, sectors, cqe.held);
                     let outcome = if ok { Outcome::Ok } else { Outcome::Failed };
                     pblk.ftl.on_done(ctx, op, outcome);
                     self.pump_ftl(ctx, d, Some(core));

@@ -798,6 +798,7 @@ impl<S: Source> Host<S> {
             bio: NONE,
             fua: false,
             merges: false,
+            at_ledger: NONE,
             class: self.threads[t as usize].class,
         })
     }
@@ -836,6 +837,7 @@ impl<S: Source> Host<S> {
             offset,
             len,
             merges: false,
+            at_ledger: NONE,
             ..parent
         })
     }

@@ -398,7 +398,8 @@ impl<S: Source> Host<S> {
             let r = &self.block.requests[message.handle];
             let (cid, h) = (r.tag, r.hctx);
             let status = if message.ok { Status::Success } else { Status::UnrecoveredRead };
-            let (cqe, now) = (Cqe { sq: h, cid, sq_head: 0, status, phase: false }, ctx.now);
+            let cqe = Cqe { sq: h, cid, sq_head: 0, status, phase: false, held: None };
+            let now = ctx.now;
             self.reap(ctx, h, cqe, core, (now, now), (Why::WakeUp, Why::Work));
         }
         let Some(message) = self.end(t).inbox.pop_front() else {

@@ -140,7 +140,7 @@ impl Pair {
                     let (sq, sqe) = self.commands[event.index() as usize];
                     self.ctx.mark(sqe.io, Layer::Nand, Why::Read, 0, now);
                     let status = self.status;
-                    let cqe = Cqe { sq, cid: sqe.cid, sq_head: 0, status, phase: true };
+                    let cqe = Cqe { sq, cid: sqe.cid, sq_head: 0, status, phase: true, held: None };
                     self.server.on_posted(&mut self.ctx, (0, sq), cqe, true);
                 }
                 Kind::Network => self.receive(self.wire[event.index() as usize]),

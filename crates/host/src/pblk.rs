@@ -24,6 +24,7 @@ use crate::source::Source;
 use crate::stats::PblkStats;
 use crate::thread::{Asleep, Flow};
 use std::collections::VecDeque;
+use std::ops::Range;
 use wordline_base::{Ctx, Ddir, Layer, Lpn, SECTOR, SECTOR_SHIFT, Why};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Action, Piece, Touch, Translation, Translator, Turns};
@@ -72,8 +73,14 @@ impl<S: Source> Host<S> {
     /// A write or trim has been paid for, and goes on in its turn.
     pub(crate) fn pblk_change(&mut self, ctx: &mut Ctx, part: u32, on: u32) {
         let node = &self.block.nodes[part];
-        let Some(pblk) = &mut self.block.disks[usize::from(node.disk)].pblk else { return };
+        let Some(pblk) = self.block.disks[usize::from(node.disk)].enter(ctx) else { return };
         let touch = touch_of(node);
+        // Its bio is made here, and the FTL is the drive that it goes to.
+        let Range { start, end } = touch.sectors;
+        let submitted = ctx.stamps.submit(Lpn(start), end - start);
+        ctx.stamps.bind(part, submitted);
+        self.block.nodes[part].at_ledger = submitted;
+        let node = &self.block.nodes[part];
         match node.ddir {
             Ddir::Trim => pblk.stats.trims += 1,
             _ => {
@@ -146,7 +153,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t as usize];
         let pieces = thread.begin_merge(part);
         for lpn in touch.partial() {
-            m.turns.begin(lpn, ctx.stamps.next(Lpn(lpn)));
+            m.turns.begin(lpn, ctx.stamps.merge(part, Lpn(lpn)));
             pblk.stats.rmw_units += 1;
             let before = pieces.len();
             pblk.ftl.read(ctx, Lpn(lpn), 1, pieces);
@@ -168,6 +175,8 @@ impl<S: Source> Host<S> {
             let touch = touch_of(node);
             self.give(ctx, part, &touch);
         } else {
+            ctx.enter_drive(self.block.disks[usize::from(d)].drive);
+            ctx.stamps.acknowledge(node.at_ledger, false);
             self.leave(ctx, part, false, on);
             self.node_done(ctx, part, false, on);
         }

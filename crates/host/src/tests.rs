@@ -232,7 +232,7 @@ impl<S: Source> World<S> {
             }
             self.ctx.mark(sqe.io, Layer::Nand, Why::Read, 0, self.ctx.now);
             let status = (self.status)(&sqe);
-            let cqe = Cqe { sq, cid: sqe.cid, sq_head: 0, status, phase: true };
+            let cqe = Cqe { sq, cid: sqe.cid, sq_head: 0, status, phase: true, held: None };
             self.posted += 1;
             let last = self.coalesce == 1 || !self.at_drive.keys().any(|k| k.0 == sq);
             let interrupt = self.posted.is_multiple_of(self.coalesce) || last;

@@ -18,6 +18,7 @@
 use crate::blkmq::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Purpose, Side};
 use crate::config::Engine;
 use crate::core::Segment;
+use crate::disk::Disk;
 use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::nbd::At;
@@ -30,7 +31,7 @@ use std::collections::VecDeque;
 use wordline_base::{
     Ctx, Ddir, IoClass, IoId, Kind, Layer, Lpn, Rng, SECTOR, SECTOR_SHIFT, Span, Time, Why,
 };
-use wordline_ftl::{Action, FlashOp, FlashRead, Piece, Place, Translation, Work};
+use wordline_ftl::{Action, FlashOp, FlashRead, Piece, Place, Translation, Work, send_data};
 use wordline_nand::{OpKind, Outcome};
 use wordline_nvme::Opcode;
 
@@ -1619,7 +1620,7 @@ impl<S: Source> Host<S> {
 
     /// Takes what the FTL wants done. `on` is the core at work.
     pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
-        while let Some(pblk) = &mut self.block.disks[usize::from(d)].pblk {
+        while let Disk { pblk: Some(pblk), drive, .. } = &mut self.block.disks[usize::from(d)] {
             let Some(action) = pblk.ftl.poll() else { break };
             let Action::Complete { tag, ok } = action else {
                 pblk.actions.push_back(action);
@@ -1635,6 +1636,8 @@ impl<S: Source> Host<S> {
                 pblk.stats.write_waits -= 1;
             }
             ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
+            ctx.enter_drive(*drive);
+            ctx.stamps.acknowledge(node.at_ledger, ok);
             if pblk.merges.is_some() {
                 self.leave(ctx, tag, ok, on);
             }
@@ -1692,6 +1695,9 @@ impl<S: Source> Host<S> {
         let Some(Work::Flash(flash)) = self.threads[t as usize].work.take() else {
             unreachable!("the kernel thread has a flash operation with a command")
         };
+        if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+            send_data(&pblk.ftl, ctx, &flash);
+        }
         let FlashOp { op, kind, class, ppa, sectors, payload } = flash;
         let (opcode, named) = match kind {
             OpKind::Program => (Opcode::VectorWrite, sectors),

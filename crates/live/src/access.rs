@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Result};
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// `statfs` has it of ext4.
 const EXT4: u64 = 0xEF53;
@@ -59,10 +60,58 @@ struct Rings {
     syncs: Mutex<Ring>,
 }
 
+/// What was done to an image, in order: for those who play a loss of its host's power. Nothing else is
+/// done to it; no hole is punched, and no discard reaches it.
+#[derive(Debug, Default)]
+pub struct Journal {
+    acts: Mutex<Vec<Act>>,
+    /// How much longer a sync takes than it would.
+    pub slower: Duration,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// These bytes were written, from there on.
+    Wrote(u64, Vec<u8>),
+    SyncBegan,
+    /// The sync that began at this place of the journal has ended well: what was written before is on the
+    /// disk.
+    SyncEnded(usize),
+}
+
+impl Journal {
+    pub fn new(slower: Duration) -> Journal {
+        Journal { acts: Mutex::default(), slower }
+    }
+    fn note(&self, act: Act) -> usize {
+        let mut acts = self.acts.lock().unwrap_or_else(PoisonError::into_inner);
+        acts.push(act);
+        acts.len() - 1
+    }
+    fn wrote(&self, pieces: &[Piece<'_>]) {
+        for piece in pieces {
+            let bytes: Vec<IoSlice<'_>> = piece.slices(0);
+            let bytes = bytes.iter().flat_map(|slice| slice.iter().copied()).collect();
+            self.note(Act::Wrote(piece.at(), bytes));
+        }
+    }
+    pub fn len(&self) -> usize {
+        self.acts.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// All of it; it is empty then.
+    pub fn take(&self) -> Vec<Act> {
+        std::mem::take(&mut *self.acts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 pub struct Access {
     pub file: File,
     rings: Option<Rings>,
     on_ext4: bool,
+    journal: Option<Arc<Journal>>,
 }
 
 fn lock(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
@@ -101,10 +150,14 @@ fn no_ring(e: &std::io::Error) -> Error {
 impl Access {
     pub fn new(file: File) -> Access {
         let on_ext4 = rustix::fs::fstatfs(&file).is_ok_and(|about| about.f_type as u64 == EXT4);
-        Access { file, rings: None, on_ext4 }
+        Access { file, rings: None, on_ext4, journal: None }
     }
     pub fn by(self, io: ImageIo) -> std::result::Result<Access, Error> {
         Ok(Access { rings: io.rings()?, ..self })
+    }
+    /// Keeps a journal of writes and syncs from now on.
+    pub fn journalled(self, journal: Option<Arc<Journal>>) -> Access {
+        Access { journal, ..self }
     }
     /// Pieces that it is good to write together.
     pub fn at_once(&self) -> usize {
@@ -127,17 +180,26 @@ impl Access {
     }
     /// Writes pieces, none begun before the one before it is written. How many were, and why not all.
     pub fn write(&self, pieces: &[Piece<'_>]) -> (usize, Result<()>) {
-        match &self.rings {
+        let (whole, result) = match &self.rings {
             Some(rings) => write_linked(&mut lock(&rings.writes), &self.file, pieces),
             None => write_each(&self.file, pieces),
+        };
+        if let Some(journal) = &self.journal {
+            journal.wrote(&pieces[..whole]);
         }
+        (whole, result)
     }
     /// The same for the thread that syncs, which waits for no other's write.
     pub fn write_beside(&self, piece: Piece<'_>) -> Result<()> {
+        let pieces = [piece];
         match &self.rings {
-            Some(rings) => write_linked(&mut lock(&rings.syncs), &self.file, &[piece]).1,
-            None => write_each(&self.file, &[piece]).1,
+            Some(rings) => write_linked(&mut lock(&rings.syncs), &self.file, &pieces).1?,
+            None => write_each(&self.file, &pieces).1?,
         }
+        if let Some(journal) = &self.journal {
+            journal.wrote(&pieces);
+        }
+        Ok(())
     }
     /// An error: the file system broke, and a sync that succeeded before may have done so falsely.
     ///
@@ -161,6 +223,14 @@ impl Access {
     }
     /// Makes durable what was written before.
     pub fn sync_data(&self) -> Result<()> {
+        let Some(journal) = &self.journal else { return self.sync_now() };
+        let began = journal.note(Act::SyncBegan);
+        self.sync_now()?;
+        std::thread::sleep(journal.slower);
+        journal.note(Act::SyncEnded(began));
+        Ok(())
+    }
+    fn sync_now(&self) -> Result<()> {
         match &self.rings {
             None => self.file.sync_data()?,
             Some(rings) => {

@@ -5,12 +5,12 @@
 //! process.
 
 use crate::Error;
-use crate::access::{Access, ImageIo, Piece};
+use crate::access::{Access, ImageIo, Journal, Piece};
 use crate::pages::Page;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wordline_nand::Geometry;
 
@@ -355,6 +355,10 @@ impl Image {
     /// The same, read and written so from now on.
     pub fn by(self, io: ImageIo) -> Result<Image, Error> {
         Ok(Image { access: self.access.by(io)?, ..self })
+    }
+    /// Keeps a journal of what is done to it from now on, if one is given.
+    pub fn journalled(self, journal: Option<Arc<Journal>>) -> Image {
+        Image { access: self.access.journalled(journal), ..self }
     }
     #[cfg(test)]
     pub fn with_file(mut self, file: File) -> Image {

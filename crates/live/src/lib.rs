@@ -30,7 +30,7 @@ pub mod tape;
 mod tls;
 pub mod writer;
 
-pub use access::ImageIo;
+pub use access::{Act, ImageIo, Journal};
 pub use error::Error;
 pub use listen::Address;
 pub use server::{Plan, Server, StatsForm};

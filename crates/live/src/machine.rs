@@ -14,13 +14,14 @@ use crate::table::Table;
 use crate::tape::Tape;
 use crate::writer::Ticket;
 use std::collections::VecDeque;
+use wordline_base::ledger::NONE;
 use wordline_base::stamps::BLANK;
 use wordline_base::{
     BadValue, Ctx, Ddir, Event, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time,
 };
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
-use wordline_ftl::Ftl;
+use wordline_ftl::{Ftl, Touch};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
@@ -121,6 +122,8 @@ struct Part {
     filled: [u64; PART as usize / 64],
     /// Some were read from the rest of their stride.
     rebuilt: bool,
+    /// What the ledger of versions calls it.
+    submitted: u32,
 }
 
 /// A submission queue as the driver has it.
@@ -455,8 +458,8 @@ impl Machine {
         let lpn = (offset >> SECTOR_SHIFT) as u32;
         let sectors = ((offset + len).div_ceil(SECTOR)) as u32 - lpn;
         self.ios[id].parts += 1;
-        let part =
-            Part { io: id, opcode, lpn, sectors, life, filled: Default::default(), rebuilt: false };
+        let (filled, rebuilt, submitted) = (Default::default(), false, NONE);
+        let part = Part { io: id, opcode, lpn, sectors, life, filled, rebuilt, submitted };
         let key = self.parts.insert(part);
         if self.by_life.len() <= life.0 as usize {
             self.by_life.resize(life.0 as usize + 1, u32::MAX);
@@ -468,7 +471,17 @@ impl Machine {
         let bytes = ((offset + len).next_multiple_of(lba) - from) as u32;
         let class = IoClass::NONE.with_queue(CLASSES[usize::from(queue)]);
         let (cid, address) = (0, from);
-        let sqe = Sqe { opcode, cid, address, bytes, fua, work: 0, class, inner: 0, io: life };
+        let submitted = match opcode {
+            Opcode::Write => self.ctx.stamps.submit_counted(Lpn(lpn), sectors),
+            Opcode::Deallocate => {
+                let whole = Touch::trim(address, u64::from(bytes), SECTOR_SHIFT).sectors;
+                self.ctx.stamps.submit_counted(Lpn(whole.start), whole.end - whole.start)
+            }
+            _ => NONE,
+        };
+        self.parts[key].submitted = submitted;
+        let (work, inner, io) = (0, 0, life);
+        let sqe = Sqe { opcode, cid, address, bytes, fua, work, class, inner, io, submitted };
         self.queues[usize::from(queue)].waiting.push_back((key, sqe));
         self.send(queue);
     }
@@ -558,6 +571,7 @@ impl Machine {
     /// A command came back.
     fn completed(&mut self, key: u32, status: Status) {
         let part = self.parts.remove(key);
+        self.ctx.stamps.acknowledge(part.submitted, status == Status::Success);
         self.ctx.lives.release(part.life);
         self.by_life[part.life.0 as usize] = u32::MAX;
         let mut fault = match status {

@@ -537,6 +537,7 @@ mod tests {
             end: at,
             waited: Default::default(),
             away: [Span(0); 3],
+            held: None,
         }
     }
 

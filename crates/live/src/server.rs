@@ -5,7 +5,7 @@
 //! or the next input, and requests go in. With a time scale of 0 the machine runs as fast as it can
 //! while anybody waits for it.
 
-use crate::access::ImageIo;
+use crate::access::{ImageIo, Journal};
 use crate::clock::{Clock, Look};
 use crate::conn::Conn;
 use crate::fuse;
@@ -67,6 +67,8 @@ pub struct Plan {
     pub sync: bool,
     /// How the image is read and written.
     pub image_io: ImageIo,
+    /// Where to note what is done to the image.
+    pub journal: Option<Arc<Journal>>,
     pub max_connections: usize,
     pub stats: Option<(StatsForm, Duration)>,
     pub prometheus: Option<SocketAddr>,
@@ -228,7 +230,8 @@ impl Server {
                  --plain-tcp if all of them may read and write the drive"
             )));
         }
-        let image = Arc::new(Image::open(&plan.image, !plan.salvage)?.by(plan.image_io)?);
+        let image = Image::open(&plan.image, !plan.salvage)?.by(plan.image_io)?;
+        let image = Arc::new(image.journalled(plan.journal.clone()));
         let mut recovered = recover(&image, &plan.system, !plan.salvage)?;
         if !plan.salvage && !recovered.damage.is_none() {
             return Err(recovered.damage.explain(&image));

@@ -14,6 +14,8 @@
 //!
 //! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
 //! each class of work, and an operation takes the difference between its arrival and its start.
+//!
+//! What pages hold is kept in `Stamps::flash`, with the data that drivers send with programs.
 //! Not modelled: cache programs, and read retry.
 
 use crate::config::NandConfig;
@@ -147,6 +149,8 @@ pub struct Record {
     /// Time since `started` in which reads had gone ahead: until the channel was granted, until its
     /// data were in, until the end.
     pub away: [Span; 3],
+    /// Of a read that ended well, what the sectors hold ([`wordline_base::Contents`]), where that is kept.
+    pub held: Option<u32>,
 }
 
 impl Record {
@@ -276,6 +280,8 @@ pub(crate) struct State {
 struct Block {
     /// Pages programmed since the last erase.
     programmed: u16,
+    /// Of them, those programmed before time began: what they hold is not known here.
+    before: u16,
     erases: u32,
 }
 
@@ -384,7 +390,8 @@ impl Nand {
     /// Sets a block's state after untimed ageing.
     pub fn set_block(&mut self, lun: u32, line: u32, programmed: u32, erases: u32) {
         let (parts, first) = (self.parts as usize, self.block_index(lun, line));
-        let block = Block { programmed: programmed as u16, erases };
+        let programmed = programmed as u16;
+        let block = Block { programmed, before: programmed, erases };
         self.blocks[first * parts..(first + 1) * parts].fill(block);
     }
 
@@ -516,6 +523,7 @@ impl Nand {
                 [0; HOLDERS]
             },
             away: [Span::ZERO; 3],
+            held: None,
         };
         let key =
             self.states.insert(State { record, stage: Stage::Waiting, left: Span::ZERO, join });
@@ -574,7 +582,7 @@ impl Nand {
                 (self.t_unit_transfer, self.t_program[page_type])
             }
             OpKind::Erase => {
-                block.programmed = 0;
+                (block.programmed, block.before) = (0, 0);
                 block.erases += 1;
                 (Span::ZERO, self.config.t_erase)
             }
@@ -760,6 +768,9 @@ impl Nand {
         };
         if over {
             self.count(key);
+            if ctx.stamps.flash.is_on() {
+                self.keep_contents(ctx, key);
+            }
         }
         self.release(ctx, lun, key);
         over
@@ -796,6 +807,33 @@ impl Nand {
             }
             if queued {
                 counters.reads_blocked_by_transfer += 1;
+            }
+        }
+    }
+
+    /// A page holds what was programmed from now on, or no longer; a read returns it.
+    fn keep_contents(&mut self, ctx: &mut Ctx, key: u32) {
+        let g = &self.geometry;
+        let record = &mut self.states[key].record;
+        let Op { kind, ppa, sectors, .. } = record.op;
+        let ok = record.outcome == Outcome::Ok;
+        let (line, lun) = (g.line_of(ppa), g.lun_of(ppa));
+        match kind {
+            OpKind::Program => ctx.stamps.flash.programmed(ppa.0, ok),
+            OpKind::Erase => {
+                for page in 0..g.pages {
+                    ctx.stamps.flash.erased(g.first_of_unit(g.unit_at(line, page, lun)).0);
+                }
+            }
+            OpKind::Read => {
+                let block = self.block_index(lun, line) * self.parts as usize;
+                let block = &self.blocks[block];
+                let known = match g.in_place {
+                    true => ctx.stamps.flash.is_written(ppa.0),
+                    false => g.page_of(ppa) >= u32::from(block.before),
+                };
+                let record = &mut self.states[key].record;
+                record.held = (known && ok).then(|| ctx.stamps.flash.read(ppa.0, sectors));
             }
         }
     }
@@ -1010,6 +1048,61 @@ mod tests {
         assert_eq!(erase, last, "what writes waits for the cache register");
         let (last, _) = run(false, 10);
         assert_eq!(last, Span(10 * (command + array + data)));
+    }
+
+    /// What reads of the first sector of a page returned, in order.
+    fn held(b: &Bench) -> Vec<Option<u32>> {
+        let reads = b.done.iter().filter(|r| r.op.kind == OpKind::Read);
+        reads.map(|r| r.held).collect()
+    }
+
+    #[test]
+    fn pages_hold_their_data_from_the_end_of_their_program_to_their_erasure() {
+        use wordline_base::contents::{fold, tag};
+        let mut b = Bench::new(&small());
+        let g = b.nand.geometry;
+        b.ctx.stamps.flash = wordline_base::Contents::new(g.sectors(), g.sectors_per_unit);
+        let send = |b: &mut Bench, line: u32, stamp: u32| {
+            let ppa = g.first_of_unit(g.unit_at(line, 0, 0)).0;
+            b.ctx.stamps.flash.send(ppa, |data| data.put(0, 7, stamp));
+            b.submit(OpKind::Program, Class::UserProgram, line, 0, 0);
+        };
+        let (nothing, newest) = (fold(0, 0), fold(0, tag(7, 3)));
+        send(&mut b, 0, 3);
+        // In the middle of the program the page holds nothing; a read waits for its end.
+        let first = g.first_of_unit(g.unit_at(0, 0, 0)).0;
+        b.ctx.at(Time(0) + Span::from_us(300), Kind::Sample, 0);
+        while let Some((now, event)) = b.ctx.queue.pop() {
+            b.ctx.now = now;
+            match event.kind() {
+                Kind::Sample => {
+                    assert_eq!(b.ctx.stamps.flash.read(first, 1), nothing);
+                    b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+                }
+                kind => {
+                    if let Some(key) = b.nand.on_event(&mut b.ctx, kind, event.index()) {
+                        b.done.push(*b.nand.record(key));
+                    }
+                }
+            }
+        }
+        assert_eq!(held(&b), [Some(newest)]);
+        // Erased and programmed with nothing.
+        b.submit(OpKind::Erase, Class::Erase, 0, 0, 0);
+        b.run();
+        assert_eq!(b.ctx.stamps.flash.read(first, 1), nothing);
+        // What was there before time began is not known, until it is erased.
+        b.done.clear();
+        b.nand.set_block(0, 1, 1, 5);
+        b.submit(OpKind::Read, Class::UserRead, 1, 0, 0);
+        b.run();
+        b.submit(OpKind::Erase, Class::Erase, 1, 0, 0);
+        b.run();
+        send(&mut b, 1, 3);
+        b.run();
+        b.submit(OpKind::Read, Class::UserRead, 1, 0, 0);
+        b.run();
+        assert_eq!(held(&b), [None, Some(newest)]);
     }
 
     #[test]

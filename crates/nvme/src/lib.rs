@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub use wordline_base::QueuePriority;
+use wordline_base::ledger::NONE;
 use wordline_base::{IoClass, IoId, Priority, Workload};
 
 /// I/O command set opcodes (NVMe base specification 1.4, figure 346) and the vendor opcodes of
@@ -78,6 +79,8 @@ pub struct Sqe {
     pub inner: u32,
     /// The I/O served (not on the wire).
     pub io: IoId,
+    /// Writes and trims: what the ledger of versions calls it ([`wordline_base::ledger`]; not on the wire).
+    pub submitted: u32,
 }
 
 /// Generic and media status codes (NVMe base specification 1.4, section 4.6.1).
@@ -100,6 +103,8 @@ pub struct Cqe {
     pub sq_head: u16,
     pub status: Status,
     pub phase: bool,
+    /// Vector reads: what the sectors hold, where that is kept (not on the wire).
+    pub held: Option<u32>,
 }
 
 impl Sqe {
@@ -141,6 +146,7 @@ impl Sqe {
             class: class_of(dword13),
             inner: 0,
             io: IoId::NONE,
+            submitted: NONE,
         })
     }
 }
@@ -210,6 +216,7 @@ mod tests {
                 class: IoClass::new(Priority::BestEffort, 6),
                 inner: 0,
                 io: IoId::NONE,
+                submitted: NONE,
             };
             assert_eq!(Sqe::decode(&sqe.encode(9), 9), Some(sqe));
             if (address | u64::from(bytes)).is_multiple_of(4096) {
@@ -246,7 +253,8 @@ mod tests {
 
     #[test]
     fn completions_carry_phase_and_status() {
-        let cqe = Cqe { sq: 3, cid: 8, sq_head: 5, status: Status::UnrecoveredRead, phase: true };
+        let status = Status::UnrecoveredRead;
+        let cqe = Cqe { sq: 3, cid: 8, sq_head: 5, status, phase: true, held: None };
         let b = cqe.encode();
         assert_eq!(u16::from_le_bytes([b[14], b[15]]), 0x281 << 1 | 1);
         assert_eq!(u16::from_le_bytes([b[12], b[13]]), 8);

@@ -437,7 +437,10 @@ fn tail(result: &RunResult) -> Vec<String> {
         let items = [
             format!("mapping {:.1} MiB", m.mapping_bytes as f64 / f64::from(1 << 20)),
             format!("{:.2} bytes a sector", finite(m.mapping_bytes_per_sector)),
-            format!("integrity check {:.1} MiB", m.stamp_bytes as f64 / f64::from(1 << 20)),
+            format!(
+                "integrity check {:.1} MiB",
+                (m.stamp_bytes as f64 + m.page_bytes as f64) / f64::from(1 << 20)
+            ),
         ];
         lines.extend(section("memory", &items));
     }

@@ -422,10 +422,11 @@ pub struct Machine {
     pub merges: u64,
     /// Further counters of the FTL, device and host, by name.
     pub counters: Vec<(String, u64)>,
-    /// Memory of the mapping and of the integrity check.
+    /// Memory of the mapping and of the integrity check: of versions, and of what pages hold.
     pub mapping_bytes: u64,
     pub mapping_bytes_per_sector: f64,
     pub stamp_bytes: u64,
+    pub page_bytes: u64,
     /// Drive by drive, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveResult>,
@@ -466,6 +467,7 @@ pub struct DriveResult {
     pub mapping_bytes: u64,
     pub mapping_bytes_per_sector: f64,
     pub stamp_bytes: u64,
+    pub page_bytes: u64,
 }
 
 /// Adds what has a name to what has the same one.
@@ -530,6 +532,7 @@ impl DriveResult {
         self.mapping_bytes += o.mapping_bytes;
         self.mapping_bytes_per_sector = self.mapping_bytes as f64 / self.sectors.max(1) as f64;
         self.stamp_bytes += o.stamp_bytes;
+        self.page_bytes += o.page_bytes;
     }
 
     /// The sum of drives, of which there is one at least.

@@ -988,6 +988,7 @@ impl World {
             mapping_bytes: sum.mapping_bytes,
             mapping_bytes_per_sector: sum.mapping_bytes_per_sector,
             stamp_bytes: sum.stamp_bytes,
+            page_bytes: sum.page_bytes,
             drives: if drives.len() > 1 { drives } else { Vec::new() },
         }
     }

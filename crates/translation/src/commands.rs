@@ -80,10 +80,10 @@ impl Commands {
     }
     /// The version of the next sector of the first write, which becomes visible with that.
     #[inline]
-    pub fn stamp(&mut self, cached: bool, stamps: &mut Stamps, lpn: u32) -> u32 {
+    pub fn stamp(&mut self, tag: u32, cached: bool, stamps: &mut Stamps, lpn: u32) -> u32 {
         match cached {
             true => self.stamps.pop_front().expect("a stamp a cached sector"),
-            false => stamps.bump(Lpn(lpn)),
+            false => stamps.show(tag, Lpn(lpn)),
         }
     }
     /// So many sectors of the first write have been taken; it is over with the last.

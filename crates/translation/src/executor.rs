@@ -1,7 +1,7 @@
 //! What those who drive an FTL have in common: what an action asks of them and costs, and what the end
 //! of a flash read means for the read that it serves.
 
-use crate::{Action, Piece, Place, Translation};
+use crate::{Action, Digest, Piece, Place, Translation};
 use serde::{Deserialize, Serialize};
 use wordline_base::{Ctx, Lpn, Span};
 use wordline_nand::{Class, OpKind, Ppa};
@@ -141,29 +141,62 @@ pub enum ReadEnd {
     Open,
 }
 
-/// A flash read ended. The sectors are held against their newest versions; what could not be read is
-/// repaired if there is a way, by the pieces that are put into `more`.
+/// The data of a program go along with its command, before it is carried out.
+#[inline]
+pub fn send_data<T: Translation + ?Sized>(ftl: &T, ctx: &mut Ctx, flash: &FlashOp) {
+    if flash.kind == OpKind::Program {
+        ctx.stamps.flash.send(flash.ppa.0, |data| ftl.data(flash.op, flash.ppa, data));
+    }
+}
+
+/// Flash has returned what it holds in a run that the FTL reads for its own use, before
+/// [`Translation::on_done`] tells it so: it must be what the FTL takes it to be.
+pub fn check_own_read<T: Translation + ?Sized>(
+    ftl: &T,
+    ctx: &mut Ctx,
+    op: u32,
+    ppa: Ppa,
+    sectors: u32,
+    held: Option<u32>,
+) {
+    if let Some(held) = held {
+        let expected = Digest::held(ftl.expects(op, ppa, sectors));
+        ctx.stamps.check_page(ppa.0, held, expected);
+    }
+}
+
+/// A flash read ended; `held` is what flash returned, where that is known. The sectors are held against
+/// their newest versions; what could not be read is repaired if there is a way, by the pieces that are
+/// put into `more`.
 #[inline]
 pub fn read_ended<T: Translation + ?Sized>(
     ftl: &mut T,
     ctx: &mut Ctx,
     read: FlashRead,
     ok: bool,
+    held: Option<u32>,
     more: &mut Vec<Piece>,
 ) -> ReadEnd {
     let FlashRead { lpn, sectors, ppa, brings } = read;
     more.clear();
     let end = match brings {
-        Brings::Member { rebuild } => match ftl.member_done(ctx, rebuild, ppa, ok, more) {
-            Some(rebuilt) => ReadEnd::Over { ok: rebuilt.ok, summed: rebuilt.summed },
-            None => ReadEnd::Open,
-        },
+        Brings::Member { rebuild } => {
+            if let Some(held) = held {
+                let expected = Digest::held(ftl.digest(ppa, lpn, sectors));
+                ctx.stamps.check_page(ppa.0, held, expected);
+            }
+            match ftl.member_done(ctx, rebuild, ppa, ok, more) {
+                Some(rebuilt) => ReadEnd::Over { ok: rebuilt.ok, summed: rebuilt.summed },
+                None => ReadEnd::Open,
+            }
+        }
         Brings::Asked { .. } if ok && ftl.has_lost(ppa, sectors) => {
             ReadEnd::Over { ok: false, summed: 0 }
         }
         Brings::Asked { expected } if ok => {
             if ctx.stamps.is_on() {
-                let got = ftl.digest(ppa, lpn, sectors);
+                let mapped = ftl.digest(ppa, lpn, sectors);
+                let got = held.map_or(mapped, |held| Digest::returned(mapped, held));
                 ctx.stamps.check_digest(lpn, got, expected);
             }
             ReadEnd::Over { ok: true, summed: 0 }

@@ -31,11 +31,14 @@ pub use commands::{Command, Commands};
 pub use counters::Counters;
 pub use digest::Digest;
 pub use error::{AgeError, Breach};
-pub use executor::{Brings, FlashOp, FlashRead, FtlCost, IssueCost, ReadEnd, Work, read_ended};
+pub use executor::{
+    Brings, FlashOp, FlashRead, FtlCost, IssueCost, ReadEnd, Work, check_own_read, read_ended,
+    send_data,
+};
 pub use turns::{Touch, Turns};
 
 use std::io::{self, Write};
-use wordline_base::{Ctx, Lpn, Stamps};
+use wordline_base::{Ctx, Lpn, PageData, Stamps};
 use wordline_nand::{Class, Outcome, Ppa};
 
 /// A part of a read: a run of consecutive logical sectors served from one place.
@@ -98,9 +101,10 @@ pub enum Action {
 /// Whose stamps a write carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source<'a> {
-    /// From the application: the sector's stamp is bumped when it enters the buffer.
+    /// From the application: the command's tag tells the sector's stamp when it enters the buffer
+    /// ([`Stamps::show`]).
     Host,
-    /// Written back by a cache in front, which bumped the stamps itself.
+    /// Written back by a cache in front, which has shown the stamps itself.
     Cache(&'a [u32]),
 }
 
@@ -190,6 +194,13 @@ pub trait Translation: Send {
     /// [`Digest`] of the logical addresses and stamps that flash holds in a run
     /// of sectors.
     fn digest(&self, ppa: Ppa, lpn: Lpn, sectors: u32) -> u64;
+    /// [`Digest`] of what the FTL takes its read `op` of these sectors to be of.
+    fn expects(&self, _op: u32, ppa: Ppa, sectors: u32) -> u64 {
+        self.digest(ppa, Lpn(0), sectors)
+    }
+    /// What the program `op` writes to the unit at `ppa`: every sector that holds something, with its
+    /// version.
+    fn data(&self, op: u32, ppa: Ppa, to: &mut PageData);
     /// Whether a run of sectors on flash holds any that were lost before they got there.
     fn has_lost(&self, _ppa: Ppa, _sectors: u32) -> bool {
         false

@@ -9,8 +9,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use wordline::Seed;
 use wordline::translation::{
-    Action, AgeError, BadValue, BlockState, Breach, Class, Counters, Ctx, Digest, FtlConfig, FtlKind, Geometry, Lpn, Memory,
-    Outcome, Piece, Place, Ppa, Source, Stamps, Translation, Wear,
+    Action, AgeError, BadValue, BlockState, Breach, Class, Counters, Ctx, Digest, FtlConfig,
+    FtlKind, Geometry, Lpn, Memory, Outcome, PageData, Piece, Place, Ppa, Source, Stamps,
+    Translation, Wear,
 };
 
 /// Map entries that are no address: nothing, unreadable, and a slot of the buffer from `SLOT` on.
@@ -264,7 +265,7 @@ impl PageMap {
                     let slot = self.free_slots.pop().expect("there are more");
                     let stamp = match &mut cached {
                         Some(stamps) => stamps.pop_front().expect("one a sector"),
-                        None => stamps.bump(Lpn(at)),
+                        None => stamps.show(tag, Lpn(at)),
                     };
                     self.insert(slot, at, stamp, false);
                     self.counters.user_sectors += 1;
@@ -283,7 +284,7 @@ impl PageMap {
             Waiting::Trim { tag, at, end } => {
                 for lpn in at..end {
                     self.remap(lpn, NONE);
-                    stamps.trim(Lpn(lpn));
+                    stamps.show_trim(tag, Lpn(lpn));
                 }
                 self.counters.trimmed_sectors += u64::from(end - at);
                 self.actions.push_back(Action::Complete { tag, ok: true });
@@ -460,7 +461,9 @@ impl PageMap {
                     self.done(op, true);
                 }
                 Action::Complete { ok: false, .. } => {
-                    return Err(AgeError::Full("no space can be made (ftl.over_provisioning is low)"));
+                    return Err(AgeError::Full(
+                        "no space can be made (ftl.over_provisioning is low)",
+                    ));
                 }
                 Action::Complete { .. } | Action::Sum { .. } => {}
             }
@@ -524,6 +527,14 @@ impl Translation for PageMap {
             digest.add(lpn, stamp);
         }
         digest.get()
+    }
+    fn data(&self, op: u32, _: Ppa, to: &mut PageData) {
+        if let Some(Op::Program { slots, .. }) = &self.ops[op as usize] {
+            for (i, &slot) in (0..).zip(slots) {
+                let Entry { lpn, stamp, .. } = self.entries[slot as usize];
+                to.put(i, lpn, stamp);
+            }
+        }
     }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
         let block = self.block_of(ppa.0);

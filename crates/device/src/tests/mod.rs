@@ -7,8 +7,12 @@ mod timing;
 
 use crate::config::*;
 use crate::{Controller, Posted, QueueFull};
-use wordline_base::{Ctx, Ddir, IoClass, IoId, SECTOR, Seed, Span, Stamps, Time};
-use wordline_ftl::{FtlConfig, Placement, Translation, Translator};
+use std::collections::BTreeMap;
+use wordline_base::ledger::NONE;
+use wordline_base::{
+    Ctx, Ddir, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, Seed, Span, Stamps, Time,
+};
+use wordline_ftl::{FtlConfig, Placement, Touch, Translation, Translator};
 use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
@@ -104,6 +108,8 @@ pub struct Host {
     pub drive: Controller,
     pub done: Vec<Done>,
     cid: u16,
+    /// What the ledger of versions calls commands under way.
+    submitted: BTreeMap<(u16, u16), u32>,
 }
 
 impl Host {
@@ -111,7 +117,7 @@ impl Host {
     pub fn bare(nand: &NandConfig, device: &DeviceConfig) -> Host {
         let nand = Nand::new(nand, Seed(1)).unwrap();
         let drive = Controller::new(device, nand, None).unwrap();
-        Host { ctx: Ctx::new(), drive, done: Vec::new(), cid: 0 }
+        Host { ctx: Ctx::new(), drive, done: Vec::new(), cid: 0, submitted: BTreeMap::new() }
     }
 
     /// A drive with its FTL, and stamps on.
@@ -124,7 +130,7 @@ impl Host {
         let mut drive = Controller::new(device, nand, Some(ftl_)).unwrap();
         drive.set_ftl_cost(&ftl.cost);
         drive.start(&mut ctx);
-        Host { ctx, drive, done: Vec::new(), cid: 0 }
+        Host { ctx, drive, done: Vec::new(), cid: 0, submitted: BTreeMap::new() }
     }
 
     pub fn queue(&mut self, id: u16, depth: u32, priority: QueuePriority) {
@@ -156,12 +162,27 @@ impl Host {
                 class: IoClass::NONE,
                 inner: 0,
                 io: IoId::NONE,
+                submitted: NONE,
             },
         )
     }
     pub fn put_sqe(&mut self, sq: u16, sqe: Sqe) -> Result<u16, QueueFull> {
         let cid = self.cid;
-        self.drive.enqueue(sq, Sqe { cid, ..sqe })?;
+        let (at, bytes) = (sqe.address, u64::from(sqe.bytes));
+        let touch = match sqe.opcode {
+            Opcode::Write => Some(Touch::write(at, bytes, SECTOR_SHIFT)),
+            Opcode::Deallocate => Some(Touch::trim(at, bytes, SECTOR_SHIFT)),
+            _ => None,
+        };
+        let submitted = touch.map_or(NONE, |t| {
+            let std::ops::Range { start, end } = t.sectors;
+            self.ctx.stamps.submit(Lpn(start), end - start)
+        });
+        if let Err(full) = self.drive.enqueue(sq, Sqe { cid, submitted, ..sqe }) {
+            self.ctx.stamps.acknowledge(submitted, false);
+            return Err(full);
+        }
+        self.submitted.insert((sq, cid), submitted);
         self.cid = self.cid.wrapping_add(1);
         Ok(cid)
     }
@@ -181,6 +202,7 @@ impl Host {
             class: IoClass::NONE,
             inner: 0,
             io: IoId::NONE,
+            submitted: NONE,
         };
         let cid = self.put_sqe(sq, sqe).unwrap();
         self.drive.doorbell(&mut self.ctx, sq);
@@ -203,6 +225,7 @@ impl Host {
             class: IoClass::NONE,
             inner: 0,
             io,
+            submitted: NONE,
         };
         self.put_sqe(sq, sqe).unwrap();
         self.drive.doorbell(&mut self.ctx, sq);
@@ -215,6 +238,10 @@ impl Host {
         self.ctx.now = now;
         self.drive.on_event(&mut self.ctx, event);
         while let Some(posted) = self.drive.poll() {
+            if let Some(id) = self.submitted.remove(&(posted.cqe.sq, posted.cqe.cid)) {
+                let ok = posted.cqe.status == Status::Success;
+                self.ctx.stamps.acknowledge(id, ok);
+            }
             self.done.push(Done { at: now, posted });
         }
         true

@@ -101,6 +101,8 @@ struct XfsLog {
     starts: BTreeMap<u64, u64>,
     ends: BTreeMap<u64, u64>,
     items: BTreeMap<u64, BTreeSet<Item>>,
+    /// Every time an item joined: which of all joins that was, and to what.
+    joins: BTreeMap<Item, Vec<(u64, u64)>>,
     place: BTreeMap<Item, u64>,
     forgotten: u64,
 }
@@ -122,6 +124,9 @@ impl Medium {
                 let size = if fs.journals_data() { inode.size } else { inode.disk_size };
                 let found = Found { size, extents: inode.extents.clone() };
                 self.inodes.entry(ino).or_default().insert(joined.seq, found);
+            }
+            for item in &joined.items {
+                self.xfs.joins.entry(*item).or_default().push((joined.number, joined.seq));
             }
             self.xfs.items.entry(joined.seq).or_default().extend(joined.items);
         }
@@ -483,6 +488,12 @@ impl Medium {
         let bio = &w.bio;
         for (item, seq) in &w.items {
             assert!(*seq <= self.committed, "{item:?} goes to its place before its log, {seq}");
+            // What goes there is what memory has then: all that joined the log before.
+            let before = fs.batch_of(bio.id).and_then(|batch| fs.joins_before.get(&batch));
+            let joins = self.xfs.joins.get(item).into_iter().flatten();
+            let newest = joins.rev().find(|j| before.is_some_and(|&n| j.0 <= n));
+            let logged = newest.is_none_or(|j| j.1 <= self.committed);
+            assert!(logged, "{item:?} goes to its place with what is not in the log: {newest:?}");
             self.checks += 1;
         }
         if bio.what != What::Log {

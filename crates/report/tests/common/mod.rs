@@ -410,6 +410,7 @@ impl Random {
             mapping_bytes: self.any(),
             mapping_bytes_per_sector: self.float(),
             stamp_bytes: self.any(),
+            page_bytes: self.any(),
             drives: Vec::new(),
         }
     }

@@ -1,0 +1,406 @@
+//! The host of a served drive loses power at every kind of moment: of what was written to the image since
+//! the last `fdatasync` any sectors of 512 bytes may be lost. What the client was promised must be there.
+//!
+//! A killed process keeps its page cache, so that it shows nothing of this. Here the server keeps a
+//! journal of its writes and syncs, and images are put together from parts of it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wordline_base::{Rng, SECTOR, Seed};
+use wordline_device::DriveConfig;
+use wordline_ftl::Ftl;
+use wordline_live::image::{Image, Superblock};
+use wordline_live::recover::recover;
+use wordline_live::{Act, Address, ImageIo, Journal, Plan, Server, check, fit};
+use wordline_nand::Nand;
+use wordline_nbd::{Client, cmd};
+
+const SIZE: u64 = 16 << 20;
+const PAGE: usize = SECTOR as usize;
+/// What a disk writes whole.
+const GRAIN: usize = 512;
+
+fn system(ftl: &str) -> DriveConfig {
+    let mut sources = wordline_profile::Sources::presets("cnex-small", "linux-libaio");
+    sources.ftl = Some(wordline_profile::Source::Preset(ftl));
+    let config = wordline_profile::assemble(sources, &[]).unwrap();
+    let drive = DriveConfig { nand: config.nand, device: config.device, ftl: config.ftl };
+    fit::fit(&drive, SIZE).unwrap().0
+}
+
+fn create(path: &Path, system: &DriveConfig) {
+    let nand = Nand::new(&system.nand, Seed(1)).unwrap();
+    let g = nand.geometry;
+    let mut bad = |lun, line| nand.is_factory_bad(lun, line);
+    let ftl = Ftl::new(&g, &system.ftl, &mut bad, Seed(1)).unwrap();
+    let superblock = Superblock {
+        id: 1,
+        size: SIZE,
+        sectors: ftl.sectors(),
+        seed: 1,
+        luns: g.luns,
+        lines: g.lines,
+        pages: g.pages,
+        unit_sectors: g.sectors_per_unit,
+        config: String::new(),
+    };
+    Image::create(path, &superblock).unwrap();
+}
+
+/// A sector as its client knows it: versions count what was sent to it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Known {
+    sent: u32,
+    answered: u32,
+    /// It holds this version at least.
+    floor: u32,
+    /// The newest version that was zeroes.
+    zeroes: u32,
+    /// Trims sent, and the newest version then: nothing is promised of it any more.
+    trims: u32,
+    trimmed: u32,
+}
+
+enum Sent {
+    Write { first: usize, versions: Vec<u32>, fua: bool },
+    Flush { answered: Vec<u32> },
+    Trim,
+}
+
+/// What was known when the journal was so long.
+struct Moment {
+    acts: usize,
+    known: Vec<Known>,
+}
+
+fn page_of(lpn: usize, version: u32) -> [u8; PAGE] {
+    let mut page = [0; PAGE];
+    for (i, word) in page.chunks_exact_mut(8).enumerate() {
+        let mixed = (lpn as u64) << 40 | u64::from(version) << 9 | i as u64;
+        word.copy_from_slice(&mixed.to_le_bytes());
+    }
+    page
+}
+/// The version that a page holds; 0 for zeroes.
+fn version_of(page: &[u8], lpn: usize) -> Option<u32> {
+    if page.iter().all(|&b| b == 0) {
+        return Some(0);
+    }
+    let version = u64::from_le_bytes(page[..8].try_into().unwrap()) >> 9 & 0x7FFF_FFFF;
+    (page_of(lpn, version as u32) == page).then_some(version as u32)
+}
+
+struct Clients {
+    known: Vec<Known>,
+    moments: Vec<Moment>,
+    rng: Rng,
+}
+
+impl Clients {
+    fn note(&mut self, journal: &Journal) {
+        self.moments.push(Moment { acts: journal.len(), known: self.known.clone() });
+    }
+    fn send(&mut self, c: &mut Client<UnixStream>, cookie: u64, fills: Option<usize>) -> Sent {
+        let rng = &mut self.rng;
+        let total = self.known.len() as u64;
+        let n = if fills.is_some() { 16 } else { 1 + rng.below(12) };
+        // Half of the requests go to an eighth of the drive.
+        let span = if rng.below(2) == 0 { total } else { total / 8 };
+        let first = fills.unwrap_or(rng.below(span - n) as usize);
+        let range = first..(first + n as usize).min(self.known.len());
+        let (at, len) = ((first * PAGE) as u64, (range.len() * PAGE) as u32);
+        match if fills.is_some() { 50 } else { rng.below(100) } {
+            0..6 => {
+                c.send(cmd::FLUSH, 0, cookie, 0, 0, &[]).unwrap();
+                Sent::Flush { answered: self.known.iter().map(|k| k.answered).collect() }
+            }
+            6..10 => {
+                for k in &mut self.known[range] {
+                    (k.floor, k.trimmed, k.trims) = (0, k.sent, k.trims + 1);
+                }
+                c.send(cmd::TRIM, 0, cookie, at, len, &[]).unwrap();
+                Sent::Trim
+            }
+            kind => {
+                let zeroes = (10..14).contains(&kind);
+                let fua = (14..20).contains(&kind);
+                let mut data = Vec::new();
+                let mut versions = Vec::new();
+                for lpn in range {
+                    let k = &mut self.known[lpn];
+                    k.sent += 1;
+                    versions.push(k.sent);
+                    match zeroes {
+                        true => k.zeroes = k.sent,
+                        false => data.extend(page_of(lpn, k.sent)),
+                    }
+                }
+                let command = if zeroes { cmd::WRITE_ZEROES } else { cmd::WRITE };
+                let flags = if fua { cmd::FLAG_FUA } else { 0 };
+                c.send(command, flags, cookie, at, len, &data).unwrap();
+                Sent::Write { first, versions, fua }
+            }
+        }
+    }
+    fn answered(&mut self, sent: Sent, journal: &Journal) {
+        let promise = |k: &mut Known, version: u32| {
+            if version > k.trimmed {
+                k.floor = k.floor.max(version);
+            }
+        };
+        match sent {
+            Sent::Write { first, versions, fua } => {
+                for (lpn, version) in (first..).zip(versions) {
+                    let k = &mut self.known[lpn];
+                    if fua {
+                        promise(k, version);
+                    }
+                    k.answered = k.answered.max(version);
+                }
+                if fua {
+                    self.note(journal);
+                }
+            }
+            Sent::Flush { answered } => {
+                for (k, version) in self.known.iter_mut().zip(answered) {
+                    promise(k, version);
+                }
+                self.note(journal);
+            }
+            Sent::Trim => {}
+        }
+    }
+    /// So many requests, several at a time; `fills`: writes over all of the drive, in order.
+    fn load(&mut self, c: &mut Client<UnixStream>, requests: u64, fills: bool, journal: &Journal) {
+        let mut out: BTreeMap<u64, Sent> = BTreeMap::new();
+        for cookie in 0..requests {
+            if out.len() == 8 {
+                let reply = c.receive().unwrap();
+                assert_eq!(reply.error, 0);
+                let sent = out.remove(&reply.cookie).unwrap();
+                self.answered(sent, journal);
+            }
+            let fills = fills.then(|| cookie as usize * 16 % self.known.len());
+            out.insert(cookie, self.send(c, cookie, fills));
+        }
+        while !out.is_empty() {
+            let reply = c.receive().unwrap();
+            let sent = out.remove(&reply.cookie).unwrap();
+            self.answered(sent, journal);
+        }
+    }
+}
+
+/// Serves the image while `work` runs, and shuts the drive down. The journal of all that.
+fn serve(
+    path: &Path,
+    system: &DriveConfig,
+    io: ImageIo,
+    work: impl FnOnce(&mut Client<UnixStream>, &Journal),
+) -> Vec<Act> {
+    // A disk that takes its time: more may be lost.
+    let journal = Arc::new(Journal::new(Duration::from_millis(2)));
+    let socket = path.with_extension("socket");
+    let plan = Plan {
+        system: system.clone(),
+        profile: String::new(),
+        image: path.into(),
+        tape: None,
+        listen: vec![Address::parse(&format!("unix:{}", socket.display())).unwrap()],
+        fuse: None,
+        tls: None,
+        tls_optional: false,
+        plain_tcp: false,
+        client_memory: 512 << 20,
+        salvage: false,
+        time_scale: 0.0,
+        spin: false,
+        sync: true,
+        image_io: io,
+        journal: Some(Arc::clone(&journal)),
+        max_connections: 4,
+        stats: None,
+        prometheus: None,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (wake, ring) = rustix::pipe::pipe().unwrap();
+    let server = Server::new(plan, Arc::clone(&stop), wake).unwrap();
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run(&mut |_| {}));
+        let stream = UnixStream::connect(&socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
+        let mut client = Client::connect(stream, "", true).unwrap();
+        work(&mut client, &journal);
+        stop.store(true, Ordering::SeqCst);
+        rustix::io::write(&ring, &[1]).unwrap();
+        serving.join().unwrap().unwrap();
+    });
+    journal.take()
+}
+
+/// How much of what no sync covers survives.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    All,
+    None,
+    /// Whole writes, in any order, of 100.
+    Writes(u64),
+    /// Sectors of 512 bytes.
+    Sectors(u64),
+}
+
+/// What a disk may hold when power goes after so many acts.
+fn surviving(base: &[u8], acts: &[Act], loss: Loss, rng: &mut Rng) -> Vec<u8> {
+    let mut disk = base.to_vec();
+    for act in acts {
+        let Act::Wrote(at, bytes) = act else { continue };
+        let whole = match loss {
+            Loss::All => false,
+            Loss::None => true,
+            Loss::Writes(share) => rng.below(100) < share,
+            Loss::Sectors(_) => false,
+        };
+        let mut from = *at as usize;
+        let end = from + bytes.len();
+        while from < end {
+            let to = (from / GRAIN * GRAIN + GRAIN).min(end);
+            let kept = matches!(loss, Loss::Sectors(share) if rng.below(100) < share);
+            if whole || kept {
+                disk[from..to].copy_from_slice(&bytes[from - *at as usize..to - *at as usize]);
+            }
+            from = to;
+        }
+    }
+    disk
+}
+
+/// Starts from what is left, and holds it against what was promised at that moment.
+fn verify(
+    disk: &[u8],
+    path: &Path,
+    system: &DriveConfig,
+    before: &[Known],
+    after: &[Known],
+) -> Result<(), String> {
+    let _ = std::fs::remove_file(path);
+    let file = File::create(path).unwrap();
+    file.set_len(disk.len() as u64).unwrap();
+    for (i, piece) in disk.chunks(1 << 16).enumerate() {
+        if piece.iter().any(|&b| b != 0) {
+            file.write_all_at(piece, (i << 16) as u64).unwrap();
+        }
+    }
+    drop(file);
+    let image = Image::open(path, true).map_err(|e| e.to_string())?;
+    let recovered = recover(&image, system, true).map_err(|e| e.to_string())?;
+    if !recovered.damage.is_none() {
+        return Err(recovered.damage.explain(&image).to_string());
+    }
+    let out = tempfile::tempfile().unwrap();
+    let lost = check::salvage(&image, &recovered, &out).unwrap();
+    if !lost.is_empty() {
+        return Err(format!("ranges {lost:?} cannot be had"));
+    }
+    let mut data = vec![0; SIZE as usize];
+    out.read_exact_at(&mut data, 0).unwrap();
+    for (lpn, page) in data.chunks_exact(PAGE).enumerate() {
+        let (was, is) = (before[lpn], after[lpn]);
+        // A trim sent meanwhile takes back what was promised.
+        let floor = if is.trims > was.trims { 0 } else { was.floor };
+        let found = version_of(page, lpn);
+        let good = match found {
+            Some(0) => floor == 0 || is.zeroes >= floor,
+            Some(version) => (floor..=is.sent).contains(&version),
+            None => false,
+        };
+        if !good {
+            return Err(format!("sector {lpn} holds {found:?}: promised {was:?}, then {is:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn lose_power(ftl: &str, io: ImageIo, seed: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, system) = (dir.path().join("a.img"), system(ftl));
+    create(&path, &system);
+    let known = vec![Known::default(); SIZE as usize / PAGE];
+    let mut clients = Clients { known, moments: Vec::new(), rng: Rng::from_seed(seed) };
+    let sectors = SIZE / SECTOR;
+    // A drive that is full and collects.
+    serve(&path, &system, io, |c, journal| {
+        clients.load(c, sectors / 16, true, journal);
+        clients.load(c, 2 * sectors / 7, false, journal);
+    });
+    // It was shut down: everything is safe.
+    for k in &mut clients.known {
+        (k.floor, k.answered) = (if k.trimmed == k.sent { 0 } else { k.sent }, k.sent);
+    }
+    let mut base = std::fs::read(&path).unwrap();
+    clients.moments = vec![Moment { acts: 0, known: clients.known.clone() }];
+    let acts = serve(&path, &system, io, |c, journal| {
+        clients.load(c, sectors / 7, false, journal);
+    });
+    clients.moments.push(Moment { acts: acts.len(), known: clients.known.clone() });
+    let ends: Vec<usize> =
+        (0..acts.len()).filter(|&i| matches!(acts[i], Act::SyncEnded(_))).collect();
+    assert!(ends.len() > 20, "{} syncs", ends.len());
+    // Just before a sync ends most may be lost; and anywhere.
+    let mut rng = Rng::from_seed(seed ^ 0x10_55);
+    let mut cuts: Vec<usize> = ends.iter().flat_map(|&end| [end, end + 1]).collect();
+    cuts.extend((0..ends.len()).map(|_| rng.below(acts.len() as u64 + 1) as usize));
+    cuts.sort_unstable();
+    cuts.dedup();
+    let (mut synced, mut torn) = (0, 0);
+    for &cut in &cuts {
+        let last = acts[..cut].iter().rev().find_map(|act| match act {
+            Act::SyncEnded(began) => Some(*began),
+            _ => None,
+        });
+        let safe = last.unwrap_or(0).max(synced);
+        base = surviving(&base, &acts[synced..safe], Loss::None, &mut rng);
+        synced = safe;
+        let before = clients.moments.iter().rfind(|m| m.acts <= cut).unwrap();
+        let after = clients.moments.iter().find(|m| m.acts >= cut).unwrap();
+        let share = 1 + rng.below(99);
+        let torn_how = match rng.below(4) {
+            0 => Loss::All,
+            1 => Loss::None,
+            _ => Loss::Sectors(share),
+        };
+        for loss in [Loss::Writes(share), torn_how] {
+            let disk = surviving(&base, &acts[synced..cut], loss, &mut rng);
+            let again = dir.path().join("b.img");
+            if let Err(why) = verify(&disk, &again, &system, &before.known, &after.known) {
+                panic!(
+                    "{ftl}, seed {seed}: {cut} of {} acts, synced to {synced}, {loss:?}: {why}",
+                    acts.len()
+                );
+            }
+        }
+        torn += cut - synced;
+    }
+    assert!(torn > cuts.len(), "there was nothing to lose");
+    println!(
+        "{ftl}: {} acts, {} syncs, {} cuts, {torn} acts cut",
+        acts.len(),
+        ends.len(),
+        cuts.len()
+    );
+}
+
+#[test]
+fn a_host_that_loses_power_keeps_what_was_promised() {
+    lose_power("pblk", ImageIo::Pwrite, 1);
+}
+
+#[test]
+fn so_does_one_with_parity() {
+    lose_power("rail", ImageIo::Pwrite, 2);
+}
