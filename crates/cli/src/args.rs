@@ -258,9 +258,14 @@ pub enum DeviceCommand {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "System under test")]
 pub struct MachineArgs {
-    /// Device profile: a name from `wordline device list`, or a TOML file
+    /// Device profile: a name from `wordline device list`, or a TOML file. Given again: one more drive,
+    /// which jobs name as filename=/dev/nvme1n1 and so on, and a trace's volumes go to in turn
     #[arg(long, default_value = "cnex-westlake", value_name = "NAME|FILE")]
-    pub device: String,
+    pub device: Vec<String>,
+    /// Drives, hosts, switches and networks as a TOML file lists them, in place of --device
+    /// (docs/design/topology.md)
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<String>,
     #[command(flatten)]
     pub parts: PartArgs,
 }

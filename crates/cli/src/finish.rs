@@ -81,6 +81,9 @@ pub fn run(
 /// The drive, in a line.
 fn drive(run: &Run) -> String {
     let system = &run.plan().system;
+    if !system.nodes.drives.is_empty() {
+        return format!("{} of them", 1 + system.nodes.drives.len());
+    }
     let cut = system.scale.as_ref().map_or(String::new(), |(_, said)| format!(" ({said})"));
     format!("{}, {:.1} GB{cut}", system.config.device_name, run.bytes() as f64 / 1e9)
 }

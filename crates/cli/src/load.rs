@@ -3,36 +3,52 @@
 use crate::args::{MachineArgs, PartArgs};
 use crate::{Failure, files};
 use std::path::Path;
-use wordline::{Source, Sources, System};
+use wordline::{Common, Error, Named, Profiles, Source, Sources, System, Topology};
 
 /// A preset by name, or a file: what looks like a path is one, and so is any other file whose name
 /// no preset has.
-enum Named {
-    Preset(String),
-    File { name: String, text: String },
+fn open(name: &str) -> Result<Named, Failure> {
+    let is_preset = wordline_profile::presets().iter().any(|p| p.name == name);
+    let is_path = name.ends_with(".toml") || name.contains('/') || Path::new(name).is_file();
+    if is_preset || !is_path {
+        return Ok(Named::Preset(name.into()));
+    }
+    let text = files::read_text(name)
+        .map_err(|e| Failure::usage(format!("cannot read the profile {name}: {e}")))?;
+    Ok(Named::File { name: name.into(), text })
 }
 
-impl Named {
-    fn read(name: &str) -> Result<Named, Failure> {
-        let is_preset = wordline_profile::presets().iter().any(|p| p.name == name);
-        let is_path = name.ends_with(".toml") || name.contains('/') || Path::new(name).is_file();
-        if is_preset || !is_path {
-            return Ok(Named::Preset(name.into()));
-        }
-        let text = files::read_text(name)
-            .map_err(|e| Failure::usage(format!("cannot read the profile {name}: {e}")))?;
-        Ok(Named::File { name: name.into(), text })
-    }
-    fn source(&self) -> Source<'_> {
-        match self {
-            Named::Preset(name) => Source::Preset(name),
-            Named::File { name, text } => Source::File { name, text },
-        }
+struct Files;
+
+impl Profiles for Files {
+    fn open(&mut self, name: &str) -> Result<Named, Error> {
+        open(name).map_err(|e| Error::Open(e.into_message()))
     }
 }
 
-pub fn read(machine: &MachineArgs) -> Result<System, Failure> {
-    combine(&machine.device, &machine.parts, None)
+/// One drive or several, and a program if one is given.
+pub fn read(machine: &MachineArgs, app: Option<&str>) -> Result<System, Failure> {
+    let topology = match (&machine.topology, &*machine.device) {
+        (Some(file), _) => {
+            let text = files::read_text(file)
+                .map_err(|e| Failure::usage(format!("cannot read the topology {file}: {e}")))?;
+            Topology::parse(file, &text)?
+        }
+        (None, [device]) => return combine(device, &machine.parts, app),
+        (None, devices) => Topology::of_devices(devices),
+    };
+    let parts = &machine.parts;
+    let common = Common {
+        stack: parts.stack.clone(),
+        testbed: parts.testbed.clone(),
+        ftl: Some(parts.ftl.clone()).filter(|name| name != "default"),
+        fs: Some(parts.fs.clone()).filter(|name| name != "none"),
+        app: app.map(String::from),
+        scale: parts.scale,
+        chosen: parts.chosen(),
+        set: parts.set.clone(),
+    };
+    Ok(topology.system(&common, &mut Files)?)
 }
 
 /// A device profile that is at hand and holds its FTL, and what is laid over it.
@@ -42,7 +58,7 @@ pub fn from_text(
     ftl: Option<&str>,
     overrides: &[String],
 ) -> Result<System, Failure> {
-    let ftl = ftl.map(Named::read).transpose()?;
+    let ftl = ftl.map(open).transpose()?;
     let sources = Sources {
         device: Source::File { name, text },
         ftl: ftl.as_ref().map(Named::source),
@@ -55,14 +71,14 @@ pub fn from_text(
 }
 
 pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<System, Failure> {
-    let device = Named::read(device)?;
+    let device = open(device)?;
     let ftl = Some(&parts.ftl).filter(|name| *name != "default");
-    let ftl = ftl.map(|name| Named::read(name)).transpose()?;
-    let stack = Named::read(&parts.stack)?;
-    let testbed = parts.testbed.as_deref().map(Named::read).transpose()?;
-    let app = app.map(Named::read).transpose()?;
+    let ftl = ftl.map(|name| open(name)).transpose()?;
+    let stack = open(&parts.stack)?;
+    let testbed = parts.testbed.as_deref().map(open).transpose()?;
+    let app = app.map(open).transpose()?;
     let fs = Some(&parts.fs).filter(|name| *name != "none");
-    let fs = fs.map(|name| Named::read(name)).transpose()?;
+    let fs = fs.map(|name| open(name)).transpose()?;
     let sources = Sources {
         device: device.source(),
         ftl: ftl.as_ref().map(Named::source),

@@ -26,8 +26,11 @@ pub fn check(plan: Plan, args: &CommonArgs) -> Result<Checked, Failure> {
 /// Says that memory is short before the system ends the program for it.
 fn check_memory(system: &System, args: &CommonArgs) -> Result<(), Failure> {
     // A shape that cannot be is refused when the drive is built.
-    let Ok(geometry) = Geometry::new(&system.config.nand) else { return Ok(()) };
-    let sectors = geometry.sectors();
+    let mut sectors = 0;
+    for drive in &system.machine().drives {
+        let Ok(geometry) = Geometry::new(&drive.config.nand) else { return Ok(()) };
+        sectors += geometry.sectors();
+    }
     // A drive written once, in order, is kept as runs.
     let runs = matches!(args.state(), Precondition::None | Precondition::Fill);
     let written = !runs || args.load_state.is_some();
@@ -63,7 +66,10 @@ pub fn prepare(mut checked: Checked, args: &CommonArgs) -> Result<Prepared, Fail
         let _loading = Activity::begin(args, "loading the drive's state");
         checked.load(&mut reader).map_err(|e| failed(e.to_string()))?;
     }
-    let mut watch = Shown { args, activity: None };
+    if args.save_state.is_some() {
+        checked.can_be_saved().map_err(wordline::Error::from)?;
+    }
+    let mut watch = Shown { args, drive: String::new(), activity: None };
     checked.age(&mut watch)?;
     if let Some(path) = &args.save_state {
         let _saving = Activity::begin(args, "saving the drive's state");
@@ -76,10 +82,15 @@ pub fn prepare(mut checked: Checked, args: &CommonArgs) -> Result<Prepared, Fail
 /// Shows each step as it goes.
 struct Shown<'a> {
     args: &'a CommonArgs,
+    /// The drive of several that it is about.
+    drive: String,
     activity: Option<Activity>,
 }
 
 impl Watch for Shown<'_> {
+    fn drive(&mut self, name: &str) {
+        self.drive = format!("{name}: ");
+    }
     fn begin(&mut self, step: Step) {
         let what = match step {
             Step::Fill { bytes } => format!("filling the drive, {}", gigabytes(bytes)),
@@ -92,7 +103,7 @@ impl Watch for Shown<'_> {
             }
             Step::Lay { .. } => "writing the program's files".into(),
         };
-        self.activity = Some(Activity::begin(self.args, &what));
+        self.activity = Some(Activity::begin(self.args, &format!("{}{what}", self.drive)));
     }
 
     fn done(&mut self, step: Step, drive: &Drive) {
@@ -108,7 +119,7 @@ impl Watch for Shown<'_> {
             Step::Lay { bytes } => format!("wrote the program's files, {}", gigabytes(bytes)),
         };
         if let Some(activity) = self.activity.take() {
-            activity.done(&what);
+            activity.done(&format!("{}{what}", self.drive));
         }
     }
 }

@@ -12,7 +12,7 @@ use wordline_trace::OpenOptions;
 
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     let common = &args.common;
-    let system = load::combine(&common.machine.device, &common.machine.parts, args.app.as_deref())?;
+    let system = load::read(&common.machine, args.app.as_deref())?;
     let engine = setup::engine_name(system.config.stack.engine);
     let jobs = parse(&args, engine)?;
     if args.showcmd {

@@ -325,23 +325,50 @@ enum Miss {
     Held,
 }
 
+/// Where the files of a job are. Offsets of its I/Os are addresses there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// One after the other on a drive of so many bytes, the first of which has address `base`.
+    Drive { base: u64, bytes: u64 },
+    /// Each on its own: address of the first byte, and bytes there are.
+    Files(Vec<(u64, u64)>),
+}
+
+/// A drive of so many bytes, from address 0 on.
+impl From<u64> for Space {
+    fn from(bytes: u64) -> Space {
+        Space::Drive { base: 0, bytes }
+    }
+}
+
+impl Space {
+    /// Bytes in all.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Space::Drive { bytes, .. } => *bytes,
+            Space::Files(files) => files.iter().map(|f| f.1).fold(0, u64::saturating_add),
+        }
+    }
+}
+
 impl Generator {
-    /// The sequence of `thread` of `job` on a drive of `drive_bytes`. `entropy` replaces
+    /// The sequence of `thread` of `job` on a drive, or where its files are. `entropy` replaces
     /// `/dev/urandom` under `randrepeat=0`; it comes from the run's seed.
     pub fn new(
         job: &Job,
         thread: &Thread,
-        drive_bytes: u64,
+        space: impl Into<Space>,
         entropy: u64,
     ) -> Result<Generator, GeneratorError> {
-        Generator::with_cache(job, thread, drive_bytes, entropy, &mut ZetanCache::default())
+        let space = space.into();
+        Generator::with_cache(job, thread, &space, entropy, &mut ZetanCache::default())
     }
 
     /// As [`Generator::new`]; threads that share the cache sum zipf's zeta once.
     pub fn with_cache(
         job: &Job,
         thread: &Thread,
-        drive_bytes: u64,
+        space: &Space,
         entropy: u64,
         cache: &mut ZetanCache,
     ) -> Result<Generator, GeneratorError> {
@@ -359,7 +386,7 @@ impl Generator {
         let seeds = Seeds::new(job, thread, entropy);
         let wide = job.random_generator == RandomGenerator::Tausworthe64;
         let streams = Streams::new(&seeds, job, wide);
-        let (mut files, size) = lay_out(job, thread, drive_bytes, &seeds, wide)?;
+        let (mut files, size) = lay_out(job, thread, space, &seeds, wide)?;
         if job.rw.is_random() {
             for (i, file) in files.iter_mut().enumerate() {
                 prepare_random(job, thread, i as u32, file, &seeds, cache)?;
@@ -442,7 +469,7 @@ impl Generator {
     pub fn ageing(
         job: &Job,
         thread: &Thread,
-        drive_bytes: u64,
+        space: &Space,
         entropy: u64,
         draws: u64,
         cache: &mut ZetanCache,
@@ -450,7 +477,7 @@ impl Generator {
         // Nothing is read back: the blocks that are written stay as they are.
         let endless =
             Job { time_based: true, number_ios: 0, loops: 1, verify: false, ..job.clone() };
-        let mut generator = Generator::with_cache(&endless, thread, drive_bytes, entropy, cache)?;
+        let mut generator = Generator::with_cache(&endless, thread, space, entropy, cache)?;
         let job = &mut generator.job;
         (job.randrepeat, job.randseed_given, job.allrandrepeat) = (false, false, false);
         if job.random_generator == RandomGenerator::Lfsr {
@@ -479,12 +506,12 @@ impl Generator {
         drive_bytes: u64,
         entropy: u64,
     ) -> Result<Vec<Generator>, GeneratorError> {
-        let mut cache = ZetanCache::default();
+        let (mut cache, space) = (ZetanCache::default(), drive_bytes.into());
         plan.threads()
             .iter()
             .map(|thread| {
                 let job = &plan.jobs[thread.job as usize];
-                Generator::with_cache(job, thread, drive_bytes, entropy, &mut cache)
+                Generator::with_cache(job, thread, &space, entropy, &mut cache)
             })
             .collect()
     }
@@ -1576,10 +1603,11 @@ fn start_offset(job: &Job, thread: &Thread, real: u64) -> u64 {
 fn lay_out(
     job: &Job,
     thread: &Thread,
-    drive: u64,
+    space: &Space,
     seeds: &Seeds,
     wide: bool,
 ) -> Result<(Vec<File>, u64), GeneratorError> {
+    let drive = space.bytes();
     let count = job.file_count();
     if count > FILES_MAX {
         return Err(GeneratorError::TooManyFiles {
@@ -1603,13 +1631,32 @@ fn lay_out(
     };
     let mut file_sizes = Taus::new(seeds.get(SeedUse::FileSize), wide);
     let mut files = Vec::with_capacity(count as usize);
-    let (mut base, mut end) = (0u64, 0u64);
+    let mut base = match space {
+        Space::Drive { base, .. } => *base,
+        Space::Files(_) => 0,
+    };
+    let first = base;
     let mut total = 0u64;
-    for _ in 0..count {
-        let mut real = match count {
-            1 => drive,
-            n => drive / u64::from(n) / FILE_ALIGN * FILE_ALIGN / block * block,
+    let no_room = |needed: u64, drive: u64| GeneratorError::FilesDoNotFit {
+        job: job.name.clone(),
+        files: count,
+        needed,
+        drive,
+    };
+    for i in 0..count {
+        let own = match space {
+            Space::Drive { .. } => None,
+            Space::Files(files) => Some(files[i as usize]),
         };
+        let mut real = match (own, count) {
+            (Some((at, bytes)), _) => {
+                base = at;
+                bytes
+            }
+            (None, 1) => drive,
+            (None, n) => drive / u64::from(n) / FILE_ALIGN * FILE_ALIGN / block * block,
+        };
+        let there = real;
         let start = start_offset(job, thread, real);
         let beyond =
             || GeneratorError::OffsetBeyondEnd { job: job.name.clone(), offset: start, end: real };
@@ -1642,6 +1689,9 @@ fn lay_out(
             } else {
                 real
             };
+        }
+        if own.is_some() && real > there {
+            return Err(no_room(real, there));
         }
         if start >= real {
             return Err(GeneratorError::OffsetBeyondEnd {
@@ -1679,16 +1729,11 @@ fn lay_out(
             in_flight: 0,
             closing: false,
         });
-        end = base.saturating_add(real);
+        let end = base.saturating_add(real);
+        if own.is_none() && i == count - 1 && end - first > drive {
+            return Err(no_room(end - first, drive));
+        }
         base = end.checked_next_multiple_of(FILE_ALIGN).unwrap_or(u64::MAX);
-    }
-    if end > drive {
-        return Err(GeneratorError::FilesDoNotFit {
-            job: job.name.clone(),
-            files: count,
-            needed: end,
-            drive,
-        });
     }
     if size == 0 || (total > 0 && size > total) {
         size = total;

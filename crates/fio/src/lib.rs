@@ -2,7 +2,7 @@
 //! jobs, and from each job thread the same sequence of I/Os that fio 3.33 issues.
 //!
 //! ```
-//! use wordline_fio::{Generator, NoEnv, ParseOptions, parse_file};
+//! use wordline_fio::{Generator, Space, NoEnv, ParseOptions, parse_file};
 //!
 //! let text = "[a]\nrw=randread\nbs=4k\nsize=1m\n";
 //! let plan = parse_file("job.fio", text, &ParseOptions::default(), &mut NoEnv).unwrap();
@@ -39,7 +39,7 @@ pub use dist::ZetanCache;
 pub use env::{Env, NoEnv};
 pub use error::{Clash, ExpressionError, ValueError};
 pub use error::{GeneratorError, ParseError, ParseFault, Place};
-pub use generator::{Check, Generator, Io, Step};
+pub use generator::{Check, Generator, Io, Space, Step};
 pub use job::{Job, Prio, Rw};
 pub use latency::{LatencyTarget, Verdict};
 pub use pacer::{Gate, Pacer, RateTooLow, Think};

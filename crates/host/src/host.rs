@@ -181,22 +181,22 @@ impl<S: Source> Host<S> {
         }
         let map = self.block.disks[0].map.clone();
         let cores = self.cores.len() as u32;
-        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, jobs, cores, &map)));
+        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, jobs, cores, (0, &map))));
         self.made_room();
         // Threads of one core wait for the interrupts of another.
         self.private = false;
     }
 
-    /// Puts a page cache between nbd-server and the drive.
-    pub fn cache_served(&mut self, config: &FsConfig) -> Result<(), BadValue> {
+    /// Puts a page cache between nbd-server and a drive.
+    pub fn cache_served(&mut self, disk: u16, config: &FsConfig) -> Result<(), BadValue> {
         let threads = self.threads.len() as u32;
         let tasks = self.threads.iter().map(|t| tasks_of(&t.spec)).sum();
-        let disk = &self.block.disks[0];
-        let mut fs = Fs::new(config, disk.info.bytes, tasks)?;
+        let served = &self.block.disks[usize::from(disk)];
+        let mut fs = Fs::new(config, served.info.bytes, tasks)?;
         fs.serve_device();
-        let map = disk.map.clone();
+        let map = served.map.clone();
         let cores = self.cores.len() as u32;
-        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, threads, cores, &map)));
+        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, threads, cores, (disk, &map))));
         self.made_room();
         Ok(())
     }

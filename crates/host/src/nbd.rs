@@ -450,14 +450,16 @@ impl<S: Source> Host<S> {
 
     /// A thread of the pool serves what the page cache is in front of.
     pub(crate) fn serves_from_cache(&self, t: u32) -> bool {
-        self.vfs.is_some() && self.ends.iter().any(|end| end.pool.contains_key(&t))
+        let Some(vfs) = &self.vfs else { return false };
+        self.ends.iter().any(|end| end.disk == vfs.disk() && end.pool.contains_key(&t))
     }
 
     /// pread, pwrite or fdatasync of the drive, through its pages or past them.
     fn pool_call(&mut self, ctx: &mut Ctx, t: u32, ddir: Ddir, offset: u64, len: u32) -> Flow {
         let (file, direct) = (SERVED_FILE, false);
+        let cached = self.serves_from_cache(t);
         let op = match ddir {
-            _ if self.vfs.is_none() => None,
+            _ if !cached => None,
             Ddir::Read => Some(Op::Read { file, offset, len, direct }),
             Ddir::Write => {
                 let (sync, data_only) = (false, false);
@@ -469,7 +471,9 @@ impl<S: Source> Host<S> {
         if let Some(op) = op {
             return self.served_call(ctx, t, (ddir, offset, len), op);
         }
-        if let Some(vfs) = &mut self.vfs {
+        if let Some(vfs) = &mut self.vfs
+            && cached
+        {
             vfs.fs.discard(file, offset, len.into());
         }
         let disk = self.end(t).disk;
@@ -495,7 +499,7 @@ impl<S: Source> Host<S> {
         }
         let core = self.threads[t as usize].core;
         let disk = usize::from(self.end(t).disk);
-        let volatile = self.block.disks[disk].info.volatile_cache || self.vfs.is_some();
+        let volatile = self.block.disks[disk].info.volatile_cache || self.serves_from_cache(t);
         if stage == Stage::Taken && message.fua && message.ok && volatile {
             self.end(t).pool.insert(t, Some((message, Stage::Flushed)));
             return self.pool_call(ctx, t, Ddir::DataSync, 0, 0);

@@ -25,9 +25,6 @@ use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Time, Why};
 use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
 use wordline_nvme::Opcode;
 
-/// The disk that the file system is on.
-const FS_DISK: usize = 0;
-
 /// A node that is the flush before another bio.
 const GATE: u32 = NONE - 1;
 
@@ -48,6 +45,8 @@ struct Slot {
 
 pub(crate) struct Vfs {
     pub fs: Fs,
+    /// The disk that it is on.
+    disk: u16,
     slots: Vec<Slot>,
     /// Unused tasks by thread.
     free: Vec<Vec<u32>>,
@@ -86,13 +85,16 @@ pub fn tasks_of(spec: &ThreadSpec) -> u32 {
 }
 
 impl Vfs {
+    pub fn disk(&self) -> u16 {
+        self.disk
+    }
     /// Adds the kernel's threads to those of the jobs, the first `jobs` of them.
     pub fn new<S>(
         mut fs: Fs,
         threads: &mut Vec<Thread<S>>,
         jobs: u32,
         cores: u32,
-        map: &[u16],
+        (disk, map): (u16, &[u16]),
     ) -> Vfs {
         let mut slots = Vec::new();
         let mut free = Vec::new();
@@ -116,7 +118,7 @@ impl Vfs {
                 ThreadSpec::new(name, Engine::Null, 1),
                 None,
                 core,
-                0,
+                disk,
                 map[core as usize],
             );
             (thread.step, thread.asleep, thread.vfs.task) = (Step::Vfs, Asleep::Vfs, task);
@@ -132,6 +134,7 @@ impl Vfs {
         let worker = kernel("dio", fs.kernel_tasks().len() as u32, NONE);
         Vfs {
             fs,
+            disk,
             slots,
             free,
             owners: Vec::new(),
@@ -216,7 +219,8 @@ impl<S: Source> Host<S> {
         (ddir, offset, len): (Ddir, u64, u32),
         op: Op,
     ) -> Flow {
-        let node = self.new_node(t, ddir, (FS_DISK as u16, offset), len);
+        let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
+        let node = self.new_node(t, ddir, (disk, offset), len);
         self.threads[t as usize].begin_call(node);
         let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
         let task = vfs.free[t as usize].pop().expect("a task for each call under way");
@@ -278,7 +282,8 @@ impl<S: Source> Host<S> {
             }
             Turn::Submit(bio) => {
                 self.own_bio(bio.id, task);
-                if bio.preflush && self.block.disks[FS_DISK].info.volatile_cache {
+                let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
+                if bio.preflush && self.block.disks[usize::from(disk)].info.volatile_cache {
                     self.threads[t as usize].vfs.behind = Some(bio);
                     self.threads[t as usize].vfs.gated = true;
                     let flush = Bio {
@@ -389,7 +394,8 @@ impl<S: Source> Host<S> {
             BioKind::Write => Ddir::Write,
             BioKind::Flush => Ddir::Sync,
         };
-        let node = self.new_node(t, ddir, (FS_DISK as u16, bio.offset), bio.len);
+        let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
+        let node = self.new_node(t, ddir, (disk, bio.offset), bio.len);
         let class = self.class_of_bio(t);
         let n = &mut self.block.nodes[node];
         (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
@@ -404,7 +410,7 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::Flush);
         }
         let opcode = if bio.kind == BioKind::Read { Opcode::Read } else { Opcode::Write };
-        let parts = self.parts(FS_DISK as u16, bio.len);
+        let parts = self.parts(disk, bio.len);
         if parts > 1 {
             self.block.nodes[node].pending = parts;
             self.counters.splits += 1;

@@ -322,6 +322,25 @@ fn strides(m: &Machine) -> Vec<String> {
     section("strides", &items)
 }
 
+/// One drive of several.
+fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
+    let count = |name: &str| d.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let busy = d.luns.iter().copied().map(finite).sum::<f64>() / d.luns.len().max(1) as f64;
+    let mut items = vec![
+        format!("read {}", mib(count("device.bytes_read"))),
+        format!("written {}", mib(count("device.bytes_written"))),
+    ];
+    if let Some(factor) = d.write_amplification.factor {
+        items.push(format!("write ampl. {:.3}", finite(factor)));
+    }
+    let waited = percent(d.user_reads_waited as f64, d.user_flash_reads as f64);
+    items.push(format!("{waited:.1}% of {} flash reads waited", d.user_flash_reads));
+    items.push(format!("LUNs {} busy", share_text(busy)));
+    items.push(format!("{:.2} W", finite(d.total_w)));
+    section(&d.name, &items)
+}
+
 fn tail(result: &RunResult) -> Vec<String> {
     let m = &result.machine;
     let mut lines = classes(m);
@@ -408,6 +427,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         (true, n) => format!("WRONG DATA: {n} of {} look-ups checked", i.checked),
     };
     lines.extend(section("integrity", &[text]));
+    lines.extend(m.drives.iter().flat_map(of_drive));
     let e = &m.wear;
     if e.erases_max > 0 {
         let mean = finite(e.erases_mean);

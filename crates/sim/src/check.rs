@@ -106,7 +106,7 @@ impl World {
     /// the drives are aged.
     pub fn check(
         config: &SystemConfig,
-        drives: &[Drive],
+        drives: &[&Drive],
         threads: &mut [ThreadSetup],
     ) -> Result<(), BuildError> {
         config.check()?;

@@ -67,6 +67,18 @@ pub enum JobFault {
          jobs the drive's name, and each its part of it by offset= and size="
     )]
     Partitions { name: String, first: String },
+    /// Of a machine with several disks.
+    #[error("filename={name} is none of {known}")]
+    NoDevice { name: String, known: String },
+    #[error(
+        "filename={name} is a part of a drive, whose bounds are not known here: give the job the drive's \
+         name, and its part of it by offset= and size="
+    )]
+    Partition { name: String },
+    #[error("{one} and {other} are of different hosts: give each its own job")]
+    TwoHosts { one: String, other: String },
+    #[error("files are on the first drive: leave out filename, or run the job without --fs")]
+    OffFileSystem,
     #[error("a file cannot be trimmed: run it without --fs")]
     TrimOfFile,
     #[error("its ioengine makes calls on files: choose a file system, --fs ext4")]

@@ -7,6 +7,7 @@ mod check;
 mod classes;
 pub mod collect;
 pub mod cpu;
+pub mod disks;
 mod drive;
 mod error;
 mod files;
@@ -23,6 +24,7 @@ pub mod topology;
 pub mod world;
 
 pub use app::{AppSource, SharedApp};
+pub use disks::{JobDisk, JobDisks};
 pub use drive::{About, Drive, Precondition};
 pub use error::{BuildError, JobError, JobFault, LoadError};
 pub use job::JobSource;

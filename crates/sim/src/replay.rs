@@ -1,6 +1,9 @@
 //! A block trace as a source of I/Os.
 
+use crate::disks::JobDisk;
+use std::collections::BTreeMap;
 use wordline_base::{Ddir, IoClass, Time};
+use wordline_host::address;
 use wordline_host::source::{Next, Source};
 use wordline_trace::{Align, Arrival, Clock, Fit, Reader, Request, Rounded, TraceError, Wrap};
 
@@ -39,7 +42,10 @@ impl Shift {
 pub struct TraceSource {
     reader: Reader,
     clock: Clock,
-    fit: Fit,
+    /// Disks that it goes to, and how its requests are made to fit each.
+    fits: Vec<(u16, Fit)>,
+    /// Of each volume so far, the place of its disk in that list.
+    volumes: BTreeMap<u32, usize>,
     shift: Shift,
     held: Option<(Request, Arrival)>,
     error: Option<TraceError>,
@@ -50,11 +56,13 @@ pub struct TraceSource {
 }
 
 impl TraceSource {
-    pub fn new(reader: Reader, clock: Clock, wrap: Wrap, drive_bytes: u64) -> TraceSource {
+    /// A trace on these disks: its volumes go to them in turn, in the order in which they come up.
+    pub fn new(reader: Reader, clock: Clock, wrap: Wrap, disks: &[JobDisk]) -> TraceSource {
         TraceSource {
             reader,
             clock,
-            fit: Fit::new(wrap, drive_bytes),
+            fits: disks.iter().map(|d| (d.disk, Fit::new(wrap, d.bytes))).collect(),
+            volumes: BTreeMap::new(),
             shift: Shift::NONE,
             held: None,
             error: None,
@@ -66,17 +74,20 @@ impl TraceSource {
     pub fn shifted(self, shift: Shift) -> TraceSource {
         TraceSource { shift, ..self }
     }
-    /// The drive takes whole blocks of so many bytes.
+    /// The drives take whole blocks of so many bytes.
     pub fn on_blocks(self, lba: u32, align: Align) -> TraceSource {
-        TraceSource { fit: self.fit.on_blocks(lba, align), ..self }
+        let fits = self.fits.into_iter().map(|(disk, fit)| (disk, fit.on_blocks(lba, align)));
+        TraceSource { fits: fits.collect(), ..self }
     }
     /// Reads on to the first request that is not whole blocks. What else is wrong is for the replay
     /// to find.
     pub fn misaligned(mut self) -> Option<TraceError> {
         while let Ok(Some(request)) = self.reader.next() {
             if let Some(request) = self.shift.apply(request) {
-                let request = self.fit.place(request, &self.reader).ok()?;
-                if let Err(error) = self.fit.in_blocks(request, &self.reader) {
+                let at = self.disk_of(request.volume);
+                let fit = &mut self.fits[at].1;
+                let request = fit.place(request, &self.reader).ok()?;
+                if let Err(error) = fit.in_blocks(request, &self.reader) {
                     return Some(error);
                 }
             }
@@ -96,19 +107,40 @@ impl TraceSource {
         self.late
     }
     pub fn wrapped(&self) -> u64 {
-        self.fit.wrapped
+        self.fits.iter().map(|(_, fit)| fit.wrapped).sum()
     }
     pub fn rounded(&self) -> Rounded {
-        self.fit.rounded
+        let mut sum = Rounded::default();
+        for (_, fit) in &self.fits {
+            sum.requests += fit.rounded.requests;
+            sum.bytes += fit.rounded.bytes;
+            sum.trims += fit.rounded.trims;
+        }
+        sum
+    }
+
+    /// Which of the disks a volume is on.
+    fn disk_of(&mut self, volume: u32) -> usize {
+        if self.fits.len() == 1 {
+            return 0;
+        }
+        let next = self.volumes.len() % self.fits.len();
+        *self.volumes.entry(volume).or_insert(next)
+    }
+    /// Volumes by name and the disk that each went to, where there are several disks.
+    pub fn volumes(&self) -> impl Iterator<Item = (String, u16)> {
+        self.volumes.iter().map(|(&volume, &at)| (self.reader.volume_name(volume), self.fits[at].0))
     }
 
     fn fetch(&mut self) -> Result<Option<(Request, Arrival)>, TraceError> {
         let request = loop {
             let Some(request) = self.reader.next()? else { return Ok(None) };
             let Some(request) = self.shift.apply(request) else { continue };
-            let request = self.fit.place(request, &self.reader)?;
-            if let Some(request) = self.fit.in_blocks(request, &self.reader)? {
-                break request;
+            let at = self.disk_of(request.volume);
+            let (disk, fit) = &mut self.fits[at];
+            let request = fit.place(request, &self.reader)?;
+            if let Some(request) = fit.in_blocks(request, &self.reader)? {
+                break Request { offset: address(*disk, request.offset), ..request };
             }
         };
         let arrival =

@@ -2,12 +2,14 @@
 
 use crate::app::AppSource;
 use crate::cpu::CpuSource;
+use crate::disks::{JobDisk, JobDisks};
 use crate::error::{JobError, JobFault};
 use crate::files::Files;
 use crate::job::JobSource;
 use crate::replay::{Shift, TraceSource};
 use crate::result::LogKind;
 use crate::thread::ThreadPlan;
+use crate::topology::SystemConfig;
 use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,7 +21,7 @@ use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Size, Thread, ZetanCache, job};
 use wordline_host::source::ThreadSpec;
-use wordline_host::{Engine, Scheduler, StackConfig};
+use wordline_host::{DISK_SHIFT, Engine, Scheduler, StackConfig};
 use wordline_trace::{Clock, Format, Reader, Wrap};
 
 /// Between two samples of bandwidth and IOPS, as fio has it.
@@ -212,11 +214,11 @@ fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
     ExitRule { stops: stops.map(|i| i as u32).collect(), on_error_only: !job.exitall }
 }
 
-/// How jobs that replay a log are fed: the caller opens the file.
-pub type OpenReplay<'a, E> = &'a mut dyn FnMut(&Job) -> Result<AnySource, E>;
+/// How jobs that replay a log are fed: the caller opens the file. It is replayed on these disks.
+pub type OpenReplay<'a, E> = &'a mut dyn FnMut(&Job, &[JobDisk]) -> Result<AnySource, E>;
 
 /// A job's `read_iolog`, once its file is open: its clock, and its offsets as fio changes them.
-pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> TraceSource {
+pub fn replay_source(job: &Job, reader: Reader, disks: &[JobDisk]) -> TraceSource {
     let clock = if job.replay_no_stall {
         Clock::ClosedLoop
     } else if job.replay_time_scale == 100 {
@@ -233,7 +235,7 @@ pub fn replay_source(job: &Job, reader: Reader, drive_bytes: u64) -> TraceSource
         whole: reader.format() == Format::Blktrace,
         skip: job.replay_skip,
     };
-    TraceSource::new(reader, clock, Wrap::Error, drive_bytes).shifted(shift)
+    TraceSource::new(reader, clock, Wrap::Error, disks).shifted(shift)
 }
 
 /// A job of cpuio, which somebody must end.
@@ -244,82 +246,41 @@ fn computing(plan: &Plan, job: &Job) -> Result<AnySource, JobError> {
     Ok(AnySource::Cpu(CpuSource::new(job)))
 }
 
-/// A device in `filename`: its drive, and the partition if it is one. `/dev/nvme0n1p2` is the second
-/// of `/dev/nvme0n1`, `/dev/sda1` the first of `/dev/sda`; a character device `/dev/ng0n1` is the same
-/// drive as `/dev/nvme0n1`.
-fn device(name: &str) -> Option<(String, Option<&str>)> {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let name = name.strip_prefix("/dev/")?;
-    // What is no drive: fio's examples read and write these.
-    if ["null", "zero", "full", "shm", "random", "urandom"].contains(&name.split('/').next()?) {
-        return None;
-    }
-    if let Some(rest) = name.strip_prefix("nvme").or_else(|| name.strip_prefix("ng")) {
-        let (drive, part) = rest.split_once('p').map_or((rest, None), |(d, p)| (d, Some(p)));
-        return Some((format!("/dev/nvme{drive}"), part));
-    }
-    let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_disk = ["sd", "vd", "hd", "xvd"].iter().any(|kind| {
-        letters.strip_prefix(kind).is_some_and(|l| l.bytes().all(|b| b.is_ascii_lowercase()))
-    });
-    match name.strip_prefix(letters) {
-        Some(part) if is_disk && digits(part) => Some((format!("/dev/{letters}"), Some(part))),
-        _ => Some((format!("/dev/{name}"), None)),
-    }
-}
-
-/// There is one drive: jobs that name several devices, or partitions of it, are refused.
-fn check_devices(plan: &Plan) -> Result<(), JobError> {
-    let mut first = None;
-    for job in &plan.jobs {
-        if matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio) {
-            continue;
-        }
-        for name in &job.filenames {
-            let Some((drive, partition)) = device(name) else { continue };
-            let (was, known) = first.get_or_insert_with(|| (name, (drive.clone(), partition)));
-            let names = || (name.clone(), was.to_string());
-            if known.0 != drive {
-                let (name, first) = names();
-                return Err(JobError::new(job, JobFault::OtherDevice { name, first }));
-            }
-            if known.1 != partition {
-                let (name, first) = names();
-                return Err(JobError::new(job, JobFault::Partitions { name, first }));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The threads of a plan on a drive of `drive_bytes`; `cache` has sums that other distributions needed
+/// The threads of a plan on a machine with these disks; `cache` has sums that other distributions needed
 /// too.
 pub fn threads<E: From<JobError>>(
     plan: &Plan,
-    stack: &StackConfig,
-    drive_bytes: u64,
+    system: &SystemConfig,
+    disks: &JobDisks,
     seed: Seed,
     open_replay: OpenReplay<E>,
     cache: &mut ZetanCache,
 ) -> Result<Vec<ThreadSetup>, E> {
-    check_devices(plan)?;
+    disks.check(plan)?;
     let entropy = seed.stream("fio/entropy").next_u64();
     let threads = plan.threads();
     let mut setups = Vec::with_capacity(threads.len());
     for (index, thread) in threads.iter().enumerate() {
         let job = &plan.jobs[thread.job as usize];
+        let placed = disks.place(job)?;
+        let host = placed.host;
+        let stack = &system.hosts[host].stack;
+        if stack.fs.is_some() && placed.numbers() != [0] {
+            return Err(JobError::new(job, JobFault::OffFileSystem).into());
+        }
+        let spec = ThreadSpec { disks: placed.numbers(), ..spec(plan, job, thread, stack) };
         if job.ioengine == job::Engine::Cpuio {
             setups.push(ThreadSetup {
-                host: 0,
+                host,
                 plan: thread_plan(plan, job, thread, stack),
-                spec: spec(plan, job, thread, stack),
+                spec,
                 source: computing(plan, job)?,
                 start: start_rule(plan, &threads, index, entropy),
                 exit: exit_rule(plan, &threads, index),
             });
             continue;
         }
-        let source = match Generator::with_cache(job, thread, drive_bytes, entropy, cache) {
+        let source = match Generator::with_cache(job, thread, &placed.space(), entropy, cache) {
             Ok(generator) => {
                 let stop = Rc::new(Cell::new(false));
                 let files = match &stack.fs {
@@ -335,15 +296,15 @@ pub fn threads<E: From<JobError>>(
                 }
                 AnySource::Job(Box::new(source))
             }
-            Err(GeneratorError::Replay { .. }) => open_replay(job)?,
+            Err(GeneratorError::Replay { .. }) => open_replay(job, &placed.disks)?,
             Err(error) => {
                 return Err(JobError::Generator { place: job.place.clone(), error }.into());
             }
         };
         setups.push(ThreadSetup {
-            host: 0,
+            host,
             plan: thread_plan(plan, job, thread, stack),
-            spec: spec(plan, job, thread, stack),
+            spec,
             source,
             start: start_rule(plan, &threads, index, entropy),
             exit: exit_rule(plan, &threads, index),
@@ -443,7 +404,7 @@ fn beyond_the_end(job: &Job, drive_bytes: u64) -> Option<String> {
 
 /// What the user should know about a plan on this machine: words of fio that ask for something that
 /// is not modelled, each named once.
-pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u64) -> Vec<String> {
+pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDisks) -> Vec<String> {
     let mut notes = Vec::new();
     let mut say = |text: String| {
         if !notes.contains(&text) {
@@ -569,6 +530,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, drive_bytes: u
                 say(format!("{option} has no effect here: {why}"));
             }
         }
+        let drive_bytes = disks.place(job).map_or(0, |placed| placed.space().bytes());
         if let Some(wanted) = beyond_the_end(job, drive_bytes) {
             say(format!(
                 "job '{}': {wanted} is more than the drive's {drive_bytes} bytes: its I/O ends with the drive",
@@ -669,8 +631,8 @@ const FRUITLESS: u32 = 100_000;
 /// The order is not that of the run ([`Generator::ageing`]). Without writing jobs, uniform over the
 /// drive.
 pub struct WriteSampler {
-    /// Writing threads, each with the I/Os it gave in a row that were no writes.
-    writers: Vec<(Generator, u32)>,
+    /// Writing threads.
+    writers: Vec<Writer>,
     turn: usize,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
@@ -678,6 +640,14 @@ pub struct WriteSampler {
     rate: Option<u64>,
     uniform: Rng,
     sectors: u64,
+}
+
+/// A thread that writes to a disk, among others perhaps.
+struct Writer {
+    generator: Generator,
+    disk: u16,
+    /// I/Os in a row that were no writes to the disk.
+    fruitless: u32,
 }
 
 impl WriteSampler {
@@ -692,10 +662,12 @@ impl WriteSampler {
             sectors: drive_bytes >> SECTOR_SHIFT,
         }
     }
-    /// As the jobs of `plan` write; `cache` has sums that other distributions needed too.
+    /// As the jobs of `plan` write to a drive, which has `own` seed; `cache` has sums that other
+    /// distributions needed too.
     pub fn of_jobs(
         plan: &Plan,
-        drive_bytes: u64,
+        disks: &JobDisks,
+        (drive, own): (usize, Seed),
         seed: Seed,
         cache: &mut ZetanCache,
     ) -> Result<WriteSampler, JobError> {
@@ -705,6 +677,10 @@ impl WriteSampler {
         let mut bytes = Some(0u64);
         for thread in plan.threads() {
             let job = &plan.jobs[thread.job as usize];
+            let placed = disks.place(job)?;
+            let here: Vec<u16> =
+                placed.disks.iter().filter(|d| d.drive == drive).map(|d| d.disk).collect();
+            let Some(&disk) = here.first() else { continue };
             if job.read_iolog.is_some() {
                 bytes = None; // A log states no rate.
                 continue;
@@ -712,13 +688,18 @@ impl WriteSampler {
             if !job.rw.writes() {
                 continue;
             }
-            let generator = Generator::ageing(job, &thread, drive_bytes, entropy, draws, cache);
+            let space = placed.space();
+            let generator = Generator::ageing(job, &thread, &space, entropy, draws, cache);
             let failed = |error| JobError::Generator { place: job.place.clone(), error };
-            writers.push((generator.map_err(failed)?, 0));
-            bytes = bytes.zip(write_rate(job)).map(|(sum, rate)| sum.saturating_add(rate));
+            writers.push(Writer { generator: generator.map_err(failed)?, disk, fruitless: 0 });
+            // Of its files each gets its share.
+            let share = |rate: u64| rate * here.len() as u64 / placed.disks.len() as u64;
+            bytes =
+                bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
         let rate = bytes.map(|bytes| bytes.div_ceil(SECTOR));
-        Ok(WriteSampler { writers, rate, ..WriteSampler::uniform(drive_bytes, seed) })
+        let drive_bytes = disks.iter().find(|d| d.drive == drive).map_or(0, |d| d.bytes);
+        Ok(WriteSampler { writers, rate, ..WriteSampler::uniform(drive_bytes, own) })
     }
 
     /// Whether the drive is aged by the plan's own writes.
@@ -743,13 +724,18 @@ impl WriteSampler {
         }
         while !self.writers.is_empty() {
             self.turn = (self.turn + 1) % self.writers.len();
-            let (generator, fruitless) = &mut self.writers[self.turn];
+            let Writer { generator, disk, fruitless } = &mut self.writers[self.turn];
             *fruitless += 1;
             match generator.next() {
-                Some(io) if io.ddir == Ddir::Write && io.len > 0 => {
+                Some(io)
+                    if io.ddir == Ddir::Write
+                        && io.len > 0
+                        && io.offset >> DISK_SHIFT == u64::from(*disk) =>
+                {
                     *fruitless = 0;
-                    let first = io.offset >> SECTOR_SHIFT;
-                    let end = (io.offset + io.len).div_ceil(1 << SECTOR_SHIFT).min(self.sectors);
+                    let offset = io.offset & ((1 << DISK_SHIFT) - 1);
+                    let first = offset >> SECTOR_SHIFT;
+                    let end = (offset + io.len).div_ceil(1 << SECTOR_SHIFT).min(self.sectors);
                     self.run = first + 1..end;
                     return first as u32;
                 }
@@ -793,7 +779,9 @@ mod tests {
     }
 
     fn sampler(plan: &Plan) -> WriteSampler {
-        WriteSampler::of_jobs(plan, 1 << 30, Seed(3), &mut ZetanCache::default()).unwrap()
+        let disks = JobDisks::one(1 << 30);
+        let of = (0, Seed(3));
+        WriteSampler::of_jobs(plan, &disks, of, Seed(3), &mut ZetanCache::default()).unwrap()
     }
 
     #[test]
@@ -839,43 +827,6 @@ mod tests {
             let sampler = sampler(&plan);
             assert_eq!(sampler.rate(), rate, "{job}");
         }
-    }
-    #[test]
-    fn jobs_name_one_device() {
-        for (names, refused) in [
-            (["/dev/nvme0n1", "/dev/nvme0n1"], ""),
-            (["/dev/nvme0n1", "/dev/ng0n1"], ""),
-            (["/dev/nvme0n1p1", "/dev/nvme0n1p1"], ""),
-            (["file", "/dev/sda"], ""),
-            (["/dev/null", "/dev/zero"], ""),
-            (["/tmp/a", "/mnt/b"], ""),
-            (
-                ["/dev/nvme0n1", "/dev/nvme1n1"],
-                "job.fio:3: job 'b': filename=/dev/nvme1n1 is another",
-            ),
-            (["/dev/nvme0n1", "/dev/nvme0n2"], "another device"),
-            (["/dev/sda", "/dev/sdb"], "another device"),
-            (["/dev/sda1", "/dev/sdb2"], "another device"),
-            (["/dev/mapper/x", "/dev/mapper/y"], "another device"),
-            (["/dev/nvme0n1p1", "/dev/nvme0n1p2"], "parts of one drive"),
-            (["/dev/sda", "/dev/sda3"], "parts of one drive"),
-            (["/dev/sda3", "/dev/sda"], "parts of one drive"),
-            (["/dev/nvme0n1p1", "/dev/ng0n1"], "parts of one drive"),
-            (["/dev/nvme0n1p1", "/dev/ng0n1p1"], ""),
-        ] {
-            let [a, b] = names;
-            let plan = plan(&format!("[a]\nfilename={a}\n[b]\nfilename={b}\n"));
-            match check_devices(&plan) {
-                Ok(()) => assert_eq!(refused, "", "{names:?}"),
-                Err(e) => {
-                    assert!(
-                        !refused.is_empty() && e.to_string().contains(refused),
-                        "{names:?}: {e}"
-                    );
-                }
-            }
-        }
-        assert!(check_devices(&plan("[a]\nfilename=/dev/sda:/dev/sdb\n")).is_err());
     }
     #[test]
     fn uniform_writes_are_the_same_by_any_name() {

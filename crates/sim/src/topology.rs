@@ -81,6 +81,10 @@ pub enum TopologyError {
     Twice { what: &'static str, name: String },
     #[error("network {name}: drive {drive} is in host {host}, which is not its server")]
     NotServers { name: String, drive: String, host: String },
+    #[error(
+        "network {0}: its server has pages of another drive: set stack.nbd.page_cache=false for all but one"
+    )]
+    Pages(String),
     #[error("network {0}: its client is its server")]
     Loop(String),
     #[error("drives {drives} are in different hosts, and one switch is in front of them")]
@@ -184,7 +188,7 @@ impl SystemConfig {
                 return Err(E::Twice { what: "host", name: host.name.clone() });
             }
         }
-        for network in &self.networks {
+        for (i, network) in self.networks.iter().enumerate() {
             let name = &network.name;
             there(name, "host", network.client, self.hosts.len())?;
             there(name, "host", network.server, self.hosts.len())?;
@@ -192,6 +196,13 @@ impl SystemConfig {
             let drive = &self.drives[network.drive];
             if network.client == network.server {
                 return Err(E::Loop(name.clone()));
+            }
+            let before = self.networks[..i].iter().filter(|n| n.server == network.server);
+            if network.nbd.cache.is_some()
+                && (before.clone().any(|n| n.nbd.cache.is_some())
+                    || self.hosts[network.server].stack.fs.is_some())
+            {
+                return Err(E::Pages(name.clone()));
             }
             if drive.host != network.server {
                 let (drive, host) = (drive.name.clone(), self.hosts[drive.host].name.clone());

@@ -288,7 +288,7 @@ impl World {
             let disk = config.disk_of(network.drive);
             let served = server.serve(disk, nbd);
             if let Some(cache) = &nbd.cache {
-                server.cache_served(cache).map_err(below("stack.nbd.cache"))?;
+                server.cache_served(disk, cache).map_err(below("stack.nbd.cache"))?;
             }
             let disks = config.disks(network.client);
             let disk = disks.iter().position(|d| *d == Behind::Network(n)).unwrap_or(0) as u16;

@@ -1,23 +1,27 @@
 //! Jobs whose I/O does not fit the drive's logical blocks.
 
-use crate::{Misaligned, System};
+use crate::Misaligned;
 use wordline_fio::job::ZoneMode;
 use wordline_fio::{Generator, Job, Plan as Jobs, Size};
 use wordline_host::Engine;
-use wordline_sim::{AnySource, ThreadSetup, setup};
+use wordline_sim::{AnySource, JobDisks, SystemConfig, ThreadSetup, setup};
 use wordline_trace::Align;
 
 /// Jobs that cannot but ask for parts of blocks are refused, or round their I/O.
 pub fn check_jobs(
     jobs: &Jobs,
-    system: &System,
+    machine: &SystemConfig,
+    disks: &JobDisks,
     align: Align,
     threads: &mut [ThreadSetup],
 ) -> Result<(), Misaligned> {
-    let (lba, stack) = (system.config.device.lba, &system.config.stack);
     for (thread, setup) in jobs.threads().iter().zip(threads) {
         let AnySource::Job(source) = &mut setup.source else { continue };
         let job = &jobs.jobs[thread.job as usize];
+        let stack = &machine.hosts[setup.host].stack;
+        let of =
+            disks.iter().filter(|d| d.host == setup.host && setup.spec.disks.contains(&d.disk));
+        let lba = of.map(|disk| disk.lba).max().unwrap_or(disks.first().lba);
         let to_drive = setup::engine_of(jobs, job, stack) != Engine::Null;
         // What goes through the page cache of a file system comes as pages.
         let paged = stack.fs.is_some() && !job.direct;

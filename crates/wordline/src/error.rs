@@ -69,6 +69,9 @@ pub enum StateError {
     /// Nor has a trace.
     #[error("a trace states no rate to precondition the drive at: use --precondition random")]
     PaceOfTrace,
+    /// What is asked for is of one drive.
+    #[error("{what} is of one drive, and this machine has {drives}: {remedy}")]
+    Several { what: &'static str, drives: usize, remedy: &'static str },
     /// Ageing came to an end that it should not come to.
     #[error(transparent)]
     Ageing(#[from] AgeError),

@@ -5,9 +5,9 @@
 //!
 //! | type | what it is |
 //! |---|---|
-//! | [`Plan`] | a [`System`], a [`Workload`], a seed, and the state that the drive is to be in |
-//! | [`Checked`] | a fresh drive and the threads of the workload: what is wrong with jobs and traces has shown |
-//! | [`Prepared`] | the same with an aged drive |
+//! | [`Plan`] | a [`System`], a [`Workload`], a seed, and the state that its drives are to be in |
+//! | [`Checked`] | fresh drives and the threads of the workload: what is wrong with jobs and traces has shown |
+//! | [`Prepared`] | the same with aged drives |
 //! | [`Run`] | the machine under way: step it, stop it, ask how far it is |
 //!
 //! and ends as a [`RunResult`]. The same plan gives the same result, bit for bit.
@@ -64,12 +64,14 @@ mod plan;
 mod run;
 mod scale;
 mod system;
+mod topology;
 
 pub use error::{Error, Misaligned, StateError};
 pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
 pub use run::{Expected, Run};
 pub use scale::{Scale, ScaleError};
 pub use system::System;
+pub use topology::{Common, Named, Node, Nodes, Presets, Profiles, Topology};
 
 pub use wordline_base::{BadValue, Seed, Span, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};

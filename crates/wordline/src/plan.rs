@@ -11,8 +11,8 @@ use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
-    AnySource, BuildError, Drive, ExitRule, Options, Precondition, Start, ThreadPlan, ThreadSetup,
-    TraceSource, World, WriteSampler, setup,
+    AnySource, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Precondition,
+    Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, World, WriteSampler, setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
 
@@ -142,34 +142,59 @@ impl Plan {
         Plan { logs: Box::new(logs), label, ..Plan::new(system, Workload::Replay(replay)) }
     }
 
-    /// A drive fresh from the factory.
-    pub fn fresh(&self) -> Result<Drive, Error> {
-        let kind = self.system.ftl.clone();
-        Drive::with_ftl(kind, &self.system.drive(), Seed(self.seed), self.integrity)
-            .map_err(|e| self.system.misfit(e))
+    /// The drives, fresh from the factory.
+    fn fresh(&self) -> Result<Vec<Drive>, Error> {
+        let fresh = |(d, node): (usize, &DriveNode)| {
+            let kind = self.system.ftl.clone();
+            Drive::with_ftl(kind, &node.config, self.seed_of(d), self.integrity)
+                .map_err(|e| self.system.misfit_of(d, e))
+        };
+        self.system.machine().drives.iter().enumerate().map(fresh).collect()
     }
 
-    /// Builds everything but the drive's state.
+    /// The seed of a drive: two of one kind are not worn alike.
+    fn seed_of(&self, drive: usize) -> Seed {
+        match drive {
+            0 => Seed(self.seed),
+            d => Seed(Seed(self.seed).stream(&format!("drive/{d}")).next_u64()),
+        }
+    }
+
+    /// Builds everything but the drives' state.
     pub fn check(self) -> Result<Checked, Error> {
-        let drive = self.fresh()?;
-        self.check_on(drive, &mut ZetanCache::default())
+        let drives = self.fresh()?;
+        self.check_all(drives, &mut ZetanCache::default())
     }
 
     /// The same on a drive that is at hand, and with sums that other plans needed too. The drive must be the
     /// one that the plan describes ([`StateError::OtherDrive`]); whether it checks versions is its own.
     /// A drive that is aged already goes on with [`Checked::pace`] or [`Checked::as_it_is`].
-    pub fn check_on(mut self, drive: Drive, zetans: &mut ZetanCache) -> Result<Checked, Error> {
+    pub fn check_on(self, drive: Drive, zetans: &mut ZetanCache) -> Result<Checked, Error> {
+        self.alone("a drive at hand", "use Plan::check")?;
         self.system.holds(&drive)?;
-        let bytes = drive.bytes();
-        let mut threads = self.threads(bytes, zetans)?;
-        let sampler = self.sampler(bytes, zetans)?;
-        let app = self.app(bytes)?;
+        self.check_all(vec![drive], zetans)
+    }
+
+    /// Refuses what is of one drive on a machine of several.
+    fn alone(&self, what: &'static str, remedy: &'static str) -> Result<(), StateError> {
+        match self.system.machine().drives.len() {
+            1 => Ok(()),
+            drives => Err(StateError::Several { what, drives, remedy }),
+        }
+    }
+
+    fn check_all(mut self, drives: Vec<Drive>, zetans: &mut ZetanCache) -> Result<Checked, Error> {
+        let machine = self.system.machine();
+        let disks = self.disks(&drives);
+        let mut threads = self.threads(&machine, &disks, zetans)?;
+        let bays = self.bays(drives, &disks, zetans)?;
+        let app = self.app(disks.first().bytes)?;
         let paced = self.state == Precondition::Paced;
         match &self.workload {
             Workload::Replay(_) if paced => return Err(StateError::PaceOfTrace.into()),
             Workload::Replay(_) => {}
             Workload::Jobs(jobs) => {
-                align::check_jobs(jobs, &self.system, self.align, &mut threads)?;
+                align::check_jobs(jobs, &machine, &disks, self.align, &mut threads)?;
             }
         }
         if paced && app.is_some() {
@@ -179,9 +204,34 @@ impl Plan {
         if let (Some(app), Some(config)) = (app, &self.system.config.app) {
             setup::app_threads(app, config, &mut threads);
         }
-        World::check(&self.system.machine(), std::slice::from_ref(&drive), &mut threads)
-            .map_err(|e| self.system.misfit(e))?;
-        Ok(Checked { plan: self, drive, threads, sampler, layout, loaded: false })
+        let infos: Vec<&Drive> = bays.iter().map(|bay| &bay.drive).collect();
+        World::check(&machine, &infos, &mut threads).map_err(|e| self.system.misfit(e))?;
+        Ok(Checked { plan: self, bays, threads, layout, loaded: false })
+    }
+
+    fn disks(&self, drives: &[Drive]) -> JobDisks {
+        let bytes: Vec<u64> = drives.iter().map(Drive::bytes).collect();
+        JobDisks::new(&self.system.machine(), &bytes)
+    }
+
+    /// The drives, and what ages each.
+    fn bays(
+        &self,
+        drives: Vec<Drive>,
+        disks: &JobDisks,
+        zetans: &mut ZetanCache,
+    ) -> Result<Vec<Bay>, Error> {
+        let bay = |(d, (drive, node)): (usize, (Drive, &DriveNode))| {
+            let own = self.seed_of(d);
+            let sampler = match &self.workload {
+                Workload::Jobs(jobs) => {
+                    WriteSampler::of_jobs(jobs, disks, (d, own), Seed(self.seed), zetans)?
+                }
+                Workload::Replay(_) => WriteSampler::uniform(drive.bytes(), own),
+            };
+            Ok(Bay { name: node.name.clone(), drive, sampler, seed: own })
+        };
+        drives.into_iter().zip(&self.system.machine().drives).enumerate().map(bay).collect()
     }
 
     /// The program, if one runs, as it is after a load.
@@ -192,33 +242,42 @@ impl Plan {
             .map_err(|bad| self.system.misfit(BuildError::Value(bad.below("app"))))
     }
 
-    fn threads(&mut self, bytes: u64, zetans: &mut ZetanCache) -> Result<Vec<ThreadSetup>, Error> {
-        let Plan { system, logs, align, seed, .. } = self;
+    fn threads(
+        &mut self,
+        machine: &SystemConfig,
+        disks: &JobDisks,
+        zetans: &mut ZetanCache,
+    ) -> Result<Vec<ThreadSetup>, Error> {
+        let Plan { logs, align, seed, .. } = self;
         let how = *align;
-        let lba = system.config.device.lba;
         // A trace that is to be refused for a request is read through before anything is simulated.
         // Blocks of 512 bytes fit nearly all traces, and what is no file cannot be read twice: these
         // show on the way.
-        let mut open = |job: Option<&Job>, source: &dyn Fn(Reader) -> TraceSource| {
-            let mut log = logs.open(job)?;
-            if how == Align::Error && lba > 512 && log.again {
-                if let Some(error) = source(log.reader).on_blocks(lba, how).misaligned() {
-                    return Err(error.into());
+        let mut open =
+            |job: Option<&Job>, on: &[JobDisk], source: &dyn Fn(Reader) -> TraceSource| {
+                let lba = on.iter().map(|disk| disk.lba).max().unwrap_or(512);
+                let mut log = logs.open(job)?;
+                if how == Align::Error && lba > 512 && log.again {
+                    if let Some(error) = source(log.reader).on_blocks(lba, how).misaligned() {
+                        return Err(error.into());
+                    }
+                    log = logs.open(job)?;
                 }
-                log = logs.open(job)?;
-            }
-            Ok(AnySource::Trace(Box::new(source(log.reader).on_blocks(lba, how))))
-        };
+                Ok(AnySource::Trace(Box::new(source(log.reader).on_blocks(lba, how))))
+            };
         match &self.workload {
             Workload::Jobs(jobs) => {
-                let replay = &mut |job: &Job| {
-                    open(Some(job), &|reader| setup::replay_source(job, reader, bytes))
+                let replay = &mut |job: &Job, on: &[JobDisk]| {
+                    open(Some(job), on, &|reader| setup::replay_source(job, reader, on))
                 };
-                setup::threads(jobs, &system.config.stack, bytes, Seed(*seed), replay, zetans)
+                setup::threads(jobs, machine, disks, Seed(*seed), replay, zetans)
             }
             Workload::Replay(replay) => {
-                let source = |reader| TraceSource::new(reader, replay.clock, replay.wrap, bytes);
-                Ok(vec![replay.thread(open(None, &source)?)])
+                let on = disks.of_first_host();
+                let source = |reader| TraceSource::new(reader, replay.clock, replay.wrap, &on);
+                let mut thread = replay.thread(open(None, &on, &source)?);
+                thread.spec.disks = on.iter().map(|disk| disk.disk).collect();
+                Ok(vec![thread])
             }
         }
     }
@@ -227,30 +286,22 @@ impl Plan {
     /// a copy of it, with [`Plan::check_on`] and [`Checked::pace`]. Jobs that the drive cannot run are no
     /// error here.
     pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Drive, Error> {
-        let drive = self.fresh()?;
-        let bytes = drive.bytes();
-        let (sampler, app) = (self.sampler(bytes, zetans)?, self.app(bytes)?);
+        self.alone("a drive to share", "prepare each plan by itself")?;
+        let drives = self.fresh()?;
+        let disks = self.disks(&drives);
+        let (bays, app) = (self.bays(drives, &disks, zetans)?, self.app(disks.first().bytes)?);
         let paced = self.state == Precondition::Paced;
         if paced {
             self.state = Precondition::Fill;
         }
         let seed = Seed(self.seed);
         let layout = app.as_ref().map(App::layout).unwrap_or_default();
-        let checked =
-            Checked { plan: self, drive, threads: Vec::new(), sampler, layout, loaded: false };
+        let checked = Checked { plan: self, bays, threads: Vec::new(), layout, loaded: false };
         let mut drive = checked.prepare(&mut ())?.into_drive();
         if paced {
             drive.before_pace(seed).map_err(Error::ageing)?;
         }
         Ok(drive)
-    }
-
-    fn sampler(&self, bytes: u64, zetans: &mut ZetanCache) -> Result<WriteSampler, Error> {
-        let seed = Seed(self.seed);
-        match &self.workload {
-            Workload::Jobs(jobs) => Ok(WriteSampler::of_jobs(jobs, bytes, seed, zetans)?),
-            Workload::Replay(_) => Ok(WriteSampler::uniform(bytes, seed)),
-        }
     }
 
     /// Ages a drive for the plan, and shows where it is wrong before that.
@@ -295,6 +346,8 @@ pub enum Step {
 
 /// Is told how preparing a drive goes.
 pub trait Watch {
+    /// What follows is about this drive of several.
+    fn drive(&mut self, _name: &str) {}
     fn begin(&mut self, _step: Step) {}
     fn done(&mut self, _step: Step, _drive: &Drive) {}
 }
@@ -302,12 +355,19 @@ pub trait Watch {
 /// Nobody watches.
 impl Watch for () {}
 
-/// A plan that can run, on a drive whose state is still to come.
+/// A drive, and what ages it.
+struct Bay {
+    name: String,
+    drive: Drive,
+    sampler: WriteSampler,
+    seed: Seed,
+}
+
+/// A plan that can run, on drives whose state is still to come.
 pub struct Checked {
     plan: Plan,
-    drive: Drive,
+    bays: Vec<Bay>,
     threads: Vec<ThreadSetup>,
-    sampler: WriteSampler,
     /// What a program's files take.
     layout: Vec<Extent>,
     /// The drive's state was loaded: it is not aged.
@@ -318,8 +378,9 @@ impl Checked {
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
+    /// The first drive.
     pub fn drive(&self) -> &Drive {
-        &self.drive
+        &self.bays[0].drive
     }
     pub fn threads(&self) -> &[ThreadSetup] {
         &self.threads
@@ -327,42 +388,36 @@ impl Checked {
 
     /// Takes up a state that [`Checked::save`] wrote, in place of the plan's.
     pub fn load(&mut self, from: &mut dyn Read) -> Result<(), StateError> {
-        self.drive.load(&self.plan.system.config.device_name, from)?;
+        self.plan.alone("a saved state", "prepare it anew, with --precondition")?;
+        self.bays[0].drive.load(&self.plan.system.config.device_name, from)?;
         self.loaded = true;
         Ok(())
     }
 
     /// Writes the drive's state.
     pub fn save(&self, to: &mut dyn Write) -> io::Result<()> {
+        self.can_be_saved().map_err(io::Error::other)?;
         let config = &self.plan.system.config;
-        self.drive.save(&config.device_name, &config.ftl_name, to)
+        self.bays[0].drive.save(&config.device_name, &config.ftl_name, to)
+    }
+    /// A state is of one drive.
+    pub fn can_be_saved(&self) -> Result<(), StateError> {
+        self.plan.alone("a saved state", "save each drive in a run of its own")
     }
 
-    /// Brings the drive into the plan's state.
+    /// Brings the drives into the plan's state.
     pub fn age(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
         let how = self.plan.state;
-        if self.loaded {
+        if self.loaded || how == Precondition::None {
             return Ok(());
         }
-        self.fill(watch)?;
-        if matches!(how, Precondition::None | Precondition::Fill) {
-            return Ok(());
+        let several = self.bays.len() > 1;
+        for bay in &mut self.bays {
+            if several {
+                watch.drive(&bay.name);
+            }
+            bay.age(how, watch)?;
         }
-        let step = Step::Age { how, own: self.sampler.is_own() };
-        watch.begin(step);
-        self.drive.age(how, &mut self.sampler, Seed(self.plan.seed)).map_err(Error::ageing)?;
-        watch.done(step, &self.drive);
-        Ok(())
-    }
-
-    fn fill(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
-        if self.plan.state == Precondition::None {
-            return Ok(());
-        }
-        let step = Step::Fill { bytes: self.drive.bytes() };
-        watch.begin(step);
-        self.drive.fill().map_err(Error::ageing)?;
-        watch.done(step, &self.drive);
         Ok(())
     }
 
@@ -375,8 +430,9 @@ impl Checked {
         let step = Step::Lay { bytes };
         watch.begin(step);
         let rest = self.plan.state == Precondition::Random;
-        self.drive.lay(&self.layout, rest).map_err(Error::ageing)?;
-        watch.done(step, &self.drive);
+        let drive = &mut self.bays[0].drive;
+        drive.lay(&self.layout, rest).map_err(Error::ageing)?;
+        watch.done(step, drive);
         Ok(())
     }
 
@@ -390,22 +446,42 @@ impl Checked {
     /// On a drive of [`Plan::share`]: what the plan has to itself.
     pub fn pace(mut self) -> Result<Prepared, Error> {
         if self.plan.state == Precondition::Paced {
-            self.drive.paced(&mut self.sampler).map_err(Error::ageing)?;
+            let Bay { drive, sampler, .. } = &mut self.bays[0];
+            drive.paced(sampler).map_err(Error::ageing)?;
         }
         Ok(self.as_it_is())
     }
 
-    /// The drive is taken as it is. Reports say what was done to it, and name the plan's state.
+    /// The drives are taken as they are. Reports say what was done to it, and name the plan's state.
     pub fn as_it_is(self) -> Prepared {
-        let Checked { plan, drive, threads, loaded, .. } = self;
-        Prepared { plan, drive, threads, loaded }
+        let Checked { plan, bays, threads, loaded, .. } = self;
+        let drives = bays.into_iter().map(|bay| bay.drive).collect();
+        Prepared { plan, drives, threads, loaded }
     }
 }
 
-/// A plan on a drive that is ready for it.
+impl Bay {
+    fn age(&mut self, how: Precondition, watch: &mut dyn Watch) -> Result<(), Error> {
+        let Bay { drive, sampler, seed, .. } = self;
+        let fill = Step::Fill { bytes: drive.bytes() };
+        watch.begin(fill);
+        drive.fill().map_err(Error::ageing)?;
+        watch.done(fill, drive);
+        if how == Precondition::Fill {
+            return Ok(());
+        }
+        let step = Step::Age { how, own: sampler.is_own() };
+        watch.begin(step);
+        drive.age(how, sampler, *seed).map_err(Error::ageing)?;
+        watch.done(step, drive);
+        Ok(())
+    }
+}
+
+/// A plan on drives that are ready for it.
 pub struct Prepared {
     plan: Plan,
-    drive: Drive,
+    drives: Vec<Drive>,
     threads: Vec<ThreadSetup>,
     loaded: bool,
 }
@@ -414,20 +490,21 @@ impl Prepared {
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
-    /// The drive: a copy of it is a start for another plan (see [`Plan::check_on`]).
+    /// The first drive: a copy of it is a start for another plan (see [`Plan::check_on`]).
     pub fn drive(&self) -> &Drive {
-        &self.drive
+        &self.drives[0]
     }
 
-    pub fn into_drive(self) -> Drive {
-        self.drive
+    pub fn into_drive(mut self) -> Drive {
+        self.drives.swap_remove(0)
     }
 
-    /// Puts host and drive together.
+    /// Puts hosts and drives together.
     pub fn start(self) -> Result<Run, Error> {
-        let Prepared { plan, drive, threads, loaded } = self;
+        let Prepared { plan, drives, threads, loaded } = self;
         let expected = plan.expected();
-        Run::new(plan, drive, threads, expected, loaded)
+        let disks = plan.disks(&drives);
+        Run::new(plan, drives, disks, threads, expected, loaded)
     }
 }
 

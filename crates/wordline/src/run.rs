@@ -3,7 +3,9 @@
 use crate::plan::{Plan, Workload};
 use crate::{Error, System};
 use wordline_base::{Span, Time};
-use wordline_sim::{Drive, Ended, Provenance, RunResult, StoppedBy, ThreadSetup, World, setup};
+use wordline_sim::{
+    Drive, Ended, JobDisks, Provenance, RunResult, StoppedBy, ThreadSetup, World, setup,
+};
 use wordline_trace::{Align, Rounded};
 use wordline_translation::Translation;
 
@@ -21,7 +23,7 @@ pub struct Run {
     plan: Plan,
     world: World,
     expected: Expected,
-    bytes: u64,
+    disks: JobDisks,
     by_user: bool,
     over: bool,
     loaded: bool,
@@ -30,15 +32,15 @@ pub struct Run {
 impl Run {
     pub(crate) fn new(
         plan: Plan,
-        drive: Drive,
+        drives: Vec<Drive>,
+        disks: JobDisks,
         threads: Vec<ThreadSetup>,
         expected: Expected,
         loaded: bool,
     ) -> Result<Run, Error> {
-        let bytes = drive.bytes();
-        let world = World::new(&plan.system.machine(), vec![drive], threads, &plan.options)
+        let world = World::new(&plan.system.machine(), drives, threads, &plan.options)
             .map_err(|e| plan.system.misfit(e))?;
-        Ok(Run { plan, world, expected, bytes, by_user: false, over: false, loaded })
+        Ok(Run { plan, world, expected, disks, by_user: false, over: false, loaded })
     }
 
     /// Goes on by up to so many events. False once all is done.
@@ -69,16 +71,16 @@ impl Run {
     pub fn digest(&self) -> Option<u64> {
         self.world.digest()
     }
-    /// The FTL, wherever it runs.
+    /// The first drive's FTL, wherever it runs.
     pub fn ftl(&self) -> &dyn Translation {
         self.world.ftl()
     }
     pub fn expected(&self) -> Expected {
         self.expected
     }
-    /// The drive's capacity in bytes.
+    /// The first drive's capacity in bytes.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.disks.first().bytes
     }
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -107,7 +109,7 @@ impl Run {
             Workload::Jobs(jobs) => {
                 let system = &self.plan.system;
                 let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
-                notes.extend(setup::notes(jobs, stack, on_host, self.bytes));
+                notes.extend(setup::notes(jobs, stack, on_host, &self.disks));
             }
             Workload::Replay(_) => {
                 let stack = &self.plan.system.config.stack;
@@ -151,6 +153,10 @@ impl Run {
     fn trace_notes(&self, notes: &mut Vec<String>) {
         for trace in self.world.traces() {
             notes.push(format!("format: {}", trace.reader().told()));
+            for (volume, disk) in trace.volumes() {
+                let name = self.disks.iter().find(|d| d.disk == disk).map_or("", |d| &d.name);
+                notes.push(format!("volume {volume} was replayed on {name}"));
+            }
             let summary = trace.reader().summary().to_string();
             notes.extend(summary.lines().map(str::to_owned));
             let (wrapped, late) = (trace.wrapped(), trace.late());
@@ -198,8 +204,8 @@ impl Plan {
         }
         Provenance {
             version: env!("CARGO_PKG_VERSION").into(),
-            device: config.device_name.clone(),
-            ftl: config.ftl_name.clone(),
+            device: self.system.names(|c| &c.device_name),
+            ftl: self.system.names(|c| &c.ftl_name),
             stack: config.stack_name.clone(),
             testbed: config.testbed_name.clone(),
             workload,

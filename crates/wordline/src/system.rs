@@ -1,5 +1,6 @@
 //! The system under test: profiles put together.
 
+use crate::topology::{Nodes, drive_of};
 use crate::{Error, Scale, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,9 @@ pub struct System {
     pub scale: Option<(Scale, String)>,
     /// The FTL, if it is none of ours.
     pub ftl: Option<Arc<dyn FtlKind>>,
-    places: Places,
+    pub(crate) places: Places,
+    /// What it has beside its first drive and its first host.
+    pub nodes: Nodes,
 }
 
 impl System {
@@ -40,7 +43,8 @@ impl System {
     pub fn assemble(sources: Sources, overrides: &[String]) -> Result<System, Error> {
         let (config, places) = wordline_profile::assemble_with_places(sources, overrides)?;
         let overrides = overrides.to_vec();
-        Ok(System { config, overrides, scale: None, ftl: None, places })
+        let nodes = Nodes::default();
+        Ok(System { config, overrides, scale: None, ftl: None, places, nodes })
     }
 
     /// A part of a drive. `chosen` are overrides that go before the cut, `set` those of the user, which
@@ -70,6 +74,15 @@ impl System {
             scale: None,
             ftl: None,
             places: Places::none(),
+            nodes: Nodes::default(),
+        }
+    }
+
+    /// [`System::misfit`] of a drive.
+    pub(crate) fn misfit_of(&self, drive: usize, error: BuildError) -> Error {
+        match (drive.checked_sub(1).map(|i| &self.nodes.drives[i]), error) {
+            (Some(node), BuildError::Value(bad)) => node.places.error(&bad.key, &bad.why).into(),
+            (_, error) => self.misfit(error),
         }
     }
 
@@ -83,13 +96,22 @@ impl System {
 
     /// What the machine is built of, without the names of the profiles.
     pub fn machine(&self) -> SystemConfig {
-        SystemConfig::single(self.drive(), self.config.stack.clone())
+        self.nodes.machine(&self.config)
     }
 
-    /// The drive alone.
+    /// A name of each drive, once where all are alike.
+    pub(crate) fn names(&self, of: impl Fn(&Config) -> &str) -> String {
+        let more = self.nodes.drives.iter().map(|node| of(&node.config));
+        let all: Vec<&str> = std::iter::once(of(&self.config)).chain(more).collect();
+        match all.iter().all(|name| *name == all[0]) {
+            true => all[0].to_string(),
+            false => all.join(", "),
+        }
+    }
+
+    /// The first drive alone.
     pub fn drive(&self) -> DriveConfig {
-        let Config { nand, device, ftl, .. } = &self.config;
-        DriveConfig { nand: nand.clone(), device: device.clone(), ftl: ftl.clone() }
+        drive_of(&self.config)
     }
 
     /// The FTL runs on the host, as pblk does.

@@ -1,0 +1,321 @@
+//! Machines of several hosts and drives: each drive behaves as it would alone, and what joins them is
+//! accounted for.
+
+use wordline::{Common, Error, Plan, Precondition, Presets, RunResult, System, Topology, jobs};
+
+fn common(stack: &str) -> Common {
+    Common {
+        stack: stack.into(),
+        testbed: None,
+        ftl: None,
+        fs: None,
+        app: None,
+        scale: None,
+        chosen: Vec::new(),
+        set: Vec::new(),
+    }
+}
+
+fn system(topology: &str, common: &Common) -> Result<System, Error> {
+    Topology::parse("test.toml", topology)?.system(common, &mut Presets)
+}
+
+fn plan(system: System, job: &str) -> Plan {
+    let mut plan = Plan::new(system, jobs("test.fio", job).unwrap());
+    plan.state = Precondition::Fill;
+    plan.options.digest = true;
+    plan
+}
+
+fn run(system: System, job: &str) -> RunResult {
+    let result = plan(system, job).prepare().unwrap().start().unwrap().to_end();
+    result.verdict().unwrap();
+    result
+}
+
+fn counter(counters: &[(String, u64)], name: &str) -> u64 {
+    counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no counter {name}")).1
+}
+
+const TWO: &str = "[[drive]]\ndevice = \"z-ssd-small\"\n[[drive]]\ndevice = \"cnex-small\"\n";
+
+/// Without a host nothing couples drives: a job has the latencies that it has on its drive alone, whatever
+/// goes on beside it. Jobs are told apart by their place in the file, so a pause stands in for the other.
+#[test]
+fn without_a_host_drives_do_not_disturb_each_other() {
+    let device_only = Common { set: vec!["stack.kernel=false".into()], ..common("none") };
+    let on_both = [
+        ("z-ssd-small", "[a]\nrw=randrw\nbs=4k\niodepth=16\nnumber_ios=3000\nnorandommap\n", ""),
+        (
+            "intel-750-small",
+            "[a]\nrw=randwrite\nbs=16k\niodepth=4\nnumber_ios=900\nnorandommap\n",
+            "",
+        ),
+    ];
+    for (device, job, _) in on_both {
+        let alone =
+            run(system(&format!("[[drive]]\ndevice = \"{device}\"\n"), &device_only).unwrap(), job);
+        let two =
+            format!("[[drive]]\ndevice = \"{device}\"\n[[drive]]\ndevice = \"z-ssd-small\"\n");
+        let other = "[b]\nrw=randwrite\nbs=64k\niodepth=8\nnumber_ios=500\nfilename=/dev/nvme1n1\n";
+        let beside = run(system(&two, &device_only).unwrap(), &format!("{job}{other}"));
+        for d in 0..2 {
+            let (one, same) = (&alone.threads[0].dirs[d], &beside.threads[0].dirs[d]);
+            assert_eq!(one.total_ios, same.total_ios, "{device}");
+            assert_eq!(
+                (one.lat.mean(), one.lat.max(), one.lat.percentile(99.0)),
+                (same.lat.mean(), same.lat.max(), same.lat.percentile(99.0)),
+                "{device}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_io_goes_to_the_drive_that_its_job_names() {
+    let job = "[global]\nbs=4k\niodepth=4\nnorandommap\n\
+               [a]\nrw=randread\nnumber_ios=400\nfilename=/dev/nvme0n1\n\
+               [b]\nrw=randwrite\nnumber_ios=300\nfilename=/dev/nvme1n1\n\
+               [both]\nrw=randread\nnumber_ios=200\nfilename=/dev/nvme0n1:/dev/nvme1n1\n\
+               [none]\nrw=randwrite\nnumber_ios=100\n";
+    for (ftl, stack) in
+        [(None, "linux-libaio"), (Some("rail"), "linux-libaio"), (None, "linux-hipri")]
+    {
+        if System::preset("z-ssd-small", stack).is_err() {
+            continue;
+        }
+        let second = ftl.map_or(String::new(), |ftl| format!("ftl = \"{ftl}\"\n"));
+        let result = run(system(&format!("{TWO}{second}"), &common(stack)).unwrap(), job);
+        let [first, second] = &*result.machine.drives else { panic!("two drives") };
+        assert_eq!((&*first.name, &*second.name), ("nvme0n1", "nvme1n1"));
+        let users = |d: &wordline_sim::DriveResult| {
+            // Of an FTL on the host what users wrote is known before it is programmed.
+            d.write_amplification.host_bytes / 4096
+        };
+        assert_eq!((users(first), users(second)), (100, 300), "{ftl:?} {stack}");
+        // Files are taken in turn.
+        assert_eq!(counter(&first.counters, "device.bytes_read") / 4096, 400 + 100);
+        assert_eq!(result.machine.integrity.wrong, 0);
+        assert_eq!(result.machine.integrity.checked, 600);
+        // What is said of all is the sum of what is said of each.
+        for (name, all) in &result.machine.counters {
+            if !["ftl.", "nand.", "device."].iter().any(|of| name.starts_with(of)) {
+                continue;
+            }
+            let each = result
+                .machine
+                .drives
+                .iter()
+                .map(|d| d.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n));
+            assert_eq!(*all, each.sum::<u64>(), "{name}");
+        }
+        let luns: usize = result.machine.drives.iter().map(|d| d.luns.len()).sum();
+        assert_eq!(result.machine.luns.len(), luns);
+    }
+}
+
+#[test]
+fn the_same_machine_gives_the_same_result() {
+    let job = "[a]\nrw=randrw\nbs=8k\niodepth=8\nnumber_ios=2000\nfilename=/dev/nvme0n1:/dev/nvme1n1\n\
+               file_service_type=random\nnorandommap\n";
+    let once = || {
+        let prepared = plan(system(TWO, &common("linux-libaio")).unwrap(), job).prepare().unwrap();
+        let mut run = prepared.start().unwrap();
+        while run.step(1 << 20) {}
+        (run.digest(), wordline::report::fio_json(&run.finish(), true, &Default::default()))
+    };
+    assert_eq!(once(), once());
+}
+
+/// Drives behind a switch share its upstream link: alone each has its own rate, together what the switch
+/// carries.
+#[test]
+fn drives_behind_a_switch_share_what_it_carries() {
+    let drive = "[[drive]]\ndevice = \"z-ssd-small\"\nset = [\"limits.read_rate=0\", \"limits.read_iops=0\"]\n";
+    let switch = "[[switch]]\nname = \"pex\"\ngeneration = 3\nlanes = 2\nefficiency = 90.0\nt_forward = \"150ns\"\n";
+    let job = |n: usize| {
+        let one = |d| {
+            format!(
+                "[a{d}]\nrw=randread\nbs=128k\niodepth=16\nnumber_ios=1500\nnorandommap\nfilename=/dev/nvme{d}n1\n"
+            )
+        };
+        (0..n).map(one).collect::<String>()
+    };
+    let set = vec!["stack.kernel=false".into()];
+    let device_only = Common { set, ..common("none") };
+    let rate = |topology: &str, drives: usize| {
+        let result = run(system(topology, &device_only).unwrap(), &job(drives));
+        let bytes: u64 = result.threads.iter().map(|t| t.dirs[0].io_bytes).sum();
+        (bytes as f64 / (result.machine.simulated_ns as f64 * 1e-9), result)
+    };
+    let behind = format!("{drive}switch = \"pex\"\n");
+    let (alone, _) = rate(&format!("{drive}{drive}"), 2);
+    let (shared, result) = rate(&format!("{behind}{behind}{switch}"), 2);
+    // Two lanes of 8 GT/s, 128b/130b, 90 %.
+    let carried = 2.0 * 8e9 * 128.0 / 130.0 / 8.0 * 0.9;
+    assert!(shared <= carried && shared > 0.97 * carried, "{shared} of {carried}");
+    assert!(alone > 1.2 * carried, "{alone}");
+    // Neither drive is favoured.
+    let ends: Vec<f64> = result.threads.iter().map(|t| t.dirs[0].lat.mean()).collect();
+    assert!((ends[0] / ends[1] - 1.0).abs() < 0.05, "{ends:?}");
+}
+
+/// A network block device as one line of a stack, and as two hosts, a drive and a network in lists.
+#[test]
+fn a_network_in_lists_is_that_of_a_stack() {
+    let set: Vec<String> =
+        ["stack.nbd.transport=ethernet", "stack.nbd.page_cache=false"].map(String::from).to_vec();
+    let job = "[a]\nioengine=libaio\nrw=randrw\nbs=4k\niodepth=4\nnumber_ios=600\nnorandommap\n";
+    let stacked = Common { set: set.clone(), ..common("nbd-kernel") };
+    let in_one = system("[[drive]]\ndevice = \"z-ssd-small\"\n", &stacked);
+    // A stack that is two hosts is for one drive in one host.
+    assert!(in_one.is_err_and(|e| e.to_string().contains("list the network as [[network]]")));
+    let sources = wordline::Sources::presets("z-ssd-small", "nbd-kernel");
+    let in_one = run(System::assemble(sources, &set).unwrap(), job);
+
+    let lists = "[[drive]]\nname = \"nvme0n1\"\ndevice = \"z-ssd-small\"\nhost = \"host0\"\n\
+                 [[host]]\nname = \"app\"\n\
+                 [[network]]\ndrive = \"nvme0n1\"\nclient = \"app\"\nnbd = \"nbd-kernel\"\n\
+                 set = [\"stack.nbd.transport=ethernet\", \"stack.nbd.page_cache=false\"]\n";
+    let on_client = job.replace("[a]\n", "[a]\nfilename=/dev/nbd0\n");
+    let in_lists = run(system(lists, &common("linux-libaio")).unwrap(), &on_client);
+    for d in 0..2 {
+        let (one, other) = (&in_one.threads[0].dirs[d], &in_lists.threads[0].dirs[d]);
+        assert_eq!(one.total_ios, other.total_ios);
+        assert_eq!((one.lat.mean(), one.lat.max()), (other.lat.mean(), other.lat.max()), "{d}");
+    }
+    assert_eq!(in_one.machine.simulated_ns, in_lists.machine.simulated_ns);
+}
+
+/// Two clients, each with a drive of one server, and a job on the server itself.
+#[test]
+fn a_server_has_several_clients_and_jobs_of_its_own() {
+    let lists = "[[drive]]\ndevice = \"z-ssd-small\"\n[[drive]]\ndevice = \"z-ssd-small\"\n\
+                 [[host]]\nname = \"one\"\n[[host]]\nname = \"two\"\n\
+                 [[network]]\ndrive = \"nvme0n1\"\nclient = \"one\"\nnbd = \"nbd-kernel\"\n\
+                 set = [\"stack.nbd.transport=ethernet\"]\n\
+                 [[network]]\ndrive = \"nvme1n1\"\nclient = \"two\"\nnbd = \"nbd-kernel\"\n\
+                 set = [\"stack.nbd.transport=ethernet\", \"stack.nbd.page_cache=false\"]\n";
+    let job = "[global]\nbs=4k\niodepth=4\nnorandommap\n\
+               [one]\nrw=randread\nnumber_ios=300\nfilename=/dev/nbd0\n\
+               [two]\nrw=randwrite\nnumber_ios=200\nfilename=/dev/nbd1\n\
+               [own]\nrw=randread\nnumber_ios=100\nfilename=/dev/nvme1n1\n";
+    let result = run(system(lists, &common("linux-libaio")).unwrap(), job);
+    let of = |t: usize, d: usize| result.threads[t].dirs[d].total_ios;
+    assert_eq!((of(0, 0), of(1, 1), of(2, 0)), (300, 200, 100));
+    let [first, second] = &*result.machine.drives else { panic!("two drives") };
+    assert_eq!(counter(&first.counters, "device.bytes_read"), 300 * 4096);
+    assert_eq!(counter(&second.counters, "device.bytes_read"), 100 * 4096);
+    assert_eq!(counter(&second.counters, "device.bytes_written"), 200 * 4096);
+    assert_eq!(counter(&result.machine.counters, "host.nbd_requests"), 500);
+    // A network costs what a drive at hand does not.
+    let mean = |t: usize| result.threads[t].dirs[0].lat.mean();
+    assert!(mean(0) > 2.0 * mean(2), "{} {}", mean(0), mean(2));
+    // Cores of all three.
+    assert_eq!(result.machine.cores.len() % 3, 0);
+}
+
+/// A trace's volumes go to the drives in turn, in the order in which they come up.
+#[test]
+fn volumes_of_a_trace_go_to_drives_in_turn() {
+    let line = |at: u64, disk: u32, op: &str| {
+        format!("{},hm,{disk},{op},{},4096,100\n", 128_166_372_003_061_629 + at, at * 4096)
+    };
+    let trace: String = (0..90)
+        .map(|i| line(i, (i % 3) as u32, if i % 2 == 0 { "Read" } else { "Write" }))
+        .collect();
+    let mut plan = Plan::replay(system(TWO, &common("linux-libaio")).unwrap(), "hm.csv", trace);
+    plan.state = Precondition::Fill;
+    let result = plan.prepare().unwrap().start().unwrap().to_end();
+    result.verdict().unwrap();
+    let of = |d: usize| {
+        let c = &result.machine.drives[d].counters;
+        (
+            counter(c, "device.bytes_read") / 4096,
+            result.machine.drives[d].write_amplification.host_bytes / 4096,
+        )
+    };
+    // Volumes 0 and 2 on the first, 1 on the second.
+    assert_eq!((of(0), of(1).1), ((30, 30), 15));
+    let noted = |text: &str| result.notes.iter().any(|n| n == text);
+    assert!(noted("volume hm_1 was replayed on nvme1n1"), "{:?}", result.notes);
+}
+
+/// Each drive is aged by what is written to it.
+#[test]
+fn each_drive_is_aged_by_its_own_writes() {
+    let job = "[a]\nrw=randwrite\nbs=4k\niodepth=4\nnumber_ios=200\nnorandommap\nfilename=/dev/nvme1n1\n\
+               random_distribution=zipf:1.2\n";
+    let aged = |topology: &str, job: &str| {
+        let mut plan = plan(system(topology, &common("linux-libaio")).unwrap(), job);
+        plan.state = Precondition::Steady;
+        plan.prepare().unwrap().start().unwrap().to_end()
+    };
+    let two = aged(&TWO.replace("z-ssd-small", "cnex-small"), job);
+    let of = |d: usize| two.machine.drives[d].write_amplification.ageing.clone();
+    let one = "[[drive]]\ndevice = \"cnex-small\"\n";
+    let alone = |job: &str| aged(one, job).machine.write_amplification.ageing;
+    // Nobody writes to the first, which is aged as for a job that reads.
+    assert_eq!(of(0), alone("[a]\nrw=randread\nnumber_ios=10\n"));
+    // The second has bad blocks of its own, so that it ages nearly as a drive alone.
+    let (own, skewed) = (of(1), alone(&job.replace("filename=/dev/nvme1n1\n", "")));
+    let (a, b) = (own.last().unwrap(), skewed.last().unwrap());
+    assert!((a / b - 1.0).abs() < 0.05, "{own:?} {skewed:?}");
+    assert!((a / of(0).last().unwrap() - 1.0).abs() > 0.2, "{own:?}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_remedy() {
+    let device = "[[drive]]\ndevice = \"z-ssd-small\"\n";
+    for (topology, why) in [
+        ("", "needs at least one [[drive]]"),
+        ("[[drive]]\ndevise = \"z\"\n", "unknown field `devise`"),
+        ("[[drive]]\ndevice = \"z-sdd-small\"\n", "did you mean"),
+        (&*format!("{device}switch = \"x\"\n"), "there is no switch 'x': list it as [[switch]]"),
+        (&*format!("{device}host = \"x\"\n"), "there is no host 'x'"),
+        (&*format!("{device}name = \"a\"\n{device}name = \"a\"\n"), "are named a"),
+        (
+            &*format!(
+                "{device}[[host]]\nname = \"b\"\n[[network]]\ndrive = \"nvme0n1\"\nclient = \"host0\"\nnbd = \"nbd-kernel\"\n"
+            ),
+            "its client is its server",
+        ),
+        (
+            &*format!(
+                "{device}[[host]]\nname = \"b\"\n[[network]]\ndrive = \"nvme0n1\"\nclient = \"b\"\nnbd = \"linux-libaio\"\n"
+            ),
+            "has no network block device",
+        ),
+        (
+            &*format!(
+                "{device}switch = \"p\"\n[[switch]]\nname = \"p\"\ngeneration = 9\nlanes = 4\nefficiency = 90.0\nt_forward = \"1us\"\n"
+            ),
+            "is 9: must be 1 to 5",
+        ),
+        (&*format!("{device}[[host]]\nname = \"b\"\n"), "host b has no drive"),
+        (
+            &*format!(
+                "{device}{device}[[host]]\nname = \"b\"\n\
+                 [[network]]\ndrive = \"nvme0n1\"\nclient = \"b\"\nnbd = \"nbd-kernel\"\n\
+                 [[network]]\ndrive = \"nvme1n1\"\nclient = \"b\"\nnbd = \"nbd-kernel\"\n"
+            ),
+            "network nbd1: its server has pages of another drive: set stack.nbd.page_cache=false",
+        ),
+    ] {
+        let error = system(topology, &common("linux-libaio"))
+            .and_then(|system| plan(system, "[a]\nnumber_ios=1\n").check().map(drop));
+        let error = error.expect_err(why).to_string();
+        assert!(error.contains(why), "{topology}\n{error}");
+    }
+    let refused = |job: &str, stack: &str| {
+        let system = system(TWO, &common(stack)).unwrap();
+        plan(system, job).check().err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let e = refused("[a]\nfilename=/dev/nvme7n1\n", "linux-libaio");
+    assert!(e.contains("/dev/nvme7n1 is none of /dev/nvme0n1, /dev/nvme1n1"), "{e}");
+    let e = refused("[a]\nioengine=spdk\nfilename=/dev/nvme0n1\n", "spdk");
+    assert!(e.is_empty() || e.contains("FTL"), "{e}");
+    // An I/O beyond the end of a drive does not begin on the next one.
+    let e = refused("[a]\nrw=write\noffset=999g\nfilename=/dev/nvme0n1\n", "linux-libaio");
+    assert!(e.contains("999") || e.contains("beyond"), "{e}");
+}

@@ -1,0 +1,262 @@
+//! Which disk a job's files are on.
+
+use crate::error::{JobError, JobFault};
+use crate::topology::SystemConfig;
+use wordline_fio::{Job, Plan, Space, job};
+use wordline_host::address;
+
+/// A disk that jobs can name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobDisk {
+    pub name: String,
+    /// The host, and the disk's number there.
+    pub host: usize,
+    pub disk: u16,
+    /// The drive behind it.
+    pub drive: usize,
+    pub bytes: u64,
+    pub lba: u32,
+}
+
+/// Where a job's files are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    pub host: usize,
+    /// Disks by file, or the one that all are on.
+    pub disks: Vec<JobDisk>,
+}
+
+impl Placed {
+    pub fn space(&self) -> Space {
+        match &*self.disks {
+            [one] => Space::Drive { base: address(one.disk, 0), bytes: one.bytes },
+            many => Space::Files(many.iter().map(|d| (address(d.disk, 0), d.bytes)).collect()),
+        }
+    }
+    /// The disks that are addressed, each once.
+    pub fn numbers(&self) -> Vec<u16> {
+        let mut all: Vec<u16> = self.disks.iter().map(|d| d.disk).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// All disks of a machine. The first is that of jobs that name none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobDisks(Vec<JobDisk>);
+
+impl JobDisks {
+    /// Of drives of so many bytes.
+    pub fn new(config: &SystemConfig, bytes: &[u64]) -> JobDisks {
+        let of_host = |host: usize| {
+            config.disks(host).into_iter().enumerate().map(move |(disk, behind)| {
+                let (drive, name) = config.drive_behind(behind);
+                let lba = config.drives[drive].config.device.lba;
+                let (name, bytes) = (name.to_string(), bytes[drive]);
+                JobDisk { name, host, disk: disk as u16, drive, bytes, lba }
+            })
+        };
+        JobDisks((0..config.hosts.len()).flat_map(of_host).collect())
+    }
+    /// One drive of so many bytes.
+    pub fn one(bytes: u64) -> JobDisks {
+        let name = "nvme0n1".into();
+        JobDisks(vec![JobDisk { name, host: 0, disk: 0, drive: 0, bytes, lba: 512 }])
+    }
+    pub fn iter(&self) -> impl Iterator<Item = &JobDisk> {
+        self.0.iter()
+    }
+    /// The disk of what names none.
+    pub fn first(&self) -> &JobDisk {
+        &self.0[0]
+    }
+    /// Those of the host that jobs run on if they name none.
+    pub fn of_first_host(&self) -> Vec<JobDisk> {
+        self.0.iter().filter(|d| d.host == self.0[0].host).cloned().collect()
+    }
+
+    /// Whether a name can stand for more than one thing.
+    fn are_named(&self) -> bool {
+        self.of_first_host().len() > 1
+            || self.0.iter().any(|d| d.host != self.0[0].host && d.name.starts_with("nbd"))
+    }
+
+    /// Where a job's files are. Jobs of a machine with one disk may call it as they like.
+    pub fn place(&self, job: &Job) -> Result<Placed, JobError> {
+        let first = self.first();
+        let alone = Placed { host: first.host, disks: vec![first.clone()] };
+        if job.filenames.is_empty() || !self.are_named() {
+            return Ok(alone);
+        }
+        let mut disks = Vec::with_capacity(job.filenames.len());
+        for name in &job.filenames {
+            let fault = |fault| JobError::new(job, fault);
+            let Some((device, partition)) = device(name) else {
+                disks.push(first.clone());
+                continue;
+            };
+            if partition.is_some() {
+                return Err(fault(JobFault::Partition { name: name.clone() }));
+            }
+            let device = device.trim_start_matches("/dev/");
+            let Some(disk) = self.0.iter().find(|d| d.name == device) else {
+                let known: Vec<String> =
+                    self.0.iter().map(|d| format!("/dev/{}", d.name)).collect();
+                return Err(fault(JobFault::NoDevice {
+                    name: name.clone(),
+                    known: known.join(", "),
+                }));
+            };
+            disks.push(disk.clone());
+        }
+        let host = disks[0].host;
+        if let Some(other) = disks.iter().find(|d| d.host != host) {
+            return Err(JobError::new(
+                job,
+                JobFault::TwoHosts { one: disks[0].name.clone(), other: other.name.clone() },
+            ));
+        }
+        if disks.iter().all(|d| d.disk == disks[0].disk) {
+            disks.truncate(1);
+        }
+        Ok(Placed { host, disks })
+    }
+
+    /// Of jobs on one disk: they name one device, and no parts of it.
+    pub fn check(&self, plan: &Plan) -> Result<(), JobError> {
+        if self.are_named() {
+            return plan.jobs.iter().try_for_each(|job| self.place(job).map(drop));
+        }
+        check_devices(plan)
+    }
+}
+
+/// A device in `filename`: its drive, and the partition if it is one. `/dev/nvme0n1p2` is the second
+/// of `/dev/nvme0n1`, `/dev/sda1` the first of `/dev/sda`; a character device `/dev/ng0n1` is the same
+/// drive as `/dev/nvme0n1`.
+fn device(name: &str) -> Option<(String, Option<&str>)> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let name = name.strip_prefix("/dev/")?;
+    // What is no drive: fio's examples read and write these.
+    if ["null", "zero", "full", "shm", "random", "urandom"].contains(&name.split('/').next()?) {
+        return None;
+    }
+    if let Some(rest) = name.strip_prefix("nvme").or_else(|| name.strip_prefix("ng")) {
+        let (drive, part) = rest.split_once('p').map_or((rest, None), |(d, p)| (d, Some(p)));
+        return Some((format!("/dev/nvme{drive}"), part));
+    }
+    let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_disk = ["sd", "vd", "hd", "xvd"].iter().any(|kind| {
+        letters.strip_prefix(kind).is_some_and(|l| l.bytes().all(|b| b.is_ascii_lowercase()))
+    });
+    match name.strip_prefix(letters) {
+        Some(part) if is_disk && digits(part) => Some((format!("/dev/{letters}"), Some(part))),
+        _ => Some((format!("/dev/{name}"), None)),
+    }
+}
+
+/// With one drive, jobs that name several devices, or partitions of it, are refused.
+fn check_devices(plan: &Plan) -> Result<(), JobError> {
+    let mut first = None;
+    for job in &plan.jobs {
+        if matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio) {
+            continue;
+        }
+        for name in &job.filenames {
+            let Some((drive, partition)) = device(name) else { continue };
+            let (was, known) = first.get_or_insert_with(|| (name, (drive.clone(), partition)));
+            let names = || (name.clone(), was.to_string());
+            if known.0 != drive {
+                let (name, first) = names();
+                return Err(JobError::new(job, JobFault::OtherDevice { name, first }));
+            }
+            if known.1 != partition {
+                let (name, first) = names();
+                return Err(JobError::new(job, JobFault::Partitions { name, first }));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_fio::{NoEnv, ParseOptions, parse_file};
+
+    fn plan(text: &str) -> Plan {
+        parse_file("job.fio", text, &ParseOptions::default(), &mut NoEnv).unwrap()
+    }
+
+    fn disk(name: &str, host: usize, disk: u16) -> JobDisk {
+        let drive = usize::from(disk);
+        JobDisk { name: name.into(), host, disk, drive, bytes: 1 << 30, lba: 512 }
+    }
+
+    #[test]
+    fn names_say_which_disk_of_which_host() {
+        let all = [disk("nvme0n1", 0, 0), disk("nvme1n1", 0, 1), disk("nbd0", 1, 0)];
+        let disks = JobDisks(all.to_vec());
+        for (names, host, numbers) in [
+            ("", 0, &[0u16][..]),
+            ("filename=/dev/nvme1n1", 0, &[1]),
+            ("filename=/dev/ng1n1", 0, &[1]),
+            ("filename=/dev/nvme0n1:/dev/nvme1n1", 0, &[0, 1]),
+            ("filename=/dev/nvme1n1:/dev/nvme1n1", 0, &[1]),
+            ("filename=a:b", 0, &[0]),
+            ("filename=/dev/nbd0", 1, &[0]),
+        ] {
+            let plan = plan(&format!("[a]\n{names}\n"));
+            let placed = disks.place(&plan.jobs[0]).unwrap();
+            assert_eq!((placed.host, &*placed.numbers()), (host, numbers), "{names}");
+        }
+        for (names, refused) in [
+            ("/dev/nvme2n1", "is none of /dev/nvme0n1, /dev/nvme1n1, /dev/nbd0"),
+            ("/dev/nvme1n1p1", "is a part of a drive"),
+            ("/dev/nvme1n1:/dev/nbd0", "nvme1n1 and nbd0 are of different hosts"),
+        ] {
+            let plan = plan(&format!("[a]\nfilename={names}\n"));
+            let error = disks.check(&plan).unwrap_err().to_string();
+            assert!(error.contains(refused) && error.starts_with("job.fio:1: job 'a'"), "{error}");
+        }
+    }
+
+    #[test]
+    fn jobs_name_one_device() {
+        for (names, refused) in [
+            (["/dev/nvme0n1", "/dev/nvme0n1"], ""),
+            (["/dev/nvme0n1", "/dev/ng0n1"], ""),
+            (["/dev/nvme0n1p1", "/dev/nvme0n1p1"], ""),
+            (["file", "/dev/sda"], ""),
+            (["/dev/null", "/dev/zero"], ""),
+            (["/tmp/a", "/mnt/b"], ""),
+            (
+                ["/dev/nvme0n1", "/dev/nvme1n1"],
+                "job.fio:3: job 'b': filename=/dev/nvme1n1 is another",
+            ),
+            (["/dev/nvme0n1", "/dev/nvme0n2"], "another device"),
+            (["/dev/sda", "/dev/sdb"], "another device"),
+            (["/dev/sda1", "/dev/sdb2"], "another device"),
+            (["/dev/mapper/x", "/dev/mapper/y"], "another device"),
+            (["/dev/nvme0n1p1", "/dev/nvme0n1p2"], "parts of one drive"),
+            (["/dev/sda", "/dev/sda3"], "parts of one drive"),
+            (["/dev/sda3", "/dev/sda"], "parts of one drive"),
+            (["/dev/nvme0n1p1", "/dev/ng0n1"], "parts of one drive"),
+            (["/dev/nvme0n1p1", "/dev/ng0n1p1"], ""),
+        ] {
+            let [a, b] = names;
+            let plan = plan(&format!("[a]\nfilename={a}\n[b]\nfilename={b}\n"));
+            match check_devices(&plan) {
+                Ok(()) => assert_eq!(refused, "", "{names:?}"),
+                Err(e) => {
+                    assert!(
+                        !refused.is_empty() && e.to_string().contains(refused),
+                        "{names:?}: {e}"
+                    );
+                }
+            }
+        }
+        assert!(check_devices(&plan("[a]\nfilename=/dev/sda:/dev/sdb\n")).is_err());
+    }
+}

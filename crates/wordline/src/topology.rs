@@ -1,0 +1,398 @@
+//! Machines of several hosts and drives: a file that lists them, and what a system keeps of it.
+//!
+//! ```toml
+//! [[drive]]                      # the first one: what jobs use that name no device
+//! device = "z-ssd-small"
+//!
+//! [[drive]]
+//! name = "nvme1n1"               # by default nvme0n1, nvme1n1, ... in order
+//! device = "cnex-small"
+//! ftl = "rail"
+//! switch = "pex"
+//! set = ["ftl.op_percent=20"]
+//!
+//! [[switch]]
+//! name = "pex"
+//! generation = 3
+//! lanes = 4
+//! efficiency = 92.0
+//! t_forward = "150ns"
+//!
+//! [[host]]                       # the first one is named host0 and has the command line's stack
+//! name = "app"
+//! stack = "linux-libaio"
+//!
+//! [[network]]
+//! drive = "nvme0n1"              # of host0, as nbd0 of host app
+//! client = "app"
+//! nbd = "nbd-kernel"             # a stack whose [stack.nbd] says how
+//! ```
+
+use crate::{Error, Scale, System};
+use serde::Deserialize;
+use wordline_device::{DriveConfig, SwitchConfig};
+use wordline_profile::{Config, ConfigError, Places, Source, Sources};
+use wordline_sim::{DriveNode, HostConfig, NetworkConfig, SystemConfig};
+
+/// A drive of several.
+#[derive(Clone)]
+pub struct Node {
+    /// As jobs name it.
+    pub name: String,
+    /// What its profiles say; its stack is its host's.
+    pub config: Config,
+    /// The host that it is in, and the switch in front of it, by number.
+    pub host: usize,
+    pub switch: Option<usize>,
+    pub(crate) places: Places,
+}
+
+/// What a system has beside its first drive and its first host.
+#[derive(Clone, Default)]
+pub struct Nodes {
+    /// The first drive's name, if it is not `nvme0n1`, and the switch in front of it.
+    pub first: Option<String>,
+    pub switch: Option<usize>,
+    /// The drives after the first one.
+    pub drives: Vec<Node>,
+    /// The hosts after the first one.
+    pub hosts: Vec<HostConfig>,
+    pub switches: Vec<SwitchConfig>,
+    pub networks: Vec<NetworkConfig>,
+}
+
+impl Nodes {
+    fn are_none(&self) -> bool {
+        self.first.is_none()
+            && self.switch.is_none()
+            && self.drives.is_empty()
+            && self.hosts.is_empty()
+            && self.networks.is_empty()
+    }
+
+    /// The whole machine, around its first drive and its first host.
+    pub(crate) fn machine(&self, first: &Config) -> SystemConfig {
+        let single = SystemConfig::single(drive_of(first), first.stack.clone());
+        if self.are_none() {
+            return single;
+        }
+        let mut hosts = vec![HostConfig { name: FIRST_HOST.into(), stack: first.stack.clone() }];
+        hosts.extend(self.hosts.iter().cloned());
+        let name = self.first.clone().unwrap_or_else(|| name_of(0));
+        let mut drives =
+            vec![DriveNode { name, config: drive_of(first), host: 0, switch: self.switch }];
+        drives.extend(self.drives.iter().map(|node| DriveNode {
+            name: node.name.clone(),
+            config: drive_of(&node.config),
+            host: node.host,
+            switch: node.switch,
+        }));
+        let (switches, networks) = (self.switches.clone(), self.networks.clone());
+        SystemConfig { hosts, drives, switches, networks }
+    }
+}
+
+pub(crate) fn drive_of(config: &Config) -> DriveConfig {
+    let Config { nand, device, ftl, .. } = config;
+    DriveConfig { nand: nand.clone(), device: device.clone(), ftl: ftl.clone() }
+}
+
+const FIRST_HOST: &str = "host0";
+
+fn name_of(drive: usize) -> String {
+    format!("nvme{drive}n1")
+}
+
+/// Profiles by name and from files.
+pub trait Profiles {
+    /// What a name stands for.
+    fn open(&mut self, name: &str) -> Result<Named, Error>;
+}
+
+/// A preset, or the text of a file.
+#[derive(Clone, Debug)]
+pub enum Named {
+    Preset(String),
+    File { name: String, text: String },
+}
+
+impl Named {
+    pub fn source(&self) -> Source<'_> {
+        match self {
+            Named::Preset(name) => Source::Preset(name),
+            Named::File { name, text } => Source::File { name, text },
+        }
+    }
+}
+
+/// Presets alone.
+pub struct Presets;
+
+impl Profiles for Presets {
+    fn open(&mut self, name: &str) -> Result<Named, Error> {
+        Ok(Named::Preset(name.into()))
+    }
+}
+
+/// A topology file.
+#[derive(Clone, Default, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    #[serde(default)]
+    drive: Vec<DriveEntry>,
+    #[serde(default)]
+    host: Vec<HostEntry>,
+    #[serde(default)]
+    switch: Vec<SwitchEntry>,
+    #[serde(default)]
+    network: Vec<NetworkEntry>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DriveEntry {
+    name: Option<String>,
+    device: String,
+    ftl: Option<String>,
+    host: Option<String>,
+    switch: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostEntry {
+    name: String,
+    stack: Option<String>,
+    testbed: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SwitchEntry {
+    name: String,
+    generation: u32,
+    lanes: u32,
+    efficiency: f64,
+    t_forward: wordline_base::Span,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NetworkEntry {
+    name: Option<String>,
+    drive: String,
+    client: String,
+    nbd: String,
+    #[serde(default)]
+    set: Vec<String>,
+}
+
+/// What is said once for all drives and hosts.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// The stack and testbed of hosts that name none.
+    pub stack: String,
+    pub testbed: Option<String>,
+    /// The FTL of drives that name none; none is the device's own.
+    pub ftl: Option<String>,
+    /// The file system on the first drive.
+    pub fs: Option<String>,
+    /// A program, which has the first drive.
+    pub app: Option<String>,
+    pub scale: Option<Scale>,
+    /// Overrides that go before a scale's cut, and those of the user.
+    pub chosen: Vec<String>,
+    pub set: Vec<String>,
+}
+
+fn misfit(message: String) -> Error {
+    ConfigError::plain(format!("topology: {message}")).into()
+}
+
+/// The place of a name in a list.
+fn find<'a>(
+    what: &str,
+    name: &str,
+    mut all: impl Iterator<Item = &'a str>,
+    of: &str,
+) -> Result<usize, Error> {
+    all.position(|known| known == name)
+        .ok_or_else(|| misfit(format!("{of}: there is no {what} '{name}': list it as [[{what}]]")))
+}
+
+impl Topology {
+    /// Of a file's text; `name` is for messages.
+    pub fn parse(name: &str, text: &str) -> Result<Topology, Error> {
+        let parsed: Topology = toml::from_str(text)
+            .map_err(|e| ConfigError::plain(format!("{name}: {}", e.to_string().trim_end())))?;
+        if parsed.drive.is_empty() {
+            let why = format!("{name}: a machine needs at least one [[drive]]");
+            return Err(ConfigError::plain(why).into());
+        }
+        Ok(parsed)
+    }
+
+    /// Drives of these devices in one host.
+    pub fn of_devices(devices: &[String]) -> Topology {
+        let entry = |device: &String| DriveEntry {
+            name: None,
+            device: device.clone(),
+            ftl: None,
+            host: None,
+            switch: None,
+            set: Vec::new(),
+        };
+        Topology { drive: devices.iter().map(entry).collect(), ..Topology::default() }
+    }
+
+    /// The machine.
+    pub fn system(&self, common: &Common, profiles: &mut dyn Profiles) -> Result<System, Error> {
+        let hosts = self.hosts();
+        // Files and programs are on the first drive.
+        let others = Common { fs: None, app: None, ..common.clone() };
+        let mut drives = Vec::with_capacity(self.drive.len());
+        for (i, entry) in self.drive.iter().enumerate() {
+            let name = entry.name.clone().unwrap_or_else(|| name_of(i));
+            let of = format!("drive {name}");
+            let host = match &entry.host {
+                None => 0,
+                Some(host) => find("host", host, hosts.iter().map(|h| &*h.name), &of)?,
+            };
+            let switch = entry
+                .switch
+                .as_ref()
+                .map(|switch| find("switch", switch, self.switch.iter().map(|s| &*s.name), &of));
+            let common = if i == 0 { common } else { &others };
+            let system = assemble(
+                &entry.device,
+                entry.ftl.as_deref(),
+                &hosts[host],
+                &entry.set,
+                common,
+                profiles,
+            )?;
+            drives.push((name, system, host, switch.transpose()?));
+        }
+        if drives[0].2 != 0 {
+            let (name, host) = (&drives[0].0, &hosts[0].name);
+            return Err(misfit(format!(
+                "drive {name}: the first drive is in the first host, {host}: list the drives of {host} first"
+            )));
+        }
+        let mut networks = Vec::with_capacity(self.network.len());
+        for (n, entry) in self.network.iter().enumerate() {
+            let name = entry.name.clone().unwrap_or_else(|| format!("nbd{n}"));
+            let of = format!("network {name}");
+            let client = find("host", &entry.client, hosts.iter().map(|h| &*h.name), &of)?;
+            let drive = find("drive", &entry.drive, drives.iter().map(|d| &*d.0), &of)?;
+            let host = HostEntry {
+                name: String::new(),
+                stack: Some(entry.nbd.clone()),
+                testbed: hosts[client].testbed.clone(),
+                set: Vec::new(),
+            };
+            let device = &self.drive[drive].device;
+            let system = assemble(device, None, &host, &entry.set, &others, profiles)?;
+            let Some(nbd) = system.config.stack.nbd else {
+                return Err(misfit(format!(
+                    "{of}: the stack {} has no network block device: name one that has [stack.nbd]",
+                    entry.nbd
+                )));
+            };
+            let server = drives[drive].2;
+            networks.push(NetworkConfig { name, client, server, drive, shared_cores: None, nbd });
+        }
+        let mut of_hosts = Vec::with_capacity(hosts.len());
+        for (h, entry) in hosts.iter().enumerate() {
+            let of_drive = drives.iter().find(|d| d.2 == h);
+            let stack = match of_drive {
+                Some((_, system, ..)) => system.config.stack.clone(),
+                None => {
+                    let device = &self.drive[0].device;
+                    assemble(device, None, entry, &[], &others, profiles)?.config.stack
+                }
+            };
+            if stack.nbd.is_some() {
+                return Err(misfit(format!(
+                    "host {}: its stack is two hosts and a network: name a stack without one, and list the \
+                     network as [[network]]",
+                    entry.name
+                )));
+            }
+            of_hosts.push(HostConfig { name: entry.name.clone(), stack });
+        }
+        let switches = self.switch.iter().map(|s| SwitchConfig {
+            generation: s.generation,
+            lanes: s.lanes,
+            efficiency: s.efficiency,
+            t_forward: s.t_forward,
+        });
+        let switches = switches.collect();
+        let mut drives = drives.into_iter();
+        let (name, mut system, _, switch) = drives.next().expect("a topology has a drive");
+        system.nodes = Nodes {
+            first: Some(name).filter(|name| *name != name_of(0)),
+            switch,
+            drives: drives
+                .map(|(name, of, host, switch)| {
+                    let places = of.places;
+                    Node { name, config: of.config, host, switch, places }
+                })
+                .collect(),
+            hosts: of_hosts.split_off(1),
+            switches,
+            networks,
+        };
+        system.machine().check().map_err(|e| misfit(e.to_string()))?;
+        Ok(system)
+    }
+
+    /// The hosts, of which there is one if none is listed. The first has the name of its entry.
+    fn hosts(&self) -> Vec<HostEntry> {
+        let first =
+            HostEntry { name: FIRST_HOST.into(), stack: None, testbed: None, set: Vec::new() };
+        let named = self.host.iter().any(|h| h.name == FIRST_HOST);
+        let mut hosts = if named { Vec::new() } else { vec![first] };
+        hosts.extend(self.host.iter().cloned());
+        hosts.sort_by_key(|h| h.name != FIRST_HOST);
+        hosts
+    }
+}
+
+/// A drive in a host, as the profiles of both say.
+fn assemble(
+    device: &str,
+    ftl: Option<&str>,
+    host: &HostEntry,
+    set: &[String],
+    common: &Common,
+    profiles: &mut dyn Profiles,
+) -> Result<System, Error> {
+    let mut open = |name: Option<&str>| name.map(|name| profiles.open(name)).transpose();
+    let ftl = open(ftl.or(common.ftl.as_deref()))?;
+    let testbed = open(host.testbed.as_deref().or(common.testbed.as_deref()))?;
+    let fs = open(common.fs.as_deref())?;
+    let app = open(common.app.as_deref())?;
+    let device = profiles.open(device)?;
+    let stack = profiles.open(host.stack.as_deref().unwrap_or(&common.stack))?;
+    let sources = Sources {
+        device: device.source(),
+        ftl: ftl.as_ref().map(Named::source),
+        stack: stack.source(),
+        testbed: testbed.as_ref().map(Named::source),
+        app: app.as_ref().map(Named::source),
+        fs: fs.as_ref().map(Named::source),
+    };
+    let set: Vec<String> = common.set.iter().chain(&host.set).chain(set).cloned().collect();
+    match common.scale {
+        None => {
+            let all: Vec<String> = common.chosen.iter().chain(&set).cloned().collect();
+            System::assemble(sources, &all)
+        }
+        Some(scale) => System::assemble_scaled(sources, scale, &common.chosen, &set),
+    }
+}
