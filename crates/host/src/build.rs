@@ -1,21 +1,21 @@
 //! Putting a host together: hardware queues of its disks, and threads on their cores. What is refused, and
 //! why, is in `error`.
 
-use crate::bio::Bios;
-use crate::blkmq::{BlockLayer, Hctx, NONE, map_queues};
+use crate::block::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
+use crate::block::{BlockLayer, Hctx, NONE, map_queues};
 use crate::config::{Engine, Scheduler, StackConfig};
-use crate::core::Core;
 use crate::disk::{Disk, DiskShape, DiskSpec};
+use crate::driver::poll::PollStats;
 use crate::error::{self, HostError, Queues};
 use crate::function::spans;
 use crate::host::Host;
-use crate::idle::Menu;
-use crate::pblk::{Merges, Pblk};
-use crate::poll::PollStats;
-use crate::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
+use crate::paths::admit::Bios;
+use crate::paths::pblk::{Merges, Pblk};
 use crate::source::{Source, ThreadSpec};
 use crate::stats::Counters;
-use crate::thread::{Asleep, Step, Thread};
+use crate::tasks::core::Core;
+use crate::tasks::idle::Menu;
+use crate::tasks::thread::{Asleep, Step, Thread};
 use std::collections::VecDeque;
 use wordline_base::{Priority, Slab, Span, Time};
 

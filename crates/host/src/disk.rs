@@ -1,10 +1,10 @@
 //! Block devices of a host: what it needs to know of the drive or server behind one, its request queue and
 //! the hardware queues that belong to it.
 
-use crate::bio::Bios;
+use crate::block::sched::Elevator;
 use crate::config::StackConfig;
-use crate::pblk::Pblk;
-use crate::sched::Elevator;
+use crate::paths::admit::Bios;
+use crate::paths::pblk::Pblk;
 use wordline_base::{Ctx, Time};
 use wordline_ftl::Translator;
 use wordline_ftl::config::FtlCost;

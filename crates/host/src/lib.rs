@@ -6,38 +6,30 @@
 //! and attributes every nanosecond of every I/O.
 #![forbid(unsafe_code)]
 
-mod background;
-mod bio;
-mod blkmq;
+mod block;
 mod build;
 pub mod config;
-mod core;
-mod direct;
 mod disk;
 mod driver;
+mod engines;
 mod error;
 pub mod function;
 mod host;
-pub mod idle;
-mod nbd;
-mod pblk;
-mod poll;
-pub mod sched;
+mod paths;
 pub mod source;
-mod spdk;
 pub mod stats;
-mod thread;
-mod uring;
-mod vfs;
+mod tasks;
 
+pub use block::sched;
 pub use config::{Engine, Scheduler, StackConfig};
 pub use disk::{DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};
 pub use error::HostError;
 pub use host::{Finished, Host, Output, QueuePair};
-pub use nbd::Message;
+pub use paths::nbd::Message;
+pub use paths::vfs::tasks_of;
 pub use source::{Next, Source, ThreadSpec};
 pub use stats::{HostStats, ThreadStats};
-pub use vfs::tasks_of;
+pub use tasks::idle;
 
 #[cfg(test)]
 mod background_tests;

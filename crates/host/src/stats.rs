@@ -144,7 +144,7 @@ pub struct BioStats {
     /// the largest.
     pub windows: u64,
     pub resizes: u64,
-    pub depths: [u32; crate::sched::kyber::DOMAINS],
+    pub depths: [u32; crate::block::sched::kyber::DOMAINS],
 }
 
 impl std::ops::AddAssign for BioStats {
@@ -164,8 +164,8 @@ pub struct HostStats {
     /// By core and `Function`.
     pub functions: Vec<Vec<Use>>,
     pub threads: Vec<ThreadStats>,
-    /// Nanoseconds by core and [`crate::idle::STATE_NAMES`]; empty without a governor.
-    pub idle_states: Vec<[u64; crate::idle::STATES]>,
+    /// Nanoseconds by core and [`crate::tasks::idle::STATE_NAMES`]; empty without a governor.
+    pub idle_states: Vec<[u64; crate::tasks::idle::STATES]>,
     pub counters: Counters,
     pub pblk: Option<PblkStats>,
     pub bios: Option<BioStats>,

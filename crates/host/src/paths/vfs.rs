@@ -11,15 +11,15 @@
 //! Linux' flush machinery sends a write behind the flush before it from the completion of that
 //! flush; here the submitting thread does, woken by it.
 
-use crate::blkmq::{NONE, PLUG_REQUESTS};
+use crate::block::{NONE, PLUG_REQUESTS};
 use crate::config::Engine;
+use crate::driver::poll::Loop;
 use crate::function::{Function, spend};
 use crate::host::Host;
-use crate::nbd::At;
-use crate::poll::Loop;
+use crate::paths::nbd::At;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
-use crate::thread::{Asleep, Flow, Step, Thread};
+use crate::tasks::thread::{Asleep, Flow, Step, Thread};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Time, Why};
 use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
@@ -431,7 +431,7 @@ impl<S: Source> Host<S> {
         };
         // A bio that read ahead for an earlier call may come back before the next one is issued.
         let issued =
-            |s: &&Slot| s.node != NONE && self.threads[s.thread as usize].has_issued(s.node);
+            |s: &&Slot| s.node != NONE && self.threads[s.thread as usize].call.has_issued(s.node);
         let call = vfs.slots.get(task as usize).filter(issued).map_or(NONE, |s| s.node);
         if node.life != IoId::NONE {
             if call != NONE {

@@ -12,13 +12,13 @@
 //! As with libaio, fsync and trim are synchronous calls here. Left out: registered buffers and
 //! files, linked entries, io-wq.
 
-use crate::blkmq::NONE;
+use crate::block::NONE;
+use crate::driver::poll::Loop;
 use crate::function::spend;
 use crate::host::Host;
-use crate::poll::Loop;
 use crate::source::Source;
 use crate::stats::{call_bucket, level_bucket};
-use crate::thread::{Asleep, Flow, Step};
+use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Time};
 
 impl<S: Source> Host<S> {
@@ -31,7 +31,7 @@ impl<S: Source> Host<S> {
         thread.stats.submit_calls += 1;
         let core = thread.core;
         thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
-        thread.begin_hand_over(after);
+        thread.call.begin_hand_over(after);
         let sq = thread.sq;
         if self.threads[sq as usize].asleep == Asleep::Ring {
             // IORING_SQ_NEED_WAKEUP.
@@ -56,7 +56,7 @@ impl<S: Source> Host<S> {
         } else {
             self.notice(ctx, sq);
         }
-        let after = self.threads[t as usize].after();
+        let after = self.threads[t as usize].call.after();
         self.go(t, after)
     }
 

@@ -17,8 +17,15 @@
 //! Left out: the kblockd hop of discards (dispatched by the submitter here), sbitmap's wake batches,
 //! write-back throttling, discard merges.
 
+pub(crate) mod call;
+mod flush;
+mod nodes;
+pub mod sched;
+mod submit;
+mod tags;
+
+use crate::block::sched::{Ask, Dir, Elevator};
 use crate::disk::{DISK_SHIFT, Disk};
-use crate::sched::{Ask, Dir, Elevator};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IoClass, IoId, Slab, Time};
 use wordline_ftl::Brings;

@@ -8,8 +8,8 @@
 //! had far less. Left out: migration between cores, priorities, hyper-threads, frequency.
 
 use crate::function::Calls;
-use crate::idle::{Menu, STATES};
 use crate::stats::CoreStats;
+use crate::tasks::idle::{Menu, STATES};
 use std::collections::VecDeque;
 use wordline_base::{Span, Time};
 

@@ -17,14 +17,14 @@
 //! A message goes in whole and is there at once, or after its time on the wire; a socket takes what it
 //! is given. Left out: small receives of what came in part, congestion windows, acknowledgements.
 
-use crate::blkmq::Node;
+use crate::block::Node;
 use crate::config::{NbdConfig, NbdServer, Transport};
-use crate::core::Irq;
+use crate::driver::poll::Loop;
 use crate::function::spend;
 use crate::host::{Host, Output};
-use crate::poll::Loop;
 use crate::source::{Source, ThreadSpec};
-use crate::thread::{Asleep, Flow, Step, Thread};
+use crate::tasks::core::Irq;
+use crate::tasks::thread::{Asleep, Flow, Step, Thread};
 use crate::{Engine, config};
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, Ddir, IoId, Layer, Span, Time, Why};

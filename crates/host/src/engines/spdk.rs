@@ -7,12 +7,12 @@
 //! Commands that find the queue full wait in the driver and go out as others complete (SPDK's
 //! queued requests). Left out: huge-page set-up, the reactor and its other pollers, hot-plug checks.
 
+use crate::driver::poll::Loop;
 use crate::function::spend;
 use crate::host::Host;
-use crate::poll::Loop;
 use crate::source::Source;
 use crate::stats::level_bucket;
-use crate::thread::{Flow, Step};
+use crate::tasks::thread::{Flow, Step};
 use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
 use wordline_nvme::{Cqe, Status};
 
@@ -48,7 +48,7 @@ impl<S: Source> Host<S> {
 
     /// The commands are written.
     pub(crate) fn spdk_submit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let node = self.threads[t as usize].single();
+        let node = self.threads[t as usize].call.single();
         self.threads[t as usize].step = Step::Queued { busy: false };
         let n = &mut self.block.nodes[node];
         n.submitted = ctx.now;

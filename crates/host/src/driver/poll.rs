@@ -17,12 +17,12 @@
 //!
 //! Left out: pending signals, the granularity of the statistics' timer (jiffies).
 
-use crate::blkmq::Handler;
-use crate::core::{Segment, Spin};
+use crate::block::Handler;
 use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
-use crate::thread::{Asleep, Flow, Step};
+use crate::tasks::core::{Segment, Spin};
+use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Kind, Span, Time, Why};
 use wordline_nvme::Cqe;
 
@@ -397,7 +397,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t as usize];
         let (h, core) = (usize::from(thread.looking.hctx), thread.core);
         let waits = thread.step == Step::SyncWait
-            && self.block.nodes[thread.single()].pending > 0
+            && self.block.nodes[thread.call.single()].pending > 0
             && what == Loop::Kernel
             && self.block.hctxs[h].interrupts;
         if waits {
@@ -421,7 +421,7 @@ impl<S: Source> Host<S> {
         if self.io_poll_delay < 0 || std::mem::replace(&mut thread.looking.slept, true) {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
-        let node = self.block.nodes[thread.single()];
+        let node = self.block.nodes[thread.call.single()];
         let write = node.ddir == wordline_base::Ddir::Write;
         let span = match self.io_poll_delay {
             0 => self.poll_stats.sleep(ctx.now, write, u64::from(node.len)),
@@ -444,7 +444,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn hybrid_sleep(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t as usize];
         thread.step = Step::SyncWait;
-        let done = self.block.nodes[thread.single()].pending == 0;
+        let done = self.block.nodes[thread.call.single()].pending == 0;
         if done || thread.timer_at <= ctx.now {
             return Flow::Again;
         }

@@ -4,12 +4,12 @@
 //! same moments; a time slice that is used up is found out at one. A kworker is woken by its timer,
 //! deferrable or not, and works without giving way, as a kernel without preemption does.
 
-use crate::core::Irq;
 use crate::function::{Function, spend};
 use crate::host::Host;
-use crate::idle::until;
 use crate::source::Source;
-use crate::thread::{Asleep, Flow, Step};
+use crate::tasks::core::Irq;
+use crate::tasks::idle::until;
+use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Kind, Span, Time};
 
 /// Of a HostTimer, with the core or the thread below it.

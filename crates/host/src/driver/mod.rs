@@ -6,7 +6,9 @@
 //! after the other. Left out: the second, empty interrupt of an entry that the handler picked up
 //! while it was running; command timeouts and aborts.
 
-use crate::blkmq::{NO_TAG, NONE, Purpose};
+pub(crate) mod poll;
+
+use crate::block::{NO_TAG, NONE, Purpose};
 use crate::host::{Host, Output};
 use crate::source::Source;
 use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Time, Why};

@@ -7,15 +7,15 @@
 //!   it to pblk later, as blk-throttle's does with the bios it holds (blk_throtl_dispatch_work_fn).
 //! - Nothing is merged: pblk takes bios one by one.
 
-use crate::blkmq::NONE;
+use crate::block::NONE;
+use crate::block::sched::{Ask, Dir, Kyber};
 use crate::host::Host;
-use crate::sched::{Ask, Dir, Kyber};
 use crate::source::Source;
 use crate::stats::BioStats;
-use crate::thread::{Asleep, Flow, Step};
+use crate::tasks::thread::{Asleep, Flow, Step};
 use std::collections::VecDeque;
 use std::ops::Range;
-use wordline_base::{Ctx, Ddir, Time};
+use wordline_base::{Ctx, Ddir, Layer, Time, Why};
 use wordline_nvme::Opcode;
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl<S: Source> Host<S> {
     /// A bio meets the scheduler, its own processor time behind it.
     pub(crate) fn admit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t as usize];
-        let (part, hctx, core) = (thread.part(), thread.hctx, thread.core);
+        let (part, hctx, core) = (thread.call.part(), thread.hctx, thread.core);
         let node = self.block.nodes[part];
         let disk = &mut self.block.disks[usize::from(node.disk)];
         let hctxs = disk.hctxs();
@@ -85,7 +85,7 @@ impl<S: Source> Host<S> {
         bios.stats.held += u64::from(!goes);
         self.wake_for_bios(ctx, node.disk, Some(core));
         if goes {
-            self.threads[t as usize].plan_released(part);
+            self.threads[t as usize].plan_after(part, Layer::Block, Why::Plugged);
             return self.pblk_bio(ctx, t, part);
         }
         self.go(t, Step::Part)

@@ -4,12 +4,12 @@
 //! a completion entry is seen when it is visible. A job has a queue pair of its own unless
 //! `queues` says otherwise, of its own priority class. Flushes and trims are commands like others.
 
-use crate::blkmq::NONE;
+use crate::block::NONE;
 use crate::driver::{from_ledger, to_ledger};
 use crate::host::{Host, Output};
 use crate::source::{Next, Source};
 use crate::stats::level_bucket;
-use crate::thread::Asleep;
+use crate::tasks::thread::Asleep;
 use wordline_base::{Ctx, Ddir, Kind, Layer, Span, Time, Why};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 

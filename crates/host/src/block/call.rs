@@ -1,0 +1,125 @@
+//! A submission call: which I/Os it takes up, where it is, and what its plug holds. Engines begin one, the block
+//! layer goes through it.
+
+use crate::block::{BIO_BYTES, NONE, PLUG_REQUESTS};
+use crate::tasks::thread::Step;
+use wordline_nvme::Opcode;
+
+/// A submission call under way.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(super) aio: bool,
+    /// The I/O of a synchronous call.
+    pub(super) single: u32,
+    /// I/Os taken up so far.
+    pub(super) index: usize,
+    /// The current I/O, how much of it has become parts, and the current part. Once the last part
+    /// is out another thread may reap it: its length is kept.
+    pub(super) node: u32,
+    pub(super) len: u64,
+    pub(super) at: u64,
+    pub(super) part: u32,
+    pub(super) divided: bool,
+    pub(super) opcode: Opcode,
+    /// current->plug.
+    pub(super) plugged: bool,
+    pub(super) plug: Vec<u32>,
+    pub(super) flushing: bool,
+    pub(super) resume: Step,
+    pub(super) after_run: Step,
+    pub(super) after: Step,
+    /// The I/Os have not begun yet.
+    pub(super) fresh: bool,
+}
+
+impl Call {
+    pub fn new() -> Call {
+        Call {
+            aio: false,
+            single: NONE,
+            index: 0,
+            node: NONE,
+            len: 0,
+            at: 0,
+            part: NONE,
+            divided: false,
+            opcode: Opcode::Read,
+            plugged: false,
+            plug: Vec::with_capacity(PLUG_REQUESTS),
+            flushing: false,
+            resume: Step::NextIo,
+            after_run: Step::NextIo,
+            after: Step::Top,
+            fresh: false,
+        }
+    }
+
+    /// A synchronous call of one I/O.
+    pub fn begin_one(&mut self, node: u32, len: u32, after: Step) {
+        (self.aio, self.single, self.index, self.after) = (false, node, 0, after);
+        self.plugged = u64::from(len) > BIO_BYTES;
+        self.fresh = true;
+    }
+    /// A call of all that the thread has queued.
+    pub fn begin_batch(&mut self, after: Step) {
+        (self.aio, self.single, self.index, self.after) = (true, NONE, 0, after);
+        self.plugged = true;
+        self.fresh = true;
+    }
+    /// The same by io_uring's submission thread: its I/Os have begun.
+    pub fn begin_ring(&mut self) {
+        self.begin_batch(Step::SqLoop);
+        self.fresh = false;
+    }
+    /// An I/O that no call is made for.
+    pub fn begin_null(&mut self, node: u32) {
+        (self.single, self.fresh) = (node, false);
+    }
+    /// A submission of one I/O in user mode, or a call on a file: it begins when the work at hand is done.
+    pub fn begin_elsewhere(&mut self, node: u32) {
+        (self.aio, self.single, self.fresh) = (false, node, true);
+    }
+    /// What is queued begins; another thread submits it.
+    pub fn begin_hand_over(&mut self, after: Step) {
+        (self.aio, self.fresh, self.after) = (true, true, after);
+    }
+    /// A bio of the file system in place of an I/O, without a plug if it is one.
+    pub fn begin_bio(&mut self, node: u32, opcode: Opcode, divided: bool, len: u64) {
+        (self.aio, self.single, self.index, self.fresh) = (false, node, 1, false);
+        (self.node, self.part, self.at) = (node, node, 0);
+        (self.opcode, self.divided, self.len) = (opcode, divided, len);
+        self.plugged = len > BIO_BYTES;
+    }
+    /// A bio that another thread made.
+    pub fn begin_taken(&mut self, node: u32, opcode: Opcode, after: Step) {
+        self.begin_bio(node, opcode, false, 0);
+        (self.single, self.after) = (NONE, after);
+    }
+
+    pub fn is_batch(&self) -> bool {
+        self.aio
+    }
+    /// The I/O of a synchronous call.
+    pub fn single(&self) -> u32 {
+        self.single
+    }
+    /// The I/O that is being submitted, and the part of it.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+    pub fn part(&self) -> u32 {
+        self.part
+    }
+    /// What the thread does when the call has returned.
+    pub fn after(&self) -> Step {
+        self.after
+    }
+    /// Its I/Os begin now, if they have not.
+    pub fn takes_off(&mut self) -> bool {
+        std::mem::take(&mut self.fresh)
+    }
+    /// Whether the call on `node` has left the application; its processor time may still be owed.
+    pub fn has_issued(&self, node: u32) -> bool {
+        self.aio || !self.fresh || self.single != node
+    }
+}

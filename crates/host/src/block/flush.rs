@@ -1,0 +1,80 @@
+//! Flushes (blk-flush.c).
+use crate::block::{NO_TAG, NONE, Purpose};
+use crate::function::spend;
+use crate::host::Host;
+use crate::source::Source;
+use crate::tasks::thread::{Flow, Step};
+use wordline_base::{Ctx, IoClass};
+use wordline_ftl::Translation;
+use wordline_nvme::Opcode;
+
+impl<S: Source> Host<S> {
+    /// blkdev_issue_flush: dropped without a volatile cache, shared with those that wait while one
+    /// is at the drive.
+    pub(crate) fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &self.threads[t as usize];
+        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        let d = thread.disk;
+        let disk = &mut self.block.disks[usize::from(d)];
+        if let Some(pblk) = disk.enter(ctx) {
+            pblk.stats.flushes += 1;
+            pblk.ftl.flush(ctx, node);
+            self.go(t, Step::NextIo);
+            self.pump_ftl(ctx, d, Some(core));
+            return Flow::Again;
+        }
+        let scheduled = disk.elevator.is_some();
+        if !disk.info.volatile_cache {
+            self.go(t, Step::NextIo);
+            self.node_done(ctx, node, true, Some(core));
+            return Flow::Again;
+        }
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        if hctx.flush != NONE {
+            return self.issue_flush(ctx, t, NO_TAG);
+        }
+        match hctx.tags.pop() {
+            Some(tag) => self.issue_flush(ctx, t, tag),
+            None if scheduled => {
+                // Linux lets the flush request wait on hctx->dispatch.
+                let rq = self.flush_request(node, h, NO_TAG);
+                self.block.hctxs[usize::from(h)].dispatch.push_back(rq);
+                self.go(t, Step::NextIo)
+            }
+            None => self.go(t, Step::TagWait),
+        }
+    }
+
+    pub(crate) fn flush_request(&mut self, node: u32, h: u16, tag: u16) -> u32 {
+        let rq = self.block.request(node, Opcode::Flush, 0, 0, h, tag);
+        let r = &mut self.block.requests[rq];
+        (r.purpose, r.sched_tag) = (Purpose::Flush, false);
+        // The queue's flush_rq is nobody's (blk_kick_flush).
+        r.class = IoClass::NONE;
+        self.block.hctxs[usize::from(h)].flush = rq;
+        rq
+    }
+
+    pub(crate) fn issue_flush(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
+        let thread = &self.threads[t as usize];
+        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        if self.block.hctxs[usize::from(h)].flush != NONE {
+            self.counters.shared_flushes += 1;
+            self.block.hctxs[usize::from(h)].flush_pending.push(node);
+            if tag != NO_TAG {
+                self.put_driver_tag(ctx, h, tag, core);
+            }
+            return self.segment(ctx, t, Step::NextIo);
+        }
+        let rq = self.flush_request(node, h, tag);
+        if let Some(end) = self.client_of(h) {
+            self.queue_nbd(ctx, end, rq, core);
+            return self.go(t, Step::NextIo);
+        }
+        let thread = &mut self.threads[t as usize];
+        thread.plan_issue(rq);
+        thread.pend.driver +=
+            spend!(self, thread.core, Doorbell, StatIssue * u64::from(self.poll_stats.on));
+        self.segment(ctx, t, Step::NextIo)
+    }
+}

@@ -1,0 +1,165 @@
+//! I/Os and their parts: how they begin, and how they join when they end.
+use crate::block::{NONE, Node};
+use crate::config::Engine;
+use crate::host::Host;
+use crate::source::Source;
+use crate::tasks::thread::{Asleep, Step};
+use wordline_base::{Ctx, Ddir, IoId, Time};
+
+impl<S: Source> Host<S> {
+    /// A new node for an I/O of a disk.
+    #[inline]
+    pub(crate) fn new_node(
+        &mut self,
+        t: u32,
+        ddir: Ddir,
+        (disk, offset): (u16, u64),
+        len: u32,
+    ) -> u32 {
+        self.block.nodes.insert(Node {
+            disk,
+            life: IoId::NONE,
+            parent: NONE,
+            pending: 1,
+            next: NONE,
+            thread: t,
+            ddir,
+            ok: true,
+            len,
+            offset,
+            issued: Time::ZERO,
+            submitted: Time::ZERO,
+            bio: NONE,
+            fua: false,
+            merges: false,
+            at_ledger: NONE,
+            class: self.threads[t as usize].class,
+        })
+    }
+
+    /// Whether the kernel takes the I/O: O_DIRECT wants whole logical blocks, inside the device.
+    pub(crate) fn valid(&self, disk: u16, ddir: Ddir, offset: u64, len: u32) -> bool {
+        let drive = &self.block.disks[usize::from(disk)].info;
+        let lba = u64::from(drive.lba_bytes);
+        ddir.is_sync()
+            || len > 0
+                && offset.is_multiple_of(lba)
+                && u64::from(len).is_multiple_of(lba)
+                && offset.checked_add(u64::from(len)).is_some_and(|end| end <= drive.bytes)
+    }
+
+    /// Parts of a data I/O: bios of at most 1 MiB, each split at `max_request`.
+    pub(crate) fn parts(&self, disk: u16, len: u32) -> u32 {
+        let max = self.block.disks[usize::from(disk)].max_request;
+        let len = u64::from(len);
+        if len <= max && len <= crate::block::BIO_BYTES {
+            return 1;
+        }
+        let whole = len / crate::block::BIO_BYTES;
+        let rest = len % crate::block::BIO_BYTES;
+        (whole * crate::block::BIO_BYTES.div_ceil(max) + rest.div_ceil(max)) as u32
+    }
+
+    /// A child node of `node` and its life, which begins where the parent's has got to.
+    pub(crate) fn child(&mut self, node: u32, offset: u64, len: u32) -> u32 {
+        let parent = self.block.nodes[node];
+        self.block.nodes.insert(Node {
+            life: IoId::NONE,
+            parent: node,
+            pending: 1,
+            next: NONE,
+            offset,
+            len,
+            merges: false,
+            at_ledger: NONE,
+            ..parent
+        })
+    }
+
+    /// A part, or the whole, is complete: joins it with its siblings. `on` is the core at work.
+    pub(crate) fn node_done(&mut self, ctx: &mut Ctx, mut n: u32, ok: bool, on: Option<u32>) {
+        self.block.nodes[n].ok &= ok;
+        loop {
+            let node = &mut self.block.nodes[n];
+            node.pending -= 1;
+            if node.pending > 0 {
+                return;
+            }
+            if node.merges {
+                return self.merged(ctx, n, on);
+            }
+            let disk = node.disk;
+            if self.block.disks[usize::from(disk)].bios.is_some() {
+                self.bio_ended(ctx, n, on);
+            }
+            let node = &self.block.nodes[n];
+            if node.parent == NONE {
+                return self.io_done(ctx, n, on);
+            }
+            let (parent, life, ok) = (node.parent, node.life, node.ok);
+            self.block.nodes.remove(n);
+            let up = &mut self.block.nodes[parent];
+            up.ok &= ok;
+            if up.pending == 1 {
+                ctx.lives.absorb(up.life, life);
+            } else {
+                ctx.lives.end(life);
+            }
+            n = parent;
+        }
+    }
+
+    fn io_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
+        let node = self.block.nodes[n];
+        if node.bio != NONE {
+            return self.bio_done(ctx, n, on);
+        }
+        let t = node.thread;
+        if !self.kernel {
+            self.finish_io(ctx, n, 0, 0);
+            self.direct_fill(ctx, t);
+            return;
+        }
+        let thread = &mut self.threads[t as usize];
+        let is_aio = match thread.spec.engine {
+            Engine::Libaio | Engine::IoUring => matches!(node.ddir, Ddir::Read | Ddir::Write),
+            Engine::Spdk => true,
+            Engine::Pvsync2 | Engine::Null => false,
+        };
+        let sq = thread.sq;
+        if is_aio && sq != NONE {
+            self.threads[sq as usize].cur_depth -= 1;
+        }
+        let thread = &mut self.threads[t as usize];
+        let sleeping = if is_aio {
+            thread.ring.push_back(n);
+            let reaper = thread.partner;
+            if reaper != NONE {
+                if self.threads[reaper as usize].asleep == Asleep::Events {
+                    self.wake(ctx, reaper, on);
+                }
+                return;
+            }
+            match thread.asleep {
+                Asleep::Events => thread.ring.len() as u32 >= thread.wait_nr,
+                asleep => asleep == Asleep::Timer,
+            }
+        } else {
+            matches!(thread.asleep, Asleep::Call | Asleep::Hybrid)
+        };
+        if sleeping {
+            self.wake(ctx, t, on);
+        } else if thread.step == Step::Looked {
+            self.notice(ctx, t);
+        }
+    }
+
+    /// The life of an I/O, begun now if it was not yet.
+    pub(crate) fn begin_life(&mut self, ctx: &mut Ctx, n: u32) -> IoId {
+        let node = &mut self.block.nodes[n];
+        if node.life == IoId::NONE {
+            node.life = ctx.lives.begin(node.thread, node.ddir, node.offset, node.len, node.issued);
+        }
+        node.life
+    }
+}

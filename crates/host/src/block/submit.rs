@@ -1,0 +1,386 @@
+//! A bio's way to a request and to the driver: splits, plug, merges, scheduler (blk_mq_make_request).
+use crate::block::sched::{Ask, Dir, Merge};
+use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Side};
+use crate::function::spend;
+use crate::host::Host;
+use crate::source::Source;
+use crate::tasks::thread::{Flow, Step};
+use wordline_base::{Ctx, Ddir, Layer, Why};
+use wordline_nvme::Opcode;
+
+impl<S: Source> Host<S> {
+    pub(crate) fn next_io(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let planned = thread.is_planned();
+        let call = &mut thread.call;
+        let next = if call.aio {
+            thread.iocbs.get(call.index).copied()
+        } else {
+            (call.index == 0).then_some(call.single)
+        };
+        let Some(node) = next else {
+            if call.plug.is_empty() {
+                return self.go(t, Step::CallEnd);
+            }
+            call.resume = Step::CallEnd;
+            return self.go(t, Step::Plug);
+        };
+        if planned {
+            return self.segment(ctx, t, Step::NextIo);
+        }
+        let disk = self.block.nodes[node].disk;
+        if disk != thread.disk {
+            if !call.plug.is_empty() {
+                // What a plug holds is of one disk.
+                call.resume = Step::NextIo;
+                return self.go(t, Step::Plug);
+            }
+            self.turn_to(t, disk);
+            let thread = &mut self.threads[t as usize];
+            thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
+        }
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
+        call.index += 1;
+        (call.node, call.part, call.at) = (node, node, 0);
+        thread.pend.entry += spend!(self, thread.core, Syscall);
+        thread.plan_for(node);
+        if thread.owner != NONE {
+            thread.plan_waited(Layer::Syscall, Why::Polling);
+        }
+        let n = self.block.nodes[node];
+        thread.call.len = u64::from(n.len);
+        if !self.valid(disk, n.ddir, n.offset, n.len) {
+            // Time must pass, or a job that goes on after errors never ends.
+            let thread = &mut self.threads[t as usize];
+            if thread.pend.total() == 0 {
+                thread.pend.entry = 1;
+            }
+            return self.segment(ctx, t, Step::Refused);
+        }
+        let thread = &mut self.threads[t as usize];
+        thread.call.opcode = match n.ddir {
+            Ddir::Read => Opcode::Read,
+            Ddir::Write => Opcode::Write,
+            Ddir::Trim => Opcode::Deallocate,
+            Ddir::Sync | Ddir::DataSync => Opcode::Flush,
+        };
+        match n.ddir {
+            Ddir::Sync | Ddir::DataSync => {
+                thread.pend.block += spend!(self, thread.core, Bio, Block);
+                return self.segment(ctx, t, Step::Flush);
+            }
+            Ddir::Trim => thread.call.divided = false,
+            Ddir::Read | Ddir::Write => {
+                let parts = self.parts(disk, n.len);
+                self.threads[t as usize].call.divided = parts > 1;
+                if parts > 1 {
+                    self.block.nodes[node].pending = parts;
+                    self.counters.splits += 1;
+                }
+            }
+        }
+        self.go(t, Step::Part)
+    }
+
+    /// generic_make_request of the next part of the current I/O.
+    pub(crate) fn part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let planned = thread.is_planned();
+        let call = &mut thread.call;
+        let (at, len) = (call.at, call.len);
+        if at >= len {
+            return self.go(t, Step::NextIo);
+        }
+        let n = self.block.nodes[call.node];
+        if at > 0 && planned {
+            return self.segment(ctx, t, Step::Part);
+        }
+        let (opcode, divided, plugged) = (call.opcode, call.divided, call.plugged);
+        let trim = opcode == Opcode::Deallocate;
+        let part_len = if trim {
+            thread.pend.block += spend!(self, thread.core, Bio);
+            len
+        } else {
+            let bio_at = at % BIO_BYTES;
+            let bio_len = (len - (at - bio_at)).min(BIO_BYTES);
+            if bio_at == 0 {
+                let pages = bio_len.div_ceil(4096);
+                thread.pend.block += spend!(self, thread.core, Bio, BioPage * (pages - 1));
+            }
+            self.block.disks[usize::from(n.disk)].max_request.min(bio_len - bio_at)
+        };
+        let mut part = call.node;
+        call.at += part_len;
+        if divided {
+            part = self.child(part, n.offset + at, part_len as u32);
+        }
+        let thread = &mut self.threads[t as usize];
+        thread.call.part = part;
+        thread.plan_on(part);
+        if at > 0 {
+            // Behind the parts before it.
+            thread.plan_waited(Layer::Block, Why::Plugged);
+        }
+        let disk = &self.block.disks[usize::from(n.disk)];
+        if disk.pblk.is_some() {
+            if disk.bios.is_some() {
+                let thread = &mut self.threads[t as usize];
+                thread.pend.block += spend!(self, thread.core, Scheduler);
+                return self.segment(ctx, t, Step::Admit);
+            }
+            return self.pblk_bio(ctx, t, part);
+        }
+        let (scheduled, client) = (disk.elevator.is_some(), disk.client.is_some());
+        thread.pend.block += spend!(self, thread.core, Block);
+        if scheduled {
+            thread.pend.block += spend!(self, thread.core, Scheduler);
+        }
+        if plugged && !trim && self.block.merge {
+            let plug = &self.threads[t as usize].call.plug;
+            let side = self.block.plug_merge(plug, opcode, part, n.offset + at, part_len);
+            match side {
+                Some(Side::Back) => self.counters.back_merges += 1,
+                Some(Side::Front) => self.counters.front_merges += 1,
+                None => {}
+            }
+            if side.is_some() {
+                return self.after_part(ctx, t);
+            }
+        }
+        if scheduled {
+            return self.segment(ctx, t, Step::Elevate);
+        }
+        if client {
+            // Another thread takes it from where it is put.
+            return self.segment(ctx, t, Step::Place);
+        }
+        self.place(ctx, t)
+    }
+
+    /// The part is in a request that stays in the plug: on to the next, in a segment of its own so
+    /// that each part's work ends where it ends.
+    pub(crate) fn after_part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &self.threads[t as usize];
+        let more = thread.call.at < thread.call.len;
+        if more { self.segment(ctx, t, Step::Part) } else { self.go(t, Step::NextIo) }
+    }
+
+    /// Allocates a request with its hardware tag and puts it where it belongs.
+    pub(crate) fn place(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if self.plug_is_full(t) {
+            return self.unplug_then(t, Step::Place);
+        }
+        let thread = &self.threads[t as usize];
+        let h = thread.hctx;
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        match hctx.tags.pop() {
+            Some(tag) => self.place_request(ctx, t, tag),
+            None if !thread.call.plug.is_empty() => self.unplug_then(t, Step::Place),
+            None => self.segment(ctx, t, Step::TagWait),
+        }
+    }
+
+    fn plug_is_full(&self, t: u32) -> bool {
+        let call = &self.threads[t as usize].call;
+        if !self.has_one_queue(t) || !call.plugged {
+            return false;
+        }
+        let last = call.plug.last().map_or(0, |&rq| self.block.requests[rq].bytes);
+        call.plug.len() >= PLUG_REQUESTS || last >= PLUG_BYTES
+    }
+
+    /// The disk at hand has a single hardware queue.
+    fn has_one_queue(&self, t: u32) -> bool {
+        let disk = self.threads[t as usize].disk;
+        self.block.disks[usize::from(disk)].queues == 1
+    }
+
+    fn unplug_then(&mut self, t: u32, resume: Step) -> Flow {
+        self.threads[t as usize].call.resume = resume;
+        self.go(t, Step::Plug)
+    }
+
+    /// blk_mq_make_request from the point where the request exists.
+    pub(crate) fn place_request(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
+        let one_queue = self.has_one_queue(t);
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
+        let part = self.block.nodes[call.part];
+        let bytes = u64::from(part.len);
+        let rq = self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx, tag);
+        if call.plugged && one_queue {
+            call.plug.push(rq);
+            return self.after_part(ctx, t);
+        }
+        if call.plugged && self.block.merge {
+            // Limited plugging: the one that was there goes out, this one stays.
+            let earlier = call.plug.pop();
+            call.plug.push(rq);
+            return match earlier {
+                Some(earlier) => self.send(ctx, t, earlier, Step::Part),
+                None => self.after_part(ctx, t),
+            };
+        }
+        self.send(ctx, t, rq, Step::Part)
+    }
+
+    /// Sends a request to the scheduler or, without one, to the driver.
+    fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let disk = &self.block.disks[usize::from(thread.disk)];
+        if disk.elevator.is_some() {
+            thread.call.after_run = then;
+            self.block.insert_scheduler(rq, ctx.now);
+            return self.go(t, Step::RunQueue);
+        }
+        if let Some(end) = disk.client {
+            let core = thread.core;
+            self.queue_nbd(ctx, end, rq, core);
+            return self.go(t, then);
+        }
+        let thread = &mut self.threads[t as usize];
+        thread.plan_issue(rq);
+        thread.pend.driver +=
+            spend!(self, thread.core, DmaMap, Doorbell, StatIssue * u64::from(self.poll_stats.on));
+        self.segment(ctx, t, then)
+    }
+
+    /// blk_flush_plug_list: by position, one after the other.
+    pub(crate) fn unplug(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let call = &mut thread.call;
+        if call.plug.is_empty() {
+            call.flushing = false;
+            let resume = call.resume;
+            return self.go(t, resume);
+        }
+        if self.block.disks[usize::from(thread.disk)].elevator.is_some() {
+            if thread.pend.total() > 0 {
+                return self.segment(ctx, t, Step::Plug);
+            }
+            self.counters.plug_flushes += 1;
+            let mut plug = std::mem::take(&mut thread.call.plug);
+            plug.sort_unstable_by_key(|&rq| self.block.requests[rq].offset);
+            for rq in plug.drain(..) {
+                self.block.insert_scheduler(rq, ctx.now);
+            }
+            let call = &mut self.threads[t as usize].call;
+            call.plug = plug;
+            call.after_run = call.resume;
+            return self.go(t, Step::RunQueue);
+        }
+        if !call.flushing {
+            call.flushing = true;
+            self.counters.plug_flushes += 1;
+            let requests = &self.block.requests;
+            call.plug.sort_by_key(|&rq| requests[rq].offset);
+        }
+        let rq = call.plug.remove(0);
+        self.send(ctx, t, rq, Step::Plug)
+    }
+
+    /// A bio meets the scheduler: merge, or a request of its own (dd_bio_merge,
+    /// blk_mq_get_request).
+    pub(crate) fn elevate(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if self.block.merge && self.scheduler_merge(ctx, t) {
+            return self.go(t, Step::Part);
+        }
+        if self.plug_is_full(t) {
+            return self.unplug_then(t, Step::Elevate);
+        }
+        let thread = &self.threads[t as usize];
+        let kept = self.block.kept_back(thread.disk, thread.call.opcode);
+        let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
+        if hctx.sched_free > kept {
+            hctx.sched_free -= 1;
+            return self.place_request(ctx, t, NO_TAG);
+        }
+        if !thread.call.plug.is_empty() {
+            return self.unplug_then(t, Step::Elevate);
+        }
+        self.go(t, Step::TagWait)
+    }
+
+    fn scheduler_merge(&mut self, ctx: &mut Ctx, t: u32) -> bool {
+        let call = &self.threads[t as usize].call;
+        let (part, opcode) = (call.part, call.opcode);
+        let node = self.block.nodes[part];
+        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let max = disk.max_request;
+        let dir = match opcode {
+            Opcode::Read => Dir::Read,
+            Opcode::Write => Dir::Write,
+            _ => return false,
+        };
+        let bytes = u64::from(node.len);
+        let ask = Ask {
+            rq: NONE,
+            hctx: self.threads[t as usize].hctx,
+            thread: node.thread,
+            dir,
+            start: node.offset,
+            bytes,
+            mergeable: true,
+            data: true,
+        };
+        let Some(elevator) = &mut disk.elevator else { return false };
+        let Some(merge) = elevator.find_merge(&ask, max) else { return false };
+        let gone = elevator.merged(merge, bytes, max);
+        let rq = match merge {
+            Merge::Back(rq) => {
+                self.counters.back_merges += 1;
+                rq
+            }
+            Merge::Front(rq) => {
+                self.counters.front_merges += 1;
+                self.block.requests[rq].offset = node.offset;
+                rq
+            }
+        };
+        let r = &mut self.block.requests[rq];
+        r.bytes += bytes;
+        r.class = r.class.best(node.class);
+        self.block.append(rq, part, part);
+        if let Some(other) = gone {
+            self.counters.request_merges += 1;
+            let o = self.block.requests[other];
+            let r = &mut self.block.requests[rq];
+            r.bytes += o.bytes;
+            r.offset = r.offset.min(o.offset);
+            r.class = r.class.best(o.class);
+            self.block.append(rq, o.first, o.last);
+            self.block.requests.remove(other);
+            let core = self.threads[t as usize].core;
+            self.put_sched_tag(ctx, o.hctx, core);
+        }
+        true
+    }
+
+    pub(crate) fn run_queue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &self.threads[t as usize];
+        if let Some(end) = self.block.disks[usize::from(thread.disk)].client {
+            let (core, then) = (thread.core, thread.call.after_run);
+            self.run_nbd(ctx, end, core);
+            return self.go(t, then);
+        }
+        let thread = &mut self.threads[t as usize];
+        match self.block.next_dispatch(thread.hctx, ctx.now) {
+            Some(rq) => {
+                thread.plan_issue(rq);
+                thread.pend.driver += spend!(
+                    self,
+                    thread.core,
+                    DmaMap,
+                    Doorbell,
+                    StatIssue * u64::from(self.poll_stats.on)
+                );
+                self.segment(ctx, t, Step::RunQueue)
+            }
+            None => {
+                let then = thread.call.after_run;
+                self.go(t, then)
+            }
+        }
+    }
+}

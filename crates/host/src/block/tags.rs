@@ -1,0 +1,173 @@
+//! Tags: waiting for one, and who gets one that is free; running a queue from elsewhere.
+use crate::block::sched::Elevator;
+use crate::block::{NO_TAG, NONE};
+use crate::driver::poll::Loop;
+use crate::host::ELEVATOR;
+use crate::host::Host;
+use crate::source::Source;
+use crate::tasks::core::Irq;
+use crate::tasks::thread::{Asleep, Flow, Step};
+use wordline_base::{Ctx, Kind, Layer, Time, Why};
+use wordline_nvme::Opcode;
+
+impl<S: Source> Host<S> {
+    /// blk_mq_get_tag: sleep for a tag, if there is still none.
+    pub(crate) fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let kept = self.block.kept_back(thread.disk, thread.call.opcode);
+        let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
+        if self.block.disks[usize::from(thread.disk)].elevator.is_some() {
+            if hctx.sched_free > kept {
+                hctx.sched_free -= 1;
+                return self.go(t, Step::Granted);
+            }
+        } else if let Some(tag) = hctx.tags.pop() {
+            thread.granted = tag;
+            return self.go(t, Step::Granted);
+        }
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::TagWait);
+        }
+        if !hctx.interrupts && !thread.pblk.has_work() {
+            // Nobody else need look at this queue: io_uring is told EAGAIN and reaps first, and so
+            // does everybody here.
+            thread.plan_after(thread.call.part, Layer::Block, Why::Tag);
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+        }
+        self.counters.tag_waits += 1;
+        hctx.waiters.push_back(t);
+        thread.step = Step::Granted;
+        thread.plan_after(thread.call.part, Layer::Block, Why::Tag);
+        if thread.pblk.has_work() {
+            thread.plan_nothing();
+            thread.step = Step::KernelIssue;
+        }
+        self.sleep(ctx, t, Asleep::Tag)
+    }
+
+    /// The tag is there: scheduler tag, hardware tag of a request, of a flush or of a flash read.
+    pub(crate) fn granted(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.is_planned() || thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::Granted);
+        }
+        let disk = &self.block.disks[usize::from(thread.disk)];
+        if disk.pblk.is_some() && thread.call.opcode != Opcode::Flush {
+            return self.go(t, Step::PblkRead);
+        }
+        let tag = std::mem::replace(&mut thread.granted, NO_TAG);
+        if self.threads[t as usize].call.opcode == Opcode::Flush {
+            return self.issue_flush(ctx, t, tag);
+        }
+        self.place_request(ctx, t, tag)
+    }
+
+    /// Hands a freed hardware tag to who waits for one, or puts it back.
+    pub(crate) fn put_driver_tag(&mut self, ctx: &mut Ctx, h: u16, tag: u16, on: u32) {
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        hctx.by_tag[usize::from(tag)] = NONE;
+        if let Some(rq) = hctx.repairs.pop_front() {
+            hctx.by_tag[usize::from(tag)] = rq;
+            self.block.requests[rq].tag = tag;
+            return self.dispatch(ctx, on, rq);
+        }
+        let disk = usize::from(hctx.disk);
+        if self.block.disks[disk].elevator.is_some() {
+            hctx.tags.push(tag);
+            // blk_mq_sched_restart.
+            self.run_other_queue(ctx, h, on);
+            self.after_completion(ctx, h);
+        } else if let Some(t) = hctx.waiters.pop_front() {
+            self.threads[t as usize].granted = tag;
+            self.wake(ctx, t, Some(on));
+        } else {
+            hctx.tags.push(tag);
+            self.notice_tag(ctx, h);
+        }
+    }
+
+    pub(crate) fn put_sched_tag(&mut self, ctx: &mut Ctx, h: u16, on: u32) {
+        let hctx = &mut self.block.hctxs[usize::from(h)];
+        match hctx.waiters.pop_front() {
+            Some(t) => {
+                debug_assert_eq!(self.threads[t as usize].granted, NO_TAG);
+                self.wake(ctx, t, Some(on));
+            }
+            None => {
+                hctx.sched_free += 1;
+                self.notice_tag(ctx, h);
+            }
+        }
+    }
+
+    /// What a scheduler does beyond the queue of the request that completed: kyber's freed token may
+    /// be for another queue (kyber_domain_wake), bfq may wait for its thread's next request.
+    fn after_completion(&mut self, ctx: &mut Ctx, h: u16) {
+        let disk = self.block.hctxs[usize::from(h)].disk;
+        let d = usize::from(disk);
+        match &mut self.block.disks[d].elevator {
+            Some(Elevator::Kyber(_)) => {
+                for other in self.block.disks[d].hctxs().filter(|&o| o != h) {
+                    let waits = match &self.block.disks[d].elevator {
+                        Some(Elevator::Kyber(kyber)) => kyber.waits(other),
+                        _ => false,
+                    };
+                    if waits {
+                        let core = self.block.hctxs[usize::from(other)].core;
+                        self.run_other_queue(ctx, other, core);
+                    }
+                }
+            }
+            Some(Elevator::Bfq(bfq)) => {
+                if let Some(until) = bfq.idle_until
+                    && until != self.block.disks[d].elevator_timer
+                {
+                    self.block.disks[d].elevator_timer = until;
+                    ctx.at(until, Kind::HostTimer, ELEVATOR | u32::from(disk));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A request that held up goes out after all.
+    pub(crate) fn dispatch(&mut self, ctx: &mut Ctx, core: u32, rq: u32) {
+        if let Some(end) = self.client_of(self.block.requests[rq].hctx) {
+            return self.queue_nbd(ctx, end, rq, core);
+        }
+        self.raise(ctx, core, Irq::Dispatch(rq));
+    }
+
+    /// blk_mq_run_hw_queue on a core.
+    fn run_other_queue(&mut self, ctx: &mut Ctx, h: u16, core: u32) {
+        while let Some(rq) = self.block.next_dispatch(h, ctx.now) {
+            self.dispatch(ctx, core, rq);
+            if self.client_of(h).is_some() {
+                // kblockd looks for the rest.
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn elevator_timer(&mut self, ctx: &mut Ctx, disk: u16) {
+        let disk = &mut self.block.disks[usize::from(disk)];
+        if let Some(Elevator::Bfq(bfq)) = &mut disk.elevator
+            && bfq.on_timer(ctx.now)
+        {
+            for h in disk.hctxs() {
+                let core = self.block.hctxs[usize::from(h)].core;
+                self.run_other_queue(ctx, h, core);
+            }
+        }
+    }
+
+    /// Pollers that look for a tag.
+    fn notice_tag(&mut self, ctx: &mut Ctx, h: u16) {
+        for i in 0..self.block.hctxs[usize::from(h)].pollers.len() {
+            let t = self.block.hctxs[usize::from(h)].pollers[i];
+            if self.threads[t as usize].looking.then == Step::TagWait {
+                self.notice(ctx, t);
+            }
+        }
+    }
+}

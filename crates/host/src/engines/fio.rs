@@ -1,0 +1,418 @@
+//! fio's main loop (`do_io` of backend.c) for pvsync2 and libaio, as a state machine that runs between
+//! segments of processor time.
+use crate::block::{BIO_BYTES, NONE};
+use crate::config::Engine;
+use crate::disk::address;
+use crate::driver::poll::Loop;
+use crate::function::{Function, spend};
+use crate::host::{Finished, Host, Output};
+use crate::source::{Next, Source};
+use crate::stats::{call_bucket, level_bucket};
+use crate::tasks::thread::{Asleep, Flow, Step};
+use wordline_base::track::Track;
+use wordline_base::{Ctx, Ddir, Layer, Lpn, SECTOR_SHIFT, Span, Time, Why};
+use wordline_ftl::Translation;
+
+/// fio's wait_for_completions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reaping {
+    pub min: u32,
+    pub(super) full: bool,
+    /// Look again in any case: io_getevents(0) in a loop.
+    pub(super) spin: bool,
+    /// The job is over: all that is in flight at once.
+    pub drain: bool,
+}
+
+pub(super) const REAP_ONE: Reaping = Reaping { min: 1, full: false, spin: false, drain: false };
+
+impl Default for Reaping {
+    fn default() -> Reaping {
+        REAP_ONE
+    }
+}
+
+impl<S: Source> Host<S> {
+    /// One turn of do_io.
+    pub(crate) fn top(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if self.stopping || thread.exhausted || thread.failed {
+            thread.requeued = None;
+            if thread.cur_depth > 0 {
+                thread.reaping = Reaping { min: thread.cur_depth, drain: true, ..REAP_ONE };
+                return self.go(t, Step::Getevents);
+            }
+            return self.sleep(ctx, t, Asleep::Done);
+        }
+        if thread.burn > ctx.now {
+            let until = thread.burn;
+            return self.look(ctx, t, Loop::Compute, until);
+        }
+        let thread = &mut self.threads[t as usize];
+        if let Some(at) = thread.quiesce {
+            if thread.cur_depth > 0 {
+                thread.reaping = REAP_ONE;
+                return self.go(t, Step::Getevents);
+            }
+            if at > ctx.now {
+                return self.sleep_until(ctx, t, at);
+            }
+            thread.quiesce = None;
+        }
+        let (ddir, offset, len) = match thread.requeued.take() {
+            Some(io) => io,
+            None => {
+                let Some(source) = &mut thread.source else {
+                    unreachable!("pblk's thread runs no jobs")
+                };
+                match source.next(ctx.now) {
+                    Next::Io { ddir, offset, len, class } => {
+                        thread.class = class.or(thread.spec.class);
+                        let (d, byte) = self.block.place(offset);
+                        if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+                            pblk.ftl.prefetch(ctx, Lpn((byte >> SECTOR_SHIFT) as u32));
+                        }
+                        thread.pend.user += spend!(self, thread.core, Application);
+                        thread.stats.issued[ddir as usize] += 1;
+                        (ddir, offset, len)
+                    }
+                    Next::File { ddir, offset, len, op, class } => {
+                        thread.class = class.or(thread.spec.class);
+                        thread.pend.user += spend!(self, thread.core, Application);
+                        thread.stats.issued[ddir as usize] += 1;
+                        return self.file_call(ctx, t, (ddir, offset, len), op);
+                    }
+                    Next::NotBefore { at, quiesce } => {
+                        let at = at.max(ctx.now + Span(1));
+                        return self.not_before(ctx, t, at, quiesce);
+                    }
+                    Next::WhenReaped => {
+                        if !thread.iocbs.is_empty() {
+                            return self.commit(ctx, t, Step::Top);
+                        }
+                        thread.reaping = REAP_ONE;
+                        return self.go(t, Step::Getevents);
+                    }
+                    Next::Pause { spin_until, until } => {
+                        let spin = spin_until.since(ctx.now).0;
+                        thread.pend.user += spin;
+                        self.cores[thread.core as usize].calls.extra
+                            [Function::Application as usize] += spin;
+                        thread.quiesce = Some(until.max(ctx.now + Span(1)));
+                        return Flow::Again;
+                    }
+                    Next::Spin { until } => {
+                        thread.burn = until.max(ctx.now + Span(1));
+                        return Flow::Again;
+                    }
+                    Next::Done => {
+                        thread.exhausted = true;
+                        return Flow::Again;
+                    }
+                }
+            }
+        };
+        match thread.spec.engine {
+            Engine::Libaio | Engine::IoUring if matches!(ddir, Ddir::Read | Ddir::Write) => {
+                thread.cur_depth += 1;
+                let batch = thread.spec.iodepth_batch as usize;
+                let node = self.new_node(t, ddir, self.block.place(offset), len);
+                let thread = &mut self.threads[t as usize];
+                thread.iocbs.push(node);
+                if thread.iocbs.len() >= batch {
+                    return self.commit(ctx, t, Step::Queued { busy: false });
+                }
+                self.go(t, Step::Queued { busy: false })
+            }
+            Engine::Libaio | Engine::IoUring if !thread.iocbs.is_empty() => {
+                // FIO_Q_BUSY: requeue, commit, reap, try again.
+                thread.requeued = Some((ddir, offset, len));
+                self.commit(ctx, t, Step::Queued { busy: true })
+            }
+            Engine::Libaio | Engine::IoUring => {
+                self.sync_call(t, ddir, self.block.place(offset), len, Step::Queued { busy: false })
+            }
+            Engine::Spdk => self.spdk_queue(ctx, t, ddir, self.block.place(offset), len),
+            Engine::Pvsync2 => self.sync_call(t, ddir, self.block.place(offset), len, Step::Top),
+            Engine::Null => {
+                thread.cur_depth += 1;
+                // Time must pass, or a job without end never ends.
+                thread.pend.user = thread.pend.user.max(1);
+                let level = level_bucket(thread.cur_depth);
+                thread.stats.iodepth_level[level] += 1;
+                let node = self.new_node(t, ddir, self.block.place(offset), len);
+                self.threads[t as usize].call.begin_null(node);
+                self.segment(ctx, t, Step::NullDone)
+            }
+        }
+    }
+
+    fn not_before(&mut self, ctx: &mut Ctx, t: u32, at: Time, quiesce: bool) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if quiesce {
+            thread.quiesce = Some(at);
+            return Flow::Again;
+        }
+        if !thread.iocbs.is_empty() {
+            return self.commit(ctx, t, Step::Top);
+        }
+        if !thread.ring.is_empty() && thread.partner == NONE {
+            thread.reaping = REAP_ONE;
+            return self.go(t, Step::Getevents);
+        }
+        // Who looks for its completions itself goes on looking.
+        let looks = thread.cur_depth > 0 && thread.partner == NONE;
+        match thread.spec.engine {
+            Engine::Spdk if looks => self.look(ctx, t, Loop::Spdk, at),
+            Engine::IoUring if looks && thread.sq != NONE => self.look(ctx, t, Loop::Ring, at),
+            Engine::IoUring if looks && thread.polls => self.look(ctx, t, Loop::Kernel, at),
+            _ => self.sleep_until(ctx, t, at),
+        }
+    }
+
+    pub(crate) fn queued(&mut self, t: u32, busy: bool) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let full = thread.cur_depth >= thread.spec.iodepth;
+        let polling = thread.spec.iodepth_batch_complete_min == 0
+            && thread.spec.iodepth_batch_complete_max == 0;
+        if thread.cur_depth > 0 && (full || busy || polling) {
+            let min = thread.spec.iodepth_batch_complete_min.min(thread.cur_depth);
+            let spin = thread.spec.iodepth_batch_complete_min == 0;
+            thread.reaping = Reaping { min: min.max(1), full, spin, drain: false };
+            return self.go(t, Step::Getevents);
+        }
+        self.go(t, Step::Top)
+    }
+
+    pub(crate) fn sync_call(
+        &mut self,
+        t: u32,
+        ddir: Ddir,
+        (disk, offset): (u16, u64),
+        len: u32,
+        after: Step,
+    ) -> Flow {
+        self.aim(t, disk);
+        let thread = &mut self.threads[t as usize];
+        thread.cur_depth += 1;
+        let level = level_bucket(thread.cur_depth);
+        thread.stats.iodepth_level[level] += 1;
+        thread.pend.entry += spend!(self, thread.core, Crossing);
+        let data = matches!(ddir, Ddir::Read | Ddir::Write);
+        let share = u64::from(thread.spec.hipri_percentage);
+        // pvsync2 draws for each I/O whether it carries RWF_HIPRI.
+        // A bio that is split is not polled where only polling would find its end
+        // (bio_clear_hipri, Linux 5.10).
+        let whole = thread.poll_hctx == thread.home
+            || u64::from(len) <= self.block.disks[usize::from(disk)].max_request.min(BIO_BYTES);
+        let thread = &mut self.threads[t as usize];
+        thread.polled =
+            thread.polls && data && whole && (share >= 100 || thread.rng.below(100) < share);
+        thread.hctx = if thread.polled { thread.poll_hctx } else { thread.home };
+        thread.looking.slept = false;
+        let node = self.new_node(t, ddir, (disk, offset), len);
+        self.threads[t as usize].call.begin_one(node, len, after);
+        self.go(t, Step::NextIo)
+    }
+
+    /// td_io_commit: one io_submit.
+    fn commit(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.sq != NONE {
+            return self.hand_over(ctx, t, after);
+        }
+        thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
+        let n = thread.iocbs.len() as u32;
+        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
+        thread.stats.iodepth_submit[call_bucket(n)] += 1;
+        thread.stats.submit_calls += 1;
+        let core = thread.core;
+        if thread.spec.engine == Engine::IoUring {
+            thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
+            thread.pend.entry += spend!(self, core, Crossing, UringEnter);
+        } else {
+            thread.pend.entry += spend!(self, core, Crossing, AioSubmit);
+        }
+        thread.call.begin_batch(after);
+        self.go(t, Step::NextIo)
+    }
+
+    pub(crate) fn call_end(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.is_planned() || thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::CallEnd);
+        }
+        if std::mem::take(&mut thread.vfs.submits) {
+            return self.go(t, Step::Vfs);
+        }
+        if thread.call.is_batch() {
+            let handed_over = thread.owner != NONE;
+            for node in thread.iocbs.drain(..) {
+                if !handed_over && node != NONE {
+                    self.block.nodes[node].submitted = ctx.now;
+                }
+            }
+            let after = thread.call.after();
+            return self.go(t, after);
+        }
+        if thread.call.single() == NONE {
+            let after = thread.call.after();
+            return self.go(t, after);
+        }
+        let node = &mut self.block.nodes[thread.call.single()];
+        node.submitted = node.issued;
+        self.go(t, Step::SyncWait)
+    }
+
+    pub(crate) fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if self.block.nodes[thread.call.single()].pending > 0 {
+            if thread.polled {
+                return self.poll_wait(ctx, t);
+            }
+            return self.sleep(ctx, t, Asleep::Call);
+        }
+        thread.pend.entry += spend!(self, thread.core, Finish);
+        self.segment(ctx, t, Step::SyncReturn)
+    }
+
+    /// td_io_getevents: sends what is queued first.
+    pub(crate) fn getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if !thread.iocbs.is_empty() {
+            return self.commit(ctx, t, Step::Getevents);
+        }
+        if thread.partner != NONE {
+            return self.leave_to_reaper(ctx, t);
+        }
+        match thread.spec.engine {
+            Engine::IoUring => return self.uring_getevents(ctx, t),
+            Engine::Spdk => return self.spdk_getevents(ctx, t),
+            _ => {}
+        }
+        let min = thread.reaping.min.min(thread.cur_depth);
+        let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
+        let ready = thread.ring.len() as u32;
+        let call = self.cost.crossing.0 + self.cost.aio_getevents.0;
+        if ready >= min {
+            let n = ready.min(max);
+            let core = thread.core;
+            thread.pend.entry += spend!(self, core, Crossing, AioGetevents, Finish * u64::from(n));
+            return self.segment(ctx, t, Step::Reap(n));
+        }
+        // Looking again and again at no cost is the same as waiting.
+        if thread.reaping.spin && call > 0 {
+            thread.pend.entry += spend!(self, thread.core, Crossing, AioGetevents);
+            return self.segment(ctx, t, Step::Getevents);
+        }
+        self.sleep(ctx, t, Asleep::Events)
+    }
+
+    pub(crate) fn reap_events(&mut self, ctx: &mut Ctx, t: u32, n: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let (wake, work) = thread.done;
+        thread.stats.iodepth_complete[call_bucket(n)] += 1;
+        thread.stats.complete_calls += 1;
+        for _ in 0..n {
+            if let Some(node) = self.threads[t as usize].ring.pop_front() {
+                self.finish_io(ctx, node, wake, work);
+            }
+        }
+        let thread = &mut self.threads[t as usize];
+        let again = thread.reaping.full && thread.cur_depth > thread.spec.iodepth_low;
+        self.go(t, if again { Step::Getevents } else { Step::Top })
+    }
+
+    /// A job with a reaper waits for room in its queue, or for nothing to be in flight.
+    fn leave_to_reaper(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::Getevents);
+        }
+        let most = if thread.reaping.full { thread.spec.iodepth } else { 1 };
+        if thread.cur_depth < most {
+            return self.go(t, Step::Top);
+        }
+        self.sleep(ctx, t, Asleep::Reaper)
+    }
+
+    /// A reaper: io_getevents for one, as long as there are any.
+    pub(crate) fn collect(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
+        let owner = self.threads[r as usize].partner;
+        if self.threads[owner as usize].ring.is_empty() {
+            return self.sleep(ctx, r, Asleep::Events);
+        }
+        let core = self.threads[r as usize].core;
+        let call = spend!(self, core, Crossing, AioGetevents, Finish);
+        self.threads[r as usize].pend.entry += call;
+        self.segment(ctx, r, Step::Collected)
+    }
+
+    pub(crate) fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
+        let reaper = &self.threads[r as usize];
+        let (owner, core, (wake, work)) = (reaper.partner, reaper.core, reaper.done);
+        let job = &mut self.threads[owner as usize];
+        job.stats.iodepth_complete[call_bucket(1)] += 1;
+        job.stats.complete_calls += 1;
+        if let Some(node) = job.ring.pop_front() {
+            // Back before the call that sent it has returned: the call will not find it.
+            if let Some(sent) = job.iocbs.iter_mut().find(|n| **n == node) {
+                *sent = NONE;
+                self.block.nodes[node].submitted = ctx.now;
+            }
+            self.finish_io(ctx, node, wake, work);
+        }
+        if self.threads[owner as usize].asleep == Asleep::Reaper {
+            self.wake(ctx, owner, Some(core));
+        }
+        self.go(r, Step::Collect)
+    }
+
+    /// The application has its I/O back: `wake` and `work` nanoseconds ended just now.
+    pub(crate) fn finish_io(&mut self, ctx: &mut Ctx, n: u32, wake: u64, work: u64) {
+        let node = self.block.nodes[n];
+        self.block.nodes.remove(n);
+        let t = node.thread;
+        let thread = &mut self.threads[t as usize];
+        let (now, core) = match thread.partner {
+            NONE => (ctx.now, thread.core),
+            reaper => (ctx.now, self.threads[reaper as usize].core),
+        };
+        let thread = &mut self.threads[t as usize];
+        let held = match thread.reaping {
+            _ if thread.partner != NONE => Why::CoreBusy,
+            Reaping { min: 0..=1, .. } => Why::CoreBusy,
+            Reaping { drain: true, .. } => Why::Drain,
+            _ => Why::Batch,
+        };
+        ctx.mark(node.life, Layer::Completion, held, core, Time(now.0.saturating_sub(wake + work)));
+        let woken = Time(now.0.saturating_sub(work));
+        ctx.mark(node.life, Layer::Completion, Why::WakeUp, core, woken);
+        ctx.mark(node.life, Layer::Completion, Why::Work, core, now);
+        if ctx.tracks.is_some() {
+            ctx.slice(Track::Job(t), node.ddir.name(), node.issued, now, node.life);
+        }
+        thread.cur_depth -= 1;
+        let Some(source) = &mut thread.source else { return self.served(ctx, t, &node) };
+        let latency = now.since(node.issued);
+        let place = address(node.disk, node.offset);
+        source.finished(node.ddir, place, node.len, node.ok, latency, now);
+        if !node.ok {
+            self.counters.errors += 1;
+            thread.failed |= !thread.spec.continue_on_error;
+        }
+        self.out.push_back(Output::Finished(Finished {
+            thread: t,
+            ddir: node.ddir,
+            disk: node.disk,
+            offset: node.offset,
+            len: node.len,
+            issued: node.issued,
+            submitted: node.submitted,
+            completed: now,
+            ok: node.ok,
+            class: node.class,
+            io: node.life,
+        }));
+    }
+}

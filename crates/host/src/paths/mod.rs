@@ -1,0 +1,7 @@
+//! What is between an application and a drive besides the block layer: file systems, network block devices,
+//! an FTL on the host and the scheduler in front of it.
+
+pub(crate) mod admit;
+pub mod nbd;
+pub(crate) mod pblk;
+pub mod vfs;

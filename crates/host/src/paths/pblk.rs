@@ -1,0 +1,471 @@
+//! pblk: the FTL on the host above an open-channel drive. A bio-based block device, so bios are
+//! not merged before it, nor scheduled unless `bio_scheduler` asks for it.
+//!
+//! - A read is translated by the submitting thread. Sectors in the write buffer are copied there;
+//!   the others become vector reads, which the driver takes as one request.
+//! - A write is copied into the buffer by the submitting thread and ends there, unless the buffer
+//!   or the rate limiter holds it back, or it must be durable.
+//! - Programs, erases and the FTL's own reads are issued by one kernel thread on a core of its own,
+//!   in the order the FTL asked for them. Linux has a writer and several garbage-collection
+//!   threads; one keeps the order that the FTL relies on.
+//! - A read whose LUN is busy goes to the other LUNs of its stride, one vector command each here
+//!   and one request with all addresses in Linux, which is what it costs; a read that failed is
+//!   followed by these from the interrupt handler.
+//! - With logical blocks of 512 bytes a write of part of a sector is taken by a second kernel thread, as
+//!   dm-ebs does it: it reads the rest, and the handler of the last read's interrupt gives the write to
+//!   the FTL. The submitter goes on meanwhile.
+//! - Completions enter the FTL from the interrupt handler.
+//!
+//! The costs are those of `FtlConfig::cost`.
+
+use crate::block::{NO_TAG, NONE, Node, Purpose};
+use crate::function::{Function, spend};
+use crate::host::Host;
+use crate::source::Source;
+use crate::stats::PblkStats;
+use crate::tasks::thread::{Asleep, Flow, Step};
+use crate::disk::Disk;
+use std::collections::VecDeque;
+use std::ops::Range;
+use wordline_base::{Ctx, Ddir, Layer, Lpn, SECTOR, SECTOR_SHIFT, Why};
+use wordline_ftl::config::FtlCost;
+use wordline_ftl::{
+    Action, Brings, FlashOp, FlashRead, Piece, Place, Touch, Translation, Translator, Turns, Work, send_data,
+};
+use wordline_nand::{OpKind, Outcome};
+use wordline_nvme::Opcode;
+
+pub(crate) struct Pblk {
+    pub ftl: Translator,
+    pub cost: FtlCost,
+    /// Sectors of a write unit, what a program command carries.
+    pub unit_sectors: u32,
+    /// The kernel thread, and what it has still to issue.
+    pub thread: u32,
+    pub actions: VecDeque<Action>,
+    /// Reads to repair one that failed, while they are issued.
+    pub repairs: Vec<Piece>,
+    /// With logical blocks smaller than a sector.
+    pub merges: Option<Box<Merges>>,
+    pub stats: PblkStats,
+}
+
+/// What a thread is about in pblk.
+#[derive(Debug, Default)]
+pub(crate) struct InPblk {
+    /// Flash reads of the bio at hand, and how many of them are out.
+    pieces: Vec<Piece>,
+    piece: usize,
+    /// pblk's kernel thread: what it is to issue.
+    work: Option<Work>,
+}
+
+impl InPblk {
+    /// No pieces of another bio.
+    pub fn start(&mut self) -> &mut Vec<Piece> {
+        self.pieces.clear();
+        self.piece = 0;
+        &mut self.pieces
+    }
+    /// It is pblk's kernel thread with something to issue.
+    pub fn has_work(&self) -> bool {
+        self.work.is_some()
+    }
+}
+
+/// Writes of parts of sectors.
+pub(crate) struct Merges {
+    turns: Turns,
+    /// Nodes that write or trim sectors, or wait to.
+    under_way: Vec<(u32, Touch)>,
+    /// Of these, writes whose rest may be read now.
+    ready: VecDeque<u32>,
+    /// The kernel thread that reads it.
+    thread: u32,
+}
+
+impl Merges {
+    pub fn new(thread: u32) -> Merges {
+        Merges { turns: Turns::default(), under_way: Vec::new(), ready: VecDeque::new(), thread }
+    }
+}
+
+fn touch_of(node: &Node) -> Touch {
+    let (offset, len) = (node.offset, u64::from(node.len));
+    match node.ddir {
+        Ddir::Trim => Touch::trim(offset, len, SECTOR_SHIFT),
+        _ => Touch::write(offset, len, SECTOR_SHIFT),
+    }
+}
+
+impl<S: Source> Host<S> {
+    /// A write or trim has been paid for, and goes on in its turn.
+    pub(crate) fn pblk_change(&mut self, ctx: &mut Ctx, part: u32, on: u32) {
+        let node = &self.block.nodes[part];
+        let Some(pblk) = self.block.disks[usize::from(node.disk)].enter(ctx) else { return };
+        let touch = touch_of(node);
+        // Its bio is made here, and the FTL is the drive that it goes to.
+        let Range { start, end } = touch.sectors;
+        let submitted = ctx.stamps.submit(Lpn(start), end - start);
+        ctx.stamps.bind(part, submitted);
+        self.block.nodes[part].at_ledger = submitted;
+        let node = &self.block.nodes[part];
+        match node.ddir {
+            Ddir::Trim => pblk.stats.trims += 1,
+            _ => {
+                pblk.stats.write_bios += 1;
+                pblk.stats.write_bytes += u64::from(node.len);
+            }
+        }
+        if let Some(m) = &mut pblk.merges {
+            let under_way = &m.under_way;
+            let first = m.turns.join(part, &touch, |sector| {
+                let of = under_way.iter().filter(move |(_, t)| t.sectors.contains(&sector));
+                of.map(|&(id, _)| id)
+            });
+            m.under_way.push((part, touch.clone()));
+            if !first {
+                pblk.stats.rmw_waits += 1;
+                return;
+            }
+        }
+        self.change_now(ctx, part, &touch, Some(on));
+    }
+
+    /// Nothing else is at the sectors. What is written in part waits for the kernel thread.
+    fn change_now(&mut self, ctx: &mut Ctx, part: u32, touch: &Touch, on: Option<u32>) {
+        if touch.is_partial() {
+            return self.merge_later(ctx, part, on);
+        }
+        self.give(ctx, part, touch);
+        self.pump_ftl(ctx, self.block.nodes[part].disk, on);
+    }
+
+    fn give(&mut self, ctx: &mut Ctx, part: u32, touch: &Touch) {
+        let node = self.block.nodes[part];
+        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let Some(pblk) = disk.enter(ctx) else { return };
+        let (lpn, sectors) = (Lpn(touch.sectors.start), touch.sectors.len() as u32);
+        if node.ddir == Ddir::Write {
+            pblk.stats.write_waits += 1;
+            // Direct writes carry no FUA: that is the file system's to ask for.
+            pblk.ftl.write(ctx, part, lpn, sectors, node.fua, wordline_ftl::Source::Host);
+        } else {
+            pblk.ftl.trim(ctx, part, lpn, sectors);
+        }
+    }
+
+    fn merge_later(&mut self, ctx: &mut Ctx, part: u32, on: Option<u32>) {
+        let merges = self.merges(self.block.nodes[part].disk);
+        // A drive of 4 KiB blocks is asked for whole ones alone, by files and by applications.
+        let m = merges.expect("only a drive of smaller blocks is written in part");
+        m.ready.push_back(part);
+        let t = m.thread;
+        if self.threads[t as usize].asleep == Asleep::Actions {
+            self.wake(ctx, t, on);
+        }
+    }
+
+    fn merges(&mut self, disk: u16) -> Option<&mut Box<Merges>> {
+        self.block.disks[usize::from(disk)].pblk.as_mut()?.merges.as_mut()
+    }
+
+    /// The kernel thread reads the rest of the sectors that the next write covers in part.
+    pub(crate) fn next_merge(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let d = usize::from(self.threads[t as usize].disk);
+        let Some(pblk) = self.block.disks[d].enter(ctx) else { return Flow::Off };
+        let Some(m) = &mut pblk.merges else { return Flow::Off };
+        let Some(part) = m.ready.pop_front() else {
+            return self.sleep(ctx, t, Asleep::Actions);
+        };
+        let touch = touch_of(&self.block.nodes[part]);
+        let thread = &mut self.threads[t as usize];
+        let pieces = thread.begin_merge(part);
+        for lpn in touch.partial() {
+            m.turns.begin(lpn, ctx.stamps.merge(part, Lpn(lpn)));
+            pblk.stats.rmw_units += 1;
+            let before = pieces.len();
+            pblk.ftl.read(ctx, Lpn(lpn), 1, pieces);
+            let flash = pieces[before..].iter().any(|p| p.place.ppa().is_some());
+            pblk.stats.rmw_read_bytes += if flash { SECTOR } else { 0 };
+        }
+        let cost = pblk.cost.read_command + pblk.cost.read_sector;
+        thread.pend.ftl += cost.0 * touch.partial().count() as u64;
+        self.block.nodes[part].merges = true;
+        self.read_pieces(ctx, t, part)
+    }
+
+    /// A write is whole sectors now, or cannot be.
+    pub(crate) fn merged(&mut self, ctx: &mut Ctx, part: u32, on: Option<u32>) {
+        let node = &mut self.block.nodes[part];
+        let d = node.disk;
+        (node.merges, node.pending) = (false, 1);
+        if node.ok {
+            let touch = touch_of(node);
+            self.give(ctx, part, &touch);
+        } else {
+            ctx.enter_drive(self.block.disks[usize::from(d)].drive);
+            ctx.stamps.acknowledge(node.at_ledger, false);
+            self.leave(ctx, part, false, on);
+            self.node_done(ctx, part, false, on);
+        }
+        self.pump_ftl(ctx, d, on);
+    }
+
+    /// A write or trim is what reads find, or has failed: others may go on to its sectors.
+    pub(crate) fn leave(&mut self, ctx: &mut Ctx, part: u32, ok: bool, on: Option<u32>) {
+        let d = self.block.nodes[part].disk;
+        let disk = &mut self.block.disks[usize::from(d)];
+        let Some(m) = disk.enter(ctx).and_then(|p| p.merges.as_mut()) else { return };
+        let Some(at) = m.under_way.iter().position(|(id, _)| *id == part) else { return };
+        let (_, touch) = m.under_way.swap_remove(at);
+        m.turns.leave(part, touch.sectors, |sector, version| {
+            // Another version in between would be lost.
+            if ok && ctx.stamps.is_on() {
+                let newest = ctx.stamps.newest(Lpn(sector));
+                ctx.stamps.check(Lpn(sector), version, newest);
+            }
+        });
+        while let Some(m) = self.merges(d)
+            && let Some(next) = m.turns.ready()
+        {
+            let node = self.block.nodes[next];
+            ctx.mark(node.life, Layer::Ftl, Why::Overlap, 0, ctx.now);
+            let touch = touch_of(&node);
+            match touch.is_partial() {
+                true => self.merge_later(ctx, next, on),
+                false => self.give(ctx, next, &touch),
+            }
+        }
+    }
+
+    /// A bio for pblk: its processor time first. A read is translated before it is spent.
+    pub(crate) fn pblk_bio(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
+        let node = self.block.nodes[part];
+        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let Some(pblk) = disk.enter(ctx) else { return Flow::Again };
+        let thread = &mut self.threads[t as usize];
+        let lpn = Lpn((node.offset >> SECTOR_SHIFT) as u32);
+        let end = (node.offset + u64::from(node.len)).div_ceil(SECTOR) as u32;
+        let sectors = end - lpn.0;
+        let cost = &pblk.cost;
+        if node.ddir != Ddir::Read {
+            thread.pend.ftl += cost.write_command.0;
+            if node.ddir == Ddir::Write {
+                thread.pend.ftl += cost.write_sector.0 * u64::from(sectors);
+            }
+            return self.segment(ctx, t, Step::PblkWrite);
+        }
+        pblk.stats.read_bios += 1;
+        thread.pend.ftl += cost.read_command.0 + cost.read_sector.0 * u64::from(sectors);
+        pblk.ftl.read(ctx, lpn, sectors, thread.pblk.start());
+        self.read_pieces(ctx, t, part)
+    }
+
+    /// What of a bio's sectors is on flash is read.
+    pub(crate) fn read_pieces(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
+        let disk = &mut self.block.disks[usize::from(self.block.nodes[part].disk)];
+        let Some(pblk) = &mut disk.pblk else { return Flow::Again };
+        let thread = &mut self.threads[t as usize];
+        let cost = &pblk.cost;
+        let mut flash = 0;
+        for piece in &thread.pblk.pieces {
+            let sectors = u64::from(piece.sectors);
+            match piece.place {
+                Place::Unmapped => pblk.stats.unmapped_sectors += sectors,
+                Place::Buffer => pblk.stats.buffer_sectors += sectors,
+                Place::Lost => {
+                    pblk.stats.buffer_sectors += sectors;
+                    self.block.nodes[part].ok = false;
+                }
+                Place::Flash { .. } => {
+                    pblk.stats.flash_sectors += sectors;
+                    flash += 1;
+                }
+                Place::Member { first, .. } => {
+                    pblk.stats.flash_sectors += if first { sectors } else { 0 };
+                    // Charged ahead of the data it is spent on; the sum of the latency is the same.
+                    thread.pend.ftl += cost.xor_sector.0 * sectors;
+                    pblk.stats.xor_ns += cost.xor_sector.0 * sectors;
+                    flash += 1;
+                }
+            }
+        }
+        if flash > 0 {
+            // One request with a list of addresses, whatever the number of commands here.
+            pblk.stats.flash_reads += u64::from(flash as u32);
+            thread.pend.block += spend!(self, thread.core, Block);
+            thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+        }
+        thread.pblk.pieces.retain(|p| p.place.ppa().is_some());
+        if flash > 1 {
+            self.block.nodes[part].pending = flash as u32;
+        }
+        self.segment(ctx, t, Step::PblkRead)
+    }
+
+    pub(crate) fn pblk_read(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        let (part, core, h) = (thread.call.part(), thread.core, thread.hctx);
+        let Some(&piece) = thread.pblk.pieces.get(thread.pblk.piece) else {
+            let none = thread.pblk.pieces.is_empty();
+            self.go(t, Step::Part);
+            if none {
+                self.node_done(ctx, part, true, Some(core));
+            }
+            return Flow::Again;
+        };
+        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+            NO_TAG => self.block.hctxs[usize::from(h)].tags.pop(),
+            tag => Some(tag),
+        };
+        let Some(tag) = tag else { return self.go(t, Step::TagWait) };
+        thread.pblk.piece += 1;
+        let single = thread.pblk.pieces.len() == 1;
+        let node = if single { part } else { self.part_of(ctx, part, piece, core) };
+        let rq = self.flash_request(node, piece, h, tag);
+        self.issue(ctx, rq, core);
+        Flow::Again
+    }
+
+    /// A node for one of the flash reads that an I/O waits for.
+    pub(crate) fn part_of(&mut self, ctx: &mut Ctx, part: u32, piece: Piece, core: u32) -> u32 {
+        let n = self.block.nodes[part];
+        let len = (u64::from(piece.sectors) * SECTOR) as u32;
+        let node = self.child(part, u64::from(piece.lpn.0) * SECTOR, len);
+        let begin = ctx.lives.get(n.life).end;
+        let life = ctx.lives.begin(n.thread, n.ddir, n.offset, len, begin);
+        ctx.mark(life, Layer::Block, Why::Tag, core, ctx.now);
+        self.block.nodes[node].life = life;
+        node
+    }
+
+    pub(crate) fn flash_request(&mut self, node: u32, piece: Piece, h: u16, tag: u16) -> u32 {
+        let read = FlashRead::of(&piece).expect("only flash is read");
+        let ppa = read.ppa;
+        let bytes = u64::from(piece.sectors) * SECTOR;
+        let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
+        let r = &mut self.block.requests[rq];
+        r.work = piece.place.class() as u8;
+        r.purpose = Purpose::Piece { lpn: read.lpn.0, brings: read.brings };
+        rq
+    }
+
+    pub(crate) fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &self.threads[t as usize];
+        let (part, core) = (thread.call.part(), thread.core);
+        self.go(t, Step::Part);
+        self.pblk_change(ctx, part, core);
+        Flow::Again
+    }
+
+    /// Takes what the FTL wants done. `on` is the core at work.
+    pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
+        while let Disk { pblk: Some(pblk), drive, .. } = &mut self.block.disks[usize::from(d)] {
+            let Some(action) = pblk.ftl.poll() else { break };
+            let Action::Complete { tag, ok } = action else {
+                pblk.actions.push_back(action);
+                continue;
+            };
+            let node = self.block.nodes[tag];
+            let why = match node.ddir {
+                Ddir::Sync | Ddir::DataSync => Why::Flush,
+                Ddir::Write => Why::WriteBuffer,
+                _ => Why::Work,
+            };
+            if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
+                pblk.stats.write_waits -= 1;
+            }
+            ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
+            ctx.enter_drive(*drive);
+            ctx.stamps.acknowledge(node.at_ledger, ok);
+            if pblk.merges.is_some() {
+                self.leave(ctx, tag, ok, on);
+            }
+            self.node_done(ctx, tag, ok, on);
+        }
+        let Some(pblk) = &self.block.disks[usize::from(d)].pblk else { return };
+        let t = pblk.thread;
+        if !pblk.actions.is_empty() && self.threads[t as usize].asleep == Asleep::Actions {
+            self.wake(ctx, t, on);
+        }
+    }
+
+    pub(crate) fn kernel_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let d = usize::from(self.threads[t as usize].disk);
+        let Some(pblk) = &mut self.block.disks[d].pblk else { return Flow::Off };
+        let Some(action) = pblk.actions.pop_front() else {
+            return self.sleep(ctx, t, Asleep::Actions);
+        };
+        let cost = action.cost(&pblk.cost);
+        pblk.stats.xor_ns += cost.sum.0;
+        let work = action.work(pblk.unit_sectors);
+        let thread = &mut self.threads[t as usize];
+        thread.pend.ftl += cost.total().0;
+        thread.pblk.work = Some(work);
+        let Work::Flash(flash) = work else { return self.segment(ctx, t, Step::KernelIssue) };
+        match flash.kind {
+            OpKind::Program => pblk.stats.programs += 1,
+            OpKind::Erase => pblk.stats.erases += 1,
+            OpKind::Read => pblk.stats.background_reads += 1,
+        }
+        thread.pend.block += spend!(self, thread.core, Block);
+        thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+        self.segment(ctx, t, Step::KernelIssue)
+    }
+
+    pub(crate) fn kernel_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            return self.segment(ctx, t, Step::KernelIssue);
+        }
+        let (core, h) = (thread.core, thread.hctx);
+        let d = thread.disk;
+        let disk = &mut self.block.disks[usize::from(d)];
+        if let (Some(Work::Sum { op }), Some(pblk)) = (thread.pblk.work, disk.enter(ctx)) {
+            thread.pblk.work = None;
+            pblk.ftl.on_done(ctx, op, Outcome::Ok);
+            self.pump_ftl(ctx, d, Some(core));
+            return self.go(t, Step::Kernel);
+        }
+        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+            NO_TAG => self.block.hctxs[usize::from(h)].tags.pop(),
+            tag => Some(tag),
+        };
+        let Some(tag) = tag else { return self.go(t, Step::TagWait) };
+        let Some(Work::Flash(flash)) = self.threads[t as usize].pblk.work.take() else {
+            unreachable!("the kernel thread has a flash operation with a command")
+        };
+        if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+            send_data(&pblk.ftl, ctx, &flash);
+        }
+        let FlashOp { op, kind, class, ppa, sectors, payload } = flash;
+        let (opcode, named) = match kind {
+            OpKind::Program => (Opcode::VectorWrite, sectors),
+            OpKind::Read => (Opcode::VectorRead, sectors),
+            // One sector names the block.
+            OpKind::Erase => (Opcode::VectorReset, 1),
+        };
+        let bytes = u64::from(named) * SECTOR;
+        let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
+        let r = &mut self.block.requests[rq];
+        r.work = class as u8;
+        r.inner = sectors - payload;
+        r.purpose = Purpose::Ftl { op };
+        self.issue(ctx, rq, core);
+        self.go(t, Step::Kernel)
+    }
+
+    /// What a repair reads is added up later, and charged where it is issued as that of other rebuilt
+    /// reads is.
+    pub(crate) fn repair_sum(&mut self, core: u32, rq: u32) -> u64 {
+        let r = &self.block.requests[rq];
+        let Purpose::Piece { brings: Brings::Member { .. }, .. } = r.purpose else { return 0 };
+        let disk = &mut self.block.disks[usize::from(self.block.hctxs[usize::from(r.hctx)].disk)];
+        let Some(pblk) = &mut disk.pblk else { return 0 };
+        let sum = pblk.cost.xor_sector.0 * (r.bytes / wordline_base::SECTOR);
+        pblk.stats.xor_ns += sum;
+        self.cores[core as usize].calls.extra[Function::Ftl as usize] += sum;
+        sum
+    }
+}

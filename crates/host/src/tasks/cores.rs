@@ -1,0 +1,299 @@
+//! Cores hand out work: interrupts before threads, threads in CFS's order.
+use crate::block::{Handler, Purpose};
+use crate::function::spend;
+use crate::host::Host;
+use crate::source::Source;
+use crate::tasks::core::Irq;
+use crate::tasks::thread::Asleep;
+use wordline_base::track::Track;
+use wordline_base::{Ctx, IoId, Kind, Layer, Span, Time, Why};
+
+impl<S: Source> Host<S> {
+    /// Puts an event at the end of the work at hand, unless one is pending that early.
+    pub(crate) fn arm(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        // A loop whose thread has had its slice ends when another one is ready.
+        let due = c.due().max(ctx.now);
+        if due < c.armed {
+            c.armed = due;
+            ctx.at(due, Kind::CoreDone, core);
+        }
+    }
+
+    pub(crate) fn core_done(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        if c.armed == ctx.now {
+            c.armed = Time::NEVER;
+        }
+        if c.due() > ctx.now {
+            // An interrupt moved the end of the segment.
+            return self.arm(ctx, core);
+        }
+        if !c.irqs.is_empty() {
+            self.finish_irq(ctx, core);
+        }
+        let c = &mut self.cores[core as usize];
+        if c.irqs.is_empty()
+            && let Some(segment) = &c.segment
+            && segment.end == Time::NEVER
+            && c.due() <= ctx.now
+        {
+            let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
+            self.threads[t as usize].looking.resched = turn;
+            self.stop_looking(ctx, t, Span::ZERO);
+        }
+        let c = &mut self.cores[core as usize];
+        if c.irqs.is_empty()
+            && let Some(segment) = c.segment.take_if(|s| s.end <= ctx.now)
+        {
+            c.stats.user += segment.user;
+            c.stats.system += segment.system;
+            let preempt = !c.ready.is_empty();
+            let thread = &mut self.threads[segment.thread as usize];
+            thread.stats.user += segment.user;
+            thread.stats.system += segment.system;
+            // Not after the context switch alone: a short slice would never get anywhere.
+            let worked = thread.pend.has_work();
+            thread.vruntime += segment.user + segment.system;
+            let least = c.ready.front().map_or(u64::MAX, |&t| self.threads[t as usize].vruntime);
+            let thread = &mut self.threads[segment.thread as usize];
+            c.min_vruntime = c.min_vruntime.max(thread.vruntime.min(least));
+            if preempt && worked && ctx.now >= c.slice_end {
+                thread.stats.involuntary_switches += 1;
+                thread.preempted = true;
+                c.current = None;
+                self.enqueue(core, segment.thread);
+            }
+            if ctx.tracks.is_some() {
+                let t = segment.thread;
+                ctx.slice(
+                    Track::Core(self.first_core + core),
+                    "thread",
+                    segment.begin,
+                    ctx.now,
+                    IoId(t),
+                );
+            }
+            self.run_plan(ctx, segment.thread, segment.split);
+        }
+        self.schedule(ctx, core);
+    }
+
+    /// Gives a core that has no work at hand to the thread that holds it, or to the next one.
+    pub(crate) fn schedule(&mut self, ctx: &mut Ctx, core: u32) {
+        loop {
+            let c = &mut self.cores[core as usize];
+            if c.segment.is_some() || !c.irqs.is_empty() {
+                break;
+            }
+            let t = match c.current {
+                Some(t) => t,
+                None => match c.ready.pop_front() {
+                    Some(t) => {
+                        c.current = Some(t);
+                        let thread = &mut self.threads[t as usize];
+                        thread.asleep = Asleep::No;
+                        if std::mem::take(&mut thread.preempted) {
+                            thread.pend.lead += spend!(self, core, WakeUp);
+                        }
+                        self.counters.context_switches += 1;
+                        self.cores[core as usize].slice_end = self.slice_end(ctx.now);
+                        let left = self.leave_idle(ctx, core);
+                        self.threads[t as usize].pend.lead += left;
+                        t
+                    }
+                    None => {
+                        if c.idle_since.is_none() {
+                            self.enter_idle(ctx, core);
+                        }
+                        break;
+                    }
+                },
+            };
+            self.run(ctx, t);
+        }
+        self.arm(ctx, core);
+    }
+
+    /// Makes a sleeping thread runnable. `on` is the core the waker runs on; none is a timer.
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx, t: u32, on: Option<u32>) {
+        let thread = &mut self.threads[t as usize];
+        thread.asleep = Asleep::No;
+        let core = thread.core;
+        thread.pend.lead += spend!(self, core, WakeUp);
+        match on {
+            Some(from) if from == core => self.enqueue_woken(ctx, t),
+            Some(_) => {
+                self.counters.ipis += 1;
+                self.raise(ctx, core, Irq::Ipi(t));
+            }
+            None => {
+                self.enqueue_woken(ctx, t);
+                self.schedule(ctx, core);
+            }
+        }
+    }
+
+    /// A runnable thread waits for its core.
+    pub(crate) fn enqueue(&mut self, core: u32, t: u32) {
+        let (c, vruntime) = (&mut self.cores[core as usize], self.threads[t as usize].vruntime);
+        let later = |&t: &u32| self.threads[t as usize].vruntime > vruntime;
+        let at = c.ready.iter().rposition(|t| !later(t)).map_or(0, |before| before + 1);
+        c.ready.insert(at, t);
+    }
+
+    /// A thread that slept waits for its core, and may get it at the next end of a segment (CFS:
+    /// place_entity, check_preempt_wakeup).
+    fn enqueue_woken(&mut self, ctx: &Ctx, t: u32) {
+        let core = self.threads[t as usize].core;
+        let c = &mut self.cores[core as usize];
+        let least = c.min_vruntime.saturating_sub(self.sleeper_credit);
+        let thread = &mut self.threads[t as usize];
+        thread.vruntime = thread.vruntime.max(least);
+        let limit = thread.vruntime + self.wakeup_granularity;
+        if let Some(current) = c.current {
+            let since = c.segment.as_ref().map_or(0, |s| ctx.now.since(s.begin).0);
+            if self.threads[current as usize].vruntime + since > limit {
+                c.slice_end = c.slice_end.min(ctx.now);
+            } else if self.tick > Span::ZERO && c.slice_end < ctx.now {
+                // Nobody was ready when it ended: the next tick tells.
+                let next = self.next_tick(ctx.now);
+                self.cores[core as usize].slice_end = next;
+            }
+        }
+        self.enqueue(core, t);
+    }
+
+    /// Interrupt work for a core.
+    pub(crate) fn raise(&mut self, ctx: &mut Ctx, core: u32, irq: Irq) {
+        let c = &mut self.cores[core as usize];
+        if c.lazy && c.irq_end <= ctx.now {
+            self.finish_irq(ctx, core);
+        }
+        let c = &mut self.cores[core as usize];
+        c.irqs.push_back(irq);
+        if c.irqs.len() > 1 {
+            if std::mem::take(&mut c.lazy) {
+                self.arm(ctx, core);
+            }
+            return;
+        }
+        // Where a core has a queue of its own, all that a handler completes belongs to threads of
+        // this core, and while one of them runs none of them can tell when it ended: the end of
+        // the segment, or the next entry, settles it. This saves an event.
+        let ends = c.segment.as_ref().is_some_and(|s| s.end < Time::NEVER);
+        c.lazy = self.private && ends && matches!(irq, Irq::Vector(_));
+        let lazy = c.lazy;
+        self.start_irq(ctx, core);
+        if !lazy {
+            self.arm(ctx, core);
+        }
+    }
+
+    fn start_irq(&mut self, ctx: &mut Ctx, core: u32) {
+        let mut span = match self.cores[core as usize].irqs[0] {
+            Irq::Vector(cq) => {
+                let hctx = &mut self.block.hctxs[usize::from(cq)];
+                hctx.handler = Handler::Running;
+                self.counters.interrupts += 1;
+                self.counters.empty_interrupts += u64::from(hctx.entries.is_empty());
+                let n = hctx.entries.len() as u64;
+                let late = std::mem::take(&mut hctx.late);
+                let hctx = &self.block.hctxs[usize::from(cq)];
+                let stats = self.sampled(hctx.entries.iter());
+                if late {
+                    spend!(self, core, LateEntry, Interrupt, Completion * n, StatAdd * stats)
+                } else {
+                    spend!(self, core, InterruptEntry, Interrupt, Completion * n, StatAdd * stats)
+                }
+            }
+            Irq::Ipi(_) => spend!(self, core, Ipi),
+            Irq::Timer(_) => spend!(self, core, Timer),
+            Irq::Tick => spend!(self, core, Tick),
+            Irq::Network(end) => self.network_irq(end, core),
+            Irq::Dispatch(rq) => {
+                let stats = spend!(self, core, StatIssue * u64::from(self.poll_stats.on));
+                stats
+                    + self.repair_sum(core, rq)
+                    + match self.block.requests[rq].purpose {
+                        Purpose::Flush => spend!(self, core, Doorbell),
+                        _ => spend!(self, core, DmaMap, Doorbell),
+                    }
+            }
+        };
+        span += self.leave_idle(ctx, core);
+        let (span, c) = (Span(span), &mut self.cores[core as usize]);
+        c.irq_begin = ctx.now;
+        c.irq_end = ctx.now;
+        c.steal(ctx.now, span);
+    }
+
+    pub(crate) fn finish_irq(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &mut self.cores[core as usize];
+        // It stays at the front until its effects are out, so that what they raise queues up.
+        let Some(&irq) = c.irqs.front() else { return };
+        c.lazy = false;
+        let (begin, end) = (c.irq_begin, c.irq_end);
+        if ctx.tracks.is_some() {
+            ctx.slice(Track::Core(self.first_core + core), "interrupt", begin, end, IoId::NONE);
+        }
+        match irq {
+            Irq::Vector(cq) => {
+                self.block.hctxs[usize::from(cq)].handler = Handler::Off;
+                while let Some(cqe) = self.block.hctxs[usize::from(cq)].entries.pop_front() {
+                    self.reap(ctx, cq, cqe, core, (begin, end), (Why::CoreBusy, Why::Interrupt));
+                }
+            }
+            Irq::Ipi(t) => {
+                let thread = &self.threads[t as usize];
+                debug_assert_eq!(thread.core, core);
+                self.enqueue_woken(ctx, t);
+            }
+            Irq::Timer(t) => {
+                // hrtimer_wakeup, unless a completion was faster; or a kworker's.
+                if matches!(self.threads[t as usize].asleep, Asleep::Hybrid | Asleep::Work) {
+                    self.wake(ctx, t, Some(core));
+                }
+            }
+            // What it found out is in the slice's end.
+            Irq::Tick => {}
+            Irq::Network(end) => self.network_irq_done(ctx, end, core),
+            Irq::Dispatch(rq) => {
+                self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, begin);
+                self.issue(ctx, rq, core);
+            }
+        }
+        let c = &mut self.cores[core as usize];
+        c.irqs.pop_front();
+        if !c.irqs.is_empty() {
+            self.start_irq(ctx, core);
+        }
+    }
+
+    pub(crate) fn app_wake(&mut self, ctx: &mut Ctx, t: u32) {
+        let thread = &mut self.threads[t as usize];
+        if thread.timer == ctx.now {
+            thread.timer = Time::NEVER;
+        }
+        if !self.kernel {
+            if thread.asleep != Asleep::Done {
+                self.direct_fill(ctx, t);
+            }
+        } else if thread.asleep == Asleep::Hybrid {
+            if thread.timer_at <= ctx.now {
+                let core = thread.core;
+                self.raise(ctx, core, Irq::Timer(t));
+            }
+        } else if matches!(thread.asleep, Asleep::Start | Asleep::Timer) {
+            if thread.asleep == Asleep::Start {
+                // The start of a job is no wake-up of one that runs.
+                thread.asleep = Asleep::No;
+                let core = thread.core;
+                self.enqueue_woken(ctx, t);
+                self.schedule(ctx, core);
+            } else if thread.timer_at <= ctx.now {
+                self.wake(ctx, t, None);
+            }
+        }
+    }
+}

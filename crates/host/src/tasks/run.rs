@@ -1,0 +1,195 @@
+//! A thread that has its core: its steps, and the segments of processor time between them.
+use crate::block::NONE;
+use crate::function::Function;
+use crate::host::Host;
+use crate::source::Source;
+use crate::tasks::core::Segment;
+use crate::tasks::thread::{Asleep, Flow, NO_PLAN, Step};
+use wordline_base::{Ctx, IoId, Kind, Layer, Span, Time, Why};
+
+impl<S: Source> Host<S> {
+    /// Runs a thread that holds its core up to its next segment or sleep.
+    pub(crate) fn run(&mut self, ctx: &mut Ctx, t: u32) {
+        while self.step(ctx, t) == Flow::Again {}
+    }
+
+    #[inline(always)]
+    fn step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        match self.threads[t as usize].step {
+            Step::Top => self.top(ctx, t),
+            Step::Queued { busy } => self.queued(t, busy),
+            Step::NextIo => self.next_io(ctx, t),
+            Step::Part => self.part(ctx, t),
+            Step::Place => self.place(ctx, t),
+            Step::Elevate => self.elevate(ctx, t),
+            Step::TagWait => self.tag_wait(ctx, t),
+            Step::Granted => self.granted(ctx, t),
+            Step::Plug => self.unplug(ctx, t),
+            Step::RunQueue => self.run_queue(ctx, t),
+            Step::Refused => {
+                let node = self.threads[t as usize].call.node();
+                self.go(t, Step::NextIo);
+                let core = self.threads[t as usize].core;
+                self.node_done(ctx, node, false, Some(core));
+                Flow::Again
+            }
+            Step::Flush => self.flush(ctx, t),
+            Step::Admit => self.admit(ctx, t),
+            Step::PblkRead => self.pblk_read(ctx, t),
+            Step::PblkWrite => self.pblk_write(ctx, t),
+            Step::CallEnd => self.call_end(ctx, t),
+            Step::SyncWait => self.sync_wait(ctx, t),
+            Step::SyncReturn => {
+                let thread = &self.threads[t as usize];
+                let (node, (wake, work)) = (thread.call.single(), thread.done);
+                self.finish_io(ctx, node, wake, work);
+                let after = self.threads[t as usize].call.after();
+                self.go(t, after)
+            }
+            Step::NullDone => {
+                let node = self.threads[t as usize].call.single();
+                let n = &mut self.block.nodes[node];
+                (n.issued, n.submitted) = (ctx.now, ctx.now);
+                n.life = ctx.lives.begin(t, n.ddir, n.offset, n.len, ctx.now);
+                self.finish_io(ctx, node, 0, 0);
+                self.go(t, Step::Top)
+            }
+            Step::Getevents => self.getevents(ctx, t),
+            Step::Looked => self.looked(ctx, t),
+            Step::HybridSleep => self.hybrid_sleep(ctx, t),
+            Step::SpdkSubmit => self.spdk_submit(ctx, t),
+            Step::HandOver => self.handed_over(ctx, t),
+            Step::SqLoop => self.sq_loop(ctx, t),
+            Step::Reap(n) => self.reap_events(ctx, t, n),
+            Step::Collect => self.collect(ctx, t),
+            Step::Collected => self.collected(ctx, t),
+            Step::Vfs => self.vfs_step(ctx, t),
+            Step::Nbd(at) => self.nbd_step(ctx, t, at),
+            Step::Kernel => self.kernel_next(ctx, t),
+            Step::KernelIssue => self.kernel_issue(ctx, t),
+            Step::NextMerge => self.next_merge(ctx, t),
+            Step::NextBio => self.next_bio(ctx, t),
+            Step::Kworker => self.kworker(ctx, t),
+            Step::Worked => self.worked(ctx, t),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn go(&mut self, t: u32, step: Step) -> Flow {
+        self.threads[t as usize].step = step;
+        Flow::Again
+    }
+
+    /// Spends the pending processor time; its end runs the plan, and then `step`.
+    #[inline]
+    pub(crate) fn segment(&mut self, ctx: &mut Ctx, t: u32, step: Step) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        thread.step = step;
+        let total = thread.pend.total();
+        if total == 0 {
+            self.run_plan(ctx, t, ctx.now);
+            return Flow::Again;
+        }
+        let user = thread.pend.user + thread.pend.library;
+        let core = &mut self.cores[thread.core as usize];
+        let begin = if core.irqs.is_empty() { ctx.now } else { core.irq_end };
+        core.segment = Some(Segment {
+            thread: t,
+            begin,
+            split: begin + Span(thread.pend.lead + thread.pend.user),
+            end: begin + Span(total),
+            user,
+            system: total - user,
+            in_user: false,
+            spin: None,
+        });
+        Flow::Off
+    }
+
+    /// The end of a segment: who spent what until when, and the request it sent.
+    #[inline]
+    pub(crate) fn run_plan(&mut self, ctx: &mut Ctx, t: u32, split: Time) {
+        let thread = &mut self.threads[t as usize];
+        let plan = std::mem::replace(&mut thread.plan, NO_PLAN);
+        let pend = std::mem::take(&mut thread.pend);
+        let core = thread.core;
+        thread.done = (pend.lead, pend.library + pend.entry);
+        self.cores[core as usize].calls.extra[Function::Ftl as usize] += pend.ftl;
+        if thread.call.takes_off() {
+            if thread.call.is_batch() {
+                // The application prepared them one after the other, up to the call.
+                let mut left = thread.iocbs.len() as u64;
+                for &n in &thread.iocbs {
+                    left -= 1;
+                    let before = self.cost.application.0 * left;
+                    self.block.nodes[n].issued = Time(split.0.saturating_sub(before));
+                }
+            } else {
+                self.block.nodes[thread.call.single()].issued = split;
+            }
+        }
+        let driver = Time(ctx.now.0.saturating_sub(pend.driver));
+        if plan.node != NONE {
+            let ftl = Time(driver.0.saturating_sub(pend.ftl));
+            let block = Time(ftl.0.saturating_sub(pend.block));
+            let entry = Time(block.0.saturating_sub(pend.library + pend.entry));
+            let node = self.block.nodes[plan.node];
+            let mut life = node.life;
+            if node.parent != NONE {
+                let root = self.begin_life(ctx, node.parent);
+                if pend.library + pend.entry > 0 {
+                    let (layer, why) = NO_PLAN.waited;
+                    ctx.mark(root, layer, why, core, entry);
+                    ctx.mark(root, Layer::Syscall, Why::Work, core, block);
+                }
+                if life == IoId::NONE {
+                    let begin = ctx.lives.get(root).end;
+                    life = ctx.lives.begin(node.thread, node.ddir, node.offset, node.len, begin);
+                    self.block.nodes[plan.node].life = life;
+                }
+            } else if life == IoId::NONE {
+                life = self.begin_life(ctx, plan.node);
+            }
+            let (layer, why) = plan.waited;
+            ctx.mark(life, layer, why, core, entry);
+            ctx.mark(life, Layer::Syscall, Why::Work, core, block);
+            ctx.mark(life, Layer::Block, Why::Work, core, ftl);
+            ctx.mark(life, Layer::Ftl, Why::Work, core, driver);
+            if plan.issue == NONE {
+                ctx.mark(life, Layer::Driver, Why::Doorbell, core, ctx.now);
+            }
+        }
+        if plan.issue != NONE {
+            self.mark_request(ctx, plan.issue, Layer::Block, Why::Plugged, core, driver);
+            self.issue(ctx, plan.issue, core);
+        }
+    }
+
+    /// Sleeps, once the processor time still owed is spent.
+    pub(crate) fn sleep(&mut self, ctx: &mut Ctx, t: u32, asleep: Asleep) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() > 0 {
+            let step = thread.step;
+            return self.segment(ctx, t, step);
+        }
+        thread.asleep = asleep;
+        thread.stats.voluntary_switches += 1;
+        self.cores[thread.core as usize].current = None;
+        if asleep == Asleep::Done {
+            self.ended(ctx, t);
+        }
+        Flow::Off
+    }
+
+    pub(crate) fn sleep_until(&mut self, ctx: &mut Ctx, t: u32, at: Time) -> Flow {
+        let thread = &mut self.threads[t as usize];
+        if thread.pend.total() == 0 {
+            thread.timer_at = at;
+            if thread.timer != at && at < Time::NEVER {
+                thread.timer = at;
+                ctx.at(at, Kind::AppWake, t);
+            }
+        }
+        self.sleep(ctx, t, Asleep::Timer)
+    }
+}

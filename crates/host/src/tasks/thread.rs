@@ -1,0 +1,380 @@
+//! Threads: fio's main loop (`do_io` of backend.c) and its way through the kernel, as a state
+//! machine that runs between segments of processor time.
+//!
+//! - pvsync2 has one I/O: a system call that submits it and sleeps until it is done.
+//! - libaio follows fio: I/Os are queued until there are `iodepth_batch`, io_submit sends them, and
+//!   once `iodepth` are queued io_getevents waits for `iodepth_batch_complete_min` and takes up to
+//!   `_max`, again and again until `iodepth_low` are left. Flushes and trims are synchronous calls,
+//!   made once nothing waits for its io_submit (fio_libaio_queue).
+//! - A thread that waits in io_getevents is woken by every completion, as in Linux 4.14, and looks
+//!   whether they are enough.
+//!
+//! Costs: the whole of io_getevents is charged when it returns. In a saturated loop this is the same
+//! as at its entry; at depth 1 it is what makes a libaio read slower than a pvsync2 read.
+//!
+//! An I/O begins (fio's start time) when the application is through with preparing it, so the
+//! application's own work is processor time and lowers the rate, but is no latency.
+
+use crate::block::call::Call;
+use crate::block::{NO_TAG, NONE};
+use crate::config::Engine;
+use crate::driver::poll::Looking;
+use crate::engines::fio::Reaping;
+use crate::paths::nbd::At;
+use crate::paths::pblk::InPblk;
+use crate::paths::vfs::InVfs;
+use crate::source::ThreadSpec;
+use crate::stats::ThreadStats;
+use std::collections::VecDeque;
+use wordline_base::{Ddir, IoClass, Layer, Rng, Time, Why};
+use wordline_ftl::Piece;
+use wordline_nvme::Opcode;
+
+/// What a thread does when it next has its core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// The top of fio's loop.
+    Top,
+    /// After io_queue_event: reap if the queue is full.
+    Queued {
+        busy: bool,
+    },
+    /// In a submission call: the next I/O.
+    NextIo,
+    /// The next part of the current I/O.
+    Part,
+    /// A part needs a request (no scheduler).
+    Place,
+    /// ... and with a scheduler.
+    Elevate,
+    /// No tag: sleep for one.
+    TagWait,
+    /// Woken with a tag.
+    Granted,
+    /// The plug is being flushed; then `Call::resume`.
+    Plug,
+    /// blk_mq_run_hw_queue; then `Call::after_run`.
+    RunQueue,
+    /// The I/O was refused.
+    Refused,
+    /// A flush, its system call and bio behind it.
+    Flush,
+    /// A bio meets the scheduler in front of pblk.
+    Admit,
+    /// A bio handed to pblk, its processor time behind it.
+    PblkRead,
+    PblkWrite,
+    /// The submission call returns.
+    CallEnd,
+    /// A synchronous call waits.
+    SyncWait,
+    /// ... and is back.
+    SyncReturn,
+    NullDone,
+    Getevents,
+    /// A loop of looks has ended.
+    Looked,
+    /// Before the sleep of hybrid polling.
+    HybridSleep,
+    /// SPDK's commands are written.
+    SpdkSubmit,
+    /// Entries of io_uring are in the ring of the submission thread.
+    HandOver,
+    /// io_uring's submission thread looks for work.
+    SqLoop,
+    /// io_getevents returns with so many.
+    Reap(u32),
+    /// A reaper waits in io_getevents, and is back with one.
+    Collect,
+    Collected,
+    /// At a call on a file, or a kernel thread of the file system.
+    Vfs,
+    /// A thread of a network block device.
+    Nbd(At),
+    /// pblk's kernel thread: the next action, and its processor time behind it.
+    Kernel,
+    KernelIssue,
+    /// Its second kernel thread: the next write of part of a sector.
+    NextMerge,
+    /// The kernel thread of the scheduler in front of pblk: the next bio that has a token.
+    NextBio,
+    /// A kworker begins, and is through.
+    Kworker,
+    Worked,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asleep {
+    /// It runs or wants to.
+    No,
+    /// Before its start.
+    Start,
+    /// In a synchronous call.
+    Call,
+    /// In a synchronous call, with a timer (hybrid polling).
+    Hybrid,
+    /// In io_getevents.
+    Events,
+    /// io_uring's submission thread, idle for too long.
+    Ring,
+    Tag,
+    Timer,
+    /// For its reaper: until there is room, or nothing in flight.
+    Reaper,
+    /// pblk's kernel thread has nothing to do, or that of the scheduler in front of it.
+    Actions,
+    /// In the file system.
+    Vfs,
+    /// A kworker without work.
+    Work,
+    /// A thread of a network block device has nothing to do.
+    Socket,
+    Done,
+}
+
+/// Nanoseconds of work not yet done, in the order they are done.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Pending {
+    /// Wake-up, context switch, idle exit.
+    pub lead: u64,
+    /// The application.
+    pub user: u64,
+    /// Its I/O library, once the I/O has begun: rings of io_uring, SPDK.
+    pub library: u64,
+    /// System call (or io_getevents, or the end of a synchronous call).
+    pub entry: u64,
+    pub block: u64,
+    pub ftl: u64,
+    pub driver: u64,
+}
+
+impl Pending {
+    /// More than getting the core.
+    pub fn has_work(&self) -> bool {
+        self.total() > self.lead
+    }
+    pub fn total(&self) -> u64 {
+        self.lead + self.user + self.library + self.entry + self.block + self.ftl + self.driver
+    }
+}
+
+/// What the end of the segment does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// The node that was worked on.
+    pub(super) node: u32,
+    /// The request that goes to the drive.
+    pub(super) issue: u32,
+    /// What the node did before this segment's work on it.
+    pub(super) waited: (Layer, Why),
+}
+
+pub(super) const NO_PLAN: Plan =
+    Plan { node: NONE, issue: NONE, waited: (Layer::Application, Why::CoreBusy) };
+
+#[derive(Debug)]
+pub(crate) struct Thread<S> {
+    pub spec: ThreadSpec,
+    pub source: Option<S>,
+    pub core: u32,
+    /// The disk of the I/O at hand, and the hardware queue for it.
+    pub disk: u16,
+    pub hctx: u16,
+    pub step: Step,
+    pub asleep: Asleep,
+    pub pend: Pending,
+    pub(super) plan: Plan,
+    pub call: Call,
+    /// Of the segment that ended last: lead and entry.
+    pub done: (u64, u64),
+    pub cur_depth: u32,
+    pub iocbs: Vec<u32>,
+    pub requeued: Option<(Ddir, u64, u32)>,
+    /// Of the I/O that it asks for: the I/O's own, or the thread's.
+    pub class: IoClass,
+    /// Completed and not reaped (aio_ring).
+    pub ring: VecDeque<u32>,
+    pub(crate) reaping: Reaping,
+    /// Of a job: the thread that reaps for it. Of a reaper: the job.
+    pub partner: u32,
+    /// Of an io_uring job: the thread that submits for it. Of that thread: the job, and when it
+    /// has been idle for long enough.
+    pub sq: u32,
+    pub owner: u32,
+    pub sq_until: Time,
+    /// The disk's hardware queue of its core, and the one its polled requests go to.
+    pub home: u16,
+    pub poll_hctx: u16,
+    /// Its requests are polled where the disk can be.
+    pub may_poll: bool,
+    /// Its requests to the disk at hand are polled, and the call under way is.
+    pub polls: bool,
+    pub polled: bool,
+    pub rng: Rng,
+    pub looking: Looking,
+    /// In io_uring_enter to wait, and for how many.
+    pub entered: bool,
+    pub wait_nr: u32,
+    /// A thread of a network block device: its connection.
+    pub end: u16,
+    pub quiesce: Option<Time>,
+    /// It computes until then.
+    pub burn: Time,
+    pub exhausted: bool,
+    pub failed: bool,
+    /// A tag handed over while asleep.
+    pub granted: u16,
+    /// Processor time had, in CFS's reckoning: what it missed asleep counts in part.
+    pub vruntime: u64,
+    /// Whether it lost its core at the end of its slice.
+    pub preempted: bool,
+    /// The AppWake event pending, and the time slept for.
+    pub timer: Time,
+    pub timer_at: Time,
+    pub pblk: InPblk,
+    pub vfs: InVfs,
+    pub stats: ThreadStats,
+}
+
+impl<S> Thread<S> {
+    pub fn new(spec: ThreadSpec, source: Option<S>, core: u32, disk: u16, hctx: u16) -> Thread<S> {
+        let depth = spec.iodepth as usize;
+        Thread {
+            source,
+            core,
+            disk,
+            hctx,
+            step: Step::Top,
+            asleep: Asleep::Start,
+            pend: Pending::default(),
+            plan: NO_PLAN,
+            call: Call::new(),
+            done: (0, 0),
+            cur_depth: 0,
+            iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
+            requeued: None,
+            class: spec.class,
+            ring: VecDeque::with_capacity(depth),
+            reaping: Reaping::default(),
+            partner: NONE,
+            sq: NONE,
+            owner: NONE,
+            sq_until: Time::NEVER,
+            home: hctx,
+            poll_hctx: hctx,
+            may_poll: false,
+            polls: false,
+            polled: false,
+            rng: Rng::from_seed(spec.seed),
+            looking: Looking::default(),
+            entered: false,
+            wait_nr: 0,
+            end: 0,
+            quiesce: None,
+            burn: Time::ZERO,
+            exhausted: false,
+            failed: false,
+            granted: NO_TAG,
+            vruntime: 0,
+            preempted: false,
+            timer: Time::NEVER,
+            timer_at: Time::ZERO,
+            pblk: InPblk::default(),
+            vfs: InVfs::default(),
+            stats: ThreadStats::default(),
+            spec,
+        }
+    }
+}
+
+impl<S> Thread<S> {
+    /// Whether work on a node, or a request to send, is planned.
+    pub fn is_planned(&self) -> bool {
+        self.plan.node != NONE
+    }
+    /// The segment to come is work on this node.
+    pub fn plan_for(&mut self, node: u32) {
+        self.plan = Plan { node, ..NO_PLAN };
+    }
+    /// The same, and what the node waited for until then.
+    pub fn plan_after(&mut self, node: u32, layer: Layer, why: Why) {
+        self.plan = Plan { node, issue: NONE, waited: (layer, why) };
+    }
+    /// The work goes on with another node, a part of the one before.
+    pub fn plan_on(&mut self, node: u32) {
+        self.plan.node = node;
+    }
+    pub fn plan_waited(&mut self, layer: Layer, why: Why) {
+        self.plan.waited = (layer, why);
+    }
+    /// The end of the segment sends this request.
+    pub fn plan_issue(&mut self, rq: u32) {
+        self.plan.issue = rq;
+    }
+    pub fn plan_nothing(&mut self) {
+        self.plan = NO_PLAN;
+    }
+    /// A submission of one I/O in user mode, or a call on a file.
+    pub fn begin_call(&mut self, node: u32) {
+        self.call.begin_elsewhere(node);
+        self.plan_nothing();
+    }
+    /// What the ring holds is submitted in one call.
+    pub fn take_ring(&mut self) {
+        self.cur_depth += self.ring.len() as u32;
+        self.iocbs.extend(self.ring.drain(..));
+        self.call.begin_ring();
+    }
+    /// A bio of the file system in place of an I/O: back to the file system at the end.
+    pub fn begin_bio(&mut self, node: u32, opcode: Opcode, divided: bool, len: u64) {
+        self.call.begin_bio(node, opcode, divided, len);
+        self.plan_for(node);
+        self.vfs.submits = true;
+    }
+    /// A bio that the scheduler in front of pblk held; then the next.
+    pub fn begin_held(&mut self, node: u32, opcode: Opcode) {
+        self.call.begin_taken(node, opcode, Step::NextBio);
+        self.plan_after(node, Layer::Block, Why::Plugged);
+    }
+    /// A write for pblk whose rest is to be read, as these pieces; then the next.
+    pub fn begin_merge(&mut self, node: u32) -> &mut Vec<Piece> {
+        self.call.begin_taken(node, Opcode::Read, Step::NextMerge);
+        self.plan_after(node, Layer::Ftl, Why::CoreBusy);
+        self.pblk.start()
+    }
+    /// Whether an I/O of this direction is reaped with io_getevents.
+    pub fn is_aio(&self, ddir: Ddir) -> bool {
+        matches!(self.spec.engine, Engine::Libaio | Engine::IoUring)
+            && matches!(ddir, Ddir::Read | Ddir::Write)
+    }
+}
+
+impl<S> Thread<S> {}
+
+#[cfg(test)]
+impl<S> Thread<S> {
+    /// For a failed test.
+    pub fn dump(&self) -> String {
+        format!(
+            "core {} {:?} {:?} depth {} queued {} ring {} {:?} {:?} {:?} quiesce {:?}",
+            self.core,
+            self.step,
+            self.asleep,
+            self.cur_depth,
+            self.iocbs.len(),
+            self.ring.len(),
+            self.reaping,
+            self.pend,
+            self.spec,
+            self.quiesce
+        )
+    }
+}
+
+/// Whether the thread has more to do now.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Flow {
+    Again,
+    /// A segment runs, or the thread sleeps.
+    Off,
+}
