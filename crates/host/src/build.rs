@@ -1,7 +1,7 @@
 //! Putting a host together: hardware queues of its disks, and threads on their cores. What is refused, and
 //! why, is in `error`.
 
-use crate::block::sched::{Bfq, Deadline, Elevator, Kyber, bfq};
+use crate::block::sched::{Elevator, Kyber};
 use crate::block::{BlockLayer, Hctx, NONE, map_queues};
 use crate::config::{Engine, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
@@ -17,7 +17,7 @@ use crate::tasks::core::Core;
 use crate::tasks::idle::Menu;
 use crate::tasks::thread::{Asleep, Step, Thread};
 use std::collections::VecDeque;
-use wordline_base::{Priority, Slab, Span, Time};
+use wordline_base::{Slab, Span, Time};
 
 /// A disk with its hardware queues from `first` on.
 fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Disk {
@@ -247,28 +247,11 @@ impl<S: Source> Host<S> {
         let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
         for (disk, (queue, has)) in disks.iter_mut().zip(settings.iter().zip(&queues)) {
-            disk.elevator = match queue.scheduler {
-                _ if !shared => None,
-                Scheduler::None => None,
-                Scheduler::MqDeadline => {
-                    Some(Elevator::Deadline(Deadline::new(&queue.deadline, requests)))
-                }
-                Scheduler::Kyber => {
-                    let hctxs = usize::from(disk.hctxs().end);
-                    Some(Elevator::Kyber(Box::new(Kyber::new(&queue.kyber, hctxs))))
-                }
-                Scheduler::Bfq => {
-                    let of = |t: &Thread<S>| match t.spec.class.effective() {
-                        (Priority::RealTime, level) => (0, bfq::weight_of(level)),
-                        (Priority::Idle, level) => (2, bfq::weight_of(level)),
-                        (_, level) => (1, bfq::weight_of(level)),
-                    };
-                    let of: Vec<_> = threads.iter().map(of).collect();
-                    let mut bfq = Bfq::new(&queue.bfq, &of);
-                    bfq.polled = has.poll > 0;
-                    Some(Elevator::Bfq(Box::new(bfq)))
-                }
-            };
+            if shared {
+                let hctxs = usize::from(disk.hctxs().end);
+                let classes = threads.iter().map(|t| t.spec.class);
+                disk.elevator = Elevator::new(queue, requests, hctxs, has.poll > 0, classes);
+            }
         }
         let own_queues = disks.iter().zip(&settings).all(|(disk, queue)| {
             u32::from(disk.unpolled) == stack.cores

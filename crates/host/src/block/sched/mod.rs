@@ -5,10 +5,11 @@ pub mod bfq;
 pub mod deadline;
 pub mod kyber;
 
+use crate::config::{Scheduler, StackConfig};
 pub use bfq::Bfq;
 pub use deadline::{Deadline, Dir, Merge};
 pub use kyber::Kyber;
-use wordline_base::Time;
+use wordline_base::{IoClass, Priority, Time};
 
 /// A request for the scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,35 @@ pub enum Elevator {
 }
 
 impl Elevator {
+    /// The scheduler of a request queue, if it has one: for so many requests at first and hardware queues,
+    /// and for threads of these classes. `polled`: some queues are only polled.
+    pub(crate) fn new(
+        queue: &StackConfig,
+        requests: usize,
+        hctxs: usize,
+        polled: bool,
+        threads: impl Iterator<Item = IoClass>,
+    ) -> Option<Elevator> {
+        match queue.scheduler {
+            Scheduler::None => None,
+            Scheduler::MqDeadline => {
+                Some(Elevator::Deadline(Deadline::new(&queue.deadline, requests)))
+            }
+            Scheduler::Kyber => Some(Elevator::Kyber(Box::new(Kyber::new(&queue.kyber, hctxs)))),
+            Scheduler::Bfq => {
+                let of = |class: IoClass| match class.effective() {
+                    (Priority::RealTime, level) => (0, bfq::weight_of(level)),
+                    (Priority::Idle, level) => (2, bfq::weight_of(level)),
+                    (_, level) => (1, bfq::weight_of(level)),
+                };
+                let of: Vec<_> = threads.map(of).collect();
+                let mut bfq = Bfq::new(&queue.bfq, &of);
+                bfq.polled = polled;
+                Some(Elevator::Bfq(Box::new(bfq)))
+            }
+        }
+    }
+
     /// Requests that wait.
     pub fn len(&self) -> usize {
         match self {
