@@ -258,10 +258,14 @@ pub enum DeviceCommand {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "System under test")]
 pub struct MachineArgs {
-    /// Device profile: a name from `wordline device list`, or a TOML file. Given again: one more drive,
-    /// which jobs name as filename=/dev/nvme1n1 and so on, and a trace's volumes go to in turn
+    /// Device profile: a name from `wordline device list`, or a TOML file. Several with commas: a drive
+    /// each, which jobs name as filename=/dev/nvme0n1, /dev/nvme1n1 and so on, and a trace's volumes go
+    /// to in turn
     #[arg(long, default_value = "cnex-westlake", value_name = "NAME|FILE")]
-    pub device: Vec<String>,
+    pub device: String,
+    /// So many drives of the device
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub drives: Option<u32>,
     /// Drives, hosts, switches and networks as a TOML file lists them, in place of --device
     /// (docs/design/topology.md)
     #[arg(long, value_name = "FILE")]

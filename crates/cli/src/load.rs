@@ -28,7 +28,19 @@ impl Profiles for Files {
 
 /// One drive or several, and a program if one is given.
 pub fn read(machine: &MachineArgs, app: Option<&str>) -> Result<System, Failure> {
-    let topology = match (&machine.topology, &*machine.device) {
+    let names: Vec<&str> = machine.device.split(',').map(str::trim).collect();
+    let devices: Vec<String> = match (machine.drives, &*names) {
+        (None, names) => names.iter().map(ToString::to_string).collect(),
+        (Some(n), [one]) => vec![one.to_string(); n as usize],
+        (Some(n), names) => {
+            let why = format!(
+                "--drives {n} is so many of one device, and --device names {}: leave one of them out",
+                names.len()
+            );
+            return Err(Failure::usage(why));
+        }
+    };
+    let topology = match (&machine.topology, &*devices) {
         (Some(file), _) => {
             let text = files::read_text(file)
                 .map_err(|e| Failure::usage(format!("cannot read the topology {file}: {e}")))?;

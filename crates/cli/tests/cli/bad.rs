@@ -125,6 +125,24 @@ fn profiles_that_are_none() {
 }
 
 #[test]
+fn several_drives_that_do_not_fit() {
+    let place = Place::new();
+    let two = "run --name=a --rw=randread --number_ios=20 --device z-ssd-small,cnex-small";
+    place.run(&format!("{two} --drives 2")).fails(2, &["--drives 2", "leave one of them out"]);
+    place.run(&format!("{two} --save-state x")).fails(2, &["of one drive", "run of its own"]);
+    place
+        .run(&format!("{two} --filename=/dev/nvme7n1"))
+        .fails(2, &["is none of /dev/nvme0n1, /dev"]);
+    place
+        .run(&format!("{two} --filename=/dev/nvme1n1 --fs ext4 --size=1m"))
+        .fails(2, &["job 'a'", "files are on the first drive"]);
+    place.run("run --name=a --topology none.toml").fails(2, &["none.toml", "check the path"]);
+    place.file("t.toml", "[[drive]]\ndevise = \"z-ssd-small\"\n");
+    place.run("run --name=a --topology t.toml").fails(2, &["t.toml", "devise"]);
+    assert!(!place.path("x").exists(), "no state of one drive was written");
+}
+
+#[test]
 fn jobs_that_do_not_fit_the_drive() {
     let place = Place::new();
     place.run(&format!("{JOB} --offset=900g")).fails(2, &["offset", "beyond"]);

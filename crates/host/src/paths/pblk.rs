@@ -19,18 +19,19 @@
 //! The costs are those of `FtlConfig::cost`.
 
 use crate::block::{NO_TAG, NONE, Node, Purpose};
+use crate::disk::Disk;
 use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
 use crate::stats::PblkStats;
 use crate::tasks::thread::{Asleep, Flow, Step};
-use crate::disk::Disk;
 use std::collections::VecDeque;
 use std::ops::Range;
 use wordline_base::{Ctx, Ddir, Layer, Lpn, SECTOR, SECTOR_SHIFT, Why};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{
-    Action, Brings, FlashOp, FlashRead, Piece, Place, Touch, Translation, Translator, Turns, Work, send_data,
+    Action, Brings, FlashOp, FlashRead, Piece, Place, Touch, Translation, Translator, Turns, Work,
+    send_data,
 };
 use wordline_nand::{OpKind, Outcome};
 use wordline_nvme::Opcode;
