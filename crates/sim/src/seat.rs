@@ -89,48 +89,9 @@ impl DriveSeat {
             ("flash erase", energy.nand_erase),
             ("flash transfer", energy.nand_transfer),
         ];
-        let of_ftl = [
-            ("ftl.user_sectors", c.user_sectors, b.user_sectors),
-            ("ftl.gc_sectors", c.gc_sectors, b.gc_sectors),
-            ("ftl.pad_sectors", c.pad_sectors, b.pad_sectors),
-            ("ftl.smeta_sectors", c.smeta_sectors, b.smeta_sectors),
-            ("ftl.emeta_sectors", c.emeta_sectors, b.emeta_sectors),
-            ("ftl.parity_sectors", c.parity_sectors, b.parity_sectors),
-            ("ftl.resubmitted_sectors", c.resubmitted_sectors, b.resubmitted_sectors),
-            ("ftl.programmed_sectors", c.programmed_sectors, b.programmed_sectors),
-            ("ftl.trimmed_sectors", c.trimmed_sectors, b.trimmed_sectors),
-            ("ftl.read_flash", c.read_flash, b.read_flash),
-            ("ftl.read_buffer", c.read_buffer, b.read_buffer),
-            ("ftl.read_unmapped", c.read_unmapped, b.read_unmapped),
-            ("ftl.gc_read_sectors", c.gc_read_sectors, b.gc_read_sectors),
-            ("ftl.meta_read_sectors", c.meta_read_sectors, b.meta_read_sectors),
-            ("ftl.gc_stale_sectors", c.gc_stale_sectors, b.gc_stale_sectors),
-            ("ftl.flushes", c.flushes, b.flushes),
-            ("ftl.flushes_waited", c.flushes_waited, b.flushes_waited),
-            ("ftl.erases", c.erases, b.erases),
-            ("ftl.erases_sync", c.erases_sync, b.erases_sync),
-            ("ftl.lines_opened", c.lines_opened, b.lines_opened),
-            ("ftl.lines_freed", c.lines_freed, b.lines_freed),
-            ("ftl.lines_freed_empty", c.lines_freed_empty, b.lines_freed_empty),
-            ("ftl.lines_levelled", c.lines_levelled, b.lines_levelled),
-            ("ftl.emeta_forced", c.emeta_forced, b.emeta_forced),
-            ("ftl.drains", c.drains, b.drains),
-            ("ftl.program_errors", c.program_errors, b.program_errors),
-            ("ftl.erase_errors", c.erase_errors, b.erase_errors),
-            ("ftl.gc_read_errors", c.gc_read_errors, b.gc_read_errors),
-            ("ftl.gc_repaired_reads", c.gc_repaired_reads, b.gc_repaired_reads),
-            ("ftl.meta_read_errors", c.meta_read_errors, b.meta_read_errors),
-            ("ftl.blocks_retired", c.blocks_retired, b.blocks_retired),
-            ("ftl.lines_retired", c.lines_retired, b.lines_retired),
-            ("ftl.lost_sectors", c.lost_sectors, b.lost_sectors),
-            ("ftl.writes_refused", c.writes_refused, b.writes_refused),
-        ];
+        let of_ftl = c.since(b);
         let mut counters: Vec<(String, u64)> =
-            of_ftl.map(|(name, now, then)| (name.to_string(), now - then)).to_vec();
-        if nand.geometry.in_place {
-            let absorbed = c.absorbed_sectors - b.absorbed_sectors;
-            counters.push(("ftl.absorbed_sectors".into(), absorbed));
-        }
+            of_ftl.list().map(|(name, n)| (format!("ftl.{name}"), n)).collect();
         let link_bytes = on_host.map_or(Vec::new(), |p| {
             let of = |class: &Class| {
                 let sectors = p.link_sectors[*class as usize];

@@ -1000,36 +1000,13 @@ impl World {
         // A server's pages are no file system of a job's.
         let mut of_files = Vec::new();
         for fs in self.hosts.iter().filter(|seat| !seat.host.serves()).filter_map(|s| s.host.fs()) {
-            add_named(&mut of_files, &fs.stats().list().map(|(name, n)| (format!("fs.{name}"), n)));
+            let own: Vec<_> =
+                fs.stats().list().map(|(name, n)| (format!("fs.{name}"), n)).collect();
+            add_named(&mut of_files, &own);
         }
         counters.extend(of_files);
         let h = &host.counters;
-        counters.extend(
-            [
-                ("host.requests", h.requests),
-                ("host.completions", h.completions),
-                ("host.interrupts", h.interrupts),
-                ("host.ipis", h.ipis),
-                ("host.context_switches", h.context_switches),
-                ("host.back_merges", h.back_merges),
-                ("host.front_merges", h.front_merges),
-                ("host.request_merges", h.request_merges),
-                ("host.plug_flushes", h.plug_flushes),
-                ("host.tag_waits", h.tag_waits),
-                ("host.splits", h.splits),
-                ("host.errors", h.errors),
-                ("host.empty_interrupts", h.empty_interrupts),
-                ("host.polls", h.polls),
-                ("host.process_completions", h.process_completions),
-                ("host.ring_looks", h.ring_looks),
-                ("host.polled_completions", h.polled_completions),
-                ("host.poll_yields", h.poll_yields),
-                ("host.hybrid_sleeps", h.hybrid_sleeps),
-                ("host.hybrid_sleep_ns", h.hybrid_sleep_ns),
-                ("host.sq_wake_ups", h.sq_wake_ups),
-            ]
-            .map(|(name, n)| (name.to_string(), n)),
-        );
+        counters.extend(h.list().map(|(name, n)| (format!("host.{name}"), n)));
         counters.extend(of_device);
         if let Some(b) = &host.bios {
             let of_bios = [
@@ -1039,9 +1016,6 @@ impl World {
                 ("host.bio_resizes", b.resizes),
             ];
             counters.extend(of_bios.map(|(name, n)| (name.to_string(), n)));
-        }
-        if !self.networks.is_empty() {
-            counters.push(("host.nbd_requests".into(), h.nbd_requests));
         }
         counters
     }
