@@ -55,6 +55,25 @@ pub fn mdts(max_transfer: u32) -> Option<u8> {
     }
 }
 
+/// CAP.AMS (NVMe 1.4, 3.1.1), bits 17 and 18 of the controller's capabilities: the arbitration it offers
+/// beside round robin, which every controller has.
+pub fn cap_ams(weighted_urgent: bool) -> u64 {
+    u64::from(weighted_urgent) << 17
+}
+
+/// Dword 11 of Set Features, Arbitration (01h; NVMe 1.4, 5.21.1.1): the burst as a power of two, 111b for
+/// no limit, and the weights of the high, medium and low classes less one. None if a value has no such
+/// form. A burst of 0 is no limit.
+pub fn arbitration(burst: u32, [high, medium, low]: [u32; 3]) -> Option<u32> {
+    let burst = match burst {
+        0 => 0b111,
+        n if n.is_power_of_two() && n <= 64 => n.ilog2(),
+        _ => return None,
+    };
+    let weight = |w: u32| (1..=256).contains(&w).then(|| w - 1);
+    Some(weight(high)? << 24 | weight(medium)? << 16 | weight(low)? << 8 | burst)
+}
+
 /// A submission queue entry, decoded.
 ///
 /// A vector command here addresses one run of sectors inside one write unit (or one block), so a
@@ -115,6 +134,7 @@ impl Sqe {
         b[0] = self.opcode as u8;
         b[2..4].copy_from_slice(&self.cid.to_le_bytes());
         b[4] = 1;
+        b[8] = attribute(self.class.workload());
         let (start, blocks) = if self.opcode.is_vector() {
             (self.address, self.bytes >> 12)
         } else {
@@ -143,7 +163,7 @@ impl Sqe {
             bytes: if opcode == Opcode::Flush { 0 } else { blocks << shift },
             fua: dword12 >> 30 & 1 == 1,
             work: 0,
-            class: class_of(dword13),
+            class: class_of(dword13).with_workload(workload(b[8])),
             inner: 0,
             io: IoId::NONE,
             submitted: NONE,
@@ -151,9 +171,20 @@ impl Sqe {
     }
 }
 
+/// The low byte of dword 2, which the specification reserves: the workload attribute of FlashShare (Zhang
+/// et al., OSDI 2018), 0x1 for latency-critical.
+fn attribute(workload: Workload) -> u8 {
+    workload as u8
+}
+
+fn workload(attribute: u8) -> Workload {
+    [Workload::None, Workload::Latency, Workload::Throughput, Workload::None]
+        [usize::from(attribute & 3)]
+}
+
 /// Dword 13 of a read or write. Its dataset management field (DSM, NVMe base specification 1.4) has two
 /// bits for access latency: 01b longer is acceptable, 10b typical, 11b the least possible. They are Linux'
-/// class; level and workload are in bits 8 to 12, which are reserved there.
+/// class; its level is in bits 8 to 10, which are reserved there.
 fn dword13(class: IoClass) -> u32 {
     let latency = match class.priority() {
         Priority::None => 0,
@@ -161,14 +192,13 @@ fn dword13(class: IoClass) -> u32 {
         Priority::BestEffort => 2,
         Priority::RealTime => 3,
     };
-    latency << 4 | u32::from(class.level()) << 8 | (class.workload() as u32) << 11
+    latency << 4 | u32::from(class.level()) << 8
 }
 
 fn class_of(dword13: u32) -> IoClass {
     let priority = [Priority::None, Priority::Idle, Priority::BestEffort, Priority::RealTime];
-    let workload = [Workload::None, Workload::Latency, Workload::Throughput, Workload::None];
     let field = |shift: u32, mask: u32| (dword13 >> shift & mask) as usize;
-    IoClass::new(priority[field(4, 3)], field(8, 7) as u8).with_workload(workload[field(11, 3)])
+    IoClass::new(priority[field(4, 3)], field(8, 7) as u8)
 }
 
 impl Cqe {
@@ -195,6 +225,18 @@ mod tests {
         for bytes in [1, 4096, 100_000, 3 << 12] {
             assert_eq!(mdts(bytes), None, "{bytes}");
         }
+    }
+
+    #[test]
+    fn arbitration_has_its_wire_form() {
+        assert_eq!(arbitration(1, [1, 1, 1]), Some(0));
+        assert_eq!(arbitration(8, [4, 2, 1]), Some(0x0301_0003));
+        assert_eq!(arbitration(64, [256, 256, 256]), Some(0xFFFF_FF06));
+        assert_eq!(arbitration(0, [1, 1, 3]), Some(0x0207), "111b is no limit");
+        for (burst, weights) in [(3, [1; 3]), (128, [1; 3]), (8, [0, 1, 1]), (8, [1, 257, 1])] {
+            assert_eq!(arbitration(burst, weights), None, "{burst} {weights:?}");
+        }
+        assert_eq!((cap_ams(false), cap_ams(true)), (0, 1 << 17));
     }
 
     #[test]
@@ -246,6 +288,11 @@ mod tests {
         }
         let none = Sqe { class: IoClass::NONE, ..plain };
         assert_eq!(none.encode(12)[52..56], [0; 4], "an I/O without a class asks for nothing");
+        assert_eq!(none.encode(12)[8], 0);
+        let critical = Sqe { class: IoClass::NONE.with_workload(Workload::Latency), ..plain };
+        let mut wire = none.encode(12);
+        wire[8] = 0x1;
+        assert_eq!(critical.encode(12), wire, "the low byte of dword 2, and nothing else");
         let urgent = Sqe { class: IoClass::new(Priority::RealTime, 0), ..plain };
         assert_eq!(urgent.encode(12)[52], 3 << 4, "the least possible latency");
         assert_eq!(std::mem::size_of::<Sqe>(), 32);
