@@ -6,7 +6,8 @@
 //!   high, medium and low classes get up to their weight of commands; round robin with burst inside
 //!   each class. A class without work gives up the rest of its share of the round.
 //!
-//! The admin queue, which outranks all, is not modelled.
+//! A burst of 0 is no limit: a queue keeps its turn while it has commands. The admin queue, which outranks
+//! all, is not modelled.
 
 use crate::config::{Arbitration, QueueConfig};
 use crate::queue::Place;
@@ -56,7 +57,7 @@ impl Arbiter {
             classes: std::array::from_fn(|_| Class::new()),
             scheme: config.arbitration,
             weights: config.weights,
-            burst: config.burst,
+            burst: if config.burst == 0 { u32::MAX } else { config.burst },
             turn: 1,
             credit: config.weights[0],
         }
@@ -91,6 +92,12 @@ impl Arbiter {
         }
     }
 
+    /// Urgent queues have work.
+    #[inline]
+    pub fn is_urgent(&self) -> bool {
+        self.classes[0].backlog > 0 && self.scheme == Arbitration::WeightedUrgent
+    }
+
     /// The queue to take one command from.
     #[inline]
     pub fn pick(&mut self) -> Option<u16> {
@@ -118,18 +125,24 @@ impl Arbiter {
 mod tests {
     use super::*;
     use QueuePriority::{High, Low, Medium, Urgent};
+    use proptest::prelude::*;
 
-    fn arbiter(scheme: Arbitration, burst: u32, queues: &[QueuePriority]) -> (Arbiter, Vec<Place>) {
-        let config = QueueConfig {
+    fn config(scheme: Arbitration, burst: u32) -> QueueConfig {
+        QueueConfig {
             count: 64,
             depth: 64,
             arbitration: scheme,
             burst,
+            weighted_urgent: true,
             weights: [8, 4, 1],
             in_flight: 64,
             max_transfer: 0,
-        };
-        let mut a = Arbiter::new(&config);
+            guard: None,
+        }
+    }
+
+    fn arbiter(scheme: Arbitration, burst: u32, queues: &[QueuePriority]) -> (Arbiter, Vec<Place>) {
+        let mut a = Arbiter::new(&config(scheme, burst));
         let places: Vec<Place> =
             queues.iter().enumerate().map(|(i, &p)| a.add(i as u16, p)).collect();
         for &place in &places {
@@ -198,5 +211,61 @@ mod tests {
         a.set_ready(places[1], false);
         a.set_ready(places[2], false);
         assert_eq!(a.pick(), None);
+    }
+
+    #[test]
+    fn without_a_limit_a_queue_keeps_its_turn_while_it_has_commands() {
+        let (mut a, places) = arbiter(Arbitration::RoundRobin, 0, &[Medium; 3]);
+        assert!((0..1000).all(|_| a.pick() == Some(0)));
+        a.set_ready(places[0], false);
+        assert_eq!((a.pick(), a.pick()), (Some(1), Some(1)));
+        a.set_ready(places[0], true);
+        assert_eq!(a.pick(), Some(1));
+        let (mut a, _) = arbiter(Arbitration::WeightedUrgent, 0, &[High, High, Low]);
+        assert_eq!(shares(&mut a, 3, 90), [80, 0, 10], "weights hold, and turns do not end");
+    }
+
+    proptest! {
+        /// Backlogged queues: classes share as their weights from round to round, the queues of a class
+        /// within one burst, at any moment; urgent ones have all.
+        #[test]
+        fn shares_equal_weights_within_one_burst(
+            seed in any::<u64>(),
+            weights in prop::array::uniform3(1u32..20),
+            burst in prop::sample::select(vec![1u32, 2, 4, 8, 64]),
+            queues in prop::collection::vec(0usize..3, 1..12),
+        ) {
+            let classes = [High, Medium, Low];
+            let mut config = config(Arbitration::WeightedUrgent, burst);
+            config.weights = weights;
+            let mut a = Arbiter::new(&config);
+            let add = |a: &mut Arbiter, (i, &c): (usize, &usize)| a.add(i as u16, classes[c]);
+            let places: Vec<Place> = queues.iter().enumerate().map(|q| add(&mut a, q)).collect();
+            places.iter().for_each(|&place| a.set_ready(place, true));
+            let there = |c: usize| queues.contains(&c);
+            let round: u32 = (0..3).filter(|&c| there(c)).map(|c| weights[c]).sum();
+            let mut n = vec![0u32; queues.len()];
+            for picks in 1..=20 * round + (seed % 50) as u32 {
+                n[usize::from(a.pick().unwrap())] += 1;
+                let of = |c: usize| {
+                    (0..queues.len()).filter(|&q| queues[q] == c).map(|q| n[q]).sum::<u32>()
+                };
+                for c in (0..3).filter(|&c| there(c)) {
+                    let whole = picks / round * weights[c];
+                    let got = of(c);
+                    prop_assert!(
+                        got >= whole && got <= whole + weights[c],
+                        "seed {}: class {} has {} after {} picks, weights {:?}",
+                        seed, c, got, picks, weights
+                    );
+                    let own = (0..queues.len()).filter(|&q| queues[q] == c).map(|q| n[q]);
+                    let (min, max) = (own.clone().min().unwrap(), own.max().unwrap());
+                    prop_assert!(max - min <= burst, "seed {}: {:?}", seed, n);
+                }
+            }
+            let urgent = a.add(99, Urgent);
+            a.set_ready(urgent, true);
+            prop_assert!((0..100).all(|_| a.pick() == Some(99)));
+        }
     }
 }

@@ -217,7 +217,8 @@ impl Controller {
             let stamps = cache.stamps(id, first, n);
             ftl.write(ctx, WRITE_BACK | key, Lpn(base + first), n, fua, Source::Cache(stamps));
         }
-        cache.stats.written_back += u64::from(mask.count_ones());
+        let by = cache.line(id).partition;
+        cache.stats_of(by).written_back += u64::from(mask.count_ones());
     }
 
     fn write_back_accepted(&mut self, ctx: &mut Ctx, key: u32, ok: bool) {
@@ -259,9 +260,10 @@ impl Controller {
     pub(crate) fn write_back_more(&mut self, ctx: &mut Ctx) {
         while self.write_backs.len() < WRITE_BACKS {
             let cache = self.cache.as_ref().expect("a line belongs to a cache");
-            let Some((id, position)) = cache.oldest_dirty() else { return };
-            if position >= cache.flush_to() && cache.dirty_lines <= cache.dirty_max {
-                return;
+            let Some((mut id, position)) = cache.oldest_dirty() else { return };
+            if position >= cache.flush_to() {
+                let Some(too_dirty) = cache.too_dirty() else { return };
+                id = too_dirty;
             }
             self.write_back(ctx, id);
         }

@@ -14,16 +14,33 @@
 //! list, oldest first, each with a *position*, a number that only grows; a flush waits until every
 //! position handed out before it has been *retired*, that is, its data are with the FTL or trimmed.
 //!
+//! Split in two (module `partition`), lookups find a line in whichever way it is, and room is made in the
+//! ways of its partition alone. What is counted by partition is counted for the one whose command brought
+//! the line in, and so is its share of dirty lines.
+//!
 //! Memory is taken by groups of sets when first touched.
 
 use crate::config::CacheConfig;
+use crate::ghost::Shape;
+use crate::partition::{LATENCY, PARTITIONS, Partitions};
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::ops::Range;
 use wordline_base::{BadValue, IoClass, Lpn, SECTOR, Slab, Stamps, prefetch};
 
 /// A line's place: `set << WAY_BITS | way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LineId(u32);
+
+#[cfg(test)]
+impl LineId {
+    pub fn place(self) -> u32 {
+        self.0
+    }
+    pub fn way(self) -> usize {
+        (self.0 & ((1 << WAY_BITS) - 1)) as usize
+    }
+}
 
 const WAY_BITS: u32 = 5;
 const GROUP_BITS: u32 = 6;
@@ -46,6 +63,8 @@ pub(crate) struct Line {
     /// Flash reads under way for it.
     pub fills: u16,
     listed: bool,
+    /// Whose command brought the line in.
+    pub partition: u8,
     /// A write-back is under way.
     pub writing_back: bool,
     /// The FTL has the write in its hands; before that, a trim may still take sectors out of it.
@@ -69,6 +88,7 @@ const BLANK_LINE: Line = Line {
     class: IoClass::NONE,
     fills: 0,
     listed: false,
+    partition: LATENCY,
     writing_back: false,
     handed: false,
     again: false,
@@ -138,6 +158,24 @@ pub struct CacheStats {
     pub ahead_useless: u64,
 }
 
+impl CacheStats {
+    fn plus(self, other: &CacheStats) -> CacheStats {
+        CacheStats {
+            read_hits: self.read_hits + other.read_hits,
+            read_joins: self.read_joins + other.read_joins,
+            read_misses: self.read_misses + other.read_misses,
+            writes: self.writes + other.writes,
+            overwrites: self.overwrites + other.overwrites,
+            evictions: self.evictions + other.evictions,
+            written_back: self.written_back + other.written_back,
+            write_stalls: self.write_stalls + other.write_stalls,
+            ahead: self.ahead + other.ahead,
+            ahead_useful: self.ahead_useful + other.ahead_useful,
+            ahead_useless: self.ahead_useless + other.ahead_useless,
+        }
+    }
+}
+
 /// A flush under way: positions before `before` are still to be retired.
 #[derive(Clone, Copy, Debug)]
 struct Barrier {
@@ -152,18 +190,21 @@ pub(crate) struct Cache {
     pub line_sectors: u32,
     groups: Vec<Option<Box<Group>>>,
     tick: u64,
-    /// Lines with dirty sectors.
-    pub dirty_lines: u32,
-    /// The number of them above which lines are written back in the background.
-    pub dirty_max: u32,
-    oldest: u32,
-    newest: u32,
+    pub partitions: Option<Partitions>,
+    /// Lines with dirty sectors, by partition.
+    dirty: [u32; PARTITIONS],
+    /// The share of them, in percent, above which lines are written back in the background.
+    dirty_high: u64,
+    /// The list of dirty lines of each partition.
+    oldest: [u32; PARTITIONS],
+    newest: [u32; PARTITIONS],
     next_position: u64,
     /// Positions handed out and not retired.
     open_positions: u64,
     barriers: Vec<Barrier>,
     nodes: Slab<Node>,
-    pub stats: CacheStats,
+    /// By partition.
+    stats: [CacheStats; PARTITIONS],
 }
 
 /// `n` bits from `first`.
@@ -221,22 +262,62 @@ impl Cache {
             let message = format!("is {}: must be 0 to 100 percent", config.dirty_high);
             return Err(BadValue::new("cache.dirty_high", message));
         }
-        let lines = sets * u64::from(config.ways);
+        let partitions = config.partition.as_ref();
         Ok(Cache {
             sets: sets as u32,
             ways: config.ways,
             line_sectors: (line / SECTOR) as u32,
             groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
             tick: 0,
-            dirty_lines: 0,
-            dirty_max: (lines * u64::from(config.dirty_high) / 100) as u32,
-            oldest: NONE,
-            newest: NONE,
+            partitions: partitions.map(|p| Partitions::new(p, config.ways)).transpose()?,
+            dirty: [0; PARTITIONS],
+            dirty_high: config.dirty_high.into(),
+            oldest: [NONE; PARTITIONS],
+            newest: [NONE; PARTITIONS],
             next_position: 1,
             open_positions: 0,
             barriers: Vec::with_capacity(16),
             nodes: Slab::with_capacity(64),
-            stats: CacheStats::default(),
+            stats: [CacheStats::default(); PARTITIONS],
+        })
+    }
+
+    pub fn shape(&self) -> Shape {
+        Shape { sets: self.sets, ways: self.ways, line_sectors: self.line_sectors }
+    }
+    /// The ways that room for a partition's lines is made in.
+    #[inline]
+    pub fn ways_of(&self, partition: u8) -> Range<usize> {
+        match &self.partitions {
+            None => 0..self.ways as usize,
+            Some(p) => {
+                let ways = p.ways_of(partition);
+                ways.start as usize..ways.end as usize
+            }
+        }
+    }
+    #[inline]
+    pub fn stats_of(&mut self, partition: u8) -> &mut CacheStats {
+        &mut self.stats[usize::from(partition)]
+    }
+    pub fn stats_by_partition(&self) -> &[CacheStats; PARTITIONS] {
+        &self.stats
+    }
+    pub fn stats(&self) -> CacheStats {
+        self.stats[0].plus(&self.stats[1])
+    }
+    pub fn dirty_lines(&self) -> u32 {
+        self.dirty.iter().sum()
+    }
+    /// The line to write back because its partition has more dirty lines than its share allows.
+    pub fn too_dirty(&self) -> Option<LineId> {
+        let partitions = 0..if self.partitions.is_some() { PARTITIONS as u8 } else { 1 };
+        // Lines to be written back once more are dirty and in no list.
+        partitions.into_iter().find_map(|partition| {
+            let lines = u64::from(self.sets) * self.ways_of(partition).len() as u64;
+            let most = (lines * self.dirty_high / 100) as u32;
+            let too_dirty = self.dirty[usize::from(partition)] > most;
+            too_dirty.then(|| self.oldest_dirty_of(partition)).flatten().map(|(id, _)| id)
         })
     }
 
@@ -255,11 +336,12 @@ impl Cache {
     }
     /// The sector was not found and will need a line soon: most likely that used longest ago.
     #[inline]
-    pub fn prefetch_room(&self, lpn: u32) {
+    pub fn prefetch_room(&self, lpn: u32, partition: u8) {
         let set = lpn / self.line_sectors % self.sets;
         let (g, i) = self.at(LineId(set << WAY_BITS));
         if let Some(group) = &self.groups[g] {
-            let line = i + first_least(&group.used[i..i + self.ways as usize]);
+            let ways = self.ways_of(partition);
+            let line = i + ways.start + first_least(&group.used[i + ways.start..i + ways.end]);
             prefetch(&group.lines, line);
             // The end of a line is where the next begins.
             prefetch(&group.lines, line + 1);
@@ -268,6 +350,12 @@ impl Cache {
     }
     pub fn lines(&self) -> u64 {
         u64::from(self.sets) * u64::from(self.ways)
+    }
+
+    /// Lines that hold data which commands of a partition brought in.
+    pub fn lines_of(&self, partition: u8) -> u64 {
+        let lines = self.groups.iter().flatten().flat_map(|g| &g.lines);
+        lines.filter(|line| line.valid != 0 && line.partition == partition).count() as u64
     }
 
     /// Lines that hold data, by [`Line::class`], ascending.
@@ -373,9 +461,10 @@ impl Cache {
         self.group_mut(g).used[i] = tick;
     }
 
-    /// Makes room for a line: an empty way, or else the least recently used line that is clean and
-    /// idle. When there is none, the line to wait for: the oldest dirty one, or else a busy one.
-    pub fn allocate(&mut self, number: u32) -> Result<LineId, LineId> {
+    /// Makes room for a line in its partition: an empty way, or else the least recently used line that is
+    /// clean and idle. When there is none, the line to wait for: the oldest dirty one, or else a busy one.
+    pub fn allocate(&mut self, number: u32, partition: u8) -> Result<LineId, LineId> {
+        debug_assert!(self.find(number).is_none(), "a line is in one place");
         let set = number % self.sets;
         let g = (set >> GROUP_BITS) as usize;
         let base = ((set & ((1 << GROUP_BITS) - 1)) * self.ways) as usize;
@@ -390,10 +479,11 @@ impl Cache {
             }));
         }
         let group = self.group(g);
-        let ways = base..base + self.ways as usize;
+        let ways = self.ways_of(partition);
+        let ways = base + ways.start..base + ways.end;
         // The line used longest ago (an empty one never was), if it is clean and not busy: nearly
         // always, and it saves looking at the others.
-        let oldest = base + first_least(&group.used[ways.clone()]);
+        let oldest = ways.start + first_least(&group.used[ways.clone()]);
         let rank_of = |i: usize| match (group.tags[i], &group.lines[i]) {
             (0, _) => 0,
             (_, line) if line.is_busy() => 3,
@@ -412,16 +502,18 @@ impl Cache {
             return Err(id);
         }
         if rank == 1 {
-            self.stats.evictions += 1;
-            self.stats.ahead_useless += u64::from(self.line(id).ahead.count_ones());
+            let (by, useless) = (self.line(id).partition, self.line(id).ahead.count_ones());
+            self.stats_of(partition).evictions += 1;
+            self.stats_of(by).ahead_useless += u64::from(useless);
         }
         debug_assert_eq!(self.line(id).waiters, NONE, "nobody waits for a line that is replaced");
         debug_assert_eq!(self.line(id).position, 0);
         let group = self.group_mut(g);
         group.tags[base + way] = number + 1;
-        group.lines[base + way] = BLANK_LINE;
+        group.lines[base + way] = Line { partition, ..BLANK_LINE };
         group.used[base + way] = 0;
         self.touch(id);
+        debug_assert!(self.ways_of(partition).contains(&way), "in its own partition");
         Ok(id)
     }
 
@@ -445,15 +537,17 @@ impl Cache {
         let mask = bits(first, n);
         let line = self.line_mut(id);
         let (was_dirty, useless) = (line.dirty, line.ahead & mask);
+        let by = line.partition;
         line.class = class;
         line.valid |= mask;
         line.dirty |= mask;
         line.filling &= !mask;
         line.ahead &= !mask;
-        self.stats.writes += u64::from(n);
-        self.stats.overwrites += u64::from((was_dirty & mask).count_ones());
-        self.stats.ahead_useless += u64::from(useless.count_ones());
-        self.dirty_lines += u32::from(was_dirty == 0);
+        let stats = self.stats_of(by);
+        stats.writes += u64::from(n);
+        stats.overwrites += u64::from((was_dirty & mask).count_ones());
+        stats.ahead_useless += u64::from(useless.count_ones());
+        self.dirty[usize::from(by)] += u32::from(was_dirty == 0);
         if self.line(id).position == 0 {
             let position = self.next_position;
             self.next_position += 1;
@@ -470,19 +564,20 @@ impl Cache {
         let line = self.line_mut(id);
         debug_assert!(!line.handed || line.writing & mask == 0);
         let (was_dirty, useless) = (line.dirty, line.ahead & mask);
+        let by = line.partition;
         line.valid &= !mask;
         line.dirty &= !mask;
         line.writing &= !mask;
         line.filling &= !mask;
         line.ahead &= !mask;
-        self.stats.ahead_useless += u64::from(useless.count_ones());
+        self.stats_of(by).ahead_useless += u64::from(useless.count_ones());
         let line = self.line_mut(id);
         if was_dirty == 0 || line.dirty != 0 {
             return None;
         }
         line.again = false;
         let position = std::mem::take(&mut line.position);
-        self.dirty_lines -= 1;
+        self.dirty[usize::from(by)] -= 1;
         self.unlist(id);
         Some(position)
     }
@@ -490,7 +585,8 @@ impl Cache {
     /// Takes the dirty sectors of a line for a write-back; answers the position they will retire.
     pub fn begin_write_back(&mut self, id: LineId) -> u64 {
         self.unlist(id);
-        self.dirty_lines -= 1;
+        let by = usize::from(self.line(id).partition);
+        self.dirty[by] -= 1;
         let line = self.line_mut(id);
         debug_assert!(!line.writing_back && line.dirty != 0 && line.position != 0);
         line.writing_back = true;
@@ -503,8 +599,17 @@ impl Cache {
 
     /// The line waiting longest for its write-back, with its position.
     pub fn oldest_dirty(&self) -> Option<(LineId, u64)> {
-        let id = LineId(self.oldest);
-        (self.oldest != NONE).then(|| (id, self.line(id).position))
+        let [a, b] = [0, 1].map(|partition| self.oldest_dirty_of(partition));
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if a.1 < b.1 { a } else { b }),
+            (one, other) => one.or(other),
+        }
+    }
+    /// The same of one partition.
+    pub fn oldest_dirty_of(&self, partition: u8) -> Option<(LineId, u64)> {
+        let oldest = self.oldest[usize::from(partition)];
+        let id = LineId(oldest);
+        (oldest != NONE).then(|| (id, self.line(id).position))
     }
 
     /// Takes a line out of the list because it will be written back again after the write-back
@@ -515,16 +620,17 @@ impl Cache {
     }
 
     fn list(&mut self, id: LineId) {
-        let newest = self.newest;
+        let by = usize::from(self.line(id).partition);
+        let newest = self.newest[by];
         let line = self.line_mut(id);
         line.listed = true;
         line.older = newest;
         line.newer = NONE;
         match newest {
-            NONE => self.oldest = id.0,
+            NONE => self.oldest[by] = id.0,
             _ => self.line_mut(LineId(newest)).newer = id.0,
         }
-        self.newest = id.0;
+        self.newest[by] = id.0;
     }
 
     fn unlist(&mut self, id: LineId) {
@@ -533,13 +639,13 @@ impl Cache {
             return;
         }
         line.listed = false;
-        let (older, newer) = (line.older, line.newer);
+        let (older, newer, by) = (line.older, line.newer, usize::from(line.partition));
         match older {
-            NONE => self.oldest = newer,
+            NONE => self.oldest[by] = newer,
             _ => self.line_mut(LineId(older)).newer = newer,
         }
         match newer {
-            NONE => self.newest = older,
+            NONE => self.newest[by] = older,
             _ => self.line_mut(LineId(newer)).older = older,
         }
     }
@@ -641,16 +747,19 @@ impl Cache {
     /// Checks what must hold between any two events.
     #[cfg(test)]
     pub fn assert_consistent(&self) {
-        let (mut dirty, mut open, mut waiters) = (0, 0, 0);
+        let (mut dirty, mut open, mut waiters) = ([0; PARTITIONS], 0, 0);
+        let mut numbers = std::collections::BTreeSet::new();
         for id in self.resident() {
             let line = self.line(id);
+            assert!(numbers.insert(self.first_sector(id)), "a line is in one place");
+            assert_eq!(self.find(self.first_sector(id) / self.line_sectors), Some(id));
             assert_eq!(line.dirty & !line.valid, 0, "dirty data are there");
             assert_eq!(line.writing & !line.valid, 0, "data being written back are readable");
             assert_eq!(line.filling & line.valid, 0);
             assert!(line.filling == 0 || line.fills > 0, "a fill is under way");
             assert_eq!(line.dirty != 0, line.position != 0);
             assert_eq!(line.dirty != 0, line.listed || line.again);
-            dirty += u32::from(line.dirty != 0);
+            dirty[usize::from(line.partition)] += u32::from(line.dirty != 0);
             open += u64::from(line.dirty != 0);
             let mut at = line.waiters;
             while at != NONE {
@@ -659,7 +768,13 @@ impl Cache {
                 at = self.nodes[at].next;
             }
         }
-        assert_eq!(dirty, self.dirty_lines);
+        assert_eq!(dirty, self.dirty);
+        if self.partitions.is_some() {
+            let [latency, throughput] = [0, 1].map(|partition| self.ways_of(partition));
+            assert!(!latency.is_empty() && !throughput.is_empty());
+            assert_eq!((latency.start, latency.end), (0, throughput.start));
+            assert_eq!(throughput.end, self.ways as usize);
+        }
         assert!(open <= self.open_positions);
         assert_eq!(waiters, self.nodes.len());
     }
@@ -681,6 +796,8 @@ mod tests {
             read_allocate: true,
             capacitor: false,
             read_ahead: None,
+            partition: None,
+            epoch: Default::default(),
         })
         .unwrap()
     }
@@ -695,24 +812,24 @@ mod tests {
     #[test]
     fn the_least_recently_used_clean_line_goes_first() {
         let mut c = cache(4, 4, 1);
-        let ids: Vec<LineId> = (0..4).map(|n| c.allocate(n).unwrap()).collect();
+        let ids: Vec<LineId> = (0..4).map(|n| c.allocate(n, 0).unwrap()).collect();
         c.touch(ids[0]);
         c.write(&mut Stamps::off(), 0, ids[1], 0, 1, IoClass::NONE);
         // 1 is dirty and 0 was touched: 2, then 3, then 0 go; then the set is full of dirty lines.
         for (number, gone) in [(10, 2), (11, 3), (12, 0)] {
-            let id = c.allocate(number).unwrap();
+            let id = c.allocate(number, 0).unwrap();
             c.write(&mut Stamps::off(), 0, id, 0, 1, IoClass::NONE);
             assert_eq!(c.find(gone), None);
         }
-        assert_eq!(c.allocate(13), Err(ids[1]), "the oldest dirty line is to be written back");
-        assert_eq!(c.dirty_lines, 4);
+        assert_eq!(c.allocate(13, 0), Err(ids[1]), "the oldest dirty line is to be written back");
+        assert_eq!(c.dirty_lines(), 4);
         c.assert_consistent();
     }
 
     #[test]
     fn positions_are_retired_once_and_barriers_count_them() {
         let mut c = cache(8, 2, 4);
-        let (a, b) = (c.allocate(0).unwrap(), c.allocate(1).unwrap());
+        let (a, b) = (c.allocate(0, 0).unwrap(), c.allocate(1, 0).unwrap());
         c.write(&mut Stamps::off(), 0, a, 0, 2, IoClass::NONE);
         c.write(&mut Stamps::off(), 0, b, 1, 1, IoClass::NONE);
         c.add_barrier(7);
@@ -736,7 +853,7 @@ mod tests {
     #[test]
     fn a_flush_does_not_count_the_position_after_it() {
         let mut c = cache(8, 2, 4);
-        let (a, b) = (c.allocate(0).unwrap(), c.allocate(1).unwrap());
+        let (a, b) = (c.allocate(0, 0).unwrap(), c.allocate(1, 0).unwrap());
         c.write(&mut Stamps::off(), 0, a, 0, 1, IoClass::NONE);
         c.add_barrier(7);
         c.write(&mut Stamps::off(), 0, b, 0, 1, IoClass::NONE);
@@ -756,7 +873,7 @@ mod tests {
     #[test]
     fn a_waiter_for_the_next_position_stays_until_that_one() {
         let mut c = cache(4, 4, 1);
-        let a = c.allocate(0).unwrap();
+        let a = c.allocate(0, 0).unwrap();
         c.write(&mut Stamps::off(), 0, a, 0, 1, IoClass::NONE);
         let first = c.begin_write_back(a);
         c.write(&mut Stamps::off(), 0, a, 0, 1, IoClass::NONE);
@@ -787,7 +904,7 @@ mod tests {
     fn memory_is_taken_only_where_touched() {
         let mut c = cache(393_216, 8, 1);
         assert_eq!(c.lines(), 393_216);
-        c.allocate(5).unwrap();
+        c.allocate(5, 0).unwrap();
         assert_eq!(c.groups.iter().flatten().count(), 1);
     }
 }

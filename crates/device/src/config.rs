@@ -85,7 +85,10 @@ pub struct QueueConfig {
     /// Entries of a queue the controller supports (MQES + 1); one slot always stays empty.
     pub depth: u32,
     pub arbitration: Arbitration,
-    /// Commands taken from a queue in one turn (2^n in NVMe's arbitration feature).
+    /// The controller offers weighted round robin with urgent class (CAP.AMS).
+    #[serde(default = "offered")]
+    pub weighted_urgent: bool,
+    /// Commands taken from a queue in one turn: 2^n in NVMe's arbitration feature, 0 for no limit.
     pub burst: u32,
     /// Commands a round for the high, medium and low classes (weighted-urgent).
     #[serde(default = "weights")]
@@ -95,6 +98,32 @@ pub struct QueueConfig {
     /// The most bytes of a logical command (MDTS); 0 is no limit.
     #[serde(default)]
     pub max_transfer: u32,
+    /// What keeps urgent queues from starving the others; absent: nothing does.
+    #[serde(default)]
+    pub guard: Option<GuardConfig>,
+}
+
+/// No source says of a drive here that it does not.
+fn offered() -> bool {
+    true
+}
+
+/// When queues of other classes come before urgent ones (FlashShare).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GuardConfig {
+    /// More commands than this wait in the queue.
+    pub commands: u32,
+    /// Or its oldest command has waited for longer.
+    pub age: Span,
+    /// The most commands taken from it in one go.
+    pub drain: u32,
+}
+
+impl Default for GuardConfig {
+    fn default() -> GuardConfig {
+        GuardConfig { commands: 8, age: Span::from_us(200), drain: 8 }
+    }
 }
 
 fn weights() -> [u32; 3] {
@@ -138,6 +167,62 @@ pub struct CacheConfig {
     pub capacitor: bool,
     #[serde(default)]
     pub read_ahead: Option<ReadAheadConfig>,
+    /// Ways of latency-critical commands and ways of all others; absent: all ways are everybody's.
+    #[serde(default)]
+    pub partition: Option<PartitionConfig>,
+    #[serde(default)]
+    pub epoch: EpochConfig,
+}
+
+/// Between two decisions about the cache's split and the degree of read-ahead: whichever ends first.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EpochConfig {
+    /// Reads and writes.
+    pub ios: u64,
+    pub time: Span,
+}
+
+impl Default for EpochConfig {
+    fn default() -> EpochConfig {
+        EpochConfig { ios: 10_000, time: Span::from_ms(100) }
+    }
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PartitionConfig {
+    /// Ways of each set for latency-critical commands, at first.
+    pub latency_ways: u32,
+    pub split: Split,
+    pub by: PartitionBy,
+}
+
+impl Default for PartitionConfig {
+    fn default() -> PartitionConfig {
+        PartitionConfig { latency_ways: 4, split: Split::MissingLines, by: PartitionBy::Attribute }
+    }
+}
+
+/// What moves the split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// Each one's share of the different lines that were missed.
+    MissingLines,
+    /// Each one's share of the commands.
+    Requests,
+    Fixed,
+}
+
+/// How the drive knows a latency-critical command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartitionBy {
+    /// By its workload attribute.
+    Attribute,
+    /// By its submission queue: those of the urgent and the high class.
+    Queue,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -147,8 +232,35 @@ pub struct ReadAheadConfig {
     pub trigger: u32,
     /// Streams followed at a time.
     pub streams: u32,
-    /// Bytes kept ahead of a stream.
+    /// Bytes kept ahead of a stream; with ghosts, until they choose.
     pub bytes: u64,
+    /// A stream starts it only with so much read, in write units of the flash.
+    #[serde(default)]
+    pub ratio: f64,
+    /// Ghost caches that choose how far ahead to read; absent: always `bytes`.
+    #[serde(default)]
+    pub ghosts: Option<GhostConfig>,
+}
+
+/// Tag-only caches, one a degree: at the end of an epoch the degree whose cache did best is taken.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GhostConfig {
+    /// Write units of the flash kept ahead of a stream.
+    pub degrees: Vec<u32>,
+    /// One set in so many is looked at.
+    pub sample: u32,
+    /// What a useless read-ahead counts beside a miss.
+    pub penalty: f64,
+    /// Percent by which another degree must be better.
+    pub hysteresis: f64,
+}
+
+impl Default for GhostConfig {
+    fn default() -> GhostConfig {
+        let degrees = vec![0, 1, 2, 4, 8, 16];
+        GhostConfig { degrees, sample: 16, penalty: 0.1, hysteresis: 2.0 }
+    }
 }
 
 /// Limits of the whole device, from a datasheet; 0 is none.

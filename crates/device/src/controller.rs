@@ -20,15 +20,17 @@
 
 use crate::arbiter::Arbiter;
 use crate::background::{Background, WriteBack};
-use crate::cache::{Cache, LineId, Woken};
-use crate::config::DeviceConfig;
+use crate::cache::{Cache, CacheStats, LineId, Woken};
+use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig};
 use crate::execute::{Flight, Sum};
 use crate::firmware::{Firmware, Grant};
+use crate::guard::{Backlog, Guard};
 use crate::limits::{Cap, Rate};
 use crate::link::{Link, Switch, Transfer};
+use crate::partition::{Epoch, LATENCY, PARTITION_NAMES, PARTITIONS};
 use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
 use crate::readahead::ReadAhead;
-use crate::stats::{ByClass, Counts, DeviceStats, Energy, slot};
+use crate::stats::{ByClass, CachePartition, Counts, DeviceStats, Energy, slot};
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
@@ -93,6 +95,8 @@ pub(crate) struct Command {
     /// The sectors touched, partly touched ones included.
     pub lpn: u32,
     pub sectors: u32,
+    /// Of the cache: whose it is.
+    pub partition: u8,
     /// A write: the next sector to enter the cache.
     pub cursor: u32,
     /// Parts under way.
@@ -123,6 +127,9 @@ pub struct Controller {
     created: u32,
     doorbells: VecDeque<Doorbell>,
     arbiter: Arbiter,
+    guard: Option<Guard>,
+    /// Scratch space of the guard's.
+    backlogs: Vec<Backlog>,
     pub(crate) link: Link,
     pub(crate) firmware: Firmware,
     read_cap: Cap,
@@ -135,7 +142,10 @@ pub struct Controller {
     pub(crate) turns: Turns,
     pub(crate) write_backs: Slab<WriteBack>,
     pub(crate) cache: Option<Cache>,
-    pub(crate) read_ahead: Option<ReadAhead>,
+    /// By partition of the cache.
+    pub(crate) read_ahead: Vec<ReadAhead>,
+    /// Where the cache adapts.
+    pub(crate) epoch: Option<Epoch>,
     /// The cache's memory bus.
     pub(crate) dram: Timeline,
     /// Commands whose wait at a cache line is over.
@@ -159,8 +169,6 @@ impl Controller {
     pub fn check_config(device: &DeviceConfig, ftl: bool) -> Result<(), BadValue> {
         let positive = [
             ("queues.count", device.queues.count),
-            ("queues.burst", device.queues.burst),
-            ("queues.weights", device.queues.weights.into_iter().min().unwrap_or(0)),
             ("queues.in_flight", device.queues.in_flight),
             ("firmware.cores", device.firmware.cores),
         ];
@@ -168,6 +176,27 @@ impl Controller {
             if value == 0 {
                 return Err(BadValue::new(key, "must be at least 1"));
             }
+        }
+        let QueueConfig { burst, weights, .. } = device.queues;
+        if wordline_nvme::arbitration(burst, [1; 3]).is_none() {
+            let message = "must be 1, 2, 4, ... or 64, or 0 for no limit (feature 01h)";
+            return Err(BadValue::new("queues.burst", message));
+        }
+        if wordline_nvme::arbitration(burst, weights).is_none() {
+            return Err(BadValue::new(
+                "queues.weights",
+                "must each be from 1 to 256 (feature 01h)",
+            ));
+        }
+        let weighted = device.queues.arbitration == Arbitration::WeightedUrgent;
+        if weighted && !device.queues.weighted_urgent {
+            let message = "asks for what the drive does not offer (CAP.AMS): take round-robin";
+            return Err(BadValue::new("queues.arbitration", message));
+        }
+        if device.queues.guard.is_some() && !weighted {
+            let message = "guards against urgent queues: set arbitration to weighted-urgent, or \
+                           guard to none";
+            return Err(BadValue::new("queues.guard", message));
         }
         if !matches!(device.lba, 512 | 4096) {
             return Err(BadValue::new("lba", "must be 512 or 4096"));
@@ -191,9 +220,11 @@ impl Controller {
             return Err(BadValue::new("cache", message));
         }
         if let Some(c) = &device.cache {
-            Cache::new(c)?;
-            c.read_ahead.as_ref().map(|r| ReadAhead::new(r, 0)).transpose()?;
+            let cache = Cache::new(c)?;
+            read_aheads(c, &cache, 0, 1)?;
+            Epoch::new(&c.epoch)?;
         }
+        device.queues.guard.as_ref().map(Guard::new).transpose()?;
         Link::new(&device.link).map(drop)
     }
 
@@ -204,10 +235,15 @@ impl Controller {
     ) -> Result<Controller, BadValue> {
         Controller::check_config(device, ftl.is_some())?;
         let sectors = ftl.as_ref().map_or(0, Translation::sectors);
-        let cache = device.cache.as_ref();
-        let ahead = cache.and_then(|c| c.read_ahead.as_ref());
-        let cache = cache.map(Cache::new).transpose()?;
-        let read_ahead = ahead.map(|r| ReadAhead::new(r, sectors)).transpose()?;
+        let (mut cache, mut read_ahead, mut epoch) = (None, Vec::new(), None);
+        if let Some(c) = &device.cache {
+            let new = Cache::new(c)?;
+            read_ahead = read_aheads(c, &new, sectors, nand.geometry.sectors_per_unit)?;
+            if c.partition.is_some() || read_ahead.iter().any(ReadAhead::adapts) {
+                epoch = Some(Epoch::new(&c.epoch)?);
+            }
+            cache = Some(new);
+        }
         let limits = &device.limits;
         Ok(Controller {
             cost: FtlCost::default(),
@@ -220,6 +256,8 @@ impl Controller {
             created: 0,
             doorbells: VecDeque::with_capacity(64),
             arbiter: Arbiter::new(&device.queues),
+            guard: device.queues.guard.as_ref().map(Guard::new).transpose()?,
+            backlogs: Vec::new(),
             link: Link::new(&device.link)?,
             firmware: Firmware::new(device.firmware.cores),
             read_cap: Cap::new(limits.read_rate, limits.read_iops),
@@ -232,6 +270,7 @@ impl Controller {
             write_backs: Slab::default(),
             cache,
             read_ahead,
+            epoch,
             dram: Timeline::default(),
             woken: VecDeque::new(),
             flushable: Vec::new(),
@@ -297,7 +336,7 @@ impl Controller {
         let place = self.arbiter.add(sq, priority);
         self.queues.resize_with(self.queues.len().max(s + 1), || None);
         self.completions.resize_with(self.completions.len().max(c + 1), || None);
-        self.queues[s] = Some(SubmissionQueue::new(depth, cq, place));
+        self.queues[s] = Some(SubmissionQueue::new(depth, cq, place, priority));
         self.completions[c] = Some(CompletionQueue::new(depth));
         self.created += 1;
         Ok(())
@@ -402,13 +441,16 @@ impl Controller {
     /// Fetches commands while there are any and the limit in flight has room.
     fn fetch(&mut self, ctx: &mut Ctx) {
         while self.commands.len() < self.config.queues.in_flight as usize {
-            let Some(sq) = self.arbiter.pick() else { return };
+            let Some(sq) = self.pick(ctx.now) else { return };
             let queue = self.queues[usize::from(sq)].as_mut().expect("a queue in arbitration");
             let (sqe, arrived) = queue.pop();
+            let priority = queue.priority;
             if !queue.has_work() {
                 let place = queue.place;
                 self.arbiter.set_ready(place, false);
             }
+            let partitions = self.cache.as_ref().and_then(|cache| cache.partitions.as_ref());
+            let partition = partitions.map_or(LATENCY, |p| p.of(sqe.class, priority));
             let (lpn, sectors) = sectors_of(&sqe);
             if let Some(ftl) = &self.ftl
                 && matches!(sqe.opcode, Opcode::Read | Opcode::Write)
@@ -443,6 +485,7 @@ impl Controller {
                 sq,
                 stage: Stage::Decode,
                 status: Status::Success,
+                partition,
                 lpn,
                 sectors,
                 cursor: lpn,
@@ -456,6 +499,41 @@ impl Controller {
             }
             ctx.at(ready, Kind::Firmware, cmd);
         }
+    }
+
+    /// The queue to take a command from: the guard's choice, or arbitration's.
+    #[inline]
+    fn pick(&mut self, now: Time) -> Option<u16> {
+        let urgent = cfg!(debug_assertions) && self.arbiter.is_urgent();
+        let picked = match self.guard {
+            None => self.arbiter.pick(),
+            Some(_) => self.pick_guarded(now),
+        };
+        if urgent && let Some(sq) = picked {
+            let drained = self.guard.as_ref().is_some_and(|guard| guard.drains(sq));
+            let priority = self.sq(sq).priority;
+            debug_assert!(
+                priority == QueuePriority::Urgent || drained,
+                "queue {sq} of class {priority:?} comes before urgent ones"
+            );
+        }
+        picked
+    }
+    fn pick_guarded(&mut self, now: Time) -> Option<u16> {
+        let guard = self.guard.as_mut()?;
+        if !self.arbiter.is_urgent() {
+            guard.rest();
+            return self.arbiter.pick();
+        }
+        let queues = self.queues.iter().enumerate();
+        self.backlogs.clear();
+        self.backlogs.extend(queues.filter_map(|(sq, queue)| {
+            let queue = queue.as_ref()?;
+            let counts = queue.priority != QueuePriority::Urgent && queue.has_work();
+            let age = now.since(queue.oldest());
+            counts.then(|| Backlog { sq: sq as u16, commands: queue.waiting(), age })
+        }));
+        guard.pick(&self.backlogs).or_else(|| self.arbiter.pick())
     }
 
     #[allow(clippy::too_many_arguments)] // The stages of a fetch, each once.
@@ -723,6 +801,34 @@ impl Controller {
         self.cache.as_ref().map_or_else(Vec::new, Cache::lines_by_class)
     }
 
+    /// The cache by partition, where it is split or adapts.
+    fn cache_partitions(&self) -> Vec<CachePartition> {
+        let Some(cache) = self.cache.as_ref().filter(|_| self.epoch.is_some()) else {
+            return Vec::new();
+        };
+        let row = |(i, stats): (usize, &CacheStats)| {
+            let ahead = self.read_ahead.get(i);
+            let ways = |&(at, latency): &(Time, u32)| {
+                let all = self.config.cache.as_ref().map_or(0, |c| c.ways);
+                (at.0, if i == 0 { latency } else { all - latency })
+            };
+            let partitions = cache.partitions.as_ref();
+            CachePartition {
+                name: if partitions.is_some() { PARTITION_NAMES[i] } else { "all" },
+                stats: *stats,
+                lines: cache.lines_of(i as u8),
+                ways: cache.ways_of(i as u8).len() as u32,
+                ways_over_time: partitions
+                    .map_or(Vec::new(), |p| p.over_time.iter().map(ways).collect()),
+                ahead_over_time: ahead.map_or(Vec::new(), |a| {
+                    a.over_time.iter().map(|(at, sectors)| (at.0, *sectors)).collect()
+                }),
+            }
+        };
+        let n = if cache.partitions.is_some() { PARTITIONS } else { 1 };
+        cache.stats_by_partition().iter().take(n).enumerate().map(row).collect()
+    }
+
     /// Energy until `now` by [`crate::ENERGY_STATES`], in nanojoules: controller and memory doing
     /// nothing, firmware cores, and for reads, writes and collection what flash and link use.
     pub fn energy_by_state(&self, now: Time) -> [u64; 5] {
@@ -770,6 +876,7 @@ impl Controller {
             rmw_read_bytes: c.rmw_read_bytes,
             rmw_waits: c.rmw_waits,
             fetched: queues.filter_map(|(id, q)| Some((id as u16, q.as_ref()?.fetched))).collect(),
+            guard: self.guard.as_ref().map(|guard| guard.stats),
             waits: c.waits,
             link_rate: self.link.rate(),
             link_to_device_busy_ns: to_device.0,
@@ -780,8 +887,9 @@ impl Controller {
                 .map(|channel| self.nand.channel_busy(channel, now).0)
                 .collect(),
             lun_busy_ns: luns.map(|lun| self.nand.lun_busy(lun, now).iter().sum()).collect(),
-            cache: self.cache.as_ref().map(|cache| cache.stats),
-            dirty_lines: self.cache.as_ref().map_or(0, |cache| cache.dirty_lines),
+            cache: self.cache.as_ref().map(Cache::stats),
+            cache_partitions: self.cache_partitions(),
+            dirty_lines: self.cache.as_ref().map_or(0, Cache::dirty_lines),
             energy: Energy {
                 idle: joules(power.idle_mw, now.0),
                 firmware: joules(power.firmware_mw, firmware_busy.0),
@@ -793,6 +901,24 @@ impl Controller {
             },
         }
     }
+}
+
+/// The read-ahead of each partition of a cache, before flash of so many sectors a unit; none if it reads
+/// nothing ahead.
+fn read_aheads(
+    c: &CacheConfig,
+    cache: &Cache,
+    end: u64,
+    unit: u32,
+) -> Result<Vec<ReadAhead>, BadValue> {
+    let Some(config) = &c.read_ahead else { return Ok(Vec::new()) };
+    let partitions = if c.partition.is_some() { PARTITIONS as u8 } else { 1 };
+    let of = |partition| {
+        let mut ahead = ReadAhead::new(config, end, cache.shape(), unit)?;
+        ahead.set_ways(cache.ways_of(partition).len() as u32);
+        Ok(ahead)
+    };
+    (0..partitions).map(of).collect()
 }
 
 /// The sectors a command touches: (first, count). Bytes for block commands, sectors for vector ones.

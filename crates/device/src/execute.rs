@@ -60,6 +60,9 @@ impl Controller {
         if let Err(status) = self.check(cmd) {
             return self.fail(ctx, cmd, status);
         }
+        if self.epoch.is_some() {
+            self.see_command(ctx, cmd);
+        }
         match self.commands[cmd].sqe.opcode {
             Opcode::Read => self.read(ctx, cmd),
             Opcode::Write | Opcode::VectorWrite => self.ask_for_data(ctx, cmd),
@@ -71,6 +74,32 @@ impl Controller {
             }
             Opcode::VectorRead => self.vector(ctx, cmd, OpKind::Read),
             Opcode::VectorReset => self.vector(ctx, cmd, OpKind::Erase),
+        }
+    }
+
+    /// Counts a read or write for what the cache decides from epoch to epoch.
+    #[inline(never)]
+    fn see_command(&mut self, ctx: &Ctx, cmd: u32) {
+        let Command { sqe, partition, lpn, sectors, .. } = self.commands[cmd];
+        if !matches!(sqe.opcode, Opcode::Read | Opcode::Write) {
+            return;
+        }
+        let (Some(cache), Some(epoch)) = (&mut self.cache, &mut self.epoch) else { return };
+        if epoch.is_over(ctx.now) {
+            if let Some(partitions) = &mut cache.partitions {
+                partitions.end_epoch(ctx.now);
+            }
+            for (partition, ahead) in self.read_ahead.iter_mut().enumerate() {
+                ahead.end_epoch(ctx.now, cache.ways_of(partition as u8).len() as u32);
+            }
+        }
+        if let Some(partitions) = &mut cache.partitions {
+            partitions.see(partition);
+        }
+        if sqe.opcode == Opcode::Write
+            && let Some(ahead) = self.read_ahead.get_mut(usize::from(partition))
+        {
+            ahead.on_write(lpn, sectors);
         }
     }
 
@@ -199,10 +228,12 @@ impl Controller {
             self.read_flash(ctx, cmd, lpn, sectors, false);
             return self.part_done(ctx, cmd, None);
         };
-        let ahead = self.read_ahead.as_mut().and_then(|r| r.on_read(lpn, sectors));
+        let partition = command.partition;
+        let ahead = self.read_ahead.get_mut(usize::from(partition));
+        let ahead = ahead.and_then(|r| r.on_read(lpn, sectors));
         let cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
         if cost > Span::ZERO && !cache.holds_or_fills(lpn, sectors) {
-            cache.prefetch_room(lpn);
+            cache.prefetch_room(lpn, partition);
             let grant = self.firmware.reserve(ctx.now, cost);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
             let io = command.sqe.io;
@@ -214,7 +245,7 @@ impl Controller {
             self.look_up_all(ctx, cmd);
         }
         if let Some((from, sectors)) = ahead {
-            self.fetch_ahead(ctx, from, sectors);
+            self.fetch_ahead(ctx, from, sectors, partition);
         }
     }
 
@@ -232,33 +263,40 @@ impl Controller {
     fn look_up(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, first_time: bool) {
         let cache = self.cache.as_mut().expect("only a cache is looked up");
         let allocate = self.config.cache.as_ref().is_some_and(|c| c.read_allocate);
-        let class = self.commands[cmd].sqe.class;
+        let Command { sqe, partition, .. } = self.commands[cmd];
+        let class = sqe.class;
         self.misses.clear();
         for (number, first, n) in cache.spans(lpn, sectors) {
             let mask = bits(first, n);
             let base = number * cache.line_sectors;
             let Some(id) = cache.find(number) else {
-                let id = if allocate { cache.allocate(number).ok() } else { None };
+                let id = match allocate {
+                    true => cache.allocate(number, partition).ok(),
+                    false => None,
+                };
                 if let Some(id) = id {
                     begin_fill(ctx, cache, id, mask, Some(class));
                 }
                 add_miss(&mut self.misses, base + first, n, id.is_some());
-                cache.stats.read_misses += u64::from(n);
+                cache.stats_of(partition).read_misses += u64::from(n);
+                if let Some(partitions) = &mut cache.partitions {
+                    partitions.miss(partition, number);
+                }
                 continue;
             };
             cache.touch(id);
             let line = cache.line_mut(id);
             let (hit, join) = (line.valid & mask, line.filling & mask);
-            let useful = line.ahead & mask;
+            let (useful, by) = (line.ahead & mask, line.partition);
             line.ahead &= !mask;
             let miss = mask & !hit & !join;
             if first_time {
-                let s = &mut cache.stats;
+                let s = cache.stats_of(partition);
                 s.read_hits += u64::from(hit.count_ones());
                 s.read_joins += u64::from(join.count_ones());
-                s.ahead_useful += u64::from(useful.count_ones());
+                cache.stats_of(by).ahead_useful += u64::from(useful.count_ones());
             }
-            cache.stats.read_misses += u64::from(miss.count_ones());
+            cache.stats_of(partition).read_misses += u64::from(miss.count_ones());
             if hit != 0 && ctx.stamps.is_on() {
                 for sector in (first..first + n).filter(|&s| hit >> s & 1 == 1) {
                     let got = cache.stamps(id, sector, 1)[0];
@@ -321,19 +359,21 @@ impl Controller {
 
     /// Brings sectors into the cache before they are asked for. Class `UserRead`: to those who wait
     /// behind it, it is a read on behalf of the host.
-    fn fetch_ahead(&mut self, ctx: &mut Ctx, lpn: u32, sectors: u32) {
+    fn fetch_ahead(&mut self, ctx: &mut Ctx, lpn: u32, sectors: u32, partition: u8) {
         let cache = self.cache.as_mut().expect("read-ahead goes into a cache");
         self.misses.clear();
         for (number, first, n) in cache.spans(lpn, sectors) {
             let mask = bits(first, n);
             // A set without a clean idle line is left alone.
-            let Some(id) = cache.find(number).or_else(|| cache.allocate(number).ok()) else {
+            let found = cache.find(number);
+            let Some(id) = found.or_else(|| cache.allocate(number, partition).ok()) else {
                 continue;
             };
             let line = cache.line(id);
+            let by = line.partition;
             for (run, length) in crate::cache::runs(mask & !line.valid & !line.filling) {
                 begin_fill(ctx, cache, id, bits(run, length), None);
-                cache.stats.ahead += u64::from(length);
+                cache.stats_of(by).ahead += u64::from(length);
                 add_miss(&mut self.misses, number * cache.line_sectors + run, length, true);
             }
         }
@@ -602,11 +642,18 @@ impl Controller {
         let (capacitor, write_back) = (config.capacitor, config.write_back);
         let command = &mut self.commands[cmd];
         let (fua, class) = (command.sqe.fua && !capacitor, command.sqe.class);
+        let partition = command.partition;
         let end = command.lpn + command.sectors;
         let cache = self.cache.as_mut().expect("a write is inserted into a cache");
         for (number, first, n) in cache.spans(command.cursor, end - command.cursor) {
             let cache = self.cache.as_mut().expect("a write is inserted into a cache");
-            let found = cache.find(number).map_or_else(|| cache.allocate(number), Ok);
+            let found = cache.find(number);
+            if found.is_none()
+                && let Some(partitions) = &mut cache.partitions
+            {
+                partitions.miss(partition, number);
+            }
+            let found = found.map_or_else(|| cache.allocate(number, partition), Ok);
             let id = match found {
                 Ok(id) => id,
                 Err(blocking) => return self.wait_for_room(ctx, cmd, blocking),
@@ -632,7 +679,7 @@ impl Controller {
     /// Every line of a set is dirty or busy.
     fn wait_for_room(&mut self, ctx: &mut Ctx, cmd: u32, blocking: LineId) {
         let cache = self.cache.as_mut().expect("a write is inserted into a cache");
-        cache.stats.write_stalls += 1;
+        cache.stats_of(self.commands[cmd].partition).write_stalls += 1;
         cache.wait(blocking, cmd, Wait::Change);
         if !cache.line(blocking).is_busy() {
             self.write_back(ctx, blocking);

@@ -6,7 +6,7 @@
 
 use wordline_base::ledger::NONE;
 use wordline_base::{IoClass, IoId, Time};
-use wordline_nvme::{Cqe, Opcode, Sqe};
+use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe};
 
 /// The submission queue has no free slot as far as the host knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,7 @@ pub(crate) struct SubmissionQueue {
     ring: Box<[Slot]>,
     pub cq: u16,
     pub place: Place,
+    pub priority: QueuePriority,
     /// The next slot the host writes.
     tail: u32,
     /// The head as the host knows it.
@@ -76,11 +77,12 @@ pub(crate) struct SubmissionQueue {
 }
 
 impl SubmissionQueue {
-    pub fn new(depth: u32, cq: u16, place: Place) -> SubmissionQueue {
+    pub fn new(depth: u32, cq: u16, place: Place, priority: QueuePriority) -> SubmissionQueue {
         SubmissionQueue {
             ring: vec![EMPTY; depth as usize].into_boxed_slice(),
             cq,
             place,
+            priority,
             tail: 0,
             host_head: 0,
             seen: 0,
@@ -113,6 +115,15 @@ impl SubmissionQueue {
     }
     pub fn has_work(&self) -> bool {
         self.head != self.seen
+    }
+    /// Entries that the controller knows of and has not fetched.
+    pub fn waiting(&self) -> u32 {
+        let ring = self.ring.len() as u32;
+        (self.seen + ring - self.head) % ring
+    }
+    /// When the oldest of them arrived.
+    pub fn oldest(&self) -> Time {
+        self.ring[self.head as usize].arrived
     }
     /// Every entry the host wrote was fetched.
     pub fn is_empty(&self) -> bool {
@@ -178,7 +189,7 @@ mod tests {
     use super::*;
 
     fn sq(depth: u32) -> SubmissionQueue {
-        SubmissionQueue::new(depth, 0, Place { class: 0, index: 0 })
+        SubmissionQueue::new(depth, 0, Place { class: 0, index: 0 }, QueuePriority::Medium)
     }
 
     #[test]

@@ -1,33 +1,74 @@
 //! Read-ahead: recognises sequential streams among the read commands and says what to fetch.
 //!
 //! A stream is a next expected sector. A read that starts there continues the stream; after
-//! `trigger` such reads in a row (the first included) everything up to `bytes` beyond the end of
-//! the read is wanted. A read that continues no stream replaces the stream used longest ago. Reads
-//! backwards and strides are not recognised.
+//! `trigger` such reads in a row (the first included) that have brought `ratio` of a write unit,
+//! everything up to `bytes` beyond the end of the read is wanted. A read that continues no stream
+//! replaces the stream used longest ago. Reads backwards and strides are not recognised.
+//!
+//! With ghosts (module `ghost`) how far is a degree that they choose at the end of each epoch, and more is
+//! fetched only when less than half of it is left ahead, so that whole units are read at a time.
 
 use crate::config::ReadAheadConfig;
-use wordline_base::{BadValue, SECTOR};
+use crate::ghost::{Ghosts, Shape};
+use wordline_base::{BadValue, SECTOR, Time};
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     next: u64,
     length: u32,
+    /// Sectors read in a row.
+    read: u64,
     /// Everything before it was asked for already.
     asked: u64,
     used: u64,
 }
 
-pub(crate) struct ReadAhead {
-    trigger: u32,
+/// How far ahead of a stream to read.
+#[derive(Clone, Copy)]
+struct Reach {
     sectors: u64,
-    streams: Vec<Stream>,
-    tick: u64,
+    /// Only when less than half is left.
+    half: bool,
     /// The drive's size.
     end: u64,
 }
 
+impl Reach {
+    /// What to fetch for a stream that is at `next`.
+    #[inline]
+    fn ask(&self, asked: &mut u64, next: u64) -> Option<(u32, u32)> {
+        let to = (next + self.sectors).min(self.end);
+        let from = (*asked).max(next);
+        if from >= to || self.half && (from - next) * 2 >= self.sectors {
+            return None;
+        }
+        *asked = to;
+        Some((from as u32, (to - from) as u32))
+    }
+}
+
+pub(crate) struct ReadAhead {
+    trigger: u32,
+    /// Sectors that a stream has read before anything is read ahead of it.
+    least: u64,
+    reach: Reach,
+    streams: Vec<Stream>,
+    tick: u64,
+    ghosts: Option<Ghosts>,
+    /// By stream and ghost: everything before it was asked for.
+    ghosts_asked: Vec<u64>,
+    /// When the sectors kept ahead became so many, from the start on; with ghosts.
+    pub over_time: Vec<(Time, u32)>,
+}
+
 impl ReadAhead {
-    pub fn new(c: &ReadAheadConfig, end: u64) -> Result<ReadAhead, BadValue> {
+    /// For a cache of this shape; `unit` is the write unit of the flash in sectors.
+    pub fn new(
+        c: &ReadAheadConfig,
+        end: u64,
+        shape: Shape,
+        unit: u32,
+    ) -> Result<ReadAhead, BadValue> {
         if c.trigger == 0 {
             return Err(BadValue::new("cache.read_ahead.trigger", "must be at least 1"));
         }
@@ -38,13 +79,24 @@ impl ReadAhead {
         if c.bytes < SECTOR {
             return Err(BadValue::new("cache.read_ahead.bytes", "must be at least 4096"));
         }
-        let blank = Stream { next: u64::MAX, length: 0, asked: 0, used: 0 };
+        if !(0.0..=1024.0).contains(&c.ratio) {
+            let message = format!("is {}: must be 0 to 1024 write units", c.ratio);
+            return Err(BadValue::new("cache.read_ahead.ratio", message));
+        }
+        let ghosts = c.ghosts.as_ref().map(|g| Ghosts::new(g, shape, unit)).transpose()?;
+        let blank = Stream { next: u64::MAX, length: 0, read: 0, asked: 0, used: 0 };
+        let sectors = c.bytes / SECTOR;
+        let asked = ghosts.as_ref().map_or(0, Ghosts::len) * c.streams as usize;
+        let over_time = ghosts.iter().map(|_| (Time::ZERO, sectors as u32)).collect();
         Ok(ReadAhead {
             trigger: c.trigger,
-            sectors: c.bytes / SECTOR,
+            least: (c.ratio * f64::from(unit)).ceil() as u64,
+            reach: Reach { sectors, half: ghosts.is_some(), end },
             streams: vec![blank; c.streams as usize],
             tick: 0,
-            end,
+            ghosts,
+            ghosts_asked: vec![0; asked],
+            over_time,
         })
     }
 
@@ -56,32 +108,89 @@ impl ReadAhead {
         let index = found.unwrap_or_else(|| {
             let oldest = (0..self.streams.len()).min_by_key(|&i| self.streams[i].used);
             let index = oldest.expect("there is at least one stream");
-            self.streams[index] = Stream { next: first, length: 0, asked: 0, used: 0 };
+            self.streams[index] = Stream { next: first, length: 0, read: 0, asked: 0, used: 0 };
+            if let Some(ghosts) = &self.ghosts {
+                let n = ghosts.len();
+                self.ghosts_asked[index * n..][..n].fill(0);
+            }
             index
         });
         let stream = &mut self.streams[index];
         stream.used = self.tick;
         stream.next = next;
         stream.length = stream.length.saturating_add(1);
-        if stream.length < self.trigger {
-            return None;
+        stream.read += u64::from(sectors);
+        let goes_on = stream.length >= self.trigger && stream.read >= self.least;
+        let asked = if goes_on { self.reach.ask(&mut stream.asked, next) } else { None };
+        if self.ghosts.is_some() {
+            self.ghosts_read(lpn, sectors, goes_on.then_some(index));
         }
-        let to = (next + self.sectors).min(self.end);
-        let from = stream.asked.max(next);
-        if from >= to {
-            return None;
+        asked
+    }
+
+    /// The ghosts see a read, and read ahead of its stream if it is one.
+    fn ghosts_read(&mut self, lpn: u32, sectors: u32, stream: Option<usize>) {
+        let Some(ghosts) = &mut self.ghosts else { return };
+        ghosts.read(lpn, sectors);
+        let Some(stream) = stream else { return };
+        let n = ghosts.len();
+        for ghost in 0..n {
+            let reach = Reach { sectors: u64::from(ghosts.degree(ghost)), ..self.reach };
+            let asked = &mut self.ghosts_asked[stream * n + ghost];
+            if let Some((first, n)) = reach.ask(asked, self.streams[stream].next) {
+                ghosts.ahead(ghost, first, n);
+            }
         }
-        stream.asked = to;
-        Some((from as u32, (to - from) as u32))
+    }
+    /// A write command arrived.
+    #[inline]
+    pub fn on_write(&mut self, lpn: u32, sectors: u32) {
+        if let Some(ghosts) = &mut self.ghosts {
+            ghosts.write(lpn, sectors);
+        }
+    }
+
+    /// An epoch is over, and the partition has so many ways from here on.
+    pub fn end_epoch(&mut self, now: Time, ways: u32) {
+        let Some(ghosts) = &mut self.ghosts else { return };
+        if let Some(sectors) = ghosts.choose()
+            && u64::from(sectors) != self.reach.sectors
+        {
+            self.reach.sectors = u64::from(sectors);
+            self.over_time.push((now, sectors));
+        }
+        self.set_ways(ways);
+    }
+    /// The partition has so many ways.
+    pub fn set_ways(&mut self, ways: u32) {
+        if let Some(ghosts) = &mut self.ghosts {
+            ghosts.set_ways(ways);
+        }
+    }
+    /// Ghosts choose how far ahead to read.
+    pub fn adapts(&self) -> bool {
+        self.ghosts.is_some()
+    }
+    /// Sectors kept ahead of a stream now.
+    #[cfg(test)]
+    pub fn sectors(&self) -> u64 {
+        self.reach.sectors
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::GhostConfig;
 
+    fn config(trigger: u32, streams: u32) -> ReadAheadConfig {
+        ReadAheadConfig { trigger, streams, bytes: 64 << 10, ratio: 0.0, ghosts: None }
+    }
+    fn new(c: &ReadAheadConfig) -> Result<ReadAhead, BadValue> {
+        ReadAhead::new(c, 1000, Shape { sets: 64, ways: 8, line_sectors: 1 }, 8)
+    }
     fn reader(trigger: u32, streams: u32) -> ReadAhead {
-        ReadAhead::new(&ReadAheadConfig { trigger, streams, bytes: 64 << 10 }, 1000).unwrap()
+        new(&config(trigger, streams)).unwrap()
     }
 
     #[test]
@@ -111,5 +220,58 @@ mod tests {
         let mut r = reader(1, 1);
         assert_eq!(r.on_read(990, 4), Some((994, 6)));
         assert_eq!(r.on_read(994, 6), None);
+    }
+
+    #[test]
+    fn a_stream_has_to_have_read_its_share_of_a_unit() {
+        let mut r = new(&ReadAheadConfig { ratio: 0.5, ..config(2, 1) }).unwrap();
+        let asked: Vec<bool> = (0..5).map(|i| r.on_read(i, 1).is_some()).collect();
+        assert_eq!(asked, [false, false, false, true, true], "four of eight sectors");
+        let mut r = new(&ReadAheadConfig { ratio: 0.5, ..config(2, 1) }).unwrap();
+        assert_eq!(r.on_read(0, 4), None, "and the trigger");
+        assert!(r.on_read(4, 4).is_some());
+    }
+
+    #[test]
+    fn ghosts_choose_how_far_and_half_of_it_is_fetched_at_a_time() {
+        let ghosts = GhostConfig { sample: 1, ..Default::default() };
+        let mut r = new(&ReadAheadConfig { ghosts: Some(ghosts), ..config(3, 2) }).unwrap();
+        assert_eq!((r.on_read(0, 1), r.on_read(1, 1)), (None, None));
+        assert_eq!(r.on_read(2, 1), Some((3, 16)));
+        let next = (3..).find_map(|lpn| Some((lpn, r.on_read(lpn, 1)?)));
+        assert_eq!(next, Some((11, (19, 9))), "less than half of 16 is left ahead");
+        // Sectors in a row: one unit ahead has all of them, and more is no better.
+        (12..400).for_each(|lpn| _ = r.on_read(lpn, 1));
+        r.end_epoch(Time(5), 2);
+        assert_eq!((r.sectors(), &r.over_time[..]), (8, &[(Time(0), 16), (Time(5), 8)][..]));
+        // Streams too short to be worth it.
+        r.reach.end = 1 << 20;
+        for i in 0..400u32 {
+            let first = 1000 + i * 200;
+            (first..first + 3).for_each(|lpn| _ = r.on_read(lpn, 1));
+        }
+        r.end_epoch(Time(9), 2);
+        assert_eq!(r.sectors(), 0);
+        assert_eq!((0..9).find_map(|lpn| r.on_read(lpn, 1)), None);
+    }
+
+    #[test]
+    fn wrong_ghosts_are_named() {
+        let key = |g: GhostConfig| {
+            new(&ReadAheadConfig { ghosts: Some(g), ..config(3, 2) }).err().map(|e| e.key)
+        };
+        let of = GhostConfig::default;
+        assert_eq!(key(of()), None);
+        let found = [
+            key(GhostConfig { degrees: Vec::new(), ..of() }),
+            key(GhostConfig { sample: 65, ..of() }),
+            key(GhostConfig { penalty: -1.0, ..of() }),
+            key(GhostConfig { hysteresis: f64::NAN, ..of() }),
+        ];
+        let wanted = ["degrees", "sample", "penalty", "hysteresis"];
+        let wanted = wanted.map(|key| format!("cache.read_ahead.ghosts.{key}"));
+        assert_eq!(found.map(|key| key.unwrap().to_string()), wanted);
+        let wrong = ReadAheadConfig { ratio: -0.1, ..config(3, 2) };
+        assert_eq!(new(&wrong).err().unwrap().key, "cache.read_ahead.ratio");
     }
 }

@@ -1,6 +1,7 @@
 //! What the drive did: counts, busy times, waits and energy, as of an instant.
 
 use crate::cache::CacheStats;
+use crate::guard::GuardStats;
 use serde::Serialize;
 use wordline_base::IoClass;
 use wordline_nvme::Opcode;
@@ -131,6 +132,21 @@ impl ByClass {
     }
 }
 
+/// What the commands of a partition of the cache did, or of the whole cache if it is not split.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CachePartition {
+    pub name: &'static str,
+    pub stats: CacheStats,
+    /// Lines that hold data its commands brought in.
+    pub lines: u64,
+    /// Ways of each set that are its own now.
+    pub ways: u32,
+    /// When it had so many, in nanoseconds.
+    pub ways_over_time: Vec<(u64, u32)>,
+    /// When so many sectors were kept ahead of a stream; where ghosts choose.
+    pub ahead_over_time: Vec<(u64, u32)>,
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceStats {
     /// Commands fetched and completed, by opcode, in the order of [`OPCODES`].
@@ -154,6 +170,8 @@ pub struct DeviceStats {
     pub rmw_waits: u64,
     /// Commands fetched from each submission queue.
     pub fetched: Vec<(u16, u64)>,
+    /// Absent without a guard.
+    pub guard: Option<GuardStats>,
     pub waits: Waits,
     /// Bytes a second of one direction of the link.
     pub link_rate: u64,
@@ -166,6 +184,8 @@ pub struct DeviceStats {
     pub lun_busy_ns: Vec<u64>,
     /// Absent without a cache.
     pub cache: Option<CacheStats>,
+    /// The same by partition, where the cache is split or its read-ahead adapts.
+    pub cache_partitions: Vec<CachePartition>,
     pub dirty_lines: u32,
     pub energy: Energy,
 }

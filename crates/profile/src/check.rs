@@ -4,6 +4,7 @@ use crate::config::{Config, settings};
 use crate::derive::capacity;
 use wordline_app::AppConfig;
 use wordline_base::{BadValue, SECTOR, Span};
+use wordline_device::config::{Arbitration, CacheConfig, ReadAheadConfig};
 use wordline_ftl::Placement;
 use wordline_nand::{Geometry, check_script};
 
@@ -162,13 +163,29 @@ fn device(config: &Config, found: &mut Found) {
     // NVMe: 65,535 I/O queues of 2 to 65,536 entries.
     found.range("device.queues.count", c.queues.count.into(), 1, 65_535);
     found.range("device.queues.depth", c.queues.depth.into(), 2, 65_536);
-    // NVMe feature 01h: 2^0 to 2^6.
-    if !c.queues.burst.is_power_of_two() || c.queues.burst > 64 {
-        let burst = c.queues.burst;
-        found.add("device.queues.burst", format!("must be 1, 2, 4, … or 64, not {burst}"));
+    let queues = &c.queues;
+    if wordline_nvme::arbitration(queues.burst, [1; 3]).is_none() {
+        let burst = queues.burst;
+        let message = format!("must be 1, 2, 4, … or 64, or 0 for no limit, not {burst}");
+        found.add("device.queues.burst", message);
     }
-    if c.queues.weights.iter().any(|&w| !(1..=256).contains(&w)) {
+    if queues.weights.iter().any(|&w| !(1..=256).contains(&w)) {
         found.add("device.queues.weights", "must each be from 1 to 256");
+    }
+    let weighted = queues.arbitration == Arbitration::WeightedUrgent;
+    if weighted && !queues.weighted_urgent {
+        let remedy = "is weighted-urgent, which the drive does not offer (weighted_urgent = false): \
+                      take round-robin, or another drive";
+        found.add("device.queues.arbitration", remedy);
+    }
+    if let Some(guard) = &queues.guard {
+        if !weighted {
+            let remedy = "guards against urgent queues, which round robin does not have: set \
+                          queues.arbitration to weighted-urgent, or queues.guard to none";
+            found.add("device.queues.guard", remedy);
+        }
+        found.range("device.queues.guard.commands", guard.commands.into(), 1, 65_535);
+        found.range("device.queues.guard.drain", guard.drain.into(), 1, 65_535);
     }
     found.range("device.queues.in_flight", c.queues.in_flight.into(), 1, 1 << 20);
     found.range("device.firmware.cores", c.firmware.cores.into(), 1, 1024);
@@ -192,10 +209,22 @@ fn device(config: &Config, found: &mut Found) {
         }
         found.percent("device.cache.dirty_high", cache.dirty_high.into(), 0.0);
         if let Some(ahead) = &cache.read_ahead {
-            found.range("device.cache.read_ahead.trigger", ahead.trigger.into(), 1, 1 << 20);
-            found.range("device.cache.read_ahead.streams", ahead.streams.into(), 1, 1024);
-            let bytes = cache.bytes.max(SECTOR);
-            found.range("device.cache.read_ahead.bytes", ahead.bytes, SECTOR, bytes);
+            read_ahead(ahead, cache, found);
+        }
+        if let Some(partition) = &cache.partition {
+            if cache.ways < 2 {
+                let remedy =
+                    "needs two ways or more: raise cache.ways, or set cache.partition to none";
+                found.add("device.cache.partition", remedy);
+            } else {
+                let most = u64::from(cache.ways) - 1;
+                let ways = u64::from(partition.latency_ways);
+                found.range("device.cache.partition.latency_ways", ways, 1, most);
+            }
+        }
+        found.range("device.cache.epoch.ios", cache.epoch.ios, 1, u64::MAX);
+        if cache.epoch.time == Span::ZERO {
+            found.add("device.cache.epoch.time", "must be above 0");
         }
     }
     // NVMe feature 08h: an 8-bit threshold.
@@ -206,6 +235,32 @@ fn device(config: &Config, found: &mut Found) {
             "must be above 0 when interrupts are gathered: the last completion would wait for ever",
         );
     }
+}
+
+fn read_ahead(ahead: &ReadAheadConfig, cache: &CacheConfig, found: &mut Found) {
+    found.range("device.cache.read_ahead.trigger", ahead.trigger.into(), 1, 1 << 20);
+    found.range("device.cache.read_ahead.streams", ahead.streams.into(), 1, 1024);
+    let bytes = cache.bytes.max(SECTOR);
+    found.range("device.cache.read_ahead.bytes", ahead.bytes, SECTOR, bytes);
+    let units = |value: f64| (0.0..=1024.0).contains(&value);
+    if !units(ahead.ratio) {
+        let message = format!("must be from 0 to 1024 write units, not {}", ahead.ratio);
+        found.add("device.cache.read_ahead.ratio", message);
+    }
+    let Some(ghosts) = &ahead.ghosts else { return };
+    let degrees = &ghosts.degrees;
+    if degrees.is_empty() || degrees.len() > 16 || degrees.iter().any(|&d| d > 1024) {
+        let message = "must be one to sixteen degrees of 0 to 1024 write units";
+        found.add("device.cache.read_ahead.ghosts.degrees", message);
+    }
+    let sets = cache.bytes / u64::from(cache.line_bytes).max(1) / u64::from(cache.ways).max(1);
+    let sample = u64::from(ghosts.sample);
+    found.range("device.cache.read_ahead.ghosts.sample", sample, 1, sets.max(1));
+    if !(0.0..=1000.0).contains(&ghosts.penalty) {
+        let message = format!("must be from 0 to 1000 misses, not {}", ghosts.penalty);
+        found.add("device.cache.read_ahead.ghosts.penalty", message);
+    }
+    found.percent("device.cache.read_ahead.ghosts.hysteresis", ghosts.hysteresis, 0.0);
 }
 
 fn stack(config: &Config, found: &mut Found) {

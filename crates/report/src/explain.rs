@@ -2,7 +2,7 @@
 
 use crate::number::{finite, percent};
 use wordline_base::{Layer, life::LAYERS};
-use wordline_sim::{Ended, LayerTable, Machine, RunResult, Trend};
+use wordline_sim::{CachePartitionUse, Ended, LayerTable, Machine, RunResult, Trend};
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
 pub const EXPLAIN_LINES: usize = 60;
@@ -250,6 +250,27 @@ fn table(table: &LayerTable, rows: usize) -> Vec<String> {
 /// Rows of the table of classes in the text; the rest are in the JSON.
 const CLASSES_SHOWN: usize = 12;
 
+fn cache_partition(p: &CachePartitionUse) -> Vec<String> {
+    let reads = p.read_hits.saturating_add(p.read_misses);
+    let mut items = vec![
+        format!("{:.1}% of {reads} reads hit", percent(p.read_hits as f64, reads as f64)),
+        format!("{} sectors written", p.writes),
+        format!("{} of {} read-aheads used", p.read_ahead_used, p.read_ahead),
+        format!("{} useless", p.read_ahead_useless),
+        format!("{} evictions", p.evictions),
+        format!("{} write-backs", p.write_backs),
+    ];
+    let ways = p.ways_over_time.iter().map(|w| w.ways);
+    if let (Some(least), Some(most)) = (ways.clone().min(), ways.max()) {
+        items.push(format!("{} ways ({least} to {most})", p.ways));
+    }
+    if let Some(last) = p.read_ahead_over_time.last() {
+        let changes = p.read_ahead_over_time.len() - 1;
+        items.push(format!("{} sectors read ahead ({changes} changes)", last.sectors));
+    }
+    items
+}
+
 /// Latency by direction and class, where there is more than one class.
 fn classes(m: &Machine) -> Vec<String> {
     let Some(longest) = m.classes.iter().map(|r| r.max_ns).max() else { return Vec::new() };
@@ -419,6 +440,9 @@ fn tail(result: &RunResult) -> Vec<String> {
             format!("{} write-backs", c.write_backs),
         ];
         lines.extend(section("cache", &items));
+        for p in &c.partitions {
+            lines.extend(section(&format!("cache, {}", p.name), &cache_partition(p)));
+        }
     }
     let i = &m.integrity;
     let text = match (i.on, i.wrong) {

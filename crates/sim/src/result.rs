@@ -571,6 +571,8 @@ impl CacheUse {
         self.read_ahead_used += o.read_ahead_used;
         self.evictions += o.evictions;
         self.write_backs += o.write_backs;
+        // Ways of different caches are nothing to add up: each drive's are its own.
+        self.partitions.clear();
     }
 }
 
@@ -825,6 +827,50 @@ pub struct CacheUse {
     pub read_ahead_used: u64,
     pub evictions: u64,
     pub write_backs: u64,
+    /// By partition, where the cache is split or its read-ahead adapts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<CachePartitionUse>,
+}
+
+/// What commands of a partition of the drive's cache did, in sectors but for lines.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CachePartitionUse {
+    pub name: String,
+    pub read_hits: u64,
+    /// Being read already, for another command or ahead.
+    pub read_joins: u64,
+    pub read_misses: u64,
+    pub writes: u64,
+    /// Writes of a sector that was dirty.
+    pub overwrites: u64,
+    pub read_ahead: u64,
+    pub read_ahead_used: u64,
+    /// Replaced, written or trimmed before anybody asked.
+    pub read_ahead_useless: u64,
+    /// Lines replaced.
+    pub evictions: u64,
+    pub write_backs: u64,
+    /// Waits for a line to be written back.
+    pub write_stalls: u64,
+    /// At the end.
+    pub lines: u64,
+    pub ways: u32,
+    /// From when on it had so many.
+    pub ways_over_time: Vec<WaysFrom>,
+    /// From when on so many sectors were kept ahead of a stream; where ghosts choose.
+    pub read_ahead_over_time: Vec<ReadAheadFrom>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct WaysFrom {
+    pub at_ns: u64,
+    pub ways: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct ReadAheadFrom {
+    pub at_ns: u64,
+    pub sectors: u32,
 }
 
 /// Reads compared with the newest write.

@@ -3,11 +3,11 @@
 use crate::classes;
 use crate::drive::{self, Precondition};
 use crate::result::{
-    CacheUse, DriveResult, Integrity, LinkUse, PartialWrites, StrideReport, WearSummary,
-    WriteAmplification,
+    CachePartitionUse, CacheUse, DriveResult, Integrity, LinkUse, PartialWrites, ReadAheadFrom,
+    StrideReport, WaysFrom, WearSummary, WriteAmplification,
 };
 use wordline_base::{SECTOR, Stamps, Time};
-use wordline_device::{Controller, ENERGY_STATES};
+use wordline_device::{CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
 use wordline_host::stats::PblkStats;
 use wordline_nand::machine::{CLASSES, Class};
@@ -164,6 +164,14 @@ impl DriveSeat {
             ]
             .map(|(name, n)| (name.to_string(), n)),
         );
+        if let Some(g) = &device.guard {
+            let of_guard = [
+                ("device.guard_by_count", g.by_count),
+                ("device.guard_by_age", g.by_age),
+                ("device.guard_commands", g.commands),
+            ];
+            counters.extend(of_guard.map(|(name, n)| (name.to_string(), n)));
+        }
         DriveResult {
             name: self.name.clone(),
             sectors: ftl.sectors(),
@@ -201,14 +209,7 @@ impl DriveSeat {
                 to_host: share(device.link_to_host_busy_ns),
             },
             firmware: device.firmware_core_busy_ns.iter().map(|&ns| share(ns)).collect(),
-            cache: device.cache.as_ref().map(|c| CacheUse {
-                read_hits: c.read_hits,
-                read_misses: c.read_misses,
-                read_ahead: c.ahead,
-                read_ahead_used: c.ahead_useful,
-                evictions: c.evictions,
-                write_backs: c.written_back,
-            }),
+            cache: device.cache.as_ref().map(|c| cache_use(c, &device.cache_partitions)),
             integrity: Integrity { on: stamps.is_on(), checked: stamps.checked(), wrong },
             wear: WearSummary {
                 erases_min: wear.min,
@@ -231,5 +232,41 @@ impl DriveSeat {
             // A byte a physical sector, where the FTL has four.
             page_bytes: if stamps.flash.is_on() { memory.stamps / 4 } else { 0 },
         }
+    }
+}
+
+fn cache_use(c: &CacheStats, partitions: &[CachePartition]) -> CacheUse {
+    CacheUse {
+        read_hits: c.read_hits,
+        read_misses: c.read_misses,
+        read_ahead: c.ahead,
+        read_ahead_used: c.ahead_useful,
+        evictions: c.evictions,
+        write_backs: c.written_back,
+        partitions: partitions.iter().map(cache_partition).collect(),
+    }
+}
+
+fn cache_partition(p: &CachePartition) -> CachePartitionUse {
+    let s = &p.stats;
+    let ways = |&(at_ns, ways): &(u64, u32)| WaysFrom { at_ns, ways };
+    let ahead = |&(at_ns, sectors): &(u64, u32)| ReadAheadFrom { at_ns, sectors };
+    CachePartitionUse {
+        name: p.name.to_string(),
+        read_hits: s.read_hits,
+        read_joins: s.read_joins,
+        read_misses: s.read_misses,
+        writes: s.writes,
+        overwrites: s.overwrites,
+        read_ahead: s.ahead,
+        read_ahead_used: s.ahead_useful,
+        read_ahead_useless: s.ahead_useless,
+        evictions: s.evictions,
+        write_backs: s.written_back,
+        write_stalls: s.write_stalls,
+        lines: p.lines,
+        ways: p.ways,
+        ways_over_time: p.ways_over_time.iter().map(ways).collect(),
+        read_ahead_over_time: p.ahead_over_time.iter().map(ahead).collect(),
     }
 }

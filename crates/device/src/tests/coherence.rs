@@ -101,7 +101,7 @@ proptest! {
         shuffle in any::<bool>(),
         dirty_high in prop::sample::select(vec![0u32, 30, 100]),
     ) {
-        let read_ahead = ahead.then_some(ReadAheadConfig { trigger: 2, streams: 2, bytes: 32 << 10 });
+        let read_ahead = ahead.then_some(ReadAheadConfig { trigger: 2, streams: 2, bytes: 32 << 10, ratio: 0.0, ghosts: None });
         let cache = CacheConfig {
             write_back, read_allocate, capacitor, dirty_high, read_ahead,
             ..cache_config(lines, ways, line_sectors)
@@ -203,7 +203,7 @@ fn a_flush_leaves_nothing_dirty_of_before() {
         let id = cache.find(i * 3).expect("nothing was replaced");
         assert_eq!((cache.line(id).dirty, cache.line(id).writing), (0, 0), "sector {}", i * 3);
     }
-    assert!(cache.stats.written_back >= 200);
+    assert!(cache.stats().written_back >= 200);
     h.settle();
     assert!(h.drive.stats(h.ctx.now).dirty_lines > 0);
 }
@@ -265,8 +265,13 @@ fn background_write_back_keeps_the_dirty_share() {
 #[test]
 fn read_ahead_turns_a_stream_into_hits_and_leaves_random_reads_alone() {
     let run = |ahead: bool, sequential: bool| {
-        let read_ahead =
-            ahead.then_some(ReadAheadConfig { trigger: 3, streams: 4, bytes: 128 << 10 });
+        let read_ahead = ahead.then_some(ReadAheadConfig {
+            trigger: 3,
+            streams: 4,
+            bytes: 128 << 10,
+            ratio: 0.0,
+            ghosts: None,
+        });
         let mut h =
             host(Some(CacheConfig { read_ahead, ..cache_config(1024, 8, 1) }), &ftl_config());
         for i in 0..2000u64 {

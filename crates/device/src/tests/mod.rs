@@ -1,6 +1,7 @@
 //! A host that does nothing but drive the controller, and the configurations the tests share.
 
 mod coherence;
+mod partition;
 mod queues;
 mod speed;
 mod timing;
@@ -57,10 +58,12 @@ pub fn device_config() -> DeviceConfig {
             count: 16,
             depth: 1024,
             arbitration: Arbitration::RoundRobin,
+            weighted_urgent: true,
             burst: 1,
             weights: [4, 2, 1],
             in_flight: 256,
             max_transfer: 0,
+            guard: None,
         },
         firmware: FirmwareConfig {
             cores: 2,
@@ -89,6 +92,8 @@ pub fn cache_config(lines: u64, ways: u32, line_sectors: u32) -> CacheConfig {
         read_allocate: true,
         capacitor: false,
         read_ahead: None,
+        partition: None,
+        epoch: EpochConfig::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use wordline_base::Layer;
+use wordline_base::{Layer, Rng};
 
 #[test]
 fn a_queue_is_served_in_order_and_wraps() {
@@ -325,7 +325,8 @@ fn mechanisms_that_are_off_leave_no_trace() {
     let mut cached = device_config();
     cached.cache = Some(cache_config(256, 8, 1));
     let base = trace(&cached, false);
-    let unreachable = ReadAheadConfig { trigger: u32::MAX, streams: 4, bytes: 1 << 20 };
+    let unreachable =
+        ReadAheadConfig { trigger: u32::MAX, streams: 4, bytes: 1 << 20, ratio: 0.0, ghosts: None };
     cached.cache.as_mut().unwrap().read_ahead = Some(unreachable);
     assert_eq!(trace(&cached, false), base, "read-ahead out of reach");
 }
@@ -339,7 +340,29 @@ fn wrong_configurations_are_named() {
         Controller::new(&d, nand, None).err().map(|e| e.key.to_string())
     };
     assert_eq!(try_(&|_| ()), None);
-    assert_eq!(try_(&|d| d.queues.burst = 0).as_deref(), Some("queues.burst"));
+    assert_eq!(try_(&|d| d.queues.burst = 3).as_deref(), Some("queues.burst"));
+    assert_eq!(try_(&|d| d.queues.burst = 128).as_deref(), Some("queues.burst"));
+    assert_eq!(
+        try_(&|d| d.queues.guard = Some(GuardConfig::default())).as_deref(),
+        Some("queues.guard")
+    );
+    let weighted = |d: &mut DeviceConfig| d.queues.arbitration = Arbitration::WeightedUrgent;
+    let guarded = |guard: GuardConfig| {
+        try_(&|d| {
+            weighted(d);
+            d.queues.guard = Some(guard.clone());
+        })
+    };
+    assert_eq!(guarded(GuardConfig::default()), None);
+    let none = GuardConfig { drain: 0, ..Default::default() };
+    assert_eq!(guarded(none).as_deref(), Some("queues.guard.drain"));
+    let none = GuardConfig { commands: 0, ..Default::default() };
+    assert_eq!(guarded(none).as_deref(), Some("queues.guard.commands"));
+    let lacking = |d: &mut DeviceConfig| {
+        weighted(d);
+        d.queues.weighted_urgent = false;
+    };
+    assert_eq!(try_(&lacking).as_deref(), Some("queues.arbitration"));
     assert_eq!(try_(&|d| d.queues.weights[1] = 0).as_deref(), Some("queues.weights"));
     assert_eq!(try_(&|d| d.queues.depth = 1).as_deref(), Some("queues.depth"));
     assert_eq!(try_(&|d| d.firmware.cores = 0).as_deref(), Some("firmware.cores"));
@@ -390,5 +413,150 @@ proptest! {
         let s = h.drive.stats(h.ctx.now);
         prop_assert_eq!(s.commands_in, s.commands_out);
         prop_assert_eq!(s.commands_out[6], sent);
+    }
+}
+
+/// Commands that wait in their queues, with what the drive fetches at each step.
+struct Watched {
+    h: Host,
+    /// By queue: when its commands arrived.
+    waiting: Vec<std::collections::VecDeque<Time>>,
+    fetched: Vec<u64>,
+}
+
+impl Watched {
+    fn new(d: &DeviceConfig, priorities: &[QueuePriority]) -> Watched {
+        let mut h = Host::bare(&nand_config(), d);
+        h.fill_flash(32);
+        for (id, &p) in priorities.iter().enumerate() {
+            h.queue(id as u16, 1024, p);
+        }
+        let n = priorities.len();
+        Watched { h, waiting: vec![Default::default(); n], fetched: vec![0; n] }
+    }
+    fn put(&mut self, sq: u16, address: u64) {
+        if self.h.put(sq, Opcode::VectorRead, address, 4096).is_ok() {
+            self.h.drive.doorbell(&mut self.h.ctx, sq);
+            self.waiting[usize::from(sq)].push_back(self.h.ctx.now + Span(150));
+        }
+    }
+    /// One event; the waits of what it fetched, by queue.
+    fn step(&mut self) -> Option<Vec<(u16, Span)>> {
+        if !self.h.step() {
+            return None;
+        }
+        let now = self.h.ctx.now;
+        let mut waits = Vec::new();
+        for (sq, n) in self.h.drive.stats(now).fetched {
+            let sq_ = usize::from(sq);
+            for _ in self.fetched[sq_]..n {
+                let arrived = self.waiting[sq_].pop_front().expect("what was fetched was there");
+                waits.push((sq, now.since(arrived)));
+            }
+            self.fetched[sq_] = n;
+        }
+        Some(waits)
+    }
+}
+
+/// Urgent queues that always have commands, and others that have few: with the guard the longest wait
+/// is the age and the time of a drain; without it the others wait until the urgent ones are through.
+#[test]
+fn the_guard_bounds_the_wait_of_what_is_not_urgent() {
+    let longest = |guard: Option<GuardConfig>| {
+        let mut d = device_config();
+        d.queues.arbitration = Arbitration::WeightedUrgent;
+        d.queues.in_flight = 2;
+        d.queues.guard = guard;
+        let mut w = Watched::new(&d, &[QueuePriority::Urgent, QueuePriority::Medium]);
+        let (mut others, mut urgent) = (Span::ZERO, Span::ZERO);
+        (0..40).for_each(|i| w.put(0, i * 7));
+        let mut sent = 0;
+        while w.fetched[0] < 2000 {
+            if w.waiting[0].len() < 30 {
+                w.put(0, w.fetched[0] * 7 % 900);
+            }
+            if w.h.ctx.now >= Time::ZERO + Span::from_us(400) * sent {
+                w.put(1, sent);
+                sent += 1;
+            }
+            for (sq, wait) in w.step().expect("urgent commands are under way") {
+                let sum = if sq == 1 { &mut others } else { &mut urgent };
+                *sum = (*sum).max(wait);
+            }
+        }
+        let stats = w.h.drive.stats(w.h.ctx.now);
+        (others, urgent, w.fetched[1], stats.guard)
+    };
+    let (_, _, fetched, stats) = longest(None);
+    assert_eq!((fetched, stats), (0, None), "urgent is strict");
+    let age = Span::from_us(200);
+    let (others, urgent, fetched, stats) = longest(Some(GuardConfig::default()));
+    assert!(fetched > 20, "{fetched}");
+    // A drain of one command, and the flash read that a slot comes free with.
+    assert!(others > age && others < age + Span::from_us(60), "{others}");
+    assert!(urgent < Span::from_ms(1), "{urgent}");
+    let stats = stats.unwrap();
+    assert!(stats.by_age > 20 && stats.by_count == 0 && stats.commands >= fetched, "{stats:?}");
+    let sooner = GuardConfig { age: Span::from_us(50), ..Default::default() };
+    assert!(longest(Some(sooner)).0 < Span::from_us(110));
+}
+
+/// The count: a queue that is full has its turns beside urgent ones that always have commands.
+#[test]
+fn a_full_queue_shares_with_urgent_ones_by_the_drain() {
+    for drain in [1, 4, 8] {
+        let mut d = device_config();
+        d.queues.arbitration = Arbitration::WeightedUrgent;
+        d.queues.in_flight = 4;
+        d.queues.guard = Some(GuardConfig { drain, ..Default::default() });
+        let n = fetched(&d, &[QueuePriority::Urgent, QueuePriority::Low], 800);
+        assert!(n[0].abs_diff(n[1]) <= u64::from(drain) + 4, "drain {drain}: {n:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Random loads on queues of all classes. Debug builds assert at each fetch that nothing passes urgent
+    /// commands but a drain, and that no queue past a threshold waits for more than a round of drains.
+    #[test]
+    fn queues_are_first_in_first_out_and_guarded(
+        seed in any::<u64>(), in_flight in 1u32..6, commands in 1u32..12, drain in 1u32..12,
+        guarded in any::<bool>(), burst in prop::sample::select(vec![0u32, 1, 4]),
+    ) {
+        use QueuePriority::{High, Low, Medium, Urgent};
+        let mut d = device_config();
+        d.queues.arbitration = Arbitration::WeightedUrgent;
+        d.queues.in_flight = in_flight;
+        d.queues.burst = burst;
+        let guard = GuardConfig { commands, age: Span::from_us(100), drain };
+        d.queues.guard = guarded.then_some(guard);
+        let mut w = Watched::new(&d, &[Urgent, Medium, Low, Urgent, High, Medium]);
+        let mut rng = Rng::from_seed(seed);
+        let mut passed = 0;
+        for _ in 0..4000 {
+            if rng.below(3) == 0 {
+                w.put(rng.below(6) as u16, rng.below(900));
+            }
+            let Some(waits) = w.step() else { continue };
+            let now = w.h.ctx.now;
+            let urgent = |w: &Watched| {
+                [0, 3].iter().any(|&q: &usize| w.waiting[q].front().is_some_and(|&t| t < now))
+            };
+            let others = waits.iter().filter(|(sq, _)| !matches!(sq, 0 | 3)).count();
+            if others > 0 && urgent(&w) {
+                prop_assert!(guarded, "seed {}: urgent commands wait behind others", seed);
+                passed += others;
+            }
+        }
+        w.h.settle();
+        let stats = w.h.drive.stats(w.h.ctx.now);
+        prop_assert!(!guarded || passed as u64 <= stats.guard.unwrap().commands, "seed {}", seed);
+        // With one command at a time completions come in the order of the fetches.
+        for sq in 0..6 {
+            let own = w.h.done.iter().filter(|d| d.posted.cqe.sq == sq).map(|d| d.posted.cqe.cid);
+            prop_assert!(in_flight > 1 || own.is_sorted(), "seed {}", seed);
+        }
+        prop_assert!(w.h.done.len() > 1000, "seed {}: {}", seed, w.h.done.len());
     }
 }

@@ -206,7 +206,8 @@ fn lives_sum_under_load_with_every_mechanism_on() {
     d.limits.program_rate = 400_000_000;
     d.queues.in_flight = 12;
     d.interrupt = InterruptConfig { threshold: 4, time: Span::from_us(50) };
-    let read_ahead = Some(ReadAheadConfig { trigger: 2, streams: 4, bytes: 64 << 10 });
+    let read_ahead =
+        Some(ReadAheadConfig { trigger: 2, streams: 4, bytes: 64 << 10, ratio: 0.0, ghosts: None });
     for write_back in [true, false] {
         d.cache = Some(CacheConfig {
             write_back,

@@ -386,6 +386,18 @@ impl Random {
             cache: self.odds(2).then(|| CacheUse {
                 read_hits: self.any(),
                 read_misses: self.any(),
+                partitions: (0..self.below(3))
+                    .map(|i| CachePartitionUse {
+                        name: format!("p{i}"),
+                        read_hits: self.any(),
+                        read_misses: self.any(),
+                        read_ahead: self.any(),
+                        ways: self.below(9) as u32,
+                        ways_over_time: vec![WaysFrom { at_ns: 0, ways: 4 }],
+                        read_ahead_over_time: vec![ReadAheadFrom { at_ns: self.any(), sectors: 8 }],
+                        ..CachePartitionUse::default()
+                    })
+                    .collect(),
                 ..CacheUse::default()
             }),
             integrity: Integrity {
