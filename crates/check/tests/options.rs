@@ -131,6 +131,7 @@ const TRIALS: &[(&str, &str, &str)] = &[
     ("rwmixwrite", "90", MIXED),
     ("prio", "3", RANDOM),
     ("prioclass", "1", RANDOM),
+    ("workload_attr", "latency", RANDOM),
     ("thinktime", "100", RANDOM),
     ("thinktime_spin", "500", THINKS),
     ("thinktime_blocks", "9", THINKS),

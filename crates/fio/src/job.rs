@@ -12,7 +12,7 @@ use crate::choice::{Choice, choices};
 use crate::dist::ZoneSlice;
 use crate::error::Place;
 use crate::units::Size;
-use wordline_base::{IoClass, Priority, Span};
+use wordline_base::{IoClass, Priority, Span, Workload};
 
 choices! {
     /// `rw=`: directions, and sequential or random.
@@ -145,6 +145,21 @@ choices! {
         Extreme = "extreme",
     }
 }
+choices! {
+    /// `workload_attr=`: what sort of application the job is.
+    WorkloadAttr { None = "none", Latency = "latency", Throughput = "throughput" }
+}
+
+impl WorkloadAttr {
+    pub fn attribute(self) -> Workload {
+        match self {
+            WorkloadAttr::None => Workload::None,
+            WorkloadAttr::Latency => Workload::Latency,
+            WorkloadAttr::Throughput => Workload::Throughput,
+        }
+    }
+}
+
 choices! { CpusPolicy { Shared = "shared", Split = "split" } }
 choices! {
     /// Which jobs `exitall` ends.
@@ -449,6 +464,8 @@ pub struct Job {
 
     /// Priority of every I/O, unless `cmdprio` raises it.
     pub prio: Prio,
+    /// Workload attribute of every I/O.
+    pub workload: Workload,
     /// Share of I/Os that get `cmdprio`, percent, by direction (trims never do).
     pub cmdprio_percentage: [u32; 3],
     pub cmdprio: [Prio; 3],
@@ -629,6 +646,7 @@ impl Job {
             cpus_allowed: Vec::new(),
             cpus_policy: CpusPolicy::Shared,
             prio: Prio::default(),
+            workload: Workload::None,
             cmdprio_percentage: [0; 3],
             cmdprio: [Prio::default(); 3],
             cmdprio_bssplit: Default::default(),

@@ -1,5 +1,6 @@
 //! The table of every option fio 3.33 lists (`fio --cmdhelp=all`), the four it accepts without
-//! listing, and the options of the engines that have a model here: its value and what becomes of it.
+//! listing, one of our own (`workload_attr`), and the options of the engines that have a model here: its
+//! value and what becomes of it.
 //!
 //! Nothing is ignored in silence. An option either shapes the I/O, or is kept for the caller, or is
 //! accepted with a note that says why it has no meaning, or is refused because it would shape the
@@ -315,6 +316,8 @@ pub const OPTIONS: &[OptionDef] = &[
     row("nice", "", Int(-20, 19), PROCESS),
     row("prio", "", Int(0, 7), SHAPES),
     row("prioclass", "", Int(0, 3), SHAPES),
+    // Ours: fio has no such option.
+    row("workload_attr", "", Words(&["none", "latency", "throughput"]), SHAPES),
     row("thinktime", "", MICROS, SHAPES),
     row("thinktime_spin", "", MICROS, SHAPES),
     row("thinktime_blocks", "", U32, SHAPES),

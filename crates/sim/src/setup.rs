@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{
-    Ddir, IoClass, Priority, QueuePriority, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time,
+    Ddir, IoClass, Priority, QueuePriority, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time, Workload,
 };
 use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
@@ -28,13 +28,15 @@ use wordline_trace::{Clock, Format, Reader, Wrap};
 pub const SAMPLES: Span = Span::from_ms(500);
 
 /// The class of a job's I/Os, but for those of `cmdprio`. Where the stack gives jobs queues, Linux'
-/// class says which class of NVMe queue it is.
+/// class says which class of NVMe queue it is; a job without one that is latency-critical has an urgent
+/// queue.
 fn class_of(job: &Job, stack: &StackConfig) -> IoClass {
-    let class = job.prio.io_class();
+    let class = job.prio.io_class().with_workload(job.workload);
     if stack.kernel {
         return class;
     }
     class.with_queue(match class.priority() {
+        Priority::None if job.workload == Workload::Latency => QueuePriority::Urgent,
         Priority::RealTime => QueuePriority::High,
         Priority::Idle => QueuePriority::Low,
         Priority::None | Priority::BestEffort => QueuePriority::Medium,
@@ -155,7 +157,8 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         log_offset: logs.offset,
         class: class_of(job, stack),
         cmdprios: std::array::from_fn(|d| {
-            job.cmdprios(d).into_iter().map(job::Prio::io_class).collect()
+            let of = |prio: job::Prio| prio.io_class().with_workload(job.workload);
+            job.cmdprios(d).into_iter().map(of).collect()
         }),
         log_prio: logs.prio,
         per_job_logs: logs.per_job,
