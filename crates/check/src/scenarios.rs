@@ -47,6 +47,34 @@ prioclass=1
 prioclass=3
 [mid]
 ";
+    // A latency-critical job beside others that stream and write, in queues of their own.
+    const SHARED_DRIVE: &str = "
+[global]
+bs=4k
+norandommap
+[critical]
+rw=randrw
+iodepth=2
+size=6m
+number_ios=2500
+workload_attr=latency
+[stream]
+rw=read
+bs=8k
+iodepth=16
+offset=16m
+size=12m
+number_ios=2500
+loops=9
+workload_attr=throughput
+[back]
+rw=randwrite
+iodepth=24
+offset=40m
+size=16m
+number_ios=2500
+prioclass=1
+";
     // One processor and few tags, so that threads and the scheduler have something to decide.
     const CROWD: &str = "
 [global]
@@ -272,6 +300,18 @@ fsync=1
             .set("fs.xfs.sync=3ms")
             .set("cache.capacitor=false")
     };
+    let shared_drive = || {
+        Case::new("z-ssd-flashshare-small", SHARED_DRIVE)
+            .age(Age::Filled)
+            .stack("none")
+            .set("queues.arbitration=weighted-urgent")
+            .set("queues.in_flight=4")
+            .set("queues.guard.commands=8")
+            .set("cache.partition.latency_ways=4")
+            .set("cache.epoch.ios=300")
+            .set("cache.read_ahead.ratio=2.0")
+            .set("cache.read_ahead.ghosts.sample=4")
+    };
     let cases = vec![
         crowd(Case::new("intel-750-small", CROWD)).set("cache=none").set("limits.write_iops=3000"),
         crowd(Case::new("z-ssd-small", CROWD)).set("stack.deadline.read_expire=100us"),
@@ -372,6 +412,12 @@ fsync=1
             .set("queues.in_flight=8"),
         Case::new("z-ssd-small", jobs).age(Age::Filled).set("nand.media=optane"),
         Case::new("intel-750-small", SMALL).age(Age::Filled).set("cache=none"),
+        shared_drive(),
+        shared_drive()
+            .set("cache.partition.split=requests")
+            .set("cache.epoch.time=500us")
+            .set("cache.read_ahead.ghosts.penalty=2.0")
+            .set("cache.read_ahead.ghosts.hysteresis=40.0"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -245,6 +245,38 @@ fn link(what: &str, m: &Machine, config: &Config) {
     near("reads", of("user_read") + of("rebuild_read"), reads);
 }
 
+/// Partitions of the drive's cache add up to the cache, and each knows its ways from the start.
+fn cache(what: &str, m: &Machine, config: &Config) {
+    let (Some(c), Some(of)) = (&m.cache, &config.device.cache) else { return };
+    let parts = &c.partitions;
+    let adapts = of.read_ahead.as_ref().is_some_and(|r| r.ghosts.is_some());
+    let wanted = if of.partition.is_some() { 2 } else { usize::from(adapts) };
+    assert_eq!(parts.len(), wanted, "{what}: partitions");
+    if parts.is_empty() {
+        return;
+    }
+    let sum = |of: fn(&wordline_sim::CachePartitionUse) -> u64| parts.iter().map(of).sum::<u64>();
+    let sums = [
+        sum(|p| p.read_hits),
+        sum(|p| p.read_misses),
+        sum(|p| p.read_ahead),
+        sum(|p| p.read_ahead_used),
+        sum(|p| p.evictions),
+        sum(|p| p.write_backs),
+    ];
+    let all = [c.read_hits, c.read_misses, c.read_ahead, c.read_ahead_used, c.evictions];
+    assert_eq!(sums[..5], all, "{what}: hits, misses, read ahead, used, evictions");
+    assert_eq!(sums[5], c.write_backs, "{what}: write-backs");
+    assert_eq!(parts.iter().map(|p| p.ways).sum::<u32>(), of.ways, "{what}: ways");
+    for p in parts {
+        assert!(p.ways > 0 && p.read_ahead >= p.read_ahead_used + p.read_ahead_useless, "{what}");
+        let times: Vec<u64> = p.ways_over_time.iter().map(|w| w.at_ns).collect();
+        assert!(times.is_sorted() && times.last() <= Some(&m.simulated_ns), "{what}: {times:?}");
+        assert!(p.ways_over_time.last().is_none_or(|w| w.ways == p.ways), "{what}");
+        assert_eq!(p.read_ahead_over_time.is_empty(), !adapts, "{what}");
+    }
+}
+
 fn served(what: &str, r: &RunResult) {
     let m = &r.machine;
     assert_eq!(m.generated, m.served, "{what}");
@@ -265,6 +297,7 @@ fn add_up(case: &Case) -> Machine {
     reads(&what, m);
     host(&what, m);
     link(&what, m, &config);
+    cache(&what, m, &config);
     served(&what, &o.result);
     o.result.machine
 }

@@ -22,6 +22,15 @@ const EXCUSED: &[(&str, &str)] = &[
         "the FTL maps pages: where they are to the program makes no difference to flash",
     ),
     (
+        "device.queues.weighted_urgent",
+        "what the drive offers: without it weighted-urgent arbitration is refused, and all else is the same",
+    ),
+    (
+        "device.cache.read_ahead.ghosts.penalty",
+        "decides between degrees of nearly the same misses: the ghosts' own tests have both sides",
+    ),
+    ("device.cache.read_ahead.ghosts.hysteresis", "the same"),
+    (
         "ftl.meta_lines",
         "bounds a backlog of metadata that these drives do not build up; the FTL's own \
         tests build one",
@@ -66,6 +75,10 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "random",
             "round-robin",
             "weighted-urgent",
+            "missing-lines",
+            "requests",
+            "attribute",
+            "queue",
             "pvsync2",
             "libaio",
             "null",

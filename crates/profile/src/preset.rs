@@ -58,6 +58,8 @@ static PRESETS: &[Preset] = presets! {
     Device "device" "cnex-small"
     Device "device" "z-ssd-800g"
     Device "device" "z-ssd-small"
+    Device "device" "z-ssd-flashshare"
+    Device "device" "z-ssd-flashshare-small"
     Device "device" "intel-750-400g"
     Device "device" "intel-750-small"
     Media "media" "z-nand"

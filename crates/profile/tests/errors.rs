@@ -196,7 +196,7 @@ fn impossible_values() {
         ("lanes", "3", "'lanes' must be 1, 2, 4, 8, 16 or 32, not 3"),
         ("efficiency", "101", "'efficiency' must be from 1 to 100 percent, not 101"),
         ("depth", "1", "'depth' must be from 2 to 65536, not 1"),
-        ("burst", "3", "'burst' must be 1, 2, 4, … or 64, not 3"),
+        ("burst", "3", "'burst' must be 1, 2, 4, … or 64, or 0 for no limit, not 3"),
         ("cores", "0", "'cores' must be from 1 to 1024, not 0"),
     ] {
         assert_eq!(
@@ -235,6 +235,11 @@ fn overrides_are_named_as_given() {
         ("cache.line_bytes=100", "'line_bytes' must be a multiple of 4096 up to 262144"),
         ("queues.weights=[4,2,0]", "'weights' must each be from 1 to 256"),
         (
+            "queues.guard.commands=8",
+            "'guard' guards against urgent queues, which round robin does not have: set \
+             queues.arbitration to weighted-urgent, or queues.guard to none",
+        ),
+        (
             "interrupt.threshold=8",
             "'time' must be above 0 when interrupts are gathered: the last completion would wait \
              for ever",
@@ -262,6 +267,40 @@ fn overrides_are_named_as_given() {
             false => format!("--set {text}: "),
         };
         assert!(found[0].starts_with(&place), "{}", found[0]);
+        assert!(found[0].contains(message), "{}\n{message}", found[0]);
+    }
+    let weighted = "queues.arbitration=weighted-urgent";
+    let found = set(&["queues.weighted_urgent=false", weighted]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].contains("which the drive does not offer (weighted_urgent = false)"),
+        "{found:?}"
+    );
+    let found = set(&[weighted, "queues.guard.drain=0"]);
+    let message = "'drain' must be from 1 to 65535, not 0";
+    assert_eq!(found, [format!("--set queues.guard.drain=0: {message}")]);
+    let partition = "cache.partition.split=requests";
+    let found = set(&[partition, "cache.ways=1"]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let message =
+        "'partition' needs two ways or more: raise cache.ways, or set cache.partition to none";
+    assert!(found[0].ends_with(message), "{found:?}");
+    for (text, message) in [
+        ("cache.partition.latency_ways=8", "'latency_ways' must be from 1 to 7, not 8"),
+        ("cache.partition.by=name", "unknown value 'name': use one of 'attribute', 'queue'"),
+        ("cache.epoch.ios=0", "'ios' must be from 1 to "),
+        ("cache.epoch.time=0us", "'time' must be above 0"),
+        ("cache.read_ahead.ratio=-1.0", "'ratio' must be from 0 to 1024 write units, not -1"),
+        ("cache.read_ahead.ghosts.degrees=[]", "'degrees' must be one to sixteen degrees of 0 to "),
+        ("cache.read_ahead.ghosts.sample=0", "'sample' must be from 1 to "),
+        (
+            "cache.read_ahead.ghosts.penalty=-0.5",
+            "'penalty' must be from 0 to 1000 misses, not -0.5",
+        ),
+        ("cache.read_ahead.ghosts.hysteresis=101.0", "must be from 0 to 100 percent, not 101"),
+    ] {
+        let found = set(&[text]);
+        assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains(message), "{}\n{message}", found[0]);
     }
     // Without a cache there is nothing to set in it but all of it.
@@ -312,7 +351,8 @@ fn files_that_are_no_profiles() {
     assert_eq!(
         messages(Sources::presets("z-ssd", "none"), &[]),
         ["unknown device 'z-ssd', did you mean 'z-ssd-800g'? Presets: cnex-westlake, cnex-small, \
-             z-ssd-800g, z-ssd-small, intel-750-400g, intel-750-small; or give a .toml file"]
+             z-ssd-800g, z-ssd-small, z-ssd-flashshare, z-ssd-flashshare-small, intel-750-400g, \
+             intel-750-small; or give a .toml file"]
     );
     let stack = show("linux-libaio").unwrap().replace("[stack]", "[stack]\ntestbed = \"i8-8700\"");
     let sources = Sources {

@@ -127,6 +127,7 @@ fn small_drives_keep_the_timing_of_their_models() {
     for (small, large) in [
         ("cnex-small", "cnex-westlake"),
         ("z-ssd-small", "z-ssd-800g"),
+        ("z-ssd-flashshare-small", "z-ssd-flashshare"),
         ("intel-750-small", "intel-750-400g"),
     ] {
         let (small, large) = (preset(small, "linux-libaio"), preset(large, "linux-libaio"));
