@@ -1,7 +1,7 @@
 //! The class of an I/O on its way from a job to the drive, and results by class.
 
 use std::collections::BTreeMap;
-use wordline_base::{Histogram, IoClass, Priority, QueuePriority};
+use wordline_base::{Histogram, IoClass, Priority, QueuePriority, Workload};
 use wordline_check::{Age, Case, Outcome};
 
 const JOBS: &str = "
@@ -268,4 +268,35 @@ fn a_class_does_not_go_over_a_network() {
     let o = run("z-ssd-small", "nbd-kernel", JOBS, &[]);
     assert!(o.result.machine.classes.len() >= 5);
     assert!(o.result.machine.drive_classes.is_empty(), "the server's threads have none");
+}
+
+/// The workload attribute goes from the job to the drive on every stack, and its cache tells by it whose a
+/// command is.
+#[test]
+fn the_workload_attribute_reaches_the_drive() {
+    let job = "[global]\nioengine=libaio\nbs=4k\niodepth=4\nrw=randread\nnorandommap\n\
+               [critical]\nworkload_attr=latency\nnumber_ios=400\n\
+               [scan]\nworkload_attr=throughput\nnumber_ios=300\n[other]\nnumber_ios=200\n";
+    let partition = "cache.partition.split=fixed";
+    for stack in ["linux-libaio", "linux-io_uring", "poll", "spdk", "none"] {
+        let sets = [partition, "stack.merge=false"];
+        let o = run("z-ssd-flashshare-small", stack, job, &sets);
+        let of = |w: Workload, queue| {
+            let queue = if stack == "none" { queue } else { QueuePriority::Medium };
+            IoClass::NONE.with_workload(w).with_queue(queue)
+        };
+        let (urgent, medium) = (QueuePriority::Urgent, QueuePriority::Medium);
+        let wanted = BTreeMap::from([
+            (of(Workload::Latency, urgent), 400),
+            (of(Workload::Throughput, medium), 300),
+            (of(Workload::None, medium), 200),
+        ]);
+        assert_eq!(at_drive(&o, 0), wanted, "{stack}");
+        let partitions = &o.result.machine.cache.as_ref().unwrap().partitions;
+        let reads = partitions.iter().map(|p| p.read_hits + p.read_joins + p.read_misses);
+        assert_eq!(reads.collect::<Vec<_>>(), [400, 500], "{stack}");
+        let text = wordline_report::explain_text(&o.result);
+        assert!(text.contains("cache, latency") && text.contains("cache, throughput"), "{text}");
+        assert!(o.text().contains("\"ways_over_time\""), "{stack}");
+    }
 }

@@ -190,6 +190,8 @@ pub(crate) struct Cache {
     pub line_sectors: u32,
     groups: Vec<Option<Box<Group>>>,
     tick: u64,
+    #[cfg(debug_assertions)]
+    touched: Option<LineId>,
     pub partitions: Option<Partitions>,
     /// Lines with dirty sectors, by partition.
     dirty: [u32; PARTITIONS],
@@ -269,6 +271,8 @@ impl Cache {
             line_sectors: (line / SECTOR) as u32,
             groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
             tick: 0,
+            #[cfg(debug_assertions)]
+            touched: None,
             partitions: partitions.map(|p| Partitions::new(p, config.ways)).transpose()?,
             dirty: [0; PARTITIONS],
             dirty_high: config.dirty_high.into(),
@@ -457,6 +461,10 @@ impl Cache {
     pub fn touch(&mut self, id: LineId) {
         self.tick += 1;
         let tick = self.tick;
+        #[cfg(debug_assertions)]
+        {
+            self.touched = Some(id);
+        }
         let (g, i) = self.at(id);
         self.group_mut(g).used[i] = tick;
     }
@@ -742,6 +750,23 @@ impl Cache {
                 group.tags.iter().enumerate().filter(|(_, tag)| **tag != 0).map(move |(i, _)| of(i))
             },
         )
+    }
+
+    /// Checks what must hold of a split cache after each event, of the set that was touched last: a line is
+    /// in one way, so that it is dirty in one partition at most, and each partition has its ways.
+    #[cfg(debug_assertions)]
+    pub fn assert_split(&self) {
+        let (Some(id), Some(_)) = (self.touched, &self.partitions) else { return };
+        let [latency, throughput] = [0, 1].map(|partition| self.ways_of(partition));
+        assert!(latency.start == 0 && latency.end == throughput.start);
+        assert!(throughput.end == self.ways as usize);
+        assert!(!latency.is_empty() && !throughput.is_empty(), "each partition has a way");
+        let (g, i) = self.at(LineId(id.0 >> WAY_BITS << WAY_BITS));
+        let tags = &self.group(g).tags[i..i + self.ways as usize];
+        for (way, tag) in tags.iter().enumerate() {
+            let twice = *tag != 0 && tags[..way].contains(tag);
+            assert!(!twice, "line {} is in two ways of its set", tag.wrapping_sub(1));
+        }
     }
 
     /// Checks what must hold between any two events.

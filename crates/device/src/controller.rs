@@ -414,6 +414,10 @@ impl Controller {
             _ => return,
         }
         self.settle(ctx);
+        #[cfg(debug_assertions)]
+        if let Some(cache) = &self.cache {
+            cache.assert_split();
+        }
     }
 
     /// The next completion that became visible to the host; call until `None` after each input.
