@@ -44,9 +44,10 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
         ScaleArg::Quick => Scale::Quick,
     };
     let only = parse_only(&study, &args.point).map_err(Failure::usage)?;
-    let plan =
-        Plan::new(&study, scale, &only, &|path| files::read_text(path).map_err(|e| e.to_string()))
-            .map_err(Failure::usage)?;
+    let plan = Plan::new(&study, scale, &only, &|path| {
+        files::read_text(path).map_err(std::io::Error::other)
+    })
+    .map_err(Failure::usage)?;
     if args.dry_run {
         return output::print(&dry(&plan));
     }

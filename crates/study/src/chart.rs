@@ -1,5 +1,6 @@
 //! A study's chart as SVG.
 
+use crate::error::{PathError, StoreError};
 use crate::metric::{Found, bins, value_at};
 use crate::spec::{Chart, ChartKind};
 use crate::store::Store;
@@ -40,7 +41,7 @@ const COLOURS: [RGBColor; 8] = [
 const WIDTH: u32 = 760;
 const HEIGHT: u32 = 420;
 
-pub fn draw(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<String, String> {
+pub fn draw(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<String, StoreError> {
     let panels = match chart.kind {
         ChartKind::Lines => lines(table, chart),
         ChartKind::Slower => vec![slower(table, chart, store)?],
@@ -50,11 +51,11 @@ pub fn draw(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<String, S
         let rows = panels.len().max(1);
         let root =
             SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT * rows as u32)).into_drawing_area();
-        root.fill(&WHITE).map_err(|e| e.to_string())?;
+        root.fill(&WHITE).map_err(|e| StoreError::Draw(e.to_string()))?;
         for (area, panel) in root.split_evenly((rows, 1)).iter().zip(&panels) {
-            panel.draw(area).map_err(|e| format!("cannot draw the chart: {e}"))?;
+            panel.draw(area).map_err(|e| StoreError::Draw(e.to_string()))?;
         }
-        root.present().map_err(|e| e.to_string())?;
+        root.present().map_err(|e| StoreError::Draw(e.to_string()))?;
     }
     Ok(svg)
 }
@@ -100,13 +101,13 @@ fn lines(table: &Table<'_>, chart: &Chart) -> Vec<Panel> {
 }
 
 /// Share of I/Os slower than each latency.
-fn slower(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<Panel, String> {
+fn slower(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<Panel, PathError> {
     let path = chart.bins.as_deref().unwrap_or_default();
     let mut series = Vec::new();
     for point in &table.plan.points {
         let Some(result) = store.result(point) else { continue };
         let Found::Value(value) = value_at(&result, path)? else { continue };
-        let bins = bins(value).ok_or_else(|| format!("chart: {path} is no histogram"))?;
+        let bins = bins(value).ok_or_else(|| PathError::NoHistogram { path: path.into() })?;
         let total: u64 = bins.iter().map(|b| b.1).sum();
         let mut left = total;
         let mut points = Vec::new();

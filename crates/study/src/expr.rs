@@ -1,12 +1,12 @@
 //! Formulas of closed forms: + - * / ^, parentheses, numbers, names.
 
-use wordline_profile::nearest;
+use crate::error::{FormulaError, Unknown};
 
 /// A recursive descent over the text; what a name is worth comes from outside.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    value: &'a mut dyn FnMut(&str) -> Result<f64, String>,
+    value: &'a mut dyn FnMut(&str) -> Result<f64, FormulaError>,
 }
 
 impl Parser<'_> {
@@ -22,7 +22,7 @@ impl Parser<'_> {
         Some(next)
     }
 
-    fn sum(&mut self) -> Result<f64, String> {
+    fn sum(&mut self) -> Result<f64, FormulaError> {
         let mut left = self.product()?;
         while let Some(sign) = self.take(&['+', '-']) {
             let right = self.product()?;
@@ -31,7 +31,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<f64, String> {
+    fn product(&mut self) -> Result<f64, FormulaError> {
         let mut left = self.power()?;
         while let Some(sign) = self.take(&['*', '/']) {
             let right = self.power()?;
@@ -40,7 +40,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn power(&mut self) -> Result<f64, String> {
+    fn power(&mut self) -> Result<f64, FormulaError> {
         let base = self.atom()?;
         match self.take(&['^']) {
             Some(_) => Ok(base.powf(self.power()?)),
@@ -48,13 +48,13 @@ impl Parser<'_> {
         }
     }
 
-    fn atom(&mut self) -> Result<f64, String> {
+    fn atom(&mut self) -> Result<f64, FormulaError> {
         if self.take(&['-']).is_some() {
             return Ok(-self.atom()?);
         }
         if self.take(&['(']).is_some() {
             let inner = self.sum()?;
-            return self.take(&[')']).map(|_| inner).ok_or("a ')' is missing".into());
+            return self.take(&[')']).map(|_| inner).ok_or(FormulaError::Open);
         }
         self.peek();
         let rest = &self.text[self.at..];
@@ -63,10 +63,10 @@ impl Parser<'_> {
         let (name, after) = rest.split_at(end);
         self.at += end;
         match name.chars().next() {
-            None if after.is_empty() => Err("the formula ends too early".into()),
-            None => Err(format!("unexpected '{}'", after.chars().next().unwrap_or(' '))),
+            None if after.is_empty() => Err(FormulaError::End),
+            None => Err(FormulaError::Unexpected(after.chars().next().unwrap_or(' '))),
             Some(c) if c.is_ascii_alphabetic() => (self.value)(name),
-            Some(_) => name.parse().map_err(|_| format!("'{name}' is not a number")),
+            Some(_) => name.parse().map_err(|_| FormulaError::Number(name.into())),
         }
     }
 }
@@ -74,27 +74,23 @@ impl Parser<'_> {
 /// The value of a formula.
 pub fn evaluate(
     text: &str,
-    value: &mut dyn FnMut(&str) -> Result<f64, String>,
-) -> Result<f64, String> {
+    value: &mut dyn FnMut(&str) -> Result<f64, FormulaError>,
+) -> Result<f64, FormulaError> {
     let mut parser = Parser { text, at: 0, value };
     let result = parser.sum()?;
     match parser.peek() {
         None => Ok(result),
-        Some(c) => Err(format!("unexpected '{c}'")),
+        Some(c) => Err(FormulaError::Unexpected(c)),
     }
 }
 
 /// Whether a formula can be read and names only what is known.
-pub fn check(text: &str, known: &[&str]) -> Result<(), String> {
+pub fn check(text: &str, known: &[&str]) -> Result<(), FormulaError> {
     evaluate(text, &mut |name| {
         if known.contains(&name) {
             return Ok(1.0);
         }
-        let hint = match nearest(name, known.iter().copied()) {
-            Some(near) => format!(", did you mean '{near}'?"),
-            None => format!(": there are {}", known.join(", ")),
-        };
-        Err(format!("unknown name '{name}' in the formula{hint}"))
+        Err(FormulaError::Unknown(Unknown::new("name", name, known.iter().copied())))
     })
     .map(drop)
 }
@@ -110,7 +106,7 @@ mod tests {
                 "S" => Ok(4.0),
                 "wa" => Ok(2.5),
                 "p99.99" => Ok(900.0),
-                _ => Err(format!("unknown {name}")),
+                _ => Err(FormulaError::NoValue(name.into())),
             })
         };
         for (text, wanted) in [
@@ -128,10 +124,11 @@ mod tests {
             ("1 2", "unexpected '2'"),
             ("1 + *", "unexpected '*'"),
             ("1.2.3", "not a number"),
-            ("Q", "unknown Q"),
+            ("Q", "'Q' has no value"),
         ] {
-            assert!(value(text).unwrap_err().contains(message), "{text}");
+            assert!(value(text).unwrap_err().to_string().contains(message), "{text}");
         }
-        assert!(check("1/s_width", &["S_width"]).unwrap_err().contains("did you mean"));
+        let near = check("1/s_width", &["S_width"]).unwrap_err();
+        assert!(near.to_string().contains("did you mean"), "{near}");
     }
 }

@@ -3,28 +3,29 @@
 
 #![allow(unsafe_code)] // fork, below
 
+use crate::error::WorkerError;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 
 /// From here on this process ends with the one that started it, however that ends.
-pub fn end_with_parent(parent: i32) -> Result<(), String> {
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| e.to_string())?;
+pub fn end_with_parent(parent: i32) -> Result<(), WorkerError> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
     match getppid() == Pid::from_raw(parent) {
         true => Ok(()),
-        false => Err("the process that started this one is gone".into()),
+        false => Err(WorkerError::ParentGone),
     }
 }
 
 /// Runs `work` in a copy of this process and returns the copy's id.
-pub fn in_child(work: impl FnOnce()) -> Result<Pid, String> {
+pub fn in_child(work: impl FnOnce()) -> Result<Pid, WorkerError> {
     let parent = nix::unistd::getpid();
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     assert_eq!(threads, 1, "a process is copied only while it has one thread");
     // SAFETY: fork keeps only the calling thread, which is unsound if another one held a lock or
     // was in the middle of an allocation. There is no other one: counted just now, and this thread
     // starts none meanwhile. So the copy is as whole as the original and may go on with anything.
-    match unsafe { fork() }.map_err(|e| format!("cannot start a process: {e}"))? {
+    match unsafe { fork() }.map_err(WorkerError::Fork)? {
         ForkResult::Parent { child } => Ok(child),
         ForkResult::Child => {
             if end_with_parent(parent.as_raw()).is_ok() {

@@ -7,6 +7,7 @@
 mod chart;
 mod compare;
 mod digest;
+mod error;
 mod expr;
 mod fork;
 mod machine;
@@ -22,6 +23,10 @@ mod worker;
 
 pub use compare::{Comparison, Verdict};
 pub use digest::digest_bytes;
+pub use error::{
+    FormulaError, NoStudy, OnlyError, PathError, PointError, StoreError, Unknown, VariableError,
+    WorkerError,
+};
 pub use plan::{Group, Only, Plan, Point, Scale, parse_only};
 pub use preset::{Preset, find, list, presets};
 pub use run::{Event, Failed, Options, Stopped, Watch, run};
@@ -31,6 +36,7 @@ pub use table::Table;
 pub use worker::work;
 
 use std::path::{Path, PathBuf};
+use wordline_profile::ConfigError;
 
 /// The table of what the store has for a plan.
 pub fn tabulate<'a>(
@@ -38,7 +44,7 @@ pub fn tabulate<'a>(
     plan: &'a Plan,
     store: &Store,
     failed: &[Failed],
-) -> Result<Table<'a>, String> {
+) -> Result<Table<'a>, ConfigError> {
     let results: Vec<_> = plan.points.iter().map(|p| store.result(p)).collect();
     let metrics = metric::extract(study, &plan.points, &results)?;
     let comparisons = compare::compare(study, plan, &metrics);
@@ -48,7 +54,11 @@ pub fn tabulate<'a>(
 
 /// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale or a
 /// part of the points never replaces the tables of the whole.
-pub fn write_tables(table: &Table<'_>, store: &Store, out: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn write_tables(
+    table: &Table<'_>,
+    store: &Store,
+    out: &Path,
+) -> Result<Vec<PathBuf>, StoreError> {
     let mut stem = table.study.name.clone();
     if table.plan.scale == Scale::Quick {
         stem += ".quick";

@@ -1,12 +1,13 @@
 //! One point, from its configuration to the text of its result.
 
+use crate::error::PointError;
 use crate::plan::{Point, parse_job};
 use wordline::{Drive, Plan, Precondition, System, Workload, ZetanCache};
 
 /// Events between two reports of progress.
 const CHUNK: u64 = 100_000;
 
-fn plan(point: &Point) -> Result<Plan, String> {
+fn plan(point: &Point) -> Result<Plan, PointError> {
     let config = point.config()?;
     let jobs = parse_job(point, &config)?;
     let system = System::from_config(config, &point.overrides);
@@ -20,8 +21,8 @@ fn plan(point: &Point) -> Result<Plan, String> {
 }
 
 /// The drive as the points of a group find it.
-pub fn prepare(point: &Point, zetans: &mut ZetanCache) -> Result<Drive, String> {
-    plan(point)?.share(zetans).map_err(|e| e.to_string())
+pub fn prepare(point: &Point, zetans: &mut ZetanCache) -> Result<Drive, PointError> {
+    Ok(plan(point)?.share(zetans)?)
 }
 
 /// The point changes most of its drive before it runs, by ageing at a pace of its own.
@@ -35,13 +36,13 @@ pub fn run(
     drive: Drive,
     zetans: &mut ZetanCache,
     at: &mut dyn FnMut(u64),
-) -> Result<String, String> {
+) -> Result<String, PointError> {
     let prepared = plan(point)?.check_on(drive, zetans).and_then(|checked| checked.pace());
-    let mut run = prepared.and_then(|prepared| prepared.start()).map_err(|e| e.to_string())?;
+    let mut run = prepared.and_then(|prepared| prepared.start())?;
     while run.step(CHUNK) {
         at(run.thousandths().unwrap_or(0));
     }
     let result = run.finish();
-    result.verdict().map_err(|e| e.to_string())?;
+    result.verdict().map_err(wordline::Error::from)?;
     Ok(wordline_report::fio_json(&result, true, &Default::default()))
 }

@@ -1,17 +1,19 @@
 //! Numbers out of a result.
 
+use crate::error::{FormulaError, PathError};
 use crate::expr::evaluate;
 use crate::plan::Point;
 use crate::spec::{Metric, Study};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use wordline_profile::ConfigError;
 
 /// What elements of arrays are known by.
 const NAMES: [&str; 3] = ["jobname", "ddir", "name"];
 
 /// What stands at a dotted path: keys; elements of arrays by position, or by the `jobname`, `ddir`
 /// or `name` they have. After a latency, `p99.9` is that percentile.
-pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, String> {
+pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathError> {
     let mut value = result;
     let mut rest = path;
     while !rest.is_empty() {
@@ -20,11 +22,8 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, String> 
         {
             return percentile(value, percent).map(Found::Number).ok_or_else(|| {
                 match value.get("N") {
-                    Some(_) => format!(
-                        "{path}: no percentiles are kept there: use clat_ns, or lat_percentiles=1 \
-                         in the job"
-                    ),
-                    None => format!("{path}: percentiles are of a latency, as in clat_ns.p99"),
+                    Some(_) => PathError::NoPercentiles { path: path.into() },
+                    None => PathError::NoLatency { path: path.into() },
                 }
             });
         }
@@ -42,8 +41,8 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, String> 
                 Value::Array(items) => format!("{} elements", items.len()),
                 _ => "no keys".into(),
             };
-            let message = format!("{path}: there is no '{key}', but {known}");
-            return if value.is_array() { Ok(Found::Absent(message)) } else { Err(message) };
+            let none = PathError::NoKey { path: path.into(), key: key.into(), known };
+            return if value.is_array() { Ok(Found::Absent(none)) } else { Err(none) };
         };
         (value, rest) = (next, after);
     }
@@ -55,7 +54,7 @@ pub enum Found<'v> {
     Value(&'v Value),
     Number(f64),
     /// An array without such an element; what an error would say.
-    Absent(String),
+    Absent(PathError),
 }
 
 /// From fio's table, or else from the histogram.
@@ -88,7 +87,7 @@ pub fn extract(
     study: &Study,
     points: &[Point],
     results: &[Option<Value>],
-) -> Result<Vec<Vec<Option<f64>>>, String> {
+) -> Result<Vec<Vec<Option<f64>>>, ConfigError> {
     let mut table: Vec<Vec<Option<f64>>> = vec![Vec::new(); points.len()];
     for (m, metric) in study.spec.metric.iter().enumerate() {
         for (i, result) in results.iter().enumerate() {
@@ -97,7 +96,7 @@ pub fn extract(
                 Some(result) => {
                     let place = format!("metric.{m}");
                     of_point(study, metric, &points[i], result, &table[i])
-                        .map_err(|e| study.document.error(&place, e).to_string())?
+                        .map_err(|e| study.document.error(&place, e.to_string()))?
                 }
             };
             table[i].push(value);
@@ -150,13 +149,14 @@ fn of_point(
     point: &Point,
     result: &Value,
     before: &[Option<f64>],
-) -> Result<Option<f64>, String> {
+) -> Result<Option<f64>, PathError> {
     let value = match (&metric.path, &metric.formula) {
         (Some(path), _) => match value_at(result, path)? {
             Found::Number(x) => Some(x),
             Found::Value(Value::Null) => None,
             Found::Value(value) => {
-                Some(value.as_f64().ok_or_else(|| format!("{path} is not a number"))?)
+                let none = || PathError::NoNumber { path: path.clone() };
+                Some(value.as_f64().ok_or_else(none)?)
             }
             Found::Absent(message) => Some(metric.absent.ok_or(message)?),
         },
@@ -172,7 +172,12 @@ pub fn formula(study: &Study, text: &str, point: &Point, metrics: &[Option<f64>]
     let known: BTreeMap<&str, Option<f64>> = names.zip(metrics.iter().copied()).collect();
     evaluate(text, &mut |name| {
         let variable = || point.vars.get(name).and_then(|v| v.parse().ok());
-        known.get(name).copied().flatten().or_else(variable).ok_or_else(String::new)
+        known
+            .get(name)
+            .copied()
+            .flatten()
+            .or_else(variable)
+            .ok_or_else(|| FormulaError::NoValue(name.into()))
     })
     .ok()
     .filter(|x| x.is_finite())
@@ -193,7 +198,7 @@ mod tests {
         });
         let number = |path: &str| match value_at(&result, path)? {
             Found::Number(x) => Ok(x),
-            Found::Value(v) => v.as_f64().ok_or_else(|| "no number".to_string()),
+            Found::Value(v) => v.as_f64().ok_or(PathError::NoNumber { path: path.into() }),
             Found::Absent(message) => Err(message),
         };
         for (path, wanted) in [
@@ -207,8 +212,10 @@ mod tests {
         ] {
             assert_eq!(number(path), Ok(wanted), "{path}");
         }
-        let error = number("jobs.w.read").unwrap_err();
+        let error = number("jobs.w.read").unwrap_err().to_string();
         assert!(error.contains("no 'w', but 1 elements"), "{error}");
-        assert!(number("jobs.r.raed").unwrap_err().contains("no 'raed', but jobname, read"));
+        assert!(
+            number("jobs.r.raed").unwrap_err().to_string().contains("no 'raed', but jobname, read")
+        );
     }
 }

@@ -2,9 +2,11 @@
 //! groups of points that can share an aged drive.
 
 use crate::digest::digest;
-use crate::spec::{Base, Change, Scalar, Study, Values, unknown};
+use crate::error::{OnlyError, PointError, Unknown, VariableError};
+use crate::spec::{Base, Change, Scalar, Study, Values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io;
 use wordline_app::AppConfig;
 use wordline_fio::{Env, ParseOptions};
@@ -58,8 +60,8 @@ impl Point {
         let all: Vec<_> = self.values.iter().map(|(name, v)| format!("{name}={v}")).collect();
         all.join(", ")
     }
-    pub fn config(&self) -> Result<Config, String> {
-        toml::from_str(&self.config).map_err(|e| e.to_string())
+    pub fn config(&self) -> Result<Config, PointError> {
+        toml::from_str(&self.config).map_err(|e| PointError::Toml(e.to_string()))
     }
 }
 
@@ -90,7 +92,7 @@ pub struct Plan {
 pub type Only = BTreeMap<String, Vec<String>>;
 
 /// Reads a profile file for a study.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 
 impl Plan {
     pub fn new(
@@ -129,21 +131,19 @@ impl Plan {
 }
 
 /// Takes `NAME=VALUE` words apart and checks them against the study.
-pub fn parse_only(study: &Study, words: &[String]) -> Result<Only, String> {
+pub fn parse_only(study: &Study, words: &[String]) -> Result<Only, OnlyError> {
     let mut only = Only::new();
     for word in words {
-        let (name, value) = word
-            .split_once('=')
-            .ok_or_else(|| format!("--point {word}: no '=': write --point AXIS=VALUE"))?;
+        let (name, value) =
+            word.split_once('=').ok_or_else(|| OnlyError::NoValue { word: word.clone() })?;
+        let unknown = |unknown| OnlyError::Unknown { word: word.clone(), unknown };
         let names = study.spec.axis.iter().map(|a| a.name.as_str());
-        let axis = study
-            .axis(name)
-            .ok_or_else(|| format!("--point {word}: {}", unknown("axis", name, names)))?;
+        let axis = study.axis(name).ok_or_else(|| unknown(Unknown::new("axis", name, names)))?;
         for value in value.split(',') {
             if !axis.all().any(|v| v.0 == value) {
                 let what = format!("value of axis {name}");
                 let known = axis.all().map(|v| v.0.as_str());
-                return Err(format!("--point {word}: {}", unknown(&what, value, known)));
+                return Err(unknown(Unknown::new(&what, value, known)));
             }
             only.entry(name.into()).or_default().push(value.into());
         }
@@ -163,7 +163,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn point(&mut self, at: &[(usize, usize)], index: usize) -> Result<Point, ConfigError> {
         let spec = &self.study.spec;
-        let fail = |path: &str, message: String| self.study.document.error(path, message);
+        let fail = |path: &str, why: &dyn Display| self.study.document.error(path, why.to_string());
         let mut base = spec.base.clone();
         let mut sets: Vec<(String, String)> = Vec::new();
         let mut vars: Values = spec.vars.clone();
@@ -184,13 +184,13 @@ impl Builder<'_> {
             values.push((axis.name.clone(), value.0.clone()));
             vars.insert(axis.name.clone(), value);
         }
-        let vars = resolve_vars(vars).map_err(|m| fail("vars", m))?;
+        let vars = resolve_vars(vars).map_err(|e| fail("vars", &e))?;
         let mut overrides = Vec::new();
         for (path, text) in &sets {
-            overrides.push(substitute(text, &vars).map_err(|m| fail(path, m))?);
+            overrides.push(substitute(text, &vars).map_err(|e| fail(path, &e))?);
         }
-        let job = substitute(&base.job, &vars).map_err(|m| fail("base.job", m))?;
-        let config = self.config(&base, &vars, &overrides).map_err(|m| fail(&place, m))?;
+        let job = substitute(&base.job, &vars).map_err(|e| fail("base.job", &e))?;
+        let config = self.config(&base, &vars, &overrides).map_err(|e| fail(&place, &e))?;
         let label: Vec<_> = values.iter().map(|(name, v)| format!("{name}={v}")).collect();
         let label = label.join(", ");
         // A text of several lines begins below its quotes.
@@ -198,7 +198,7 @@ impl Builder<'_> {
         let mut point = Point {
             values,
             vars: vars.into_iter().map(|(name, value)| (name, value.0)).collect(),
-            config: toml::to_string(&config).map_err(|e| fail(&place, e.to_string()))?,
+            config: toml::to_string(&config).map_err(|e| fail(&place, &e))?,
             precondition: base.precondition,
             seed: base.seed,
             integrity: base.integrity,
@@ -209,27 +209,28 @@ impl Builder<'_> {
             key: String::new(),
         };
         let plan = parse_job(&point, &config)
-            .map_err(|m| ConfigError::plain(format!("{m}\n(at {label})")))?;
+            .map_err(|e| ConfigError::plain(format!("{e}\n(at {label})")))?;
         let Point { precondition, seed, integrity, job, config: machine, .. } = &point;
         let version = env!("CARGO_PKG_VERSION");
         point.key = digest(&format!(
             "{version}\n{machine}\n{} {seed} {integrity}\n{job}",
             precondition.name()
         ));
-        self.join_group(&point, &config, &plan, index).map_err(|m| fail(&place, m))?;
+        self.join_group(&point, &config, &plan, index).map_err(|e| fail(&place, &e))?;
         Ok(point)
     }
 
-    fn config(&self, base: &Base, vars: &Values, set: &[String]) -> Result<Config, String> {
-        let named = |name: &str| -> Result<(String, Option<String>), String> {
+    fn config(&self, base: &Base, vars: &Values, set: &[String]) -> Result<Config, PointError> {
+        let named = |name: &str| -> Result<(String, Option<String>), PointError> {
             let name = substitute(name, vars)?;
             let is_preset = wordline_profile::presets().iter().any(|p| p.name == name);
             if is_preset || !(name.ends_with(".toml") || name.contains('/')) {
                 return Ok((name, None));
             }
-            let text =
-                (self.read)(&name).map_err(|e| format!("cannot read the profile {name}: {e}"))?;
-            Ok((name, Some(text)))
+            match (self.read)(&name) {
+                Ok(text) => Ok((name, Some(text))),
+                Err(why) => Err(PointError::Profile { name, why }),
+            }
         };
         let optional = |name: &Option<String>| name.as_deref().map(named).transpose();
         let device = named(&base.device)?;
@@ -244,7 +245,7 @@ impl Builder<'_> {
             app: app.as_ref().map(source),
             fs: fs.as_ref().map(source),
         };
-        wordline_profile::assemble(sources, set).map_err(|e| e.to_string())
+        Ok(wordline_profile::assemble(sources, set)?)
     }
 
     fn join_group(
@@ -253,12 +254,10 @@ impl Builder<'_> {
         config: &Config,
         plan: &wordline_fio::Plan,
         index: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), PointError> {
         let Point { precondition, seed, integrity, .. } = point;
         if config.app.is_some() && *precondition == Precondition::Paced {
-            return Err(
-                "paced: a program states no rate to precondition the drive at: random".into()
-            );
+            return Err(PointError::PacedProgram);
         }
         let mut ageing = format!(
             "{precondition:?} {seed} {integrity} {}\n{:?}\n{:?}\n",
@@ -271,8 +270,7 @@ impl Builder<'_> {
         let next = self.groups.len();
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
-            let geometry =
-                Geometry::new(&config.nand).map_err(|bad| bad.below("nand").to_string())?;
+            let geometry = Geometry::new(&config.nand).map_err(|bad| bad.below("nand"))?;
             let written = *precondition != Precondition::None;
             let memory = crate::memory::needed(geometry.sectors(), written, *integrity);
             // What a run writes is little; a pace of its own changes a part of every page.
@@ -326,15 +324,14 @@ fn lay(
 }
 
 /// Replaces `${name}`.
-fn substitute(text: &str, vars: &Values) -> Result<String, String> {
+fn substitute(text: &str, vars: &Values) -> Result<String, VariableError> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        let (name, after) =
-            after.split_once('}').ok_or_else(|| "a '}' is missing after '${'".to_string())?;
-        let value = vars
-            .get(name)
-            .ok_or_else(|| unknown("variable", name, vars.keys().map(String::as_str)))?;
+        let (name, after) = after.split_once('}').ok_or(VariableError::Open)?;
+        let known = || vars.keys().map(String::as_str);
+        let unknown = || VariableError::Unknown(Unknown::new("variable", name, known()));
+        let value = vars.get(name).ok_or_else(unknown)?;
         out += before;
         out += &value.0;
         rest = after;
@@ -343,7 +340,7 @@ fn substitute(text: &str, vars: &Values) -> Result<String, String> {
 }
 
 /// Variables may be made of axes and of each other, as long as that comes to an end.
-fn resolve_vars(mut vars: Values) -> Result<Values, String> {
+fn resolve_vars(mut vars: Values) -> Result<Values, VariableError> {
     for _ in 0..8 {
         if vars.values().all(|v| !v.0.contains("${")) {
             return Ok(vars);
@@ -353,7 +350,7 @@ fn resolve_vars(mut vars: Values) -> Result<Values, String> {
             *value = Scalar(substitute(&value.0, &before)?);
         }
     }
-    Err("a variable is made of itself".into())
+    Err(VariableError::Loop)
 }
 
 /// The job of a study, under the name of the study's file.
@@ -376,7 +373,7 @@ impl Env for Inline<'_> {
 }
 
 /// The jobs of a point, on the stack's engine unless they name one.
-pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, String> {
+pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, PointError> {
     if point.job.trim().is_empty() {
         return Ok(wordline_fio::Plan::none());
     }
@@ -387,12 +384,12 @@ pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, S
     let mut inline = Inline { file: &point.file, text: &text };
     let mut plan = wordline_fio::parse_args(&words, &ParseOptions::default(), &mut inline)
         .map_err(|e| match e.place.line {
-            0 => format!("{}: the job: {}", point.file, e.fault),
-            _ => e.to_string(),
+            0 => PointError::Job(format!("{}: the job: {}", point.file, e.fault)),
+            _ => PointError::Job(e.to_string()),
         })?;
     plan.globals.remove(0);
     if let Some(job) = plan.jobs.iter().find(|job| job.read_iolog.is_some()) {
-        return Err(format!("{}:{}: a study replays no log", point.file, job.place.line));
+        return Err(PointError::Log { file: point.file.clone(), line: job.place.line });
     }
     Ok(plan)
 }
@@ -448,8 +445,8 @@ name = "m"
 path = "jobs.0.read.iops"
 "#;
 
-    fn no_file(_: &str) -> Result<String, String> {
-        Err("no files here".into())
+    fn no_file(_: &str) -> io::Result<String> {
+        Err(io::Error::other("no files here"))
     }
 
     fn plan(text: &str, scale: Scale, only: &[&str]) -> Plan {

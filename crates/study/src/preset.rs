@@ -1,6 +1,7 @@
 //! The studies that come with the program.
 
-use crate::spec::{Study, unknown};
+use crate::error::{NoStudy, Unknown};
+use crate::spec::Study;
 use crate::table::aligned;
 
 /// One of the studies that come with the program.
@@ -48,13 +49,13 @@ pub fn presets() -> &'static [Preset] {
     PRESETS
 }
 
-pub fn find(name: &str) -> Result<&'static Preset, String> {
+pub fn find(name: &str) -> Result<&'static Preset, NoStudy> {
     PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
         let known = PRESETS.iter().map(|p| p.name);
         let of_file = PRESETS.iter().find(|p| p.name.rsplit('/').next() == Some(name));
         match of_file {
-            Some(p) => format!("unknown study '{name}', did you mean '{}'?", p.name),
-            None => format!("{}; or give a .toml file", unknown("study", name, known)),
+            Some(p) => NoStudy::Part { name: name.into(), whole: p.name },
+            None => NoStudy::Unknown(Unknown::new("study", name, known)),
         }
     })
 }

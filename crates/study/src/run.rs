@@ -1,9 +1,10 @@
 //! Runs the points of a plan that have no result yet: a worker process for every group of points
 //! that share an aged drive, and as many points at once as there are jobs and memory.
 
+use crate::error::explain;
 use crate::memory;
 use crate::plan::{Group, Plan};
-use crate::store::{Store, explain};
+use crate::store::Store;
 use crate::worker::{Order, Said};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;

@@ -1,11 +1,12 @@
 //! A study file: what to run, over which axes, what to read from the results, and what was
 //! published.
 
+use crate::error::Unknown;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use wordline_profile::{ConfigError, Document, nearest};
+use wordline_profile::{ConfigError, Document};
 use wordline_sim::Precondition;
 
 /// A value of an axis or a variable: as written, and as a number if it is one.
@@ -460,11 +461,14 @@ impl Study {
         if names().any(|n| n == name) {
             return Ok(());
         }
-        Err(self.document.error(at, unknown("metric", name, names())))
+        Err(self.document.error(at, Unknown::new("metric", name, names()).to_string()))
     }
 
     fn unknown_axis(&self, at: &str, name: &str) -> ConfigError {
-        self.document.error(at, unknown("axis", name, self.spec.axis.iter().map(|a| &*a.name)))
+        self.document.error(
+            at,
+            Unknown::new("axis", name, self.spec.axis.iter().map(|a| &*a.name)).to_string(),
+        )
     }
 
     fn check_value(&self, at: &str, axis: &Axis, value: &Scalar) -> Result<(), ConfigError> {
@@ -472,7 +476,9 @@ impl Study {
             return Ok(());
         }
         let what = format!("value of axis {}", axis.name);
-        Err(self.document.error(at, unknown(&what, &value.0, axis.all().map(|v| v.0.as_str()))))
+        Err(self
+            .document
+            .error(at, Unknown::new(&what, &value.0, axis.all().map(|v| v.0.as_str())).to_string()))
     }
 
     fn check_values(&self, at: &str, values: &Values) -> Result<(), ConfigError> {
@@ -501,15 +507,6 @@ impl Study {
         for named in spec.axis.iter().flat_map(|a| &a.value) {
             known.extend(named.vars.keys().map(String::as_str));
         }
-        crate::expr::check(text, &known).map_err(|message| self.document.error(at, message))
-    }
-}
-
-/// `unknown WHAT 'name'`, with the nearest known one, or all of them.
-pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
-    match nearest(name, known.iter().copied()) {
-        Some(near) => format!("unknown {what} '{name}', did you mean '{near}'?"),
-        None => format!("unknown {what} '{name}': there are {}", known.join(", ")),
+        crate::expr::check(text, &known).map_err(|e| self.document.error(at, e.to_string()))
     }
 }

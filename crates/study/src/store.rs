@@ -1,34 +1,14 @@
 //! Results on disk: a file a point, which is there whole or not at all.
 
+use crate::error::StoreError;
 use crate::plan::Point;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Why something cannot be written, with what may help.
-pub fn explain(error: &std::io::Error) -> String {
-    let remedy = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            ": free space there or name another --out"
-        }
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            ": change its permissions or name another --out"
-        }
-        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            ": a file is in the way, name another --out"
-        }
-        _ => "",
-    };
-    format!("{error}{remedy}")
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> String {
-    format!("cannot write {}: {}", path.display(), explain(error))
-}
-
 /// Writes a file that appears under its name only when it is complete.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     let unfinished = PathBuf::from(name);
@@ -40,7 +20,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     })();
     written.map_err(|e| {
         let _ = fs::remove_file(&unfinished);
-        cannot_write(path, &e)
+        StoreError::write(path)(e)
     })
 }
 
@@ -54,17 +34,12 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn open(out: &Path, study: &str, build: &str) -> Result<Store, String> {
+    pub fn open(out: &Path, study: &str, build: &str) -> Result<Store, StoreError> {
         let folder = out.join(study).join("points");
-        fs::create_dir_all(&folder).map_err(|e| cannot_write(&folder, &e))?;
+        fs::create_dir_all(&folder).map_err(StoreError::write(&folder))?;
         let path = out.join(study).join(".lock");
-        let lock = File::create(&path).map_err(|e| cannot_write(&path, &e))?;
-        lock.try_lock().map_err(|_| {
-            format!(
-                "{} is in use by another run: wait for it or name another --out",
-                folder.display()
-            )
-        })?;
+        let lock = File::create(&path).map_err(StoreError::write(&path))?;
+        lock.try_lock().map_err(|_| StoreError::InUse { folder: folder.clone() })?;
         Ok(Store { folder, build: build.into(), _lock: lock })
     }
 

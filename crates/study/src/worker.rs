@@ -2,6 +2,7 @@
 //! one thread and is told by lines on its standard input what to run; it and its copies answer by
 //! lines on standard output, each short enough for a pipe to take it whole.
 
+use crate::error::WorkerError;
 use crate::plan::Point;
 use crate::{fork, machine, store};
 use nix::errno::Errno;
@@ -63,25 +64,25 @@ enum Next {
 }
 
 impl Lines {
-    fn new() -> Result<Lines, String> {
-        let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
+    fn new() -> Result<Lines, WorkerError> {
+        let input = std::io::stdin().as_fd().try_clone_to_owned()?;
         Ok(Lines { input: File::from(input), buffer: Vec::new() })
     }
 
-    fn next(&mut self, wait: PollTimeout) -> Result<Next, String> {
+    fn next(&mut self, wait: PollTimeout) -> Result<Next, WorkerError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|&b| b == b'\n') {
                 let line = self.buffer.drain(..=end).collect();
-                return String::from_utf8(line).map(Next::Line).map_err(|e| e.to_string());
+                return String::from_utf8(line).map(Next::Line).map_err(order);
             }
             let mut ready = [PollFd::new(self.input.as_fd(), PollFlags::POLLIN)];
             match poll(&mut ready, wait) {
                 Ok(0) | Err(Errno::EINTR) => return Ok(Next::Nothing),
                 Ok(_) => {}
-                Err(e) => return Err(e.to_string()),
+                Err(e) => return Err(e.into()),
             }
             let mut chunk = [0; 1 << 16];
-            match self.input.read(&mut chunk).map_err(|e| e.to_string())? {
+            match self.input.read(&mut chunk)? {
                 0 => return Ok(Next::End),
                 n => self.buffer.extend_from_slice(&chunk[..n]),
             }
@@ -89,19 +90,26 @@ impl Lines {
     }
 }
 
+fn wrong(why: impl ToString) -> WorkerError {
+    WorkerError::Order(why.to_string())
+}
+fn order(why: impl std::error::Error) -> WorkerError {
+    wrong(why)
+}
+
 /// The whole life of a worker.
 pub fn work() {
-    if let Err(message) = try_work() {
-        say(&Said::Broken(message));
+    if let Err(error) = try_work() {
+        say(&Said::Broken(error.to_string()));
     }
 }
 
-fn try_work() -> Result<(), String> {
+fn try_work() -> Result<(), WorkerError> {
     let mut lines = Lines::new()?;
     let Next::Line(first) = lines.next(PollTimeout::NONE)? else {
-        return Err("a worker is started by 'wordline study run'".into());
+        return Err(WorkerError::NotStarted);
     };
-    let mut order: Order = serde_json::from_str(&first).map_err(|e| e.to_string())?;
+    let mut order: Order = serde_json::from_str(&first).map_err(order)?;
     fork::end_with_parent(order.parent)?;
     // The next drive is prepared where this one was.
     wordline_huge::keep();
@@ -117,8 +125,8 @@ fn group(
     lines: &mut Lines,
     order: &Order,
     zetans: &mut ZetanCache,
-) -> Result<Option<Order>, String> {
-    let first = &order.points.first().ok_or("no points")?.0;
+) -> Result<Option<Order>, WorkerError> {
+    let first = &order.points.first().ok_or_else(|| wrong("no points"))?.0;
     let mut drive = Some(machine::prepare(first, zetans)?);
     say(&Said::Aged);
     let mut copies = Copies { all: Vec::new(), stay: machine::ages_on(first) };
@@ -130,12 +138,12 @@ fn group(
                     // What copies gave back is taken before the system has other plans for it.
                     drop(drive.clone());
                 }
-                return serde_json::from_str(&line).map(Some).map_err(|e| e.to_string());
+                return serde_json::from_str(&line).map(Some).map_err(self::order);
             }
             Next::Line(line) => {
                 let mut words = line.split_whitespace().map(str::parse);
                 let (Some(Ok(slot)), Some(Ok(i))) = (words.next(), words.next()) else {
-                    return Err(format!("not a slot and a point: {line}"));
+                    return Err(wrong(format!("not a slot and a point: {line}")));
                 };
                 copies.run(slot, i, order, &mut drive, zetans)?;
             }
@@ -174,8 +182,8 @@ impl Copies {
         order: &Order,
         drive: &mut Option<Drive>,
         zetans: &mut ZetanCache,
-    ) -> Result<(), String> {
-        order.points.get(i).ok_or("no such point")?;
+    ) -> Result<(), WorkerError> {
+        order.points.get(i).ok_or_else(|| wrong("no such point"))?;
         let mut there = self.all.iter_mut().filter(|c| c.slot == slot);
         if let Some(copy) = there.find(|c| c.tell.is_some())
             && let Some(tell) = &mut copy.tell
@@ -184,7 +192,7 @@ impl Copies {
             copy.point = i;
             return Ok(());
         }
-        let (hear, tell) = pipe().map_err(|e| e.to_string())?;
+        let (hear, tell) = pipe()?;
         let mut tell = Some(tell);
         let child = fork::in_child(|| {
             // The copy's own; the ends of others' pipes are not.
@@ -242,10 +250,10 @@ fn run(i: usize, order: &Order, drive: Drive, zetans: &mut ZetanCache) {
     };
     let result = match machine::run(point, drive, zetans, &mut at) {
         Ok(result) => result,
-        Err(message) => return say(&Said::Failed(i, message)),
+        Err(error) => return say(&Said::Failed(i, error.to_string())),
     };
     match store::write(path, store::record(point, &order.build, &result).as_bytes()) {
         Ok(()) => say(&Said::Done(i)),
-        Err(message) => say(&Said::Broken(message)),
+        Err(error) => say(&Said::Broken(error.to_string())),
     }
 }

@@ -1,0 +1,179 @@
+//! Why a study, a point of it or its tables cannot be had. Texts name the place and the remedy.
+
+use nix::errno::Errno;
+use std::io;
+use std::path::{Path, PathBuf};
+use wordline_base::BadValue;
+use wordline_profile::{ConfigError, nearest};
+
+/// A name that nothing has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("unknown {what} '{name}'{}", .near.as_ref().map_or_else(
+    || format!(": there are {}", .known.join(", ")), |near| format!(", did you mean '{near}'?")
+))]
+pub struct Unknown {
+    pub what: String,
+    pub name: String,
+    pub known: Vec<String>,
+    /// The known one that is near enough to be a slip.
+    pub near: Option<String>,
+}
+
+impl Unknown {
+    pub fn new<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
+        let known: Vec<String> = known.map(str::to_owned).collect();
+        let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+        Unknown { what: what.into(), name: name.into(), known, near }
+    }
+}
+
+/// No study of that name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoStudy {
+    #[error("unknown study '{name}', did you mean '{whole}'?")]
+    Part { name: String, whole: &'static str },
+    #[error("{0}; or give a .toml file")]
+    Unknown(Unknown),
+}
+
+/// What is wrong with a word of `--point`.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OnlyError {
+    #[error("--point {word}: no '=': write --point AXIS=VALUE")]
+    NoValue { word: String },
+    #[error("--point {word}: {unknown}")]
+    Unknown { word: String, unknown: Unknown },
+}
+
+/// What is wrong with a text with `${variables}`.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum VariableError {
+    #[error("a '}}' is missing after '${{'")]
+    Open,
+    #[error(transparent)]
+    Unknown(Unknown),
+    #[error("a variable is made of itself")]
+    Loop,
+}
+
+/// Why there is no machine, no job or no result for a point.
+#[derive(Debug, thiserror::Error)]
+pub enum PointError {
+    #[error(transparent)]
+    Variable(#[from] VariableError),
+    #[error("cannot read the profile {name}: {why}")]
+    Profile { name: String, why: io::Error },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Value(#[from] BadValue),
+    /// A configuration that has no TOML form, or a text that is none.
+    #[error("the machine of a point: {0}")]
+    Toml(String),
+    /// The job, with its place in the study.
+    #[error("{0}")]
+    Job(String),
+    #[error("{file}:{line}: a study replays no log")]
+    Log { file: String, line: u32 },
+    #[error("paced: a program states no rate to precondition the drive at: random")]
+    PacedProgram,
+    #[error(transparent)]
+    Run(#[from] Box<wordline::Error>),
+}
+
+impl From<wordline::Error> for PointError {
+    fn from(error: wordline::Error) -> PointError {
+        PointError::Run(Box::new(error))
+    }
+}
+
+/// What is wrong with a formula.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FormulaError {
+    #[error("a ')' is missing")]
+    Open,
+    #[error("the formula ends too early")]
+    End,
+    #[error("unexpected '{0}'")]
+    Unexpected(char),
+    #[error("'{0}' is not a number")]
+    Number(String),
+    #[error("{0}")]
+    Unknown(Unknown),
+    /// A name without a value at this point.
+    #[error("'{0}' has no value here")]
+    NoValue(String),
+}
+
+/// Why a path does not lead to a number of a result.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PathError {
+    #[error("{path}: no percentiles are kept there: use clat_ns, or lat_percentiles=1 in the job")]
+    NoPercentiles { path: String },
+    #[error("{path}: percentiles are of a latency, as in clat_ns.p99")]
+    NoLatency { path: String },
+    /// `known`: the keys that there are, or how many elements.
+    #[error("{path}: there is no '{key}', but {known}")]
+    NoKey { path: String, key: String, known: String },
+    #[error("{path} is not a number")]
+    NoNumber { path: String },
+    #[error("chart: {path} is no histogram")]
+    NoHistogram { path: String },
+}
+
+/// Why results cannot be kept, or tables not written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("cannot write {}: {}", .path.display(), explain(.why))]
+    Write { path: PathBuf, why: io::Error },
+    #[error("{} is in use by another run: wait for it or name another --out", .folder.display())]
+    InUse { folder: PathBuf },
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// What the library that draws says.
+    #[error("cannot draw the chart: {0}")]
+    Draw(String),
+}
+
+impl StoreError {
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.to_path_buf();
+        move |why| StoreError::Write { path, why }
+    }
+}
+
+/// Why something cannot be written, with what may help.
+pub fn explain(error: &io::Error) -> String {
+    use io::ErrorKind::*;
+    let remedy = match error.kind() {
+        StorageFull | QuotaExceeded => ": free space there or name another --out",
+        PermissionDenied | ReadOnlyFilesystem => ": change its permissions or name another --out",
+        NotADirectory | AlreadyExists => ": a file is in the way, name another --out",
+        _ => "",
+    };
+    format!("{error}{remedy}")
+}
+
+/// Why a worker ends before its points do.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error("a worker is started by 'wordline study run'")]
+    NotStarted,
+    #[error("the process that started this one is gone")]
+    ParentGone,
+    #[error("cannot start a process: {0}")]
+    Fork(Errno),
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// A line that is not what the starter says.
+    #[error("an order cannot be read: {0}")]
+    Order(String),
+    #[error(transparent)]
+    Point(#[from] PointError),
+}
+
+impl From<Errno> for WorkerError {
+    fn from(errno: Errno) -> WorkerError {
+        WorkerError::System(errno.into())
+    }
+}
