@@ -27,7 +27,7 @@ pub enum Kind {
     Interrupt,
     /// A host timer (plug flush, scheduler, write thread). Index: host-defined.
     HostTimer,
-    /// A doorbell write reaches the controller, or the controller may fetch again. Index: unused.
+    /// A doorbell write reaches the controller, or the controller may fetch again. Index: submission queue.
     Fetch,
     /// The controller's firmware is ready with a command. Index: command.
     Firmware,
@@ -37,26 +37,34 @@ pub enum Kind {
     DataOut,
     /// A completion entry becomes visible to the host. Index: command.
     Posted,
-    /// A device timer (cache write-back, interrupt coalescing). Index: device-defined.
-    DeviceTimer,
+    /// A completion queue has waited long enough for its interrupt. Index: completion queue.
+    Aggregation,
     /// A LUN's array operation (tR, tPROG, tBERS) ends. Index: LUN.
     NandArray,
     /// A channel transfer ends. Index: LUN.
     NandBus,
     /// An FTL timer (write thread, garbage collector). Index: FTL-defined.
     FtlTimer,
-    /// The FTL may act again once its processor is free. Index: FTL-defined.
-    FtlStep,
+    /// The controller's firmware is ready with a job that no command asked for. Index: unused.
+    Background,
     /// A statistics sample is due (bandwidth and IOPS logs). Index: unused.
     Sample,
     /// The run reaches its end or a limit. Index: unused.
     Limit,
     /// A message between machines arrives. Index: message.
     Network,
+    /// The controller's firmware has added up the sectors of a rebuild. Index: sum.
+    Summed,
+    /// The program rate releases a flash operation. Index: unused.
+    Release,
+    /// A part of an operation of a gang begins, behind the first. Index: part.
+    NandPart,
+    /// Jobs are looked at for a steady state. Index: unused.
+    SteadyState,
 }
 
 impl Kind {
-    const ALL: [Kind; 17] = [
+    const ALL: [Kind; 21] = [
         Kind::AppWake,
         Kind::CoreDone,
         Kind::Interrupt,
@@ -66,14 +74,18 @@ impl Kind {
         Kind::DataIn,
         Kind::DataOut,
         Kind::Posted,
-        Kind::DeviceTimer,
+        Kind::Aggregation,
         Kind::NandArray,
         Kind::NandBus,
         Kind::FtlTimer,
-        Kind::FtlStep,
+        Kind::Background,
         Kind::Sample,
         Kind::Limit,
         Kind::Network,
+        Kind::Summed,
+        Kind::Release,
+        Kind::NandPart,
+        Kind::SteadyState,
     ];
 
     /// A host's: the node of the event is a host, otherwise a drive or a network.
@@ -98,7 +110,7 @@ impl Event {
     }
     #[inline]
     pub fn at(node: u8, kind: Kind, index: u32) -> Event {
-        debug_assert!(index < 1 << Event::INDEX_BITS, "event index {index} does not fit 27 bits");
+        assert!(index < 1 << Event::INDEX_BITS, "event index {index} does not fit 27 bits");
         Event { word: (kind as u32) << Event::INDEX_BITS | index, node }
     }
     pub fn kind(self) -> Kind {
@@ -424,6 +436,22 @@ mod tests {
             }
             assert_eq!(queue.len(), model.heap.len());
         }
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        for (i, kind) in Kind::ALL.into_iter().enumerate() {
+            let event = Event::new(kind, (1 << Event::INDEX_BITS) - 1);
+            assert_eq!((kind as usize, event.kind()), (i, kind));
+            assert_eq!(event.index(), (1 << Event::INDEX_BITS) - 1);
+        }
+        assert!(Kind::ALL.len() <= 1 << (u32::BITS - Event::INDEX_BITS));
+    }
+
+    #[test]
+    #[should_panic(expected = "does not fit")]
+    fn an_index_that_does_not_fit_is_refused() {
+        Event::new(Kind::AppWake, 1 << Event::INDEX_BITS);
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
+    /// One of these, each as likely.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
     /// True with probability `per_billion` / 10^9. Integer, so that decisions do not hang on floats.
     pub fn chance(&mut self, per_billion: u64) -> bool {
         per_billion > 0 && self.below(1_000_000_000) < per_billion

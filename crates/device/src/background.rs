@@ -6,7 +6,7 @@
 //! wait behind it; those of other LUNs pass.
 
 use crate::cache::{LineId, Wait, runs};
-use crate::controller::{BACKGROUND, Controller, HELD_BACK, Stage};
+use crate::controller::{Controller, Stage};
 use crate::execute::{OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
@@ -132,7 +132,7 @@ impl Controller {
         end = end.max(self.background.end);
         self.background.end = end;
         self.background.jobs.push_back(job);
-        ctx.at(end, Kind::Firmware, BACKGROUND);
+        ctx.at(end, Kind::Background, 0);
     }
 
     pub(crate) fn background_ready(&mut self, ctx: &mut Ctx) {
@@ -175,7 +175,7 @@ impl Controller {
         }
         self.background.held_of[lun] += 1;
         self.background.held.push_back((at, op));
-        ctx.at(at, Kind::DeviceTimer, HELD_BACK);
+        ctx.at(at, Kind::Release, 0);
         at
     }
 

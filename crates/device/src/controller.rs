@@ -42,13 +42,6 @@ use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
 use wordline_nand::{Class, Geometry, Nand, Record};
 use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
 
-/// Index of a `Firmware` event that is about background work instead of a command.
-pub(crate) const BACKGROUND: u32 = (1 << Event::INDEX_BITS) - 1;
-/// Indices of `Firmware` events from here on are about sums of rebuilds.
-pub(crate) const SUMS: u32 = 1 << (Event::INDEX_BITS - 1);
-/// Index of a `DeviceTimer` event for flash operations held back by the program rate; smaller ones
-/// name a completion queue.
-pub(crate) const HELD_BACK: u32 = BACKGROUND;
 /// No command.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -386,26 +379,28 @@ impl Controller {
         let index = event.index();
         match event.kind() {
             Kind::Fetch => self.on_doorbell(ctx),
-            Kind::Firmware if index == BACKGROUND => self.background_ready(ctx),
-            Kind::Firmware if index & SUMS != 0 => self.sum_done(ctx, index & !SUMS),
             Kind::Firmware => self.execute(ctx, index),
+            Kind::Background => self.background_ready(ctx),
+            Kind::Summed => self.sum_done(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
             Kind::DataOut if self.commands[index].stage == Stage::Copy => self.respond(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
             Kind::Posted => self.post(ctx, index),
-            Kind::DeviceTimer if index == HELD_BACK => self.release_held_back(ctx),
-            Kind::DeviceTimer => return self.aggregation_over(ctx, index as u16),
-            Kind::NandArray | Kind::NandBus => match self.nand.on_event(ctx, event.kind(), index) {
-                Some(key) => {
-                    if let Some(ftl) = self.pblk()
-                        && !moved(self.nand.record(key), ftl, &self.nand)
-                    {
-                        self.nand.fail(key);
+            Kind::Release => self.release_held_back(ctx),
+            Kind::Aggregation => return self.aggregation_over(ctx, index as u16),
+            Kind::NandArray | Kind::NandBus | Kind::NandPart => {
+                match self.nand.on_event(ctx, event.kind(), index) {
+                    Some(key) => {
+                        if let Some(ftl) = self.pblk()
+                            && !moved(self.nand.record(key), ftl, &self.nand)
+                        {
+                            self.nand.fail(key);
+                        }
+                        self.flash_done(ctx, key);
                     }
-                    self.flash_done(ctx, key);
+                    None => return,
                 }
-                None => return,
-            },
+            }
             Kind::FtlTimer => {
                 if let Some(ftl) = &mut self.ftl {
                     ftl.on_timer(ctx, index);
@@ -714,7 +709,7 @@ impl Controller {
             if queue.unsignalled < threshold {
                 if !queue.timer_armed {
                     queue.timer_armed = true;
-                    ctx.at(ctx.now + time, Kind::DeviceTimer, u32::from(cq));
+                    ctx.at(ctx.now + time, Kind::Aggregation, u32::from(cq));
                 }
                 return false;
             }
@@ -738,7 +733,7 @@ impl Controller {
         if due > ctx.now {
             // The completions the timer was set for left with an earlier interrupt.
             queue.timer_armed = true;
-            return ctx.at(due, Kind::DeviceTimer, u32::from(cq));
+            return ctx.at(due, Kind::Aggregation, u32::from(cq));
         }
         queue.unsignalled = 0;
         self.counts.interrupts += 1;

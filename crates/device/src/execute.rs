@@ -14,7 +14,7 @@
 
 use crate::background::Job;
 use crate::cache::{Cache, LineId, Wait, Woken, bits};
-use crate::controller::{Command, Controller, NONE, SUMS, Stage, touch_of};
+use crate::controller::{Command, Controller, NONE, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
 use wordline_base::{Ctx, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
@@ -466,7 +466,7 @@ impl Controller {
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
             let flight = Flight { cmd, fill, read };
             let sum = self.sums.insert(Sum { flight, grant, record: *self.nand.record(key) });
-            return ctx.at(grant.end, Kind::Firmware, SUMS | sum);
+            return ctx.at(grant.end, Kind::Summed, sum);
         }
         // The sectors are there, or lost; otherwise others of their reads are under way.
         if over && fill {

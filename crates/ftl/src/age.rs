@@ -19,6 +19,7 @@ use crate::line::LineState;
 use crate::map::Where;
 use std::hint::black_box;
 use wordline_base::{Lpn, Stamps};
+use wordline_nand::LineId;
 use wordline_translation::{AgeError, Pace, Steady};
 
 pub(crate) const BATCH: usize = 256;
@@ -188,7 +189,7 @@ impl Ftl {
     pub fn settle(&mut self) {
         for side in 0..2 {
             let Some(line) = self.lines.sides[side].cur else { continue };
-            let l = &self.lines.lines[line as usize];
+            let l = &self.lines[line];
             let begun = l.left > 0
                 && (l.fill > 0 || !self.lines.peek_unit(line).is_multiple_of(self.g.luns));
             if l.strides.is_none() || !begun || self.writers[side].has_open_stripe() {
@@ -202,19 +203,17 @@ impl Ftl {
             }
             self.pad_aged_unit(line);
             let size = self.g.sectors_per_unit;
-            while self.lines.lines[line as usize].left > 0
-                && self.lines.peek_unit(line) / self.g.luns == page
-            {
+            while self.lines[line].left > 0 && self.lines.peek_unit(line) / self.g.luns == page {
                 self.pad_aged_unit(line);
             }
-            debug_assert_eq!(self.lines.lines[line as usize].data % size, 0);
+            debug_assert_eq!(self.lines[line].data % size, 0);
             self.age_parity(line, page);
             self.age_programmed(line);
         }
     }
-    fn age_programmed(&mut self, line: u32) {
+    fn age_programmed(&mut self, line: LineId) {
         let luns = self.g.luns;
-        let l = &self.lines.lines[line as usize];
+        let l = &self.lines[line];
         let end = if l.state == LineState::Open { l.cur } else { self.lines.units };
         // Parity is written when the data of the stripe are.
         let done = if l.state == LineState::Open && l.left > 0 {
@@ -231,17 +230,17 @@ impl Ftl {
             if self.lines.is_parity(line, lun) {
                 // Published layout: what would be the last parity unit may be emeta.
                 let last = (done * luns + lun).saturating_sub(luns);
-                let open = self.lines.lines[line as usize].state == LineState::Open;
+                let open = self.lines[line].state == LineState::Open;
                 pages = done - u32::from(open && done > 0 && self.lines.is_emeta(line, last));
             }
             self.lines.programmed[block] = pages;
         }
     }
     /// Writes the parity of a stripe. What it holds is computed when it is read.
-    fn age_parity(&mut self, line: u32, page: u32) {
+    fn age_parity(&mut self, line: LineId, page: u32) {
         let size = self.g.sectors_per_unit;
         let mut from = 0;
-        let implied = &mut self.lines.lines[line as usize].implied;
+        let implied = &mut self.lines[line].implied;
         if implied.start == implied.end {
             *implied = page..page;
         }
@@ -298,7 +297,7 @@ impl Ftl {
     fn age_room(&mut self, side: usize) -> Result<(u32, u32), AgeError> {
         loop {
             if let Some(line) = self.lines.sides[side].cur {
-                let l = &self.lines.lines[line as usize];
+                let l = &self.lines[line];
                 if l.left > 0 {
                     let unit = self.lines.peek_unit(line);
                     let ppa = self.lines.ppa(line, unit);
@@ -328,7 +327,7 @@ impl Ftl {
             }
             if let Some(line) = self.lines.open_next(self.stream(side)) {
                 self.opened(line);
-                let l = &self.lines.lines[line as usize];
+                let l = &self.lines[line];
                 let (smeta, mut from) = (l.smeta, l.emeta);
                 self.age_meta(line, smeta);
                 while let Some(unit) = self.lines.next_emeta(line, from) {
@@ -337,7 +336,7 @@ impl Ftl {
                     from = unit + 1;
                 }
                 self.counters.smeta_sectors += u64::from(self.g.sectors_per_unit);
-                let l = &self.lines.lines[line as usize];
+                let l = &self.lines[line];
                 if l.strides.is_some() && l.left > 0 && self.lines.peek_unit(line) >= self.g.luns {
                     // smeta is all the data of the first stripe.
                     self.age_parity(line, 0);
@@ -347,7 +346,7 @@ impl Ftl {
             }
         }
     }
-    fn age_meta(&mut self, line: u32, unit: u32) {
+    fn age_meta(&mut self, line: LineId, unit: u32) {
         let ppa = self.lines.ppa(line, unit);
         self.map.clear_oob(ppa, self.g.sectors_per_unit);
         self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
@@ -356,11 +355,11 @@ impl Ftl {
         let size = self.g.sectors_per_unit;
         self.counters.programmed_sectors += u64::from(sectors);
         let line = self.lines.sides[side].cur.expect("an open line");
-        let mut fill = self.lines.lines[line as usize].fill + sectors;
+        let mut fill = self.lines[line].fill + sectors;
         let unit = self.lines.peek_unit(line);
         let units = fill / size;
         fill %= size;
-        let l = &mut self.lines.lines[line as usize];
+        let l = &mut self.lines[line];
         // The run had no gap, so the units are consecutive.
         l.cur = unit + units;
         l.left -= units;
@@ -376,7 +375,7 @@ impl Ftl {
     fn age_close(&mut self, side: usize) {
         let line = self.lines.close(side);
         while let Some(unit) = self.lines.peek_emeta(line) {
-            self.lines.lines[line as usize].emeta_cur = unit + 1;
+            self.lines[line].emeta_cur = unit + 1;
             self.counters.emeta_sectors += u64::from(self.g.sectors_per_unit);
             self.age_meta(line, unit);
         }
@@ -384,9 +383,9 @@ impl Ftl {
         self.age_programmed(line);
     }
     /// The rest of a unit that ageing began is padding.
-    pub(crate) fn pad_aged_unit(&mut self, line: u32) {
+    pub(crate) fn pad_aged_unit(&mut self, line: LineId) {
         let size = self.g.sectors_per_unit;
-        let fill = std::mem::take(&mut self.lines.lines[line as usize].fill);
+        let fill = std::mem::take(&mut self.lines[line].fill);
         let unit = self.lines.take_unit(line);
         let ppa = self.lines.ppa(line, unit);
         self.map.clear_oob(ppa + fill, size - fill);
@@ -475,13 +474,13 @@ impl Ftl {
         if most < u128::from(pace.users) { shares } else { (all - pace.users, pace.users) }
     }
     /// Moves all that is valid in a line, and frees it.
-    fn age_move(&mut self, line: u32) -> Result<(), AgeError> {
+    fn age_move(&mut self, line: LineId) -> Result<(), AgeError> {
         let writable = self.lines.writable(0) + self.lines.writable(1);
         if u64::from(self.map.valid_in(line)) > writable {
             return Err(AgeError::Full("no room to collect garbage"));
         }
-        self.lines.lines[line as usize].state = LineState::Gc;
-        let l = &self.lines.lines[line as usize];
+        self.lines[line].state = LineState::Gc;
+        let l = &self.lines[line];
         if l.emeta_ok && !l.write_error {
             let mut from = l.emeta;
             while let Some(unit) = self.lines.next_emeta(line, from) {

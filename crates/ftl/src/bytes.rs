@@ -6,6 +6,7 @@ use crate::rebuild::{Avoid, Kind};
 use crate::ring::DONE;
 use crate::stride::times_power;
 use crate::{Ftl, Lpn, Ppa};
+use wordline_nand::LineId;
 
 impl Ftl {
     /// The place in flash of the newest copy of a sector, if it is durable.
@@ -29,8 +30,8 @@ impl Ftl {
         buffered.chain(self.waiting.stamped())
     }
     /// A line's order of opening, first unit of emeta, and first page that holds nothing else.
-    pub fn line_layout(&self, line: u32) -> (u64, u32, u32) {
-        let l = &self.lines.lines[line as usize];
+    pub fn line_layout(&self, line: LineId) -> (u64, u32, u32) {
+        let l = &self.lines[line];
         (l.seq, l.emeta, l.whole)
     }
     /// What a unit of parity is the sum of: the first sector of each unit, and the factor in GF(256)
@@ -39,7 +40,7 @@ impl Ftl {
         let line = self.map.line_of(ppa.0);
         let unit = (ppa.0 - self.lines.first_sector(line)) / self.g.sectors_per_unit;
         let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
-        let Some(strides) = self.lines.lines[line as usize].strides else { return Vec::new() };
+        let Some(strides) = self.lines[line].strides else { return Vec::new() };
         let weighted = self.is_q(line, lun);
         let units = strides.members(strides.of(lun)).filter_map(|member| {
             let unit = page * self.g.luns + member;
@@ -55,7 +56,7 @@ impl Ftl {
             return None;
         }
         let plan = self.plan_rebuild(0, sectors, ppa.0, 0, Avoid::default()).ok()?;
-        let terms = plan.members[..plan.n as usize].iter().map(|&(ppa, row, kind)| {
+        let terms = plan.runs().iter().map(|&(ppa, row, kind)| {
             let q = match kind {
                 Kind::P => 0,
                 Kind::Q => 1,

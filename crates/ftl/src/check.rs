@@ -4,11 +4,13 @@ use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::Where;
 use crate::ring::STALE;
 use crate::{Breach, Ftl, Ppa};
+use wordline_base::IdVec;
+use wordline_nand::LineId;
 
 fn sector(lpn: u32, what: String) -> Result<(), Breach> {
     Err(Breach::Sector { lpn, what })
 }
-fn of_line(line: u32, what: String) -> Result<(), Breach> {
+fn of_line(line: LineId, what: String) -> Result<(), Breach> {
     Err(Breach::Line { line, what })
 }
 fn count(what: impl Into<String>) -> Result<(), Breach> {
@@ -33,7 +35,7 @@ impl Ftl {
                 r.mem,
                 r.flush_point,
                 r.usable(),
-                s.cur.map(|l| (l, self.lines.lines[l as usize].left)),
+                s.cur.map(|l| (l, self.lines[l].left)),
                 s.next,
                 s.erase_left,
                 s.erase_out,
@@ -45,11 +47,11 @@ impl Ftl {
         if self.lines.is_split() {
             for stream in [Stream::Hot, Stream::Cold] {
                 let of = |l: &u32| {
-                    let l = &self.lines.lines[*l as usize];
+                    let l = &self.lines[*l];
                     l.stream == stream && l.block != NO_LINE
                 };
                 let lines = || (0..self.lines.count()).filter(of);
-                let data = |l: u32| u64::from(self.lines.lines[l as usize].capacity);
+                let data = |l: u32| u64::from(self.lines[l].capacity);
                 let _ = writeln!(
                     out,
                     "{stream:?}: {} lines of {} units hold {} valid sectors, {} writable, border {}",
@@ -124,14 +126,14 @@ impl Ftl {
             }
         }
         // Entries with a place in flash that L2P does not know yet are valid there.
-        let mut refs = vec![0u32; self.lines.count() as usize];
+        let mut refs: IdVec<LineId, u32> = IdVec::filled(0, self.lines.count());
         for (ring, writer) in self.rings.iter().zip(&self.writers) {
             for pos in ring.l2p_update..ring.subm {
                 let e = ring.at(pos);
                 if writer.awaits_place(pos) {
                     continue;
                 }
-                refs[self.map.line_of(e.ppa) as usize] += 1;
+                refs[self.map.line_of(e.ppa)] += 1;
                 if e.flags & STALE != 0 {
                     continue;
                 }
@@ -144,7 +146,7 @@ impl Ftl {
         }
         let mut valid = 0;
         for line in 0..self.lines.count() {
-            if self.lines.lines[line as usize].block == NO_LINE {
+            if self.lines[line].block == NO_LINE {
                 continue;
             }
             let first = self.lines.first_sector(line);
@@ -168,12 +170,12 @@ impl Ftl {
         }
         self.check_lines(&refs)
     }
-    fn check_lines(&self, refs: &[u32]) -> Result<(), Breach> {
+    fn check_lines(&self, refs: &IdVec<LineId, u32>) -> Result<(), Breach> {
         let lines = &self.lines;
         let mut pins = 0;
         let mut seqs = std::collections::BTreeSet::new();
-        for line in (0..lines.count()).filter(|&l| lines.lines[l as usize].block != NO_LINE) {
-            let l = &lines.lines[line as usize];
+        for line in (0..lines.count()).filter(|&l| lines[l].block != NO_LINE) {
+            let l = &lines[line];
             let side = &lines.sides[l.stream.side()];
             pins += u64::from(l.pins);
             let listed = match l.state {
@@ -192,8 +194,8 @@ impl Ftl {
             if !listed {
                 return of_line(line, format!("is {:?} but not listed so", l.state));
             }
-            if l.refs != refs[line as usize] {
-                let counted = refs[line as usize];
+            if l.refs != refs[line] {
+                let counted = refs[line];
                 return of_line(line, format!("has {} buffer entries, not {counted}", l.refs));
             }
             let good = (0..self.g.luns).filter(|&lun| !lines.is_bad(line, lun)).count();
@@ -215,7 +217,7 @@ impl Ftl {
         if !lines.is_split() {
             let side = &lines.sides[0];
             let of = |&line: &u32| {
-                let l = &lines.lines[line as usize];
+                let l = &lines[line];
                 (l.good, u64::from(l.capacity))
             };
             let (blocks, units) =

@@ -20,12 +20,12 @@ use crate::map::{LOST, Where};
 use crate::ring::{Entry, GC};
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Slab, Span};
-use wordline_nand::{Class, Ppa};
+use wordline_base::{Ctx, IdVec, Slab, Span};
+use wordline_nand::{Class, LineId, Ppa};
 
 #[derive(Clone)]
 pub(crate) struct Victim {
-    pub line: u32,
+    pub line: LineId,
     /// Emeta units read so far, and reads of them in flight; the list is complete when all are.
     emeta_next: u32,
     emeta_out: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Victim {
 /// Valid sectors of a victim, read together.
 #[derive(Clone, Default)]
 struct Request {
-    line: u32,
+    line: LineId,
     ppas: Vec<u32>,
     /// Flash reads in flight.
     out: u32,
@@ -77,7 +77,7 @@ struct Repair {
 pub(crate) struct Gc {
     repairs: Slab<Repair>,
     pub victims: Vec<Victim>,
-    requests: Vec<Request>,
+    requests: IdVec<u32, Request>,
     unused: Vec<u32>,
     /// Requests read, in that order.
     ready: VecDeque<u32>,
@@ -113,7 +113,7 @@ impl Gc {
             scratch: Vec::with_capacity(lines as usize),
         }
     }
-    fn victim(&mut self, line: u32) -> &mut Victim {
+    fn victim(&mut self, line: LineId) -> &mut Victim {
         self.victims.iter_mut().find(|v| v.line == line).expect("a victim")
     }
 }
@@ -141,7 +141,7 @@ impl Ftl {
             return false;
         }
         let size = self.g.sectors_per_unit;
-        let held = |v: &Victim| self.lines.lines[v.line as usize].capacity * size;
+        let held = |v: &Victim| self.lines[v.line].capacity * size;
         let gain: u32 = self.gc.victims.iter().map(|v| held(v).saturating_sub(v.moved)).sum();
         if gain <= size - ring.ready() % size {
             return false;
@@ -155,16 +155,16 @@ impl Ftl {
         let mut i = 0;
         while i < self.gc.full.len() {
             let line = self.gc.full[i];
-            if self.lines.lines[line as usize].state != LineState::Closed {
+            if self.lines[line].state != LineState::Closed {
                 // A victim meanwhile.
                 self.gc.full.swap_remove(i);
                 continue;
             }
-            if self.lines.lines[line as usize].refs > 0 {
+            if self.lines[line].refs > 0 {
                 self.switch_all();
             }
-            let passed = self.is_passed(self.lines.lines[line as usize].barrier);
-            let l = &self.lines.lines[line as usize];
+            let passed = self.is_passed(self.lines[line].barrier);
+            let l = &self.lines[line];
             if l.refs > 0 || l.pins > 0 || !passed {
                 i += 1;
                 continue;
@@ -176,7 +176,7 @@ impl Ftl {
         }
         progress
     }
-    fn free_line(&mut self, line: u32) {
+    fn free_line(&mut self, line: LineId) {
         debug_assert_eq!(self.map.valid_in(line), 0);
         self.counters.lines_freed += 1;
         self.lines.release(line);
@@ -190,12 +190,11 @@ impl Ftl {
             let line = v.line;
             if !v.emptied && v.scanned && v.requests == 0 {
                 self.gc.victims[i].emptied = true;
-                self.lines.lines[line as usize].barrier = self.barrier();
+                self.lines[line].barrier = self.barrier();
             }
-            let passed = self.gc.victims[i].emptied
-                && self.is_passed(self.lines.lines[line as usize].barrier);
+            let passed = self.gc.victims[i].emptied && self.is_passed(self.lines[line].barrier);
             let v = &self.gc.victims[i];
-            if !passed || self.lines.lines[line as usize].pins > 0 {
+            if !passed || self.lines[line].pins > 0 {
                 i += 1;
                 continue;
             }
@@ -244,7 +243,7 @@ impl Ftl {
             if levelled.is_some() {
                 self.level_later();
             }
-            let l = &mut self.lines.lines[line as usize];
+            let l = &mut self.lines[line];
             l.state = LineState::Gc;
             let listed = !l.emeta_ok || l.write_error;
             let emeta_next = l.emeta;
@@ -310,7 +309,7 @@ impl Ftl {
         v.listed = out == 0;
         true
     }
-    pub(crate) fn emeta_read_done(&mut self, line: u32, ok: bool) {
+    pub(crate) fn emeta_read_done(&mut self, line: LineId, ok: bool) {
         self.gc.kick = true;
         let v = self.gc.victim(line);
         v.emeta_out -= 1;
@@ -331,7 +330,7 @@ impl Ftl {
             let v = &mut self.gc.victims[victim];
             let line = v.line;
             let first = self.lines.first_sector(line);
-            let r = &mut self.gc.requests[request as usize];
+            let r = &mut self.gc.requests[request];
             r.ppas.clear();
             (r.line, r.out, r.failed, r.inserted) = (line, 0, 0, 0);
             while (r.ppas.len() as u32) < self.config.gc_request_sectors {
@@ -349,16 +348,16 @@ impl Ftl {
             self.gc.unused.pop();
             self.gc.reading += 1;
             // Runs of consecutive sectors in a unit.
-            let total = self.gc.requests[request as usize].ppas.len();
+            let total = self.gc.requests[request].ppas.len();
             let mut i = 0;
             while i < total {
-                let ppas = &self.gc.requests[request as usize].ppas;
+                let ppas = &self.gc.requests[request].ppas;
                 let ppa = ppas[i];
                 let room = (size - ppa % size) as usize;
                 let n = (1..room.min(total - i))
                     .find(|&k| ppas[i + k] != ppa + k as u32)
                     .unwrap_or(room.min(total - i));
-                self.gc.requests[request as usize].out += 1;
+                self.gc.requests[request].out += 1;
                 self.counters.gc_read_sectors += n as u64;
                 let op = Op::GcRead { request, first: i as u32, n: n as u32 };
                 let payload = if self.config.copy_offload { 0 } else { n as u32 };
@@ -397,7 +396,7 @@ impl Ftl {
     /// before. False: it cannot be.
     fn gc_rebuild(&mut self, mut r: Repair) -> bool {
         let Repair { n, read, .. } = r;
-        let ppa = self.gc.requests[r.request as usize].ppas[r.first as usize];
+        let ppa = self.gc.requests[r.request].ppas[r.first as usize];
         let Some(members) = self.companions(ppa, n, r.missing) else { return false };
         r.summed = members.len() as u32 * n;
         let new = |&(_, row): &(u32, u32)| read >> row & 1 == 0;
@@ -442,11 +441,11 @@ impl Ftl {
     }
     /// The places of a run of a request.
     pub(crate) fn collected(&self, request: u32, first: u32, n: u32) -> &[u32] {
-        &self.gc.requests[request as usize].ppas[first as usize..][..n as usize]
+        &self.gc.requests[request].ppas[first as usize..][..n as usize]
     }
     /// A run of a request is there, or lost.
     pub(crate) fn gc_run_over(&mut self, request: u32, first: u32, n: u32, ok: bool) {
-        let r = &mut self.gc.requests[request as usize];
+        let r = &mut self.gc.requests[request];
         if !ok {
             r.failed |= (!0u64 >> (64 - n)) << first;
         }
@@ -464,17 +463,17 @@ impl Ftl {
         while let Some(&request) = self.gc.ready.front() {
             let mut side = self.gc_side();
             let mut room = self.room(side).min(self.rate.gc_room());
-            let line = self.gc.requests[request as usize].line;
+            let line = self.gc.requests[request].line;
             let mut inserted = 0;
             loop {
-                let r = &self.gc.requests[request as usize];
+                let r = &self.gc.requests[request];
                 let i = r.inserted as usize;
                 if i == r.ppas.len() || room == 0 {
                     break;
                 }
                 let ppa = r.ppas[i];
                 let failed = r.failed >> i & 1 == 1;
-                self.gc.requests[request as usize].inserted += 1;
+                self.gc.requests[request].inserted += 1;
                 progress = true;
                 let lpn = self.map.lpn_at(ppa);
                 if !self.map.is_valid(ppa) || self.map.get(lpn) != Where::Flash(Ppa(ppa)) {
@@ -509,7 +508,7 @@ impl Ftl {
                 v.moved += inserted;
                 self.last_insert = ctx.now;
             }
-            let r = &self.gc.requests[request as usize];
+            let r = &self.gc.requests[request];
             if (r.inserted as usize) < r.ppas.len() {
                 break;
             }
@@ -522,7 +521,7 @@ impl Ftl {
     }
     /// An entry moved from `line` is durable.
     #[inline]
-    pub(crate) fn gc_durable(&mut self, line: u32) {
+    pub(crate) fn gc_durable(&mut self, line: LineId) {
         self.gc.victim(line).pending -= 1;
     }
 
@@ -532,8 +531,8 @@ impl Ftl {
         stream == Stream::Hot && self.gc.victims.is_empty() && room <= self.lines.writable(1)
     }
     /// A closed line that can be collected: something valid, something to gain.
-    fn eligible(&self, line: u32) -> bool {
-        let l = &self.lines.lines[line as usize];
+    fn eligible(&self, line: LineId) -> bool {
+        let l = &self.lines[line];
         let valid = self.map.valid_in(line);
         l.state == LineState::Closed
             && valid > 0
@@ -556,11 +555,10 @@ impl Ftl {
     /// ones while they are short, unless the best of them holds more valid data than the best hot one
     /// by more than the margin; otherwise hot ones, which is what users wait for.
     fn prefer_side(&self, lines: &mut Vec<u32>) {
-        let share = |line: u32| {
-            f64::from(self.map.valid_in(line)) / f64::from(self.lines.lines[line as usize].data)
-        };
+        let share =
+            |line: LineId| f64::from(self.map.valid_in(line)) / f64::from(self.lines[line].data);
         let best = |stream: Stream| {
-            let of = |&&l: &&u32| self.lines.lines[l as usize].stream == stream;
+            let of = |&&l: &&u32| self.lines[l].stream == stream;
             lines.iter().filter(of).map(|&l| share(l)).min_by(f64::total_cmp)
         };
         let margin = self.config.cold_margin / 100.0;
@@ -569,24 +567,24 @@ impl Ftl {
             (None, Some(_)) => Stream::Cold,
             _ => Stream::Hot,
         };
-        lines.retain(|&l| self.lines.lines[l as usize].stream == stream);
+        lines.retain(|&l| self.lines[l].stream == stream);
     }
     fn pick(&mut self) -> Option<u32> {
         let mut lines = std::mem::take(&mut self.gc.scratch);
         lines.clear();
         let erring = self.lines.write_errors > 0;
         lines.extend((0..self.lines.count()).filter(|&line| self.eligible(line)));
-        if erring && lines.iter().any(|&l| self.lines.lines[l as usize].write_error) {
-            lines.retain(|&l| self.lines.lines[l as usize].write_error);
+        if erring && lines.iter().any(|&l| self.lines[l].write_error) {
+            lines.retain(|&l| self.lines[l].write_error);
         } else if self.scarce_blocks() >= self.rate.high {
             lines.clear();
         }
-        let seq = |line: u32| self.lines.lines[line as usize].seq;
+        let seq = |line: LineId| self.lines[line].seq;
         // Where lines differ in size by what they are made of, it is the share that counts.
         let split = self.lines.is_split();
-        let valid = |line: u32| {
+        let valid = |line: LineId| {
             let valid = u64::from(self.map.valid_in(line));
-            let data = u64::from(self.lines.lines[line as usize].data.max(1));
+            let data = u64::from(self.lines[line].data.max(1));
             if split { (valid << 32) / data } else { valid }
         };
         let least =
@@ -605,8 +603,8 @@ impl Ftl {
                 VictimPolicy::CostBenefit => {
                     let now = self.lines.next_seq;
                     // (1 - u) age / (1 + u) with u = valid / data, as a fraction.
-                    let score = |line: u32| {
-                        let data = u128::from(self.lines.lines[line as usize].data);
+                    let score = |line: LineId| {
+                        let data = u128::from(self.lines[line].data);
                         let valid = u128::from(self.map.valid_in(line)).min(data);
                         ((data - valid) * u128::from(now - seq(line)), data + valid)
                     };
@@ -617,11 +615,10 @@ impl Ftl {
                 }
                 VictimPolicy::DChoices => {
                     let rng = &mut self.rng;
-                    let n = lines.len() as u64;
-                    let drawn = (0..self.config.d_choices).map(|_| lines[rng.below(n) as usize]);
+                    let drawn = (0..self.config.d_choices).map(|_| rng.pick(&lines));
                     drawn.min_by_key(|&l| (valid(l), seq(l)))
                 }
-                VictimPolicy::Random => Some(lines[self.rng.below(lines.len() as u64) as usize]),
+                VictimPolicy::Random => Some(self.rng.pick(&lines)),
             }
         };
         self.gc.scratch = lines;
@@ -638,7 +635,7 @@ impl Ftl {
         {
             return None;
         }
-        let line = |l: u32| &self.lines.lines[l as usize];
+        let line = |l: u32| &self.lines[l];
         let used = |l: u32| line(l).state != LineState::Bad && line(l).block != NO_LINE;
         let lines = || (0..self.lines.count()).filter(|&l| used(l));
         let most = lines().map(|l| line(l).opened).max()?;

@@ -72,7 +72,7 @@ use ring::{Entry, NO_STRIPE, Ring};
 use std::collections::VecDeque;
 use stride::Strides;
 use wordline_base::{BadValue, Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
-use wordline_nand::{Geometry, Outcome, Ppa};
+use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::Commands;
 use write::{Done, Writer};
 
@@ -90,7 +90,7 @@ enum Op {
         since: Time,
     },
     Parity {
-        line: u32,
+        line: LineId,
         unit: u32,
         side: u8,
         stripe: u32,
@@ -98,28 +98,28 @@ enum Op {
         since: Time,
     },
     Smeta {
-        line: u32,
+        line: LineId,
         unit: u32,
         side: u8,
         lock: Lock,
         since: Time,
     },
     Emeta {
-        line: u32,
+        line: LineId,
         unit: u32,
         side: u8,
         lock: Lock,
         since: Time,
     },
     Erase {
-        line: u32,
-        lun: u32,
+        line: LineId,
+        lun: LunId,
         side: u8,
         lock: Lock,
         since: Time,
     },
     EmetaRead {
-        line: u32,
+        line: LineId,
     },
     /// Sectors `first..first + n` of a collector's request.
     GcRead {
@@ -195,7 +195,7 @@ impl Ftl {
     pub fn new(
         geometry: &Geometry,
         config: &FtlConfig,
-        bad: &mut dyn FnMut(u32, u32) -> bool,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
         seed: Seed,
     ) -> Result<Ftl, BadValue> {
         Ftl::build(geometry, config, bad, seed, None)
@@ -204,7 +204,7 @@ impl Ftl {
     fn build(
         geometry: &Geometry,
         config: &FtlConfig,
-        bad: &mut dyn FnMut(u32, u32) -> bool,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
         seed: Seed,
         sectors: Option<u64>,
     ) -> Result<Ftl, BadValue> {
@@ -314,8 +314,8 @@ impl Ftl {
         }
         groups
     }
-    pub fn line_state(&self, line: u32) -> (LineState, Stream, u32) {
-        let l = &self.lines.lines[line as usize];
+    pub fn line_state(&self, line: LineId) -> (LineState, Stream, u32) {
+        let l = &self.lines[line];
         (l.state, l.stream, self.map.valid_in(line))
     }
     pub fn wear(&self) -> Wear {
@@ -337,19 +337,19 @@ impl Ftl {
         let luns = self.g.luns;
         // A unit that ageing left half full is padded before anything else is written.
         let begun = self.lines.sides.each_ref().map(|side| {
-            let line = side.cur.filter(|&l| self.lines.lines[l as usize].fill > 0)?;
+            let line = side.cur.filter(|&l| self.lines[l].fill > 0)?;
             Some(self.lines.ppa(line, self.lines.peek_unit(line)) / self.g.sectors_per_unit)
         });
         Box::new((0..self.g.lines * luns).map(move |i| {
             let (line, lun) = (i / luns, i % luns);
-            let mut programmed = self.lines.programmed[i as usize];
+            let mut programmed = self.lines.programmed[i];
             for unit in begun.into_iter().flatten() {
                 if (unit / self.lines.units, unit % luns) == (line, lun) {
                     programmed = unit % self.lines.units / luns + 1;
                 }
             }
             let bad = self.lines.is_block_bad(line, lun);
-            BlockState { line, lun, bad, programmed, erases: self.lines.erases[i as usize] }
+            BlockState { line, lun, bad, programmed, erases: self.lines.erases[i] }
         }))
     }
     /// Nothing is waiting, unwritten or in flight.
@@ -492,7 +492,7 @@ impl Ftl {
         self.actions.push_back(make(op));
     }
     /// The same for an operation that readers may have to be out of the way of.
-    fn issue_on(&mut self, lun: u32, lock: Lock, op: Op, make: impl FnOnce(u32) -> Action) {
+    fn issue_on(&mut self, lun: LunId, lock: Lock, op: Op, make: impl FnOnce(u32) -> Action) {
         let op = self.ops.insert(op);
         self.actions.extend(self.locks.admit(lun, lock, make(op)));
     }
@@ -506,7 +506,7 @@ impl Ftl {
         Some(line)
     }
     /// Tells the map which blocks are this line's.
-    fn own(&mut self, line: u32) {
+    fn own(&mut self, line: LineId) {
         let blocks = self.g.lines as usize * self.g.luns as usize;
         self.map.owner.resize(blocks, line::NO_LINE);
         for lun in (0..self.g.luns).filter(|&lun| self.lines.has_lun(line, lun)) {
@@ -519,7 +519,7 @@ impl Ftl {
             return;
         }
         for line in 0..self.lines.count() {
-            if self.lines.lines[line as usize].block != line::NO_LINE {
+            if self.lines[line].block != line::NO_LINE {
                 self.own(line);
             }
         }
@@ -538,13 +538,13 @@ impl Ftl {
     #[inline]
     fn invalidate(&mut self, ppa: u32) {
         let (line, left) = self.map.invalidate(ppa);
-        if left == 0 && self.lines.lines[line as usize].state == LineState::Closed {
+        if left == 0 && self.lines[line].state == LineState::Closed {
             self.emptied(line);
         }
     }
     /// Nothing in a closed line is valid any more.
-    fn emptied(&mut self, line: u32) {
-        self.lines.lines[line as usize].barrier = self.barrier();
+    fn emptied(&mut self, line: LineId) {
+        self.lines[line].barrier = self.barrier();
         self.gc.full.push(line);
         self.gc.kick = true;
     }
@@ -579,7 +579,7 @@ impl Ftl {
             self.invalidate(e.ppa);
         }
         let line = self.map.line_of(e.ppa);
-        self.lines.lines[line as usize].refs -= 1;
+        self.lines[line].refs -= 1;
         self.rings[side].l2p_update += 1;
     }
     /// Turns the mapping to flash for everything readable there.

@@ -21,8 +21,9 @@
 use crate::config::{FtlConfig, ParityPlace};
 use crate::stride::Strides;
 use std::collections::VecDeque;
-use wordline_base::{BadValue, SECTOR};
-use wordline_nand::Geometry;
+use std::ops::{Index, IndexMut};
+use wordline_base::{BadValue, IdVec, SECTOR};
+use wordline_nand::{BlockId, Geometry, LineId, LunId};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -158,7 +159,7 @@ pub(crate) struct Lines {
     pub blocks: u32,
     config: FtlConfig,
     g: Geometry,
-    pub lines: Vec<Line>,
+    pub lines: IdVec<LineId, Line>,
     /// A bit a block, by block id and LUN: bad from the factory, or grown.
     bad: Vec<u64>,
     words: usize,
@@ -168,10 +169,10 @@ pub(crate) struct Lines {
     good_at_open: Vec<u64>,
     parity: Vec<u64>,
     /// Per block: erasures, and pages programmed since the last.
-    pub erases: Vec<u32>,
-    pub programmed: Vec<u32>,
+    pub erases: IdVec<BlockId, u32>,
+    pub programmed: IdVec<BlockId, u32>,
     /// Times a block id was opened.
-    opened: Vec<u32>,
+    opened: IdVec<u32, u32>,
     pub min_good: u32,
     pub sides: [Side; 2],
     pub next_seq: u64,
@@ -194,6 +195,21 @@ pub(crate) fn emeta_sectors(g: &Geometry, luns: u32) -> u32 {
     [header, list, counts].iter().map(|bytes| bytes.div_ceil(SECTOR)).sum::<u64>() as u32
 }
 
+impl Index<LineId> for Lines {
+    type Output = Line;
+    #[inline]
+    fn index(&self, line: LineId) -> &Line {
+        &self.lines[line]
+    }
+}
+
+impl IndexMut<LineId> for Lines {
+    #[inline]
+    fn index_mut(&mut self, line: LineId) -> &mut Line {
+        &mut self.lines[line]
+    }
+}
+
 /// A line's metadata at its end.
 struct Tail {
     emeta: u32,
@@ -207,7 +223,7 @@ impl Lines {
     pub fn new(
         g: &Geometry,
         config: &FtlConfig,
-        bad: &mut dyn FnMut(u32, u32) -> bool,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
     ) -> Result<Lines, BadValue> {
         let emeta_units = emeta_sectors(g, g.luns).div_ceil(g.sectors_per_unit);
         let needed = 1 + (1 + emeta_units).div_ceil(g.pages);
@@ -247,7 +263,7 @@ impl Lines {
             ));
         }
         let words = g.luns.div_ceil(64) as usize;
-        let blocks = g.lines as usize * g.luns as usize;
+        let blocks = g.lines * g.luns;
         let side = || Side {
             free: VecDeque::with_capacity(g.lines as usize),
             erase_todo: vec![0; words],
@@ -262,15 +278,15 @@ impl Lines {
             blocks: g.lines,
             config: config.clone(),
             g: *g,
-            lines: Vec::new(),
+            lines: IdVec::new(),
             bad: vec![0; words * g.lines as usize],
             words,
             mask: Vec::new(),
             good_at_open: Vec::new(),
             parity: Vec::new(),
-            erases: vec![0; blocks],
-            programmed: vec![0; blocks],
-            opened: vec![0; g.lines as usize],
+            erases: IdVec::filled(0, blocks),
+            programmed: IdVec::filled(0, blocks),
+            opened: IdVec::filled(0, g.lines),
             min_good: config.min_good_luns.unwrap_or(needed),
             sides: [side(), side()],
             next_seq: 1,
@@ -364,65 +380,65 @@ impl Lines {
     }
     /// The line takes no data on this LUN: its block is bad, or belongs to another line.
     #[inline]
-    pub fn is_bad(&self, line: u32, lun: u32) -> bool {
+    pub fn is_bad(&self, line: LineId, lun: LunId) -> bool {
         let (word, bit) = (lun as usize / 64, lun % 64);
-        let block = self.lines[line as usize].block;
+        let block = self.lines[line].block;
         let bad = self.bad[block as usize * self.words + word]
             | !self.mask[line as usize * self.words + word];
         bad >> bit & 1 == 1
     }
-    pub fn is_block_bad(&self, block: u32, lun: u32) -> bool {
+    pub fn is_block_bad(&self, block: u32, lun: LunId) -> bool {
         self.bad[block as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 1
     }
     /// The LUN belongs to the line.
     #[inline]
-    pub fn has_lun(&self, line: u32, lun: u32) -> bool {
+    pub fn has_lun(&self, line: LineId, lun: LunId) -> bool {
         self.mask[line as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 1
     }
     /// The LUN's block was good when the line was opened.
-    pub fn was_good(&self, line: u32, lun: u32) -> bool {
+    pub fn was_good(&self, line: LineId, lun: LunId) -> bool {
         let word = self.good_at_open[line as usize * self.words + lun as usize / 64];
         word >> (lun % 64) & 1 == 1
     }
     /// The LUN holds the line's parity.
     #[inline]
-    pub fn is_parity(&self, line: u32, lun: u32) -> bool {
+    pub fn is_parity(&self, line: LineId, lun: LunId) -> bool {
         self.parity[line as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 1
     }
     /// True if it was good.
-    pub fn mark_bad(&mut self, line: u32, lun: u32) -> bool {
-        let block = self.lines[line as usize].block;
+    pub fn mark_bad(&mut self, line: LineId, lun: LunId) -> bool {
+        let block = self.lines[line].block;
         let word = &mut self.bad[block as usize * self.words + lun as usize / 64];
         let was_good = *word >> (lun % 64) & 1 == 0;
         *word |= 1 << (lun % 64);
-        self.lines[line as usize].good -= u32::from(was_good);
+        self.lines[line].good -= u32::from(was_good);
         was_good
     }
-    pub fn block(&self, line: u32, lun: u32) -> usize {
-        self.lines[line as usize].block as usize * self.luns as usize + lun as usize
+    pub fn block(&self, line: LineId, lun: LunId) -> BlockId {
+        self.lines[line].block * self.luns + lun
     }
-    pub fn lun(&self, unit: u32) -> u32 {
+    pub fn lun(&self, unit: u32) -> LunId {
         unit % self.luns
     }
     /// First sector of a unit of a line.
-    pub fn ppa(&self, line: u32, unit: u32) -> u32 {
-        (self.lines[line as usize].block * self.units + unit) * self.sectors_per_unit
+    pub fn ppa(&self, line: LineId, unit: u32) -> u32 {
+        (self.lines[line].block * self.units + unit) * self.sectors_per_unit
     }
-    pub fn first_sector(&self, line: u32) -> u32 {
+    pub fn first_sector(&self, line: LineId) -> u32 {
         self.ppa(line, 0)
     }
     /// The unit takes its place in the block's order of programming.
-    pub fn note_program(&mut self, line: u32, unit: u32) {
+    pub fn note_program(&mut self, line: LineId, unit: u32) {
         let (lun, page) = (self.lun(unit), unit / self.luns);
         let block = self.block(line, lun);
         debug_assert!(
             self.programmed[block] <= page,
             "line {line} unit {unit} programmed twice: {:?}",
-            self.lines[line as usize]
+            self.lines[line]
         );
         self.programmed[block] = page + 1;
     }
-    pub fn note_erase(&mut self, side: usize, line: u32, lun: u32) {
+    pub fn note_erase(&mut self, side: usize, line: LineId, lun: LunId) {
         self.sides[side].erase_out -= 1;
         let block = self.block(line, lun);
         self.programmed[block] = 0;
@@ -438,7 +454,7 @@ impl Lines {
         }
     }
     /// Makes `line` the blocks of this id that the stream may have and nobody has.
-    fn assign(&mut self, line: u32, block: u32, stream: Stream) {
+    fn assign(&mut self, line: LineId, block: u32, stream: Stream) {
         let first = line as usize * self.words;
         self.mask[first..first + self.words].fill(0);
         let mut good = 0;
@@ -453,15 +469,15 @@ impl Lines {
             self.mask[first + lun as usize / 64] |= 1 << (lun % 64);
             good += u32::from(!self.is_block_bad(block, lun));
         }
-        let opened = self.opened[block as usize];
+        let opened = self.opened[block];
         let border = self.side_luns(stream).end;
-        let l = &mut self.lines[line as usize];
+        let l = &mut self.lines[line];
         (l.block, l.stream, l.good, l.opened, l.border) = (block, stream, good, opened, border);
         self.plan(line);
     }
     /// Chooses the parity LUNs of a line of these blocks, and computes what data it can hold.
-    fn plan(&mut self, line: u32) {
-        let l = &mut self.lines[line as usize];
+    fn plan(&mut self, line: LineId) {
+        let l = &mut self.lines[line];
         let cold = l.stream == Stream::Cold;
         let strides = if cold { None } else { Strides::new(l.border, &self.config) };
         l.strides = strides;
@@ -481,21 +497,21 @@ impl Lines {
         }
         self.measure(line);
     }
-    fn measure(&mut self, line: u32) {
+    fn measure(&mut self, line: LineId) {
         let data = (0..self.luns).filter(|&lun| self.is_data(line, lun)).count() as u32;
         let lost = if data == 0 { u32::MAX } else { self.tail(line, 0).data.saturating_add(1) };
-        self.lines[line as usize].capacity = (data * self.pages).saturating_sub(lost);
+        self.lines[line].capacity = (data * self.pages).saturating_sub(lost);
     }
     /// The line keeps data (and metadata) on this LUN.
     #[inline]
-    fn is_data(&self, line: u32, lun: u32) -> bool {
+    fn is_data(&self, line: LineId, lun: LunId) -> bool {
         !self.is_bad(line, lun) && !self.is_parity(line, lun)
     }
     /// Where emeta goes, of the units from `from` on.
-    fn tail(&self, line: u32, from: u32) -> Tail {
+    fn tail(&self, line: LineId, from: u32) -> Tail {
         let luns = (0..self.luns).filter(|&lun| self.has_lun(line, lun)).count() as u32;
         let mut need = emeta_sectors(&self.g, luns).div_ceil(self.sectors_per_unit);
-        let literal = self.config.emeta_on_parity || self.lines[line as usize].strides.is_none();
+        let literal = self.config.emeta_on_parity || self.lines[line].strides.is_none();
         let mut tail = Tail { emeta: self.units, whole: self.pages, data: 0, found: false };
         for page in (from / self.luns..self.pages).rev() {
             if need == 0 {
@@ -506,7 +522,7 @@ impl Lines {
             let data = (0..self.luns).filter(free).filter(|&l| !self.is_parity(line, l)).count();
             let data = data as u32;
             // A stripe begun keeps its parity.
-            let l = &self.lines[line as usize];
+            let l = &self.lines[line];
             let begun = page * self.luns < from && l.strides.is_some() && from > l.smeta + 1;
             if begun && need >= data {
                 need -= data;
@@ -547,8 +563,8 @@ impl Lines {
     }
 
     /// Puts a line's blocks on the free lists, or away if too few of them are good.
-    pub fn release(&mut self, line: u32) {
-        let l = &mut self.lines[line as usize];
+    pub fn release(&mut self, line: LineId) {
+        let l = &mut self.lines[line];
         debug_assert!(l.refs == 0 && l.pins == 0 && l.stripes == 0);
         self.write_errors -= u32::from(l.write_error);
         l.write_error = false;
@@ -563,7 +579,7 @@ impl Lines {
             return;
         }
         self.plan(line);
-        let l = &mut self.lines[line as usize];
+        let l = &mut self.lines[line];
         if l.good < self.min_good || l.capacity == 0 {
             l.state = LineState::Bad;
             self.retired += 1;
@@ -577,19 +593,19 @@ impl Lines {
         side.free_units += u64::from(capacity);
     }
     /// The line number is unused, its blocks are nobody's.
-    fn forget(&mut self, line: u32) {
-        let block = self.lines[line as usize].block;
+    fn forget(&mut self, line: LineId) {
+        let block = self.lines[line].block;
         for word in 0..self.words {
             let mask = std::mem::take(&mut self.mask[line as usize * self.words + word]);
             self.taken[block as usize * self.words + word] &= !mask;
         }
-        let l = &mut self.lines[line as usize];
+        let l = &mut self.lines[line];
         (l.state, l.block) = (LineState::Free, NO_LINE);
         self.unused.push(line);
     }
     /// Good blocks and data units of a line that the stream could have of this block id now.
     fn free_on(&mut self, block: u32, stream: Stream) -> (u32, u32) {
-        let nobodys = |lun: u32| {
+        let nobodys = |lun: LunId| {
             self.taken[block as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 0
         };
         if !self.side_luns(stream).any(nobodys) {
@@ -597,7 +613,7 @@ impl Lines {
         }
         let line = self.unused();
         self.assign(line, block, stream);
-        let l = &self.lines[line as usize];
+        let l = &self.lines[line];
         let found = (l.good, l.capacity);
         self.unused.pop();
         self.forget(line);
@@ -618,10 +634,10 @@ impl Lines {
         self.hot = hot;
         // First freed first, on either side.
         let mut order: Vec<u32> = Vec::with_capacity(self.blocks as usize);
-        let mut seen = vec![false; self.blocks as usize];
+        let mut seen: IdVec<u32, bool> = IdVec::filled(false, self.blocks);
         let queued = self.sides[0].free.iter().chain(&self.sides[1].free).copied();
         for block in queued.chain(0..self.blocks) {
-            if !std::mem::replace(&mut seen[block as usize], true) {
+            if !std::mem::replace(&mut seen[block], true) {
                 order.push(block);
             }
         }
@@ -651,16 +667,16 @@ impl Lines {
             self.unused.pop();
             self.assign(line, block, stream);
         } else {
-            let l = &self.lines[line as usize];
+            let l = &self.lines[line];
             self.sides[side].free_blocks -= l.good;
             self.sides[side].free_units -= u64::from(l.capacity);
         }
-        self.lines[line as usize].state = LineState::Next;
+        self.lines[line].state = LineState::Next;
         self.sides[side].next = Some(line);
         self.plan_erases(side, line);
         Some(line)
     }
-    pub fn plan_erases(&mut self, side: usize, line: u32) {
+    pub fn plan_erases(&mut self, side: usize, line: LineId) {
         self.sides[side].erase_todo.fill(0);
         self.sides[side].erase_left = 0;
         for lun in 0..self.luns {
@@ -670,11 +686,11 @@ impl Lines {
             }
         }
     }
-    pub fn wants_erase(&self, side: usize, lun: u32) -> bool {
+    pub fn wants_erase(&self, side: usize, lun: LunId) -> bool {
         self.sides[side].erase_todo[lun as usize / 64] >> (lun % 64) & 1 == 1
     }
     /// Begins the erasure of one block of the next line.
-    pub fn take_erase(&mut self, side: usize, lun: u32) {
+    pub fn take_erase(&mut self, side: usize, lun: LunId) {
         debug_assert!(self.wants_erase(side, lun));
         let s = &mut self.sides[side];
         s.erase_todo[lun as usize / 64] &= !(1 << (lun % 64));
@@ -692,22 +708,22 @@ impl Lines {
         let line = side.next.take().expect("a next line");
         // An erasure may have failed.
         self.plan(line);
-        let l = &self.lines[line as usize];
+        let l = &self.lines[line];
         if !self.is_split() && l.good < self.min_good || l.capacity == 0 {
             if self.is_split() {
                 self.forget(line);
             } else {
-                self.lines[line as usize].state = LineState::Bad;
+                self.lines[line].state = LineState::Bad;
             }
             self.retired += 1;
             return None;
         }
         let seq = self.next_seq;
         self.next_seq += 1;
-        let block = self.lines[line as usize].block;
-        self.opened[block as usize] += 1;
-        let opened = self.opened[block as usize];
-        let l = &mut self.lines[line as usize];
+        let block = self.lines[line].block;
+        self.opened[block] += 1;
+        let opened = self.opened[block];
+        let l = &mut self.lines[line];
         l.state = LineState::Open;
         l.seq = seq;
         l.cur = 0;
@@ -727,23 +743,23 @@ impl Lines {
                 self.mask[mine] & !self.bad[block as usize * self.words + word];
         }
         self.layout(line);
-        debug_assert_eq!(self.lines[line as usize].left, self.lines[line as usize].capacity);
+        debug_assert_eq!(self.lines[line].left, self.lines[line].capacity);
         Some(line)
     }
     /// Places smeta on the first good data LUN and emeta at the end, of what is not mapped.
-    pub fn layout(&mut self, line: u32) {
+    pub fn layout(&mut self, line: LineId) {
         let first = (0..self.luns).find(|&lun| self.is_data(line, lun)).unwrap_or(0);
-        let cur = self.lines[line as usize].cur;
-        let smeta = if cur == 0 { first } else { self.lines[line as usize].smeta };
+        let cur = self.lines[line].cur;
+        let smeta = if cur == 0 { first } else { self.lines[line].smeta };
         let from = cur.max(smeta + 1);
         let mut tail = self.tail(line, from);
         let data = (from..tail.emeta).filter(|&u| self.is_data(line, self.lun(u))).count();
-        if cur > 0 && data == 0 && self.lines[line as usize].strides.is_some() {
+        if cur > 0 && data == 0 && self.lines[line].strides.is_some() {
             // Without stripes before it emeta would leave gaps in the parity blocks: it stays in
             // memory, and the line is collected first.
             tail = Tail { emeta: self.units, whole: self.pages, data: 0, found: false };
         }
-        let l = &mut self.lines[line as usize];
+        let l = &mut self.lines[line];
         l.smeta = smeta;
         (l.emeta, l.whole) = (tail.emeta, tail.whole);
         l.emeta_ok &= tail.found;
@@ -753,21 +769,21 @@ impl Lines {
     }
     /// The unit is for emeta.
     #[inline]
-    pub fn is_emeta(&self, line: u32, unit: u32) -> bool {
-        let l = &self.lines[line as usize];
+    pub fn is_emeta(&self, line: LineId, unit: u32) -> bool {
+        let l = &self.lines[line];
         unit >= l.emeta && (unit >= l.whole * self.luns || !self.is_parity(line, self.lun(unit)))
     }
     /// The next data unit of the open line; `left` says there is one.
-    pub fn peek_unit(&self, line: u32) -> u32 {
-        let mut unit = self.lines[line as usize].cur;
+    pub fn peek_unit(&self, line: LineId) -> u32 {
+        let mut unit = self.lines[line].cur;
         while !self.is_data(line, self.lun(unit)) {
             unit += 1;
         }
         unit
     }
-    pub fn take_unit(&mut self, line: u32) -> u32 {
+    pub fn take_unit(&mut self, line: LineId) -> u32 {
         let unit = self.peek_unit(line);
-        let l = &mut self.lines[line as usize];
+        let l = &mut self.lines[line];
         debug_assert!(l.left > 0 && unit < l.emeta);
         l.cur = unit + 1;
         l.left -= 1;
@@ -776,7 +792,7 @@ impl Lines {
         unit
     }
     /// The first parity unit of the stripe at or after LUN `from`.
-    pub fn parity_unit(&self, line: u32, page: u32, from: u32) -> Option<u32> {
+    pub fn parity_unit(&self, line: LineId, page: u32, from: u32) -> Option<u32> {
         let parity = |&lun: &u32| self.is_parity(line, lun) && !self.is_bad(line, lun);
         let unit = page * self.luns + (from..self.luns).find(parity)?;
         (!self.is_emeta(line, unit)).then_some(unit)
@@ -784,7 +800,7 @@ impl Lines {
     /// The open line is full.
     pub fn close(&mut self, side: usize) -> u32 {
         let line = self.sides[side].cur.take().expect("an open line");
-        let l = &mut self.lines[line as usize];
+        let l = &mut self.lines[line];
         debug_assert!(l.left == 0 && l.fill == 0);
         l.state = LineState::Closing;
         l.emeta_cur = l.emeta;
@@ -792,20 +808,20 @@ impl Lines {
         line
     }
     /// The next emeta unit of a closing line to write.
-    pub fn peek_emeta(&self, line: u32) -> Option<u32> {
-        self.next_emeta(line, self.lines[line as usize].emeta_cur)
+    pub fn peek_emeta(&self, line: LineId) -> Option<u32> {
+        self.next_emeta(line, self.lines[line].emeta_cur)
     }
     /// The first good emeta unit at or after `from`.
-    pub fn next_emeta(&self, line: u32, from: u32) -> Option<u32> {
+    pub fn next_emeta(&self, line: LineId, from: u32) -> Option<u32> {
         (from..self.units).find(|&u| !self.is_bad(line, self.lun(u)) && self.is_emeta(line, u))
     }
     /// All emeta units are issued and done.
-    pub fn emeta_done(&self, line: u32) -> bool {
-        self.lines[line as usize].emeta_out == 0 && self.peek_emeta(line).is_none()
+    pub fn emeta_done(&self, line: LineId) -> bool {
+        self.lines[line].emeta_out == 0 && self.peek_emeta(line).is_none()
     }
 
-    pub fn group(&self, line: u32, valid: u32) -> Group {
-        let l = &self.lines[line as usize];
+    pub fn group(&self, line: LineId, valid: u32) -> Group {
+        let l = &self.lines[line];
         match l.state {
             LineState::Closed | LineState::Gc => {}
             _ => return Group::None,
@@ -827,8 +843,8 @@ impl Lines {
     /// Sectors that can still be mapped on this side without freeing anything.
     pub fn writable(&self, side: usize) -> u64 {
         let side = &self.sides[side];
-        let cur = side.cur.map_or(0, |l| u64::from(self.lines[l as usize].left));
-        let next = side.next.map_or(0, |l| u64::from(self.lines[l as usize].capacity));
+        let cur = side.cur.map_or(0, |l| u64::from(self.lines[l].left));
+        let next = side.next.map_or(0, |l| u64::from(self.lines[l].capacity));
         (cur + next + side.free_units) * u64::from(self.sectors_per_unit)
     }
     pub fn free_lines(&self) -> u32 {
@@ -851,8 +867,8 @@ impl Lines {
     pub fn units_of_blocks(&mut self) -> Vec<u32> {
         (0..self.blocks)
             .map(|block| match self.is_split() {
-                false if self.lines[block as usize].state == LineState::Bad => 0,
-                false => self.lines[block as usize].capacity,
+                false if self.lines[block].state == LineState::Bad => 0,
+                false => self.lines[block].capacity,
                 true => self.free_on(block, Stream::Hot).1 + self.free_on(block, Stream::Cold).1,
             })
             .collect()
@@ -867,12 +883,12 @@ impl Lines {
     /// Data that a drive of these blocks would hold without strides.
     pub fn sectors_without_parity(&self) -> u64 {
         let config = FtlConfig { stride: 0, hot_cold: false, ..self.config.clone() };
-        let mut bad = |lun: u32, block: u32| self.is_block_bad(block, lun);
+        let mut bad = |lun: LunId, block: u32| self.is_block_bad(block, lun);
         let plain = Lines::new(&self.g, &config, &mut bad).expect("less is asked of a line");
         plain.all_units() * u64::from(self.sectors_per_unit)
     }
     /// What a saved drive has of a line's LUNs: those it has, those that were good, and parity.
-    pub fn maps_of(&self, line: u32) -> [&[u64]; 3] {
+    pub fn maps_of(&self, line: LineId) -> [&[u64]; 3] {
         let words = line as usize * self.words..(line as usize + 1) * self.words;
         [&self.mask[words.clone()], &self.good_at_open[words.clone()], &self.parity[words]]
     }
@@ -889,17 +905,17 @@ impl Lines {
     /// False: a block is in two lines, or beyond the drive, or the line has none.
     pub fn load_line(
         &mut self,
-        line: u32,
+        line: LineId,
         block: u32,
         strides: Option<Strides>,
         maps: &[Vec<u64>; 3],
     ) -> bool {
         if block == NO_LINE {
             self.unused.push(line);
-            self.lines[line as usize].block = NO_LINE;
+            self.lines[line].block = NO_LINE;
             return true;
         }
-        self.lines[line as usize].border = strides.map_or(self.luns, |s| s.luns);
+        self.lines[line].border = strides.map_or(self.luns, |s| s.luns);
         let last = if self.luns.is_multiple_of(64) { !0 } else { (1 << (self.luns % 64)) - 1 };
         let [masks, goods, parities] = maps;
         if masks.iter().all(|&mask| mask == 0) {
@@ -923,14 +939,14 @@ impl Lines {
             (self.mask[mine], self.good_at_open[mine], self.parity[mine]) =
                 (mask, good & mask, parity & mask);
         }
-        self.lines[line as usize].block = block;
+        self.lines[line].block = block;
         let good = (0..self.luns).filter(|&lun| !self.is_bad(line, lun)).count() as u32;
-        let opened = &mut self.opened[block as usize];
-        let l = &mut self.lines[line as usize];
+        let opened = &mut self.opened[block];
+        let l = &mut self.lines[line];
         *opened = (*opened).max(l.opened);
         (l.strides, l.good) = (strides, good);
         self.measure(line);
-        if self.lines[line as usize].state == LineState::Free {
+        if self.lines[line].state == LineState::Free {
             self.plan(line);
         }
         true
@@ -944,7 +960,7 @@ impl Lines {
                 let (good, capacity) = if self.is_split() {
                     self.free_on(id, if side == 0 { Stream::Hot } else { Stream::Cold })
                 } else {
-                    let l = &self.lines[id as usize];
+                    let l = &self.lines[id];
                     (l.good, l.capacity)
                 };
                 blocks += good;

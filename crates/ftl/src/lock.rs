@@ -10,9 +10,10 @@
 //! a moment later. Unless `busy_race` asks for that, a marked operation goes out only when the reads
 //! issued to its LUN before are done; new ones see the mark meanwhile.
 
-use crate::stride::Strides;
+use crate::stride::{StrideId, Strides};
 use crate::{Action, Breach};
-use wordline_base::{BitMap, Span, Time};
+use wordline_base::{BitMap, IdVec, Span, Time};
+use wordline_nand::LunId;
 
 /// What an operation holds until it is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,7 +28,7 @@ struct Lun {
     program: bool,
     /// Operations that hold the stride, and the stride.
     holds: u32,
-    stride: Option<u32>,
+    stride: Option<StrideId>,
     marks: u32,
     /// User reads on their way.
     reads: u32,
@@ -43,11 +44,11 @@ struct Lun {
 
 #[derive(Clone)]
 pub(crate) struct Locks {
-    luns: Vec<Lun>,
+    luns: IdVec<LunId, Lun>,
     busy: BitMap,
     strides: Option<Strides>,
     /// LUNs that hold each stride.
-    holders: Vec<u32>,
+    holders: IdVec<StrideId, u32>,
     race: bool,
     /// How long the last program and the last erase took.
     took: [Span; 2],
@@ -58,10 +59,10 @@ pub(crate) struct Locks {
 impl Locks {
     pub fn new(luns: u32, strides: Option<Strides>, race: bool) -> Locks {
         let mut locks = Locks {
-            luns: vec![Lun::default(); luns as usize],
+            luns: IdVec::filled(Lun::default(), luns),
             busy: BitMap::new(luns as usize),
             strides: None,
-            holders: Vec::new(),
+            holders: IdVec::new(),
             race,
             took: [Span::ZERO; 2],
             deferred: 0,
@@ -72,29 +73,29 @@ impl Locks {
     /// The strides of lines opened from now on; operations out count where their LUN is now.
     pub fn set_strides(&mut self, strides: Option<Strides>) {
         self.strides = strides;
-        self.holders = vec![0; strides.map_or(0, |s| s.count as usize)];
+        self.holders = IdVec::filled(0, strides.map_or(0, |s| s.count));
         for lun in 0..self.luns.len() as u32 {
             let stride = self.stride_of(lun);
-            let l = &mut self.luns[lun as usize];
+            let l = &mut self.luns[lun];
             l.stride = stride.filter(|_| l.holds > 0);
             if let Some(stride) = l.stride {
-                self.holders[stride as usize] += 1;
+                self.holders[stride] += 1;
             }
         }
     }
-    pub fn stride_of(&self, lun: u32) -> Option<u32> {
+    pub fn stride_of(&self, lun: LunId) -> Option<u32> {
         self.strides.filter(|s| lun < s.luns).map(|s| s.of(lun))
     }
     #[inline]
-    pub fn is_busy(&self, lun: u32) -> bool {
+    pub fn is_busy(&self, lun: LunId) -> bool {
         self.busy.get(lun as usize)
     }
-    pub fn due(&self, lun: u32) -> Time {
-        self.luns[lun as usize].due
+    pub fn due(&self, lun: LunId) -> Time {
+        self.luns[lun].due
     }
     /// Whether an operation may begin.
-    pub fn is_free(&self, lun: u32, lock: Lock) -> bool {
-        let l = &self.luns[lun as usize];
+    pub fn is_free(&self, lun: LunId, lock: Lock) -> bool {
+        let l = &self.luns[lun];
         if lock.program && l.program {
             return false;
         }
@@ -102,19 +103,19 @@ impl Locks {
             return true;
         }
         let limit = self.strides.map_or(0, |s| s.parities);
-        self.stride_of(lun).is_none_or(|stride| self.holders[stride as usize] < limit)
+        self.stride_of(lun).is_none_or(|stride| self.holders[stride] < limit)
     }
-    pub fn take(&mut self, now: Time, lun: u32, lock: Lock) {
+    pub fn take(&mut self, now: Time, lun: LunId, lock: Lock) {
         let stride = self.stride_of(lun);
         let took = self.took[usize::from(!lock.program)];
         debug_assert!(self.is_free(lun, lock), "LUN {lun} or its stride is taken: {lock:?}");
-        let l = &mut self.luns[lun as usize];
+        let l = &mut self.luns[lun];
         l.program |= lock.program;
         if lock.stride {
             if l.holds == 0 {
                 l.stride = stride;
                 if let Some(stride) = stride {
-                    self.holders[stride as usize] += 1;
+                    self.holders[stride] += 1;
                 }
             }
             l.holds += 1;
@@ -130,8 +131,8 @@ impl Locks {
     }
     /// The operation began to hold its locks at `since`, and was under way from then on or from when
     /// those before it on its LUN were done.
-    pub fn release(&mut self, now: Time, since: Time, lun: u32, lock: Lock) {
-        let l = &mut self.luns[lun as usize];
+    pub fn release(&mut self, now: Time, since: Time, lun: LunId, lock: Lock) {
+        let l = &mut self.luns[lun];
         let took = now.since(since.max(std::mem::replace(&mut l.idle, now)));
         if lock.program {
             l.program = false;
@@ -141,7 +142,7 @@ impl Locks {
             if l.holds == 0
                 && let Some(stride) = l.stride.take()
             {
-                self.holders[stride as usize] -= 1;
+                self.holders[stride] -= 1;
             }
         }
         if lock.mark {
@@ -153,8 +154,8 @@ impl Locks {
         }
     }
     /// The operation may go to flash now; otherwise it is kept until `read_done` says so.
-    pub fn admit(&mut self, lun: u32, lock: Lock, action: Action) -> Option<Action> {
-        let l = &mut self.luns[lun as usize];
+    pub fn admit(&mut self, lun: LunId, lock: Lock, action: Action) -> Option<Action> {
+        let l = &mut self.luns[lun];
         let wait = lock.mark && !self.race && l.reads > 0;
         // Operations of a LUN keep their order.
         if !wait && l.deferred.is_empty() {
@@ -168,13 +169,13 @@ impl Locks {
         None
     }
     #[inline]
-    pub fn read_begins(&mut self, lun: u32) {
-        self.luns[lun as usize].reads += 1;
+    pub fn read_begins(&mut self, lun: LunId) {
+        self.luns[lun].reads += 1;
     }
     /// Returns the operations that waited for this read.
     #[inline]
-    pub fn read_done(&mut self, lun: u32) -> Vec<Action> {
-        let l = &mut self.luns[lun as usize];
+    pub fn read_done(&mut self, lun: LunId) -> Vec<Action> {
+        let l = &mut self.luns[lun];
         l.reads -= 1;
         if l.deferred.is_empty() {
             return Vec::new();
@@ -186,11 +187,11 @@ impl Locks {
     /// At most `parities` LUNs of a stride are held, the counts are right, a mark means that an
     /// operation is out, and what holds a stride is marked.
     pub fn check(&self, moved: bool) -> Result<(), Breach> {
-        let mut holders = vec![0; self.holders.len()];
+        let mut holders: IdVec<StrideId, u32> = IdVec::filled(0, self.holders.count());
         for (lun, l) in self.luns.iter().enumerate() {
             let of_lun = |what| Err(Breach::Lun { lun: lun as u32, what });
             if let Some(stride) = l.stride {
-                holders[stride as usize] += 1;
+                holders[stride] += 1;
             }
             if (l.marks > 0) != self.busy.get(lun) {
                 return of_lun(format!("has {} marks and the wrong busy bit", l.marks));
@@ -209,10 +210,10 @@ impl Locks {
             )));
         }
         let limit = self.strides.map_or(0, |s| s.parities);
-        match holders.iter().position(|&n| n > limit) {
+        match (0..holders.count()).find(|&stride| holders[stride] > limit) {
             Some(stride) if !moved => {
                 let what = format!("is held by {} LUNs", holders[stride]);
-                Err(Breach::Stride { stride: stride as u32, what })
+                Err(Breach::Stride { stride, what })
             }
             _ => Ok(()),
         }

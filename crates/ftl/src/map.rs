@@ -12,8 +12,8 @@
 //! time. Without the check that is at most 8.2 bytes a sector.
 
 use crate::Memory;
-use wordline_base::{Lpn, Runs, Stamps};
-use wordline_nand::{Geometry, Ppa};
+use wordline_base::{IdVec, Lpn, Runs, Stamps};
+use wordline_nand::{BlockId, Geometry, LineId, Ppa};
 
 /// The logical sector of a physical one that holds no data (padding, metadata, erased).
 pub(crate) const EMPTY: u32 = u32::MAX;
@@ -70,7 +70,7 @@ pub(crate) struct Map {
     oob: Runs,
     pub stamps: Option<Runs>,
     valid: Vec<u64>,
-    count: Vec<u32>,
+    count: IdVec<LineId, u32>,
     by_line: Div,
     by_unit: Div,
     sectors_per_line: u32,
@@ -78,7 +78,7 @@ pub(crate) struct Map {
     /// Words of `valid` that a block id has to itself.
     words: usize,
     /// The line of each block, where a block id can be in several.
-    pub owner: Vec<u32>,
+    pub owner: IdVec<BlockId, LineId>,
     /// Sectors written at least once: what of the arrays is real memory.
     pub touched: u32,
 }
@@ -91,13 +91,13 @@ impl Map {
             oob: Runs::counting(g.sectors() as usize),
             stamps: None,
             valid: vec![0; words * g.lines as usize],
-            count: vec![0; lines as usize],
+            count: IdVec::filled(0, lines),
             by_line: Div::new(g.sectors_per_line),
             by_unit: Div::new(g.sectors_per_unit),
             sectors_per_line: g.sectors_per_line,
             luns: g.luns,
             words,
-            owner: Vec::new(),
+            owner: IdVec::new(),
             touched: 0,
         }
     }
@@ -165,14 +165,13 @@ impl Map {
     }
 
     #[inline]
-    pub fn line_of(&self, ppa: u32) -> u32 {
+    pub fn line_of(&self, ppa: u32) -> LineId {
         let block = self.by_line.of(ppa);
         if self.owner.is_empty() { block } else { self.owner[self.block(ppa)] }
     }
     /// Index of the block that the sector is in, among those of all LUNs.
-    fn block(&self, ppa: u32) -> usize {
-        let block = self.by_line.of(ppa);
-        (block * self.luns + self.by_unit.of(ppa) % self.luns) as usize
+    fn block(&self, ppa: u32) -> BlockId {
+        self.by_line.of(ppa) * self.luns + self.by_unit.of(ppa) % self.luns
     }
     /// Place of the sector's bit.
     #[inline]
@@ -200,7 +199,7 @@ impl Map {
             self.valid[bit / 64] |= mask;
             (bit, left) = (bit + n, left - n);
         }
-        self.count[line as usize] += sectors;
+        self.count[line] += sectors;
     }
     /// The sector is stale. Returns its line and how many valid sectors that line has left.
     #[inline]
@@ -209,18 +208,18 @@ impl Map {
         let bit = self.bit(ppa);
         debug_assert!(self.valid[bit / 64] >> (bit % 64) & 1 == 1, "sector {ppa} is not valid");
         self.valid[bit / 64] &= !(1 << (bit % 64));
-        let count = &mut self.count[line as usize];
+        let count = &mut self.count[line];
         *count -= 1;
         (line, *count)
     }
     #[inline]
-    pub fn valid_in(&self, line: u32) -> u32 {
-        self.count[line as usize]
+    pub fn valid_in(&self, line: LineId) -> u32 {
+        self.count[line]
     }
     /// Nothing of the line, whose blocks begin at sector `first`, is valid. `unit`: sectors of a unit
     /// where a block id can be in several lines.
-    pub fn clear_line(&mut self, line: u32, first: u32, unit: u32) {
-        self.count[line as usize] = 0;
+    pub fn clear_line(&mut self, line: LineId, first: u32, unit: u32) {
+        self.count[line] = 0;
         if self.owner.is_empty() {
             let word = self.by_line.of(first) as usize * self.words;
             self.valid[word..word + self.words].fill(0);
@@ -237,7 +236,7 @@ impl Map {
     }
     /// The first valid sector of the line, whose blocks begin at sector `first`, at or after offset
     /// `from`.
-    pub fn next_valid(&self, line: u32, first: u32, mut from: u32) -> Option<u32> {
+    pub fn next_valid(&self, line: LineId, first: u32, mut from: u32) -> Option<u32> {
         let words = self.words_of(first);
         loop {
             let mut index = from as usize / 64;

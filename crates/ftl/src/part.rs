@@ -18,7 +18,7 @@
 use crate::Ftl;
 use crate::config::{FtlConfig, GcBuffer, PartitionRule};
 use crate::line::Stream;
-use crate::stride::Strides;
+use crate::stride::{StrideId, Strides};
 
 #[derive(Clone)]
 pub(crate) struct Partition {
@@ -54,7 +54,7 @@ impl Partition {
     }
     /// LUNs for hot data, of `luns` in strides of `stride`: whole strides, cold rounded up, at least
     /// one stride on either side.
-    fn hot_luns(rule: PartitionRule, luns: u32, stride: u32, user: u64, all: u64) -> u32 {
+    fn hot_luns(rule: PartitionRule, luns: u32, stride: StrideId, user: u64, all: u64) -> u32 {
         let (n, s) = (u128::from(luns), u128::from(stride.max(1)));
         let (user, gc) = (u128::from(user.max(1)), u128::from(all.saturating_sub(user)));
         let cold = match rule {

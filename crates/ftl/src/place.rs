@@ -18,8 +18,8 @@ use crate::state::{In, LoadError, Out, damaged};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use wordline_base::{BadValue, Ctx, Lpn, PageData, Stamps, stamps::BLANK};
-use wordline_nand::{Class, Geometry, Outcome, Ppa};
+use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Stamps, stamps::BLANK};
+use wordline_nand::{Class, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, Memory, Pace, Piece,
     Place, Source, Steady, Translation, Wear,
@@ -35,7 +35,7 @@ const BATCH: usize = 256;
 struct Places {
     g: Geometry,
     /// Good LUNs of each line, and good units before it; empty where all are good.
-    good: Vec<(u32, Vec<u32>)>,
+    good: Vec<(u32, IdVec<u32, LunId>)>,
     /// Places that are not the unit's own.
     moved: BTreeMap<u32, u32>,
     /// The next spare, and how many good units there are.
@@ -49,8 +49,8 @@ impl Places {
         let mut units = 0;
         for line in 0..g.lines {
             let luns = (0..g.luns).filter(|&lun| !lines.is_block_bad(line, lun));
-            let of_line: Vec<u32> = luns.collect();
-            let n = of_line.len() as u32 * g.pages;
+            let of_line: IdVec<u32, LunId> = luns.collect();
+            let n = of_line.count() * g.pages;
             good.push((units, of_line));
             units += n;
         }
@@ -60,7 +60,7 @@ impl Places {
         let spare = sectors.div_ceil(g.sectors_per_unit);
         Places { g: *g, good, moved: BTreeMap::new(), spare, units }
     }
-    fn is_bad(&self, line: u32, lun: u32) -> bool {
+    fn is_bad(&self, line: LineId, lun: LunId) -> bool {
         self.good.get(line as usize).is_some_and(|(_, luns)| !luns.contains(&lun))
     }
     /// The `n`-th good unit of the medium.
@@ -70,13 +70,13 @@ impl Places {
         }
         let line = self.good.partition_point(|&(before, _)| before <= n) - 1;
         let (before, luns) = &self.good[line];
-        let (n, of_page) = (n - before, luns.len() as u32);
-        (line as u32 * self.g.pages + n / of_page) * self.g.luns + luns[(n % of_page) as usize]
+        let (n, of_page) = (n - before, luns.count());
+        (line as u32 * self.g.pages + n / of_page) * self.g.luns + luns[n % of_page]
     }
     fn of(&self, unit: u32) -> u32 {
         self.moved.get(&unit).copied().unwrap_or_else(|| self.nth(unit))
     }
-    fn lun_of(&self, unit: u32) -> u32 {
+    fn lun_of(&self, unit: u32) -> LunId {
         self.of(unit) % self.g.luns
     }
     /// A spare for a unit whose program failed.
@@ -86,6 +86,8 @@ impl Places {
         spare
     }
 }
+
+type SlotId = u32;
 
 /// A sector in the buffer.
 #[derive(Clone, Copy, Default, Debug)]
@@ -104,7 +106,7 @@ struct Store {
     busy: bool,
     unit: u32,
     place: u32,
-    slots: Vec<u32>,
+    slots: Vec<SlotId>,
 }
 
 /// What of a write an operation is; the rest of its number is the LUN.
@@ -126,22 +128,22 @@ pub struct InPlace {
     sectors: u32,
     map: Map,
     places: Places,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: IdVec<SlotId, Slot>,
+    free: Vec<SlotId>,
     /// When the slots in use were filled.
     filled: BTreeSet<u64>,
     next: u64,
     /// By LUN: logical units that wait to be written, and the write under way.
-    queues: Vec<VecDeque<u32>>,
-    stores: Vec<Store>,
+    queues: IdVec<LunId, VecDeque<u32>>,
+    stores: IdVec<LunId, Store>,
     /// LUNs to look at.
-    ready: Vec<u32>,
+    ready: Vec<LunId>,
     waiting: Commands,
     waits: VecDeque<Wait>,
     /// Sectors of the medium being read for users.
     pins: BTreeMap<u32, u32>,
     /// Programs of each unit of the medium.
-    writes: Vec<u32>,
+    writes: IdVec<u32, u32>,
     actions: VecDeque<Action>,
     counters: Counters,
     /// There is no spare left: writes fail.
@@ -157,14 +159,14 @@ impl InPlace {
     pub fn new(
         g: &Geometry,
         config: &FtlConfig,
-        bad: &mut dyn FnMut(u32, u32) -> bool,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
     ) -> Result<InPlace, BadValue> {
         InPlace::build(g, config, bad, None)
     }
     fn build(
         g: &Geometry,
         config: &FtlConfig,
-        bad: &mut dyn FnMut(u32, u32) -> bool,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
         sectors: Option<u64>,
     ) -> Result<InPlace, BadValue> {
         if let Some((key, message)) = config.not_in_place() {
@@ -186,17 +188,17 @@ impl InPlace {
             sectors: sectors as u32,
             map: Map::new(g, sectors, g.lines),
             places: Places::new(g, &lines, sectors as u32),
-            slots: vec![Slot::default(); slots as usize],
+            slots: IdVec::filled(Slot::default(), slots),
             free: (0..slots).rev().collect(),
             filled: BTreeSet::new(),
             next: 0,
-            queues: vec![VecDeque::new(); g.luns as usize],
-            stores: vec![Store::default(); g.luns as usize],
+            queues: IdVec::filled(VecDeque::new(), g.luns),
+            stores: IdVec::filled(Store::default(), g.luns),
             ready: Vec::new(),
             waiting: Commands::default(),
             waits: VecDeque::new(),
             pins: BTreeMap::new(),
-            writes: vec![0; (g.lines * g.units_per_line()) as usize],
+            writes: IdVec::filled(0, g.lines * g.units_per_line()),
             actions: VecDeque::new(),
             counters: Counters::default(),
             read_only: false,
@@ -225,7 +227,7 @@ impl InPlace {
     /// The slot of a sector that is not on its way yet.
     fn slot_waiting(&self, lpn: u32) -> Option<u32> {
         match self.map.get(lpn) {
-            Where::Buffer(slot) if !self.slots[slot as usize].going => Some(slot),
+            Where::Buffer(slot) if !self.slots[slot].going => Some(slot),
             _ => None,
         }
     }
@@ -300,18 +302,18 @@ impl InPlace {
     /// A user's sector enters the buffer. There is room.
     fn put(&mut self, lpn: u32, stamp: u32) {
         if let Some(slot) = self.slot_waiting(lpn) {
-            self.slots[slot as usize].stamp = stamp;
+            self.slots[slot].stamp = stamp;
             self.counters.absorbed_sectors += 1;
             return;
         }
         let unit = lpn / self.g.sectors_per_unit;
         if !self.sectors_of(unit).any(|lpn| self.slot_waiting(lpn).is_some()) {
             let lun = self.places.lun_of(unit);
-            self.queues[lun as usize].push_back(unit);
+            self.queues[lun].push_back(unit);
             self.ready.push(lun);
         }
         let slot = self.free.pop().expect("there is room");
-        self.slots[slot as usize] = Slot { lpn, stamp, since: self.next, going: false };
+        self.slots[slot] = Slot { lpn, stamp, since: self.next, going: false };
         self.filled.insert(self.next);
         self.next += 1;
         if let Some(old) = self.map.replace_by_buffer(lpn, slot) {
@@ -320,7 +322,7 @@ impl InPlace {
     }
     /// The slot's data are durable, or nobody's any more.
     fn release(&mut self, slot: u32) {
-        self.filled.remove(&self.slots[slot as usize].since);
+        self.filled.remove(&self.slots[slot].since);
         self.free.push(slot);
     }
     fn trim_now(&mut self, stamps: &mut Stamps, tag: u32, lpn: u32, sectors: u32) {
@@ -340,14 +342,14 @@ impl InPlace {
     }
 
     /// Writes what waits first at a LUN, if it can be written now.
-    fn write_next(&mut self, lun: u32) -> bool {
+    fn write_next(&mut self, lun: LunId) -> bool {
         let u = self.g.sectors_per_unit;
-        if self.stores[lun as usize].busy {
+        if self.stores[lun].busy {
             return false;
         }
-        while let Some(&unit) = self.queues[lun as usize].front() {
+        while let Some(&unit) = self.queues[lun].front() {
             let place = self.places.of(unit);
-            let mut slots = std::mem::take(&mut self.stores[lun as usize].slots);
+            let mut slots = std::mem::take(&mut self.stores[lun].slots);
             slots.clear();
             let (mut rest, mut pinned) = (false, false);
             for (lpn, ppa) in self.sectors_of(unit).zip(place * u..) {
@@ -360,24 +362,24 @@ impl InPlace {
             }
             let (none, at) = (slots.is_empty(), place % self.g.luns);
             if pinned && at == lun {
-                self.stores[lun as usize].slots = slots;
+                self.stores[lun].slots = slots;
                 return false;
             }
-            self.queues[lun as usize].pop_front();
+            self.queues[lun].pop_front();
             if none || at != lun {
-                self.stores[lun as usize].slots = slots;
+                self.stores[lun].slots = slots;
                 // With nothing left to write it was trimmed meanwhile.
                 if !none {
-                    self.queues[at as usize].push_back(unit);
+                    self.queues[at].push_back(unit);
                     self.ready.push(at);
                 }
                 continue;
             }
             for &slot in &slots {
-                self.slots[slot as usize].going = true;
+                self.slots[slot].going = true;
             }
             self.counters.pad_sectors += u64::from(u) - slots.len() as u64;
-            self.stores[lun as usize] = Store { busy: true, unit, place, slots };
+            self.stores[lun] = Store { busy: true, unit, place, slots };
             if rest {
                 self.counters.meta_read_sectors += u64::from(u);
                 let (op, ppa, class) = (lun << 1, Ppa(place * u), Class::MetaRead);
@@ -389,19 +391,19 @@ impl InPlace {
         }
         false
     }
-    fn store(&mut self, lun: u32) {
+    fn store(&mut self, lun: LunId) {
         let u = self.g.sectors_per_unit;
-        let s = &self.stores[lun as usize];
+        let s = &self.stores[lun];
         let (op, ppa, payload) = (lun << 1 | STORE, Ppa(s.place * u), s.slots.len() as u32);
         self.counters.programmed_sectors += u64::from(u);
         let class = Class::UserProgram;
         self.actions.push_back(Action::Program { op, ppa, class, payload, summed: 0 });
     }
     /// The rest of a unit has been read.
-    fn rest_read(&mut self, lun: u32, ok: bool) {
+    fn rest_read(&mut self, lun: LunId, ok: bool) {
         if !ok {
             self.counters.meta_read_errors += 1;
-            self.lose(self.stores[lun as usize].unit);
+            self.lose(self.stores[lun].unit);
         }
         self.store(lun);
     }
@@ -418,18 +420,18 @@ impl InPlace {
             }
         }
     }
-    fn stored(&mut self, lun: u32, ok: bool) {
+    fn stored(&mut self, lun: LunId, ok: bool) {
         let u = self.g.sectors_per_unit;
-        self.writes[self.stores[lun as usize].place as usize] += 1;
+        self.writes[self.stores[lun].place] += 1;
         if !ok {
             self.counters.program_errors += 1;
             if let Some(place) = self.places.next_spare() {
-                self.stores[lun as usize].place = place;
+                self.stores[lun].place = place;
                 self.counters.resubmitted_sectors += u64::from(u);
                 return self.store(lun);
             }
         }
-        let Store { unit, place, slots, .. } = std::mem::take(&mut self.stores[lun as usize]);
+        let Store { unit, place, slots, .. } = std::mem::take(&mut self.stores[lun]);
         if self.places.of(unit) != place {
             self.places.moved.insert(unit, place);
             for (lpn, to) in self.sectors_of(unit).zip(place * u..) {
@@ -440,7 +442,7 @@ impl InPlace {
             }
         }
         for &slot in &slots {
-            let Slot { lpn, stamp, since, .. } = self.slots[slot as usize];
+            let Slot { lpn, stamp, since, .. } = self.slots[slot];
             let ppa = place * u + lpn % u;
             if self.map.get(lpn) == Where::Buffer(slot) {
                 self.keep(lpn, ppa, stamp);
@@ -458,7 +460,7 @@ impl InPlace {
             self.read_only = true;
             self.lose(unit);
         }
-        self.stores[lun as usize].slots = slots;
+        self.stores[lun].slots = slots;
         self.ready.push(lun);
     }
     /// The medium holds a sector's newest version.
@@ -485,7 +487,7 @@ impl InPlace {
     fn write_at_once(&mut self, stamps: &mut Stamps, run: &[u32]) {
         let u = self.g.sectors_per_unit;
         let place = self.places.of(run[0] / u);
-        self.writes[place as usize] += 1;
+        self.writes[place] += 1;
         for &lpn in run {
             let (ppa, stamp) = (place * u + lpn % u, stamps.bump(Lpn(lpn)));
             match self.map.get(lpn) {
@@ -509,7 +511,7 @@ impl InPlace {
         self.counters.user_sectors += u64::from(n);
         self.counters.programmed_sectors += all;
         self.counters.pad_sectors += all - u64::from(n);
-        self.writes[units.start as usize..units.end as usize].fill(1);
+        units.for_each(|unit| self.writes[unit] = 1);
     }
 
     /// Takes up a state that was saved. Geometry and over-provisioning must be those of the saved drive.
@@ -521,7 +523,7 @@ impl InPlace {
         let stamped = r.up_to(1, "the stamp flag")? == 1;
         let mut blocks = Vec::new();
         r.words32((g.lines * g.luns).div_ceil(32) as usize, &mut blocks)?;
-        let mut bad = |lun: u32, line: u32| {
+        let mut bad = |lun: LunId, line: LineId| {
             let block = line * g.luns + lun;
             blocks[block as usize / 32] >> (block % 32) & 1 == 1
         };
@@ -538,7 +540,8 @@ impl InPlace {
             if n == 0 {
                 return damaged("a run of write counts is empty");
             }
-            ftl.writes[at as usize..(at + n) as usize].fill(r.get32()?);
+            let count = r.get32()?;
+            (at..at + n).for_each(|unit| ftl.writes[unit] = count);
             at += n;
         }
         if stamped {
@@ -601,7 +604,7 @@ impl Translation for InPlace {
                     while at < end
                         && let Where::Buffer(slot) = self.map.get(at)
                     {
-                        let stamp = self.slots[slot as usize].stamp;
+                        let stamp = self.slots[slot].stamp;
                         ctx.stamps.check(Lpn(at), stamp, ctx.stamps.newest(Lpn(at)));
                         at += 1;
                     }
@@ -672,10 +675,10 @@ impl Translation for InPlace {
         digest.get()
     }
     fn data(&self, op: u32, _: Ppa, to: &mut PageData) {
-        let Store { unit, place, slots, .. } = &self.stores[(op >> 1) as usize];
+        let Store { unit, place, slots, .. } = &self.stores[op >> 1];
         let moves = self.places.of(*unit) != *place;
         for (i, lpn) in (0..).zip(self.sectors_of(*unit)) {
-            let slot = slots.iter().map(|&s| self.slots[s as usize]).find(|s| s.lpn == lpn);
+            let slot = slots.iter().map(|&s| self.slots[s]).find(|s| s.lpn == lpn);
             if let Some(slot) = slot {
                 to.put(i, lpn, slot.stamp);
                 continue;
@@ -701,7 +704,7 @@ impl Translation for InPlace {
             }
         }
         let lun = self.g.lun_of(ppa);
-        if !self.queues[lun as usize].is_empty() {
+        if !self.queues[lun].is_empty() {
             self.ready.push(lun);
             self.work(&mut ctx.stamps);
         }
@@ -820,7 +823,7 @@ impl Translation for InPlace {
     /// Programs of the units that users' sectors are at.
     fn wear(&self) -> Wear {
         let units = self.sectors.div_ceil(self.g.sectors_per_unit);
-        let counts = || (0..units).map(|unit| self.writes[self.places.of(unit) as usize]);
+        let counts = || (0..units).map(|unit| self.writes[self.places.of(unit)]);
         Wear {
             min: counts().min().unwrap_or(0),
             mean: counts().map(f64::from).sum::<f64>() / f64::from(units.max(1)),
@@ -837,7 +840,7 @@ impl Translation for InPlace {
             let breach = |what: String| Err(Breach::Sector { lpn, what });
             match self.map.get(lpn) {
                 Where::Unmapped => {}
-                Where::Buffer(slot) if self.slots[slot as usize].lpn == lpn => {
+                Where::Buffer(slot) if self.slots[slot].lpn == lpn => {
                     let queued = self.queues.iter().any(|q| q.contains(&(lpn / u)));
                     if self.slot_waiting(lpn).is_some() && !queued {
                         return breach("waits, but its unit at no LUN".into());

@@ -14,7 +14,7 @@ use crate::map::EMPTY;
 use crate::stride::{Equation, MEMBERS, times_power};
 use crate::{Breach, Ftl, Piece, Place};
 use wordline_base::{Ctx, Lpn};
-use wordline_nand::Ppa;
+use wordline_nand::{LunId, Ppa};
 use wordline_translation::{Digest, Rebuilt};
 
 /// Sectors of a vector command of the open-channel interface.
@@ -38,6 +38,12 @@ pub(crate) struct Rebuild {
     missing: u32,
     /// The sectors themselves could not be read.
     repair: bool,
+}
+
+impl Rebuild {
+    pub fn runs(&self) -> &[(u32, u32, Kind)] {
+        &self.members[..self.n as usize]
+    }
 }
 
 /// Which units of a stride a plan may not count on.
@@ -135,7 +141,7 @@ impl Ftl {
         }
         let avoid = Avoid { busy: false, missing };
         let plan = self.plan_rebuild(0, sectors, ppa, 0, avoid).ok()?;
-        Some(plan.members[..plan.n as usize].iter().map(|m| (m.0, m.1)).collect())
+        Some(plan.runs().iter().map(|m| (m.0, m.1)).collect())
     }
     /// A flash read failed: reads the rest of its stride instead, if it can. The caller goes on with
     /// the pieces; `read_done` of the failed read is still to be called.
@@ -191,7 +197,7 @@ impl Ftl {
         out: &mut Vec<Piece>,
     ) -> Option<Rebuilt> {
         let r = &mut self.rebuilds[rebuild];
-        let member = r.members[..r.n as usize].iter().find(|m| m.0 == ppa.0);
+        let member = r.runs().iter().find(|m| m.0 == ppa.0);
         let row = member.expect("a run that was asked for").1;
         *(if ok { &mut r.read } else { &mut r.missing }) |= 1 << row;
         r.left -= 1;
@@ -200,7 +206,7 @@ impl Ftl {
         }
         let r = self.rebuilds.remove(rebuild);
         let over = |ok: bool| Some(Rebuilt { ok, summed: if ok { r.n * r.sectors } else { 0 } });
-        if r.members[..r.n as usize].iter().any(|m| r.missing >> m.1 & 1 == 1) {
+        if r.runs().iter().any(|m| r.missing >> m.1 & 1 == 1) {
             self.counters.rebuild_errors += 1;
             if r.repair {
                 let avoid = Avoid { busy: false, missing: r.missing };
@@ -244,7 +250,7 @@ impl Ftl {
     ) -> Result<Rebuild, Blocked> {
         let size = self.g.sectors_per_unit;
         let line = self.map.line_of(ppa);
-        let l = &self.lines.lines[line as usize];
+        let l = &self.lines[line];
         let Some(strides) = l.strides else {
             return Err(match l.stream {
                 Stream::Cold => Blocked::Cold,
@@ -260,7 +266,7 @@ impl Ftl {
         if l.state == LineState::Open && self.writers.iter().any(|w| w.is_open_stripe(line, page)) {
             return Err(Blocked::NoParity);
         }
-        let busy = |lun: u32| avoid.busy && self.locks.is_busy(lun);
+        let busy = |lun: LunId| avoid.busy && self.locks.is_busy(lun);
         let mut data = [(0, 0, Kind::Data); MEMBERS];
         let mut n = 0;
         let (mut p, mut q) = (None, None);
@@ -355,7 +361,7 @@ impl Ftl {
         let mut digest = Digest::new();
         for i in 0..r.sectors {
             let (mut lpn, mut stamp) = ([0, 0], [0, 0]);
-            for &(ppa, row, kind) in &r.members[..r.n as usize] {
+            for &(ppa, row, kind) in r.runs() {
                 let (at, there) = match kind {
                     Kind::Data => (self.map.lpn_at(ppa + i), self.map.stamp_at(ppa + i)),
                     _ => {
@@ -387,7 +393,7 @@ impl Ftl {
     #[inline]
     fn pin(&mut self, ppa: u32) {
         let line = self.map.line_of(ppa);
-        self.lines.lines[line as usize].pins += 1;
+        self.lines[line].pins += 1;
         self.pins += 1;
         if self.config.stride > 0 {
             self.locks.read_begins(self.g.lun_of(Ppa(ppa)));
@@ -396,7 +402,7 @@ impl Ftl {
     /// A read error in a closed line: it is collected before others.
     fn suspect(&mut self, ppa: u32) {
         let line = self.map.line_of(ppa);
-        let l = &mut self.lines.lines[line as usize];
+        let l = &mut self.lines[line];
         if l.state == LineState::Closed && !l.write_error {
             l.write_error = true;
             self.lines.write_errors += 1;
@@ -408,7 +414,7 @@ impl Ftl {
     /// what failed since, and what configuration does without. The good members, then.
     fn has_to_have_parity(&self, ppa: u32) -> Option<String> {
         let line = self.map.line_of(ppa);
-        let l = &self.lines.lines[line as usize];
+        let l = &self.lines[line];
         let strides = l.strides?;
         let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;
         let (page, stride) = (unit / self.g.luns, strides.of(self.lines.lun(unit)));
@@ -455,11 +461,12 @@ impl Ftl {
                 let line = self.map.line_of(ppa);
                 let unit = (ppa - self.lines.first_sector(line)) / self.g.sectors_per_unit;
                 let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
-                let members: Vec<_> = plan.members[..plan.n as usize]
+                let members: Vec<_> = plan
+                    .runs()
                     .iter()
                     .map(|&(m, row, _)| (self.g.lun_of(Ppa(m)), row, self.map.lpn_at(m)))
                     .collect();
-                let l = &self.lines.lines[line as usize];
+                let l = &self.lines[line];
                 let what = format!(
                     "at {ppa} (line {line}, page {page}, LUN {lun}) is not what its \
                      stride says: {:?} from {members:?} of {l:?}",

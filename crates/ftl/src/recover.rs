@@ -22,8 +22,8 @@ use crate::map::{EMPTY, LOST, Where};
 use crate::stride::Strides;
 use crate::{Ftl, Lpn, Ppa};
 use thiserror::Error;
-use wordline_base::{BadValue, BitMap, Seed};
-use wordline_nand::Geometry;
+use wordline_base::{BadValue, BitMap, IdVec, Seed};
+use wordline_nand::{Geometry, LineId, LunId};
 
 /// What a line's smeta says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub struct SmetaRecord {
     pub strides: u32,
     pub stream: Stream,
     /// Erasures of each LUN's block when the line was opened.
-    pub erases: Vec<u32>,
+    pub erases: IdVec<LunId, u32>,
 }
 
 /// What can be read of one line.
@@ -59,18 +59,19 @@ pub struct LineMedia {
     /// Units programmed with success since the block's last erase.
     pub units: BitMap,
     /// Per LUN: the line its units were written for, by its order of opening.
-    pub of: Vec<u64>,
+    pub of: IdVec<LunId, u64>,
     /// Per LUN: bad, pages programmed (or tried) since the last erase, and erasures.
-    pub bad: Vec<bool>,
-    pub programmed: Vec<u32>,
-    pub erases: Vec<u32>,
+    pub bad: IdVec<LunId, bool>,
+    pub programmed: IdVec<LunId, u32>,
+    pub erases: IdVec<LunId, u32>,
 }
 
 /// What can be read of a drive.
 pub struct Media<'a> {
     /// User capacity, from the superblock.
     pub sectors: u64,
-    pub lines: Vec<LineMedia>,
+    /// By block id.
+    pub lines: IdVec<u32, LineMedia>,
     /// The spare area of a sector in a programmed unit: logical sector and stamp, if it holds data.
     pub oob: &'a dyn Fn(Ppa) -> Option<(Lpn, u32)>,
     /// A copy that was trimmed, where that is known: it is no version of the sector any more.
@@ -102,8 +103,8 @@ pub struct Recovery {
 
 impl Ftl {
     /// The order in which a line was opened, for keeping the media of a drive.
-    pub fn line_smeta(&self, line: u32) -> SmetaRecord {
-        let l = &self.lines.lines[line as usize];
+    pub fn line_smeta(&self, line: LineId) -> SmetaRecord {
+        let l = &self.lines[line];
         let mut luns = BitMap::new(self.g.luns as usize);
         for lun in (0..self.g.luns).filter(|&lun| self.lines.was_good(line, lun)) {
             luns.set(lun as usize);
@@ -113,21 +114,21 @@ impl Ftl {
             parity.set(lun as usize);
         }
         let strides = l.strides.map_or(0, |s| s.luns);
-        let block = |lun: u32| (l.block * self.g.luns + lun) as usize;
+        let block = |lun| l.block * self.g.luns + lun;
         let erases = (0..self.g.luns).map(|lun| self.lines.erases[block(lun)]).collect();
         SmetaRecord { seq: l.seq, unit: l.smeta, luns, parity, strides, stream: l.stream, erases }
     }
     /// The line of a sector in use, for keeping the media of a drive.
-    pub fn line_at(&self, ppa: Ppa) -> u32 {
+    pub fn line_at(&self, ppa: Ppa) -> LineId {
         self.map.line_of(ppa.0)
     }
     /// Lines that have blocks of this id.
     pub fn lines_of(&self, block: u32) -> impl Iterator<Item = u32> + '_ {
-        (0..self.lines.count()).filter(move |&l| self.lines.lines[l as usize].block == block)
+        (0..self.lines.count()).filter(move |&l| self.lines[l].block == block)
     }
     /// First unit and first whole page of a closed line's emeta, if it can be read back.
-    pub fn line_emeta(&self, line: u32) -> Option<(u32, u32)> {
-        let l = &self.lines.lines[line as usize];
+    pub fn line_emeta(&self, line: LineId) -> Option<(u32, u32)> {
+        let l = &self.lines[line];
         let closed = matches!(l.state, LineState::Closed | LineState::Gc);
         (closed && l.emeta_ok).then_some((l.emeta, l.whole))
     }
@@ -137,7 +138,7 @@ impl Ftl {
         // Blocks that are in no line now may be owned by a number that is another line's.
         let block = ppa.0 / self.g.sectors_per_line;
         let of = |l: &crate::line::Line| l.block == block && l.strides.is_some();
-        let used = self.lines.lines.get(line as usize).is_some_and(of);
+        let used = self.lines.lines.get(line).is_some_and(of);
         let (lpn, stamp) = if used {
             let sector = ppa.0 - self.lines.first_sector(line);
             let size = self.g.sectors_per_unit;
@@ -159,7 +160,7 @@ impl Ftl {
         if media.lines.len() != g.lines as usize {
             return Err(RecoverError::Lines { media: media.lines.len(), geometry: g.lines });
         }
-        let mut bad = |lun: u32, line: u32| media.lines[line as usize].bad[lun as usize];
+        let mut bad = |lun: LunId, line: LineId| media.lines[line].bad[lun];
         let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(media.sectors))?;
         ftl.map.keep_stamps();
         ftl.stamps_unknown = true;
@@ -170,15 +171,17 @@ impl Ftl {
             order.extend(m.lines.iter().enumerate().map(|(i, w)| (w.smeta.seq, block as u32, i)));
         }
         order.sort_unstable();
-        let mut taken: Vec<BitMap> = vec![BitMap::new(g.luns as usize); g.lines as usize];
+        let none = BitMap::new(g.luns as usize);
+        let mut taken: IdVec<u32, BitMap> = IdVec::filled(none, g.lines);
         let mut newest_first = order.split_off(0);
         newest_first.reverse();
         for (seq, block, i) in newest_first {
-            let m = &media.lines[block as usize];
+            let m = &media.lines[block];
             let smeta = &m.lines[i].smeta;
-            let newer = &mut taken[block as usize];
-            let still = |lun: usize| {
-                !newer.get(lun) && m.of[lun] <= seq && m.erases[lun] <= smeta.erases[lun]
+            let newer = &mut taken[block];
+            let still = |bit: usize| {
+                let lun = bit as LunId;
+                !newer.get(bit) && m.of[lun] <= seq && m.erases[lun] <= smeta.erases[lun]
             };
             // A line of no LUNs holds nothing.
             if smeta.luns.next_set(0).is_some() && smeta.luns.iter().all(still) {
@@ -189,8 +192,8 @@ impl Ftl {
             });
         }
         order.reverse();
-        let mut in_use = vec![false; g.lines as usize];
-        order.iter().for_each(|o| in_use[o.1 as usize] = true);
+        let mut in_use: IdVec<u32, bool> = IdVec::filled(false, g.lines);
+        order.iter().for_each(|o| in_use[o.1] = true);
         if split {
             ftl.lines.number(ftl.lines.count().max(order.len() as u32));
         }
@@ -200,21 +203,21 @@ impl Ftl {
         ftl.lines.next_seq = 1 + seqs.max().unwrap_or(0).max(opened);
         ftl.lines.begin_load(ftl.lines.hot);
         for block in 0..g.lines {
-            let m = &media.lines[block as usize];
+            let m = &media.lines[block];
             for lun in 0..g.luns {
-                let at = (block * g.luns + lun) as usize;
-                ftl.lines.erases[at] = m.erases[lun as usize];
-                ftl.lines.programmed[at] = m.programmed[lun as usize];
+                let at = block * g.luns + lun;
+                ftl.lines.erases[at] = m.erases[lun];
+                ftl.lines.programmed[at] = m.programmed[lun];
             }
             report.units_read += 1;
-            if !split && !in_use[block as usize] {
+            if !split && !in_use[block] {
                 ftl.lines.release(block);
             }
         }
         let mut used = Vec::new();
         for (number, &(_, block, i)) in order.iter().enumerate() {
             let line = if split { number as u32 } else { block };
-            let m = &media.lines[block as usize];
+            let m = &media.lines[block];
             ftl.replay(line, block, &m.lines[i], m, media, &mut report)?;
             used.push(line);
         }
@@ -237,7 +240,7 @@ impl Ftl {
 
     fn replay(
         &mut self,
-        line: u32,
+        line: LineId,
         block: u32,
         written: &Written,
         media: &LineMedia,
@@ -248,7 +251,7 @@ impl Ftl {
         let Written { smeta, emeta } = written;
         let (end, whole) = emeta.unwrap_or((self.lines.units, self.lines.pages));
         let (state, opened) = (LineState::Closed, media.erases.iter().max().map_or(1, |n| n + 1));
-        let l = &mut self.lines.lines[line as usize];
+        let l = &mut self.lines.lines[line];
         l.implied = 0..0;
         (l.state, l.stream, l.seq, l.smeta, l.opened) =
             (state, smeta.stream, smeta.seq, smeta.unit, opened);
@@ -274,7 +277,7 @@ impl Ftl {
         for unit in media.units.iter().map(|u| u as u32).filter(|&u| u < end && u != smeta.unit) {
             let lun = self.lines.lun(unit);
             // Sums of logical addresses look like any other.
-            let mine = smeta.luns.get(lun as usize) && media.of[lun as usize] == smeta.seq;
+            let mine = smeta.luns.get(lun as usize) && media.of[lun] == smeta.seq;
             if !mine || smeta.parity.get(lun as usize) {
                 continue;
             }
@@ -314,7 +317,7 @@ impl Ftl {
             }
             None => report.scanned += 1,
         }
-        let l = &mut self.lines.lines[line as usize];
+        let l = &mut self.lines[line];
         l.data = data;
         if emeta.is_none() {
             l.write_error = true;
@@ -325,24 +328,24 @@ impl Ftl {
     /// Takes parity that was written; strides whose parity or data are not all there are broken.
     fn recover_parity(
         &mut self,
-        line: u32,
+        line: LineId,
         media: &LineMedia,
         oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
     ) {
-        let Some(strides) = self.lines.lines[line as usize].strides else { return };
-        let seq = self.lines.lines[line as usize].seq;
+        let Some(strides) = self.lines[line].strides else { return };
+        let seq = self.lines[line].seq;
         for page in 0..self.g.pages {
             for stride in 0..strides.count {
-                let unit = |lun: u32| page * self.g.luns + lun;
+                let unit = |lun: LunId| page * self.g.luns + lun;
                 let there =
-                    |lun: u32| media.of[lun as usize] == seq && media.units.get(unit(lun) as usize);
+                    |lun: LunId| media.of[lun] == seq && media.units.get(unit(lun) as usize);
                 let member = |&m: &u32| self.lines.was_good(line, m);
                 let whole = strides.members(stride).filter(member).all(|m| {
                     let at = unit(m);
                     there(m) || !self.is_summed(line, at) && !self.lines.is_parity(line, m)
                 });
                 if !whole {
-                    self.lines.lines[line as usize].broken.push((page, stride));
+                    self.lines[line].broken.push((page, stride));
                 }
                 let parity: Vec<u32> = strides
                     .members(stride)
@@ -359,7 +362,7 @@ impl Ftl {
                     }
                     // Without emeta there is no telling where it began: it has no addresses.
                     if sums == 0 && whole {
-                        self.lines.lines[line as usize].broken.push((page, stride));
+                        self.lines[line].broken.push((page, stride));
                     }
                 }
             }

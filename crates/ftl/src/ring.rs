@@ -11,6 +11,8 @@
 //! mapping turn from the buffer to flash: data already durable are still read from memory until
 //! then. Cursors count entries for ever; the slot is the position modulo the size, a power of two.
 
+use wordline_base::IdVec;
+
 /// Who inserted an entry.
 pub(crate) const USER: u8 = 1;
 pub(crate) const GC: u8 = 2;
@@ -37,7 +39,8 @@ pub(crate) const NO_STRIPE: u32 = u32::MAX;
 
 #[derive(Clone)]
 pub(crate) struct Ring {
-    entries: Vec<Entry>,
+    /// By slot.
+    entries: IdVec<u32, Entry>,
     mask: u64,
     /// Entries that producers may never occupy, so that this many durable ones stay in memory.
     back: u32,
@@ -56,7 +59,7 @@ impl Ring {
     pub fn new(size: u32, back: u32) -> Ring {
         debug_assert!(size.is_power_of_two() && back < size);
         Ring {
-            entries: vec![Entry::default(); size as usize],
+            entries: IdVec::filled(Entry::default(), size),
             mask: u64::from(size) - 1,
             back,
             mem: 0,
@@ -69,7 +72,7 @@ impl Ring {
         }
     }
     pub fn size(&self) -> u32 {
-        self.entries.len() as u32
+        self.entries.count()
     }
     /// Entries that can be on their way to flash at a time.
     pub fn usable(&self) -> u32 {
@@ -81,15 +84,16 @@ impl Ring {
     }
     #[inline]
     pub fn at(&self, pos: u64) -> &Entry {
-        &self.entries[(pos & self.mask) as usize]
+        &self.entries[self.slot(pos)]
     }
     #[inline]
     pub fn at_mut(&mut self, pos: u64) -> &mut Entry {
-        &mut self.entries[(pos & self.mask) as usize]
+        let slot = self.slot(pos);
+        &mut self.entries[slot]
     }
     #[inline]
     pub fn in_slot(&self, slot: u32) -> &Entry {
-        &self.entries[slot as usize]
+        &self.entries[slot]
     }
     /// Entries not durable.
     #[inline]

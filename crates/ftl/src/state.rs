@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use thiserror::Error;
 use wordline_base::{BadValue, Seed, rng::splitmix64};
-use wordline_nand::Geometry;
+use wordline_nand::{Geometry, LineId, LunId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
 const VERSION: u32 = 4;
@@ -252,7 +252,7 @@ impl Ftl {
         out.put32(u32::from(self.map.stamps.is_some()))?;
         for line in 0..g.lines {
             for lun in 0..g.luns {
-                let block = (line * g.luns + lun) as usize;
+                let block = line * g.luns + lun;
                 out.put32(u32::from(lines.is_block_bad(line, lun)))?;
                 out.put32(lines.erases[block])?;
                 out.put32(lines.programmed[block])?;
@@ -296,7 +296,7 @@ impl Ftl {
         for line in 0..lines.count() {
             live.clear();
             let mut from = 0;
-            let used = lines.lines[line as usize].block != NO_LINE;
+            let used = lines[line].block != NO_LINE;
             let first = if used { lines.first_sector(line) } else { 0 };
             while let Some(at) = used.then(|| self.map.next_valid(line, first, from)).flatten() {
                 let ppa = first + at;
@@ -351,12 +351,12 @@ impl Ftl {
         {
             return damaged("a block's state is impossible");
         }
-        let mut bad = |lun: u32, line: u32| table[(line * g.luns + lun) as usize * 3] == 1;
+        let mut bad = |lun: LunId, line: LineId| table[(line * g.luns + lun) as usize * 3] == 1;
         let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(sectors))?;
         // A stream of its own: the draws before saving are not repeated.
         ftl.rng = Seed(splitmix64(seed.0 ^ draws)).stream("ftl/victim");
         ftl.age_credit = credit.clamp(-(1 << 50), 1 << 50);
-        for (i, block) in table.chunks_exact(3).enumerate() {
+        for (i, block) in (0..).zip(table.chunks_exact(3)) {
             ftl.lines.erases[i] = block[1];
             ftl.lines.programmed[i] = block[2];
         }
@@ -461,7 +461,7 @@ impl Ftl {
                 let page = r.up_to(g.pages - 1, "a broken stride's page")?;
                 broken.push((page, r.up_to(g.luns - 1, "a broken stride")?));
             }
-            let l = &mut self.lines.lines[line as usize];
+            let l = &mut self.lines[line];
             (l.state, l.stream, l.seq, l.smeta, l.cur) = (state, stream, seq, smeta, at);
             (l.left, l.fill, l.emeta, l.whole) = (left, fill, emeta, whole);
             (l.emeta_cur, l.data, l.opened) = (emeta_cur, data, opened);
@@ -484,7 +484,7 @@ impl Ftl {
                     return damaged("the open line's layout is impossible");
                 }
             }
-            let l = &lines.lines[line as usize];
+            let l = &lines[line];
             if !split
                 && (state == LineState::Bad) != (l.good < lines.min_good || l.capacity == 0)
                 && matches!(state, LineState::Bad | LineState::Free)
@@ -533,7 +533,7 @@ impl Ftl {
                     let limit = if of_blocks { g.lines } else { lines.count() };
                     let line = r.up_to(limit - 1, "a listed line")?;
                     let fits = of_blocks || {
-                        let l = &lines.lines[line as usize];
+                        let l = &lines[line];
                         l.state == state && l.stream.side() == side
                     };
                     if !fits || !seen.set(line as usize) {
@@ -563,7 +563,7 @@ impl Ftl {
             self.map.keep_stamps();
         }
         for line in 0..self.lines.count() {
-            let state = self.lines.lines[line as usize].state;
+            let state = self.lines[line].state;
             let n = r.up_to(g.sectors_per_line, "a line's valid count")?;
             let holds = matches!(state, LineState::Open | LineState::Closing | LineState::Closed);
             if n > 0 && !holds {

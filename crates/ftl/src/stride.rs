@@ -10,6 +10,10 @@
 //! coefficient belongs to the member's row, so that a missing member moves no other's.
 
 use crate::config::{FtlConfig, StrideLayout};
+use wordline_nand::LunId;
+
+/// A stride among those of a stripe.
+pub(crate) type StrideId = u32;
 
 /// Most members a stride can have: the widest (16) and one left over.
 pub(crate) const MEMBERS: usize = 32;
@@ -36,12 +40,12 @@ impl Strides {
             count: luns / c.stride,
         })
     }
-    pub fn row(&self, lun: u32) -> u32 {
+    pub fn row(&self, lun: LunId) -> u32 {
         lun / self.count
     }
     /// The stride of a LUN.
     #[inline]
-    pub fn of(&self, lun: u32) -> u32 {
+    pub fn of(&self, lun: LunId) -> u32 {
         let (row, column) = (lun / self.count, lun % self.count);
         match self.layout {
             StrideLayout::Modulo => column,
@@ -49,7 +53,7 @@ impl Strides {
         }
     }
     /// The LUNs of a stride, row by row.
-    pub fn members(self, stride: u32) -> impl DoubleEndedIterator<Item = u32> {
+    pub fn members(self, stride: StrideId) -> impl DoubleEndedIterator<Item = u32> {
         let rows = self.luns.div_ceil(self.count);
         let lun = move |row: u32| match self.layout {
             StrideLayout::Modulo => row * self.count + stride,
@@ -58,7 +62,7 @@ impl Strides {
         (0..rows).map(lun).filter(move |&lun| lun < self.luns)
     }
     /// The LUN holds parity where no block is bad: the `parities` highest rows of each stride.
-    pub fn is_fixed_parity(&self, lun: u32) -> bool {
+    pub fn is_fixed_parity(&self, lun: LunId) -> bool {
         let later = self.members(self.of(lun)).filter(|&other| other > lun).count();
         later < self.parities as usize
     }
@@ -128,6 +132,7 @@ impl Equation {
 mod tests {
     use super::*;
     use crate::config::Placement;
+    use wordline_base::IdVec;
 
     fn strides(luns: u32, width: u32, layout: StrideLayout) -> Strides {
         let mut c = FtlConfig::new(Placement::Host, 12.0);
@@ -148,14 +153,14 @@ mod tests {
         for layout in [StrideLayout::Modulo, StrideLayout::Skewed] {
             for (luns, width) in [(128, 4), (128, 5), (128, 16), (8, 2), (7, 3), (96, 4), (5, 5)] {
                 let s = strides(luns, width, layout);
-                let mut seen = vec![0; luns as usize];
+                let mut seen: IdVec<LunId, u32> = IdVec::filled(0, luns);
                 for stride in 0..s.count {
                     let members: Vec<_> = s.members(stride).collect();
                     assert!((width as usize..=width as usize + 1).contains(&members.len()));
                     assert!(members.is_sorted());
                     for lun in members {
                         assert_eq!(s.of(lun), stride, "{layout:?} {luns} {width}");
-                        seen[lun as usize] += 1;
+                        seen[lun] += 1;
                     }
                 }
                 assert!(seen.iter().all(|&n| n == 1));

@@ -7,7 +7,7 @@ use crate::{
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_base::{BadValue, Ctx, Lpn, PageData, Seed, Stamps};
-use wordline_nand::{Geometry, Outcome, Ppa};
+use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
 
 /// Makes FTLs of one kind.
 pub trait FtlKind: Send + Sync {
@@ -19,7 +19,7 @@ pub trait FtlKind: Send + Sync {
         &self,
         geometry: &Geometry,
         config: &FtlConfig,
-        bad: &mut dyn FnMut(u32, u32) -> bool,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
         seed: Seed,
     ) -> Result<Box<dyn Translation>, BadValue>;
     /// Takes up a state that [`Translation::save`] wrote.
@@ -48,7 +48,7 @@ impl Translator {
         kind: Option<&Arc<dyn FtlKind>>,
         geometry: &Geometry,
         config: &FtlConfig,
-        bad: &mut dyn FnMut(u32, u32) -> bool,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
         seed: Seed,
     ) -> Result<Translator, BadValue> {
         match kind {

@@ -84,7 +84,7 @@ impl Ftl {
                         continue;
                     }
                     let line = self.map.line_of(ppa);
-                    self.lines.lines[line as usize].pins += 1;
+                    self.lines[line].pins += 1;
                     self.pins += 1;
                     digest.place(ppa)
                 }
@@ -137,10 +137,10 @@ impl Ftl {
             self.actions.extend(waited);
         }
         let line = self.map.line_of(ppa.0);
-        let pins = &mut self.lines.lines[line as usize].pins;
+        let pins = &mut self.lines[line].pins;
         *pins -= 1;
         self.pins -= 1;
-        if *pins == 0 && self.lines.lines[line as usize].state != crate::LineState::Open {
+        if *pins == 0 && self.lines[line].state != crate::LineState::Open {
             self.gc.kick = true;
             self.work(ctx);
         } else if self.pins == 0 && !self.waiting.is_empty() {

@@ -21,13 +21,14 @@ use crate::ring::{DONE, GC, NO_STRIPE, STALE, USER};
 use crate::stride::times_power;
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
-use wordline_nand::{Class, Geometry, Ppa};
+use wordline_base::IdVec;
+use wordline_nand::{Class, Geometry, LineId, LunId, Ppa};
 
 /// A unit mapped but not sent.
 #[derive(Clone, Copy)]
 struct Held {
     ppa: u32,
-    lun: u32,
+    lun: LunId,
     pos: u64,
     n: u32,
     stripe: u32,
@@ -46,7 +47,7 @@ struct Stale {
 /// A stripe of which something is not durable.
 #[derive(Clone, Copy, Debug)]
 struct Stripe {
-    line: u32,
+    line: LineId,
     /// Units on their way.
     out: u32,
     /// All its units are mapped, parity included.
@@ -57,7 +58,7 @@ struct Stripe {
 #[derive(Clone)]
 struct Open {
     id: u32,
-    line: u32,
+    line: LineId,
     page: u32,
     /// Its data are mapped; the next LUN to look for parity on.
     parity: Option<u32>,
@@ -88,7 +89,7 @@ pub(crate) struct Writer {
     open: Option<Open>,
     /// pblk-rail's table from parity to buffer: for each LUN of the open stripe with data, their first
     /// ring position and how many there are.
-    p2b: Vec<Option<(u64, u32)>>,
+    p2b: IdVec<LunId, Option<(u64, u32)>>,
     /// Stripes in the order they were begun, the first of number `first_stripe`.
     stripes: VecDeque<Stripe>,
     first_stripe: u32,
@@ -128,7 +129,7 @@ impl Writer {
             again: false,
             stale: Vec::new(),
             open: None,
-            p2b: vec![None; if c.stride > 0 { g.luns as usize } else { 0 }],
+            p2b: IdVec::filled(None, if c.stride > 0 { g.luns } else { 0 }),
             stripes: VecDeque::with_capacity(8),
             first_stripe: 0,
             max_units,
@@ -159,7 +160,7 @@ impl Writer {
         stripe == NO_STRIPE || stripe < self.first_stripe
     }
     /// The stripe being written, which has no parity yet.
-    pub fn is_open_stripe(&self, line: u32, page: u32) -> bool {
+    pub fn is_open_stripe(&self, line: LineId, page: u32) -> bool {
         self.open.as_ref().is_some_and(|o| o.line == line && o.page == page)
     }
     pub fn situation(&self) -> String {
@@ -295,10 +296,10 @@ impl Ftl {
                 if self.writers[side].smeta_out {
                     return OpenLine::Blocked { progress };
                 }
-                if self.lines.lines[line as usize].fill > 0 {
+                if self.lines[line].fill > 0 {
                     self.pad_aged_unit(line);
                 }
-                if self.lines.lines[line as usize].left > 0 {
+                if self.lines[line].left > 0 {
                     return OpenLine::Ready(line);
                 }
                 self.lines.close(side);
@@ -342,9 +343,9 @@ impl Ftl {
             }
         }
     }
-    pub(crate) fn opened(&mut self, line: u32) {
+    pub(crate) fn opened(&mut self, line: LineId) {
         self.counters.lines_opened += 1;
-        let l = &self.lines.lines[line as usize];
+        let l = &self.lines[line];
         if l.opened == 1 {
             let luns = (0..self.g.luns).filter(|&lun| self.lines.has_lun(line, lun)).count();
             self.map.touched += luns as u32 * self.lines.pages * self.g.sectors_per_unit;
@@ -352,7 +353,7 @@ impl Ftl {
     }
 
     /// Maps one unit's worth of entries to the next unit of the line, on `lun`.
-    fn map_unit(&mut self, side: usize, line: u32, lun: u32, class: Class, lock: Lock) {
+    fn map_unit(&mut self, side: usize, line: LineId, lun: LunId, class: Class, lock: Lock) {
         let size = self.g.sectors_per_unit;
         let unit = self.lines.take_unit(line);
         debug_assert!(!self.lines.is_parity(line, lun));
@@ -375,7 +376,7 @@ impl Ftl {
         if let Some(cell) = w.p2b.get_mut(lun as usize) {
             *cell = Some((pos, n));
         }
-        self.lines.lines[line as usize].refs += n;
+        self.lines[line].refs += n;
         self.counters.pad_sectors += u64::from(size - n);
         w.pos += u64::from(n);
         w.entries -= n;
@@ -390,8 +391,8 @@ impl Ftl {
         self.end_of_data(side, line);
     }
     /// The number of the stripe that a unit is mapped to, one unit more on its way.
-    fn in_stripe(&mut self, side: usize, line: u32, page: u32, class: Class) -> u32 {
-        let strides = self.lines.lines[line as usize].strides;
+    fn in_stripe(&mut self, side: usize, line: LineId, page: u32, class: Class) -> u32 {
+        let strides = self.lines[line].strides;
         let w = &mut self.writers[side];
         if strides.is_none() && w.pairs == 0 {
             return NO_STRIPE;
@@ -409,11 +410,11 @@ impl Ftl {
     }
     /// Where smeta is all the data of the first stripe its parity is written all the same: blocks are
     /// programmed without gaps.
-    fn begin_blank_stripe(&mut self, side: usize, line: u32) -> bool {
+    fn begin_blank_stripe(&mut self, side: usize, line: LineId) -> bool {
         let Some(page) = (self.lines.peek_unit(line) / self.g.luns).checked_sub(1) else {
             return false;
         };
-        let l = &self.lines.lines[line as usize];
+        let l = &self.lines[line];
         if l.strides.is_none() || l.data > 0 || self.writers[side].open.is_some() {
             return false;
         }
@@ -425,18 +426,18 @@ impl Ftl {
         self.writers[side].open.as_mut().expect("just begun").parity = Some(0);
         true
     }
-    fn begin_stripe(&mut self, side: usize, line: u32, page: u32, class: Class) {
+    fn begin_stripe(&mut self, side: usize, line: LineId, page: u32, class: Class) {
         let w = &mut self.writers[side];
         let id = w.first_stripe + w.stripes.len() as u32;
         w.p2b.fill(None);
         w.open = Some(Open { id, line, page, parity: None, class });
         w.stripes.push_back(Stripe { line, out: 0, closed: false });
-        self.lines.lines[line as usize].stripes += 1;
+        self.lines[line].stripes += 1;
     }
     /// If the stripe's data are all mapped its parity is next.
-    fn end_of_data(&mut self, side: usize, line: u32) {
+    fn end_of_data(&mut self, side: usize, line: LineId) {
         let Some(open) = &mut self.writers[side].open else { return };
-        let left = self.lines.lines[line as usize].left > 0;
+        let left = self.lines[line].left > 0;
         if !left || self.lines.peek_unit(line) / self.g.luns > open.page {
             open.parity.get_or_insert(0);
         }
@@ -446,7 +447,7 @@ impl Ftl {
         let open = self.writers[side].open.as_ref()?;
         let (from, line, page, id) = (open.parity?, open.line, open.page, open.id);
         let class = open.class;
-        let strides = self.lines.lines[line as usize].strides;
+        let strides = self.lines[line].strides;
         let next = strides.and_then(|_| self.lines.parity_unit(line, page, from));
         let Some(unit) = next else {
             self.writers[side].open = None;
@@ -492,9 +493,9 @@ impl Ftl {
     }
     /// What parity is at sector `i` of a parity unit: the sum of logical addresses and stamps over its
     /// stride's data units, padding left out.
-    fn sum_at(&self, line: u32, unit: u32, i: u32) -> (u32, u32) {
+    fn sum_at(&self, line: LineId, unit: u32, i: u32) -> (u32, u32) {
         let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
-        let strides = self.lines.lines[line as usize].strides.expect("a line with parity");
+        let strides = self.lines[line].strides.expect("a line with parity");
         let weighted = self.is_q(line, lun);
         let (mut lpn, mut stamp) = (0, 0);
         for member in strides.members(strides.of(lun)) {
@@ -511,8 +512,8 @@ impl Ftl {
         (lpn, stamp)
     }
     /// What sector `i` of a unit holds beside its data, parity that is not kept included.
-    pub(crate) fn spare_at(&self, line: u32, unit: u32, i: u32) -> (u32, u32) {
-        let l = &self.lines.lines[line as usize];
+    pub(crate) fn spare_at(&self, line: LineId, unit: u32, i: u32) -> (u32, u32) {
+        let l = &self.lines[line];
         let implied = l.implied.contains(&(unit / self.g.luns));
         if implied && self.lines.is_parity(line, self.lines.lun(unit)) {
             return self.sum_at(line, unit, i);
@@ -522,12 +523,12 @@ impl Ftl {
     }
     /// Puts parity into the spare area of a parity unit: sums over the data units of its stride, which
     /// are still in the buffer. Returns how many there are.
-    fn sum_buffered(&mut self, side: usize, line: u32, page: u32, lun: u32) -> u32 {
-        let strides = self.lines.lines[line as usize].strides.expect("a line with parity");
+    fn sum_buffered(&mut self, side: usize, line: LineId, page: u32, lun: LunId) -> u32 {
+        let strides = self.lines[line].strides.expect("a line with parity");
         let weighted = self.is_q(line, lun);
         let first = self.lines.ppa(line, page * self.g.luns + lun);
         let (w, ring) = (&self.writers[side], &self.rings[side]);
-        let units = |stride| strides.members(stride).filter_map(|m| Some((m, w.p2b[m as usize]?)));
+        let units = |stride| strides.members(stride).filter_map(|m| Some((m, w.p2b[m]?)));
         for i in 0..self.g.sectors_per_unit {
             let (mut lpn, mut stamp) = (0, 0);
             for (member, (pos, n)) in units(strides.of(lun)) {
@@ -546,7 +547,7 @@ impl Ftl {
         units(strides.of(lun)).count() as u32
     }
     /// The same of a stripe that ageing wrote.
-    pub(crate) fn sum_aged(&mut self, line: u32, page: u32, lun: u32) {
+    pub(crate) fn sum_aged(&mut self, line: LineId, page: u32, lun: LunId) {
         let unit = page * self.g.luns + lun;
         let first = self.lines.ppa(line, unit);
         for i in 0..self.g.sectors_per_unit {
@@ -555,23 +556,23 @@ impl Ftl {
         }
     }
     /// The unit is one of those whose sum its stride's parity is: data.
-    pub(crate) fn is_summed(&self, line: u32, unit: u32) -> bool {
+    pub(crate) fn is_summed(&self, line: LineId, unit: u32) -> bool {
         let lun = self.lines.lun(unit);
-        let l = &self.lines.lines[line as usize];
+        let l = &self.lines[line];
         self.lines.was_good(line, lun)
             && !self.lines.is_parity(line, lun)
             && unit != l.smeta
             && unit < l.emeta
     }
     /// The unit can be read: it is programmed, and did not fail, which ends a block.
-    pub(crate) fn is_written(&self, line: u32, unit: u32) -> bool {
+    pub(crate) fn is_written(&self, line: LineId, unit: u32) -> bool {
         let lun = self.lines.lun(unit);
         let pages = self.lines.programmed[self.lines.block(line, lun)];
         unit / self.g.luns + u32::from(self.lines.is_bad(line, lun)) < pages
     }
     /// Of two parity LUNs of a stride the later one, which holds the weighted sum.
-    pub(crate) fn is_q(&self, line: u32, lun: u32) -> bool {
-        let Some(strides) = self.lines.lines[line as usize].strides else { return false };
+    pub(crate) fn is_q(&self, line: LineId, lun: LunId) -> bool {
+        let Some(strides) = self.lines[line].strides else { return false };
         strides.parities > 1
             && strides.members(strides.of(lun)).any(|m| m < lun && self.lines.is_parity(line, m))
     }
@@ -595,7 +596,7 @@ impl Ftl {
             return;
         }
         let line = stripe.line;
-        self.lines.lines[line as usize].stripes -= 1;
+        self.lines[line].stripes -= 1;
         self.finish_emeta(line);
         self.release_stripes(side);
     }
@@ -610,7 +611,7 @@ impl Ftl {
         {
             let pairs = w.stripes.iter().skip(1).take(w.pairs as usize);
             let paired = pairs.filter(|s| s.line == first.line && s.closed && s.out == 0).count();
-            let state = self.lines.lines[first.line as usize].state;
+            let state = self.lines[first.line].state;
             let whole = matches!(state, LineState::Closed | LineState::Gc);
             if paired < w.pairs as usize && !whole {
                 break;
@@ -668,7 +669,7 @@ impl Ftl {
     }
     /// A LUN of the next line to erase with a unit on `lun`: that one, or one on which the open line
     /// has no block to hide behind.
-    fn erase_beside(&mut self, side: usize, line: u32, lun: u32) -> Option<(u32, Lock)> {
+    fn erase_beside(&mut self, side: usize, line: LineId, lun: LunId) -> Option<(u32, Lock)> {
         if self.lines.sides[side].erase_left == 0 {
             return None;
         }
@@ -688,7 +689,7 @@ impl Ftl {
     }
 
     /// What is mapped but not sent, or the erasure that goes with it, may hold this LUN or its stride.
-    fn holds_back(&self, side: usize, lun: u32) -> bool {
+    fn holds_back(&self, side: usize, lun: LunId) -> bool {
         let w = &self.writers[side];
         let stride = self.locks.stride_of(lun);
         let held = w.held.iter().map(|h| h.lun).chain(w.erase.map(|e| e.0));
@@ -728,13 +729,13 @@ impl Ftl {
             self.issue_erase(side, lun, lock);
         }
     }
-    fn begin_erase(&mut self, side: usize, lun: u32) {
+    fn begin_erase(&mut self, side: usize, lun: LunId) {
         let lock = self.lock(Class::Erase, side);
         self.lines.take_erase(side, lun);
         self.locks.take(self.now, lun, lock);
         self.issue_erase(side, lun, lock);
     }
-    fn issue_erase(&mut self, side: usize, lun: u32, lock: Lock) {
+    fn issue_erase(&mut self, side: usize, lun: LunId, lock: Lock) {
         let line = self.lines.sides[side].next.expect("a line to erase");
         self.counters.erases += 1;
         let ppa = Ppa(self.lines.ppa(line, lun));
@@ -742,8 +743,8 @@ impl Ftl {
         self.issue_on(lun, lock, op, |op| Action::Erase { op, ppa });
     }
     /// True if it went out; otherwise it waits for its LUN.
-    fn send_smeta(&mut self, side: usize, line: u32) -> bool {
-        let unit = self.lines.lines[line as usize].smeta;
+    fn send_smeta(&mut self, side: usize, line: LineId) -> bool {
+        let unit = self.lines[line].smeta;
         let lun = self.lines.lun(unit);
         let lock = self.lock(Class::MetaProgram, side);
         self.writers[side].smeta_out = true;
@@ -759,7 +760,7 @@ impl Ftl {
         self.send_meta(line, unit, lock, op);
         true
     }
-    fn send_meta(&mut self, line: u32, unit: u32, lock: Lock, op: Op) {
+    fn send_meta(&mut self, line: LineId, unit: u32, lock: Lock, op: Op) {
         let ppa = self.lines.ppa(line, unit);
         let size = self.g.sectors_per_unit;
         self.map.clear_oob(ppa, size);
@@ -808,7 +809,7 @@ impl Ftl {
         }
         progress
     }
-    fn send_emeta(&mut self, side: usize, line: u32, unit: u32) -> bool {
+    fn send_emeta(&mut self, side: usize, line: LineId, unit: u32) -> bool {
         let lun = self.lines.lun(unit);
         if self.lines.is_bad(line, lun) {
             // The block failed since the unit was chosen.
@@ -824,7 +825,7 @@ impl Ftl {
         }
         self.locks.take(self.now, lun, lock);
         self.lines.note_program(line, unit);
-        let l = &mut self.lines.lines[line as usize];
+        let l = &mut self.lines[line];
         l.emeta_cur = unit + 1;
         l.emeta_out += 1;
         self.counters.emeta_sectors += u64::from(self.g.sectors_per_unit);
@@ -833,14 +834,14 @@ impl Ftl {
         true
     }
     /// A line whose emeta and stripes are all durable is closed.
-    pub(crate) fn finish_emeta(&mut self, line: u32) {
-        let l = &self.lines.lines[line as usize];
+    pub(crate) fn finish_emeta(&mut self, line: LineId) {
+        let l = &self.lines[line];
         if l.state != LineState::Closing || l.stripes > 0 || !self.lines.emeta_done(line) {
             return;
         }
         let side = l.stream.side();
         self.lines.sides[side].closing.retain(|&l| l != line);
-        self.lines.lines[line as usize].state = LineState::Closed;
+        self.lines[line].state = LineState::Closed;
         if self.map.valid_in(line) == 0 {
             self.emptied(line);
         }
@@ -851,13 +852,13 @@ impl Ftl {
 
     /// A block failed to program: nothing more goes there in this line's life, and the line is
     /// collected first. The block is bad for good.
-    fn retire_block(&mut self, line: u32, lun: u32) {
+    fn retire_block(&mut self, line: LineId, lun: LunId) {
         self.counters.program_errors += 1;
         if !self.lines.mark_bad(line, lun) {
             return;
         }
         self.counters.blocks_retired += 1;
-        let l = &mut self.lines.lines[line as usize];
+        let l = &mut self.lines.lines[line];
         let side = l.stream.side();
         if !l.write_error {
             l.write_error = true;
@@ -873,10 +874,10 @@ impl Ftl {
         self.rate_update();
     }
     /// A unit of the stride was lost: parity computed with it does not hold.
-    fn break_stride(&mut self, line: u32, unit: u32) {
-        let Some(strides) = self.lines.lines[line as usize].strides else { return };
+    fn break_stride(&mut self, line: LineId, unit: u32) {
+        let Some(strides) = self.lines[line].strides else { return };
         let (page, stride) = (unit / self.g.luns, strides.of(self.lines.lun(unit)));
-        self.lines.lines[line as usize].broken.push((page, stride));
+        self.lines[line].broken.push((page, stride));
     }
     pub(crate) fn data_done(&mut self, done: Done, unit: u32, pos: u64, n: u32, ok: bool) {
         let Done { side, stripe, lock, since } = done;
@@ -896,7 +897,7 @@ impl Ftl {
                 self.rings[side].at_mut(at).stripe = NO_STRIPE;
             }
             self.map.clear_oob(ppa, size);
-            self.lines.lines[line as usize].refs -= n;
+            self.lines[line].refs -= n;
             self.writers[side].resubmit.push_back((pos, n));
             let in_line = unit % self.lines.units;
             self.forget_member(side, line, in_line);
@@ -919,14 +920,14 @@ impl Ftl {
         self.stripe_step(side, stripe, 1);
     }
     /// A failed unit is left out of its stride's parity, or spoils it if that is computed.
-    fn forget_member(&mut self, side: usize, line: u32, unit: u32) {
-        let Some(strides) = self.lines.lines[line as usize].strides else { return };
+    fn forget_member(&mut self, side: usize, line: LineId, unit: u32) {
+        let Some(strides) = self.lines[line].strides else { return };
         let (page, lun) = (unit / self.g.luns, self.lines.lun(unit));
         let stride = strides.of(lun);
         if let Some(open) = &mut self.writers[side].open
             && (open.line, open.page) == (line, page)
         {
-            self.writers[side].p2b[lun as usize] = None;
+            self.writers[side].p2b[lun] = None;
             // Parity units go out from the first LUN on.
             let sent = open.parity.unwrap_or(0);
             let mut parity = strides.members(stride).filter(|&m| self.lines.is_parity(line, m));
@@ -936,7 +937,7 @@ impl Ftl {
         }
         self.break_stride(line, unit);
     }
-    pub(crate) fn parity_done(&mut self, done: Done, line: u32, unit: u32, ok: bool) {
+    pub(crate) fn parity_done(&mut self, done: Done, line: LineId, unit: u32, ok: bool) {
         let Done { side, stripe, lock, since } = done;
         let lun = self.lines.lun(unit);
         self.locks.release(self.now, since, lun, lock);
@@ -967,7 +968,7 @@ impl Ftl {
         self.advance_readable(side);
         self.complete_flushes();
     }
-    pub(crate) fn smeta_done(&mut self, done: Done, line: u32, unit: u32, ok: bool) {
+    pub(crate) fn smeta_done(&mut self, done: Done, line: LineId, unit: u32, ok: bool) {
         let Done { side, lock, since, .. } = done;
         let lun = self.lines.lun(unit);
         self.locks.release(self.now, since, lun, lock);
@@ -976,10 +977,10 @@ impl Ftl {
             return;
         }
         // Another block takes it, as nothing else is in the line yet.
-        self.lines.lines[line as usize].cur = 0;
-        self.lines.lines[line as usize].emeta_ok = true;
+        self.lines[line].cur = 0;
+        self.lines[line].emeta_ok = true;
         self.retire_block(line, lun);
-        let l = &mut self.lines.lines[line as usize];
+        let l = &self.lines[line];
         if l.good >= self.lines.min_good && l.left > 0 {
             self.send_smeta(side, line);
         } else {
@@ -987,18 +988,18 @@ impl Ftl {
             self.lines.release(line);
         }
     }
-    pub(crate) fn emeta_done(&mut self, done: Done, line: u32, unit: u32, ok: bool) {
+    pub(crate) fn emeta_done(&mut self, done: Done, line: LineId, unit: u32, ok: bool) {
         let Done { lock, since, .. } = done;
         let lun = self.lines.lun(unit);
         self.locks.release(self.now, since, lun, lock);
-        self.lines.lines[line as usize].emeta_out -= 1;
+        self.lines[line].emeta_out -= 1;
         if ok {
             self.finish_emeta(line);
         } else {
             self.retire_block(line, lun);
         }
     }
-    pub(crate) fn erase_done(&mut self, done: Done, line: u32, lun: u32, ok: bool) {
+    pub(crate) fn erase_done(&mut self, done: Done, line: LineId, lun: LunId, ok: bool) {
         let Done { side, lock, since, .. } = done;
         self.locks.release(self.now, since, lun, lock);
         let size = self.g.sectors_per_unit;

@@ -4,19 +4,19 @@ mod common;
 
 use common::{ctx, geometry};
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{Ctx, Lpn, Rng};
+use wordline_base::{Ctx, IdVec, Lpn, Rng};
 use wordline_ftl::{
     Action, FtlConfig, InPlace, LOST, Place, Placement, Source, Translation, WindowLimits,
     steady_by_overwriting,
 };
-use wordline_nand::{Geometry, Outcome, Ppa};
+use wordline_nand::{Geometry, LunId, Outcome, Ppa};
 
 const KINDS: [(u32, u32, u32, u32); 4] =
     [(4, 16, 16, 1), (2, 16, 16, 2), (8, 16, 8, 4), (3, 20, 16, 3)];
 
 fn drive(seed: u64, bad: u64) -> (Geometry, InPlace) {
     let mut rng = Rng::from_seed(seed);
-    let (luns, lines, pages, unit) = KINDS[rng.below(4) as usize];
+    let (luns, lines, pages, unit) = rng.pick(&KINDS);
     let g = Geometry { in_place: true, ..geometry(luns, luns, lines, pages, unit) };
     let mut c = FtlConfig::new(Placement::Device, 40.0);
     c.buffer_sectors = Some(128);
@@ -28,8 +28,8 @@ fn drive(seed: u64, bad: u64) -> (Geometry, InPlace) {
 /// A medium that ends the operations of each LUN in their order, and fails some.
 struct Fake {
     g: Geometry,
-    /// By LUN: the operation, and whether it is a program.
-    queues: Vec<VecDeque<(u32, bool)>>,
+    /// The operation, and whether it is a program.
+    queues: IdVec<LunId, VecDeque<(u32, bool)>>,
     done: BTreeMap<u32, bool>,
     /// Failures per 10^9 programs and reads.
     failing: (u64, u64),
@@ -37,7 +37,7 @@ struct Fake {
 
 impl Fake {
     fn new(g: &Geometry) -> Fake {
-        let queues = vec![VecDeque::new(); g.luns as usize];
+        let queues = IdVec::filled(VecDeque::new(), g.luns);
         Fake { g: *g, queues, done: BTreeMap::new(), failing: (0, 0) }
     }
     fn drain(&mut self, ftl: &mut InPlace) {
@@ -55,17 +55,17 @@ impl Fake {
                 Action::Program { op, ppa, .. } => (op, ppa, true),
                 Action::Erase { .. } | Action::Sum { .. } => panic!("{action:?}"),
             };
-            self.queues[self.g.lun_of(ppa) as usize].push_back((op, program));
+            self.queues[self.g.lun_of(ppa)].push_back((op, program));
         }
     }
     /// Ends the oldest operation of a LUN drawn at random. False if there is none.
     fn step(&mut self, ftl: &mut InPlace, ctx: &mut Ctx, rng: &mut Rng) -> bool {
-        let busy: Vec<usize> =
-            (0..self.queues.len()).filter(|&lun| !self.queues[lun].is_empty()).collect();
+        let luns = 0..self.g.luns;
+        let busy: Vec<LunId> = luns.filter(|&lun| !self.queues[lun].is_empty()).collect();
         if busy.is_empty() {
             return false;
         }
-        let lun = busy[rng.below(busy.len() as u64) as usize];
+        let lun = rng.pick(&busy);
         let (op, program) = self.queues[lun].pop_front().expect("an operation");
         let failed = rng.chance(if program { self.failing.0 } else { self.failing.1 });
         ftl.on_done(ctx, op, if failed { Outcome::Failed } else { Outcome::Ok });
@@ -138,14 +138,14 @@ fn reads_find_the_newest_and_flushes_what_was_written() {
             ftl.fill(&mut ctx.stamps).unwrap();
         }
         let mut fake = Fake::new(&g);
-        fake.failing.0 = [0, 20_000_000, 300_000_000][rng.below(3) as usize];
-        fake.failing.1 = [0, 10_000_000][rng.below(2) as usize];
+        fake.failing.0 = rng.pick(&[0, 20_000_000, 300_000_000]);
+        fake.failing.1 = rng.pick(&[0, 10_000_000]);
         let faulty = fake.failing != (0, 0);
         ftl.start(&mut ctx);
         let hot = 1 + rng.below(u64::from(sectors)) as u32;
         let mut reading: Vec<Reading> = Vec::new();
         // The last trim of each sector.
-        let mut trims = vec![0; sectors as usize];
+        let mut trims: IdVec<u32, u32> = IdVec::filled(0, sectors);
         // Trims that wait for a write.
         let mut late: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         let (mut tags, mut pieces) = (BTreeMap::new(), Vec::new());
@@ -175,7 +175,7 @@ fn reads_find_the_newest_and_flushes_what_was_written() {
                 }
                 8 => {
                     ftl.trim(&mut ctx, tag, Lpn(lpn), n);
-                    trims[lpn as usize..(lpn + n) as usize].fill(tag);
+                    (lpn..lpn + n).for_each(|lpn| trims[lpn] = tag);
                     tags.insert(tag, None);
                     late.insert(tag, (lpn, n));
                 }
@@ -218,7 +218,7 @@ fn reads_find_the_newest_and_flushes_what_was_written() {
                 });
                 for (lpn, stamp) in before {
                     let there = there.get(&lpn).copied().unwrap_or(0);
-                    let trimmed = trims[lpn as usize] > tag;
+                    let trimmed = trims[lpn] > tag;
                     assert!(there >= stamp || trimmed, "seed {seed}: {lpn} {there} {stamp}");
                 }
             }

@@ -12,7 +12,7 @@ fn one(seed: u64, faults: Faults, commands: u32) -> Option<World> {
     println!("seed {seed}");
     let mut rng = Seed(seed).stream("model");
     let (g, c) = random_setup(&mut rng);
-    let bad_share = [0, 0, 20_000_000, 60_000_000][rng.below(4) as usize];
+    let bad_share = rng.pick(&[0, 0, 20_000_000, 60_000_000]);
     let mut case = Case::new(g, c).bad(&mut Seed(seed).stream("bad"), bad_share);
     case.filled = rng.below(2) == 0;
     case.run(rng, |w| {
@@ -35,7 +35,7 @@ fn random_commands_beside_a_model() {
             levelled += c.lines_levelled;
             forced += c.emeta_forced;
             sync += c.erases_sync;
-            classes.iter_mut().zip(by_class).for_each(|(a, b)| *a += b);
+            classes.iter_mut().zip(by_class.iter()).for_each(|(a, b)| *a += b);
         }
     }
     println!("{ran} ran; operations by class {classes:?}");

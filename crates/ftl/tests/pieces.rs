@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use wordline_base::{BitMap, Lpn, Seed};
+use wordline_base::{BitMap, IdVec, Lpn, Seed};
 use wordline_ftl::{
     Ftl, FtlConfig, LineMedia, Media, Placement, SmetaRecord, Source, Stream, Written,
 };
@@ -28,9 +28,12 @@ fn set(luns: impl IntoIterator<Item = u32>) -> BitMap {
     map
 }
 
+/// Sectors that hold data: what, and of which version.
+type Data = Vec<(Ppa, Lpn, u32)>;
+
 /// Of the first `full` block ids each good LUN is a line: smeta and a unit of data. The last good block
 /// is in two lines' smeta, of which the older one names no LUN. LUN 3 of each block id failed.
-fn media(full: u32) -> (Vec<LineMedia>, Vec<(Ppa, Lpn, u32)>) {
+fn media(full: u32) -> (IdVec<u32, LineMedia>, Data) {
     let (g, _) = drive();
     let mut data = Vec::new();
     let lines = (0..g.lines).map(|block| {
@@ -43,7 +46,7 @@ fn media(full: u32) -> (Vec<LineMedia>, Vec<(Ppa, Lpn, u32)>) {
             parity: set([]),
             strides: 0,
             stream: if lun < 4 { Stream::Hot } else { Stream::Cold },
-            erases: vec![1; LUNS as usize],
+            erases: IdVec::filled(1, LUNS),
         };
         let written = |smeta| Written { smeta, emeta: None };
         let mut of: Vec<Written> =
@@ -66,7 +69,7 @@ fn media(full: u32) -> (Vec<LineMedia>, Vec<(Ppa, Lpn, u32)>) {
             of: (0..LUNS).map(seq).collect(),
             bad: (0..LUNS).map(|lun| lun == 3).collect(),
             programmed: (0..LUNS).map(|lun| if used(lun) { 2 } else { 0 }).collect(),
-            erases: vec![1; LUNS as usize],
+            erases: IdVec::filled(1, LUNS),
         }
     });
     (lines.collect(), data)

@@ -60,7 +60,7 @@ fn random_commands_on_strides() {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
-        let bad = [0, 0, 20_000_000, 60_000_000][rng.below(4) as usize];
+        let bad = rng.pick(&[0, 0, 20_000_000, 60_000_000]);
         let case = Case { claim: Claim::WaitsCounted, ..Case::new(g, c) };
         let case = case.bad(&mut Seed(seed).stream("bad"), bad);
         let hot_cold = case.config.hot_cold;
@@ -110,10 +110,10 @@ fn random_commands_while_borders_move() {
         let g = geometry(2, 10 + 2 * rng.below(4) as u32, 40, 12, 1 + rng.below(3) as u32);
         let mut c = FtlConfig::new(Placement::Host, 35.0);
         (c.stride, c.hot_cold) = (2, true);
-        c.partition_rule = [PartitionRule::Balanced, PartitionRule::GcShare][rng.below(2) as usize];
-        c.gc_buffer = [GcBuffer::Shared, GcBuffer::Own][rng.below(2) as usize];
+        c.partition_rule = rng.pick(&[PartitionRule::Balanced, PartitionRule::GcShare]);
+        c.gc_buffer = rng.pick(&[GcBuffer::Shared, GcBuffer::Own]);
         c.partition_interval = 50 + rng.below(300);
-        c.write_mostly_iops = [0, 1000][rng.below(2) as usize];
+        c.write_mostly_iops = rng.pick(&[0, 1000]);
         let rate = [0, 0, 1_000_000][seed as usize % 3];
         let faults = Faults { program: rate, erase: rate, read: 10 * rate, user_read: 10 * rate };
         let case = Case { filled: true, ..Case::new(g, c) };
@@ -471,7 +471,7 @@ fn a_drive_with_strides_is_saved_and_loaded() {
         println!("seed {seed}");
         let mut rng = Seed(seed).stream("rail");
         let (g, c) = setup(&mut rng);
-        let bad = [0, 20_000_000][rng.below(2) as usize];
+        let bad = rng.pick(&[0, 20_000_000]);
         let mut bad_rng = Seed(seed).stream("bad");
         let Ok(mut ftl) = Ftl::new(&g, &c, &mut |_, _| bad_rng.chance(bad), Seed(seed)) else {
             continue;

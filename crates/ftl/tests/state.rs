@@ -154,7 +154,8 @@ fn damaged_files_are_refused_without_a_panic() {
             }
             2 => {
                 let at = (rng.below(reach) as usize / 4 * 4).min(file.len() - 8);
-                let value = [0, 1, u32::MAX, 1 << 31, rng.next_u64() as u32][rng.below(5) as usize];
+                let any = rng.next_u64() as u32;
+                let value = rng.pick(&[0, 1, u32::MAX, 1 << 31, any]);
                 bad[at..at + 4].copy_from_slice(&value.to_le_bytes());
             }
             _ => {

@@ -6,7 +6,7 @@
 use crate::Error;
 use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
-use wordline_base::{BitMap, Lpn, SECTOR, Seed, Stamps};
+use wordline_base::{BitMap, IdVec, Lpn, SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
 use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Stream, Written};
 use wordline_nand::{Geometry, Nand, Ppa};
@@ -93,7 +93,7 @@ struct Recovering<'a> {
     records: Vec<Option<Box<UnitRecord>>>,
     torn: Vec<u32>,
     smetas: Vec<Vec<SmetaRecord>>,
-    lines: Vec<LineMedia>,
+    lines: IdVec<u32, LineMedia>,
     trims: Vec<u32>,
     order: u64,
     dropped: u64,
@@ -126,7 +126,7 @@ pub fn recover(image: &Image, system: &DriveConfig, repair: bool) -> Result<Reco
         records: Vec::with_capacity(units),
         torn: Vec::new(),
         smetas: vec![Vec::new(); g.lines as usize],
-        lines: Vec::new(),
+        lines: IdVec::new(),
         trims: Vec::new(),
         order: 1,
         dropped: 0,
@@ -427,6 +427,7 @@ impl<'a> Recovering<'a> {
                 true if parity.next_set(0).is_some() => Stream::Hot,
                 true => Stream::Cold,
             };
+            let erases = erases.into();
             SmetaRecord { seq, unit: unit - first, luns, parity, strides, stream, erases }
         };
         let smeta = in_emeta.unwrap_or_else(of_spares);
@@ -445,13 +446,13 @@ impl<'a> Recovering<'a> {
         let mut media = LineMedia {
             lines: smetas.iter().map(|s| Written { smeta: s.clone(), emeta: None }).collect(),
             units: BitMap::new(g.units_per_line() as usize),
-            of: vec![0; g.luns as usize],
-            bad: Vec::new(),
-            programmed: vec![0; g.luns as usize],
-            erases: Vec::new(),
+            of: IdVec::filled(0, g.luns),
+            bad: IdVec::new(),
+            programmed: IdVec::filled(0, g.luns),
+            erases: IdVec::new(),
         };
         for unit in 0..g.units_per_line() {
-            let lun = (unit % g.luns) as usize;
+            let lun = unit % g.luns;
             let Some(r) = &self.records[(first + unit) as usize] else { continue };
             media.programmed[lun] = unit / g.luns + 1;
             media.units.set(unit as usize);
@@ -462,7 +463,7 @@ impl<'a> Recovering<'a> {
             }
         }
         for &unit in self.torn.iter().filter(|&&u| u / g.units_per_line() == line) {
-            let programmed = &mut media.programmed[(unit % g.luns) as usize];
+            let programmed = &mut media.programmed[unit % g.luns];
             *programmed = (*programmed).max((unit - first) / g.luns + 1);
         }
         for Written { smeta, emeta } in &mut media.lines {
@@ -471,7 +472,7 @@ impl<'a> Recovering<'a> {
                 (begin..g.units_per_line()).all(|unit| {
                     let lun = (unit % g.luns) as usize;
                     let holds = unit >= whole.saturating_mul(g.luns) || !smeta.parity.get(lun);
-                    let there = media.of[lun] == smeta.seq && media.units.get(unit as usize);
+                    let there = media.of[lun as u32] == smeta.seq && media.units.get(unit as usize);
                     !smeta.luns.get(lun) || !holds || there
                 })
             });
@@ -480,7 +481,7 @@ impl<'a> Recovering<'a> {
             let block = self.blocks[(line * g.luns + lun) as usize];
             media.bad.push(block.bad);
             let opened = smetas.iter().filter(|s| s.luns.get(lun as usize));
-            let then = opened.map(|s| s.erases[lun as usize]).max().unwrap_or(0);
+            let then = opened.map(|s| s.erases[lun]).max().unwrap_or(0);
             media.erases.push(block.erases.max(then));
         }
         media
@@ -616,7 +617,7 @@ pub(crate) mod tests {
             luns.set(lun);
         });
         let parity = BitMap::new(g.luns as usize);
-        let (stream, erases) = (Stream::Mixed, vec![0; g.luns as usize]);
+        let (stream, erases) = (Stream::Mixed, IdVec::filled(0, g.luns));
         let record = SmetaRecord { seq, unit: 0, luns, parity, strides: 0, stream, erases };
         let mut content = vec![0; g.unit_bytes() as usize];
         smeta::encode(&record, &mut content);

@@ -21,10 +21,10 @@ pub fn encode(s: &SmetaRecord, into: &mut [u8]) {
         Stream::Hot => 1,
         Stream::Cold => 2,
     };
-    let mut b = Vec::with_capacity(len(s.erases.len() as u32));
+    let mut b = Vec::with_capacity(len(s.erases.count()));
     b.extend(MAGIC);
     b.extend(s.seq.to_le_bytes());
-    for word in [s.unit, s.strides, stream, s.erases.len() as u32] {
+    for word in [s.unit, s.strides, stream, s.erases.count()] {
         b.extend(word.to_le_bytes());
     }
     b.extend(s.luns.words().iter().chain(s.parity.words()).flat_map(|w| w.to_le_bytes()));
@@ -84,10 +84,11 @@ fn decode_one(b: &[u8], luns: u32) -> Option<SmetaRecord> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wordline_base::IdVec;
 
     fn s_of(seq: u64) -> SmetaRecord {
         let (luns, parity) = (BitMap::new(70), BitMap::new(70));
-        let erases = vec![3; 70];
+        let erases = IdVec::filled(3, 70);
         SmetaRecord { seq, unit: 0, luns, parity, strides: 0, stream: Stream::Mixed, erases }
     }
 
@@ -99,7 +100,7 @@ mod tests {
             luns.set(lun);
         }
         parity.set(69);
-        let erases: Vec<u32> = (0..70).collect();
+        let erases = (0..70).collect();
         let (seq, stream) = (1 << 40, Stream::Hot);
         let s = SmetaRecord { seq, unit: 3, luns, parity, strides: 64, stream, erases };
         let mut b = vec![9; 4096];

@@ -102,7 +102,7 @@ impl Stats {
         let parity = c.parity_sectors - b.parity_sectors;
         let over = |n: u64| if user == 0 { 0.0 } else { (user + n) as f64 / user as f64 };
         let (free, reserve, high) = ftl.free_lines();
-        let reads = flash.ops[Class::UserRead as usize] + flash.ops[Class::RebuildRead as usize];
+        let reads = flash.ops[Class::UserRead] + flash.ops[Class::RebuildRead];
         let media = machine.media();
         let mut values = Vec::new();
         let mut put = |name: &str, value: f64| values.push((name.to_string(), value));

@@ -13,14 +13,12 @@
 //! Then every part is an operation of its own: LUN numbers are dies, channels those of the board.
 
 use crate::config::NandConfig;
-use crate::geometry::Geometry;
+use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId};
 use crate::machine::{Nand, Op};
 use serde::Serialize;
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Kind, Rng, Slab, Span, Time};
+use wordline_base::{Ctx, IdVec, Kind, Rng, Slab, Span, Time};
 
-/// An event's index with this bit is about parts held back by `gang_skew`; the rest names the part.
-pub(crate) const HELD_BACK: u32 = 1 << 26;
 /// The operation has one part.
 pub(crate) const WHOLE: u32 = u32::MAX;
 
@@ -48,12 +46,13 @@ pub(crate) struct Gang {
     pub apart: bool,
     gang_skew: Span,
     /// By block, `line * luns + lun`: bad for want of a part.
-    bad: Vec<bool>,
+    bad: IdVec<BlockId, bool>,
     /// By block: 0, or one more than the first of its LUNs in `moved`, a LUN for each part.
-    table: Vec<u32>,
-    moved: Vec<u32>,
+    table: IdVec<BlockId, u32>,
+    moved: IdVec<u32, LunId>,
     joins: Slab<Join>,
-    held_back: Vec<VecDeque<(Op, u32)>>,
+    /// By part.
+    held_back: IdVec<u32, VecDeque<(Op, u32)>>,
     pub counters: Joined,
 }
 
@@ -67,16 +66,16 @@ impl Gang {
             parts: config.gang,
             apart: config.gang_skew > Span::ZERO,
             gang_skew: config.gang_skew,
-            bad: Vec::new(),
-            table: Vec::new(),
-            moved: Vec::new(),
+            bad: IdVec::new(),
+            table: IdVec::new(),
+            moved: IdVec::new(),
             joins: Slab::default(),
-            held_back: vec![VecDeque::new(); config.gang as usize],
+            held_back: IdVec::filled(VecDeque::new(), config.gang),
             counters: Joined::default(),
         };
         if config.faults.bad_blocks_ppb > 0 {
-            gang.bad = vec![false; g.luns as usize * g.lines as usize];
-            gang.table = vec![0; gang.bad.len()];
+            gang.bad = IdVec::filled(false, g.luns * g.lines);
+            gang.table = IdVec::filled(0, g.luns * g.lines);
             for channel in 0..g.channels {
                 gang.check_blocks(config, g, channel, bad_block_seed);
             }
@@ -87,8 +86,8 @@ impl Gang {
     /// The remap checker over the blocks of a super-channel. A gang with a bad block takes what it
     /// lacks from gangs given up before, from its own LUN if it can be; or else is given up itself,
     /// and what is good in it is there for others.
-    fn check_blocks(&mut self, config: &NandConfig, g: &Geometry, channel: u32, seed: u64) {
-        let mut spare: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.parts as usize];
+    fn check_blocks(&mut self, config: &NandConfig, g: &Geometry, channel: ChannelId, seed: u64) {
+        let mut spare: IdVec<u32, Vec<(LunId, LineId)>> = IdVec::filled(Vec::new(), self.parts);
         for lun in (channel..g.luns).step_by(g.channels as usize) {
             for line in 0..g.lines {
                 let block = line * g.luns + lun;
@@ -97,38 +96,38 @@ impl Gang {
                 if lacks.is_empty() {
                     continue;
                 }
-                let can = lacks.iter().all(|&part| !spare[part as usize].is_empty());
+                let can = lacks.iter().all(|&part| !spare[part].is_empty());
                 if !config.remap || !can {
-                    self.bad[block as usize] = true;
+                    self.bad[block] = true;
                     for part in (0..self.parts).filter(|part| !lacks.contains(part)) {
-                        spare[part as usize].push((lun, line));
+                        spare[part].push((lun, line));
                     }
                     continue;
                 }
-                let mut luns = vec![lun; self.parts as usize];
+                let mut luns: IdVec<u32, LunId> = IdVec::filled(lun, self.parts);
                 for part in lacks {
-                    let spare = &mut spare[part as usize];
+                    let spare = &mut spare[part];
                     let own = spare.iter().position(|&(of, _)| of == lun).unwrap_or(0);
-                    luns[part as usize] = spare.remove(own).0;
+                    luns[part] = spare.remove(own).0;
                 }
                 self.counters.remapped += 1;
                 if luns.iter().any(|&of| of != lun) {
                     self.apart = true;
-                    self.table[block as usize] = self.moved.len() as u32 + 1;
-                    self.moved.extend(luns);
+                    self.table[block] = self.moved.count() + 1;
+                    self.moved.extend(&luns);
                 }
             }
         }
     }
 
-    pub fn is_bad(&self, block: usize) -> Option<bool> {
+    pub fn is_bad(&self, block: BlockId) -> Option<bool> {
         self.bad.get(block).copied()
     }
 
     /// The LUN that has a block's part.
-    fn lun_of(&self, block: usize, lun: u32, part: u32) -> u32 {
+    fn lun_of(&self, block: BlockId, lun: LunId, part: u32) -> LunId {
         match self.table.get(block) {
-            Some(&first) if first > 0 => self.moved[first as usize - 1 + part as usize],
+            Some(&first) if first > 0 => self.moved[first - 1 + part],
             _ => lun,
         }
     }
@@ -173,14 +172,14 @@ impl Nand {
                 self.submit_part(ctx, op, part, join);
             } else {
                 let gang = self.gang.as_mut().expect("parts are of a gang");
-                gang.held_back[part as usize].push_back((op, join));
-                ctx.at(ctx.now + gang_skew * u64::from(part), Kind::NandBus, HELD_BACK | part);
+                gang.held_back[part].push_back((op, join));
+                ctx.at(ctx.now + gang_skew * u64::from(part), Kind::NandPart, part);
             }
         }
     }
     pub(crate) fn release_part(&mut self, ctx: &mut Ctx, part: u32) {
         let gang = self.gang.as_mut().expect("parts are of a gang");
-        let next = gang.held_back[part as usize].pop_front();
+        let next = gang.held_back[part].pop_front();
         let (op, join) = next.expect("an event for each part held back");
         self.submit_part(ctx, op, part, join);
     }
@@ -214,7 +213,7 @@ mod tests {
         for lun in 0..g.luns {
             (32..64).for_each(|line| nand.set_block(lun, line, g.pages, 1));
         }
-        let ops: Vec<(OpKind, Class, u32, u32, u32)> = (0..1200u32)
+        let ops: IdVec<u32, (OpKind, Class, LineId, u32, LunId)> = (0..1200u32)
             .map(|i| {
                 let lun = rng.below(u64::from(g.luns)) as u32;
                 match rng.below(4) {
@@ -229,7 +228,7 @@ mod tests {
         while let Some((now, event)) = ctx.queue.pop() {
             ctx.now = now;
             if event.kind() == Kind::Sample {
-                let (kind, class, line, page, lun) = ops[event.index() as usize];
+                let (kind, class, line, page, lun) = ops[event.index()];
                 let ppa = g.first_of_unit(g.unit_at(line, page, lun));
                 let (owner, io) = (event.index(), IoId::NONE);
                 nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, owner, io });

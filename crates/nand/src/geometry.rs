@@ -17,6 +17,14 @@ pub struct Ppa(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct UnitId(pub u32);
 
+/// A LUN, by its number in the drive.
+pub type LunId = u32;
+pub type ChannelId = u32;
+/// What is erased together: a block of each LUN, by the number that they have in theirs.
+pub type LineId = u32;
+/// A block among those of all LUNs, line by line.
+pub type BlockId = u32;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Channels that work independently (board channels / gang).
@@ -147,11 +155,11 @@ impl Geometry {
     pub fn units_per_line(&self) -> u32 {
         self.luns * self.pages
     }
-    pub fn channel_of(&self, lun: u32) -> u32 {
+    pub fn channel_of(&self, lun: LunId) -> ChannelId {
         lun % self.channels
     }
     #[inline]
-    pub fn line_of(&self, ppa: Ppa) -> u32 {
+    pub fn line_of(&self, ppa: Ppa) -> LineId {
         ppa.0 / self.sectors_per_line
     }
     #[inline]
@@ -159,7 +167,7 @@ impl Geometry {
         UnitId(ppa.0 / self.sectors_per_unit)
     }
     #[inline]
-    pub fn lun_of(&self, ppa: Ppa) -> u32 {
+    pub fn lun_of(&self, ppa: Ppa) -> LunId {
         ppa.0 / self.sectors_per_unit % self.luns
     }
     /// The page within its block, which is the stripe within its line.
@@ -171,7 +179,7 @@ impl Geometry {
         Ppa(unit.0 * self.sectors_per_unit)
     }
     /// The unit of `lun` in stripe `page` of `line`.
-    pub fn unit_at(&self, line: u32, page: u32, lun: u32) -> UnitId {
+    pub fn unit_at(&self, line: LineId, page: u32, lun: LunId) -> UnitId {
         UnitId((line * self.pages + page) * self.luns + lun)
     }
 }

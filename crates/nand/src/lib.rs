@@ -10,6 +10,6 @@ mod suspend;
 
 pub use config::{Cell, NandConfig, PerPage, Suspend};
 pub use gang::Joined;
-pub use geometry::{Geometry, Ppa, UnitId};
-pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, Record};
+pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};
+pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, PerClass, Record};
 pub use script::{ScriptError, ScriptFault, check_script};

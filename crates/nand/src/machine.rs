@@ -19,15 +19,17 @@
 //! Not modelled: cache programs, and read retry.
 
 use crate::config::NandConfig;
-use crate::gang::{Gang, HELD_BACK, Joined, WHOLE};
-use crate::geometry::{Geometry, Ppa};
+use crate::gang::{Gang, Joined, WHOLE};
+use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa};
 use crate::script::Script;
 use crate::suspend::{Preemption, Suspensions};
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::ops::{Deref, Index, IndexMut};
 use wordline_base::track::Track;
 use wordline_base::{
-    BadValue, Ctx, Ddir, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline, Why,
+    BadValue, Ctx, Ddir, IdVec, IoId, Kind, Layer, Lives, Rng, Seed, Slab, Span, Time, Timeline,
+    Why,
 };
 
 /// What an operation is for.
@@ -94,6 +96,49 @@ impl Class {
     }
 }
 
+/// A count for each class of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct PerClass([u64; CLASSES]);
+
+impl Index<Class> for PerClass {
+    type Output = u64;
+    #[inline]
+    fn index(&self, class: Class) -> &u64 {
+        &self.0[class as usize]
+    }
+}
+
+impl IndexMut<Class> for PerClass {
+    #[inline]
+    fn index_mut(&mut self, class: Class) -> &mut u64 {
+        &mut self.0[class as usize]
+    }
+}
+
+impl Index<usize> for PerClass {
+    type Output = u64;
+    #[inline]
+    fn index(&self, class: usize) -> &u64 {
+        &self.0[class]
+    }
+}
+
+impl IndexMut<usize> for PerClass {
+    #[inline]
+    fn index_mut(&mut self, class: usize) -> &mut u64 {
+        &mut self.0[class]
+    }
+}
+
+/// In the order of [`Class::ALL`].
+impl Deref for PerClass {
+    type Target = [u64; CLASSES];
+    fn deref(&self) -> &[u64; CLASSES] {
+        &self.0
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpKind {
     Read,
@@ -128,8 +173,8 @@ pub enum Outcome {
 pub struct Record {
     pub op: Op,
     pub outcome: Outcome,
-    pub lun: u32,
-    pub channel: u32,
+    pub lun: LunId,
+    pub channel: ChannelId,
     /// Arrival at the LUN.
     pub submitted: Time,
     /// The LUN took it up.
@@ -205,16 +250,16 @@ impl Record {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counters {
     /// Operations finished.
-    pub ops: [u64; CLASSES],
+    pub ops: PerClass,
     /// Sectors read or programmed; blocks erased.
-    pub sectors: [u64; CLASSES],
+    pub sectors: PerClass,
     /// LUN time, summed over LUNs.
-    pub busy_ns: [u64; CLASSES],
+    pub busy_ns: PerClass,
     /// Array time alone, without channel transfers.
-    pub array_ns: [u64; CLASSES],
+    pub array_ns: PerClass,
     /// Channel time.
-    pub transfer_ns: [u64; CLASSES],
-    pub failed: [u64; CLASSES],
+    pub transfer_ns: PerClass,
+    pub failed: PerClass,
     /// User reads that had to wait for their LUN, by the class of work they waited for longest; last
     /// those that waited longest for a suspension.
     pub reads_blocked_by: [u64; HOLDERS],
@@ -290,10 +335,10 @@ struct Block {
 pub struct Nand {
     pub geometry: Geometry,
     pub(crate) config: NandConfig,
-    pub(crate) luns: Vec<Lun>,
-    channels: Vec<Timeline>,
-    /// By `line * luns + lun`.
-    blocks: Vec<Block>,
+    pub(crate) luns: IdVec<LunId, Lun>,
+    channels: IdVec<ChannelId, Timeline>,
+    /// With parts told apart, those of a block after each other.
+    blocks: IdVec<BlockId, Block>,
     pub(crate) states: Slab<State>,
     pub(crate) counters: Counters,
     faults: Rng,
@@ -347,8 +392,8 @@ impl Nand {
         Ok(Nand {
             geometry,
             luns: (0..luns).map(|_| lun()).collect(),
-            channels: vec![Timeline::default(); channels as usize],
-            blocks: vec![Block::default(); luns as usize * geometry.lines as usize],
+            channels: IdVec::filled(Timeline::default(), channels),
+            blocks: IdVec::filled(Block::default(), luns * geometry.lines),
             states: Slab::with_capacity(1024),
             counters: Counters::default(),
             faults: seed.stream("nand/fault"),
@@ -374,12 +419,13 @@ impl Nand {
     }
 
     /// Whether the block was bad from the factory.
-    pub fn is_factory_bad(&self, lun: u32, line: u32) -> bool {
+    pub fn is_factory_bad(&self, lun: LunId, line: LineId) -> bool {
         let block = self.block_index(lun, line);
         if let Some(bad) = self.gang.as_ref().and_then(|gang| gang.is_bad(block)) {
             return bad;
         }
-        Rng::from_seed(self.bad_block_seed ^ block as u64).chance(self.config.faults.bad_blocks_ppb)
+        Rng::from_seed(self.bad_block_seed ^ u64::from(block))
+            .chance(self.config.faults.bad_blocks_ppb)
     }
     /// What a LUN is held for by the program of a unit and its data, over the page types.
     pub fn program_time(&self) -> Span {
@@ -388,11 +434,12 @@ impl Nand {
     }
 
     /// Sets a block's state after untimed ageing.
-    pub fn set_block(&mut self, lun: u32, line: u32, programmed: u32, erases: u32) {
-        let (parts, first) = (self.parts as usize, self.block_index(lun, line));
+    pub fn set_block(&mut self, lun: LunId, line: LineId, programmed: u32, erases: u32) {
+        let first = self.block_index(lun, line) * self.parts;
         let programmed = programmed as u16;
-        let block = Block { programmed, before: programmed, erases };
-        self.blocks[first * parts..(first + 1) * parts].fill(block);
+        for part in first..first + self.parts {
+            self.blocks[part] = Block { programmed, before: programmed, erases };
+        }
     }
 
     pub fn config(&self) -> &NandConfig {
@@ -404,11 +451,11 @@ impl Nand {
     pub fn in_flight(&self) -> usize {
         self.states.len() + self.gang.as_ref().map_or(0, |gang| gang.open())
     }
-    pub fn erases(&self, lun: u32, line: u32) -> u32 {
-        self.blocks[self.block_index(lun, line) * self.parts as usize].erases
+    pub fn erases(&self, lun: LunId, line: LineId) -> u32 {
+        self.blocks[self.block_index(lun, line) * self.parts].erases
     }
     /// Time LUN `lun` was occupied by each class until `now`: of dies told apart their mean.
-    pub fn lun_busy(&self, lun: u32, now: Time) -> [u64; HOLDERS] {
+    pub fn lun_busy(&self, lun: LunId, now: Time) -> [u64; HOLDERS] {
         let dies = lun * self.parts..(lun + 1) * self.parts;
         let held = dies.map(|die| self.held_now(die, now));
         let sum = held.reduce(|a, b| std::array::from_fn(|i| a[i] + b[i])).unwrap_or_default();
@@ -423,10 +470,10 @@ impl Nand {
         self.preemption.as_ref().map(|p| &p.counters)
     }
     /// Time the channel was in use until `now`: of channels told apart their mean.
-    pub fn channel_busy(&self, channel: u32, now: Time) -> Span {
-        let busy = |channel: u32| match &self.preemption {
+    pub fn channel_busy(&self, channel: ChannelId, now: Time) -> Span {
+        let busy = |channel: ChannelId| match &self.preemption {
             Some(p) if self.config.suspend.dma => p.channel_busy(channel, now),
-            _ => self.channels[channel as usize].busy_until(now),
+            _ => self.channels[channel].busy_until(now),
         };
         let parts = channel * self.parts..(channel + 1) * self.parts;
         parts.map(busy).sum::<Span>() / u64::from(self.parts)
@@ -435,7 +482,7 @@ impl Nand {
     pub fn energy_nj(&self) -> [(&'static str, u64); 4] {
         let power = &self.config.power;
         let c = &self.counters;
-        let sum = |classes: &[Class]| classes.iter().map(|&k| c.array_ns[k as usize]).sum::<u64>();
+        let sum = |classes: &[Class]| classes.iter().map(|&k| c.array_ns[k]).sum::<u64>();
         // 1 mW for 1 ns is 1 pJ.
         let parts = u128::from(self.parts);
         let nj = |mw: u32, ns: u64| (u128::from(mw) * u128::from(ns) / parts / 1000) as u64;
@@ -464,18 +511,18 @@ impl Nand {
                 _ => power.program_mw,
             };
             let c = &self.counters;
-            let array = u128::from(of_array) * u128::from(c.array_ns[class as usize]);
-            let bus = u128::from(power.transfer_mw) * u128::from(c.transfer_ns[class as usize]);
+            let array = u128::from(of_array) * u128::from(c.array_ns[class]);
+            let bus = u128::from(power.transfer_mw) * u128::from(c.transfer_ns[class]);
             ((array + bus) / parts / 1000) as u64
         })
     }
 
-    pub(crate) fn block_index(&self, lun: u32, line: u32) -> usize {
-        line as usize * self.geometry.luns as usize + lun as usize
+    pub(crate) fn block_index(&self, lun: LunId, line: LineId) -> BlockId {
+        line * self.geometry.luns + lun
     }
 
-    fn held_now(&self, lun: u32, now: Time) -> [u64; HOLDERS] {
-        let l = &self.luns[lun as usize];
+    fn held_now(&self, lun: LunId, now: Time) -> [u64; HOLDERS] {
+        let l = &self.luns[lun];
         let mut held = l.held;
         if l.is_held() {
             held[l.holder] += now.since(l.since).0;
@@ -502,8 +549,15 @@ impl Nand {
     }
 
     #[inline]
-    pub(crate) fn submit_at(&mut self, ctx: &mut Ctx, op: Op, lun: u32, channel: u32, join: u32) {
-        let l = &self.luns[lun as usize];
+    pub(crate) fn submit_at(
+        &mut self,
+        ctx: &mut Ctx,
+        op: Op,
+        lun: LunId,
+        channel: ChannelId,
+        join: u32,
+    ) {
+        let l = &self.luns[lun];
         let busy = !l.can_start(op.kind) || !l.queue.is_empty();
         let record = Record {
             op,
@@ -530,20 +584,20 @@ impl Nand {
         if self.preemption.is_some() {
             self.submit_ahead(ctx, lun, key);
         } else if busy {
-            self.luns[lun as usize].queue.push_back(key);
+            self.luns[lun].queue.push_back(key);
         } else {
             self.start(ctx, lun, key);
         }
     }
 
     /// The LUN takes up an operation: channel for command and data in, then the array.
-    pub(crate) fn start(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    pub(crate) fn start(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let now = ctx.now;
         let state = &mut self.states[key];
         let record = &mut state.record;
         let (op, geometry) = (record.op, &self.geometry);
         if now > record.submitted {
-            for (waited, now) in record.waited.iter_mut().zip(self.luns[lun as usize].held) {
+            for (waited, now) in record.waited.iter_mut().zip(self.luns[lun].held) {
                 *waited = now - *waited;
             }
             debug_assert_eq!(
@@ -558,9 +612,9 @@ impl Nand {
         state.stage = Stage::Array;
         let page = geometry.page_of(op.ppa);
         let line = geometry.line_of(op.ppa);
-        let mut block = line as usize * geometry.luns as usize + geometry.lun_of(op.ppa) as usize;
+        let mut block = line * geometry.luns + geometry.lun_of(op.ppa);
         if self.parts > 1 {
-            block = block * self.parts as usize + (lun % self.parts) as usize;
+            block = block * self.parts + lun % self.parts;
         }
         let block = &mut self.blocks[block];
         let page_type = page as usize % self.t_read.len();
@@ -587,7 +641,7 @@ impl Nand {
                 (Span::ZERO, self.config.t_erase)
             }
         };
-        let l = &mut self.luns[lun as usize];
+        let l = &mut self.luns[lun];
         self.counters.busy_ns[l.holder] += l.settle(now);
         l.current = Some(key);
         l.holder = op.class as usize;
@@ -599,10 +653,10 @@ impl Nand {
         let channel = record.channel;
         let (bus_start, bus_end) = match bus {
             Span::ZERO => (now, now),
-            _ => self.channels[channel as usize].reserve(now, bus),
+            _ => self.channels[channel].reserve(now, bus),
         };
-        self.counters.transfer_ns[op.class as usize] += bus.0;
-        self.counters.array_ns[op.class as usize] += array.0;
+        self.counters.transfer_ns[op.class] += bus.0;
+        self.counters.array_ns[op.class] += array.0;
         record.bus_start = bus_start;
         record.bus_end = bus_end;
         record.array_end = bus_end + array;
@@ -623,8 +677,8 @@ impl Nand {
     pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
         if self.plain {
             self.advance(ctx, kind, index)
-        } else if index & HELD_BACK != 0 {
-            self.release_part(ctx, index & !HELD_BACK);
+        } else if kind == Kind::NandPart {
+            self.release_part(ctx, index);
             None
         } else if self.preemption.is_some() {
             self.on_tagged(ctx, kind, index)
@@ -634,8 +688,8 @@ impl Nand {
     }
 
     /// The LUN's operation goes on to its next stage.
-    pub(crate) fn advance(&mut self, ctx: &mut Ctx, kind: Kind, lun: u32) -> Option<u32> {
-        let l = &self.luns[lun as usize];
+    pub(crate) fn advance(&mut self, ctx: &mut Ctx, kind: Kind, lun: LunId) -> Option<u32> {
+        let l = &self.luns[lun];
         let key = match l.leaving {
             // Data go in only when none are leaving.
             Some(key) if kind == Kind::NandBus => key,
@@ -648,8 +702,8 @@ impl Nand {
                 let part = state.left.min(self.t_part);
                 state.left -= part;
                 let channel = record.channel;
-                let (start, end) = self.channels[channel as usize].reserve(ctx.now, part);
-                self.counters.transfer_ns[record.op.class as usize] += part.0;
+                let (start, end) = self.channels[channel].reserve(ctx.now, part);
+                self.counters.transfer_ns[record.op.class] += part.0;
                 let waited = start.since(record.bus_end);
                 record.bus_start += waited;
                 record.array_end += end.since(record.bus_end);
@@ -680,7 +734,7 @@ impl Nand {
                 record.end = ctx.now;
                 if !self.config.cache_register || self.keeps_register(lun) {
                     self.data_out(ctx, lun, key);
-                } else if self.luns[lun as usize].leaving.is_none() {
+                } else if self.luns[lun].leaving.is_none() {
                     self.leave_array(ctx, lun, key);
                 } else {
                     self.states[key].stage = Stage::Ready;
@@ -696,9 +750,9 @@ impl Nand {
         self.finish(ctx, lun, key).then_some(key)
     }
     /// A read's data move to the cache register; the next operation may start.
-    fn leave_array(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    fn leave_array(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         self.states[key].stage = Stage::Out;
-        let l = &mut self.luns[lun as usize];
+        let l = &mut self.luns[lun];
         self.counters.busy_ns[l.holder] += l.settle(ctx.now);
         if ctx.tracks.is_some() {
             let Record { op, started, .. } = self.states[key].record;
@@ -711,11 +765,11 @@ impl Nand {
         self.data_out(ctx, lun, key);
     }
     /// What waits first starts, if it can.
-    fn next(&mut self, ctx: &mut Ctx, lun: u32) {
+    fn next(&mut self, ctx: &mut Ctx, lun: LunId) {
         if self.preemption.is_some() {
             return self.next_at(ctx, lun);
         }
-        let l = &mut self.luns[lun as usize];
+        let l = &mut self.luns[lun];
         if let Some(&next) = l.queue.front()
             && l.can_start(self.states[next].record.op.kind)
         {
@@ -724,7 +778,7 @@ impl Nand {
         }
     }
     /// The next part of a read's data; all of them on a channel that serves out of order.
-    fn data_out(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    fn data_out(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let state = &mut self.states[key];
         if self.config.suspend.dma {
             let data = state.left;
@@ -734,8 +788,8 @@ impl Nand {
         let part = state.left.min(self.t_part);
         state.left -= part;
         let channel = record.channel;
-        let (start, end) = self.channels[channel as usize].reserve(ctx.now, part);
-        self.counters.transfer_ns[record.op.class as usize] += part.0;
+        let (start, end) = self.channels[channel].reserve(ctx.now, part);
+        self.counters.transfer_ns[record.op.class] += part.0;
         // Waiting for the cache register included.
         record.out_start += start.since(record.end);
         record.end = end;
@@ -750,7 +804,7 @@ impl Nand {
     pub fn fail(&mut self, key: u32) {
         let record = &mut self.states[key].record;
         let before = std::mem::replace(&mut record.outcome, Outcome::Failed);
-        self.counters.failed[record.op.class as usize] += u64::from(before == Outcome::Ok);
+        self.counters.failed[record.op.class] += u64::from(before == Outcome::Ok);
     }
     /// What a finished operation did, until the next is submitted.
     #[inline]
@@ -759,7 +813,7 @@ impl Nand {
     }
 
     /// The LUN is done with it; true if the operation is over, all its parts.
-    pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: u32, key: u32) -> bool {
+    pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) -> bool {
         let State { record, join, .. } = &mut self.states[key];
         record.end = ctx.now;
         let over = match &mut self.gang {
@@ -826,7 +880,7 @@ impl Nand {
                 }
             }
             OpKind::Read => {
-                let block = self.block_index(lun, line) * self.parts as usize;
+                let block = self.block_index(lun, line) * self.parts;
                 let block = &self.blocks[block];
                 let known = match g.in_place {
                     true => ctx.stamps.flash.is_written(ppa.0),
@@ -839,12 +893,12 @@ impl Nand {
     }
 
     /// The LUN goes on to what is next.
-    fn release(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    fn release(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let Record { op, started, away, .. } = self.states[key].record;
         if let Some(p) = &mut self.preemption {
-            p.counters.suspended_ns[op.class as usize] += away.iter().map(|a| a.0).sum::<u64>();
+            p.counters.suspended_ns[op.class] += away.iter().map(|a| a.0).sum::<u64>();
         }
-        let l = &mut self.luns[lun as usize];
+        let l = &mut self.luns[lun];
         self.counters.busy_ns[l.holder] += l.settle(ctx.now);
         if l.leaving == Some(key) {
             l.leaving = None;
@@ -866,8 +920,8 @@ impl Nand {
     }
 
     /// Operations waiting at a LUN, the one under way excluded.
-    pub fn queued(&self, lun: u32) -> usize {
-        self.luns[lun as usize].queue.len()
+    pub fn queued(&self, lun: LunId) -> usize {
+        self.luns[lun].queue.len()
     }
     /// Draws taken from the fault stream, for comparing runs.
     pub fn draws(&self) -> u64 {
@@ -908,7 +962,7 @@ mod tests {
         fn new(config: &NandConfig) -> Bench {
             Bench { ctx: Ctx::new(), nand: Nand::new(config, Seed(1)).unwrap(), done: Vec::new() }
         }
-        fn submit(&mut self, kind: OpKind, class: Class, line: u32, page: u32, lun: u32) {
+        fn submit(&mut self, kind: OpKind, class: Class, line: LineId, page: u32, lun: LunId) {
             let g = self.nand.geometry;
             let ppa = g.first_of_unit(g.unit_at(line, page, lun));
             let owner = 0;
@@ -1133,7 +1187,7 @@ mod tests {
         assert_eq!(by_lun, b.nand.counters().busy_ns.iter().sum::<u64>());
         let by_channel: u64 = (0..4).map(|c| b.nand.channel_busy(c, now).0).sum();
         assert_eq!(by_channel, b.nand.counters().transfer_ns.iter().sum::<u64>());
-        assert_eq!(b.nand.counters().sectors[Class::UserProgram as usize], 16 * 8 * 8);
+        assert_eq!(b.nand.counters().sectors[Class::UserProgram], 16 * 8 * 8);
         assert!(
             b.done.iter().all(|r| r.waited.iter().sum::<u64>() == r.started.since(r.submitted).0)
         );
@@ -1154,7 +1208,7 @@ mod tests {
             }
         }
         b.run();
-        let failed = b.nand.counters().failed[Class::UserProgram as usize] as f64 / (64. * 128.);
+        let failed = b.nand.counters().failed[Class::UserProgram] as f64 / (64. * 128.);
         assert!((0.18..0.22).contains(&failed), "{failed}");
         let bad = (0..64).flat_map(|l| (0..8).map(move |u| (u, l)));
         let bad = bad.filter(|&(u, l)| b.nand.is_factory_bad(u, l)).count();

@@ -10,15 +10,15 @@
 //! operations that fit, the first `after` (0) succeed, the next `times` (1) fail, and later ones
 //! succeed again.
 
-use crate::geometry::{Geometry, Ppa};
+use crate::geometry::{Geometry, LineId, LunId, Ppa};
 use crate::machine::OpKind;
 
 /// A line of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rule {
     kind: OpKind,
-    lun: Option<u32>,
-    line: Option<u32>,
+    lun: Option<LunId>,
+    line: Option<LineId>,
     page: Option<u32>,
     after: u32,
     times: u32,

@@ -20,24 +20,24 @@
 //! others are dropped as they come.
 
 use crate::config::NandConfig;
-use crate::gang::HELD_BACK;
-use crate::machine::{CLASSES, Nand, Op, OpKind, Record, SUSPENSION, Stage, State};
+use crate::geometry::{ChannelId, LunId};
+use crate::machine::{Nand, Op, OpKind, PerClass, Record, SUSPENSION, Stage, State};
 use serde::Serialize;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
-use wordline_base::{Ctx, Kind, Span, Time};
+use wordline_base::{Ctx, Event, IdVec, Kind, Span, Time};
 
 /// What reads going first did to others, by the others' class.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Suspensions {
     /// Programs and erases suspended in the array.
-    pub suspends: [u64; CLASSES],
+    pub suspends: PerClass,
     /// Transfers stopped.
     pub stops: u64,
     /// Waiting operations that reads passed, once a read.
     pub passed: u64,
     /// Time that operations under way lost, beside what going on costs them.
-    pub suspended_ns: [u64; CLASSES],
+    pub suspended_ns: PerClass,
     /// The most reads that went ahead of one operation.
     pub most: u32,
 }
@@ -96,9 +96,10 @@ struct Bus {
 
 #[derive(Clone)]
 pub(crate) struct Preemption {
-    dies: Vec<Die>,
-    progress: Vec<Progress>,
-    buses: Vec<Bus>,
+    dies: IdVec<LunId, Die>,
+    /// By operation.
+    progress: IdVec<u32, Progress>,
+    buses: IdVec<ChannelId, Bus>,
     lun_bits: u32,
     pub counters: Suspensions,
 }
@@ -108,30 +109,30 @@ impl Preemption {
     pub fn new(config: &NandConfig, luns: u32, channels: u32) -> Option<Preemption> {
         let buses = if config.suspend.dma { channels } else { 0 };
         config.suspend.any().then(|| Preemption {
-            dies: vec![Die::default(); luns as usize],
-            progress: Vec::new(),
-            buses: vec![Bus::default(); buses as usize],
+            dies: IdVec::filled(Die::default(), luns),
+            progress: IdVec::new(),
+            buses: IdVec::filled(Bus::default(), buses),
             lun_bits: 32 - (luns - 1).leading_zeros(),
             counters: Suspensions::default(),
         })
     }
     /// The index of an event of the LUN.
-    pub fn tag(&self, lun: u32) -> u32 {
-        self.dies[lun as usize].number << self.lun_bits | lun
+    pub fn tag(&self, lun: LunId) -> u32 {
+        self.dies[lun].number << self.lun_bits | lun
     }
     /// The LUN's pending events no longer hold.
-    fn forget_events(&mut self, lun: u32) {
-        let numbers = HELD_BACK >> self.lun_bits;
-        let die = &mut self.dies[lun as usize];
+    fn forget_events(&mut self, lun: LunId) {
+        let numbers = (1 << Event::INDEX_BITS) >> self.lun_bits;
+        let die = &mut self.dies[lun];
         die.number = (die.number + 1) % numbers;
         die.due = None;
     }
-    pub fn channel_busy(&self, channel: u32, now: Time) -> Span {
-        let bus = &self.buses[channel as usize];
+    pub fn channel_busy(&self, channel: ChannelId, now: Time) -> Span {
+        let bus = &self.buses[channel];
         bus.busy.saturating_sub(bus.current.map_or(Span::ZERO, |g| g.end.since(now)))
     }
     fn let_ahead(&mut self, key: u32) {
-        let ahead = &mut self.progress[key as usize].ahead;
+        let ahead = &mut self.progress[key].ahead;
         *ahead += 1;
         self.counters.most = self.counters.most.max(*ahead);
     }
@@ -145,20 +146,21 @@ impl Nand {
         self.preemption.as_mut().expect("only where reads go first")
     }
     fn progress(&mut self, key: u32) -> &mut Progress {
-        &mut self.preempt_mut().progress[key as usize]
+        &mut self.preempt_mut().progress[key]
     }
 
-    pub(crate) fn submit_ahead(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    pub(crate) fn submit_ahead(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let all = &mut self.preempt_mut().progress;
-        all.resize(all.len().max(key as usize + 1), Progress::default());
-        all[key as usize] = Progress::default();
-        let idle = self.luns[lun as usize].current.is_none();
-        if idle && self.luns[lun as usize].leaving.is_none() {
+        let count = all.len().max(key as usize + 1);
+        all.resize(count, Progress::default());
+        all[key] = Progress::default();
+        let idle = self.luns[lun].current.is_none();
+        if idle && self.luns[lun].leaving.is_none() {
             return self.start(ctx, lun, key);
         }
-        let mut place = self.luns[lun as usize].queue.len();
+        let mut place = self.luns[lun].queue.len();
         while self.config.suspend.queue && place > 0 {
-            let other = self.luns[lun as usize].queue[place - 1];
+            let other = self.luns[lun].queue[place - 1];
             if !self.may_pass(key, other) {
                 break;
             }
@@ -167,15 +169,15 @@ impl Nand {
             p.let_ahead(other);
             p.counters.passed += 1;
         }
-        self.luns[lun as usize].queue.insert(place, key);
+        self.luns[lun].queue.insert(place, key);
         if idle { self.next_at(ctx, lun) } else { self.consider(ctx, lun) }
     }
 
     /// Whether data of what is suspended are in one of the LUN's registers.
-    pub(crate) fn keeps_register(&self, lun: u32) -> bool {
+    pub(crate) fn keeps_register(&self, lun: LunId) -> bool {
         let Some(p) = &self.preemption else { return false };
-        p.dies[lun as usize].suspended.is_some_and(|key| {
-            let (state, progress) = (&self.states[key], &p.progress[key as usize]);
+        p.dies[lun].suspended.is_some_and(|key| {
+            let (state, progress) = (&self.states[key], &p.progress[key]);
             let moved = progress.whole - progress.transfer;
             state.record.op.kind == OpKind::Program
                 && (state.stage == Stage::Array || moved > self.config.t_command)
@@ -184,7 +186,7 @@ impl Nand {
 
     /// Whether an operation is a read that may go ahead of another at its LUN.
     fn may_pass(&self, read: u32, key: u32) -> bool {
-        let ahead = self.preempt().progress[key as usize].ahead;
+        let ahead = self.preempt().progress[key].ahead;
         let (read, op) = (self.states[read].record.op, self.states[key].record.op);
         let g = &self.geometry;
         let hazard = g.line_of(read.ppa) == g.line_of(op.ppa)
@@ -202,9 +204,9 @@ impl Nand {
 
     /// Suspends what the LUN does if next in line is a read that may go ahead of it: now, or when it
     /// can be.
-    pub(crate) fn consider(&mut self, ctx: &mut Ctx, lun: u32) {
-        let (l, p) = (&self.luns[lun as usize], self.preempt());
-        let d = &p.dies[lun as usize];
+    pub(crate) fn consider(&mut self, ctx: &mut Ctx, lun: LunId) {
+        let (l, p) = (&self.luns[lun], self.preempt());
+        let d = &p.dies[lun];
         if d.leaving || d.due.is_some() || d.suspended.is_some() {
             return;
         }
@@ -220,7 +222,7 @@ impl Nand {
             _ => return,
         };
         let mut at = ctx.now.max(record.bus_end);
-        if let Some(resumed) = p.progress[key as usize].resumed {
+        if let Some(resumed) = p.progress[key].resumed {
             at = at.max(resumed + s.interval);
         }
         if at + leave >= record.array_end {
@@ -230,24 +232,24 @@ impl Nand {
             return self.suspend(ctx, lun, key, leave);
         }
         let tag = p.tag(lun);
-        self.preempt_mut().dies[lun as usize].due = Some(at);
+        self.preempt_mut().dies[lun].due = Some(at);
         ctx.at(at, Kind::NandArray, tag);
     }
 
     /// Stops the array; reads begin when it has stopped.
-    fn suspend(&mut self, ctx: &mut Ctx, lun: u32, key: u32, leave: Span) {
+    fn suspend(&mut self, ctx: &mut Ctx, lun: LunId, key: u32, leave: Span) {
         let record = &self.states[key].record;
         let (left, class) = (record.array_end.since(ctx.now), record.op.class as usize);
         self.counters.array_ns[class] += leave.0;
         let p = self.preempt_mut();
         p.counters.suspends[class] += 1;
-        p.progress[key as usize].array = left;
+        p.progress[key].array = left;
         self.leave(ctx, lun, leave);
     }
 
     /// The operation leaves the LUN to reads, which takes some time.
-    fn leave(&mut self, ctx: &mut Ctx, lun: u32, time: Span) {
-        let l = &mut self.luns[lun as usize];
+    fn leave(&mut self, ctx: &mut Ctx, lun: LunId, time: Span) {
+        let l = &mut self.luns[lun];
         self.counters.busy_ns[l.holder] += l.settle(ctx.now);
         l.holder = SUSPENSION;
         let p = self.preempt_mut();
@@ -255,13 +257,13 @@ impl Nand {
         if time == Span::ZERO {
             return self.left(ctx, lun);
         }
-        p.dies[lun as usize].leaving = true;
+        p.dies[lun].leaving = true;
         let tag = p.tag(lun);
         ctx.at(ctx.now + time, Kind::NandArray, tag);
     }
 
-    fn left(&mut self, ctx: &mut Ctx, lun: u32) {
-        let l = &mut self.luns[lun as usize];
+    fn left(&mut self, ctx: &mut Ctx, lun: LunId) {
+        let l = &mut self.luns[lun];
         let held = l.settle(ctx.now);
         let key = l.current.take().expect("something leaves");
         let read = l.queue.pop_front().expect("for a read");
@@ -269,15 +271,15 @@ impl Nand {
         l.holder = record.op.class as usize;
         self.counters.busy_ns[l.holder] += held;
         let p = self.preempt_mut();
-        p.dies[lun as usize].leaving = false;
-        p.dies[lun as usize].suspended = Some(key);
+        p.dies[lun].leaving = false;
+        p.dies[lun].suspended = Some(key);
         if stage == Stage::Array {
-            p.progress[key as usize].away_since = ctx.now;
+            p.progress[key].away_since = ctx.now;
         }
         p.let_ahead(key);
         self.start(ctx, lun, read);
         if stage == Stage::In {
-            let bus = &mut self.preempt_mut().buses[record.channel as usize];
+            let bus = &mut self.preempt_mut().buses[record.channel];
             if bus.current.is_some_and(|g| g.saving && g.key == key) {
                 bus.current = None;
                 self.grant_next(ctx, record.channel);
@@ -286,22 +288,22 @@ impl Nand {
     }
 
     /// What a LUN does next, if its array is idle.
-    pub(crate) fn next_at(&mut self, ctx: &mut Ctx, lun: u32) {
-        let l = &self.luns[lun as usize];
+    pub(crate) fn next_at(&mut self, ctx: &mut Ctx, lun: LunId) {
+        let l = &self.luns[lun];
         if l.current.is_some() {
             return;
         }
         let next = l.queue.front().copied();
         let can_write = l.can_start(OpKind::Program);
-        match (self.preempt().dies[lun as usize].suspended, next) {
+        match (self.preempt().dies[lun].suspended, next) {
             (Some(key), Some(read)) if self.may_pass(read, key) => {
                 self.preempt_mut().let_ahead(key);
-                self.luns[lun as usize].queue.pop_front();
+                self.luns[lun].queue.pop_front();
                 return self.start(ctx, lun, read);
             }
             (Some(key), _) if can_write => self.resume(ctx, lun, key),
             (None, Some(next)) if can_write || self.states[next].record.op.kind == OpKind::Read => {
-                self.luns[lun as usize].queue.pop_front();
+                self.luns[lun].queue.pop_front();
                 self.start(ctx, lun, next);
             }
             _ => return,
@@ -309,16 +311,16 @@ impl Nand {
         self.consider(ctx, lun);
     }
 
-    fn resume(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    fn resume(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let t_resume = self.config.suspend.t_resume;
-        let l = &mut self.luns[lun as usize];
+        let l = &mut self.luns[lun];
         let State { record, stage, .. } = &mut self.states[key];
         l.current = Some(key);
         l.since = ctx.now;
         l.holder = record.op.class as usize;
         let p = self.preemption.as_mut().expect("something was suspended");
-        p.dies[lun as usize].suspended = None;
-        let progress = &mut p.progress[key as usize];
+        p.dies[lun].suspended = None;
+        let progress = &mut p.progress[key];
         if *stage == Stage::In {
             if !progress.saved {
                 record.away[0] += ctx.now.since(progress.away_since);
@@ -328,7 +330,7 @@ impl Nand {
         record.away[2] += ctx.now.since(progress.away_since);
         progress.resumed = Some(ctx.now + t_resume);
         record.array_end = ctx.now + t_resume + progress.array;
-        self.counters.array_ns[record.op.class as usize] += t_resume.0;
+        self.counters.array_ns[record.op.class] += t_resume.0;
         ctx.at(record.array_end, Kind::NandArray, p.tag(lun));
     }
 
@@ -338,7 +340,7 @@ impl Nand {
         if p.tag(lun) != index {
             return None;
         }
-        let die = &mut p.dies[lun as usize];
+        let die = &mut p.dies[lun];
         if die.leaving {
             self.left(ctx, lun);
             return None;
@@ -352,10 +354,10 @@ impl Nand {
             return self.advance(ctx, kind, lun);
         }
         // Of the current operation and the one whose data leave, the one that has the channel.
-        let l = &self.luns[lun as usize];
+        let l = &self.luns[lun];
         let any = l.current.or(l.leaving).expect("an event belongs to an operation");
         let channel = self.states[any].record.channel;
-        let grant = self.preempt().buses[channel as usize].current;
+        let grant = self.preempt().buses[channel].current;
         let key = grant.expect("a part that is over was granted").key;
         let stage = self.states[key].stage;
         if !self.part_over(ctx, key) {
@@ -405,7 +407,7 @@ impl Nand {
         let State { record, stage, .. } = &mut self.states[key];
         *stage = Stage::Array;
         record.array_end = ctx.now + array;
-        self.counters.array_ns[record.op.class as usize] += array.0;
+        self.counters.array_ns[record.op.class] += array.0;
         let (lun, end) = (record.lun, record.array_end);
         ctx.at(end, Kind::NandArray, self.preempt().tag(lun));
         self.consider(ctx, lun);
@@ -414,15 +416,15 @@ impl Nand {
     fn want(&mut self, ctx: &mut Ctx, key: u32) {
         let record = &self.states[key].record;
         let (channel, first) = (record.channel, record.op.class.goes_ahead());
-        let bus = &mut self.preempt_mut().buses[channel as usize];
+        let bus = &mut self.preempt_mut().buses[channel];
         let Some(g) = bus.current else { return self.grant(ctx, key, Span::ZERO) };
         if !first {
             bus.others.push_back(key);
         } else if !bus.first.is_empty() || !self.may_stop(ctx.now, channel, g) {
-            self.preempt_mut().buses[channel as usize].first.push_back(key);
+            self.preempt_mut().buses[channel].first.push_back(key);
         } else {
             let lead = self.stop(ctx, channel, g);
-            self.preempt_mut().buses[channel as usize].stopped = Some(g.key);
+            self.preempt_mut().buses[channel].stopped = Some(g.key);
             self.let_first(channel);
             self.grant(ctx, key, lead);
             let lun = self.states[g.key].record.lun;
@@ -432,9 +434,9 @@ impl Nand {
 
     /// Whether the transfer under way may be stopped for a read, and with it everything that waits
     /// let that read pass.
-    fn may_stop(&self, now: Time, channel: u32, g: Grant) -> bool {
+    fn may_stop(&self, now: Time, channel: ChannelId, g: Grant) -> bool {
         let State { record, stage, .. } = &self.states[g.key];
-        let ahead = self.preempt().progress[g.key as usize].ahead;
+        let ahead = self.preempt().progress[g.key].ahead;
         *stage == Stage::In
             && record.op.kind == OpKind::Program
             && !g.saving
@@ -443,31 +445,31 @@ impl Nand {
             && self.may_go_first(channel)
     }
     /// Whether reads may go ahead of all others that wait for the channel.
-    fn may_go_first(&self, channel: u32) -> bool {
+    fn may_go_first(&self, channel: ChannelId) -> bool {
         let p = self.preempt();
-        let bus = &p.buses[channel as usize];
+        let bus = &p.buses[channel];
         let mut waiting = bus.stopped.iter().chain(&bus.others);
-        waiting.all(|&key| p.progress[key as usize].ahead < self.config.suspend.most)
+        waiting.all(|&key| p.progress[key].ahead < self.config.suspend.most)
     }
-    fn let_first(&mut self, channel: u32) {
+    fn let_first(&mut self, channel: ChannelId) {
         let p = self.preempt_mut();
-        let bus = std::mem::take(&mut p.buses[channel as usize]);
+        let bus = std::mem::take(&mut p.buses[channel]);
         bus.stopped.iter().chain(&bus.others).for_each(|&key| p.let_ahead(key));
-        p.buses[channel as usize] = bus;
+        p.buses[channel] = bus;
     }
 
     /// Stops a transfer. Answers how long the channel saves its context.
-    fn stop(&mut self, ctx: &mut Ctx, channel: u32, g: Grant) -> Span {
+    fn stop(&mut self, ctx: &mut Ctx, channel: ChannelId, g: Grant) -> Span {
         let (now, record) = (ctx.now, &mut self.states[g.key].record);
         let lun = record.lun;
         let left = g.end.since(now);
-        self.counters.transfer_ns[record.op.class as usize] -= left.0;
+        self.counters.transfer_ns[record.op.class] -= left.0;
         let p = self.preemption.as_mut().expect("only where reads go first");
         p.counters.stops += 1;
-        p.buses[channel as usize].busy = p.buses[channel as usize].busy.saturating_sub(left);
-        p.buses[channel as usize].current = None;
+        p.buses[channel].busy = p.buses[channel].busy.saturating_sub(left);
+        p.buses[channel].current = None;
         p.forget_events(lun);
-        let progress = &mut p.progress[g.key as usize];
+        let progress = &mut p.progress[g.key];
         progress.saved = true;
         progress.away_since = now;
         // Stopped while its context was being restored, it still is where it was saved.
@@ -487,7 +489,7 @@ impl Nand {
     fn grant(&mut self, ctx: &mut Ctx, key: u32, mut lead: Span) {
         let record = &mut self.states[key].record;
         let p = self.preemption.as_mut().expect("only where reads go first");
-        let progress = &mut p.progress[key as usize];
+        let progress = &mut p.progress[key];
         if progress.saved {
             lead += self.config.suspend.t_dma;
         }
@@ -498,8 +500,8 @@ impl Nand {
             record.away[1] += start.since(progress.away_since);
         }
         progress.saved = false;
-        self.counters.transfer_ns[record.op.class as usize] += end.since(ctx.now).0;
-        let bus = &mut p.buses[record.channel as usize];
+        self.counters.transfer_ns[record.op.class] += end.since(ctx.now).0;
+        let bus = &mut p.buses[record.channel];
         bus.busy += end.since(ctx.now);
         bus.current = Some(Grant { key, start, end, part, saving: false });
         ctx.at(end, Kind::NandBus, p.tag(record.lun));
@@ -509,9 +511,9 @@ impl Nand {
     fn part_over(&mut self, ctx: &mut Ctx, key: u32) -> bool {
         let State { record, stage, .. } = self.states[key];
         let p = self.preempt_mut();
-        let bus = &mut p.buses[record.channel as usize];
+        let bus = &mut p.buses[record.channel];
         let g = bus.current.take().expect("a part that is over was granted");
-        let progress = &mut p.progress[key as usize];
+        let progress = &mut p.progress[key];
         progress.transfer -= g.part;
         progress.cycles = Span::ZERO;
         let more = progress.transfer > Span::ZERO;
@@ -526,9 +528,9 @@ impl Nand {
         !more
     }
 
-    fn grant_next(&mut self, ctx: &mut Ctx, channel: u32) {
+    fn grant_next(&mut self, ctx: &mut Ctx, channel: ChannelId) {
         let ahead = self.may_go_first(channel);
-        let bus = &mut self.preempt_mut().buses[channel as usize];
+        let bus = &mut self.preempt_mut().buses[channel];
         let first = if ahead { bus.first.pop_front() } else { None };
         if let Some(key) = first {
             self.let_first(channel);
@@ -541,9 +543,9 @@ impl Nand {
     }
 
     /// A program whose data are on their way, or wait, leaves its LUN to a read.
-    fn withdraw(&mut self, ctx: &mut Ctx, lun: u32, key: u32) {
+    fn withdraw(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let Record { channel, op: Op { class, .. }, .. } = self.states[key].record;
-        let bus = &mut self.preempt_mut().buses[channel as usize];
+        let bus = &mut self.preempt_mut().buses[channel];
         let mut save = Span::ZERO;
         if bus.stopped == Some(key) {
             bus.stopped = None;
@@ -559,8 +561,8 @@ impl Nand {
             }
             save = self.stop(ctx, channel, g);
             let end = ctx.now + save;
-            self.counters.transfer_ns[class as usize] += save.0;
-            let bus = &mut self.preempt_mut().buses[channel as usize];
+            self.counters.transfer_ns[class] += save.0;
+            let bus = &mut self.preempt_mut().buses[channel];
             bus.busy += save;
             bus.current = Some(Grant { key, start: ctx.now, end, part: save, saving: true });
         }

@@ -1,10 +1,10 @@
 //! Reads for users go first: against a LUN that is looked at every nanosecond, and against sums that
 //! must come out whatever happens.
 
-use wordline_base::{Ctx, Ddir, Event, IoId, Kind, Rng, Seed, Span, Time};
+use wordline_base::{Ctx, Ddir, Event, IdVec, IoId, Kind, Rng, Seed, Span, Time};
 use wordline_nand::config::NandPower;
 use wordline_nand::{
-    Cell, Class, Nand, NandConfig, Op, OpKind, PerPage, Record, Suspend, machine::CLASSES,
+    Cell, Class, LineId, LunId, Nand, NandConfig, Op, OpKind, PerClass, PerPage, Record, Suspend,
 };
 
 const PAGES: u32 = 32;
@@ -75,32 +75,33 @@ fn run(c: &NandConfig, arrivals: &[Arrival]) -> (Nand, Vec<Record>) {
     for (i, a) in arrivals.iter().enumerate() {
         ctx.at(Time(a.at), Kind::Sample, i as u32);
     }
-    let mut records: Vec<Option<Record>> = vec![None; arrivals.len()];
+    let arrivals: IdVec<u32, Arrival> = arrivals.to_vec().into();
+    let mut records: IdVec<u32, Option<Record>> = IdVec::filled(None, arrivals.count());
     while let Some((now, event)) = ctx.queue.pop() {
         ctx.now = now;
         if Event::kind(event) == Kind::Sample {
-            let (owner, a) = (event.index(), arrivals[event.index() as usize]);
+            let (owner, a) = (event.index(), arrivals[event.index()]);
             let ppa = g.first_of_unit(g.unit_at(a.line, a.page, a.lun));
             let (kind, class, io) = (a.kind, a.class, IoId::NONE);
             nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, owner, io });
         } else if let Some(key) = nand.on_event(&mut ctx, event.kind(), event.index()) {
             let record = *nand.record(key);
-            records[record.op.owner as usize] = Some(record);
+            records[record.op.owner] = Some(record);
         }
     }
     assert_eq!(nand.in_flight(), 0, "every operation ends");
-    (nand, records.into_iter().map(|r| r.expect("every operation ends")).collect())
+    (nand, records.iter().map(|r| r.expect("every operation ends")).collect())
 }
 
 fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {
     let mut at = 0;
-    let mut next = vec![(0u32, 0u32); luns as usize];
+    let mut next: IdVec<LunId, (LineId, u32)> = IdVec::filled((0, 0), luns);
     let read = |class, line, page| (OpKind::Read, class, line, page);
     (0..n)
         .map(|_| {
             at += rng.below(gap);
             let lun = rng.below(u64::from(luns)) as u32;
-            let (line, page) = &mut next[lun as usize];
+            let (line, page) = &mut next[lun];
             let (old, some) = (32 + rng.below(16) as u32, rng.below(u64::from(PAGES)) as u32);
             let (kind, class, line, page) = match rng.below(10) {
                 0..5 => read(Class::UserRead, old, some),
@@ -404,10 +405,10 @@ fn draw_config(rng: &mut Rng) -> NandConfig {
     };
     let mut c = config(suspend);
     c.cache_register = rng.below(3) > 0;
-    c.t_command = Span([0, 3, 9][rng.below(3) as usize]);
+    c.t_command = Span(rng.pick(&[0, 3, 9]));
     // 16, 41 or 82 ns for a page: faster than the array, and slower.
-    c.channel_rate = [256, 100, 50][rng.below(3) as usize] * 1_000_000_000;
-    c.transfer_bytes = [0, 1024][rng.below(2) as usize];
+    c.channel_rate = rng.pick(&[256, 100, 50]) * 1_000_000_000;
+    c.transfer_bytes = rng.pick(&[0, 1024]);
     c
 }
 
@@ -498,7 +499,7 @@ fn reads_go_ahead_in_pipeline_unless_data_are_in_a_register() {
             line: 40,
             page: 1,
         };
-        arrivals.extend(vec![read; n as usize]);
+        arrivals.extend((0..n).map(|_| read));
         let (_, r) = run(&c, &arrivals);
         let (page, command, array) = (16, 3, 30);
         let (leave, data, own, reads) = match kind {
@@ -532,10 +533,10 @@ fn time_is_conserved_and_every_operation_ends() {
         let (n, s) = (nand.counters(), nand.suspensions().cloned().unwrap_or_default());
         let now = Time(records.iter().map(|r| r.end.0).max().unwrap());
         let lasts = [30, 30, 30, 30, 400, 400, 400, 400, 1000];
-        for (class, last) in lasts.into_iter().enumerate() {
-            let leave = if class == Class::Erase as usize { 40 } else { 7 };
+        for (class, last) in Class::ALL.into_iter().zip(lasts) {
+            let leave = if class == Class::Erase { 40 } else { 7 };
             let array = n.ops[class] * last + s.suspends[class] * (leave + 11);
-            assert_eq!(n.array_ns[class], array, "seed {seed}: class {class}");
+            assert_eq!(n.array_ns[class], array, "seed {seed}: {class:?}");
         }
         let by_lun: u64 = (0..8).flat_map(|lun| nand.lun_busy(lun, now)).sum();
         assert_eq!(by_lun, n.busy_ns.iter().sum::<u64>(), "seed {seed}");
@@ -548,9 +549,9 @@ fn time_is_conserved_and_every_operation_ends() {
         assert!((plain..=plain + 4 * s.stops).contains(&transfers), "seed {seed}");
         assert!(s.most <= most, "seed {seed}");
         assert_eq!(n.ops.iter().sum::<u64>(), 1500, "seed {seed}");
-        let mut lost = [0; CLASSES];
+        let mut lost = PerClass::default();
         for r in &records {
-            lost[r.op.class as usize] += r.away.iter().map(|s| s.0).sum::<u64>();
+            lost[r.op.class] += r.away.iter().map(|s| s.0).sum::<u64>();
             // An I/O marked with it is charged to the nanosecond.
             let mut ctx = Ctx::new();
             let io = ctx.lives.begin(0, Ddir::Read, 0, 4096, r.submitted);
@@ -642,7 +643,7 @@ fn reads_of_the_collector_and_of_the_same_page_suspend_nothing() {
     for other in [read(Class::GcRead, 40), read(Class::MetaRead, 40), read(Class::UserRead, 0)] {
         let (nand, r) = run(&c, &[program, other]);
         assert_eq!(r[1].started, r[0].end, "{other:?}");
-        assert_eq!(nand.suspensions().unwrap().suspends, [0; CLASSES]);
+        assert_eq!(nand.suspensions().unwrap().suspends, PerClass::default());
     }
 }
 

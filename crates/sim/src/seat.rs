@@ -10,6 +10,7 @@ use wordline_base::{SECTOR, Stamps, Time};
 use wordline_device::{CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
 use wordline_host::stats::PblkStats;
+use wordline_nand::PerClass;
 use wordline_nand::machine::{CLASSES, Class};
 
 pub(crate) struct DriveSeat {
@@ -128,8 +129,8 @@ impl DriveSeat {
             hot_gc_sectors: c.hot_gc_sectors - b.hot_gc_sectors,
         });
         if let Some(s) = suspensions {
-            let erase = Class::Erase as usize;
-            let programs = |by: &[u64; CLASSES]| by.iter().sum::<u64>() - by[erase];
+            let erase = Class::Erase;
+            let programs = |by: &PerClass| by.iter().sum::<u64>() - by[erase];
             let of_nand = [
                 ("nand.programs_suspended", programs(&s.suspends)),
                 ("nand.erases_suspended", s.suspends[erase]),
@@ -197,8 +198,7 @@ impl DriveSeat {
             },
             reads_blocked,
             user_reads_waited: flash.reads_waited,
-            user_flash_reads: flash.ops[Class::UserRead as usize]
-                + flash.ops[Class::RebuildRead as usize],
+            user_flash_reads: flash.ops[Class::UserRead] + flash.ops[Class::RebuildRead],
             strides,
             link_bytes,
             classes: classes::of_drive(device, &self.controller.cached_by_class()),

@@ -109,8 +109,6 @@ pub struct Options {
     pub limit: Option<Span>,
 }
 
-/// Index of the `Sample` event that looks for steady jobs.
-const STEADY: u32 = 1;
 /// End of an interval, and what came within it.
 type Row = (u64, Totals);
 
@@ -352,7 +350,7 @@ impl World {
     fn start(&mut self, options: &Options) {
         self.ctx.at(Time::ZERO + self.series_interval, Kind::Sample, 0);
         if self.steady.iter().any(Option::is_some) {
-            self.ctx.at(Time::ZERO + steady::INTERVAL, Kind::Sample, STEADY);
+            self.ctx.at(Time::ZERO + steady::INTERVAL, Kind::SteadyState, 0);
         }
         if let Some(limit) = options.limit {
             self.ctx.at(Time::ZERO + limit, Kind::Limit, 0);
@@ -393,15 +391,13 @@ impl World {
                     self.hosts[node].host.on_event(&mut self.ctx, event);
                 }
                 Kind::Network => self.arrived(node, event.index()),
-                Kind::Sample if event.index() == STEADY => self.look_for_steady(),
+                Kind::SteadyState => self.look_for_steady(),
                 Kind::Sample => self.sample(),
                 Kind::Limit => self.stop(),
                 kind => {
                     self.ctx.enter_drive(event.node());
                     let drive = &mut self.drives[node];
-                    if matches!(kind, Kind::FtlTimer | Kind::FtlStep)
-                        && drive.controller.ftl().is_none()
-                    {
+                    if kind == Kind::FtlTimer && drive.controller.ftl().is_none() {
                         self.hosts[drive.host].host.on_event(&mut self.ctx, event);
                     } else {
                         drive.controller.on_event(&mut self.ctx, event);
@@ -790,7 +786,7 @@ impl World {
             self.series_interval = self.series_interval * 2;
         }
         let next = self.ctx.now + self.series_interval;
-        self.look_again(next, 0);
+        self.look_again(next, Kind::Sample);
     }
 
     fn sample_host(&mut self) {
@@ -801,10 +797,10 @@ impl World {
     }
 
     /// Alone these events would keep a machine going that has come to a halt.
-    fn look_again(&mut self, at: Time, index: u32) {
+    fn look_again(&mut self, at: Time, kind: Kind) {
         let others = usize::from(self.steady.iter().any(Option::is_some));
         if self.ctx.queue.len() > others {
-            self.ctx.at(at, Kind::Sample, index);
+            self.ctx.at(at, kind, 0);
         }
     }
 
@@ -842,7 +838,7 @@ impl World {
                 }
             }
         }
-        self.look_again(now + steady::INTERVAL, STEADY);
+        self.look_again(now + steady::INTERVAL, Kind::SteadyState);
     }
 
     /// The result so far. A run is complete when [`World::step`] has returned false.

@@ -310,7 +310,7 @@ fn a_flush_waits_for_write_backs_already_under_way() {
     let (flush, _) = h.one(Opcode::Flush, 0, 0);
     assert!(flush > Span::from_us(600), "{flush}");
     assert_eq!(h.drive.stats(h.ctx.now).cache.unwrap().written_back, 1);
-    assert!(h.drive.nand().counters().ops[Class::UserProgram as usize] > 0);
+    assert!(h.drive.nand().counters().ops[Class::UserProgram] > 0);
 }
 
 /// A write of part of a sector between two moments, as its life tells it.

@@ -318,7 +318,9 @@ fn the_program_rate_limits_every_program() {
     }
     h.submit(0, Opcode::Flush, 0, 0);
     h.settle();
-    let programs: u64 = h.drive.nand().counters().sectors[3..6].iter().sum();
+    let of = [Class::UserProgram, Class::GcProgram, Class::MetaProgram, Class::ParityProgram];
+    let sectors = h.drive.nand().counters().sectors;
+    let programs: u64 = of.iter().map(|&class| sectors[class]).sum();
     let rate = (programs << 12) as f64 / h.ctx.now.since(Time::ZERO).as_secs_f64();
     assert!(rate <= 1.01e8, "{rate}");
 }

@@ -7,9 +7,9 @@ pub mod shrink;
 pub mod world;
 
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{BitMap, Ctx, Lpn, Rng, Seed, Stamps, Time};
+use wordline_base::{BitMap, Ctx, IdVec, Lpn, Rng, Seed, Stamps, Time};
 use wordline_ftl::{Action, Ftl, LineMedia, LineState, Piece, Place, SmetaRecord, Stream, Written};
-use wordline_nand::{Class, Geometry, Outcome, Ppa};
+use wordline_nand::{BlockId, Class, Geometry, LunId, Outcome, PerClass, Ppa};
 
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
     assert_eq!(luns % channels, 0);
@@ -50,14 +50,14 @@ struct Pending {
 #[derive(Clone)]
 pub struct Kept {
     /// Per sector, once programmed.
-    pub oob: Vec<Option<(Lpn, u32)>>,
-    pending: Vec<Option<(Lpn, u32)>>,
-    pub units: Vec<bool>,
+    pub oob: IdVec<u32, Option<(Lpn, u32)>>,
+    pending: IdVec<u32, Option<(Lpn, u32)>>,
+    pub units: IdVec<u32, bool>,
     /// By block: the line its units were written for, by its order of opening.
-    of: Vec<u64>,
+    of: IdVec<BlockId, u64>,
     /// By block id: of each line that has blocks of it.
-    pub smeta: Vec<Vec<SmetaRecord>>,
-    erases: Vec<u32>,
+    pub smeta: IdVec<u32, Vec<SmetaRecord>>,
+    erases: IdVec<BlockId, u32>,
 }
 
 impl Kept {
@@ -68,26 +68,26 @@ impl Kept {
         match op.work {
             Work::Read | Work::Sum => {}
             Work::Program => {
-                self.units[(op.ppa / size) as usize] = !failed;
-                self.of[(line * g.luns + lun) as usize] = op.seq;
+                self.units[op.ppa / size] = !failed;
+                self.of[line * g.luns + lun] = op.seq;
                 for p in op.ppa..op.ppa + size {
-                    self.oob[p as usize] = self.pending[p as usize].filter(|_| !failed);
+                    self.oob[p] = self.pending[p].filter(|_| !failed);
                 }
                 if let Some(smeta) = op.smeta.clone().filter(|_| !failed) {
-                    self.smeta[line as usize].push(smeta);
+                    self.smeta[line].push(smeta);
                 }
             }
             Work::Erase => {
-                self.erases[(line * g.luns + lun) as usize] += 1;
-                self.of[(line * g.luns + lun) as usize] = 0;
+                self.erases[line * g.luns + lun] += 1;
+                self.of[line * g.luns + lun] = 0;
                 for page in 0..g.pages {
                     let unit = (line * g.pages + page) * g.luns + lun;
-                    self.units[unit as usize] = false;
+                    self.units[unit] = false;
                     for p in unit * size..(unit + 1) * size {
-                        self.oob[p as usize] = None;
+                        self.oob[p] = None;
                     }
                     let in_line = unit % g.units_per_line();
-                    self.smeta[line as usize].retain(|s| s.unit != in_line);
+                    self.smeta[line].retain(|s| s.unit != in_line);
                 }
             }
         }
@@ -107,19 +107,19 @@ pub struct Faults {
 
 pub struct Fake {
     pub g: Geometry,
-    queues: Vec<VecDeque<Pending>>,
+    queues: IdVec<LunId, VecDeque<Pending>>,
     /// LUNs with something queued.
-    active: Vec<u32>,
+    active: IdVec<u32, LunId>,
     /// Next page of each block, as flash has it.
-    pages: Vec<u32>,
+    pages: IdVec<BlockId, u32>,
     pub done: BTreeMap<u32, bool>,
     pub faults: Faults,
     pub completed: u64,
     /// Hash of all actions, in order.
     pub trace: u64,
-    pub by_class: [u64; 9],
+    pub by_class: PerClass,
     /// User reads on their way, by LUN, and programs and erases that overtook one.
-    pub reads: Vec<u32>,
+    pub reads: IdVec<LunId, u32>,
     pub overtook: u32,
     /// Units of the collector's data programmed to hot lines.
     pub gc_on_hot: u64,
@@ -129,21 +129,21 @@ pub struct Fake {
 impl Fake {
     pub fn new(ftl: &Ftl) -> Fake {
         let g = *ftl.geometry();
-        let mut pages = vec![0; (g.lines * g.luns) as usize];
+        let mut pages = IdVec::filled(0, g.lines * g.luns);
         for b in ftl.media_state() {
-            pages[(b.line * g.luns + b.lun) as usize] = b.programmed;
+            pages[b.line * g.luns + b.lun] = b.programmed;
         }
         Fake {
             g,
-            queues: vec![VecDeque::new(); g.luns as usize],
-            active: Vec::new(),
+            queues: IdVec::filled(VecDeque::new(), g.luns),
+            active: IdVec::new(),
             pages,
             done: BTreeMap::new(),
             faults: Faults::default(),
             completed: 0,
             trace: 0,
-            by_class: [0; 9],
-            reads: vec![0; g.luns as usize],
+            by_class: PerClass::default(),
+            reads: IdVec::filled(0, g.luns),
             overtook: 0,
             gc_on_hot: 0,
             kept: None,
@@ -152,13 +152,13 @@ impl Fake {
     /// Keeps what flash holds from now on; nothing is in flight.
     pub fn keep_media(&mut self, ftl: &Ftl) {
         let g = self.g;
-        let n = g.sectors() as usize;
-        let oob: Vec<_> = (0..n as u32).map(|p| ftl.oob(Ppa(p))).collect();
-        let mut units = vec![false; n / g.sectors_per_unit as usize];
-        let mut of = vec![0; (g.lines * g.luns) as usize];
-        let mut smeta = vec![Vec::new(); g.lines as usize];
+        let n = g.sectors() as u32;
+        let oob: IdVec<_, _> = (0..n).map(|p| ftl.oob(Ppa(p))).collect();
+        let mut units = IdVec::filled(false, n / g.sectors_per_unit);
+        let mut of = IdVec::filled(0, g.lines * g.luns);
+        let mut smeta: IdVec<u32, Vec<SmetaRecord>> = IdVec::filled(Vec::new(), g.lines);
         for b in ftl.media_state().filter(|b| b.programmed > 0) {
-            smeta[b.line as usize] = ftl
+            smeta[b.line] = ftl
                 .lines_of(b.line)
                 .filter(|&line| {
                     !matches!(ftl.line_state(line).0, LineState::Free | LineState::Next)
@@ -166,38 +166,43 @@ impl Fake {
                 .map(|line| ftl.line_smeta(line))
                 .filter(|s| s.seq > 0 && s.luns.count() > 0)
                 .collect();
-            let line = smeta[b.line as usize].iter().find(|s| s.luns.get(b.lun as usize));
-            of[(b.line * g.luns + b.lun) as usize] = line.map_or(0, |s| s.seq);
-            (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0 as usize] = true);
+            let line = smeta[b.line].iter().find(|s| s.luns.get(b.lun as usize));
+            of[b.line * g.luns + b.lun] = line.map_or(0, |s| s.seq);
+            (0..b.programmed).for_each(|p| units[g.unit_at(b.line, p, b.lun).0] = true);
         }
         let erases = ftl.media_state().map(|b| b.erases).collect();
         self.kept = Some(Kept { pending: oob.clone(), oob, units, of, smeta, erases });
     }
     /// What flash holds when power goes now. Of each LUN the oldest operation was under way: by a draw
     /// it is not begun, done, or cut short, which leaves a page or a block that cannot be read.
-    pub fn cut(&self, torn: u32) -> (Kept, Vec<u32>) {
+    pub fn cut(&self, torn: u32) -> (Kept, IdVec<BlockId, u32>) {
         let mut rng = Seed(u64::from(torn)).stream("torn");
         let mut kept = self.kept.clone().expect("media kept");
         let mut pages = self.pages.clone();
-        for (lun, queue) in self.queues.iter().enumerate() {
+        for (lun, queue) in (0..).zip(&self.queues) {
             let fate = rng.below(3);
             let Some(op) = queue.front().filter(|_| fate > 0) else { continue };
             let line = self.g.line_of(Ppa(op.ppa));
-            let block = (line * self.g.luns) as usize + lun;
+            let block = line * self.g.luns + lun;
             match op.work {
                 Work::Read | Work::Sum => continue,
                 Work::Program => pages[block] += 1,
                 Work::Erase if fate == 1 => pages[block] = 0,
                 Work::Erase => {}
             }
-            kept.apply(&self.g, op, lun as u32, fate > 1);
+            kept.apply(&self.g, op, lun, fate > 1);
         }
         (kept, pages)
     }
     /// The same as the FTL finds it.
-    pub fn lines(&self, ftl: &Ftl, kept: &Kept, pages: &[u32]) -> Vec<LineMedia> {
+    pub fn lines(
+        &self,
+        ftl: &Ftl,
+        kept: &Kept,
+        pages: &IdVec<BlockId, u32>,
+    ) -> IdVec<u32, LineMedia> {
         let g = self.g;
-        let bad: Vec<bool> = ftl.media_state().map(|b| b.bad).collect();
+        let bad: IdVec<BlockId, bool> = ftl.media_state().map(|b| b.bad).collect();
         (0..g.lines)
             .map(|line| {
                 let n = g.units_per_line();
@@ -207,17 +212,17 @@ impl Fake {
                 };
                 let written = |s: &SmetaRecord| Written { smeta: s.clone(), emeta: emeta(s.seq) };
                 let mut units = BitMap::new(n as usize);
-                (0..n).filter(|u| kept.units[(line * n + u) as usize]).for_each(|u| {
+                (0..n).filter(|u| kept.units[line * n + u]).for_each(|u| {
                     units.set(u as usize);
                 });
-                let blocks = (line * g.luns) as usize..((line + 1) * g.luns) as usize;
+                let blocks = line * g.luns..(line + 1) * g.luns;
                 LineMedia {
-                    lines: kept.smeta[line as usize].iter().map(written).collect(),
+                    lines: kept.smeta[line].iter().map(written).collect(),
                     units,
-                    of: kept.of[blocks.clone()].to_vec(),
-                    bad: bad[blocks.clone()].to_vec(),
-                    programmed: pages[blocks.clone()].to_vec(),
-                    erases: kept.erases[blocks].to_vec(),
+                    of: kept.of.slice(blocks.clone()).to_vec().into(),
+                    bad: bad.slice(blocks.clone()).to_vec().into(),
+                    programmed: pages.slice(blocks.clone()).to_vec().into(),
+                    erases: kept.erases.slice(blocks).to_vec().into(),
                 }
             })
             .collect()
@@ -244,13 +249,13 @@ impl Fake {
                 return;
             }
             Action::Read { op, ppa, sectors, class, .. } => {
-                self.by_class[class as usize] += 1;
+                self.by_class[class] += 1;
                 let unit = self.g.sectors_per_unit;
                 assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
                 Pending { op, work: Work::Read, ppa: ppa.0, sectors, seq: 0, smeta: None }
             }
             Action::Program { op, ppa, class, .. } => {
-                self.by_class[class as usize] += 1;
+                self.by_class[class] += 1;
                 assert_eq!(ppa.0 % self.g.sectors_per_unit, 0);
                 let stream = ftl.line_state(ftl.line_at(ppa)).1;
                 assert!(class != Class::UserProgram || stream != Stream::Cold, "cold users' data");
@@ -260,7 +265,7 @@ impl Fake {
                 let (mut seq, mut smeta) = (0, None);
                 if let Some(kept) = &mut self.kept {
                     for p in ppa.0..ppa.0 + self.g.sectors_per_unit {
-                        kept.pending[p as usize] = ftl.oob(Ppa(p));
+                        kept.pending[p] = ftl.oob(Ppa(p));
                     }
                     let unit = ppa.0 / self.g.sectors_per_unit % self.g.units_per_line();
                     let record = ftl.line_smeta(ftl.line_at(ppa));
@@ -270,7 +275,7 @@ impl Fake {
                 Pending { op, work: Work::Program, ppa: ppa.0, sectors: 0, seq, smeta }
             }
             Action::Erase { op, ppa } => {
-                self.by_class[Class::Erase as usize] += 1;
+                self.by_class[Class::Erase] += 1;
                 Pending { op, work: Work::Erase, ppa: ppa.0, sectors: 0, seq: 0, smeta: None }
             }
             Action::Sum { op, sectors } => {
@@ -280,19 +285,19 @@ impl Fake {
         };
         let lun = self.g.lun_of(Ppa(pending.ppa));
         let alters = matches!(pending.work, Work::Program | Work::Erase);
-        self.overtook += u32::from(alters && self.reads[lun as usize] > 0);
-        if self.queues[lun as usize].is_empty() {
+        self.overtook += u32::from(alters && self.reads[lun] > 0);
+        if self.queues[lun].is_empty() {
             self.active.push(lun);
         }
-        self.queues[lun as usize].push_back(pending);
+        self.queues[lun].push_back(pending);
     }
     /// A program or an erase is out on the sector's LUN.
     pub fn is_busy(&self, ppa: Ppa) -> bool {
-        self.queues[self.g.lun_of(ppa) as usize]
+        self.queues[self.g.lun_of(ppa)]
             .iter()
             .any(|p| matches!(p.work, Work::Program | Work::Erase))
     }
-    pub fn set_pages(&mut self, pages: Vec<u32>) {
+    pub fn set_pages(&mut self, pages: IdVec<BlockId, u32>) {
         self.pages = pages;
     }
     pub fn in_flight(&self) -> usize {
@@ -307,7 +312,7 @@ impl Fake {
             return None;
         }
         let k = rng.below(self.active.len() as u64) as u32;
-        let op = self.queues[self.active[k as usize] as usize].front().expect("an operation");
+        let op = self.queues[self.active[k]].front().expect("an operation");
         let share = match op.work {
             Work::Read => self.faults.read,
             Work::Program => self.faults.program,
@@ -326,15 +331,15 @@ impl Fake {
         if self.active.is_empty() {
             return false;
         }
-        let i = k as usize % self.active.len();
+        let i = k % self.active.count();
         let lun = self.active[i];
-        let op = self.queues[lun as usize].pop_front().expect("an operation");
-        if self.queues[lun as usize].is_empty() {
-            self.active.swap_remove(i);
+        let op = self.queues[lun].pop_front().expect("an operation");
+        if self.queues[lun].is_empty() {
+            self.active.swap_remove(i as usize);
         }
         let g = self.g;
         let line = g.line_of(Ppa(op.ppa));
-        let block = (line * g.luns + lun) as usize;
+        let block = line * g.luns + lun;
         let page = g.page_of(Ppa(op.ppa));
         match op.work {
             Work::Read => {

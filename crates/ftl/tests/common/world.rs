@@ -10,11 +10,11 @@ use wordline_ftl::{
 };
 
 /// Writes to a sector so far, and whether it was trimmed last.
-pub type Model = Vec<(u32, bool)>;
+pub type Model = IdVec<u32, (u32, bool)>;
 
 pub struct Flush {
     pub tag: u32,
-    pub stamps: Vec<u32>,
+    pub stamps: IdVec<u32, u32>,
 }
 
 pub struct World {
@@ -32,7 +32,7 @@ pub struct World {
     pub flushes: Vec<Flush>,
     pub fua: Vec<(u32, u32, Vec<u32>)>,
     /// What must survive, at least.
-    pub floor: Vec<u32>,
+    pub floor: IdVec<u32, u32>,
     pub reads: Vec<Piece>,
     pub out: Vec<Piece>,
     pub refused: u32,
@@ -50,18 +50,18 @@ pub struct World {
 pub fn random_setup(rng: &mut Rng) -> (Geometry, FtlConfig) {
     let channels = 1 << rng.below(3);
     let luns = channels as u32 * (1 + rng.below(4) as u32);
-    let unit = [1, 2, 3, 4, 8][rng.below(5) as usize];
+    let unit = rng.pick(&[1, 2, 3, 4, 8]);
     let pages = 6 + rng.below(30) as u32;
     let lines = 24 + rng.below(60) as u32;
     let g = geometry(channels as u32, luns, lines, pages, unit);
     let mut c = FtlConfig::new(Placement::Device, 5.0 + rng.below(50) as f64);
-    c.victim = [
+    c.victim = rng.pick(&[
         VictimPolicy::Greedy,
         VictimPolicy::CostBenefit,
         VictimPolicy::Fifo,
         VictimPolicy::DChoices,
         VictimPolicy::Random,
-    ][rng.below(5) as usize];
+    ]);
     c.max_request_sectors = unit * (1 + rng.below(8) as u32);
     c.gc_lines = 1 + rng.below(6) as u32;
     c.gc_readers = 1 + rng.below(8) as u32;
@@ -69,7 +69,7 @@ pub fn random_setup(rng: &mut Rng) -> (Geometry, FtlConfig) {
     c.gc_request_sectors = 1 + rng.below(64) as u32;
     c.meta_lines = 1 + rng.below(4) as u32;
     c.pad_idle = rng.below(2) == 0;
-    c.wear_spread = [0, 0, 3, 10][rng.below(4) as usize];
+    c.wear_spread = rng.pick(&[0, 0, 3, 10]);
     if rng.below(2) == 0 {
         c.meta_distance = Some(rng.below(u64::from(luns)) as u32);
     }
@@ -84,16 +84,15 @@ pub fn random_setup(rng: &mut Rng) -> (Geometry, FtlConfig) {
 pub fn random_strides(rng: &mut Rng, g: &Geometry, c: &mut FtlConfig) {
     c.stride = 2 + rng.below(5.min(u64::from(g.luns) - 1)) as u32;
     c.parities = 1 + u32::from(c.stride > 2 && rng.below(3) == 0);
-    c.stride_layout = [StrideLayout::Modulo, StrideLayout::Skewed][rng.below(2) as usize];
-    c.parity_place = [ParityPlace::LastGood, ParityPlace::Fixed][rng.below(2) as usize];
+    c.stride_layout = rng.pick(&[StrideLayout::Modulo, StrideLayout::Skewed]);
+    c.parity_place = rng.pick(&[ParityPlace::LastGood, ParityPlace::Fixed]);
     c.emeta_on_parity = rng.below(3) == 0;
-    c.throttle =
-        [Throttle::All, Throttle::All, Throttle::Gc, Throttle::None][rng.below(4) as usize];
+    c.throttle = rng.pick(&[Throttle::All, Throttle::All, Throttle::Gc, Throttle::None]);
     c.rebuild_from_one = rng.below(4) > 0;
     c.rebuild_split = rng.below(4) > 0;
     c.check_neighbours = rng.below(4) > 0;
-    c.write_mostly_iops = [0, 0, 1000][rng.below(3) as usize];
-    c.page_pairs = [0, 0, 0, 1, 2][rng.below(5) as usize];
+    c.write_mostly_iops = rng.pick(&[0, 0, 1000]);
+    c.page_pairs = rng.pick(&[0, 0, 0, 1, 2]);
     c.hot_cold = g.luns >= 2 * c.stride && rng.below(3) == 0;
     c.partition_interval = 200 + rng.below(2000);
     // Half of them take time for the collector's sums.
@@ -125,8 +124,8 @@ impl World {
         let mut w = World {
             g: *g,
             config: c.clone(),
-            floor: vec![0; ftl.sectors() as usize],
-            model: vec![(0, false); ftl.sectors() as usize],
+            floor: IdVec::filled(0, ftl.sectors() as u32),
+            model: IdVec::filled((0, false), ftl.sectors() as u32),
             ftl,
             ctx,
             fake,
@@ -217,8 +216,8 @@ impl World {
     }
     fn write(&mut self, lpn: u32, n: u32, fua: bool) {
         let tag = self.tag();
-        let fresh: Vec<u32> = (lpn..lpn + n).map(|l| self.model[l as usize].0 + 1).collect();
-        for (l, &count) in (lpn as usize..).zip(&fresh) {
+        let fresh: Vec<u32> = (lpn..lpn + n).map(|l| self.model[l].0 + 1).collect();
+        for (l, &count) in (lpn..).zip(&fresh) {
             self.model[l] = (count, false);
         }
         if fua {
@@ -229,7 +228,7 @@ impl World {
     fn flush(&mut self) {
         let tag = self.tag();
         // A trim may still wait inside.
-        let trimmed = |l: u32| self.model[l as usize].1;
+        let trimmed = |l: u32| self.model[l].1;
         let newest = |l: u32| self.ctx.stamps.newest(Lpn(l));
         let stamps = (0..self.ftl.sectors() as u32)
             .map(|l| if trimmed(l) { 0 } else { newest(l) })
@@ -240,10 +239,10 @@ impl World {
     fn trim(&mut self, lpn: u32, n: u32) {
         let tag = self.tag();
         for l in lpn..lpn + n {
-            self.model[l as usize].1 = true;
+            self.model[l].1 = true;
             // A trim may be undone by a power loss, or not.
-            self.floor[l as usize] = 0;
-            self.flushes.iter_mut().for_each(|f| f.stamps[l as usize] = 0);
+            self.floor[l] = 0;
+            self.flushes.iter_mut().for_each(|f| f.stamps[l] = 0);
             self.fua.retain(|f| !(f.1..f.1 + f.2.len() as u32).contains(&l));
         }
         self.ftl.trim(&mut self.ctx, tag, Lpn(lpn), n);
@@ -259,7 +258,7 @@ impl World {
         for piece in pieces {
             let Some(ppa) = piece.place.ppa() else { continue };
             self.blocked += u32::from(self.fake.is_busy(ppa));
-            self.fake.reads[self.g.lun_of(ppa) as usize] += 1;
+            self.fake.reads[self.g.lun_of(ppa)] += 1;
             self.reads.push(*piece);
         }
     }
@@ -278,12 +277,12 @@ impl World {
         }
         let piece = self.reads.swap_remove(k as usize % self.reads.len());
         let ppa = piece.place.ppa().expect("in flash");
-        let reads = &mut self.fake.reads[self.g.lun_of(ppa) as usize];
+        let reads = &mut self.fake.reads[self.g.lun_of(ppa)];
         *reads = reads.saturating_sub(1);
         // Flash holds there what the FTL believes.
         let kept = self.fake.kept.as_ref().expect("media kept");
         for ppa in ppa.0..ppa.0 + piece.sectors {
-            assert_eq!(kept.oob[ppa as usize], self.ftl.oob(Ppa(ppa)), "sector {ppa}");
+            assert_eq!(kept.oob[ppa], self.ftl.oob(Ppa(ppa)), "sector {ppa}");
         }
         let mut more = Vec::new();
         let (ctx, n) = (&mut self.ctx, piece.sectors);
@@ -320,14 +319,14 @@ impl World {
             self.refused += u32::from(!ok);
             if let Some(i) = self.flushes.iter().position(|f| f.tag == tag) {
                 let f = self.flushes.remove(i);
-                for (floor, stamp) in self.floor.iter_mut().zip(f.stamps).filter(|_| ok) {
-                    *floor = (*floor).max(stamp);
+                for (floor, stamp) in self.floor.iter_mut().zip(&f.stamps).filter(|_| ok) {
+                    *floor = (*floor).max(*stamp);
                 }
             }
             if let Some(i) = self.fua.iter().position(|f| f.0 == tag) {
                 let (_, lpn, stamps) = self.fua.remove(i);
-                for (i, stamp) in stamps.into_iter().enumerate().filter(|_| ok) {
-                    let floor = &mut self.floor[lpn as usize + i];
+                for (lpn, stamp) in (lpn..).zip(stamps).filter(|_| ok) {
+                    let floor = &mut self.floor[lpn];
                     *floor = (*floor).max(stamp);
                 }
             }
@@ -359,7 +358,7 @@ impl World {
     /// Reads every sector.
     pub fn verify(&mut self) {
         for lpn in 0..self.ftl.sectors() as u32 {
-            let (count, trimmed) = self.model[lpn as usize];
+            let (count, trimmed) = self.model[lpn];
             let expected = if trimmed { 0 } else { count };
             assert_eq!(self.ctx.stamps.newest(Lpn(lpn)), expected, "sector {lpn}");
             self.read(lpn, 1);
@@ -414,7 +413,7 @@ impl World {
         let media = Media {
             sectors: self.ftl.sectors(),
             lines: self.fake.lines(&self.ftl, &kept, &pages),
-            oob: &|ppa| kept.oob[ppa.0 as usize],
+            oob: &|ppa| kept.oob[ppa.0],
             trimmed: &|_, _| false,
         };
         let (mut ftl, report) = Ftl::recover(&self.g, &self.config, &media, Seed(1)).ok()?;
@@ -423,8 +422,9 @@ impl World {
         assert!(report.mapped <= ftl.sectors());
         let mut now = ctx(Some(ftl.sectors()));
         ftl.adopt_stamps(&mut now.stamps);
-        let came: Vec<u32> = (0..ftl.sectors() as u32).map(|l| now.stamps.newest(Lpn(l))).collect();
-        for (lpn, &stamp) in came.iter().enumerate() {
+        let came: IdVec<u32, u32> =
+            (0..ftl.sectors() as u32).map(|l| now.stamps.newest(Lpn(l))).collect();
+        for (lpn, &stamp) in (0..).zip(&came) {
             let newest = self.model[lpn].0;
             let floor = self.floor[lpn];
             assert!(
