@@ -319,14 +319,7 @@ impl Ftl {
         (l.state, l.stream, self.map.valid_in(line))
     }
     pub fn wear(&self) -> Wear {
-        let (mut min, mut max, mut sum, mut n) = (u32::MAX, 0, 0u64, 0u64);
-        for b in self.media_state().filter(|b| !b.bad) {
-            min = min.min(b.erases);
-            max = max.max(b.erases);
-            sum += u64::from(b.erases);
-            n += 1;
-        }
-        Wear { min: min.min(max), mean: if n == 0 { 0.0 } else { sum as f64 / n as f64 }, max }
+        Wear::of(self.media_state())
     }
     /// Space has to be made for writes.
     pub fn collects(&self) -> bool {

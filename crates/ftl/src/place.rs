@@ -15,14 +15,14 @@ use crate::config::{self, FtlConfig};
 use crate::line::Lines;
 use crate::map::{EMPTY, LOST, Map, Where};
 use crate::state::{In, LoadError, Out, damaged};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Stamps, stamps::BLANK};
+use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Stamps};
 use wordline_nand::{Class, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, Memory, Pace, Piece,
-    Place, Source, Steady, Translation, Wear,
+    Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, Memory, Newest,
+    Order, Pace, Piece, Source, Steady, Translation, Wear, split,
 };
 
 /// What a state of such a medium holds from here on; lines have a seed there.
@@ -94,8 +94,7 @@ type SlotId = u32;
 struct Slot {
     lpn: u32,
     stamp: u32,
-    /// Its turn among all that were ever filled.
-    since: u64,
+    turn: u64,
     /// On its way to its place.
     going: bool,
 }
@@ -112,14 +111,6 @@ struct Store {
 /// What of a write an operation is; the rest of its number is the LUN.
 const STORE: u32 = 1;
 
-/// A flush or FUA write: done when all that came before is.
-#[derive(Clone, Copy, Debug)]
-struct Wait {
-    before: u64,
-    tag: u32,
-    failed: bool,
-}
-
 /// The FTL of one such medium.
 #[derive(Clone)]
 pub struct InPlace {
@@ -130,16 +121,13 @@ pub struct InPlace {
     places: Places,
     slots: IdVec<SlotId, Slot>,
     free: Vec<SlotId>,
-    /// When the slots in use were filled.
-    filled: BTreeSet<u64>,
-    next: u64,
+    order: Order,
     /// By LUN: logical units that wait to be written, and the write under way.
     queues: IdVec<LunId, VecDeque<u32>>,
     stores: IdVec<LunId, Store>,
     /// LUNs to look at.
     ready: Vec<LunId>,
     waiting: Commands,
-    waits: VecDeque<Wait>,
     /// Sectors of the medium being read for users.
     pins: BTreeMap<u32, u32>,
     /// Programs of each unit of the medium.
@@ -190,13 +178,11 @@ impl InPlace {
             places: Places::new(g, &lines, sectors as u32),
             slots: IdVec::filled(Slot::default(), slots),
             free: (0..slots).rev().collect(),
-            filled: BTreeSet::new(),
-            next: 0,
+            order: Order::default(),
             queues: IdVec::filled(VecDeque::new(), g.luns),
             stores: IdVec::filled(Store::default(), g.luns),
             ready: Vec::new(),
             waiting: Commands::default(),
-            waits: VecDeque::new(),
             pins: BTreeMap::new(),
             writes: IdVec::filled(0, g.lines * g.units_per_line()),
             actions: VecDeque::new(),
@@ -240,16 +226,12 @@ impl InPlace {
             while let Some(lun) = self.ready.pop() {
                 begun |= self.write_next(lun);
             }
-            self.complete_waits();
+            while let Some((tag, ok)) = self.order.ended() {
+                self.actions.push_back(Action::Complete { tag, ok });
+            }
             if !admitted && !begun {
                 break;
             }
-        }
-    }
-    fn complete_waits(&mut self) {
-        let oldest = self.filled.first().copied().unwrap_or(u64::MAX);
-        while let Some(w) = self.waits.pop_front_if(|w| w.before <= oldest) {
-            self.actions.push_back(Action::Complete { tag: w.tag, ok: !w.failed });
         }
     }
     /// Serves the waiting commands, in order, as far as there is room.
@@ -294,10 +276,8 @@ impl InPlace {
         }
         progress
     }
-    /// What is written from now on is written after this.
     fn wait(&mut self, tag: u32) {
-        self.counters.flushes_waited += u64::from(!self.filled.is_empty());
-        self.waits.push_back(Wait { before: self.next, tag, failed: false });
+        self.counters.flushes_waited += u64::from(self.order.wait(tag));
     }
     /// A user's sector enters the buffer. There is room.
     fn put(&mut self, lpn: u32, stamp: u32) {
@@ -313,16 +293,14 @@ impl InPlace {
             self.ready.push(lun);
         }
         let slot = self.free.pop().expect("there is room");
-        self.slots[slot] = Slot { lpn, stamp, since: self.next, going: false };
-        self.filled.insert(self.next);
-        self.next += 1;
+        self.slots[slot] = Slot { lpn, stamp, turn: self.order.enter(), going: false };
         if let Some(old) = self.map.replace_by_buffer(lpn, slot) {
             self.map.invalidate(old.0);
         }
     }
     /// The slot's data are durable, or nobody's any more.
     fn release(&mut self, slot: u32) {
-        self.filled.remove(&self.slots[slot].since);
+        self.order.leave(self.slots[slot].turn);
         self.free.push(slot);
     }
     fn trim_now(&mut self, stamps: &mut Stamps, tag: u32, lpn: u32, sectors: u32) {
@@ -442,7 +420,7 @@ impl InPlace {
             }
         }
         for &slot in &slots {
-            let Slot { lpn, stamp, since, .. } = self.slots[slot];
+            let Slot { lpn, stamp, turn, .. } = self.slots[slot];
             let ppa = place * u + lpn % u;
             if self.map.get(lpn) == Where::Buffer(slot) {
                 self.keep(lpn, ppa, stamp);
@@ -450,11 +428,10 @@ impl InPlace {
                 // Overwritten or trimmed meanwhile.
                 self.note(lpn, ppa, stamp);
             }
-            self.release(slot);
             if !ok {
-                let waits = self.waits.iter_mut().filter(|w| w.before > since);
-                waits.for_each(|w| w.failed = true);
+                self.order.lose(turn);
             }
+            self.release(slot);
         }
         if !ok {
             self.read_only = true;
@@ -586,46 +563,16 @@ impl Translation for InPlace {
         ctx.stamps.prefetch(lpn);
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
-        let (u, end) = (self.g.sectors_per_unit, lpn.0 + sectors);
-        let mut at = lpn.0;
-        while at < end {
-            let first = at;
-            let place = match self.map.get(at) {
-                Where::Unmapped => {
-                    while at < end && self.map.get(at) == Where::Unmapped {
-                        let newest = ctx.stamps.newest(Lpn(at));
-                        ctx.stamps.check(Lpn(at), BLANK, newest);
-                        at += 1;
-                    }
-                    self.counters.read_unmapped += u64::from(at - first);
-                    Place::Unmapped
-                }
-                Where::Buffer(_) => {
-                    while at < end
-                        && let Where::Buffer(slot) = self.map.get(at)
-                    {
-                        let stamp = self.slots[slot].stamp;
-                        ctx.stamps.check(Lpn(at), stamp, ctx.stamps.newest(Lpn(at)));
-                        at += 1;
-                    }
-                    self.counters.read_buffer += u64::from(at - first);
-                    Place::Buffer
-                }
-                Where::Flash(Ppa(ppa)) => {
-                    let mut digest = Digest::new();
-                    let unit_end = ppa - ppa % u + u;
-                    let mut next = ppa;
-                    while at < end && next < unit_end && self.map.get(at) == Where::Flash(Ppa(next))
-                    {
-                        digest.add(at, ctx.stamps.newest(Lpn(at)));
-                        *self.pins.entry(next).or_default() += 1;
-                        (at, next) = (at + 1, next + 1);
-                    }
-                    self.counters.read_flash += u64::from(at - first);
-                    digest.place(ppa)
-                }
-            };
-            out.push(Piece { lpn: Lpn(first), sectors: at - first, place });
+        let newest = |lpn| match self.map.get(lpn) {
+            Where::Unmapped => Newest::Unmapped,
+            Where::Buffer(slot) => Newest::Buffer(self.slots[slot].stamp),
+            Where::Flash(ppa) => Newest::Flash(ppa),
+        };
+        let before = out.len();
+        split(ctx, &mut self.counters, self.g.sectors_per_unit, lpn, sectors, newest, out);
+        for piece in &out[before..] {
+            let ppas = piece.place.ppa().map(|ppa| ppa.0..ppa.0 + piece.sectors);
+            ppas.into_iter().flatten().for_each(|ppa| *self.pins.entry(ppa).or_default() += 1);
         }
     }
     fn write(
@@ -860,7 +807,7 @@ impl Translation for InPlace {
         if valid != counted {
             return Err(Breach::Count(format!("{valid} sectors are mapped, {counted} are valid")));
         }
-        if self.filled.len() + self.free.len() != self.slots.len() {
+        if self.order.open() + self.free.len() != self.slots.len() {
             return Err(Breach::Count("a slot is neither empty nor filled".into()));
         }
         Ok(())

@@ -14,19 +14,27 @@
 //! against the newest version: at once where it is served from memory, with [`Translation::digest`] where
 //! it is served from flash.
 //!
+//! What every FTL repeats is here for all of them: commands that wait ([`Commands`]), what is durable
+//! ([`Order`]), the pieces of a read ([`split`]), and these with a map of sectors ([`MappedBuffer`]).
+//!
 //! `examples/ftl` is a complete small one, and `docs/extend.md` says how to write another. Drivers ask for
 //! sectors within [`Translation::sectors`] only.
 #![forbid(unsafe_code)]
 
 mod age;
+mod buffer;
 mod commands;
 mod counters;
 mod digest;
 mod error;
 mod executor;
+mod order;
+mod split;
 mod turns;
+mod untimed;
 
 pub use age::{Pace, Steady, WindowLimits, steady_by_overwriting};
+pub use buffer::{Filled, MappedBuffer};
 pub use commands::{Command, Commands};
 pub use counters::Counters;
 pub use digest::Digest;
@@ -35,6 +43,8 @@ pub use executor::{
     Brings, FlashOp, FlashRead, FtlCost, IssueCost, ReadEnd, Work, check_own_read, read_ended,
     send_data,
 };
+pub use order::Order;
+pub use split::{Newest, split};
 pub use turns::{Touch, Turns};
 
 use std::io::{self, Write};
@@ -152,6 +162,20 @@ pub struct Wear {
     pub max: u32,
 }
 
+impl Wear {
+    /// Of the blocks that are good.
+    pub fn of(blocks: impl Iterator<Item = BlockState>) -> Wear {
+        let (mut min, mut max, mut sum, mut n) = (u32::MAX, 0, 0u64, 0u64);
+        for b in blocks.filter(|b| !b.bad) {
+            min = min.min(b.erases);
+            max = max.max(b.erases);
+            sum += u64::from(b.erases);
+            n += 1;
+        }
+        Wear { min: min.min(max), mean: if n == 0 { 0.0 } else { sum as f64 / n as f64 }, max }
+    }
+}
+
 /// What is in a block: for setting a NAND machine to the state after ageing or loading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockState {
@@ -232,12 +256,20 @@ pub trait Translation: Send {
     /// A flash piece of a read has been read: its block may be erased again.
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, sectors: u32);
 
-    /// Writes every sector once, in order, without time. An error says why that cannot be.
-    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError>;
+    /// Writes every sector once, in order, without time. What is not said otherwise goes the way of timed
+    /// writes, with operations that are done at once and timers that never go off.
+    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        untimed::write(self, stamps, 0..self.sectors() as u32)
+    }
     /// Writes these sectors, in order, without time.
-    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError>;
-    /// Leaves the drive alone until its collector rests, without time.
-    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError>;
+    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+        untimed::write(self, stamps, lpns.iter().copied())
+    }
+    /// Leaves the drive alone until its collector rests, without time. Nothing is left to do where each
+    /// write did all there was.
+    fn rest(&mut self, _stamps: &mut Stamps) -> Result<(), AgeError> {
+        Ok(())
+    }
     /// Overwrites sectors that `next` chooses at the pace of users until the collector keeps pace. An
     /// FTL that does not know how fast it collects ages as with users at full speed.
     fn paced(
@@ -252,8 +284,9 @@ pub trait Translation: Send {
     fn settle(&mut self) {}
     /// Every block. Ageing takes no time, so the NAND machine learns of its programs here.
     fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_>;
-    /// Makes the stamps on flash and those of the check the same.
-    fn adopt_stamps(&mut self, stamps: &mut Stamps);
+    /// Makes the stamps on flash and those of the check the same. They are, as long as no state is loaded
+    /// and nothing is written without the check.
+    fn adopt_stamps(&mut self, _stamps: &mut Stamps) {}
     /// Writes the state of an FTL that has nothing waiting, unwritten or in flight; an error of any other.
     fn save(&self, _to: &mut dyn Write) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this FTL cannot save its state"))
@@ -261,7 +294,9 @@ pub trait Translation: Send {
 
     fn counters(&self) -> &Counters;
     fn memory(&self) -> Memory;
-    fn wear(&self) -> Wear;
+    fn wear(&self) -> Wear {
+        Wear::of(self.media_state())
+    }
     /// Whether space has to be made for writes: not where sectors are written in place.
     fn collects(&self) -> bool {
         true

@@ -85,8 +85,8 @@ pub use wordline_report as report;
 
 /// What an FTL from outside is written against.
 pub mod translation {
-    pub use wordline_base::{BadValue, Ctx, Kind, Lpn, PageData, Stamps};
+    pub use wordline_base::{BadValue, Ctx, IdVec, Kind, Lpn, PageData, Stamps};
     pub use wordline_ftl::{FtlConfig, FtlKind};
-    pub use wordline_nand::{Class, Geometry, Outcome, Ppa};
+    pub use wordline_nand::{BlockId, Class, Geometry, LineId, LunId, Outcome, Ppa};
     pub use wordline_translation::*;
 }
