@@ -264,11 +264,11 @@ pub struct MachineArgs {
     #[arg(long, default_value = "cnex-westlake", value_name = "NAME|FILE")]
     pub device: String,
     /// So many drives of the device
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    #[arg(long, value_name = "N", conflicts_with = "topology", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub drives: Option<u32>,
     /// Drives, hosts, switches and networks as a TOML file lists them, in place of --device
     /// (docs/design/topology.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
     pub topology: Option<String>,
     #[command(flatten)]
     pub parts: PartArgs,

@@ -40,7 +40,7 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
         },
         map,
         // A bio-based device cannot be polled (BLK_QC_T_NONE).
-        polls: has.shared && stack.io_poll > 0 && spec.ftl.is_none(),
+        polls: has.shared && stack.io_poll > 0 && !spec.shape.ftl_on_host,
         elevator: None,
         elevator_timer: Time::NEVER,
         max_request: match info.max_transfer {
@@ -123,7 +123,6 @@ impl<S: Source> Host<S> {
         for (d, (mut spec, has)) in specs.drain(..).zip(&queues).enumerate() {
             let (queue, ftl) = (&settings[d], spec.ftl.take());
             let disk = disk_of(spec, has, hctxs.len() as u16, queue);
-            let disk = Disk { polls: disk.polls && ftl.is_none(), ..disk };
             let vectors = match has.shared {
                 true => map_queues(stack.cores, has.count).1,
                 false => vec![0; has.count as usize],

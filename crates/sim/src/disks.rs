@@ -44,7 +44,11 @@ impl Placed {
 
 /// All disks of a machine. The first is that of jobs that name none.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JobDisks(Vec<JobDisk>);
+pub struct JobDisks {
+    disks: Vec<JobDisk>,
+    /// Jobs may call the first disk as they like, and have no other.
+    alone: bool,
+}
 
 impl JobDisks {
     /// Of drives of so many bytes.
@@ -57,41 +61,45 @@ impl JobDisks {
                 JobDisk { name, host, disk: disk as u16, drive, bytes, lba }
             })
         };
-        JobDisks((0..config.hosts.len()).flat_map(of_host).collect())
+        let disks: Vec<JobDisk> = (0..config.hosts.len()).flat_map(of_host).collect();
+        // A stack with a network block device is one computer with one disk to its jobs.
+        let alone = disks.len() == 1 || config.networks.iter().any(|n| n.shared_cores.is_some());
+        JobDisks { disks, alone }
     }
     /// One drive of so many bytes.
     pub fn one(bytes: u64) -> JobDisks {
         let name = "nvme0n1".into();
-        JobDisks(vec![JobDisk { name, host: 0, disk: 0, drive: 0, bytes, lba: 512 }])
+        let disks = vec![JobDisk { name, host: 0, disk: 0, drive: 0, bytes, lba: 512 }];
+        JobDisks { disks, alone: true }
     }
     pub fn iter(&self) -> impl Iterator<Item = &JobDisk> {
-        self.0.iter()
+        self.disks.iter()
     }
     /// The disk of what names none.
     pub fn first(&self) -> &JobDisk {
-        &self.0[0]
+        &self.disks[0]
     }
     /// Those of the host that jobs run on if they name none.
     pub fn of_first_host(&self) -> Vec<JobDisk> {
-        self.0.iter().filter(|d| d.host == self.0[0].host).cloned().collect()
-    }
-
-    /// Whether a name can stand for more than one thing.
-    fn are_named(&self) -> bool {
-        self.of_first_host().len() > 1
-            || self.0.iter().any(|d| d.host != self.0[0].host && d.name.starts_with("nbd"))
+        self.disks.iter().filter(|d| d.host == self.disks[0].host).cloned().collect()
     }
 
     /// Where a job's files are. Jobs of a machine with one disk may call it as they like.
     pub fn place(&self, job: &Job) -> Result<Placed, JobError> {
         let first = self.first();
         let alone = Placed { host: first.host, disks: vec![first.clone()] };
-        if job.filenames.is_empty() || !self.are_named() {
+        let no_files = matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio);
+        if job.filenames.is_empty() || self.alone || no_files {
             return Ok(alone);
         }
         let mut disks = Vec::with_capacity(job.filenames.len());
         for name in &job.filenames {
             let fault = |fault| JobError::new(job, fault);
+            let bare = name.strip_prefix("/dev/").unwrap_or(name);
+            if let Some(disk) = self.disks.iter().find(|d| d.name == bare) {
+                disks.push(disk.clone());
+                continue;
+            }
             let Some((device, partition)) = device(name) else {
                 disks.push(first.clone());
                 continue;
@@ -99,10 +107,10 @@ impl JobDisks {
             if partition.is_some() {
                 return Err(fault(JobFault::Partition { name: name.clone() }));
             }
-            let device = device.trim_start_matches("/dev/");
-            let Some(disk) = self.0.iter().find(|d| d.name == device) else {
+            let device = device.strip_prefix("/dev/").unwrap_or(&device);
+            let Some(disk) = self.disks.iter().find(|d| d.name == device) else {
                 let known: Vec<String> =
-                    self.0.iter().map(|d| format!("/dev/{}", d.name)).collect();
+                    self.disks.iter().map(|d| format!("/dev/{}", d.name)).collect();
                 return Err(fault(JobFault::NoDevice {
                     name: name.clone(),
                     known: known.join(", "),
@@ -123,9 +131,9 @@ impl JobDisks {
         Ok(Placed { host, disks })
     }
 
-    /// Of jobs on one disk: they name one device, and no parts of it.
+    /// Whether all jobs can be placed. On a disk alone they name one device, and no parts of it.
     pub fn check(&self, plan: &Plan) -> Result<(), JobError> {
-        if self.are_named() {
+        if !self.alone {
             return plan.jobs.iter().try_for_each(|job| self.place(job).map(drop));
         }
         check_devices(plan)
@@ -197,7 +205,7 @@ mod tests {
     #[test]
     fn names_say_which_disk_of_which_host() {
         let all = [disk("nvme0n1", 0, 0), disk("nvme1n1", 0, 1), disk("nbd0", 1, 0)];
-        let disks = JobDisks(all.to_vec());
+        let disks = JobDisks { disks: all.to_vec(), alone: false };
         for (names, host, numbers) in [
             ("", 0, &[0u16][..]),
             ("filename=/dev/nvme1n1", 0, &[1]),

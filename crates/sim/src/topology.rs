@@ -71,6 +71,8 @@ pub enum Behind {
 pub enum TopologyError {
     #[error("host {0} has no drive, and none over a network: jobs on it would have nothing to do")]
     Empty(String),
+    #[error("'{0}' is no name that a job can write in filename=: leave out / and :")]
+    Name(String),
     #[error("a machine needs at least one {0}")]
     None(&'static str),
     #[error("{most} {what}s are the most that can be told apart, there are {count}")]
@@ -82,16 +84,19 @@ pub enum TopologyError {
     #[error("network {name}: drive {drive} is in host {host}, which is not its server")]
     NotServers { name: String, drive: String, host: String },
     #[error(
-        "network {0}: its server has pages of another drive: set stack.nbd.page_cache=false for all but one"
+        "network {0}: its server has the pages of another network already: set stack.nbd.page_cache=false for \
+         all but one"
     )]
     Pages(String),
+    #[error("network {name}: its server {host} has a file system: set stack.nbd.page_cache=false")]
+    PagesOfFiles { name: String, host: String },
     #[error("network {0}: its client is its server")]
     Loop(String),
     #[error("drives {drives} are in different hosts, and one switch is in front of them")]
     SplitSwitch { drives: String },
 }
 
-/// Numbers of hosts and drives in events are 8 bits wide.
+/// Numbers of hosts, drives and networks in events are 8 bits wide.
 const MOST: usize = 255;
 
 impl SystemConfig {
@@ -158,9 +163,14 @@ impl SystemConfig {
     /// Whether the lists fit each other.
     pub fn check(&self) -> Result<(), TopologyError> {
         use TopologyError as E;
-        for (what, count) in [("host", self.hosts.len()), ("drive", self.drives.len())] {
+        let counts = [
+            ("host", self.hosts.len()),
+            ("drive", self.drives.len()),
+            ("network", self.networks.len()),
+        ];
+        for (what, count) in counts {
             match count {
-                0 => return Err(E::None(what)),
+                0 if what != "network" => return Err(E::None(what)),
                 n if n > MOST => return Err(E::TooMany { what, most: MOST, count: n }),
                 _ => {}
             }
@@ -171,9 +181,6 @@ impl SystemConfig {
         };
         for (i, drive) in self.drives.iter().enumerate() {
             there(&drive.name, "host", drive.host, self.hosts.len())?;
-            if self.drives[..i].iter().any(|d| d.name == drive.name && d.host == drive.host) {
-                return Err(E::Twice { what: "drive", name: drive.name.clone() });
-            }
             let Some(switch) = drive.switch else { continue };
             there(&drive.name, "switch", switch, self.switches.len())?;
             let beside = self.drives[..i].iter().find(|d| d.switch == Some(switch));
@@ -181,6 +188,16 @@ impl SystemConfig {
                 return Err(E::SplitSwitch {
                     drives: format!("{} and {}", other.name, drive.name),
                 });
+            }
+        }
+        let drives = self.drives.iter().map(|drive| &drive.name);
+        let names: Vec<&String> = drives.chain(self.networks.iter().map(|n| &n.name)).collect();
+        for (i, name) in names.iter().enumerate() {
+            if names[..i].contains(name) {
+                return Err(E::Twice { what: "drive or network", name: name.to_string() });
+            }
+            if name.is_empty() || name.contains(['/', ':']) {
+                return Err(E::Name(name.to_string()));
             }
         }
         for (i, host) in self.hosts.iter().enumerate() {
@@ -197,12 +214,13 @@ impl SystemConfig {
             if network.client == network.server {
                 return Err(E::Loop(name.clone()));
             }
-            let before = self.networks[..i].iter().filter(|n| n.server == network.server);
-            if network.nbd.cache.is_some()
-                && (before.clone().any(|n| n.nbd.cache.is_some())
-                    || self.hosts[network.server].stack.fs.is_some())
-            {
+            let mut before = self.networks[..i].iter().filter(|n| n.server == network.server);
+            if network.nbd.cache.is_some() && before.any(|n| n.nbd.cache.is_some()) {
                 return Err(E::Pages(name.clone()));
+            }
+            if network.nbd.cache.is_some() && self.hosts[network.server].stack.fs.is_some() {
+                let host = self.hosts[network.server].name.clone();
+                return Err(E::PagesOfFiles { name: name.clone(), host });
             }
             if drive.host != network.server {
                 let (drive, host) = (drive.name.clone(), self.hosts[drive.host].name.clone());

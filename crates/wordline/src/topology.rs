@@ -18,7 +18,7 @@
 //! efficiency = 92.0
 //! t_forward = "150ns"
 //!
-//! [[host]]                       # the first one is named host0 and has the command line's stack
+//! [[host]]                       # one more; host0 is always there, and has the command line's stack
 //! name = "app"
 //! stack = "linux-libaio"
 //!
@@ -67,6 +67,7 @@ impl Nodes {
             && self.switch.is_none()
             && self.drives.is_empty()
             && self.hosts.is_empty()
+            && self.switches.is_empty()
             && self.networks.is_empty()
     }
 
@@ -213,6 +214,17 @@ fn misfit(message: String) -> Error {
     ConfigError::plain(format!("topology: {message}")).into()
 }
 
+/// An entry sets what is its own.
+fn may_set(set: &[String], own: &[&str], of: &str) -> Result<(), Error> {
+    let other = set.iter().find(|pair| !own.iter().any(|section| pair.trim().starts_with(section)));
+    other.map_or(Ok(()), |pair| {
+        Err(misfit(format!(
+            "{of}: set = [\"{pair}\"] is of another entry: [[drive]] sets nand, ftl and device, [[host]] sets stack, \
+             [[network]] sets stack.nbd"
+        )))
+    })
+}
+
 /// The place of a name in a list.
 fn find<'a>(
     what: &str,
@@ -252,12 +264,36 @@ impl Topology {
     /// The machine.
     pub fn system(&self, common: &Common, profiles: &mut dyn Profiles) -> Result<System, Error> {
         let hosts = self.hosts();
+        for host in &hosts {
+            may_set(&host.set, &["stack."], &format!("host {}", host.name))?;
+        }
+        for (i, switch) in self.switch.iter().enumerate() {
+            if self.switch[..i].iter().any(|s| s.name == switch.name) {
+                return Err(misfit(format!("two switches are named {}", switch.name)));
+            }
+        }
         // Files and programs are on the first drive.
         let others = Common { fs: None, app: None, ..common.clone() };
         let mut drives = Vec::with_capacity(self.drive.len());
         for (i, entry) in self.drive.iter().enumerate() {
             let name = entry.name.clone().unwrap_or_else(|| name_of(i));
             let of = format!("drive {name}");
+            may_set(
+                &entry.set,
+                &[
+                    "nand.",
+                    "ftl.",
+                    "device.",
+                    "cache.",
+                    "limits.",
+                    "link.",
+                    "queues.",
+                    "firmware.",
+                    "interrupt.",
+                    "power.",
+                ],
+                &of,
+            )?;
             let host = match &entry.host {
                 None => 0,
                 Some(host) => find("host", host, hosts.iter().map(|h| &*h.name), &of)?,
@@ -280,7 +316,7 @@ impl Topology {
         if drives[0].2 != 0 {
             let (name, host) = (&drives[0].0, &hosts[0].name);
             return Err(misfit(format!(
-                "drive {name}: the first drive is in the first host, {host}: list the drives of {host} first"
+                "drive {name}: the first drive is in {host}, which is always there: list the drives of {host} first"
             )));
         }
         let mut networks = Vec::with_capacity(self.network.len());
@@ -296,13 +332,23 @@ impl Topology {
                 set: Vec::new(),
             };
             let device = &self.drive[drive].device;
-            let system = assemble(device, None, &host, &entry.set, &others, profiles)?;
+            may_set(&entry.set, &["stack.nbd."], &of)?;
+            let mut set = vec!["stack.nbd.transport=ethernet".to_string()];
+            set.extend(entry.set.iter().cloned());
+            let system = assemble(device, None, &host, &set, &others, profiles)?;
             let Some(nbd) = system.config.stack.nbd else {
                 return Err(misfit(format!(
                     "{of}: the stack {} has no network block device: name one that has [stack.nbd]",
                     entry.nbd
                 )));
             };
+            if nbd.transport != wordline_host::config::Transport::Ethernet {
+                return Err(misfit(format!(
+                    "{of}: two hosts have an Ethernet between them: leave out stack.nbd.transport, or take the \
+                     stack {} for one drive in one host (--stack)",
+                    entry.nbd
+                )));
+            }
             let server = drives[drive].2;
             networks.push(NetworkConfig { name, client, server, drive, shared_cores: None, nbd });
         }
@@ -351,7 +397,7 @@ impl Topology {
         Ok(system)
     }
 
-    /// The hosts, of which there is one if none is listed. The first has the name of its entry.
+    /// The hosts. The first is always host0, which an entry of that name says more of.
     fn hosts(&self) -> Vec<HostEntry> {
         let first =
             HostEntry { name: FIRST_HOST.into(), stack: None, testbed: None, set: Vec::new() };
