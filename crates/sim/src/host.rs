@@ -4,7 +4,7 @@ use crate::result::{FunctionUse, HOST_SERIES, HostReport, IdleUse};
 use wordline_host::HostStats;
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::function::{NAMES, Use};
-use wordline_host::idle::STATE_NAMES;
+use wordline_host::idle::{STATE_NAMES, STATES};
 
 /// Totals so far, as the series takes differences of.
 pub fn totals(host: &HostStats) -> [u64; HOST_SERIES] {
@@ -32,9 +32,37 @@ fn all(host: &HostStats) -> Use {
     all
 }
 
+/// What the cores of one host drew.
+struct Drawn {
+    busy_j: f64,
+    idle_j: f64,
+    /// Nanoseconds in each idle state, if a governor chooses them.
+    slept: Vec<u64>,
+}
+
+fn energy(host: &HostStats, (power, states): &(PowerConfig, IdleConfig)) -> Drawn {
+    let [user, system, irq, idle, ..] = totals(host);
+    let joule = |ns: u64, watts: f64| ns as f64 / 1e9 * watts;
+    // The polling loop draws what work does.
+    let watts = [power.busy].into_iter().chain(states.states().map(|s| s.watts));
+    let slept: Vec<(u64, f64)> = watts
+        .enumerate()
+        .map(|(s, watts)| (host.idle_states.iter().map(|core| core[s]).sum(), watts))
+        .collect();
+    Drawn {
+        busy_j: joule(user + system + irq, power.busy),
+        idle_j: match host.idle_states.is_empty() {
+            true => joule(idle, power.idle),
+            false => slept.iter().map(|&(ns, watts)| joule(ns, watts)).sum(),
+        },
+        slept: slept.into_iter().map(|(ns, _)| ns).collect(),
+    }
+}
+
+/// Of all hosts together, of which `each` has its own power.
 pub fn report(
     host: &HostStats,
-    (power, states): &(PowerConfig, IdleConfig),
+    each: &[(HostStats, &(PowerConfig, IdleConfig))],
     ios: u64,
     elapsed_ns: u64,
     over_time: Vec<(u64, [u64; HOST_SERIES])>,
@@ -43,8 +71,7 @@ pub fn report(
     if all.ns == 0 {
         return None;
     }
-    let [user, system, irq, idle, looks, interrupts, context_switches, loads, stores] =
-        totals(host);
+    let [_, _, _, idle, looks, interrupts, context_switches, loads, stores] = totals(host);
     let per = |n: u64| n as f64 / ios.max(1) as f64;
     let mut found: Vec<(usize, Use)> = (0..NAMES.len())
         .map(|f| {
@@ -76,27 +103,18 @@ pub fn report(
             stores_per_io: per(sum.stores),
         })
         .collect();
-    let joule = |ns: u64, watts: f64| ns as f64 / 1e9 * watts;
-    let busy_j = joule(user + system + irq, power.busy);
-    // The polling loop draws what work does.
-    let watts = [power.busy].into_iter().chain(states.states().map(|s| s.watts));
-    let slept: Vec<(u64, f64)> = watts
-        .enumerate()
-        .map(|(s, watts)| (host.idle_states.iter().map(|core| core[s]).sum(), watts))
-        .collect();
-    let idle_j = match host.idle_states.is_empty() {
-        true => joule(idle, power.idle),
-        false => slept.iter().map(|&(ns, watts)| joule(ns, watts)).sum(),
-    };
+    let energies = each.iter().map(|(host, power)| energy(host, power));
+    let (mut busy_j, mut idle_j, mut slept) = (0.0, 0.0, [0u64; STATES]);
+    for of_host in energies {
+        busy_j += of_host.busy_j;
+        idle_j += of_host.idle_j;
+        slept.iter_mut().zip(of_host.slept).for_each(|(sum, ns)| *sum += ns);
+    }
     let idle_states = slept
         .iter()
         .zip(STATE_NAMES)
-        .filter(|((ns, _), _)| *ns > 0)
-        .map(|(&(ns, _), name)| IdleUse {
-            name: name.into(),
-            ns,
-            share: ns as f64 / idle.max(1) as f64,
-        })
+        .filter(|(ns, _)| **ns > 0)
+        .map(|(&ns, name)| IdleUse { name: name.into(), ns, share: ns as f64 / idle.max(1) as f64 })
         .collect();
     Some(HostReport {
         functions,

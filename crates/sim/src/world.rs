@@ -932,7 +932,15 @@ impl World {
         let by_third = WriteAmplification::thirds(&over_time);
         let counters = self.counters(host, sum.counters);
         let h = &host.counters;
-        let power = &self.hosts[0].power;
+        // Hosts of one kind together.
+        let mut each: Vec<(HostStats, &(PowerConfig, IdleConfig))> = Vec::new();
+        for seat in &self.hosts {
+            let stats = seat.host.stats(now);
+            match each.iter_mut().find(|(_, power)| *power == &seat.power) {
+                Some((sum, _)) => *sum = std::mem::take(sum).with(stats),
+                None => each.push((stats, &seat.power)),
+            }
+        }
         Machine {
             simulated_ns: now.0,
             events: self.ctx.queue.popped(),
@@ -966,7 +974,7 @@ impl World {
                     idle: share(c.idle),
                 })
                 .collect(),
-            host: host::report(host, power, self.served, now.0, self.host_series.clone()),
+            host: host::report(host, &each, self.served, now.0, self.host_series.clone()),
             cache: sum.cache,
             integrity: sum.integrity,
             wear: sum.wear,

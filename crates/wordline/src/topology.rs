@@ -31,6 +31,7 @@
 use crate::{Error, Scale, System};
 use serde::Deserialize;
 use wordline_device::{DriveConfig, SwitchConfig};
+use wordline_host::config::Transport;
 use wordline_profile::{Config, ConfigError, Places, Source, Sources};
 use wordline_sim::{DriveNode, HostConfig, NetworkConfig, SystemConfig};
 
@@ -333,16 +334,17 @@ impl Topology {
             };
             let device = &self.drive[drive].device;
             may_set(&entry.set, &["stack.nbd."], &of)?;
-            let mut set = vec!["stack.nbd.transport=ethernet".to_string()];
-            set.extend(entry.set.iter().cloned());
-            let system = assemble(device, None, &host, &set, &others, profiles)?;
-            let Some(nbd) = system.config.stack.nbd else {
+            let system = assemble(device, None, &host, &entry.set, &others, profiles)?;
+            let Some(mut nbd) = system.config.stack.nbd else {
                 return Err(misfit(format!(
                     "{of}: the stack {} has no network block device: name one that has [stack.nbd]",
                     entry.nbd
                 )));
             };
-            if nbd.transport != wordline_host::config::Transport::Ethernet {
+            if !entry.set.iter().any(|pair| pair.contains("nbd.transport")) {
+                nbd.transport = Transport::Ethernet;
+            }
+            if nbd.transport != Transport::Ethernet {
                 return Err(misfit(format!(
                     "{of}: two hosts have an Ethernet between them: leave out stack.nbd.transport, or take the \
                      stack {} for one drive in one host (--stack)",

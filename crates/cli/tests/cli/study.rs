@@ -271,7 +271,7 @@ fn errors_have_a_place_and_a_remedy() {
         ("quick = [1, 4]", "quick = [1, 5]", &["unknown value of axis kiops '5'"]),
         ("metric = \"writes\"\nalong", "metric = \"wirtes\"\nalong", &["did you mean 'writes'?"]),
         ("along = \"kiops\"\n", "", &["an ordering needs the axis"]),
-        ("formula = \"1/S\"", "formula = \"1/T\"", &["unknown name 'T' in the formula"]),
+        ("formula = \"1/S\"", "formula = \"1/T\"", &["unknown name 'T': there are"]),
         ("x = \"kiops\"", "x = \"kips\"", &["did you mean 'kiops'?"]),
         ("scale = 1e-3", "scale = \"x\"", &["expected a number"]),
     ] {
