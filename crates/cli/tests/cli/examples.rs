@@ -82,16 +82,20 @@ fn every_job_runs() {
     for (file, words) in [
         ("job.fio", "--device z-ssd-small"),
         ("mixed.fio", "--device cnex-small"),
+        ("drives.fio", "--device z-ssd-small,cnex-small"),
+        ("drives.fio", "--topology EXAMPLES/machine.toml"),
         ("files.fio", "--device z-ssd-small --fs ext4"),
         ("files.fio", "--device z-ssd-small --fs ext4 --stack nbd-kernel"),
     ] {
         let path = root().join("examples").join(file);
         let path = path.to_str().expect("UTF-8");
+        let words = words.replace("EXAMPLES", &root().join("examples").to_string_lossy());
         let line = format!("run {path} {words} --limit 300ms --output-format=json");
         let result = place.run(&line).ok().json();
         assert!(int(&result, "/wordline/machine/served") > 100, "{line}");
         run.push(file);
     }
+    run.push("machine.toml");
     run.sort();
     run.dedup();
     assert_eq!(run, names("examples"));
