@@ -415,6 +415,11 @@ impl Controller {
         }
     }
 
+    /// Whether [`Controller::poll`] or [`Controller::poll_interrupt`] has something.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty() || !self.late_interrupts.is_empty()
+    }
     /// The next completion that became visible to the host; call until `None` after each input.
     #[inline]
     pub fn poll(&mut self) -> Option<Posted> {

@@ -344,6 +344,11 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// Whether [`Host::poll`] has something.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()

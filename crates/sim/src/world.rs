@@ -388,7 +388,12 @@ impl World {
             let node = usize::from(event.node());
             match event.kind() {
                 Kind::AppWake | Kind::CoreDone | Kind::Interrupt | Kind::HostTimer => {
-                    self.hosts[node].host.on_event(&mut self.ctx, event);
+                    let host = &mut self.hosts[node].host;
+                    host.on_event(&mut self.ctx, event);
+                    // All was handed on before the event: nobody else can have anything.
+                    if !host.has_output() && self.app.is_none() {
+                        continue;
+                    }
                 }
                 Kind::Network => self.arrived(node, event.index()),
                 Kind::SteadyState => self.look_for_steady(),
@@ -401,6 +406,9 @@ impl World {
                         self.hosts[drive.host].host.on_event(&mut self.ctx, event);
                     } else {
                         drive.controller.on_event(&mut self.ctx, event);
+                        if !drive.controller.has_output() && self.app.is_none() {
+                            continue;
+                        }
                     }
                 }
             }
