@@ -152,9 +152,9 @@ mod tests {
             }
         };
         let (plain, without) = (args(&[]), args(&["--no-integrity"]));
-        assert_eq!(shortage(1 << 20, true, &plain, 18 << 20), None);
+        assert_eq!(shortage(1 << 20, true, &plain, 19 << 20), None);
         let message = shortage(1 << 30, true, &plain, 17 << 30).expect("too little");
-        for part in ["takes 18.0 GiB", "17.0 GiB are available", "--scale", "--no-integrity"] {
+        for part in ["takes 19.0 GiB", "17.0 GiB are available", "--scale", "--no-integrity"] {
             assert!(message.contains(part), "{message}");
         }
         assert_eq!(shortage(1 << 30, true, &without, 17 << 30), None);
