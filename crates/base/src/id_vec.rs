@@ -16,6 +16,13 @@ impl Id for u32 {
     }
 }
 
+impl Id for u16 {
+    #[inline]
+    fn index(self) -> usize {
+        usize::from(self)
+    }
+}
+
 /// One `T` for each `I`.
 pub struct IdVec<I, T> {
     all: Vec<T>,

@@ -16,8 +16,9 @@ use crate::stats::Counters;
 use crate::tasks::core::Core;
 use crate::tasks::idle::Menu;
 use crate::tasks::thread::{Asleep, Step, Thread};
+use crate::{DiskId, ThreadId};
 use std::collections::VecDeque;
-use wordline_base::{Slab, Span, Time};
+use wordline_base::{IdVec, Slab, Span, Time};
 
 /// A disk with its hardware queues from `first` on.
 fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Disk {
@@ -56,7 +57,7 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
 
 /// Threads and the cores that they are given.
 struct Placing<S> {
-    threads: Vec<Thread<S>>,
+    threads: IdVec<ThreadId, Thread<S>>,
     /// Threads with work of their own on each core.
     load: Vec<u32>,
 }
@@ -119,7 +120,7 @@ impl<S: Source> Host<S> {
         let mut specs = disks;
         let settings: Vec<StackConfig> =
             shapes.into_iter().map(|s| s.queue.map_or(stack.clone(), |queue| *queue)).collect();
-        let mut disks: Vec<Disk> = Vec::with_capacity(specs.len());
+        let mut disks: IdVec<DiskId, Disk> = Vec::with_capacity(specs.len()).into();
         for (d, (mut spec, has)) in specs.drain(..).zip(&queues).enumerate() {
             let (queue, ftl) = (&settings[d], spec.ftl.take());
             let disk = disk_of(spec, has, hctxs.len() as u16, queue);
@@ -139,7 +140,7 @@ impl<S: Source> Host<S> {
 
         let mut priorities = vec![None; hctxs.len()];
         let mut placing = Placing {
-            threads: Vec::with_capacity(2 * jobs.len() + 1),
+            threads: Vec::with_capacity(2 * jobs.len() + 1).into(),
             load: vec![0u32; stack.cores as usize],
         };
         for (index, (spec, source)) in jobs.into_iter().enumerate() {
@@ -147,13 +148,13 @@ impl<S: Source> Host<S> {
             let own = |disk: &Disk| disk.first + (index % usize::from(disk.unpolled)) as u16;
             let of: &[u16] = if spec.disks.is_empty() { &[0] } else { &spec.disks };
             for &d in of {
-                priorities[usize::from(own(&disks[usize::from(d)]))] = Some(spec.class.queue());
+                priorities[usize::from(own(&disks[d]))] = Some(spec.class.queue());
             }
             let all: Vec<u32> = (0..stack.cores).collect();
             let allowed = if spec.cpus_allowed.is_empty() { &all } else { &spec.cpus_allowed };
             let core = placing.least(allowed.iter().copied());
             placing.take(core);
-            let disk = &disks[usize::from(home)];
+            let disk = &disks[home];
             let hctx = if shared { disk.map[core as usize] } else { own(disk) };
             let mut thread = Thread::new(spec.fixed_up(), Some(source), core, home, hctx);
             let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
@@ -164,11 +165,11 @@ impl<S: Source> Host<S> {
             }
             placing.threads.push(thread);
         }
-        for (d, ftl) in ftls.into_iter().enumerate() {
+        for (d, ftl) in (0u16..).zip(ftls) {
             let Some((ftl, cost)) = ftl else { continue };
             let core = stack.ftl_core.unwrap_or(stack.cores - 1);
             let disk = &mut disks[d];
-            let at = (d as u16, &*disk);
+            let at = (d, &*disk);
             let thread = placing.kernel("pblk", core, at, Step::Kernel, Asleep::Actions);
             disk.pblk = Some(Box::new(Pblk {
                 ftl,
@@ -183,7 +184,7 @@ impl<S: Source> Host<S> {
         }
         let any = || 0..stack.cores;
         for job in 0..count {
-            if !placing.threads[job as usize].spec.reaper || !stack.kernel {
+            if !placing.threads[job].spec.reaper || !stack.kernel {
                 continue;
             }
             let core = placing.least(any());
@@ -191,26 +192,26 @@ impl<S: Source> Host<S> {
             let spec = ThreadSpec::new("reaper", Engine::Libaio, 1);
             let mut reaper = Thread::new(spec, None, core, 0, disks[0].map[core as usize]);
             (reaper.step, reaper.asleep, reaper.partner) = (Step::Collect, Asleep::Events, job);
-            placing.threads[job as usize].partner = placing.count();
+            placing.threads[job].partner = placing.count();
             placing.threads.push(reaper);
         }
         for job in 0..count {
-            let thread = &placing.threads[job as usize];
+            let thread = &placing.threads[job];
             if !queues[0].has_sq_thread(&thread.spec) {
                 continue;
             }
             let core = thread.spec.sqthread_poll_cpu.unwrap_or_else(|| placing.least(any()));
             placing.take(core);
-            let thread = &placing.threads[job as usize];
+            let thread = &placing.threads[job];
             let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
             (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
             let (polls, d) = (thread.polls, thread.disk);
-            let disk = &disks[usize::from(d)];
+            let disk = &disks[d];
             let home = if polls { &disk.poll_map } else { &disk.map }[core as usize];
             let mut sq = Thread::new(spec, None, core, d, home);
             (sq.step, sq.asleep, sq.owner, sq.polls) = (Step::SqLoop, Asleep::Ring, job, polls);
             sq.may_poll = polls;
-            placing.threads[job as usize].sq = placing.count();
+            placing.threads[job].sq = placing.count();
             placing.threads.push(sq);
         }
         if stack.kernel && stack.kworker.interval > Span::ZERO {
@@ -232,7 +233,7 @@ impl<S: Source> Host<S> {
                 && disk.info.lba_bytes < 4096
             {
                 // Beside the thread that writes, which takes it from there.
-                let core = placing.threads[pblk.thread as usize].core;
+                let core = placing.threads[pblk.thread].core;
                 let at = (d as u16, &*disk);
                 let worker =
                     placing.kernel("pblk-merge", core, at, Step::NextMerge, Asleep::Actions);
@@ -277,7 +278,7 @@ impl<S: Source> Host<S> {
             block: BlockLayer {
                 nodes: Slab::with_capacity(in_use),
                 requests: Slab::with_capacity(requests),
-                hctxs,
+                hctxs: hctxs.into(),
                 disks,
                 sched_tags: stack.scheduler_tags,
                 merge: stack.merge,
@@ -291,7 +292,7 @@ impl<S: Source> Host<S> {
             private: shared && own_queues && !reapers,
             shared,
             vfs: None,
-            ends: Vec::new(),
+            ends: IdVec::new(),
             serves: false,
             first_core: 0,
             priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),

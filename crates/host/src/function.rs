@@ -161,7 +161,7 @@ impl MemoryConfig {
 /// Counts calls of functions on a core; their time.
 macro_rules! spend {
     ($host:expr, $core:expr, $($f:ident $(* $n:expr)?),+) => {{
-        let calls = &mut $host.cores[$core as usize].calls.calls;
+        let calls = &mut $host.cores[$core].calls.calls;
         let mut ns = 0u64;
         $(
             let f = $crate::function::Function::$f as usize;

@@ -13,9 +13,10 @@ use crate::stats::{Counters, HostStats, PblkStats};
 use crate::tasks::background::{TICK, WORK};
 use crate::tasks::core::{Core, Irq};
 use crate::tasks::thread::{Asleep, Thread};
+use crate::{CoreId, EndId, ThreadId};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
-use wordline_base::{BadValue, Ctx, Ddir, IoClass, IoId, Kind, Span, Time};
+use wordline_base::{BadValue, Ctx, Ddir, IdVec, IoClass, IoId, Kind, Span, Time};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::{Translation, Translator};
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
@@ -86,12 +87,12 @@ pub struct Host<S> {
     pub(crate) kworker: KworkerConfig,
     pub(crate) wakeup_granularity: u64,
     pub(crate) sleeper_credit: u64,
-    pub(crate) cores: Vec<Core>,
-    pub(crate) threads: Vec<Thread<S>>,
+    pub(crate) cores: IdVec<CoreId, Core>,
+    pub(crate) threads: IdVec<ThreadId, Thread<S>>,
     pub(crate) block: BlockLayer,
     pub(crate) vfs: Option<Box<Vfs>>,
     /// Connections to other hosts.
-    pub(crate) ends: Vec<End>,
+    pub(crate) ends: IdVec<EndId, End>,
     /// Another host has a drive of this one: it works on when its own jobs are over.
     pub(crate) serves: bool,
     /// Added to the numbers of its cores where several hosts are told apart.
@@ -123,13 +124,13 @@ impl<S: Source> Host<S> {
 
     pub fn queues(&self) -> impl Iterator<Item = QueuePair> + '_ {
         self.priorities.iter().zip(&self.block.hctxs).enumerate().map(|(i, (&priority, hctx))| {
-            let disk = usize::from(hctx.disk);
+            let disk = hctx.disk;
             let queue = i as u16 - self.block.disks[disk].first;
             QueuePair {
                 disk: hctx.disk,
                 sq: queue,
                 cq: queue,
-                depth: self.depths[disk],
+                depth: self.depths[usize::from(disk)],
                 priority,
                 interrupts: hctx.interrupts,
             }
@@ -138,15 +139,15 @@ impl<S: Source> Host<S> {
 
     /// The core a job runs on.
     pub fn core_of(&self, thread: u32) -> u32 {
-        self.threads[thread as usize].core
+        self.threads[thread].core
     }
     /// The FTL of a disk, if it is on this host.
     pub fn ftl(&self, disk: u16) -> Option<&Translator> {
-        self.block.disks[usize::from(disk)].pblk.as_ref().map(|p| &p.ftl)
+        self.block.disks[disk].pblk.as_ref().map(|p| &p.ftl)
     }
     /// For preconditioning before the start.
     pub fn ftl_mut(&mut self, disk: u16) -> Option<&mut Translator> {
-        self.block.disks[usize::from(disk)].pblk.as_mut().map(|p| &mut p.ftl)
+        self.block.disks[disk].pblk.as_mut().map(|p| &mut p.ftl)
     }
 
     /// Another host has a drive of this one.
@@ -170,7 +171,7 @@ impl<S: Source> Host<S> {
     /// [`crate::tasks_of`] says for each job.
     pub fn mount(&mut self, fs: Fs) {
         let jobs = self.jobs();
-        for thread in &mut self.threads[..jobs as usize] {
+        for thread in self.threads.iter_mut().take(jobs as usize) {
             // dio_await_one polls the queue that its bios went to; what else a call waits for comes by
             // interrupt.
             thread.polls &= thread.spec.engine == Engine::Pvsync2
@@ -190,7 +191,7 @@ impl<S: Source> Host<S> {
     pub fn cache_served(&mut self, disk: u16, config: &FsConfig) -> Result<(), BadValue> {
         let threads = self.threads.len() as u32;
         let tasks = self.threads.iter().map(|t| tasks_of(&t.spec)).sum();
-        let served = &self.block.disks[usize::from(disk)];
+        let served = &self.block.disks[disk];
         let mut fs = Fs::new(config, served.info.bytes, tasks)?;
         fs.serve_device();
         let map = served.map.clone();
@@ -224,7 +225,7 @@ impl<S: Source> Host<S> {
             }
         }
         for d in 0..self.block.disks.len() as u16 {
-            if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+            if let Some(pblk) = self.block.disks[d].enter(ctx) {
                 pblk.ftl.start(ctx);
                 self.pump_ftl(ctx, d, None);
             }
@@ -233,13 +234,13 @@ impl<S: Source> Host<S> {
 
     /// Starts a job whose `start` is `Time::NEVER`.
     pub fn start_thread(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
-        debug_assert!(self.threads[thread as usize].asleep == Asleep::Start);
+        debug_assert!(self.threads[thread].asleep == Asleep::Start);
         ctx.host = self.number;
         ctx.at(at, Kind::AppWake, thread);
     }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {
-        let asleep = &mut self.threads[thread as usize];
+        let asleep = &mut self.threads[thread];
         if asleep.asleep == Asleep::Timer || !self.kernel {
             asleep.timer_at = ctx.now;
             ctx.host = self.number;
@@ -250,7 +251,7 @@ impl<S: Source> Host<S> {
         self.threads.get_mut(thread as usize).and_then(|t| t.source.as_mut())
     }
     pub fn source(&self, thread: u32) -> Option<&S> {
-        self.threads.get(thread as usize).and_then(|t| t.source.as_ref())
+        self.threads.get(thread).and_then(|t| t.source.as_ref())
     }
 
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
@@ -269,9 +270,10 @@ impl<S: Source> Host<S> {
             Kind::FtlTimer => {
                 let of = |disk: &Disk| disk.drive == event.node() && disk.pblk.is_some();
                 let Some(d) = self.block.disks.iter().position(of) else { return };
+                let d = d as u16;
                 if let Some(pblk) = self.block.disks[d].enter(ctx) {
                     pblk.ftl.on_timer(ctx, index);
-                    self.pump_ftl(ctx, d as u16, None);
+                    self.pump_ftl(ctx, d, None);
                 }
             }
             _ => {}
@@ -289,28 +291,28 @@ impl<S: Source> Host<S> {
     ) {
         ctx.host = self.number;
         // Hardware queues are numbered through all disks.
-        let first = self.block.disks[usize::from(disk)].first;
+        let first = self.block.disks[disk].first;
         let cq = first + cq;
         cqe.sq += first;
         if !self.kernel {
             return self.direct_posted(ctx, cq, cqe);
         }
         if self.private {
-            let core = self.block.hctxs[usize::from(cq)].core;
-            let c = &self.cores[core as usize];
+            let core = self.block.hctxs[cq].core;
+            let c = &self.cores[core];
             if c.lazy && c.irq_end <= ctx.now {
                 // A handler whose end had no event of its own (see `raise`).
                 self.finish_irq(ctx, core);
             }
         }
-        let hctx = &mut self.block.hctxs[usize::from(cq)];
+        let hctx = &mut self.block.hctxs[cq];
         hctx.entries.push_back(cqe);
         if hctx.handler == Handler::Running {
             // nvme_process_cq is still looping: it takes this one up as well.
             let core = hctx.core;
             let stats = self.sampled([cqe].iter());
             let span = Span(spend!(self, core, Completion, StatAdd * stats));
-            let c = &mut self.cores[core as usize];
+            let c = &mut self.cores[core];
             let at = c.irq_end;
             c.steal(at, span);
             return;
@@ -327,7 +329,7 @@ impl<S: Source> Host<S> {
     /// An MSI of a disk's completion queue, by itself.
     pub fn on_interrupt(&mut self, ctx: &mut Ctx, (disk, cq): (u16, u16)) {
         ctx.host = self.number;
-        let first = self.block.disks[usize::from(disk)].first;
+        let first = self.block.disks[disk].first;
         self.interrupt(ctx, first + cq);
     }
 
@@ -336,7 +338,7 @@ impl<S: Source> Host<S> {
         if !self.kernel {
             return;
         }
-        let hctx = &mut self.block.hctxs[usize::from(cq)];
+        let hctx = &mut self.block.hctxs[cq];
         if hctx.handler == Handler::Off {
             hctx.handler = Handler::Queued;
             let core = hctx.core;
@@ -359,7 +361,7 @@ impl<S: Source> Host<S> {
         ctx.host = self.number;
         self.stopping = true;
         for t in 0..self.threads.len() as u32 {
-            let thread = &mut self.threads[t as usize];
+            let thread = &mut self.threads[t];
             let waits = matches!(thread.asleep, Asleep::Start | Asleep::Timer);
             if thread.cur_depth == 0 && (waits || !self.kernel) && thread.source.is_some() {
                 thread.asleep = Asleep::Done;
@@ -373,7 +375,7 @@ impl<S: Source> Host<S> {
     /// A job is over; its submission thread goes with it.
     pub(crate) fn ended(&mut self, ctx: &mut Ctx, t: u32) {
         self.out.push_back(Output::Ended { thread: t });
-        let sq = self.threads[t as usize].sq;
+        let sq = self.threads[t].sq;
         if sq != NONE {
             self.notice(ctx, sq);
         }
@@ -393,11 +395,11 @@ impl<S: Source> Host<S> {
 
     /// Of pblk's block device in front of a disk.
     pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
-        self.block.disks[usize::from(disk)].pblk.as_ref().map(|p| p.stats)
+        self.block.disks[disk].pblk.as_ref().map(|p| p.stats)
     }
     /// The counts of one thread so far; its times are in [`Host::stats`].
     pub fn thread_counts(&self, thread: u32) -> &crate::ThreadStats {
-        &self.threads[thread as usize].stats
+        &self.threads[thread].stats
     }
 
     pub fn stats(&self, now: Time) -> HostStats {
@@ -448,14 +450,14 @@ impl<S: Source> Host<S> {
     /// From here on the thread's I/O goes to this disk.
     #[inline]
     pub(crate) fn aim(&mut self, t: u32, disk: u16) {
-        if self.threads[t as usize].disk != disk {
+        if self.threads[t].disk != disk {
             self.turn_to(t, disk);
         }
     }
     #[cold]
     pub(crate) fn turn_to(&mut self, t: u32, to: u16) {
-        let disk = &self.block.disks[usize::from(to)];
-        let thread = &mut self.threads[t as usize];
+        let disk = &self.block.disks[to];
+        let thread = &mut self.threads[t];
         let core = thread.core as usize;
         thread.disk = to;
         thread.home = if self.shared {
@@ -471,6 +473,6 @@ impl<S: Source> Host<S> {
     /// The connection that a hardware queue stands for, if it does.
     #[inline]
     pub(crate) fn client_of(&self, h: u16) -> Option<u16> {
-        self.block.disks[usize::from(self.block.hctxs[usize::from(h)].disk)].client
+        self.block.disks[self.block.hctxs[h].disk].client
     }
 }

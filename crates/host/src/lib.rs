@@ -21,6 +21,13 @@ pub mod stats;
 mod tasks;
 
 pub use block::sched;
+/// What a host's threads, cores, disks, hardware queues (through all disks) and connections are numbered by.
+pub(crate) type ThreadId = u32;
+pub(crate) type CoreId = u32;
+pub(crate) type DiskId = u16;
+pub(crate) type HctxId = u16;
+pub(crate) type EndId = u16;
+
 pub use config::{Engine, Scheduler, StackConfig};
 pub use disk::{DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};
 pub use error::HostError;

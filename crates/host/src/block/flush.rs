@@ -12,10 +12,10 @@ impl<S: Source> Host<S> {
     /// blkdev_issue_flush: dropped without a volatile cache, shared with those that wait while one
     /// is at the drive.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
         let d = thread.disk;
-        let disk = &mut self.block.disks[usize::from(d)];
+        let disk = &mut self.block.disks[d];
         if let Some(pblk) = disk.enter(ctx) {
             pblk.stats.flushes += 1;
             pblk.ftl.flush(ctx, node);
@@ -29,7 +29,7 @@ impl<S: Source> Host<S> {
             self.node_done(ctx, node, true, Some(core));
             return Flow::Again;
         }
-        let hctx = &mut self.block.hctxs[usize::from(h)];
+        let hctx = &mut self.block.hctxs[h];
         if hctx.flush != NONE {
             return self.issue_flush(ctx, t, NO_TAG);
         }
@@ -38,7 +38,7 @@ impl<S: Source> Host<S> {
             None if scheduled => {
                 // Linux lets the flush request wait on hctx->dispatch.
                 let rq = self.flush_request(node, h, NO_TAG);
-                self.block.hctxs[usize::from(h)].dispatch.push_back(rq);
+                self.block.hctxs[h].dispatch.push_back(rq);
                 self.go(t, Step::NextIo)
             }
             None => self.go(t, Step::TagWait),
@@ -51,16 +51,16 @@ impl<S: Source> Host<S> {
         (r.purpose, r.sched_tag) = (Purpose::Flush, false);
         // The queue's flush_rq is nobody's (blk_kick_flush).
         r.class = IoClass::NONE;
-        self.block.hctxs[usize::from(h)].flush = rq;
+        self.block.hctxs[h].flush = rq;
         rq
     }
 
     pub(crate) fn issue_flush(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
-        if self.block.hctxs[usize::from(h)].flush != NONE {
+        if self.block.hctxs[h].flush != NONE {
             self.counters.shared_flushes += 1;
-            self.block.hctxs[usize::from(h)].flush_pending.push(node);
+            self.block.hctxs[h].flush_pending.push(node);
             if tag != NO_TAG {
                 self.put_driver_tag(ctx, h, tag, core);
             }
@@ -71,7 +71,7 @@ impl<S: Source> Host<S> {
             self.queue_nbd(ctx, end, rq, core);
             return self.go(t, Step::NextIo);
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver +=
             spend!(self, thread.core, Doorbell, StatIssue * u64::from(self.poll_stats.on));

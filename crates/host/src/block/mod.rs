@@ -26,8 +26,9 @@ mod tags;
 
 use crate::block::sched::{Ask, Dir, Elevator};
 use crate::disk::{DISK_SHIFT, Disk};
+use crate::{DiskId, HctxId};
 use std::collections::VecDeque;
-use wordline_base::{Ddir, IoClass, IoId, Slab, Time};
+use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Time};
 use wordline_ftl::Brings;
 use wordline_nvme::{Cqe, Opcode};
 
@@ -210,8 +211,8 @@ pub(crate) struct BlockLayer {
     pub nodes: Slab<Node>,
     pub requests: Slab<Request>,
     /// Of all disks, one after the other.
-    pub hctxs: Vec<Hctx>,
-    pub disks: Vec<Disk>,
+    pub hctxs: IdVec<HctxId, Hctx>,
+    pub disks: IdVec<DiskId, Disk>,
     pub sched_tags: u32,
     pub merge: bool,
 }
@@ -246,7 +247,7 @@ impl BlockLayer {
         at: u64,
         len: u64,
     ) -> Option<Side> {
-        let max = self.disks[usize::from(self.nodes[node].disk)].max_request;
+        let max = self.disks[self.nodes[node].disk].max_request;
         for &rq in plug.iter().rev() {
             let r = &mut self.requests[rq];
             if r.opcode != opcode || r.bytes + len > max {
@@ -291,14 +292,14 @@ impl BlockLayer {
             purpose: Purpose::Data,
         });
         if tag != NO_TAG {
-            self.hctxs[usize::from(hctx)].by_tag[usize::from(tag)] = rq;
+            self.hctxs[hctx].by_tag[usize::from(tag)] = rq;
         }
         rq
     }
 
     /// Takes a hardware tag for a request that has none.
     pub fn get_driver_tag(&mut self, rq: u32) -> bool {
-        let h = usize::from(self.requests[rq].hctx);
+        let h = self.requests[rq].hctx;
         match self.hctxs[h].tags.pop() {
             Some(tag) => {
                 self.hctxs[h].by_tag[usize::from(tag)] = rq;
@@ -313,20 +314,20 @@ impl BlockLayer {
     /// tag. Requests left without a tag come first; while there are any, the scheduler is not
     /// asked.
     pub fn next_dispatch(&mut self, h: u16, now: Time) -> Option<u32> {
-        if let Some(&rq) = self.hctxs[usize::from(h)].dispatch.front() {
+        if let Some(&rq) = self.hctxs[h].dispatch.front() {
             if !self.get_driver_tag(rq) {
                 return None;
             }
-            self.hctxs[usize::from(h)].dispatch.pop_front();
+            self.hctxs[h].dispatch.pop_front();
             return Some(rq);
         }
-        let disk = usize::from(self.hctxs[usize::from(h)].disk);
+        let disk = self.hctxs[h].disk;
         loop {
             let rq = self.disks[disk].elevator.as_mut()?.dispatch(h, now)?;
             if self.get_driver_tag(rq) {
                 return Some(rq);
             }
-            let owner = &mut self.hctxs[usize::from(self.requests[rq].hctx)];
+            let owner = &mut self.hctxs[self.requests[rq].hctx];
             owner.dispatch.push_back(rq);
             // A queue that only polling empties may be left alone for long: the others go on.
             if owner.interrupts {
@@ -339,7 +340,7 @@ impl BlockLayer {
     /// ones three quarters (kyber_limit_depth).
     pub fn kept_back(&self, disk: u16, opcode: Opcode) -> u32 {
         let discard = opcode == Opcode::Deallocate;
-        match self.disks[usize::from(disk)].elevator {
+        match self.disks[disk].elevator {
             Some(Elevator::Kyber(_)) if discard => {
                 self.sched_tags - (self.sched_tags * 3 / 4).max(1)
             }
@@ -359,7 +360,7 @@ impl BlockLayer {
             mergeable: r.mergeable() && self.merge,
             data: r.mergeable(),
         };
-        let disk = usize::from(self.hctxs[usize::from(r.hctx)].disk);
+        let disk = self.hctxs[r.hctx].disk;
         if let Some(elevator) = &mut self.disks[disk].elevator {
             elevator.insert(&ask, now);
         }

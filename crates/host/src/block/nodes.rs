@@ -33,13 +33,13 @@ impl<S: Source> Host<S> {
             fua: false,
             merges: false,
             at_ledger: NONE,
-            class: self.threads[t as usize].class,
+            class: self.threads[t].class,
         })
     }
 
     /// Whether the kernel takes the I/O: O_DIRECT wants whole logical blocks, inside the device.
     pub(crate) fn valid(&self, disk: u16, ddir: Ddir, offset: u64, len: u32) -> bool {
-        let drive = &self.block.disks[usize::from(disk)].info;
+        let drive = &self.block.disks[disk].info;
         let lba = u64::from(drive.lba_bytes);
         ddir.is_sync()
             || len > 0
@@ -50,7 +50,7 @@ impl<S: Source> Host<S> {
 
     /// Parts of a data I/O: bios of at most 1 MiB, each split at `max_request`.
     pub(crate) fn parts(&self, disk: u16, len: u32) -> u32 {
-        let max = self.block.disks[usize::from(disk)].max_request;
+        let max = self.block.disks[disk].max_request;
         let len = u64::from(len);
         if len <= max && len <= crate::block::BIO_BYTES {
             return 1;
@@ -89,7 +89,7 @@ impl<S: Source> Host<S> {
                 return self.merged(ctx, n, on);
             }
             let disk = node.disk;
-            if self.block.disks[usize::from(disk)].bios.is_some() {
+            if self.block.disks[disk].bios.is_some() {
                 self.bio_ended(ctx, n, on);
             }
             let node = &self.block.nodes[n];
@@ -120,7 +120,7 @@ impl<S: Source> Host<S> {
             self.direct_fill(ctx, t);
             return;
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let is_aio = match thread.spec.engine {
             Engine::Libaio | Engine::IoUring => matches!(node.ddir, Ddir::Read | Ddir::Write),
             Engine::Spdk => true,
@@ -128,14 +128,14 @@ impl<S: Source> Host<S> {
         };
         let sq = thread.sq;
         if is_aio && sq != NONE {
-            self.threads[sq as usize].cur_depth -= 1;
+            self.threads[sq].cur_depth -= 1;
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let sleeping = if is_aio {
             thread.ring.push_back(n);
             let reaper = thread.partner;
             if reaper != NONE {
-                if self.threads[reaper as usize].asleep == Asleep::Events {
+                if self.threads[reaper].asleep == Asleep::Events {
                     self.wake(ctx, reaper, on);
                 }
                 return;

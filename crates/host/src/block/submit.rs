@@ -10,7 +10,7 @@ use wordline_nvme::Opcode;
 
 impl<S: Source> Host<S> {
     pub(crate) fn next_io(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let planned = thread.is_planned();
         let call = &mut thread.call;
         let next = if call.aio {
@@ -36,10 +36,10 @@ impl<S: Source> Host<S> {
                 return self.go(t, Step::Plug);
             }
             self.turn_to(t, disk);
-            let thread = &mut self.threads[t as usize];
+            let thread = &mut self.threads[t];
             thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let call = &mut thread.call;
         call.index += 1;
         (call.node, call.part, call.at) = (node, node, 0);
@@ -52,13 +52,13 @@ impl<S: Source> Host<S> {
         thread.call.len = u64::from(n.len);
         if !self.valid(disk, n.ddir, n.offset, n.len) {
             // Time must pass, or a job that goes on after errors never ends.
-            let thread = &mut self.threads[t as usize];
+            let thread = &mut self.threads[t];
             if thread.pend.total() == 0 {
                 thread.pend.entry = 1;
             }
             return self.segment(ctx, t, Step::Refused);
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.call.opcode = match n.ddir {
             Ddir::Read => Opcode::Read,
             Ddir::Write => Opcode::Write,
@@ -73,7 +73,7 @@ impl<S: Source> Host<S> {
             Ddir::Trim => thread.call.divided = false,
             Ddir::Read | Ddir::Write => {
                 let parts = self.parts(disk, n.len);
-                self.threads[t as usize].call.divided = parts > 1;
+                self.threads[t].call.divided = parts > 1;
                 if parts > 1 {
                     self.block.nodes[node].pending = parts;
                     self.counters.splits += 1;
@@ -85,7 +85,7 @@ impl<S: Source> Host<S> {
 
     /// generic_make_request of the next part of the current I/O.
     pub(crate) fn part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let planned = thread.is_planned();
         let call = &mut thread.call;
         let (at, len) = (call.at, call.len);
@@ -108,24 +108,24 @@ impl<S: Source> Host<S> {
                 let pages = bio_len.div_ceil(4096);
                 thread.pend.block += spend!(self, thread.core, Bio, BioPage * (pages - 1));
             }
-            self.block.disks[usize::from(n.disk)].max_request.min(bio_len - bio_at)
+            self.block.disks[n.disk].max_request.min(bio_len - bio_at)
         };
         let mut part = call.node;
         call.at += part_len;
         if divided {
             part = self.child(part, n.offset + at, part_len as u32);
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.call.part = part;
         thread.plan_on(part);
         if at > 0 {
             // Behind the parts before it.
             thread.plan_waited(Layer::Block, Why::Plugged);
         }
-        let disk = &self.block.disks[usize::from(n.disk)];
+        let disk = &self.block.disks[n.disk];
         if disk.pblk.is_some() {
             if disk.bios.is_some() {
-                let thread = &mut self.threads[t as usize];
+                let thread = &mut self.threads[t];
                 thread.pend.block += spend!(self, thread.core, Scheduler);
                 return self.segment(ctx, t, Step::Admit);
             }
@@ -137,7 +137,7 @@ impl<S: Source> Host<S> {
             thread.pend.block += spend!(self, thread.core, Scheduler);
         }
         if plugged && !trim && self.block.merge {
-            let plug = &self.threads[t as usize].call.plug;
+            let plug = &self.threads[t].call.plug;
             let side = self.block.plug_merge(plug, opcode, part, n.offset + at, part_len);
             match side {
                 Some(Side::Back) => self.counters.back_merges += 1,
@@ -161,7 +161,7 @@ impl<S: Source> Host<S> {
     /// The part is in a request that stays in the plug: on to the next, in a segment of its own so
     /// that each part's work ends where it ends.
     pub(crate) fn after_part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let more = thread.call.at < thread.call.len;
         if more { self.segment(ctx, t, Step::Part) } else { self.go(t, Step::NextIo) }
     }
@@ -171,9 +171,9 @@ impl<S: Source> Host<S> {
         if self.plug_is_full(t) {
             return self.unplug_then(t, Step::Place);
         }
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let h = thread.hctx;
-        let hctx = &mut self.block.hctxs[usize::from(h)];
+        let hctx = &mut self.block.hctxs[h];
         match hctx.tags.pop() {
             Some(tag) => self.place_request(ctx, t, tag),
             None if !thread.call.plug.is_empty() => self.unplug_then(t, Step::Place),
@@ -182,7 +182,7 @@ impl<S: Source> Host<S> {
     }
 
     fn plug_is_full(&self, t: u32) -> bool {
-        let call = &self.threads[t as usize].call;
+        let call = &self.threads[t].call;
         if !self.has_one_queue(t) || !call.plugged {
             return false;
         }
@@ -192,19 +192,19 @@ impl<S: Source> Host<S> {
 
     /// The disk at hand has a single hardware queue.
     fn has_one_queue(&self, t: u32) -> bool {
-        let disk = self.threads[t as usize].disk;
-        self.block.disks[usize::from(disk)].queues == 1
+        let disk = self.threads[t].disk;
+        self.block.disks[disk].queues == 1
     }
 
     fn unplug_then(&mut self, t: u32, resume: Step) -> Flow {
-        self.threads[t as usize].call.resume = resume;
+        self.threads[t].call.resume = resume;
         self.go(t, Step::Plug)
     }
 
     /// blk_mq_make_request from the point where the request exists.
     pub(crate) fn place_request(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
         let one_queue = self.has_one_queue(t);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let call = &mut thread.call;
         let part = self.block.nodes[call.part];
         let bytes = u64::from(part.len);
@@ -227,8 +227,8 @@ impl<S: Source> Host<S> {
 
     /// Sends a request to the scheduler or, without one, to the driver.
     fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
-        let thread = &mut self.threads[t as usize];
-        let disk = &self.block.disks[usize::from(thread.disk)];
+        let thread = &mut self.threads[t];
+        let disk = &self.block.disks[thread.disk];
         if disk.elevator.is_some() {
             thread.call.after_run = then;
             self.block.insert_scheduler(rq, ctx.now);
@@ -239,7 +239,7 @@ impl<S: Source> Host<S> {
             self.queue_nbd(ctx, end, rq, core);
             return self.go(t, then);
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver +=
             spend!(self, thread.core, DmaMap, Doorbell, StatIssue * u64::from(self.poll_stats.on));
@@ -248,14 +248,14 @@ impl<S: Source> Host<S> {
 
     /// blk_flush_plug_list: by position, one after the other.
     pub(crate) fn unplug(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let call = &mut thread.call;
         if call.plug.is_empty() {
             call.flushing = false;
             let resume = call.resume;
             return self.go(t, resume);
         }
-        if self.block.disks[usize::from(thread.disk)].elevator.is_some() {
+        if self.block.disks[thread.disk].elevator.is_some() {
             if thread.pend.total() > 0 {
                 return self.segment(ctx, t, Step::Plug);
             }
@@ -265,7 +265,7 @@ impl<S: Source> Host<S> {
             for rq in plug.drain(..) {
                 self.block.insert_scheduler(rq, ctx.now);
             }
-            let call = &mut self.threads[t as usize].call;
+            let call = &mut self.threads[t].call;
             call.plug = plug;
             call.after_run = call.resume;
             return self.go(t, Step::RunQueue);
@@ -289,9 +289,9 @@ impl<S: Source> Host<S> {
         if self.plug_is_full(t) {
             return self.unplug_then(t, Step::Elevate);
         }
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let kept = self.block.kept_back(thread.disk, thread.call.opcode);
-        let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
+        let hctx = &mut self.block.hctxs[thread.hctx];
         if hctx.sched_free > kept {
             hctx.sched_free -= 1;
             return self.place_request(ctx, t, NO_TAG);
@@ -303,10 +303,10 @@ impl<S: Source> Host<S> {
     }
 
     fn scheduler_merge(&mut self, ctx: &mut Ctx, t: u32) -> bool {
-        let call = &self.threads[t as usize].call;
+        let call = &self.threads[t].call;
         let (part, opcode) = (call.part, call.opcode);
         let node = self.block.nodes[part];
-        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let disk = &mut self.block.disks[node.disk];
         let max = disk.max_request;
         let dir = match opcode {
             Opcode::Read => Dir::Read,
@@ -316,7 +316,7 @@ impl<S: Source> Host<S> {
         let bytes = u64::from(node.len);
         let ask = Ask {
             rq: NONE,
-            hctx: self.threads[t as usize].hctx,
+            hctx: self.threads[t].hctx,
             thread: node.thread,
             dir,
             start: node.offset,
@@ -351,20 +351,20 @@ impl<S: Source> Host<S> {
             r.class = r.class.best(o.class);
             self.block.append(rq, o.first, o.last);
             self.block.requests.remove(other);
-            let core = self.threads[t as usize].core;
+            let core = self.threads[t].core;
             self.put_sched_tag(ctx, o.hctx, core);
         }
         true
     }
 
     pub(crate) fn run_queue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &self.threads[t as usize];
-        if let Some(end) = self.block.disks[usize::from(thread.disk)].client {
+        let thread = &self.threads[t];
+        if let Some(end) = self.block.disks[thread.disk].client {
             let (core, then) = (thread.core, thread.call.after_run);
             self.run_nbd(ctx, end, core);
             return self.go(t, then);
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         match self.block.next_dispatch(thread.hctx, ctx.now) {
             Some(rq) => {
                 thread.plan_issue(rq);

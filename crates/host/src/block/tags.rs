@@ -13,10 +13,10 @@ use wordline_nvme::Opcode;
 impl<S: Source> Host<S> {
     /// blk_mq_get_tag: sleep for a tag, if there is still none.
     pub(crate) fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let kept = self.block.kept_back(thread.disk, thread.call.opcode);
-        let hctx = &mut self.block.hctxs[usize::from(thread.hctx)];
-        if self.block.disks[usize::from(thread.disk)].elevator.is_some() {
+        let hctx = &mut self.block.hctxs[thread.hctx];
+        if self.block.disks[thread.disk].elevator.is_some() {
             if hctx.sched_free > kept {
                 hctx.sched_free -= 1;
                 return self.go(t, Step::Granted);
@@ -47,16 +47,16 @@ impl<S: Source> Host<S> {
 
     /// The tag is there: scheduler tag, hardware tag of a request, of a flush or of a flash read.
     pub(crate) fn granted(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.is_planned() || thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::Granted);
         }
-        let disk = &self.block.disks[usize::from(thread.disk)];
+        let disk = &self.block.disks[thread.disk];
         if disk.pblk.is_some() && thread.call.opcode != Opcode::Flush {
             return self.go(t, Step::PblkRead);
         }
         let tag = std::mem::replace(&mut thread.granted, NO_TAG);
-        if self.threads[t as usize].call.opcode == Opcode::Flush {
+        if self.threads[t].call.opcode == Opcode::Flush {
             return self.issue_flush(ctx, t, tag);
         }
         self.place_request(ctx, t, tag)
@@ -64,21 +64,21 @@ impl<S: Source> Host<S> {
 
     /// Hands a freed hardware tag to who waits for one, or puts it back.
     pub(crate) fn put_driver_tag(&mut self, ctx: &mut Ctx, h: u16, tag: u16, on: u32) {
-        let hctx = &mut self.block.hctxs[usize::from(h)];
+        let hctx = &mut self.block.hctxs[h];
         hctx.by_tag[usize::from(tag)] = NONE;
         if let Some(rq) = hctx.repairs.pop_front() {
             hctx.by_tag[usize::from(tag)] = rq;
             self.block.requests[rq].tag = tag;
             return self.dispatch(ctx, on, rq);
         }
-        let disk = usize::from(hctx.disk);
+        let disk = hctx.disk;
         if self.block.disks[disk].elevator.is_some() {
             hctx.tags.push(tag);
             // blk_mq_sched_restart.
             self.run_other_queue(ctx, h, on);
             self.after_completion(ctx, h);
         } else if let Some(t) = hctx.waiters.pop_front() {
-            self.threads[t as usize].granted = tag;
+            self.threads[t].granted = tag;
             self.wake(ctx, t, Some(on));
         } else {
             hctx.tags.push(tag);
@@ -87,10 +87,10 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn put_sched_tag(&mut self, ctx: &mut Ctx, h: u16, on: u32) {
-        let hctx = &mut self.block.hctxs[usize::from(h)];
+        let hctx = &mut self.block.hctxs[h];
         match hctx.waiters.pop_front() {
             Some(t) => {
-                debug_assert_eq!(self.threads[t as usize].granted, NO_TAG);
+                debug_assert_eq!(self.threads[t].granted, NO_TAG);
                 self.wake(ctx, t, Some(on));
             }
             None => {
@@ -103,8 +103,8 @@ impl<S: Source> Host<S> {
     /// What a scheduler does beyond the queue of the request that completed: kyber's freed token may
     /// be for another queue (kyber_domain_wake), bfq may wait for its thread's next request.
     fn after_completion(&mut self, ctx: &mut Ctx, h: u16) {
-        let disk = self.block.hctxs[usize::from(h)].disk;
-        let d = usize::from(disk);
+        let disk = self.block.hctxs[h].disk;
+        let d = disk;
         match &mut self.block.disks[d].elevator {
             Some(Elevator::Kyber(_)) => {
                 for other in self.block.disks[d].hctxs().filter(|&o| o != h) {
@@ -113,7 +113,7 @@ impl<S: Source> Host<S> {
                         _ => false,
                     };
                     if waits {
-                        let core = self.block.hctxs[usize::from(other)].core;
+                        let core = self.block.hctxs[other].core;
                         self.run_other_queue(ctx, other, core);
                     }
                 }
@@ -150,12 +150,12 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn elevator_timer(&mut self, ctx: &mut Ctx, disk: u16) {
-        let disk = &mut self.block.disks[usize::from(disk)];
+        let disk = &mut self.block.disks[disk];
         if let Some(Elevator::Bfq(bfq)) = &mut disk.elevator
             && bfq.on_timer(ctx.now)
         {
             for h in disk.hctxs() {
-                let core = self.block.hctxs[usize::from(h)].core;
+                let core = self.block.hctxs[h].core;
                 self.run_other_queue(ctx, h, core);
             }
         }
@@ -163,9 +163,9 @@ impl<S: Source> Host<S> {
 
     /// Pollers that look for a tag.
     fn notice_tag(&mut self, ctx: &mut Ctx, h: u16) {
-        for i in 0..self.block.hctxs[usize::from(h)].pollers.len() {
-            let t = self.block.hctxs[usize::from(h)].pollers[i];
-            if self.threads[t as usize].looking.then == Step::TagWait {
+        for i in 0..self.block.hctxs[h].pollers.len() {
+            let t = self.block.hctxs[h].pollers[i];
+            if self.threads[t].looking.then == Step::TagWait {
                 self.notice(ctx, t);
             }
         }

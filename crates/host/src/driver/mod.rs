@@ -61,10 +61,10 @@ impl<S: Source> Host<S> {
         let r = &mut self.block.requests[rq];
         (r.issued, r.sampled) = (ctx.now, self.poll_stats.on);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
-        let disk = usize::from(self.block.hctxs[usize::from(r.hctx)].disk);
+        let disk = self.block.hctxs[r.hctx].disk;
         let drive = self.block.disks[disk].drive;
         let submitted = to_ledger(ctx, drive, r.opcode, r.offset, r.bytes);
-        self.block.hctxs[usize::from(r.hctx)].submitted[usize::from(r.tag)] = submitted;
+        self.block.hctxs[r.hctx].submitted[usize::from(r.tag)] = submitted;
         let sqe = Sqe {
             submitted,
             opcode: r.opcode,
@@ -90,8 +90,8 @@ impl<S: Source> Host<S> {
 
     #[inline]
     pub(crate) fn submit(&mut self, h: u16, sqe: Sqe) {
-        let disk = self.block.hctxs[usize::from(h)].disk;
-        let sq = h - self.block.disks[usize::from(disk)].first;
+        let disk = self.block.hctxs[h].disk;
+        let sq = h - self.block.disks[disk].first;
         self.out.push_back(Output::Submit { disk, sq, sqe });
     }
 
@@ -106,7 +106,7 @@ impl<S: Source> Host<S> {
         (begin, end): (Time, Time),
         (waited, worked): (Why, Why),
     ) {
-        let h = usize::from(cqe.sq);
+        let h = cqe.sq;
         debug_assert_eq!(cq, cqe.sq);
         let rq = self.block.hctxs[h].by_tag[usize::from(cqe.cid)];
         assert_ne!(rq, NONE, "completion of a command that is not at the drive: {cqe:?}");
@@ -114,7 +114,7 @@ impl<S: Source> Host<S> {
         let d = self.block.hctxs[h].disk;
         let mut ok = cqe.status == Status::Success;
         let hctx = &mut self.block.hctxs[h];
-        let drive = self.block.disks[usize::from(hctx.disk)].drive;
+        let drive = self.block.disks[hctx.disk].drive;
         from_ledger(ctx, drive, &mut hctx.submitted[usize::from(cqe.cid)], ok);
         self.counters.completions += 1;
 
@@ -137,7 +137,7 @@ impl<S: Source> Host<S> {
             let write = r.opcode == Opcode::Write;
             self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));
         }
-        if let Some(elevator) = &mut self.block.disks[usize::from(d)].elevator
+        if let Some(elevator) = &mut self.block.disks[d].elevator
             && r.sched_tag
         {
             elevator.completed(rq, r.issued, ctx.now);
@@ -155,7 +155,7 @@ impl<S: Source> Host<S> {
         match r.purpose {
             Purpose::Data | Purpose::Flush => {}
             Purpose::Piece { lpn, brings } => {
-                let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) else { return };
+                let Some(pblk) = self.block.disks[d].enter(ctx) else { return };
                 let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
                 let read = FlashRead { lpn: Lpn(lpn), sectors, ppa, brings };
                 let mut more = std::mem::take(&mut pblk.repairs);
@@ -173,7 +173,7 @@ impl<S: Source> Host<S> {
                 }
             }
             Purpose::Ftl { op } => {
-                if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+                if let Some(pblk) = self.block.disks[d].enter(ctx) {
                     let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
                     check_own_read(&pblk.ftl, ctx, op, ppa, sectors, cqe.held);
                     let outcome = if ok { Outcome::Ok } else { Outcome::Failed };
@@ -193,7 +193,7 @@ impl<S: Source> Host<S> {
 
     /// The I/O `node` waits for the rest of its stride instead of a read that failed.
     fn repair(&mut self, ctx: &mut Ctx, node: u32, h: u16, core: u32) {
-        let d = usize::from(self.block.hctxs[usize::from(h)].disk);
+        let d = self.block.hctxs[h].disk;
         let Some(pblk) = &mut self.block.disks[d].pblk else { return };
         let pieces = std::mem::take(&mut pblk.repairs);
         self.block.nodes[node].pending = pieces.len() as u32;
@@ -203,7 +203,7 @@ impl<S: Source> Host<S> {
             if self.block.get_driver_tag(rq) {
                 self.dispatch(ctx, core, rq);
             } else {
-                self.block.hctxs[usize::from(h)].repairs.push_back(rq);
+                self.block.hctxs[h].repairs.push_back(rq);
             }
         }
         if let Some(pblk) = &mut self.block.disks[d].pblk {
@@ -214,7 +214,7 @@ impl<S: Source> Host<S> {
 
     /// flush_end_io: the flushes that came meanwhile go out together, with the same tag.
     fn flush_done(&mut self, ctx: &mut Ctx, h: u16, tag: u16, core: u32) {
-        let hctx = &mut self.block.hctxs[usize::from(h)];
+        let hctx = &mut self.block.hctxs[h];
         hctx.flush = NONE;
         if hctx.flush_pending.is_empty() {
             return self.put_driver_tag(ctx, h, tag, core);
@@ -227,7 +227,7 @@ impl<S: Source> Host<S> {
         }
         self.mark_request(ctx, rq, Layer::Block, Why::Flush, core, ctx.now);
         pending.clear();
-        self.block.hctxs[usize::from(h)].flush_pending = pending;
+        self.block.hctxs[h].flush_pending = pending;
         self.dispatch(ctx, core, rq);
     }
 }

@@ -168,7 +168,7 @@ impl<S: Source> Host<S> {
             return 0;
         }
         let of = |cqe: &&Cqe| {
-            let rq = self.block.hctxs[usize::from(cqe.sq)].by_tag[usize::from(cqe.cid)];
+            let rq = self.block.hctxs[cqe.sq].by_tag[usize::from(cqe.cid)];
             self.block.requests[rq].sampled
         };
         entries.filter(of).count() as u64
@@ -196,7 +196,7 @@ impl<S: Source> Host<S> {
     /// The thread begins to look, at `until` at the latest stops, and goes on with `then`.
     pub(crate) fn look(&mut self, ctx: &mut Ctx, t: u32, what: Loop, until: Time) -> Flow {
         let (turn, before) = self.turn(what);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let (h, core) = (thread.poll_hctx, thread.core);
         let then = thread.step;
         if thread.pend.total() > 0 {
@@ -212,7 +212,7 @@ impl<S: Source> Host<S> {
             Loop::Ring => thread.source.is_some(),
             Loop::Kernel | Loop::RingAndQueue => false,
         };
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         let begin = if c.irqs.is_empty() { ctx.now } else { c.irq_end };
         c.segment = Some(Segment {
             thread: t,
@@ -225,7 +225,7 @@ impl<S: Source> Host<S> {
             spin: Some(Spin { first: begin + Span(before), turn, until }),
         });
         if what.has_queue() {
-            let hctx = &mut self.block.hctxs[usize::from(h)];
+            let hctx = &mut self.block.hctxs[h];
             hctx.pollers.push(t);
             if !hctx.entries.is_empty() && hctx.handler != Handler::Running {
                 self.claim(ctx, t, None);
@@ -236,15 +236,15 @@ impl<S: Source> Host<S> {
 
     /// The thread's loop, if it is in one that has not ended.
     fn spinning(&self, t: u32) -> Option<Spin> {
-        let core = self.threads[t as usize].core;
-        let segment = self.cores[core as usize].segment.as_ref()?;
+        let core = self.threads[t].core;
+        let segment = self.cores[core].segment.as_ref()?;
         (segment.thread == t && segment.end == Time::NEVER).then_some(segment.spin?)
     }
 
     /// Its first look at or after now.
     fn next_look(&self, ctx: &Ctx, t: u32) -> Option<(Time, u64)> {
         let spin = self.spinning(t)?;
-        let core = &self.cores[self.threads[t as usize].core as usize];
+        let core = &self.cores[self.threads[t].core];
         let from = if core.irqs.is_empty() { ctx.now } else { ctx.now.max(core.irq_end) };
         Some(spin.look_at(from))
     }
@@ -252,7 +252,7 @@ impl<S: Source> Host<S> {
     /// An entry became visible on a queue with pollers; `message` says whether an interrupt comes
     /// with it. False: nobody takes it, the interrupt has to.
     pub(crate) fn polled(&mut self, ctx: &mut Ctx, h: u16, message: bool) -> bool {
-        let hctx = &self.block.hctxs[usize::from(h)];
+        let hctx = &self.block.hctxs[h];
         let vector = hctx.core;
         let first = hctx
             .pollers
@@ -263,7 +263,7 @@ impl<S: Source> Host<S> {
         let poll = &self.cost.poll;
         if message {
             let locked = at + poll.nvme_poll + poll.entry_miss;
-            let same = self.threads[t as usize].core == vector;
+            let same = self.threads[t].core == vector;
             let way = if same { poll.interrupt_delivery } else { self.cost.interrupt_entry };
             if locked > ctx.now + way {
                 return false;
@@ -276,16 +276,16 @@ impl<S: Source> Host<S> {
     /// The next look of thread `t` takes what is there.
     fn claim(&mut self, ctx: &mut Ctx, t: u32, posted: Option<Time>) {
         let Some((at, _)) = self.next_look(ctx, t) else { return };
-        let what = self.threads[t as usize].looking.what;
-        let h = usize::from(self.threads[t as usize].looking.hctx);
-        let looking = &mut self.threads[t as usize].looking;
+        let what = self.threads[t].looking.what;
+        let h = self.threads[t].looking.hctx;
+        let looking = &mut self.threads[t].looking;
         looking.claimed.extend(self.block.hctxs[h].entries.drain(..));
         looking.at = at;
         looking.message = posted.map(|posted| posted + self.cost.poll.interrupt_delivery);
         let n = looking.claimed.len() as u64;
-        let stats = self.sampled(self.threads[t as usize].looking.claimed.iter());
+        let stats = self.sampled(self.threads[t].looking.claimed.iter());
         let found = self.found(what, n, stats);
-        let core = self.threads[t as usize].core;
+        let core = self.threads[t].core;
         spend!(self, core, StatAdd * stats);
         self.stop_looking(ctx, t, found);
     }
@@ -300,7 +300,7 @@ impl<S: Source> Host<S> {
     /// Ends the loop at its first look from now on, and `found` after that the segment.
     pub(crate) fn stop_looking(&mut self, ctx: &mut Ctx, t: u32, found: Span) {
         let Some((at, turns)) = self.next_look(ctx, t) else { return };
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let (what, core) = (thread.looking.what, thread.core);
         // The last look is whole only if it found something; a loop ended from outside leaves it.
         let (n, looks) = (thread.looking.claimed.len() as u64, turns + 1);
@@ -340,13 +340,13 @@ impl<S: Source> Host<S> {
             }
             _ => {}
         }
-        let Some(segment) = &mut self.cores[core as usize].segment else { return };
+        let Some(segment) = &mut self.cores[core].segment else { return };
         segment.end = at + found;
         let spent = segment.end.since(segment.begin).0;
         if what == Loop::Compute {
-            self.cores[core as usize].calls.extra[Function::Application as usize] += spent;
+            self.cores[core].calls.extra[Function::Application as usize] += spent;
         }
-        let Some(segment) = &mut self.cores[core as usize].segment else { return };
+        let Some(segment) = &mut self.cores[core].segment else { return };
         if what == Loop::Reactor {
             // Of each turn the call on the socket.
             let calls = looks * (self.cost.crossing.0 + self.cost.socket.empty.0);
@@ -362,7 +362,7 @@ impl<S: Source> Host<S> {
 
     /// The loop has ended.
     pub(crate) fn looked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let core = thread.core;
         let (what, h, then) = (thread.looking.what, thread.looking.hctx, thread.looking.then);
         let mut claimed = std::mem::take(&mut thread.looking.claimed);
@@ -370,7 +370,7 @@ impl<S: Source> Host<S> {
         let resched = std::mem::take(&mut thread.looking.resched);
         thread.step = then;
         if what.has_queue() {
-            self.block.hctxs[usize::from(h)].pollers.retain(|&p| p != t);
+            self.block.hctxs[h].pollers.retain(|&p| p != t);
         }
         for cqe in claimed.drain(..) {
             self.counters.polled_completions += 1;
@@ -380,8 +380,8 @@ impl<S: Source> Host<S> {
                 self.reap(ctx, h, cqe, core, (at, ctx.now), (Why::Polling, Why::Work));
             }
         }
-        self.threads[t as usize].looking.claimed = claimed;
-        self.block.hctxs[usize::from(h)].late |= message.is_some();
+        self.threads[t].looking.claimed = claimed;
+        self.block.hctxs[h].late |= message.is_some();
         match message {
             // The lock is released, interrupts are on again.
             Some(due) if due <= ctx.now => self.interrupt(ctx, h),
@@ -394,8 +394,8 @@ impl<S: Source> Host<S> {
     /// need_resched ended the loop.
     fn give_way(&mut self, ctx: &mut Ctx, t: u32, what: Loop) -> Flow {
         self.counters.poll_yields += u64::from(what != Loop::Compute);
-        let thread = &mut self.threads[t as usize];
-        let (h, core) = (usize::from(thread.looking.hctx), thread.core);
+        let thread = &mut self.threads[t];
+        let (h, core) = (thread.looking.hctx, thread.core);
         let waits = thread.step == Step::SyncWait
             && self.block.nodes[thread.call.single()].pending > 0
             && what == Loop::Kernel
@@ -406,7 +406,7 @@ impl<S: Source> Host<S> {
         }
         thread.stats.involuntary_switches += 1;
         thread.preempted = true;
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         c.current = None;
         self.enqueue(core, t);
         Flow::Off
@@ -414,7 +414,7 @@ impl<S: Source> Host<S> {
 
     /// A polled synchronous call waits: it sleeps for a while if it may, and looks.
     pub(crate) fn poll_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::SyncWait);
         }
@@ -428,12 +428,12 @@ impl<S: Source> Host<S> {
             us => Span::from_us(us as u64),
         };
         if span == Span::ZERO {
-            self.threads[t as usize].looking.slept = false;
+            self.threads[t].looking.slept = false;
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         self.counters.hybrid_sleeps += 1;
         self.counters.hybrid_sleep_ns += span.0;
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         // hrtimer_start is at the beginning of what follows.
         thread.timer_at = ctx.now + span;
         thread.pend.entry += spend!(self, thread.core, HybridSleep);
@@ -442,7 +442,7 @@ impl<S: Source> Host<S> {
 
     /// The timer is armed: off the core, unless the request is done or the time is over.
     pub(crate) fn hybrid_sleep(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.step = Step::SyncWait;
         let done = self.block.nodes[thread.call.single()].pending == 0;
         if done || thread.timer_at <= ctx.now {
@@ -456,7 +456,7 @@ impl<S: Source> Host<S> {
 
     /// Whether a thread looks at this queue now.
     pub(crate) fn has_poller(&self, h: u16) -> bool {
-        !self.block.hctxs[usize::from(h)].pollers.is_empty()
+        !self.block.hctxs[h].pollers.is_empty()
     }
 }
 

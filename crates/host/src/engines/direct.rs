@@ -18,7 +18,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn direct_fill(&mut self, ctx: &mut Ctx, t: u32) {
         loop {
             let stopping = self.stopping;
-            let thread = &mut self.threads[t as usize];
+            let thread = &mut self.threads[t];
             if stopping || thread.exhausted || thread.failed {
                 if thread.cur_depth == 0 && thread.asleep != Asleep::Done {
                     thread.asleep = Asleep::Done;
@@ -84,7 +84,7 @@ impl<S: Source> Host<S> {
     }
 
     fn direct_wake(&mut self, ctx: &mut Ctx, t: u32, at: Time) {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.timer != at && at < Time::NEVER {
             thread.timer = at;
             ctx.at(at, Kind::AppWake, t);
@@ -95,7 +95,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn direct_submit(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         let whole = !matches!(n.ddir, Ddir::Read | Ddir::Write);
-        let max = self.block.disks[usize::from(n.disk)].max_request;
+        let max = self.block.disks[n.disk].max_request;
         if whole || u64::from(n.len) <= max {
             return self.direct_send(ctx, node);
         }
@@ -116,8 +116,8 @@ impl<S: Source> Host<S> {
     pub(crate) fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         self.aim(n.thread, n.disk);
-        let h = self.threads[n.thread as usize].hctx;
-        let hctx = &mut self.block.hctxs[usize::from(h)];
+        let h = self.threads[n.thread].hctx;
+        let hctx = &mut self.block.hctxs[h];
         let Some(cid) = hctx.tags.pop() else {
             hctx.waiters.push_back(node);
             return;
@@ -131,9 +131,9 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
-        let drive = self.block.disks[usize::from(self.block.hctxs[usize::from(h)].disk)].drive;
+        let drive = self.block.disks[self.block.hctxs[h].disk].drive;
         let submitted = to_ledger(ctx, drive, opcode, address, u64::from(bytes));
-        self.block.hctxs[usize::from(h)].submitted[usize::from(cid)] = submitted;
+        self.block.hctxs[h].submitted[usize::from(cid)] = submitted;
         let sqe = Sqe {
             submitted,
             opcode,
@@ -152,11 +152,11 @@ impl<S: Source> Host<S> {
 
     /// The command of an entry of queue `q`; whoever waits for its tag goes on.
     pub(crate) fn direct_reaped(&mut self, ctx: &mut Ctx, q: u16, cqe: &Cqe) -> u32 {
-        let hctx = &mut self.block.hctxs[usize::from(q)];
+        let hctx = &mut self.block.hctxs[q];
         let node = std::mem::replace(&mut hctx.by_tag[usize::from(cqe.cid)], NONE);
         assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
         hctx.tags.push(cqe.cid);
-        let drive = self.block.disks[usize::from(hctx.disk)].drive;
+        let drive = self.block.disks[hctx.disk].drive;
         let ok = cqe.status == Status::Success;
         from_ledger(ctx, drive, &mut hctx.submitted[usize::from(cqe.cid)], ok);
         self.counters.completions += 1;

@@ -35,7 +35,7 @@ impl Default for Reaping {
 impl<S: Source> Host<S> {
     /// One turn of do_io.
     pub(crate) fn top(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if self.stopping || thread.exhausted || thread.failed {
             thread.requeued = None;
             if thread.cur_depth > 0 {
@@ -48,7 +48,7 @@ impl<S: Source> Host<S> {
             let until = thread.burn;
             return self.look(ctx, t, Loop::Compute, until);
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if let Some(at) = thread.quiesce {
             if thread.cur_depth > 0 {
                 thread.reaping = REAP_ONE;
@@ -69,7 +69,7 @@ impl<S: Source> Host<S> {
                     Next::Io { ddir, offset, len, class } => {
                         thread.class = class.or(thread.spec.class);
                         let (d, byte) = self.block.place(offset);
-                        if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+                        if let Some(pblk) = self.block.disks[d].enter(ctx) {
                             pblk.ftl.prefetch(ctx, Lpn((byte >> SECTOR_SHIFT) as u32));
                         }
                         thread.pend.user += spend!(self, thread.core, Application);
@@ -96,8 +96,7 @@ impl<S: Source> Host<S> {
                     Next::Pause { spin_until, until } => {
                         let spin = spin_until.since(ctx.now).0;
                         thread.pend.user += spin;
-                        self.cores[thread.core as usize].calls.extra
-                            [Function::Application as usize] += spin;
+                        self.cores[thread.core].calls.extra[Function::Application as usize] += spin;
                         thread.quiesce = Some(until.max(ctx.now + Span(1)));
                         return Flow::Again;
                     }
@@ -117,7 +116,7 @@ impl<S: Source> Host<S> {
                 thread.cur_depth += 1;
                 let batch = thread.spec.iodepth_batch as usize;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
-                let thread = &mut self.threads[t as usize];
+                let thread = &mut self.threads[t];
                 thread.iocbs.push(node);
                 if thread.iocbs.len() >= batch {
                     return self.commit(ctx, t, Step::Queued { busy: false });
@@ -141,14 +140,14 @@ impl<S: Source> Host<S> {
                 let level = level_bucket(thread.cur_depth);
                 thread.stats.iodepth_level[level] += 1;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
-                self.threads[t as usize].call.begin_null(node);
+                self.threads[t].call.begin_null(node);
                 self.segment(ctx, t, Step::NullDone)
             }
         }
     }
 
     fn not_before(&mut self, ctx: &mut Ctx, t: u32, at: Time, quiesce: bool) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if quiesce {
             thread.quiesce = Some(at);
             return Flow::Again;
@@ -171,7 +170,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn queued(&mut self, t: u32, busy: bool) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let full = thread.cur_depth >= thread.spec.iodepth;
         let polling = thread.spec.iodepth_batch_complete_min == 0
             && thread.spec.iodepth_batch_complete_max == 0;
@@ -193,7 +192,7 @@ impl<S: Source> Host<S> {
         after: Step,
     ) -> Flow {
         self.aim(t, disk);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.cur_depth += 1;
         let level = level_bucket(thread.cur_depth);
         thread.stats.iodepth_level[level] += 1;
@@ -204,20 +203,20 @@ impl<S: Source> Host<S> {
         // A bio that is split is not polled where only polling would find its end
         // (bio_clear_hipri, Linux 5.10).
         let whole = thread.poll_hctx == thread.home
-            || u64::from(len) <= self.block.disks[usize::from(disk)].max_request.min(BIO_BYTES);
-        let thread = &mut self.threads[t as usize];
+            || u64::from(len) <= self.block.disks[disk].max_request.min(BIO_BYTES);
+        let thread = &mut self.threads[t];
         thread.polled =
             thread.polls && data && whole && (share >= 100 || thread.rng.below(100) < share);
         thread.hctx = if thread.polled { thread.poll_hctx } else { thread.home };
         thread.looking.slept = false;
         let node = self.new_node(t, ddir, (disk, offset), len);
-        self.threads[t as usize].call.begin_one(node, len, after);
+        self.threads[t].call.begin_one(node, len, after);
         self.go(t, Step::NextIo)
     }
 
     /// td_io_commit: one io_submit.
     fn commit(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.sq != NONE {
             return self.hand_over(ctx, t, after);
         }
@@ -238,7 +237,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn call_end(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.is_planned() || thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::CallEnd);
         }
@@ -265,7 +264,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if self.block.nodes[thread.call.single()].pending > 0 {
             if thread.polled {
                 return self.poll_wait(ctx, t);
@@ -278,7 +277,7 @@ impl<S: Source> Host<S> {
 
     /// td_io_getevents: sends what is queued first.
     pub(crate) fn getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if !thread.iocbs.is_empty() {
             return self.commit(ctx, t, Step::Getevents);
         }
@@ -309,23 +308,23 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn reap_events(&mut self, ctx: &mut Ctx, t: u32, n: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let (wake, work) = thread.done;
         thread.stats.iodepth_complete[call_bucket(n)] += 1;
         thread.stats.complete_calls += 1;
         for _ in 0..n {
-            if let Some(node) = self.threads[t as usize].ring.pop_front() {
+            if let Some(node) = self.threads[t].ring.pop_front() {
                 self.finish_io(ctx, node, wake, work);
             }
         }
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let again = thread.reaping.full && thread.cur_depth > thread.spec.iodepth_low;
         self.go(t, if again { Step::Getevents } else { Step::Top })
     }
 
     /// A job with a reaper waits for room in its queue, or for nothing to be in flight.
     fn leave_to_reaper(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::Getevents);
         }
@@ -338,20 +337,20 @@ impl<S: Source> Host<S> {
 
     /// A reaper: io_getevents for one, as long as there are any.
     pub(crate) fn collect(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
-        let owner = self.threads[r as usize].partner;
-        if self.threads[owner as usize].ring.is_empty() {
+        let owner = self.threads[r].partner;
+        if self.threads[owner].ring.is_empty() {
             return self.sleep(ctx, r, Asleep::Events);
         }
-        let core = self.threads[r as usize].core;
+        let core = self.threads[r].core;
         let call = spend!(self, core, Crossing, AioGetevents, Finish);
-        self.threads[r as usize].pend.entry += call;
+        self.threads[r].pend.entry += call;
         self.segment(ctx, r, Step::Collected)
     }
 
     pub(crate) fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
-        let reaper = &self.threads[r as usize];
+        let reaper = &self.threads[r];
         let (owner, core, (wake, work)) = (reaper.partner, reaper.core, reaper.done);
-        let job = &mut self.threads[owner as usize];
+        let job = &mut self.threads[owner];
         job.stats.iodepth_complete[call_bucket(1)] += 1;
         job.stats.complete_calls += 1;
         if let Some(node) = job.ring.pop_front() {
@@ -362,7 +361,7 @@ impl<S: Source> Host<S> {
             }
             self.finish_io(ctx, node, wake, work);
         }
-        if self.threads[owner as usize].asleep == Asleep::Reaper {
+        if self.threads[owner].asleep == Asleep::Reaper {
             self.wake(ctx, owner, Some(core));
         }
         self.go(r, Step::Collect)
@@ -373,12 +372,12 @@ impl<S: Source> Host<S> {
         let node = self.block.nodes[n];
         self.block.nodes.remove(n);
         let t = node.thread;
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let (now, core) = match thread.partner {
             NONE => (ctx.now, thread.core),
-            reaper => (ctx.now, self.threads[reaper as usize].core),
+            reaper => (ctx.now, self.threads[reaper].core),
         };
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let held = match thread.reaping {
             _ if thread.partner != NONE => Why::CoreBusy,
             Reaping { min: 0..=1, .. } => Why::CoreBusy,

@@ -30,10 +30,10 @@ impl<S: Source> Host<S> {
         let parts = if ddir.is_sync() || ddir == Ddir::Trim {
             1
         } else {
-            u64::from(len).div_ceil(self.block.disks[usize::from(disk)].max_request).max(1)
+            u64::from(len).div_ceil(self.block.disks[disk].max_request).max(1)
         };
         let node = self.new_node(t, ddir, (disk, offset), len);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.cur_depth += 1;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
         thread.stats.iodepth_submit[crate::stats::call_bucket(1)] += 1;
@@ -48,20 +48,20 @@ impl<S: Source> Host<S> {
 
     /// The commands are written.
     pub(crate) fn spdk_submit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let node = self.threads[t as usize].call.single();
-        self.threads[t as usize].step = Step::Queued { busy: false };
+        let node = self.threads[t].call.single();
+        self.threads[t].step = Step::Queued { busy: false };
         let n = &mut self.block.nodes[node];
         n.submitted = ctx.now;
         let n = *n;
         if n.life == IoId::NONE {
             let life = ctx.lives.begin(t, n.ddir, n.offset, n.len, n.issued);
-            ctx.mark(life, Layer::Driver, Why::Doorbell, self.threads[t as usize].core, ctx.now);
+            ctx.mark(life, Layer::Driver, Why::Doorbell, self.threads[t].core, ctx.now);
             self.block.nodes[node].life = life;
         }
         if self.valid(n.disk, n.ddir, n.offset, n.len) {
             self.direct_submit(ctx, node);
         } else {
-            let core = self.threads[t as usize].core;
+            let core = self.threads[t].core;
             self.node_done(ctx, node, false, Some(core));
         }
         Flow::Again
@@ -71,7 +71,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn spdk_done(&mut self, ctx: &mut Ctx, cqe: Cqe, at: Time) {
         let node = self.direct_reaped(ctx, cqe.sq, &cqe);
         let n = self.block.nodes[node];
-        let core = self.threads[n.thread as usize].core;
+        let core = self.threads[n.thread].core;
         ctx.mark(n.life, Layer::Completion, Why::Polling, core, at);
         ctx.mark(n.life, Layer::Completion, Why::Work, core, ctx.now);
         self.node_done(ctx, node, cqe.status == Status::Success, Some(core));
@@ -79,7 +79,7 @@ impl<S: Source> Host<S> {
 
     /// spdk_fio_getevents.
     pub(crate) fn spdk_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let min = thread.reaping.min.min(thread.cur_depth);
         let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
         let ready = thread.ring.len() as u32;

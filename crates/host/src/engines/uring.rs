@@ -24,7 +24,7 @@ use wordline_base::{Ctx, Time};
 impl<S: Source> Host<S> {
     /// fio_ioring_commit of a ring that the kernel's thread looks at.
     pub(crate) fn hand_over(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let n = thread.iocbs.len() as u32;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
@@ -33,36 +33,36 @@ impl<S: Source> Host<S> {
         thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
         thread.call.begin_hand_over(after);
         let sq = thread.sq;
-        if self.threads[sq as usize].asleep == Asleep::Ring {
+        if self.threads[sq].asleep == Asleep::Ring {
             // IORING_SQ_NEED_WAKEUP.
             self.counters.sq_wake_ups += 1;
             let call = spend!(self, core, Crossing, UringEnter);
-            self.threads[t as usize].pend.entry += call;
+            self.threads[t].pend.entry += call;
         }
         self.segment(ctx, t, Step::HandOver)
     }
 
     pub(crate) fn handed_over(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let (sq, core) = (thread.sq, thread.core);
         let mut entries = std::mem::take(&mut thread.iocbs);
         for &node in &entries {
             self.block.nodes[node].submitted = ctx.now;
         }
-        self.threads[sq as usize].ring.extend(entries.drain(..));
-        self.threads[t as usize].iocbs = entries;
-        if self.threads[sq as usize].asleep == Asleep::Ring {
+        self.threads[sq].ring.extend(entries.drain(..));
+        self.threads[t].iocbs = entries;
+        if self.threads[sq].asleep == Asleep::Ring {
             self.wake(ctx, sq, Some(core));
         } else {
             self.notice(ctx, sq);
         }
-        let after = self.threads[t as usize].call.after();
+        let after = self.threads[t].call.after();
         self.go(t, after)
     }
 
     /// io_sq_thread.
     pub(crate) fn sq_loop(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
-        let thread = &mut self.threads[r as usize];
+        let thread = &mut self.threads[r];
         let owner = thread.owner;
         if !thread.ring.is_empty() {
             thread.sq_until = Time::NEVER;
@@ -72,9 +72,9 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, r, Step::SqLoop);
         }
-        let job = &self.threads[owner as usize];
+        let job = &self.threads[owner];
         let ended = job.asleep == Asleep::Done;
-        let thread = &mut self.threads[r as usize];
+        let thread = &mut self.threads[r];
         let what = if thread.polls { Loop::RingAndQueue } else { Loop::Ring };
         let in_flight = thread.polls && thread.cur_depth > 0;
         if thread.sq_until == Time::NEVER {
@@ -89,7 +89,7 @@ impl<S: Source> Host<S> {
 
     /// fio_ioring_getevents.
     pub(crate) fn uring_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let min = thread.reaping.min.min(thread.cur_depth);
         let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
         let ready = thread.ring.len() as u32;

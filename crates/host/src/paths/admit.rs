@@ -64,10 +64,10 @@ impl Bios {
 impl<S: Source> Host<S> {
     /// A bio meets the scheduler, its own processor time behind it.
     pub(crate) fn admit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let (part, hctx, core) = (thread.call.part(), thread.hctx, thread.core);
         let node = self.block.nodes[part];
-        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let disk = &mut self.block.disks[node.disk];
         let hctxs = disk.hctxs();
         let Some(bios) = &mut disk.bios else { return Flow::Again };
         let ask = Ask {
@@ -85,7 +85,7 @@ impl<S: Source> Host<S> {
         bios.stats.held += u64::from(!goes);
         self.wake_for_bios(ctx, node.disk, Some(core));
         if goes {
-            self.threads[t as usize].plan_after(part, Layer::Block, Why::Plugged);
+            self.threads[t].plan_after(part, Layer::Block, Why::Plugged);
             return self.pblk_bio(ctx, t, part);
         }
         self.go(t, Step::Part)
@@ -94,7 +94,7 @@ impl<S: Source> Host<S> {
     /// A node is complete. If it is a bio with a token, another may go.
     pub(crate) fn bio_ended(&mut self, ctx: &mut Ctx, node: u32, on: Option<u32>) {
         let d = self.block.nodes[node].disk;
-        let disk = &mut self.block.disks[usize::from(d)];
+        let disk = &mut self.block.disks[d];
         let hctxs = disk.hctxs();
         let Some(bios) = &mut disk.bios else { return };
         let Some(&issued) = bios.issued.get(node as usize) else { return };
@@ -107,16 +107,16 @@ impl<S: Source> Host<S> {
     }
 
     fn wake_for_bios(&mut self, ctx: &mut Ctx, disk: u16, on: Option<u32>) {
-        let Some(bios) = &self.block.disks[usize::from(disk)].bios else { return };
+        let Some(bios) = &self.block.disks[disk].bios else { return };
         let t = bios.thread;
-        if !bios.ready.is_empty() && self.threads[t as usize].asleep == Asleep::Actions {
+        if !bios.ready.is_empty() && self.threads[t].asleep == Asleep::Actions {
             self.wake(ctx, t, on);
         }
     }
 
     /// The kernel thread takes the next bio to pblk.
     pub(crate) fn next_bio(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let d = usize::from(self.threads[t as usize].disk);
+        let d = self.threads[t].disk;
         let Some(bios) = &mut self.block.disks[d].bios else { return Flow::Off };
         let Some(node) = bios.ready.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
@@ -126,7 +126,7 @@ impl<S: Source> Host<S> {
             Ddir::Trim => Opcode::Deallocate,
             _ => Opcode::Write,
         };
-        self.threads[t as usize].begin_held(node, opcode);
+        self.threads[t].begin_held(node, opcode);
         self.pblk_bio(ctx, t, node)
     }
 }

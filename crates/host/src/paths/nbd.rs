@@ -166,7 +166,7 @@ impl<S: Source> Host<S> {
         at: At,
         asleep: Asleep,
     ) -> u32 {
-        let hctx = self.block.disks[usize::from(disk)].map[core as usize];
+        let hctx = self.block.disks[disk].map[core as usize];
         let mut thread = Thread::new(ThreadSpec::new(name, engine, 1), None, core, disk, hctx);
         (thread.step, thread.asleep) = (Step::Nbd(at), asleep);
         thread.end = self.ends.len() as u16;
@@ -186,7 +186,7 @@ impl<S: Source> Host<S> {
         let workers = (0..cores).map(worker).collect();
         let end = End { workers, ..self.end_of(config, disk, receiver) };
         let number = self.ends.len() as u16;
-        self.block.disks[usize::from(disk)].client = Some(number);
+        self.block.disks[disk].client = Some(number);
         self.ends.push(end);
         number
     }
@@ -222,7 +222,7 @@ impl<S: Source> Host<S> {
 
     /// The connection of one of its threads.
     fn end(&mut self, t: u32) -> &mut End {
-        &mut self.ends[usize::from(self.threads[t as usize].end)]
+        &mut self.ends[self.threads[t].end]
     }
 
     pub(crate) fn nbd_step(&mut self, ctx: &mut Ctx, t: u32, at: At) -> Flow {
@@ -240,7 +240,7 @@ impl<S: Source> Host<S> {
 
     /// Processor time of sending a message in so many calls.
     fn socket_send(&mut self, t: u32, m: &Message, calls: u64) -> u64 {
-        let (core, transport) = (self.threads[t as usize].core, self.end(t).config.transport);
+        let (core, transport) = (self.threads[t].core, self.end(t).config.transport);
         let packets = packets(m.bytes(), JOINED);
         match transport {
             Transport::Unix => spend!(self, core, UnixSend * calls, SocketCopy * m.pages()),
@@ -252,7 +252,7 @@ impl<S: Source> Host<S> {
     }
 
     fn socket_receive(&mut self, t: u32, m: &Message, calls: u64) -> u64 {
-        let (core, transport) = (self.threads[t as usize].core, self.end(t).config.transport);
+        let (core, transport) = (self.threads[t].core, self.end(t).config.transport);
         match transport {
             Transport::Unix => {
                 spend!(self, core, UnixReceive * calls, SocketCopy * m.pages())
@@ -264,10 +264,10 @@ impl<S: Source> Host<S> {
     /// A message has come to this host, to one of its connections.
     pub fn receive(&mut self, ctx: &mut Ctx, number: u16, message: Message) {
         ctx.host = self.number;
-        let end = &mut self.ends[usize::from(number)];
+        let end = &mut self.ends[number];
         if end.config.transport == Transport::Ethernet {
             end.arrived.push_back(message);
-            let core = self.threads[end.receiver as usize].core;
+            let core = self.threads[end.receiver].core;
             return self.raise(ctx, core, Irq::Network(number));
         }
         self.deliver(ctx, number, message, ELSEWHERE);
@@ -275,13 +275,13 @@ impl<S: Source> Host<S> {
 
     /// The network card's interrupt, and the softirq behind it.
     pub(crate) fn network_irq(&mut self, end: u16, core: u32) -> u64 {
-        let end = &self.ends[usize::from(end)];
+        let end = &self.ends[end];
         let bytes = end.arrived.front().map_or(0, Message::bytes);
         spend!(self, core, InterruptEntry, TcpPacket * packets(bytes, JOINED))
     }
 
     pub(crate) fn network_irq_done(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
-        let arrived = self.ends[usize::from(end)].arrived.pop_front();
+        let arrived = self.ends[end].arrived.pop_front();
         let Some(message) = arrived else { return };
         let place = self.first_core + core;
         ctx.mark(message.io, Layer::Network, Why::Interrupt, place, ctx.now);
@@ -289,10 +289,10 @@ impl<S: Source> Host<S> {
     }
 
     fn deliver(&mut self, ctx: &mut Ctx, end: u16, message: Message, on: u32) {
-        let end = &mut self.ends[usize::from(end)];
+        let end = &mut self.ends[end];
         end.inbox.push_back(message);
         let t = end.receiver;
-        match self.threads[t as usize].asleep {
+        match self.threads[t].asleep {
             Asleep::Socket => self.wake(ctx, t, Some(on)),
             _ => self.notice(ctx, t),
         }
@@ -301,7 +301,7 @@ impl<S: Source> Host<S> {
     /// Of the segment that ended: the steps of a message that was received in it, with `after`
     /// nanoseconds of other work behind.
     fn mark_received(&mut self, ctx: &mut Ctx, t: u32, io: IoId, waited: Why, after: u64) {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let (place, (_, work)) = (self.first_core + thread.core, thread.done);
         let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
         let (begin, end) = (before(work), before(after));
@@ -312,7 +312,7 @@ impl<S: Source> Host<S> {
 
     /// The same of a reply that was sent in it.
     fn reply(&mut self, ctx: &mut Ctx, t: u32, message: Message) {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let (place, (_, work)) = (self.first_core + thread.core, thread.done);
         let begin = Time(ctx.now.0.saturating_sub(work));
         ctx.mark(message.io, Layer::Server, Why::CoreBusy, place, begin);
@@ -321,7 +321,7 @@ impl<S: Source> Host<S> {
     }
 
     fn send_message(&mut self, t: u32, message: Message) {
-        let end = self.threads[t as usize].end;
+        let end = self.threads[t].end;
         self.out.push_back(Output::Send { end, message });
     }
 
@@ -329,8 +329,8 @@ impl<S: Source> Host<S> {
 
     /// blk_mq_run_hw_queue(async): there is something for kblockd.
     pub(crate) fn run_nbd(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
-        let end = &self.ends[usize::from(end)];
-        let busy = |&t: &u32| self.threads[t as usize].asleep != Asleep::Socket;
+        let end = &self.ends[end];
+        let busy = |&t: &u32| self.threads[t].asleep != Asleep::Socket;
         if end.workers.iter().any(busy) {
             return;
         }
@@ -340,7 +340,7 @@ impl<S: Source> Host<S> {
 
     /// A request with its tag is for kblockd.
     pub(crate) fn queue_nbd(&mut self, ctx: &mut Ctx, end: u16, rq: u32, core: u32) {
-        self.ends[usize::from(end)].run.push_back(rq);
+        self.ends[end].run.push_back(rq);
         self.run_nbd(ctx, end, core);
     }
 
@@ -366,7 +366,7 @@ impl<S: Source> Host<S> {
     }
 
     fn nbd_send(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let (core, (wake, work)) = (self.threads[t as usize].core, self.threads[t as usize].done);
+        let (core, (wake, work)) = (self.threads[t].core, self.threads[t].done);
         if let Some(rq) = self.end(t).sending.take() {
             let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
             let (waited, woken) = (before(wake + work), before(work));
@@ -378,7 +378,7 @@ impl<S: Source> Host<S> {
             let message = self.message_of(rq);
             self.send_message(t, message);
         }
-        let disk = usize::from(self.end(t).disk);
+        let disk = self.end(t).disk;
         let h = self.block.disks[disk].first;
         let next = self.block.next_dispatch(h, ctx.now);
         let Some(rq) = next.or_else(|| self.end(t).run.pop_front()) else {
@@ -386,13 +386,13 @@ impl<S: Source> Host<S> {
         };
         let message = self.message_of(rq);
         let send = self.socket_send(t, &message, 1 + message.pages());
-        self.threads[t as usize].pend.entry += send + spend!(self, core, NbdQueue);
+        self.threads[t].pend.entry += send + spend!(self, core, NbdQueue);
         self.end(t).sending = Some(rq);
         self.segment(ctx, t, Step::Nbd(At::Send))
     }
 
     fn nbd_receive(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let core = self.threads[t as usize].core;
+        let core = self.threads[t].core;
         if let Some((message, _)) = self.end(t).at.take() {
             self.mark_received(ctx, t, message.io, Why::WakeUp, 0);
             let r = &self.block.requests[message.handle];
@@ -406,7 +406,7 @@ impl<S: Source> Host<S> {
             return self.sleep(ctx, t, Asleep::Socket);
         };
         let received = self.socket_receive(t, &message, 1 + message.pages());
-        self.threads[t as usize].pend.entry += received + spend!(self, core, NbdComplete);
+        self.threads[t].pend.entry += received + spend!(self, core, NbdComplete);
         self.end(t).at = Some((message, Stage::Taken));
         self.segment(ctx, t, Step::Nbd(At::Receive))
     }
@@ -414,9 +414,9 @@ impl<S: Source> Host<S> {
     // nbd-server.
 
     fn nbd_serve(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let core = self.threads[t as usize].core;
-        let asleep = |&(&w, _): &(&u32, _)| self.threads[w as usize].asleep == Asleep::Socket;
-        let pool = &self.ends[usize::from(self.threads[t as usize].end)].pool;
+        let core = self.threads[t].core;
+        let asleep = |&(&w, _): &(&u32, _)| self.threads[w].asleep == Asleep::Socket;
+        let pool = &self.ends[self.threads[t].end].pool;
         let idle = pool.iter().find(asleep).map(|(&w, _)| w);
         if let Some((message, _)) = self.end(t).at.take() {
             let own = self.cost.nbd.serve.0 + self.cost.nbd.pool.0;
@@ -433,7 +433,7 @@ impl<S: Source> Host<S> {
         // One more, futex, for a thread that sleeps.
         let system = self.socket_receive(t, &message, calls)
             + spend!(self, core, Crossing * (calls + u64::from(idle.is_some())));
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.pend.entry += system;
         thread.pend.library += spend!(self, core, NbdServe, NbdPool);
         self.end(t).at = Some((message, Stage::Taken));
@@ -497,8 +497,8 @@ impl<S: Source> Host<S> {
             self.end(t).pool.insert(t, None);
             return self.go(t, Step::Nbd(At::Pool));
         }
-        let core = self.threads[t as usize].core;
-        let disk = usize::from(self.end(t).disk);
+        let core = self.threads[t].core;
+        let disk = self.end(t).disk;
         let volatile = self.block.disks[disk].info.volatile_cache || self.serves_from_cache(t);
         if stage == Stage::Taken && message.fua && message.ok && volatile {
             self.end(t).pool.insert(t, Some((message, Stage::Flushed)));
@@ -507,7 +507,7 @@ impl<S: Source> Host<S> {
         message.reply = true;
         let calls = 1 + u64::from(message.payload() > 0);
         let system = self.socket_send(t, &message, calls) + spend!(self, core, Crossing * calls);
-        self.threads[t as usize].pend.entry += system;
+        self.threads[t].pend.entry += system;
         self.end(t).pool.insert(t, Some((message, Stage::Sending)));
         self.segment(ctx, t, step)
     }
@@ -515,7 +515,7 @@ impl<S: Source> Host<S> {
     // SPDK.
 
     fn nbd_reactor(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let (core, step) = (self.threads[t as usize].core, Step::Nbd(At::Reactor));
+        let (core, step) = (self.threads[t].core, Step::Nbd(At::Reactor));
         match self.end(t).at.take() {
             Some((message, Stage::Sending)) => self.reply(ctx, t, message),
             Some((message, _)) => {
@@ -525,14 +525,14 @@ impl<S: Source> Host<S> {
             }
             None => {}
         }
-        while let Some(n) = self.threads[t as usize].ring.pop_front() {
+        while let Some(n) = self.threads[t].ring.pop_front() {
             self.reactor_done(ctx, t, n);
         }
         if let Some(message) = self.end(t).replies.pop_front() {
             let calls = 1 + u64::from(message.payload() > 0);
             let system =
                 self.socket_send(t, &message, calls) + spend!(self, core, Crossing * calls);
-            self.threads[t as usize].pend.entry += system;
+            self.threads[t].pend.entry += system;
             self.end(t).at = Some((message, Stage::Sending));
             return self.segment(ctx, t, step);
         }
@@ -544,7 +544,7 @@ impl<S: Source> Host<S> {
             let calls = 1 + u64::from(message.is_write());
             let system =
                 self.socket_receive(t, &message, calls) + spend!(self, core, Crossing * calls);
-            let thread = &mut self.threads[t as usize];
+            let thread = &mut self.threads[t];
             thread.pend.entry += system;
             thread.pend.library += spend!(self, core, SpdkBdev, SpdkCheck, SpdkSubmit);
             self.end(t).at = Some((message, Stage::Taken));
@@ -566,7 +566,7 @@ impl<S: Source> Host<S> {
         let valid = self.valid(disk, ddir, offset, len);
         message.reply = true;
         message.ok = valid;
-        let volatile = self.block.disks[usize::from(disk)].info.volatile_cache;
+        let volatile = self.block.disks[disk].info.volatile_cache;
         if !valid || ddir.is_sync() && !volatile {
             self.end(t).replies.push_back(message);
             return;

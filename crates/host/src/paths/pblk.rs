@@ -103,7 +103,7 @@ impl<S: Source> Host<S> {
     /// A write or trim has been paid for, and goes on in its turn.
     pub(crate) fn pblk_change(&mut self, ctx: &mut Ctx, part: u32, on: u32) {
         let node = &self.block.nodes[part];
-        let Some(pblk) = self.block.disks[usize::from(node.disk)].enter(ctx) else { return };
+        let Some(pblk) = self.block.disks[node.disk].enter(ctx) else { return };
         let touch = touch_of(node);
         // Its bio is made here, and the FTL is the drive that it goes to.
         let Range { start, end } = touch.sectors;
@@ -144,7 +144,7 @@ impl<S: Source> Host<S> {
 
     fn give(&mut self, ctx: &mut Ctx, part: u32, touch: &Touch) {
         let node = self.block.nodes[part];
-        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let disk = &mut self.block.disks[node.disk];
         let Some(pblk) = disk.enter(ctx) else { return };
         let (lpn, sectors) = (Lpn(touch.sectors.start), touch.sectors.len() as u32);
         if node.ddir == Ddir::Write {
@@ -162,25 +162,25 @@ impl<S: Source> Host<S> {
         let m = merges.expect("only a drive of smaller blocks is written in part");
         m.ready.push_back(part);
         let t = m.thread;
-        if self.threads[t as usize].asleep == Asleep::Actions {
+        if self.threads[t].asleep == Asleep::Actions {
             self.wake(ctx, t, on);
         }
     }
 
     fn merges(&mut self, disk: u16) -> Option<&mut Box<Merges>> {
-        self.block.disks[usize::from(disk)].pblk.as_mut()?.merges.as_mut()
+        self.block.disks[disk].pblk.as_mut()?.merges.as_mut()
     }
 
     /// The kernel thread reads the rest of the sectors that the next write covers in part.
     pub(crate) fn next_merge(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let d = usize::from(self.threads[t as usize].disk);
+        let d = self.threads[t].disk;
         let Some(pblk) = self.block.disks[d].enter(ctx) else { return Flow::Off };
         let Some(m) = &mut pblk.merges else { return Flow::Off };
         let Some(part) = m.ready.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
         };
         let touch = touch_of(&self.block.nodes[part]);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let pieces = thread.begin_merge(part);
         for lpn in touch.partial() {
             m.turns.begin(lpn, ctx.stamps.merge(part, Lpn(lpn)));
@@ -205,7 +205,7 @@ impl<S: Source> Host<S> {
             let touch = touch_of(node);
             self.give(ctx, part, &touch);
         } else {
-            ctx.enter_drive(self.block.disks[usize::from(d)].drive);
+            ctx.enter_drive(self.block.disks[d].drive);
             ctx.stamps.acknowledge(node.at_ledger, false);
             self.leave(ctx, part, false, on);
             self.node_done(ctx, part, false, on);
@@ -216,7 +216,7 @@ impl<S: Source> Host<S> {
     /// A write or trim is what reads find, or has failed: others may go on to its sectors.
     pub(crate) fn leave(&mut self, ctx: &mut Ctx, part: u32, ok: bool, on: Option<u32>) {
         let d = self.block.nodes[part].disk;
-        let disk = &mut self.block.disks[usize::from(d)];
+        let disk = &mut self.block.disks[d];
         let Some(m) = disk.enter(ctx).and_then(|p| p.merges.as_mut()) else { return };
         let Some(at) = m.under_way.iter().position(|(id, _)| *id == part) else { return };
         let (_, touch) = m.under_way.swap_remove(at);
@@ -243,9 +243,9 @@ impl<S: Source> Host<S> {
     /// A bio for pblk: its processor time first. A read is translated before it is spent.
     pub(crate) fn pblk_bio(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
         let node = self.block.nodes[part];
-        let disk = &mut self.block.disks[usize::from(node.disk)];
+        let disk = &mut self.block.disks[node.disk];
         let Some(pblk) = disk.enter(ctx) else { return Flow::Again };
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let lpn = Lpn((node.offset >> SECTOR_SHIFT) as u32);
         let end = (node.offset + u64::from(node.len)).div_ceil(SECTOR) as u32;
         let sectors = end - lpn.0;
@@ -265,9 +265,9 @@ impl<S: Source> Host<S> {
 
     /// What of a bio's sectors is on flash is read.
     pub(crate) fn read_pieces(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
-        let disk = &mut self.block.disks[usize::from(self.block.nodes[part].disk)];
+        let disk = &mut self.block.disks[self.block.nodes[part].disk];
         let Some(pblk) = &mut disk.pblk else { return Flow::Again };
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let cost = &pblk.cost;
         let mut flash = 0;
         for piece in &thread.pblk.pieces {
@@ -306,7 +306,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn pblk_read(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let (part, core, h) = (thread.call.part(), thread.core, thread.hctx);
         let Some(&piece) = thread.pblk.pieces.get(thread.pblk.piece) else {
             let none = thread.pblk.pieces.is_empty();
@@ -317,7 +317,7 @@ impl<S: Source> Host<S> {
             return Flow::Again;
         };
         let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
-            NO_TAG => self.block.hctxs[usize::from(h)].tags.pop(),
+            NO_TAG => self.block.hctxs[h].tags.pop(),
             tag => Some(tag),
         };
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
@@ -353,7 +353,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let (part, core) = (thread.call.part(), thread.core);
         self.go(t, Step::Part);
         self.pblk_change(ctx, part, core);
@@ -362,7 +362,7 @@ impl<S: Source> Host<S> {
 
     /// Takes what the FTL wants done. `on` is the core at work.
     pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
-        while let Disk { pblk: Some(pblk), drive, .. } = &mut self.block.disks[usize::from(d)] {
+        while let Disk { pblk: Some(pblk), drive, .. } = &mut self.block.disks[d] {
             let Some(action) = pblk.ftl.poll() else { break };
             let Action::Complete { tag, ok } = action else {
                 pblk.actions.push_back(action);
@@ -385,15 +385,15 @@ impl<S: Source> Host<S> {
             }
             self.node_done(ctx, tag, ok, on);
         }
-        let Some(pblk) = &self.block.disks[usize::from(d)].pblk else { return };
+        let Some(pblk) = &self.block.disks[d].pblk else { return };
         let t = pblk.thread;
-        if !pblk.actions.is_empty() && self.threads[t as usize].asleep == Asleep::Actions {
+        if !pblk.actions.is_empty() && self.threads[t].asleep == Asleep::Actions {
             self.wake(ctx, t, on);
         }
     }
 
     pub(crate) fn kernel_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let d = usize::from(self.threads[t as usize].disk);
+        let d = self.threads[t].disk;
         let Some(pblk) = &mut self.block.disks[d].pblk else { return Flow::Off };
         let Some(action) = pblk.actions.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
@@ -401,7 +401,7 @@ impl<S: Source> Host<S> {
         let cost = action.cost(&pblk.cost);
         pblk.stats.xor_ns += cost.sum.0;
         let work = action.work(pblk.unit_sectors);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.pend.ftl += cost.total().0;
         thread.pblk.work = Some(work);
         let Work::Flash(flash) = work else { return self.segment(ctx, t, Step::KernelIssue) };
@@ -416,13 +416,13 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn kernel_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::KernelIssue);
         }
         let (core, h) = (thread.core, thread.hctx);
         let d = thread.disk;
-        let disk = &mut self.block.disks[usize::from(d)];
+        let disk = &mut self.block.disks[d];
         if let (Some(Work::Sum { op }), Some(pblk)) = (thread.pblk.work, disk.enter(ctx)) {
             thread.pblk.work = None;
             pblk.ftl.on_done(ctx, op, Outcome::Ok);
@@ -430,14 +430,14 @@ impl<S: Source> Host<S> {
             return self.go(t, Step::Kernel);
         }
         let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
-            NO_TAG => self.block.hctxs[usize::from(h)].tags.pop(),
+            NO_TAG => self.block.hctxs[h].tags.pop(),
             tag => Some(tag),
         };
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
-        let Some(Work::Flash(flash)) = self.threads[t as usize].pblk.work.take() else {
+        let Some(Work::Flash(flash)) = self.threads[t].pblk.work.take() else {
             unreachable!("the kernel thread has a flash operation with a command")
         };
-        if let Some(pblk) = self.block.disks[usize::from(d)].enter(ctx) {
+        if let Some(pblk) = self.block.disks[d].enter(ctx) {
             send_data(&pblk.ftl, ctx, &flash);
         }
         let FlashOp { op, kind, class, ppa, sectors, payload } = flash;
@@ -462,11 +462,11 @@ impl<S: Source> Host<S> {
     pub(crate) fn repair_sum(&mut self, core: u32, rq: u32) -> u64 {
         let r = &self.block.requests[rq];
         let Purpose::Piece { brings: Brings::Member { .. }, .. } = r.purpose else { return 0 };
-        let disk = &mut self.block.disks[usize::from(self.block.hctxs[usize::from(r.hctx)].disk)];
+        let disk = &mut self.block.disks[self.block.hctxs[r.hctx].disk];
         let Some(pblk) = &mut disk.pblk else { return 0 };
         let sum = pblk.cost.xor_sector.0 * (r.bytes / wordline_base::SECTOR);
         pblk.stats.xor_ns += sum;
-        self.cores[core as usize].calls.extra[Function::Ftl as usize] += sum;
+        self.cores[core].calls.extra[Function::Ftl as usize] += sum;
         sum
     }
 }

@@ -11,6 +11,7 @@
 //! Linux' flush machinery sends a write behind the flush before it from the completion of that
 //! flush; here the submitting thread does, woken by it.
 
+use crate::ThreadId;
 use crate::block::{NONE, PLUG_REQUESTS};
 use crate::config::Engine;
 use crate::driver::poll::Loop;
@@ -21,7 +22,7 @@ use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
 use crate::tasks::thread::{Asleep, Flow, Step, Thread};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Time, Why};
+use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Time, Why};
 use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
 use wordline_nvme::Opcode;
 
@@ -91,7 +92,7 @@ impl Vfs {
     /// Adds the kernel's threads to those of the jobs, the first `jobs` of them.
     pub fn new<S>(
         mut fs: Fs,
-        threads: &mut Vec<Thread<S>>,
+        threads: &mut IdVec<ThreadId, Thread<S>>,
         jobs: u32,
         cores: u32,
         (disk, map): (u16, &[u16]),
@@ -107,7 +108,7 @@ impl Vfs {
             slept: None,
         };
         for t in 0..jobs {
-            let n = tasks_of(&threads[t as usize].spec);
+            let n = tasks_of(&threads[t].spec);
             let first = slots.len() as u32;
             slots.extend((0..n).map(|_| slot(t)));
             free.push((first..first + n).rev().collect());
@@ -170,7 +171,7 @@ impl<S: Source> Host<S> {
         io: (Ddir, u64, u32),
         op: Op,
     ) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.cur_depth += 1;
         thread.polled = false;
         thread.pend.entry += spend!(self, thread.core, Crossing);
@@ -185,7 +186,7 @@ impl<S: Source> Host<S> {
         (ddir, offset, len): (Ddir, u64, u32),
         op: Op,
     ) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.cur_depth += 1;
         thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
         let core = thread.core;
@@ -194,7 +195,7 @@ impl<S: Source> Host<S> {
         thread.polled = thread.polls && direct && (share >= 100 || thread.rng.below(100) < share);
         let (aio, uring) = (thread.is_aio(ddir), thread.spec.engine == Engine::IoUring);
         thread.pend.entry += spend!(self, core, Crossing);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if aio {
             if uring {
                 thread.pend.library += spend!(self, core, UringPrepare);
@@ -221,10 +222,10 @@ impl<S: Source> Host<S> {
     ) -> Flow {
         let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
         let node = self.new_node(t, ddir, (disk, offset), len);
-        self.threads[t as usize].begin_call(node);
+        self.threads[t].begin_call(node);
         let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
         let task = vfs.free[t as usize].pop().expect("a task for each call under way");
-        self.threads[t as usize].vfs.task = task;
+        self.threads[t].vfs.task = task;
         let slot = &mut vfs.slots[task as usize];
         (slot.node, slot.direct) = (node, is_direct(&op));
         vfs.fs.call(ctx.now, task, op);
@@ -233,7 +234,7 @@ impl<S: Source> Host<S> {
 
     /// The next turn of the task a thread is at.
     pub(crate) fn vfs_step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.pend.total() > 0 || thread.is_planned() {
             return self.segment(ctx, t, Step::Vfs);
         }
@@ -263,29 +264,29 @@ impl<S: Source> Host<S> {
             && let Some(wait) = slept
         {
             let life = self.begin_life(ctx, node);
-            let core = self.threads[t as usize].core;
+            let core = self.threads[t].core;
             ctx.mark(life, Layer::Syscall, reason(wait), core, ctx.now);
         }
-        self.pump_vfs(ctx, Some(self.threads[t as usize].core));
+        self.pump_vfs(ctx, Some(self.threads[t].core));
         match turn {
             Turn::Work(span) => {
-                self.threads[t as usize].pend.entry += span.0;
-                let thread = &self.threads[t as usize];
+                self.threads[t].pend.entry += span.0;
+                let thread = &self.threads[t];
                 let calls = thread.source.is_some() || self.serves_from_cache(t);
                 let function =
                     if calls { Function::FileSystem } else { Function::FileSystemThreads };
-                let core = thread.core as usize;
+                let core = thread.core;
                 self.cores[core].calls.extra[function as usize] += span.0;
-                let thread = &mut self.threads[t as usize];
+                let thread = &mut self.threads[t];
                 thread.plan_for(node);
                 self.segment(ctx, t, Step::Vfs)
             }
             Turn::Submit(bio) => {
                 self.own_bio(bio.id, task);
                 let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
-                if bio.preflush && self.block.disks[usize::from(disk)].info.volatile_cache {
-                    self.threads[t as usize].vfs.behind = Some(bio);
-                    self.threads[t as usize].vfs.gated = true;
+                if bio.preflush && self.block.disks[disk].info.volatile_cache {
+                    self.threads[t].vfs.behind = Some(bio);
+                    self.threads[t].vfs.gated = true;
                     let flush = Bio {
                         id: GATE,
                         kind: BioKind::Flush,
@@ -321,7 +322,7 @@ impl<S: Source> Host<S> {
         let slot = &mut vfs.slots[task as usize];
         slot.slept = wait;
         let (node, worker) = (slot.node, vfs.worker);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if wait == Some(Wait::Bios) && thread.polled && t != worker {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
@@ -341,8 +342,8 @@ impl<S: Source> Host<S> {
     /// The call returns.
     fn vfs_done(&mut self, ctx: &mut Ctx, t: u32, task: u32, ok: bool) -> Flow {
         let node = self.release_task(ctx, task);
-        let core = self.threads[t as usize].core;
-        self.threads[t as usize].vfs.task = NONE;
+        let core = self.threads[t].core;
+        self.threads[t].vfs.task = NONE;
         if self.vfs.as_ref().is_some_and(|v| v.worker == t) {
             self.node_done(ctx, node, ok, Some(core));
             return self.go(t, Step::Vfs);
@@ -350,7 +351,7 @@ impl<S: Source> Host<S> {
         let life = self.begin_life(ctx, node);
         ctx.mark(life, Layer::Syscall, Why::Work, core, ctx.now);
         let ddir = self.block.nodes[node].ddir;
-        if self.threads[t as usize].is_aio(ddir) {
+        if self.threads[t].is_aio(ddir) {
             // All of it in io_submit.
             self.block.nodes[node].submitted = ctx.now;
             self.node_done(ctx, node, ok, Some(core));
@@ -377,7 +378,7 @@ impl<S: Source> Host<S> {
     /// The class of a bio that a thread submits: its I/O's in a direct call of its own, else the
     /// thread's, which for data written to pages is who writes them back.
     fn class_of_bio(&self, t: u32) -> IoClass {
-        let thread = &self.threads[t as usize];
+        let thread = &self.threads[t];
         let slot = self.vfs.as_ref().and_then(|v| v.slots.get(thread.vfs.task as usize));
         match slot {
             Some(s) if s.direct && s.thread == t && s.node != NONE => {
@@ -399,14 +400,14 @@ impl<S: Source> Host<S> {
         let class = self.class_of_bio(t);
         let n = &mut self.block.nodes[node];
         (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         // What submit_bh was called for one by one, and the plug merged.
         let more = u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);
         let core = thread.core;
         thread.pend.block += spend!(self, core, Bio * more);
         if bio.kind == BioKind::Flush {
-            self.threads[t as usize].pend.block += spend!(self, core, Bio, Block);
-            self.threads[t as usize].begin_bio(node, Opcode::Flush, false, 0);
+            self.threads[t].pend.block += spend!(self, core, Bio, Block);
+            self.threads[t].begin_bio(node, Opcode::Flush, false, 0);
             return self.segment(ctx, t, Step::Flush);
         }
         let opcode = if bio.kind == BioKind::Read { Opcode::Read } else { Opcode::Write };
@@ -415,7 +416,7 @@ impl<S: Source> Host<S> {
             self.block.nodes[node].pending = parts;
             self.counters.splits += 1;
         }
-        self.threads[t as usize].begin_bio(node, opcode, parts > 1, u64::from(bio.len));
+        self.threads[t].begin_bio(node, opcode, parts > 1, u64::from(bio.len));
         self.go(t, Step::Part)
     }
 
@@ -425,13 +426,12 @@ impl<S: Source> Host<S> {
         self.block.nodes.remove(n);
         let Some(vfs) = &mut self.vfs else { return };
         let task = if node.bio == GATE {
-            self.threads[node.thread as usize].vfs.task
+            self.threads[node.thread].vfs.task
         } else {
             vfs.owners[node.bio as usize]
         };
         // A bio that read ahead for an earlier call may come back before the next one is issued.
-        let issued =
-            |s: &&Slot| s.node != NONE && self.threads[s.thread as usize].call.has_issued(s.node);
+        let issued = |s: &&Slot| s.node != NONE && self.threads[s.thread].call.has_issued(s.node);
         let call = vfs.slots.get(task as usize).filter(issued).map_or(NONE, |s| s.node);
         if node.life != IoId::NONE {
             if call != NONE {
@@ -443,8 +443,8 @@ impl<S: Source> Host<S> {
             }
         }
         if node.bio == GATE {
-            self.threads[node.thread as usize].vfs.gated = false;
-            if self.threads[node.thread as usize].asleep == Asleep::Vfs {
+            self.threads[node.thread].vfs.gated = false;
+            if self.threads[node.thread].asleep == Asleep::Vfs {
                 self.wake(ctx, node.thread, on);
             }
             return;
@@ -465,9 +465,9 @@ impl<S: Source> Host<S> {
                 self.end_in_flight(ctx, task, on);
             } else {
                 let t = self.running_task(slot.thread, task);
-                if self.threads[t as usize].asleep == Asleep::Vfs {
+                if self.threads[t].asleep == Asleep::Vfs {
                     self.wake(ctx, t, on);
-                } else if self.threads[t as usize].step == Step::Looked {
+                } else if self.threads[t].step == Step::Looked {
                     self.notice(ctx, t);
                 }
             }
@@ -484,7 +484,7 @@ impl<S: Source> Host<S> {
     /// The thread at a task: its own, or the worker.
     fn running_task(&self, thread: u32, task: u32) -> u32 {
         match &self.vfs {
-            Some(vfs) if self.threads[vfs.worker as usize].vfs.task == task => vfs.worker,
+            Some(vfs) if self.threads[vfs.worker].vfs.task == task => vfs.worker,
             _ => thread,
         }
     }
@@ -502,8 +502,8 @@ impl<S: Source> Host<S> {
                 let worker = vfs.worker;
                 vfs.slots[task as usize].parked = Some(turn);
                 vfs.late.push_back(task);
-                if self.threads[worker as usize].asleep == Asleep::Vfs
-                    && self.threads[worker as usize].vfs.task == NONE
+                if self.threads[worker].asleep == Asleep::Vfs
+                    && self.threads[worker].vfs.task == NONE
                 {
                     self.wake(ctx, worker, on);
                 }

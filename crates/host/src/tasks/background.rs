@@ -34,7 +34,7 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn start_background(&mut self, ctx: &mut Ctx) {
         for t in 0..self.threads.len() as u32 {
-            if self.threads[t as usize].asleep == Asleep::Work {
+            if self.threads[t].asleep == Asleep::Work {
                 ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, WORK | t);
             }
         }
@@ -44,7 +44,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn tick(&mut self, ctx: &mut Ctx, core: u32) {
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         c.ticking = false;
         if c.idle_since.is_none() {
             self.raise(ctx, core, Irq::Tick);
@@ -53,16 +53,14 @@ impl<S: Source> Host<S> {
     }
 
     fn arm_tick(&mut self, ctx: &mut Ctx, core: u32) {
-        if self.tick > Span::ZERO
-            && !std::mem::replace(&mut self.cores[core as usize].ticking, true)
-        {
+        if self.tick > Span::ZERO && !std::mem::replace(&mut self.cores[core].ticking, true) {
             ctx.at(self.next_tick(ctx.now), Kind::HostTimer, TICK | core);
         }
     }
 
     /// The timer of a kworker's work.
     pub(crate) fn work_due(&mut self, ctx: &mut Ctx, t: u32) {
-        let core = self.threads[t as usize].core;
+        let core = self.threads[t].core;
         // Nobody is left to see it once all jobs are over; a server does not know.
         if !self.serves
             && self.threads.iter().all(|t| t.source.is_none() || t.asleep == Asleep::Done)
@@ -74,21 +72,21 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn kworker(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let span = self.kworker.work.0;
         thread.pend.entry += span + spend!(self, thread.core, Kworker);
-        self.cores[thread.core as usize].calls.extra[Function::Kworker as usize] += span;
+        self.cores[thread.core].calls.extra[Function::Kworker as usize] += span;
         self.segment(ctx, t, Step::Worked)
     }
 
     pub(crate) fn worked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        self.threads[t as usize].step = Step::Kworker;
+        self.threads[t].step = Step::Kworker;
         self.sleep(ctx, t, Asleep::Work)
     }
 
     /// The core has nothing to do; a governor picks its state.
     pub(crate) fn enter_idle(&mut self, ctx: &Ctx, core: u32) {
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         c.idle_since.get_or_insert(ctx.now);
         let Some(menu) = &mut c.menu else { return };
         let mut next = Time::NEVER;
@@ -109,10 +107,10 @@ impl<S: Source> Host<S> {
 
     /// Leaves idle, if the core was: what that takes.
     pub(crate) fn leave_idle(&mut self, ctx: &mut Ctx, core: u32) -> u64 {
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         let Some(slept) = c.leave_idle(ctx.now) else { return 0 };
         self.arm_tick(ctx, core);
-        let Some(menu) = &mut self.cores[core as usize].menu else {
+        let Some(menu) = &mut self.cores[core].menu else {
             return spend!(self, core, IdleExit);
         };
         menu.reflect(slept);
@@ -120,7 +118,7 @@ impl<S: Source> Host<S> {
         if polled {
             return 0;
         }
-        self.cores[core as usize].calls.extra[Function::IdleExit as usize] += beyond;
+        self.cores[core].calls.extra[Function::IdleExit as usize] += beyond;
         spend!(self, core, IdleExit) + beyond
     }
 }

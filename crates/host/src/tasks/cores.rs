@@ -11,7 +11,7 @@ use wordline_base::{Ctx, IoId, Kind, Layer, Span, Time, Why};
 impl<S: Source> Host<S> {
     /// Puts an event at the end of the work at hand, unless one is pending that early.
     pub(crate) fn arm(&mut self, ctx: &mut Ctx, core: u32) {
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         // A loop whose thread has had its slice ends when another one is ready.
         let due = c.due().max(ctx.now);
         if due < c.armed {
@@ -21,7 +21,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn core_done(&mut self, ctx: &mut Ctx, core: u32) {
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         if c.armed == ctx.now {
             c.armed = Time::NEVER;
         }
@@ -32,31 +32,31 @@ impl<S: Source> Host<S> {
         if !c.irqs.is_empty() {
             self.finish_irq(ctx, core);
         }
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         if c.irqs.is_empty()
             && let Some(segment) = &c.segment
             && segment.end == Time::NEVER
             && c.due() <= ctx.now
         {
             let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
-            self.threads[t as usize].looking.resched = turn;
+            self.threads[t].looking.resched = turn;
             self.stop_looking(ctx, t, Span::ZERO);
         }
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         if c.irqs.is_empty()
             && let Some(segment) = c.segment.take_if(|s| s.end <= ctx.now)
         {
             c.stats.user += segment.user;
             c.stats.system += segment.system;
             let preempt = !c.ready.is_empty();
-            let thread = &mut self.threads[segment.thread as usize];
+            let thread = &mut self.threads[segment.thread];
             thread.stats.user += segment.user;
             thread.stats.system += segment.system;
             // Not after the context switch alone: a short slice would never get anywhere.
             let worked = thread.pend.has_work();
             thread.vruntime += segment.user + segment.system;
-            let least = c.ready.front().map_or(u64::MAX, |&t| self.threads[t as usize].vruntime);
-            let thread = &mut self.threads[segment.thread as usize];
+            let least = c.ready.front().map_or(u64::MAX, |&t| self.threads[t].vruntime);
+            let thread = &mut self.threads[segment.thread];
             c.min_vruntime = c.min_vruntime.max(thread.vruntime.min(least));
             if preempt && worked && ctx.now >= c.slice_end {
                 thread.stats.involuntary_switches += 1;
@@ -82,7 +82,7 @@ impl<S: Source> Host<S> {
     /// Gives a core that has no work at hand to the thread that holds it, or to the next one.
     pub(crate) fn schedule(&mut self, ctx: &mut Ctx, core: u32) {
         loop {
-            let c = &mut self.cores[core as usize];
+            let c = &mut self.cores[core];
             if c.segment.is_some() || !c.irqs.is_empty() {
                 break;
             }
@@ -91,15 +91,15 @@ impl<S: Source> Host<S> {
                 None => match c.ready.pop_front() {
                     Some(t) => {
                         c.current = Some(t);
-                        let thread = &mut self.threads[t as usize];
+                        let thread = &mut self.threads[t];
                         thread.asleep = Asleep::No;
                         if std::mem::take(&mut thread.preempted) {
                             thread.pend.lead += spend!(self, core, WakeUp);
                         }
                         self.counters.context_switches += 1;
-                        self.cores[core as usize].slice_end = self.slice_end(ctx.now);
+                        self.cores[core].slice_end = self.slice_end(ctx.now);
                         let left = self.leave_idle(ctx, core);
-                        self.threads[t as usize].pend.lead += left;
+                        self.threads[t].pend.lead += left;
                         t
                     }
                     None => {
@@ -117,7 +117,7 @@ impl<S: Source> Host<S> {
 
     /// Makes a sleeping thread runnable. `on` is the core the waker runs on; none is a timer.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx, t: u32, on: Option<u32>) {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.asleep = Asleep::No;
         let core = thread.core;
         thread.pend.lead += spend!(self, core, WakeUp);
@@ -136,8 +136,8 @@ impl<S: Source> Host<S> {
 
     /// A runnable thread waits for its core.
     pub(crate) fn enqueue(&mut self, core: u32, t: u32) {
-        let (c, vruntime) = (&mut self.cores[core as usize], self.threads[t as usize].vruntime);
-        let later = |&t: &u32| self.threads[t as usize].vruntime > vruntime;
+        let (c, vruntime) = (&mut self.cores[core], self.threads[t].vruntime);
+        let later = |&t: &u32| self.threads[t].vruntime > vruntime;
         let at = c.ready.iter().rposition(|t| !later(t)).map_or(0, |before| before + 1);
         c.ready.insert(at, t);
     }
@@ -145,20 +145,20 @@ impl<S: Source> Host<S> {
     /// A thread that slept waits for its core, and may get it at the next end of a segment (CFS:
     /// place_entity, check_preempt_wakeup).
     fn enqueue_woken(&mut self, ctx: &Ctx, t: u32) {
-        let core = self.threads[t as usize].core;
-        let c = &mut self.cores[core as usize];
+        let core = self.threads[t].core;
+        let c = &mut self.cores[core];
         let least = c.min_vruntime.saturating_sub(self.sleeper_credit);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.vruntime = thread.vruntime.max(least);
         let limit = thread.vruntime + self.wakeup_granularity;
         if let Some(current) = c.current {
             let since = c.segment.as_ref().map_or(0, |s| ctx.now.since(s.begin).0);
-            if self.threads[current as usize].vruntime + since > limit {
+            if self.threads[current].vruntime + since > limit {
                 c.slice_end = c.slice_end.min(ctx.now);
             } else if self.tick > Span::ZERO && c.slice_end < ctx.now {
                 // Nobody was ready when it ended: the next tick tells.
                 let next = self.next_tick(ctx.now);
-                self.cores[core as usize].slice_end = next;
+                self.cores[core].slice_end = next;
             }
         }
         self.enqueue(core, t);
@@ -166,11 +166,11 @@ impl<S: Source> Host<S> {
 
     /// Interrupt work for a core.
     pub(crate) fn raise(&mut self, ctx: &mut Ctx, core: u32, irq: Irq) {
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         if c.lazy && c.irq_end <= ctx.now {
             self.finish_irq(ctx, core);
         }
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         c.irqs.push_back(irq);
         if c.irqs.len() > 1 {
             if std::mem::take(&mut c.lazy) {
@@ -191,15 +191,15 @@ impl<S: Source> Host<S> {
     }
 
     fn start_irq(&mut self, ctx: &mut Ctx, core: u32) {
-        let mut span = match self.cores[core as usize].irqs[0] {
+        let mut span = match self.cores[core].irqs[0] {
             Irq::Vector(cq) => {
-                let hctx = &mut self.block.hctxs[usize::from(cq)];
+                let hctx = &mut self.block.hctxs[cq];
                 hctx.handler = Handler::Running;
                 self.counters.interrupts += 1;
                 self.counters.empty_interrupts += u64::from(hctx.entries.is_empty());
                 let n = hctx.entries.len() as u64;
                 let late = std::mem::take(&mut hctx.late);
-                let hctx = &self.block.hctxs[usize::from(cq)];
+                let hctx = &self.block.hctxs[cq];
                 let stats = self.sampled(hctx.entries.iter());
                 if late {
                     spend!(self, core, LateEntry, Interrupt, Completion * n, StatAdd * stats)
@@ -222,14 +222,14 @@ impl<S: Source> Host<S> {
             }
         };
         span += self.leave_idle(ctx, core);
-        let (span, c) = (Span(span), &mut self.cores[core as usize]);
+        let (span, c) = (Span(span), &mut self.cores[core]);
         c.irq_begin = ctx.now;
         c.irq_end = ctx.now;
         c.steal(ctx.now, span);
     }
 
     pub(crate) fn finish_irq(&mut self, ctx: &mut Ctx, core: u32) {
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         // It stays at the front until its effects are out, so that what they raise queues up.
         let Some(&irq) = c.irqs.front() else { return };
         c.lazy = false;
@@ -239,19 +239,19 @@ impl<S: Source> Host<S> {
         }
         match irq {
             Irq::Vector(cq) => {
-                self.block.hctxs[usize::from(cq)].handler = Handler::Off;
-                while let Some(cqe) = self.block.hctxs[usize::from(cq)].entries.pop_front() {
+                self.block.hctxs[cq].handler = Handler::Off;
+                while let Some(cqe) = self.block.hctxs[cq].entries.pop_front() {
                     self.reap(ctx, cq, cqe, core, (begin, end), (Why::CoreBusy, Why::Interrupt));
                 }
             }
             Irq::Ipi(t) => {
-                let thread = &self.threads[t as usize];
+                let thread = &self.threads[t];
                 debug_assert_eq!(thread.core, core);
                 self.enqueue_woken(ctx, t);
             }
             Irq::Timer(t) => {
                 // hrtimer_wakeup, unless a completion was faster; or a kworker's.
-                if matches!(self.threads[t as usize].asleep, Asleep::Hybrid | Asleep::Work) {
+                if matches!(self.threads[t].asleep, Asleep::Hybrid | Asleep::Work) {
                     self.wake(ctx, t, Some(core));
                 }
             }
@@ -263,7 +263,7 @@ impl<S: Source> Host<S> {
                 self.issue(ctx, rq, core);
             }
         }
-        let c = &mut self.cores[core as usize];
+        let c = &mut self.cores[core];
         c.irqs.pop_front();
         if !c.irqs.is_empty() {
             self.start_irq(ctx, core);
@@ -271,7 +271,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn app_wake(&mut self, ctx: &mut Ctx, t: u32) {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.timer == ctx.now {
             thread.timer = Time::NEVER;
         }

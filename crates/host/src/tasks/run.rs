@@ -15,7 +15,7 @@ impl<S: Source> Host<S> {
 
     #[inline(always)]
     fn step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        match self.threads[t as usize].step {
+        match self.threads[t].step {
             Step::Top => self.top(ctx, t),
             Step::Queued { busy } => self.queued(t, busy),
             Step::NextIo => self.next_io(ctx, t),
@@ -27,9 +27,9 @@ impl<S: Source> Host<S> {
             Step::Plug => self.unplug(ctx, t),
             Step::RunQueue => self.run_queue(ctx, t),
             Step::Refused => {
-                let node = self.threads[t as usize].call.node();
+                let node = self.threads[t].call.node();
                 self.go(t, Step::NextIo);
-                let core = self.threads[t as usize].core;
+                let core = self.threads[t].core;
                 self.node_done(ctx, node, false, Some(core));
                 Flow::Again
             }
@@ -40,14 +40,14 @@ impl<S: Source> Host<S> {
             Step::CallEnd => self.call_end(ctx, t),
             Step::SyncWait => self.sync_wait(ctx, t),
             Step::SyncReturn => {
-                let thread = &self.threads[t as usize];
+                let thread = &self.threads[t];
                 let (node, (wake, work)) = (thread.call.single(), thread.done);
                 self.finish_io(ctx, node, wake, work);
-                let after = self.threads[t as usize].call.after();
+                let after = self.threads[t].call.after();
                 self.go(t, after)
             }
             Step::NullDone => {
-                let node = self.threads[t as usize].call.single();
+                let node = self.threads[t].call.single();
                 let n = &mut self.block.nodes[node];
                 (n.issued, n.submitted) = (ctx.now, ctx.now);
                 n.life = ctx.lives.begin(t, n.ddir, n.offset, n.len, ctx.now);
@@ -76,14 +76,14 @@ impl<S: Source> Host<S> {
 
     #[inline]
     pub(crate) fn go(&mut self, t: u32, step: Step) -> Flow {
-        self.threads[t as usize].step = step;
+        self.threads[t].step = step;
         Flow::Again
     }
 
     /// Spends the pending processor time; its end runs the plan, and then `step`.
     #[inline]
     pub(crate) fn segment(&mut self, ctx: &mut Ctx, t: u32, step: Step) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         thread.step = step;
         let total = thread.pend.total();
         if total == 0 {
@@ -91,7 +91,7 @@ impl<S: Source> Host<S> {
             return Flow::Again;
         }
         let user = thread.pend.user + thread.pend.library;
-        let core = &mut self.cores[thread.core as usize];
+        let core = &mut self.cores[thread.core];
         let begin = if core.irqs.is_empty() { ctx.now } else { core.irq_end };
         core.segment = Some(Segment {
             thread: t,
@@ -109,12 +109,12 @@ impl<S: Source> Host<S> {
     /// The end of a segment: who spent what until when, and the request it sent.
     #[inline]
     pub(crate) fn run_plan(&mut self, ctx: &mut Ctx, t: u32, split: Time) {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         let plan = std::mem::replace(&mut thread.plan, NO_PLAN);
         let pend = std::mem::take(&mut thread.pend);
         let core = thread.core;
         thread.done = (pend.lead, pend.library + pend.entry);
-        self.cores[core as usize].calls.extra[Function::Ftl as usize] += pend.ftl;
+        self.cores[core].calls.extra[Function::Ftl as usize] += pend.ftl;
         if thread.call.takes_off() {
             if thread.call.is_batch() {
                 // The application prepared them one after the other, up to the call.
@@ -167,14 +167,14 @@ impl<S: Source> Host<S> {
 
     /// Sleeps, once the processor time still owed is spent.
     pub(crate) fn sleep(&mut self, ctx: &mut Ctx, t: u32, asleep: Asleep) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.pend.total() > 0 {
             let step = thread.step;
             return self.segment(ctx, t, step);
         }
         thread.asleep = asleep;
         thread.stats.voluntary_switches += 1;
-        self.cores[thread.core as usize].current = None;
+        self.cores[thread.core].current = None;
         if asleep == Asleep::Done {
             self.ended(ctx, t);
         }
@@ -182,7 +182,7 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn sleep_until(&mut self, ctx: &mut Ctx, t: u32, at: Time) -> Flow {
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         if thread.pend.total() == 0 {
             thread.timer_at = at;
             if thread.timer != at && at < Time::NEVER {

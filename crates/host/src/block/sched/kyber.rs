@@ -11,9 +11,10 @@
 //! its list. Left out: the tokens' wake batches, jiffies.
 
 use super::{Ask, Dir, Merge};
+use crate::HctxId;
 use crate::config::KyberConfig;
 use std::collections::VecDeque;
-use wordline_base::{Span, Time};
+use wordline_base::{IdVec, Span, Time};
 
 pub const READ: usize = 0;
 pub const WRITE: usize = 1;
@@ -133,7 +134,7 @@ pub struct Kyber {
     percentiles: bool,
     targets: [Span; DOMAINS],
     entries: Vec<Entry>,
-    hctxs: Vec<Hctx>,
+    hctxs: IdVec<HctxId, Hctx>,
     /// Tokens of each domain, and those in use.
     pub depths: [u32; DOMAINS],
     pub used: [u32; DOMAINS],
@@ -194,13 +195,13 @@ impl Kyber {
             self.entries.resize(ask.rq as usize + 1, blank);
         }
         self.entries[ask.rq as usize] = blank;
-        self.hctxs[usize::from(ask.hctx)].lists[domain].push_back(ask.rq);
+        self.hctxs[ask.hctx].lists[domain].push_back(ask.rq);
         self.waiting += 1;
     }
 
     /// kyber_bio_merge, or the software queue's of 4.14.
     pub fn find_merge(&self, h: u16, dir: Dir, start: u64, bytes: u64, max: u64) -> Option<Merge> {
-        let list = &self.hctxs[usize::from(h)].lists[dir as usize];
+        let list = &self.hctxs[h].lists[dir as usize];
         list.iter().rev().take(CHECKED).find_map(|&rq| {
             let e = &self.entries[rq as usize];
             if !e.mergeable || e.end - e.start + bytes > max {
@@ -225,15 +226,15 @@ impl Kyber {
     pub fn dispatch(&mut self, h: u16, now: Time) -> Option<u32> {
         self.judge(now);
         let form = usize::from(self.percentiles);
-        let hctx = &self.hctxs[usize::from(h)];
+        let hctx = &self.hctxs[h];
         if hctx.batching < BATCH[form][hctx.domain]
             && let Some(rq) = self.take(h)
         {
             return Some(rq);
         }
-        self.hctxs[usize::from(h)].batching = 0;
+        self.hctxs[h].batching = 0;
         for _ in 0..DOMAINS {
-            let hctx = &mut self.hctxs[usize::from(h)];
+            let hctx = &mut self.hctxs[h];
             hctx.domain = (hctx.domain + 1) % DOMAINS;
             if let Some(rq) = self.take(h) {
                 return Some(rq);
@@ -244,7 +245,7 @@ impl Kyber {
 
     /// kyber_dispatch_cur_domain.
     fn take(&mut self, h: u16) -> Option<u32> {
-        let hctx = &mut self.hctxs[usize::from(h)];
+        let hctx = &mut self.hctxs[h];
         let domain = hctx.domain;
         if self.used[domain] >= self.depths[domain] {
             return None;
@@ -259,7 +260,7 @@ impl Kyber {
 
     /// Hardware queues with requests that a token would let go.
     pub fn waits(&self, h: u16) -> bool {
-        let lists = &self.hctxs[usize::from(h)].lists;
+        let lists = &self.hctxs[h].lists;
         (0..DOMAINS).any(|d| !lists[d].is_empty() && self.used[d] < self.depths[d])
     }
 
