@@ -314,10 +314,6 @@ impl CommonArgs {
 }
 
 impl PartArgs {
-    /// Overrides in order: those of options of their own first, then what was set.
-    pub fn overrides(&self) -> Vec<String> {
-        self.chosen().into_iter().chain(self.set.iter().cloned()).collect()
-    }
     /// Overrides that have options of their own.
     pub fn chosen(&self) -> Vec<String> {
         self.media.iter().map(|name| format!("nand.media={name}")).collect()

@@ -49,18 +49,7 @@ pub fn read(machine: &MachineArgs, app: Option<&str>) -> Result<System, Failure>
         (None, [device]) => return combine(device, &machine.parts, app),
         (None, devices) => Topology::of_devices(devices),
     };
-    let parts = &machine.parts;
-    let common = Common {
-        stack: parts.stack.clone(),
-        testbed: parts.testbed.clone(),
-        ftl: Some(parts.ftl.clone()).filter(|name| name != "default"),
-        fs: Some(parts.fs.clone()).filter(|name| name != "none"),
-        app: app.map(String::from),
-        scale: parts.scale,
-        chosen: parts.chosen(),
-        set: parts.set.clone(),
-    };
-    Ok(topology.system(&common, &mut Files)?)
+    Ok(topology.system(&common(&machine.parts, app), &mut Files)?)
 }
 
 /// A device profile that is at hand and holds its FTL, and what is laid over it.
@@ -82,27 +71,22 @@ pub fn from_text(
     Ok(System::assemble(sources, overrides)?)
 }
 
+/// What the command line says of all drives and hosts.
+fn common(parts: &PartArgs, app: Option<&str>) -> Common {
+    Common {
+        stack: parts.stack.clone(),
+        testbed: parts.testbed.clone(),
+        ftl: Some(parts.ftl.clone()).filter(|name| name != "default"),
+        fs: Some(parts.fs.clone()).filter(|name| name != "none"),
+        app: app.map(String::from),
+        scale: parts.scale,
+        chosen: parts.chosen(),
+        set: parts.set.clone(),
+    }
+}
+
 pub fn combine(device: &str, parts: &PartArgs, app: Option<&str>) -> Result<System, Failure> {
-    let device = open(device)?;
-    let ftl = Some(&parts.ftl).filter(|name| *name != "default");
-    let ftl = ftl.map(|name| open(name)).transpose()?;
-    let stack = open(&parts.stack)?;
-    let testbed = parts.testbed.as_deref().map(open).transpose()?;
-    let app = app.map(open).transpose()?;
-    let fs = Some(&parts.fs).filter(|name| *name != "none");
-    let fs = fs.map(|name| open(name)).transpose()?;
-    let sources = Sources {
-        device: device.source(),
-        ftl: ftl.as_ref().map(Named::source),
-        stack: stack.source(),
-        testbed: testbed.as_ref().map(Named::source),
-        app: app.as_ref().map(Named::source),
-        fs: fs.as_ref().map(Named::source),
-    };
-    Ok(match parts.scale {
-        None => System::assemble(sources, &parts.overrides())?,
-        Some(scale) => System::assemble_scaled(sources, scale, &parts.chosen(), &parts.set)?,
-    })
+    Ok(common(parts, app).system(device, &mut Files)?)
 }
 
 /// Files and the environment for fio's job files, `include` and `${NAME}`.

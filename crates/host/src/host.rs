@@ -145,10 +145,6 @@ impl<S: Source> Host<S> {
     pub fn ftl(&self, disk: u16) -> Option<&Translator> {
         self.block.disks[disk].pblk.as_ref().map(|p| &p.ftl)
     }
-    /// For preconditioning before the start.
-    pub fn ftl_mut(&mut self, disk: u16) -> Option<&mut Translator> {
-        self.block.disks[disk].pblk.as_mut().map(|p| &mut p.ftl)
-    }
 
     /// Another host has a drive of this one.
     pub fn serves(&self) -> bool {

@@ -211,6 +211,15 @@ pub struct Common {
     pub set: Vec<String>,
 }
 
+impl Common {
+    /// One drive in one host.
+    pub fn system(&self, device: &str, profiles: &mut dyn Profiles) -> Result<System, Error> {
+        let host =
+            HostEntry { name: FIRST_HOST.into(), stack: None, testbed: None, set: Vec::new() };
+        assemble(device, None, &host, &[], self, profiles)
+    }
+}
+
 fn misfit(message: String) -> Error {
     ConfigError::plain(format!("topology: {message}")).into()
 }
