@@ -104,7 +104,7 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
         }
     };
     let recorded = run(&plan, log, &wake, &mut say);
-    if let Err(Error::Usage(_)) = &recorded {
+    if recorded.as_ref().is_err_and(Error::is_usage) {
         // Nothing was begun: nothing is left.
         let _ = std::fs::remove_file(&args.iolog);
     }

@@ -18,10 +18,7 @@ use wordline_sim::About;
 
 impl From<Error> for Failure {
     fn from(e: Error) -> Failure {
-        match e {
-            Error::Usage(text) => Failure::Usage(text),
-            e => Failure::run(e),
-        }
+        if e.is_usage() { Failure::usage(e) } else { Failure::run(e) }
     }
 }
 
@@ -218,8 +215,8 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
             remark(text);
         }
     };
-    for (step, found) in server.report() {
-        say(&format!("{step}: {found}"));
+    for found in server.report() {
+        say(&found.to_string());
     }
     if args.salvage {
         let unproven = server.unproven();
@@ -430,8 +427,8 @@ fn check(path: &Path, to: Option<&Path>) -> Result<(), Failure> {
     let system = stored(&image)?;
     let recovered = recover(&image, &system.drive(), false)?;
     let mut text = String::new();
-    for (step, found) in &recovered.report {
-        text += &format!("{step}: {found}\n");
+    for found in &recovered.report {
+        text += &format!("{found}\n");
     }
     let found = wordline_live::check::check(&image, &recovered)?;
     text += &format!(

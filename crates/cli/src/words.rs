@@ -163,9 +163,9 @@ mod tests {
     type Words = Vec<String>;
 
     /// wordline's own words, fio's, and files.
-    fn run(line: &str) -> Result<(Words, Words, Words), String> {
+    fn run(line: &str) -> Result<(Words, Words, Words), Failure> {
         let words = ["wordline", "run"].into_iter().chain(line.split_whitespace());
-        let cli = parse(words.map(String::from).collect()).map_err(Failure::into_message)?;
+        let cli = parse(words.map(String::from).collect())?;
         let Command::Run(run) = cli.command else { panic!("not a run") };
         let files = run.files.iter().map(|f| f.display().to_string()).collect();
         Ok((run.own, run.fio, files))
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn unknown_options_are_named_with_the_nearest() {
-        let error = |line: &str| run(line).expect_err(line);
+        let error = |line: &str| run(line).expect_err(line).into_message();
         assert!(error("--devcie x").contains("did you mean '--device'?"));
         assert!(error("--iodpeth=3").contains("did you mean '--iodepth'?"));
         assert!(error("--minimal").contains("--output-format=terse"));

@@ -743,8 +743,14 @@ fn steady(text: &str, kb_base: u64) -> Result<(SteadyCriterion, f64, bool), Valu
     Ok((criterion, limit, false))
 }
 
-/// What fio settles once a section is complete. Returns notes: (option, text).
-pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, String)>, Clash> {
+/// What fio says of an option that it overrides or that does nothing as it stands.
+pub struct Remark {
+    pub option: &'static str,
+    pub text: &'static str,
+}
+
+/// What fio settles once a section is complete.
+pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<Remark>, Clash> {
     let mut notes = Vec::new();
     if job.numjobs == 0 {
         return Err(Clash::NoThreads);
@@ -766,7 +772,7 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
     }
     if job.ba != job.min_bs && !job.norandommap {
         job.norandommap = true;
-        notes.push(("ba", "blockalign turns off the random map".to_string()));
+        notes.push(Remark { option: "ba", text: "blockalign turns off the random map" });
     }
     if job.distribution != Distribution::Random {
         job.norandommap = true;
@@ -777,7 +783,10 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
     complete_rates(job)?;
     if job.time_based && job.runtime == Span::ZERO {
         job.time_based = false;
-        notes.push(("time_based", "time_based needs runtime=, the job runs once".to_string()));
+        notes.push(Remark {
+            option: "time_based",
+            text: "time_based needs runtime=, the job runs once",
+        });
     }
     if let (Some(Size::Bytes(size)), false) = (job.size, job.fill_device)
         && size < job.smallest_bs()
@@ -789,12 +798,12 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
     }
     if job.write_iolog.is_some() && job.read_iolog.is_some() {
         job.write_iolog = None;
-        notes.push(("write_iolog", "read_iolog overrides write_iolog".to_string()));
+        notes.push(Remark { option: "write_iolog", text: "read_iolog overrides write_iolog" });
     }
     if job.cmdprio_bssplit.iter().flatten().any(|split| split.hint > 0) {
         let text =
             "hints of cmdprio_bssplit have no meaning here: no drive knows what they are about";
-        notes.push(("cmdprio_bssplit", text.to_string()));
+        notes.push(Remark { option: "cmdprio_bssplit", text });
     }
     job.thinktime_spin = job.thinktime_spin.min(job.thinktime);
     if draft.gtod_reduce {
@@ -822,7 +831,8 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<(&'static str, Strin
             Some(SteadyState { criterion, limit, percent, duration, ramp: draft.steady_ramp })
         }
         Some(_) => {
-            notes.push(("steadystate", "steadystate is off without ss_dur=".to_string()));
+            notes
+                .push(Remark { option: "steadystate", text: "steadystate is off without ss_dur=" });
             None
         }
         None if duration > Span::ZERO => Some(SteadyState {
@@ -863,12 +873,12 @@ fn complete_zones(job: &mut Job, draft: &Draft) -> Result<(), Clash> {
     Ok(())
 }
 
-fn complete_verify(job: &Job, notes: &mut Vec<(&'static str, String)>) -> Result<(), Clash> {
+fn complete_verify(job: &Job, notes: &mut Vec<Remark>) -> Result<(), Clash> {
     let rw = job.rw;
     if !job.verify {
         return Ok(());
     }
-    let mut note = |option: &'static str, text: &str| notes.push((option, text.to_string()));
+    let mut note = |option, text| notes.push(Remark { option, text });
     let timed = job.runtime > Span::ZERO && job.time_based;
     let at_the_end = job.do_verify && job.verify_backlog == 0;
     let writes_alone = rw.writes() && !rw.reads();

@@ -1,6 +1,6 @@
 //! A parsed run: its jobs, and the threads that `numjobs` makes of them.
 
-use crate::apply::{self, Draft};
+use crate::apply::{self, Draft, Remark};
 use crate::env::Env;
 use crate::error::{ParseError, ParseFault, Place, ValueError};
 use crate::grammar::{self, RawOption, Section, fail};
@@ -171,8 +171,8 @@ impl Builder {
             }
             match apply::complete(&mut job, &draft) {
                 Ok(notes) => {
-                    for (option, text) in notes {
-                        self.note(option, &section.place, text);
+                    for Remark { option, text } in notes {
+                        self.note(option, &section.place, text.to_string());
                     }
                 }
                 Err(error) => {
@@ -321,20 +321,19 @@ mod tests {
         }
     }
 
-    fn file(text: &str) -> Result<Plan, String> {
+    fn file(text: &str) -> Result<Plan, ParseError> {
         let mut env = TestEnv::default();
         env.files.insert("dir/more.inc", "iodepth=32 ; deep\nioengine=libaio\n");
         env.files.insert("loop.inc", "include loop.inc\n");
         parse_file("dir/job.fio", text, &ParseOptions::default(), &mut env)
-            .map_err(|e| e.to_string())
     }
 
-    fn args(text: &str) -> Result<Plan, String> {
+    fn args(text: &str) -> Result<Plan, ParseError> {
         let mut env = TestEnv::default();
         env.files.insert("one.fio", "[one]\nsize=1m\n[skipped]\nsize=2m\n");
         env.files.insert("two.fio", "[two]\nrw=write\n");
         let args: Vec<String> = text.split_whitespace().map(String::from).collect();
-        parse_args(&args, &ParseOptions::default(), &mut env).map_err(|e| e.to_string())
+        parse_args(&args, &ParseOptions::default(), &mut env)
     }
 
     #[test]
@@ -363,13 +362,14 @@ mod tests {
         assert_eq!((job.iodepth, job.ioengine, job.numjobs), (32, Engine::Libaio, 4));
         // kb_base counts for the whole section.
         assert_eq!(job.size, Some(Size::Bytes(1_000_000)));
-        assert!(file("[a]\ninclude loop.inc\n").unwrap_err().contains("nest deeper"));
+        assert!(file("[a]\ninclude loop.inc\n").unwrap_err().to_string().contains("nest deeper"));
         assert!(
             file("[a]\ninclude none.inc\n")
                 .unwrap_err()
+                .to_string()
                 .starts_with("dir/job.fio:2: cannot include")
         );
-        let refused = file("[a]\nsize=$mb_memory\n").unwrap_err();
+        let refused = file("[a]\nsize=$mb_memory\n").unwrap_err().to_string();
         assert!(refused.contains("$mb_memory has no value") && refused.contains("mb_memory=N"));
     }
 
@@ -409,7 +409,7 @@ mod tests {
             ("[a]\nrandom_distribution=zoned:50/10:40/20\n", "add up to 90"),
             ("[a]\nrate=1m\nrate_iops=5\n", "exclude each other"),
         ] {
-            let error = file(text).unwrap_err();
+            let error = file(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text:?}\n got  {error}\n want {message}");
         }
     }
@@ -439,10 +439,11 @@ mod tests {
         let plan = args("--bs=16k one.fio two.fio --section=one --section=two").expect("a plan");
         let [one, two] = &plan.jobs[..] else { panic!("{plan:?}") };
         assert_eq!((one.min_bs[0], one.stonewall, two.stonewall), (16384, false, true));
-        assert!(args("--name=a --iodepth").unwrap_err().contains("a value is missing"));
-        assert!(args("--iodepth_bat=3 --name=a").unwrap_err().contains("ambiguous"));
-        assert!(args("none.fio").unwrap_err().starts_with("command line: cannot read 'none.fio'"));
-        assert!(args("one.fio --section=three").unwrap_err().contains("no job section is named"));
+        let refused = |text: &str| args(text).expect_err(text).to_string();
+        assert!(refused("--name=a --iodepth").contains("a value is missing"));
+        assert!(refused("--iodepth_bat=3 --name=a").contains("ambiguous"));
+        assert!(refused("none.fio").starts_with("command line: cannot read 'none.fio'"));
+        assert!(refused("one.fio --section=three").contains("no job section is named"));
         assert!(args("").is_err());
     }
 

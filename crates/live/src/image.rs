@@ -4,9 +4,9 @@
 //! `pread`, `pwrite` and `fdatasync` or by io_uring ([`crate::access`]). What was written survives this
 //! process.
 
-use crate::Error;
 use crate::access::{Access, ImageIo, Journal, Piece};
 use crate::pages::Page;
+use crate::{Error, ImageFault};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -161,19 +161,16 @@ impl Superblock {
         seal(&mut b);
         b
     }
-    fn decode(b: &[u8]) -> Result<(Superblock, u32, u32), String> {
+    fn decode(b: &[u8]) -> Result<(Superblock, u32, u32), ImageFault> {
         if &b[..8] != MAGIC {
-            return Err("is not an image of wordline: name one that `wordline serve` made".into());
+            return Err(ImageFault::Foreign);
         }
         let version = le32(b, 8);
         if version != VERSION {
-            return Err(format!(
-                "has format version {version}, this program reads and writes {VERSION}: copy its \
-                 data over NBD with the program that made it"
-            ));
+            return Err(ImageFault::Version { found: version, ours: VERSION });
         }
         if !is_sealed(b) {
-            return Err("is damaged: the superblock's checksum does not fit".into());
+            return Err(ImageFault::Superblock);
         }
         let word = |i: usize| le32(b, 16 + 4 * i);
         let double = |i: usize| le64(b, 32 + 8 * i);
@@ -252,8 +249,7 @@ fn lock(file: &File, path: &Path, writable: bool) -> Result<(), Error> {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Err(TryLockError::WouldBlock) => {
-                let text = "is in use: stop the server that has it open, or name another";
-                return Err(Error::usage(format!("the image {} {text}", path.display())));
+                return Err(Error::Image { path: path.into(), fault: ImageFault::InUse });
             }
             Err(TryLockError::Error(e)) => return Err(Error::io("cannot open the image", path, e)),
         }
@@ -309,9 +305,9 @@ impl Image {
             return Err(failed(std::io::Error::other("it is not a file")));
         }
         lock(&file, path, writable)?;
-        let unusable = |why: String| Error::usage(format!("the image {} {why}", path.display()));
+        let unusable = |fault| Error::Image { path: path.into(), fault };
         if about.len() < BLOCKS_AT {
-            return Err(unusable("is not an image of wordline: it is too short".into()));
+            return Err(unusable(ImageFault::Short));
         }
         let mut page = vec![0; PAGE as usize];
         file.read_exact_at(&mut page, 0).map_err(failed)?;
@@ -319,17 +315,13 @@ impl Image {
         let mut config = vec![0; (len as usize).min(CONFIG_MAX as usize)];
         file.read_exact_at(&mut config, CONFIG_AT).map_err(failed)?;
         if crc32c::crc32c(&config) != crc {
-            return Err(unusable("is damaged: the profile's checksum does not fit".into()));
+            return Err(unusable(ImageFault::Profile));
         }
-        superblock.config = String::from_utf8(config)
-            .map_err(|_| unusable("is damaged: its profile is not text".into()))?;
+        superblock.config =
+            String::from_utf8(config).map_err(|_| unusable(ImageFault::ProfileText))?;
         let layout = Layout::of(&superblock);
         if about.len() != layout.end {
-            return Err(unusable(format!(
-                "is damaged: it is {} bytes long and should be {}",
-                about.len(),
-                layout.end
-            )));
+            return Err(unusable(ImageFault::Length { bytes: about.len(), due: layout.end }));
         }
         let mut state = State::default();
         for slot in 0..2 {

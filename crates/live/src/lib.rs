@@ -31,6 +31,6 @@ mod tls;
 pub mod writer;
 
 pub use access::{Act, ImageIo, Journal};
-pub use error::Error;
+pub use error::{Error, ImageFault, MountFault};
 pub use listen::Address;
 pub use server::{Plan, Server, StatsForm};

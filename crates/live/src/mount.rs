@@ -2,13 +2,13 @@
 //! device like a socket; a FUSE library would bring threads that wait in `read`, and a hand-over
 //! between them and the machine for every request.
 
-use crate::Error;
 use crate::fuse::{MAX_TRANSFER, Session, errno};
 use crate::machine::{Done, Request};
+use crate::{Error, MountFault};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{ErrorKind, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -28,32 +28,33 @@ pub struct Mount {
 
 impl Mount {
     pub fn new(folder: &Path, size: u64, lba: u32, read_only: bool) -> Result<Mount, Error> {
-        let bad = |why: String| {
-            Error::usage(format!("cannot mount the drive on {}: {why}", folder.display()))
-        };
+        let bad = |fault| Error::Mount { folder: folder.into(), fault };
         clear_stale(folder).map_err(bad)?;
         let folder = folder.canonicalize().map_err(|e| match e.kind() {
-            ErrorKind::NotFound => bad("no such folder: make it or name another".into()),
-            _ => bad(e.to_string()),
+            ErrorKind::NotFound => bad(MountFault::NoFolder),
+            _ => bad(e.into()),
         })?;
         let mut inside = std::fs::read_dir(&folder).map_err(|e| match e.kind() {
-            ErrorKind::NotADirectory => bad("it is no folder: name another".into()),
-            _ => bad(e.to_string()),
+            ErrorKind::NotADirectory => bad(MountFault::NotAFolder),
+            _ => bad(e.into()),
         })?;
         if inside.next().is_some() {
-            return Err(bad("it is not empty: name another folder".into()));
+            return Err(bad(MountFault::NotEmpty));
         }
         if !Path::new("/dev/fuse").exists() {
-            return Err(bad(
-                "this system has no FUSE (/dev/fuse): load its module, or use --nbd".into()
-            ));
+            return Err(bad(MountFault::NoFuse));
         }
         let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let (device, helped) = match mount_self(&folder, owner) {
             Ok(device) => (device, false),
             Err(own) => match mount_helped(&folder) {
                 Ok(device) => (device, true),
-                Err(helped) => return Err(bad(format!("{own}; by fusermount3: {helped}"))),
+                Err(helper) => {
+                    return Err(bad(MountFault::Refused {
+                        own: own.into(),
+                        helper: helper.into(),
+                    }));
+                }
             },
         };
         let mount = Mount {
@@ -65,7 +66,7 @@ impl Mount {
             buffer: vec![0; MAX_TRANSFER as usize + 4096],
         };
         let device = mount.device.as_ref().expect("open until it is dropped");
-        rustix::io::ioctl_fionbio(device, true).map_err(|e| bad(e.to_string()))?;
+        rustix::io::ioctl_fionbio(device, true).map_err(|e| bad(e.into()))?;
         Ok(mount)
     }
     fn device(&self) -> &File {
@@ -143,24 +144,24 @@ fn unmount(folder: &Path, helped: bool) {
 }
 
 /// A server that was killed leaves its mount behind, which answers nobody.
-fn clear_stale(folder: &Path) -> Result<(), String> {
+fn clear_stale(folder: &Path) -> Result<(), MountFault> {
     let dead = |e: &std::io::Error| e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
     if !std::fs::metadata(folder).is_err_and(|e| dead(&e)) {
         return Ok(());
     }
-    let absolute = std::path::absolute(folder).map_err(|e| e.to_string())?;
+    let absolute = std::path::absolute(folder)?;
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-        return Err("it has no name".into());
+        return Err(MountFault::NoName);
     };
-    let place = parent.canonicalize().map_err(|e| e.to_string())?.join(name);
-    let mounts = std::fs::read("/proc/self/mountinfo").map_err(|e| e.to_string())?;
+    let place = parent.canonicalize()?.join(name);
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
     if kind_at(&mounts, place.as_os_str().as_bytes()).as_deref() != Some(KIND) {
-        return Err("something else is mounted there that answers nobody: unmount it".into());
+        return Err(MountFault::Occupied);
     }
     let privileged = rustix::process::geteuid().is_root();
     unmount(&place, !privileged);
     match std::fs::metadata(&place) {
-        Err(e) if dead(&e) => Err("a killed server's mount is in the way: unmount it".into()),
+        Err(e) if dead(&e) => Err(MountFault::Stale),
         _ => Ok(()),
     }
 }
@@ -197,52 +198,52 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     plain
 }
 
-fn mount_self(folder: &Path, owner: (u32, u32)) -> Result<File, String> {
+fn mount_self(folder: &Path, owner: (u32, u32)) -> Result<File, MountFault> {
     use rustix::mount::{MountFlags, mount};
     let mut options = std::fs::OpenOptions::new();
     let device = options.read(true).write(true).open("/dev/fuse");
-    let device = device.map_err(|e| format!("/dev/fuse: {e}"))?;
+    let device = device.map_err(MountFault::Device)?;
     let options = format!(
         "fd={},rootmode=40000,user_id={},group_id={},max_read={MAX_TRANSFER}",
         device.as_raw_fd(),
         owner.0,
         owner.1
     );
-    let options = std::ffi::CString::new(options).map_err(|e| e.to_string())?;
+    let options = std::ffi::CString::new(options).map_err(io::Error::from)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("wordline", folder, KIND, flags, Some(&*options))
-        .map_err(|e| format!("mount: {}", std::io::Error::from(e)))?;
+        .map_err(|e| MountFault::Call(e.into()))?;
     Ok(device)
 }
 
 /// The helper that may mount for everybody gives the device over a socket (fusermount3(1); the
 /// message is libfuse's).
-fn mount_helped(folder: &Path) -> Result<File, String> {
+fn mount_helped(folder: &Path) -> Result<File, MountFault> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|e| e.to_string())?;
-    rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| e.to_string())?;
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
     let options = format!("fsname=wordline,subtype=wordline,max_read={MAX_TRANSFER}");
     let helper = Command::new("fusermount3")
         .args(["-o", &options, "--"])
         .arg(folder)
         .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
         .output()
-        .map_err(|e| format!("{e}: install fuse3"))?;
+        .map_err(MountFault::NoHelper)?;
     drop(theirs);
     if !helper.status.success() {
-        return Err(String::from_utf8_lossy(&helper.stderr).trim().to_string());
+        let said = String::from_utf8_lossy(&helper.stderr);
+        return Err(MountFault::Helper(said.trim().to_string()));
     }
     let mut space = [std::mem::MaybeUninit::uninit(); 64];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut parts = [IoSliceMut::new(&mut byte)];
-    recvmsg(&ours, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-        .map_err(|e| e.to_string())?;
+    recvmsg(&ours, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
     let handed: Option<OwnedFd> = ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     });
-    handed.map(File::from).ok_or_else(|| "it handed nothing over".into())
+    handed.map(File::from).ok_or(MountFault::NothingHanded)
 }
 
 #[cfg(test)]

@@ -6,12 +6,28 @@
 use crate::Error;
 use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
+use std::fmt;
 use wordline_base::{BitMap, IdVec, Lpn, SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
 use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Stream, Written};
 use wordline_nand::{Geometry, Nand, Ppa};
 
 /// A drive as its image has it.
+/// What a step of recovery found; prints as `map: 7 sectors mapped, ...`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The step's name.
+    pub step: &'static str,
+    /// In words.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.step, self.text)
+    }
+}
+
 pub struct Recovered {
     pub nand: Nand,
     pub ftl: Ftl,
@@ -22,8 +38,7 @@ pub struct Recovered {
     pub trims: Vec<u32>,
     /// The next program's.
     pub order: u64,
-    /// Names of the steps and what they found.
-    pub report: Vec<(&'static str, String)>,
+    pub report: Vec<Finding>,
     pub unsynced_dropped: u64,
     /// Units with a whole record.
     pub recorded: BitMap,
@@ -136,7 +151,7 @@ pub fn recover(image: &Image, system: &DriveConfig, repair: bool) -> Result<Reco
     };
     let mut report = Vec::new();
     for (name, step) in Recovering::STEPS {
-        report.push((name, step(&mut r)?));
+        report.push(Finding { step: name, text: step(&mut r)? });
     }
     r.finish(seed, report)
 }
@@ -493,11 +508,7 @@ impl<'a> Recovering<'a> {
         Ok(format!("{n} sectors were trimmed"))
     }
 
-    fn finish(
-        mut self,
-        seed: Seed,
-        mut report: Vec<(&'static str, String)>,
-    ) -> Result<Recovered, Error> {
+    fn finish(mut self, seed: Seed, mut report: Vec<Finding>) -> Result<Recovered, Error> {
         let g = self.g;
         let size = g.sectors_per_unit;
         let mut crcs = vec![0; g.sectors() as usize];
@@ -543,13 +554,13 @@ impl<'a> Recovering<'a> {
                 ftl.sectors()
             )));
         }
-        report.push((
-            "map",
-            format!(
+        report.push(Finding {
+            step: "map",
+            text: format!(
                 "{} sectors mapped, from the emeta of {} lines and the spare areas of {}",
                 found.mapped, found.from_emeta, found.scanned
             ),
-        ));
+        });
         let mut stamps = Stamps::new(ftl.sectors());
         for (lpn, &stamp) in self.trims.iter().enumerate().filter(|(_, t)| **t > 0) {
             stamps.restore(Lpn(lpn as u32), stamp, true);
@@ -570,7 +581,8 @@ impl<'a> Recovering<'a> {
         }
         // With hot and cold sides a line number stands for two lines.
         let lines: u32 = ftl.groups().iter().sum();
-        report.push(("flash", format!("{} of {lines} lines free", ftl.free_lines().0)));
+        let text = format!("{} of {lines} lines free", ftl.free_lines().0);
+        report.push(Finding { step: "flash", text });
         Ok(Recovered {
             nand: self.nand,
             ftl,

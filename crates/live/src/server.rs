@@ -15,7 +15,7 @@ use crate::listen::{Address, Listener};
 use crate::machine::{Done, Fault, IoKind, Machine, Request, fault_of};
 use crate::media::Media;
 use crate::mount::Mount;
-use crate::recover::recover;
+use crate::recover::{Finding, recover};
 use crate::stats::Stats;
 use crate::table::Table;
 use crate::tape::{Recorder, Tape};
@@ -216,7 +216,7 @@ pub struct Server {
     served: usize,
     stop: Arc<AtomicBool>,
     wake: OwnedFd,
-    report: Vec<(&'static str, String)>,
+    report: Vec<Finding>,
 }
 
 impl Server {
@@ -320,7 +320,7 @@ impl Server {
         })
     }
     /// What the steps of the start found.
-    pub fn report(&self) -> &[(&'static str, String)] {
+    pub fn report(&self) -> &[Finding] {
         &self.report
     }
     pub fn size(&self) -> u64 {

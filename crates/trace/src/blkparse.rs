@@ -196,7 +196,7 @@ impl Parser {
         }
         let flags = next("RWBS")?;
         let kind = rwbs(flags)?;
-        let volume = sink.volume(head.text, name).map_err(|m| head.fault(m))?;
+        let volume = sink.volume(head.text, name).map_err(|e| head.fault(e.to_string()))?;
         let (mut sector, mut sectors) = (0, 0);
         match (words.next(), words.next()) {
             // `[process]`, `(elapsed) [process]`, or nothing where blkparse knew no name.

@@ -14,7 +14,7 @@
 //! by time.
 
 use crate::blkparse::Kind;
-use crate::error::{Place, TraceError};
+use crate::error::{Place, RecordError, TraceError, TraceFault};
 use crate::input::{Input, Whole, fill};
 use crate::reader::{Action, OpenOptions, Sink, Stamp, read_error};
 use crate::spc::BLOCK;
@@ -62,13 +62,19 @@ struct Stream {
 }
 
 impl Stream {
-    fn error(&self, message: impl Into<String>) -> TraceError {
+    fn error(&self, fault: TraceFault, message: String) -> TraceError {
         let place = Place::Record { record: self.records + 1, byte: self.at };
-        TraceError::new(&self.name, place, message)
+        TraceError::new(&self.name, place, fault, message)
+    }
+    fn unread(&self, e: io::Error) -> TraceError {
+        self.error(TraceFault::Unreadable, read_error(e))
+    }
+    fn malformed(&self, message: String) -> TraceError {
+        self.error(TraceFault::Malformed, message)
     }
 
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, TraceError> {
-        fill(&mut self.input, buf).map_err(|e| self.error(read_error(e)))
+        fill(&mut self.input, buf).map_err(|e| self.unread(e))
     }
 
     fn next(&mut self) -> Result<Option<Record>, TraceError> {
@@ -87,7 +93,7 @@ impl Stream {
         };
         let magic = if big { high } else { low };
         if n == 4 && magic & !0xFF != MAGIC {
-            return Err(self.error(format!(
+            return Err(self.malformed(format!(
                 "no record begins here (0x{low:08x} where 0x{MAGIC:08x} is due): the file is \
                  damaged or no blktrace file"
             )));
@@ -97,14 +103,14 @@ impl Stream {
             7 => 48,
             8 => 64,
             version => {
-                return Err(self.error(format!(
+                return Err(self.malformed(format!(
                     "record version {version}; 7 and 8 are read: convert it with blkparse"
                 )));
             }
         };
         let n = if n == 4 { 4 + self.read(&mut raw[4..size])? } else { n };
         if n < size {
-            return Err(self.error(format!(
+            return Err(self.malformed(format!(
                 "the record is cut short, {n} of {size} bytes: blktrace was stopped hard, or the \
                  copy is incomplete"
             )));
@@ -137,9 +143,9 @@ impl Stream {
         };
         let pdu = u64::from(pdu);
         let skipped = io::copy(&mut (&mut self.input).take(pdu), &mut io::sink())
-            .map_err(|e| self.error(read_error(e)))?;
+            .map_err(|e| self.unread(e))?;
         if skipped < pdu {
-            return Err(self.error(format!(
+            return Err(self.malformed(format!(
                 "the data after the record are cut short, {skipped} of {pdu} bytes"
             )));
         }
@@ -194,12 +200,12 @@ impl Records {
         self.take(&record, sink)
             .map_err(|message| {
                 let place = Place::Record { record: sink.line, byte: record.byte };
-                TraceError::new(&self.streams[i].name, place, message)
+                TraceError::new(&self.streams[i].name, place, TraceFault::Malformed, message)
             })
             .map(|()| true)
     }
 
-    fn take(&self, record: &Record, sink: &mut Sink) -> Result<(), String> {
+    fn take(&self, record: &Record, sink: &mut Sink) -> Result<(), RecordError> {
         let category = record.action >> 16;
         if category & TC_NOTIFY != 0 {
             sink.drop(Reason::Notify);

@@ -4,6 +4,7 @@
 //! in double quotes, offsets and sizes may be hexadecimal with `0x`, a line that begins with `#` is a
 //! comment.
 
+use crate::error::{BadColumns, ColumnsError, WordError};
 use crate::reader::{Sink, Stamp, TimeUnit};
 use crate::summary::Reason;
 use crate::text::{Fault, Field, show, show_up_to};
@@ -32,8 +33,8 @@ or a name in the header
 --columns time=When:100ns,op=Type,read=0,write=1,offset=LBA:4k,size=Bytes:byte,volume=Disk";
 
 /// Bytes of a unit of addresses or lengths: `byte`, `sector`, or a number as in `4k`.
-pub fn address_unit(text: &str) -> Result<u64, String> {
-    let bad = || format!("unknown unit '{text}': byte, sector, or a number of bytes as 512 or 4k");
+pub fn address_unit(text: &str) -> Result<u64, WordError> {
+    let bad = || WordError::AddressUnit(text.into());
     let (digits, scale) = match text {
         "byte" | "bytes" => return Ok(1),
         "sector" | "sectors" => return Ok(512),
@@ -44,7 +45,7 @@ pub fn address_unit(text: &str) -> Result<u64, String> {
     };
     let number = Field { text: digits.as_bytes(), column: 0 }.number("unit").map_err(|_| bad())?;
     let bytes = number.checked_mul(scale).filter(|b| (1..=1 << 30).contains(b));
-    bytes.ok_or_else(|| format!("unit '{text}': from 1 byte to 1 GiB"))
+    bytes.ok_or_else(|| WordError::UnitRange(text.into()))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +64,7 @@ impl Separator {
         ("blank", Separator::Blank),
     ];
 
-    fn from_name(name: &str) -> Result<Separator, String> {
+    fn from_name(name: &str) -> Result<Separator, ColumnsError> {
         if let Some((_, separator)) = Separator::NAMED.iter().find(|(n, _)| *n == name) {
             return Ok(*separator);
         }
@@ -72,10 +73,7 @@ impl Separator {
             [b] if b.is_ascii_punctuation() && !matches!(b, b'"' | b'.' | b'#') => {
                 Ok(Separator::Byte(*b))
             }
-            _ => Err(format!(
-                "sep={name}: comma, tab, semicolon, pipe, blank, or one character that is no \
-                 letter, digit, dot, quote or #"
-            )),
+            _ => Err(ColumnsError::Separator(name.into())),
         }
     }
 
@@ -115,31 +113,38 @@ enum Column {
 const MAX_COLUMNS: usize = 1024;
 
 impl Column {
-    fn parse(key: &str, text: &str) -> Result<Column, String> {
+    fn parse(key: &str, text: &str) -> Result<Column, ColumnsError> {
         if text.is_empty() {
-            return Err(format!("{key}= is without a column"));
+            return Err(ColumnsError::NoColumn(key.into()));
         }
         if !text.bytes().all(|b| b.is_ascii_digit()) {
             return Ok(Column::Name(text.to_owned()));
         }
         match text.parse() {
             Ok(n) if (1..=MAX_COLUMNS).contains(&n) => Ok(Column::Position(n)),
-            _ => Err(format!("{key}={text}: positions count from 1 to {MAX_COLUMNS}")),
+            _ => Err(ColumnsError::Position {
+                key: key.into(),
+                text: text.into(),
+                most: MAX_COLUMNS,
+            }),
         }
     }
 
     fn with_unit<U>(
         key: &str,
         text: &str,
-        unit: impl Fn(&str) -> Result<U, String>,
-        example: &str,
-    ) -> Result<(Column, U), String> {
+        unit: impl Fn(&str) -> Result<U, WordError>,
+        example: &'static str,
+    ) -> Result<(Column, U), ColumnsError> {
+        let said = || (key.to_owned(), text.to_owned());
         let Some((column, name)) = text.rsplit_once(':') else {
-            return Err(format!(
-                "{key}={text} is without its unit: say it, as {key}={text}:{example}"
-            ));
+            let (key, text) = said();
+            return Err(ColumnsError::NoUnit { key, text, example });
         };
-        let unit = unit(name).map_err(|e| format!("{key}={text}: {e}"))?;
+        let unit = unit(name).map_err(|error| {
+            let (key, text) = said();
+            ColumnsError::Unit { key, text, error }
+        })?;
         Ok((Column::parse(key, column)?, unit))
     }
 }
@@ -172,15 +177,15 @@ struct Spec {
     base: Option<String>,
 }
 
-fn parse(text: &str) -> Result<Spec, String> {
+fn parse(text: &str) -> Result<Spec, ColumnsError> {
     let mut spec = Spec::default();
     let mut seen: Vec<&str> = Vec::new();
     for item in text.split(',').map(str::trim) {
         let Some((key, value)) = item.split_once('=').map(|(k, v)| (k.trim(), v.trim())) else {
-            return Err(format!("'{item}' is no KEY=VALUE, as time=1:us"));
+            return Err(ColumnsError::NoValue(item.into()));
         };
         if seen.contains(&key) {
-            return Err(format!("{key}= stands twice"));
+            return Err(ColumnsError::Twice(key.into()));
         }
         seen.push(key);
         match key {
@@ -191,9 +196,7 @@ fn parse(text: &str) -> Result<Spec, String> {
             "volume" => spec.volume = Some(Column::parse(key, value)?),
             "sep" => spec.separator = Some(Separator::from_name(value)?),
             "skip" => {
-                spec.skip = value
-                    .parse()
-                    .map_err(|_| format!("skip={value}: a number of lines, as skip=1"))?;
+                spec.skip = value.parse().map_err(|_| ColumnsError::Skip(value.into()))?;
             }
             BASE => spec.base = Some(value.to_owned()),
             _ => {
@@ -203,34 +206,33 @@ fn parse(text: &str) -> Result<Spec, String> {
                 };
                 let words: Vec<String> = value.split('|').map(str::to_ascii_lowercase).collect();
                 if words.iter().any(String::is_empty) {
-                    return Err(format!("{key}={value}: an empty word"));
+                    let (key, value) = (key.into(), value.into());
+                    return Err(ColumnsError::EmptyWord { key, value });
                 }
                 spec.words[i] = Some(words);
             }
         }
     }
     if spec.offset.is_none() {
-        return Err("offset= is missing, as offset=3:sector".into());
+        return Err(ColumnsError::NoOffset);
     }
     if spec.op.is_none()
         && let Some(i) = spec.words.iter().position(Option::is_some)
     {
         let key = WORDS.get(i).map_or("ignore", |(name, ..)| name);
-        return Err(format!("{key}= says what a word of the op column is: say op=COLUMN too"));
+        return Err(ColumnsError::NoOp(key));
     }
     if spec.base.is_some() && spec.time.is_none() {
-        return Err("base= is a time: say time=COLUMN:UNIT too".into());
+        return Err(ColumnsError::NoTime);
     }
     Ok(spec)
 }
 
-fn unknown_key(key: &str) -> String {
+fn unknown_key(key: &str) -> ColumnsError {
     let keys = || KEYS.into_iter().chain([BASE]);
     let near = keys().map(|k| (strsim::osa_distance(k, key), k)).min().filter(|(d, _)| *d <= 2);
-    match near {
-        Some((_, near)) => format!("unknown key '{key}', did you mean '{near}'?"),
-        None => format!("unknown key '{key}': {}", keys().collect::<Vec<_>>().join(", ")),
-    }
+    let (known, near) = (keys().collect(), near.map(|(_, near)| near));
+    ColumnsError::Key { key: key.into(), known, near }
 }
 
 /// What a word of the op column makes of a line.
@@ -240,7 +242,7 @@ enum Meaning {
     Ignored,
 }
 
-fn meanings(spec: &Spec) -> Result<(Vec<(String, Meaning)>, bool), String> {
+fn meanings(spec: &Spec) -> Result<(Vec<(String, Meaning)>, bool), ColumnsError> {
     let mut all: Vec<(String, Meaning)> = Vec::new();
     let mut others = false;
     let own = |i: usize| -> Vec<String> {
@@ -253,7 +255,7 @@ fn meanings(spec: &Spec) -> Result<(Vec<(String, Meaning)>, bool), String> {
             if meaning == Meaning::Ignored && word == "*" {
                 others = true;
             } else if all.iter().any(|(w, m)| w == word && *m != meaning) {
-                return Err(format!("the word '{word}' is said to be two things"));
+                return Err(ColumnsError::TwoThings(word.clone()));
             } else {
                 all.push((word.clone(), meaning));
             }
@@ -295,19 +297,18 @@ pub(crate) struct Parser {
 
 impl Parser {
     /// `head` begins the trace. Messages are about the user's words, not about a place.
-    pub fn new(text: &str, head: &[u8]) -> Result<Parser, String> {
+    pub fn new(text: &str, head: &[u8]) -> Result<Parser, BadColumns> {
         let begins = head.strip_prefix(crate::text::BOM).unwrap_or(head);
         let mut lines = begins.split(|&b| b == b'\n').map(<[u8]>::trim_ascii_end).zip(1u64..);
         let first = lines.clone().map(|(l, _)| l).find(|l| !l.is_empty()).unwrap_or(b"");
-        Parser::of(text, &mut lines).map_err(|e| {
-            format!("--columns: {e}; the file begins with '{}'", show_up_to(120, first))
-        })
+        Parser::of(text, &mut lines)
+            .map_err(|error| BadColumns { error, first: show_up_to(120, first) })
     }
 
     fn of<'a>(
         text: &str,
         lines: &mut (impl Iterator<Item = (&'a [u8], u64)> + Clone),
-    ) -> Result<Parser, String> {
+    ) -> Result<Parser, ColumnsError> {
         let spec = parse(text)?;
         let (meanings, ignores_others) = meanings(&spec)?;
         let columns = [
@@ -326,7 +327,8 @@ impl Parser {
         let mut before = spec.skip;
         if is_named {
             before = number;
-            split(first, separator, MAX_COLUMNS, &mut fields).map_err(|f| f.message)?;
+            split(first, separator, MAX_COLUMNS, &mut fields)
+                .map_err(|f| ColumnsError::Text(f.message))?;
         }
         let header: Vec<String> = fields
             .iter()
@@ -339,10 +341,12 @@ impl Parser {
             Column::Position(n) => Ok(n - 1),
             Column::Name(name) => find(name, &header),
         };
-        let offset = spec.offset.as_ref().ok_or("offset= is missing")?;
+        let offset = spec.offset.as_ref().ok_or(ColumnsError::NoOffset)?;
         let offset = (place(&offset.0)?, offset.1);
-        let time = spec.time.as_ref().map(|(c, u)| Ok::<_, String>((place(c)?, *u))).transpose()?;
-        let size = spec.size.as_ref().map(|(c, u)| Ok::<_, String>((place(c)?, *u))).transpose()?;
+        let time =
+            spec.time.as_ref().map(|(c, u)| Ok::<_, ColumnsError>((place(c)?, *u))).transpose()?;
+        let size =
+            spec.size.as_ref().map(|(c, u)| Ok::<_, ColumnsError>((place(c)?, *u))).transpose()?;
         let op = spec.op.as_ref().map(place).transpose()?;
         let volume = spec.volume.as_ref().map(place).transpose()?;
         let places = [time.map(|t| t.0), Some(offset.0), size.map(|s| s.0), op, volume];
@@ -350,7 +354,7 @@ impl Parser {
         let base_ns = match (&spec.base, time) {
             (Some(base), Some((_, unit))) => Field { text: base.as_bytes(), column: 0 }
                 .time(unit.ps(), "base")
-                .map_err(|f| f.message)?,
+                .map_err(|f| ColumnsError::Text(f.message))?,
             _ => 0,
         };
         Ok(Parser {
@@ -437,7 +441,7 @@ impl Parser {
             if sink.is_filtered() && !sink.wants_name(&[&name()]) {
                 return Ok(());
             }
-            volume = sink.volume(field(i).text, name).map_err(|m| field(i).fault(m))?;
+            volume = sink.volume(field(i).text, name).map_err(|e| field(i).fault(e.to_string()))?;
         }
         let op = match self.op {
             None => sink.direction(),
@@ -501,7 +505,7 @@ impl Parser {
 }
 
 /// The column of that name; the case matters only where it tells two apart.
-fn find(name: &str, header: &[String]) -> Result<usize, String> {
+fn find(name: &str, header: &[String]) -> Result<usize, ColumnsError> {
     let same = |exact: bool| {
         let is = move |h: &&String| if exact { *h == name } else { h.eq_ignore_ascii_case(name) };
         header.iter().filter(is).count()
@@ -511,12 +515,12 @@ fn find(name: &str, header: &[String]) -> Result<usize, String> {
         match (same(exact), header.iter().position(is)) {
             (1, Some(i)) => return Ok(i),
             (0, _) => {}
-            (n, _) => return Err(format!("{n} columns are named '{name}': say its position")),
+            (count, _) => return Err(ColumnsError::Ambiguous { count, name: name.into() }),
         }
     }
     let near = header.iter().map(|h| (strsim::osa_distance(h, name), h)).min();
-    let near = near.filter(|(d, _)| *d <= 2).map(|(_, h)| format!(", did you mean '{h}'?"));
-    Err(format!("no column is named '{name}' in the header{}", near.unwrap_or_default()))
+    let near = near.filter(|(d, _)| *d <= 2).map(|(_, h)| h.clone());
+    Err(ColumnsError::NoSuchColumn { name: name.into(), near })
 }
 
 fn number(field: Field<'_>, what: &str) -> Result<u64, Fault> {

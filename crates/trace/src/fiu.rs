@@ -47,7 +47,7 @@ pub(crate) fn line(line: &[u8], sink: &mut Sink) -> Result<(), Fault> {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&major.to_le_bytes());
     key[8..].copy_from_slice(&minor.to_le_bytes());
-    let volume = sink.volume(&key, name).map_err(|m| fields[at_op + 1].fault(m))?;
+    let volume = sink.volume(&key, name).map_err(|e| fields[at_op + 1].fault(e.to_string()))?;
     sink.push(at, op, volume, u128::from(lba) * BLOCK, u128::from(blocks) * BLOCK);
     Ok(())
 }

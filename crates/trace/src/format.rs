@@ -1,5 +1,6 @@
 //! The formats, their names on the command line, and how one is told from another.
 
+use crate::error::{FormatError, WordError};
 use crate::{blkparse, blktrace, msr, oracle, text, vscsi};
 
 /// A trace format. Each has a module of its own that explains its units and traps.
@@ -139,7 +140,7 @@ impl Format {
     }
 
     /// The format of that name; `auto` is `None`.
-    pub fn from_name(name: &str) -> Result<Option<Format>, String> {
+    pub fn from_name(name: &str) -> Result<Option<Format>, WordError> {
         if name == "auto" {
             return Ok(None);
         }
@@ -147,19 +148,13 @@ impl Format {
             return Ok(Some(format));
         }
         if name == Format::Columns.name() {
-            return Err("columns are named with --columns, not with --format".into());
+            return Err(WordError::Columns);
         }
         let lower = name.to_ascii_lowercase();
         let names = Format::ALL.iter().map(|f| f.name()).chain(["auto"]);
         let near =
             names.map(|n| (strsim::osa_distance(n, &lower), n)).min().filter(|(d, _)| *d <= 3);
-        let all: Vec<&str> = Format::ALL.iter().map(|f| f.name()).collect();
-        Err(match near {
-            Some((_, near)) => format!("unknown trace format '{name}', did you mean '{near}'?"),
-            None => {
-                format!("unknown trace format '{name}': the formats are auto, {}", all.join(", "))
-            }
-        })
+        Err(WordError::Format { name: name.into(), near: near.map(|(_, near)| near) })
     }
 
     /// Whether a line of text has the shape of this format. Shapes exclude one another: by
@@ -258,9 +253,9 @@ pub(crate) struct Told {
 }
 
 /// Why these bytes are no text, where that can be seen.
-pub(crate) fn not_text(head: &[u8]) -> Option<String> {
+pub(crate) fn not_text(head: &[u8]) -> Option<FormatError> {
     if head.len() > 262 && &head[257..262] == b"ustar" {
-        return Some("this is a tar archive: unpack it and give the trace inside".into());
+        return Some(FormatError::Archive);
     }
     for (magic, what) in [
         (&b"\xFD7zXZ\0"[..], "xz"),
@@ -271,16 +266,14 @@ pub(crate) fn not_text(head: &[u8]) -> Option<String> {
         (b"\x28\xB5\x2F\xFD", "zstd, twice"),
     ] {
         if head.starts_with(magic) {
-            return Some(format!(
-                "compressed with {what}: decompress it, only .gz and .zst are read"
-            ));
+            return Some(FormatError::Compressed(what));
         }
     }
     // ASCII in UTF-16: every other byte is zero, with a byte order mark or without.
     let pairs = head.chunks_exact(2).take(32);
     let zeros = |i: usize| pairs.len() > 1 && pairs.clone().all(|p| p[i] == 0 && p[1 - i] != 0);
     if head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF") || zeros(0) || zeros(1) {
-        return Some("text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8".into());
+        return Some(FormatError::Utf16);
     }
     None
 }
@@ -299,7 +292,7 @@ pub(crate) fn sample(head: &[u8], ended: bool) -> Vec<&[u8]> {
 
 /// Tells the format from the first bytes, or says why it cannot. A text format is told only if more
 /// than half of the first lines have its shape, and no other's.
-pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Told, String> {
+pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Told, FormatError> {
     let told = |format, by: &str| Ok(Told { format, by: by.to_owned() });
     if blktrace::has_magic(head) {
         return told(Format::Blktrace, "the magic number of its first record");
@@ -310,7 +303,9 @@ pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Told, Strin
         (None, true) => {
             return told(Format::OracleGeneral, "the next accesses of its first records");
         }
-        (Some(_), true) => return Err(alike(&[Format::Vscsi, Format::OracleGeneral])),
+        (Some(_), true) => {
+            return Err(FormatError::Alike(vec![Format::Vscsi, Format::OracleGeneral]));
+        }
         (None, false) => {}
     }
     if let Some(why) = not_text(head) {
@@ -318,11 +313,7 @@ pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Told, Strin
     }
     let lines = sample(head, ended);
     let Some(first) = lines.first() else {
-        return Err(if ended {
-            "the trace is empty".into()
-        } else {
-            "the trace begins with 64 KiB of blank lines".into()
-        });
+        return Err(if ended { FormatError::Empty } else { FormatError::Blank });
     };
     if Format::Iolog.matches(first) {
         return told(Format::Iolog, "its first line");
@@ -343,7 +334,7 @@ pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Told, Strin
             return told(format, &by);
         }
         [] => {}
-        _ => return Err(alike(&fitting.iter().map(|&(f, _)| f).collect::<Vec<_>>())),
+        _ => return Err(FormatError::Alike(fitting.iter().map(|&(f, _)| f).collect())),
     }
     // fio's HOWTO: version 1 is `rw, offset, length` without a header.
     let is_v1 = |l: &[u8]| {
@@ -353,26 +344,13 @@ pub(crate) fn detect(head: &[u8], ended: bool, name: &str) -> Result<Told, Strin
             && f[1..].iter().all(|t| !t.is_empty() && t.iter().all(u8::is_ascii_digit))
     };
     if is_v1(first) {
-        return Err("this looks like a fio I/O log of version 1, which has no file names and no \
-                    times: record it again with fio 1.17 or newer"
-            .into());
+        return Err(FormatError::IologV1);
     }
-    let named = if name.contains(".blktrace.") {
-        ", although it is named like a blktrace file"
-    } else {
-        ""
-    };
-    let all: Vec<&str> = Format::ALL.iter().map(|f| f.name()).collect();
-    Err(format!(
-        "cannot tell the format{named}; it begins with '{}': name it with --format ({}), or its \
-         columns with --columns",
-        text::show(first),
-        all.join(", ")
-    ))
+    let named_blktrace = name.contains(".blktrace.");
+    Err(FormatError::Unknown { named_blktrace, first: text::show(first) })
 }
 
-fn alike(formats: &[Format]) -> String {
-    let options: Vec<String> =
-        formats.iter().map(|f| format!("--format {} ({})", f.name(), f.description())).collect();
-    format!("it has the shape of {} formats alike: say {}", formats.len(), options.join(" or "))
+/// All formats, by name.
+pub(crate) fn names() -> String {
+    Format::ALL.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ")
 }

@@ -128,7 +128,7 @@ impl Parser {
                 return Ok(());
             }
             _ if is_file_action => {
-                sink.volume(file.text, name).map_err(|m| file.fault(m))?;
+                sink.volume(file.text, name).map_err(|e| file.fault(e.to_string()))?;
                 sink.drop(Reason::FileAction);
                 return Ok(());
             }
@@ -140,7 +140,7 @@ impl Parser {
                 )));
             }
         };
-        let volume = sink.volume(file.text, name).map_err(|m| file.fault(m))?;
+        let volume = sink.volume(file.text, name).map_err(|e| file.fault(e.to_string()))?;
         let offset = offset.number("offset")?;
         let length = length.number("length")?;
         if version == 2 && !self.waits {

@@ -33,7 +33,7 @@ mod text;
 mod vscsi;
 
 pub use columns::{HELP as COLUMNS_HELP, address_unit};
-pub use error::{Place, TraceError};
+pub use error::{ClockError, Place, TraceError, TraceFault, WordError};
 pub use format::Format;
 pub use iolog::IologWriter;
 pub use reader::{

@@ -32,7 +32,7 @@ pub(crate) fn line(line: &[u8], sink: &mut Sink) -> Result<(), Fault> {
     let size = size.number("size")?;
     // Host and disk stand side by side: one key for the two.
     let key = &line[host.column - 1..disk.column - 1 + disk.text.len()];
-    let volume = sink.volume(key, name).map_err(|m| host.fault(m))?;
+    let volume = sink.volume(key, name).map_err(|e| host.fault(e.to_string()))?;
     sink.push(at, op, volume, offset.into(), size.into());
     Ok(())
 }

@@ -9,6 +9,7 @@
 //! address only if the trace was made of a block trace, and its unit is not in the file: 512 B
 //! sectors, as of CloudPhysics', unless told otherwise.
 
+use crate::error::RecordError;
 use crate::reader::{Sink, Stamp};
 use crate::records::{Layout, u32_at, u64_at};
 use crate::summary::Reason;
@@ -33,13 +34,9 @@ fn is_next(r: &[u8]) -> bool {
     matches!(next(r), -1 | i64::MAX) || (1..MOST).contains(&next(r))
 }
 
-pub(crate) fn record(r: &[u8], byte: u64, sink: &mut Sink) -> Result<(), String> {
+pub(crate) fn record(r: &[u8], byte: u64, sink: &mut Sink) -> Result<(), RecordError> {
     if !is_next(r) {
-        return Err(format!(
-            "no oracleGeneral record: the number of a request cannot be {}: the file is damaged or \
-             of another format",
-            next(r)
-        ));
+        return Err(RecordError::Oracle { next: next(r) });
     }
     let at = Stamp { ns: u64::from(u32_at(r, 0)) * 1_000_000_000, column: byte };
     let op = sink.direction();

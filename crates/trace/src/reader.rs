@@ -9,7 +9,7 @@
 //! counted. So times never go back, and memory does not depend on the length of the trace.
 
 use crate::blktrace::{self, Records};
-use crate::error::{Place, TraceError};
+use crate::error::{FormatError, Place, RecordError, TraceError, TraceFault, WordError};
 use crate::format::{self, Format, Lacks, Told};
 use crate::input::{Bytes, Input, Lines};
 use crate::records::{Fixed, Layout};
@@ -73,12 +73,12 @@ impl Action {
             Action::Complete => 'C',
         }
     }
-    pub fn from_name(name: &str) -> Result<Action, String> {
+    pub fn from_name(name: &str) -> Result<Action, WordError> {
         match name {
             "Q" | "q" => Ok(Action::Queue),
             "D" | "d" => Ok(Action::Issue),
             "C" | "c" => Ok(Action::Complete),
-            _ => Err(format!("unknown action '{name}': use Q (queue), D (issue) or C (complete)")),
+            _ => Err(WordError::Action(name.into())),
         }
     }
 }
@@ -96,7 +96,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    pub fn from_name(name: &str) -> Result<TimeUnit, String> {
+    pub fn from_name(name: &str) -> Result<TimeUnit, WordError> {
         match name {
             "ps" => Ok(TimeUnit::Picosecond),
             "ns" => Ok(TimeUnit::Nanosecond),
@@ -104,7 +104,7 @@ impl TimeUnit {
             "us" => Ok(TimeUnit::Microsecond),
             "ms" => Ok(TimeUnit::Millisecond),
             "s" => Ok(TimeUnit::Second),
-            _ => Err(format!("unknown time unit '{name}': use ps, ns, 100ns, us, ms or s")),
+            _ => Err(WordError::TimeUnit(name.into())),
         }
     }
 
@@ -318,7 +318,11 @@ impl Sink {
     }
 
     /// The number of the volume with that key, a new one if need be.
-    pub fn volume(&mut self, key: &[u8], name: impl FnOnce() -> String) -> Result<u32, String> {
+    pub fn volume(
+        &mut self,
+        key: &[u8],
+        name: impl FnOnce() -> String,
+    ) -> Result<u32, RecordError> {
         let v = &mut self.volumes;
         if let (last, Some(number)) = &v.last
             && last == key
@@ -329,10 +333,8 @@ impl Sink {
             Some(&n) => n,
             None => {
                 if v.names.len() == MAX_VOLUMES || v.name_bytes + key.len() > MAX_NAME_BYTES {
-                    return Err(format!(
-                        "more than {MAX_VOLUMES} volumes, or {} MiB of names",
-                        MAX_NAME_BYTES >> 20
-                    ));
+                    let (volumes, mib) = (MAX_VOLUMES, MAX_NAME_BYTES >> 20);
+                    return Err(RecordError::TooManyVolumes { volumes, mib });
                 }
                 let n = v.names.len() as u32;
                 v.name_bytes += key.len();
@@ -518,19 +520,22 @@ pub fn open<R: Read + Send + 'static>(
 ) -> Result<Reader, TraceError> {
     let name = options.name.clone();
     let input = open_input(Box::new(reader), &name)?;
-    let failed = |message| {
+    let failed = |fault: TraceFault, message: String| match &input.failure {
         // Nothing can be told from the little that comes before the damage.
-        let message = input.failure.as_ref().map_or(message, unreadable);
-        TraceError::whole(&name, message)
+        Some(e) => TraceError::whole(&name, TraceFault::Unreadable, unreadable(e)),
+        None => TraceError::whole(&name, fault, message),
     };
+    let untold = |e: FormatError| failed(TraceFault::Format, e.to_string());
     if let Some(text) = options.columns.clone() {
         if let Some(format) = options.format {
             let message = format!("--columns and --format {} exclude each other", format.name());
-            return Err(TraceError::whole(&name, message));
+            return Err(TraceError::whole(&name, TraceFault::Options, message));
         }
-        let parser = format::not_text(&input.head)
-            .map_or_else(|| columns::Parser::new(&text, &input.head), Err)
-            .map_err(failed)?;
+        if let Some(why) = format::not_text(&input.head) {
+            return Err(untold(why));
+        }
+        let parser = columns::Parser::new(&text, &input.head)
+            .map_err(|e| failed(TraceFault::Options, e.to_string()))?;
         let told = Told { format: Format::Columns, by: parser.by() };
         let remedy = match format::sample(&input.head, input.ended).first() {
             Some(line) => format!("; the file begins with '{}'", show_up_to(120, line)),
@@ -546,7 +551,7 @@ pub fn open<R: Read + Send + 'static>(
     }
     let (told, named) = match options.format {
         Some(format) => (Told { format, by: "--format".into() }, true),
-        None => (format::detect(&input.head, input.ended, &name).map_err(failed)?, false),
+        None => (format::detect(&input.head, input.ended, &name).map_err(untold)?, false),
     };
     let format = told.format;
     let lacks = format.lacks();
@@ -568,7 +573,7 @@ pub fn open<R: Read + Send + 'static>(
         return Reader::new(source, told, String::new(), lacks, options);
     }
     if let Some(why) = format::not_text(&input.head) {
-        return Err(failed(why));
+        return Err(untold(why));
     }
     let remedy = format!(
         "; read as {}, by {}: mend or delete the line, or name {} format",
@@ -592,7 +597,9 @@ pub fn open<R: Read + Send + 'static>(
         Format::Cloudphysics => Text::Cloudphysics,
         Format::VscsiText => Text::Vscsi,
         Format::Lbn => Text::Lbn,
-        Format::Columns => return Err(failed("say the columns with --columns".to_owned())),
+        Format::Columns => {
+            return Err(failed(TraceFault::Options, "say the columns with --columns".to_owned()));
+        }
         Format::Blktrace | Format::Vscsi | Format::OracleGeneral => unreachable!("binary, above"),
     };
     let source = Source::Text { lines: Lines::new(input), parser };
@@ -607,14 +614,14 @@ pub fn open_merged(
 ) -> Result<Reader, TraceError> {
     if !matches!(options.format, None | Some(Format::Blktrace)) || options.columns.is_some() {
         let message = "only blktrace files are merged: give traces of other formats one at a time";
-        return Err(TraceError::whole(&options.name, message));
+        return Err(TraceError::whole(&options.name, TraceFault::Options, message));
     }
     let mut inputs = Vec::new();
     for (name, reader) in readers {
         let input = open_input(reader, &name)?;
         if !input.head.is_empty() && !blktrace::has_magic(&input.head) {
             let message = "no blktrace file, and only those are merged: give it alone";
-            return Err(TraceError::whole(&name, message));
+            return Err(TraceError::whole(&name, TraceFault::Format, message));
         }
         inputs.push((name, input));
     }
@@ -625,7 +632,8 @@ pub fn open_merged(
 }
 
 fn open_input(reader: Bytes, name: &str) -> Result<Input, TraceError> {
-    Input::open(reader, name).map_err(|e| TraceError::whole(name, unreadable(&e)))
+    Input::open(reader, name)
+        .map_err(|e| TraceError::whole(name, TraceFault::Unreadable, unreadable(&e)))
 }
 
 fn unreadable(e: &io::Error) -> String {
@@ -642,7 +650,7 @@ impl Reader {
     ) -> Result<Reader, TraceError> {
         let Told { format, by } = told;
         if let Some(message) = pointless(format, lacks, &options) {
-            return Err(TraceError::whole(&options.name, message));
+            return Err(TraceError::whole(&options.name, TraceFault::Options, message));
         }
         let numbered = matches!(
             format,
@@ -661,7 +669,7 @@ impl Reader {
                 "volume '{volume}' is not a number: volumes of format {} are numbers",
                 format.name()
             );
-            return Err(TraceError::whole(&options.name, message));
+            return Err(TraceError::whole(&options.name, TraceFault::Options, message));
         }
         if options.window > OpenOptions::MAX_WINDOW {
             let message = format!(
@@ -669,7 +677,7 @@ impl Reader {
                 options.window,
                 OpenOptions::MAX_WINDOW
             );
-            return Err(TraceError::whole(&options.name, message));
+            return Err(TraceError::whole(&options.name, TraceFault::Options, message));
         }
         Ok(Reader {
             source,
@@ -741,7 +749,7 @@ impl Reader {
                      instead"
                 }
             };
-            let e = TraceError::new(&self.name, self.here, message);
+            let e = TraceError::new(&self.name, self.here, TraceFault::Request, message);
             // Later requests are later still: this is the end.
             (self.ended, self.window, self.failure) = (true, Window::default(), Some(e.clone()));
             return Err(e);
@@ -761,7 +769,8 @@ impl Reader {
                     Err(e) => {
                         let number = lines.number.max(1);
                         self.sink.line = number;
-                        return Err(TraceError::new(&self.name, place(number, 0), read_error(e)));
+                        let (place, fault) = (place(number, 0), TraceFault::Unreadable);
+                        return Err(TraceError::new(&self.name, place, fault, read_error(e)));
                     }
                     Ok(None) => {
                         self.ended = true;
@@ -776,7 +785,12 @@ impl Reader {
                         } else if let Err(fault) = parser.line(line, &mut self.sink) {
                             let place = place(self.sink.line, fault.column as u64);
                             let message = fault.message + &self.remedy;
-                            return Err(TraceError::new(&self.name, place, message));
+                            return Err(TraceError::new(
+                                &self.name,
+                                place,
+                                TraceFault::Malformed,
+                                message,
+                            ));
                         }
                     }
                 }
@@ -857,7 +871,7 @@ impl Reader {
                 action.letter()
             );
         }
-        TraceError::whole(&self.name, message)
+        TraceError::whole(&self.name, TraceFault::Empty, message)
     }
 
     pub fn format(&self) -> Format {
@@ -888,12 +902,12 @@ impl Reader {
         self.here
     }
     /// An error about the last request delivered.
-    pub fn error_here(&self, message: impl Into<String>) -> TraceError {
+    pub fn error_here(&self, message: impl ToString) -> TraceError {
         let place = match self.here {
             Place::Line { line, .. } => Place::Line { line, column: 0 },
             other => other,
         };
-        TraceError::new(&self.name, place, message)
+        TraceError::new(&self.name, place, TraceFault::Request, message)
     }
     pub fn summary(&self) -> Summary {
         Summary {

@@ -1,6 +1,6 @@
 //! Binary traces of little-endian records of one size, without a header.
 
-use crate::error::{Place, TraceError};
+use crate::error::{Place, TraceError, TraceFault};
 use crate::input::{Input, Whole, fill};
 use crate::reader::{Sink, read_error};
 use crate::{oracle, vscsi};
@@ -49,16 +49,20 @@ impl Fixed {
         let size = self.layout.bytes();
         let byte = sink.line * size as u64;
         let place = Place::Record { record: sink.line + 1, byte };
-        let error = |message: String| TraceError::new(&self.name, place, message);
-        let n = fill(&mut self.input, &mut buffer[..size]).map_err(|e| error(read_error(e)))?;
+        let error = |fault, message: String| TraceError::new(&self.name, place, fault, message);
+        let n = fill(&mut self.input, &mut buffer[..size])
+            .map_err(|e| error(TraceFault::Unreadable, read_error(e)))?;
         if n == 0 {
             return Ok(false);
         }
         if n < size {
-            return Err(error(format!(
-                "the record is cut short, {n} of {size} bytes: fetch the file again, or cut it \
+            return Err(error(
+                TraceFault::Malformed,
+                format!(
+                    "the record is cut short, {n} of {size} bytes: fetch the file again, or cut it \
                  there"
-            )));
+                ),
+            ));
         }
         sink.line += 1;
         let record = &buffer[..size];
@@ -67,6 +71,6 @@ impl Fixed {
             layout => vscsi::record(layout, record, byte, sink),
         }
         .map(|()| true)
-        .map_err(error)
+        .map_err(|e| error(TraceFault::Malformed, e.to_string()))
     }
 }

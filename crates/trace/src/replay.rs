@@ -1,6 +1,6 @@
 //! What a replay decides about a request: when it arrives, and where it lands on the drive.
 
-use crate::error::TraceError;
+use crate::error::{ClockError, TraceError};
 use crate::reader::{Reader, Request};
 use wordline_base::{Ddir, Time};
 
@@ -28,8 +28,8 @@ pub enum Clock {
 
 impl Clock {
     /// From `--time-scale`: a decimal factor such as `0.5`, with up to nine decimals.
-    pub fn scaled(factor: &str) -> Result<Clock, String> {
-        let bad = || format!("time scale '{factor}' is not a factor: write for example 0.5 or 2");
+    pub fn scaled(factor: &str) -> Result<Clock, ClockError> {
+        let bad = || ClockError::Factor(factor.into());
         let (whole, decimals) = factor.split_once('.').unwrap_or((factor, ""));
         if whole.is_empty() && decimals.is_empty()
             || decimals.len() > 9
@@ -41,9 +41,7 @@ impl Clock {
         let decimals: u64 = format!("{decimals:0<9}").parse().map_err(|_| bad())?;
         let ppb = whole.checked_mul(BILLION).and_then(|w| w.checked_add(decimals));
         match ppb.ok_or_else(bad)? {
-            0 => Err("a time scale of 0 leaves no time between requests: replay in a closed loop \
-                      instead"
-                .into()),
+            0 => Err(ClockError::Still),
             BILLION => Ok(Clock::Timestamps),
             ppb => Ok(Clock::Scaled { ppb }),
         }
@@ -51,7 +49,7 @@ impl Clock {
 
     /// When a request that stands at `at` in the trace arrives. Integer arithmetic, so that equal
     /// inputs give equal times everywhere; what is below a nanosecond is cut off.
-    pub fn arrival(self, at: Time) -> Result<Arrival, String> {
+    pub fn arrival(self, at: Time) -> Result<Arrival, ClockError> {
         let at = match self {
             Clock::ClosedLoop => return Ok(Arrival::WhenFree),
             Clock::Timestamps => at,
@@ -61,7 +59,7 @@ impl Clock {
             }
         };
         if at >= Time::NEVER {
-            return Err("the scaled time is beyond 36 years: use a smaller time scale".into());
+            return Err(ClockError::Beyond);
         }
         Ok(Arrival::At(at))
     }

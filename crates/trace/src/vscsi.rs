@@ -12,6 +12,7 @@
 //! The opcode is the operation. UNMAP, WRITE SAME and their like have their ranges in data that are
 //! not in the trace: they are counted and give no request.
 
+use crate::error::RecordError;
 use crate::reader::{Sink, Stamp};
 use crate::records::{Layout, u16_at, u32_at, u64_at};
 use crate::spc::BLOCK;
@@ -50,26 +51,26 @@ pub(crate) fn layout(head: &[u8]) -> Option<Layout> {
 pub(crate) const LOOKED_AT: usize = 64;
 
 /// Opcode, length, LBN and time.
-fn fields(layout: Layout, r: &[u8]) -> Result<[u64; 4], String> {
+fn fields(layout: Layout, r: &[u8]) -> Result<[u64; 4], RecordError> {
     let (opcode, version, len, lbn, due) = match layout {
         Layout::Vscsi1 => (12, 14, 4, 16, 1),
         _ => (0, 2, 8, 16, 2),
     };
     let (opcode, version) = (u16_at(r, opcode), u16_at(r, version) >> 8);
     if version != due || opcode > 0xFF {
-        return Err(format!(
-            "no vscsi record of version {due} (version {version}, opcode {opcode:#x}): the file is \
-             damaged or no vscsi trace"
-        ));
+        return Err(RecordError::Vscsi { due, version, opcode });
     }
     Ok([opcode.into(), u32_at(r, len).into(), u64_at(r, lbn), u64_at(r, lbn + 8)])
 }
 
-pub(crate) fn record(layout: Layout, r: &[u8], byte: u64, sink: &mut Sink) -> Result<(), String> {
+pub(crate) fn record(
+    layout: Layout,
+    r: &[u8],
+    byte: u64,
+    sink: &mut Sink,
+) -> Result<(), RecordError> {
     let [opcode, len, lbn, us] = fields(layout, r)?;
-    let ns = us.checked_mul(1_000).ok_or_else(|| {
-        format!("the time, {us} us, is beyond 584 years: the file is damaged or no vscsi trace")
-    })?;
+    let ns = us.checked_mul(1_000).ok_or(RecordError::Time { us })?;
     deliver(Stamp { ns, column: byte }, opcode, len, lbn, sink);
     Ok(())
 }

@@ -850,6 +850,30 @@ fn what_is_cut_short_is_an_error_with_a_place() {
 }
 
 #[test]
+fn an_error_says_of_what_sort_it_is() {
+    let fault = |options: OpenOptions, data: &[u8]| {
+        read(data.to_vec(), OpenOptions { name: "t".into(), ..options }).unwrap_err().fault
+    };
+    let named = |format| OpenOptions { format: Some(format), ..OpenOptions::default() };
+    let columns = |text: &str| OpenOptions { columns: Some(text.into()), ..OpenOptions::default() };
+    let any = OpenOptions::default;
+    let cut = &gz(IOLOG3.as_bytes())[..40];
+    assert_eq!(fault(any(), cut), TraceFault::Unreadable);
+    assert_eq!(fault(any(), b"nothing like a trace\n"), TraceFault::Format);
+    assert_eq!(fault(any(), b"\xFD7zXZ\0"), TraceFault::Format);
+    assert_eq!(fault(columns("offset=2"), b"1,2,3\n"), TraceFault::Options);
+    assert_eq!(fault(columns("offset=2:byte,volume=x"), b"1,2,3\n"), TraceFault::Options);
+    assert_eq!(
+        fault(named(Format::Iolog), b"fio version 2 iolog\n/a read x 1\n"),
+        TraceFault::Malformed
+    );
+    assert_eq!(fault(named(Format::Iolog), b"fio version 2 iolog\n/a add\n"), TraceFault::Empty);
+    let mut reader = open_bytes(IOLOG3, OpenOptions::default()).unwrap();
+    reader.next().unwrap();
+    assert_eq!(reader.error_here("too far").fault, TraceFault::Request);
+}
+
+#[test]
 fn a_reader_can_move_to_another_thread() {
     fn is_send<T: Send>() {}
     is_send::<Reader>();
@@ -863,16 +887,16 @@ fn names_of_formats() {
         assert!(format.description().len() < 90);
     }
     assert_eq!(
-        Format::from_name("blkprase").unwrap_err(),
+        Format::from_name("blkprase").unwrap_err().to_string(),
         "unknown trace format 'blkprase', did you mean 'blkparse'?"
     );
     assert_eq!(
-        Format::from_name("Alibaba").unwrap_err(),
+        Format::from_name("Alibaba").unwrap_err().to_string(),
         "unknown trace format 'Alibaba', did you mean 'alibaba'?"
     );
-    let e = Format::from_name("columns").unwrap_err();
+    let e = Format::from_name("columns").unwrap_err().to_string();
     assert_eq!(e, "columns are named with --columns, not with --format");
-    let e = Format::from_name("parquetfile").unwrap_err();
+    let e = Format::from_name("parquetfile").unwrap_err().to_string();
     assert!(e.contains("the formats are auto, iolog, blktrace"), "{e}");
 }
 
