@@ -1,5 +1,6 @@
 //! A fixed-size set of small integers.
 
+/// A set of the integers below a length, a bit each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BitMap {
     words: Vec<u64>,
@@ -7,15 +8,19 @@ pub struct BitMap {
 }
 
 impl BitMap {
+    /// Of the integers below `len`; empty.
     pub fn new(len: usize) -> BitMap {
         BitMap { words: vec![0; len.div_ceil(64)], len }
     }
+    /// How many integers it may hold.
     pub fn len(&self) -> usize {
         self.len
     }
+    /// It may hold none: its length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Whether `i` is in the set.
     pub fn get(&self, i: usize) -> bool {
         debug_assert!(i < self.len);
         self.words[i / 64] >> (i % 64) & 1 == 1
@@ -36,6 +41,7 @@ impl BitMap {
         *word &= !bit;
         was_set
     }
+    /// How many are in the set.
     pub fn count(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
@@ -62,9 +68,11 @@ impl BitMap {
             word = self.words.get(index)? ^ flip;
         }
     }
+    /// Those in the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(self.next_set(0), |&i| self.next_set(i + 1))
     }
+    /// The bits, the lowest first.
     pub fn words(&self) -> &[u64] {
         &self.words
     }

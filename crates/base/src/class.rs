@@ -28,12 +28,16 @@ pub enum Priority {
     /// Not set: schedulers take it as best effort of level 4, as of a thread of nice 0.
     #[default]
     None = 0,
+    /// Before all others.
     RealTime = 1,
+    /// The usual one.
     BestEffort = 2,
+    /// Only when nothing else is there.
     Idle = 3,
 }
 
 impl Priority {
+    /// Of the lowest two bits.
     pub fn from_bits(bits: u16) -> Priority {
         match bits & 3 {
             1 => Priority::RealTime,
@@ -53,15 +57,19 @@ impl Priority {
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum QueuePriority {
+    /// Before all others, without a share.
     Urgent = 0,
+    /// First of those that share by weight.
     High = 1,
     /// Linux creates its queues as medium.
     #[default]
     Medium = 2,
+    /// Last of those that share by weight.
     Low = 3,
 }
 
 impl QueuePriority {
+    /// As NVMe calls it, in lower case.
     pub fn name(self) -> &'static str {
         ["urgent", "high", "medium", "low"][self as usize]
     }
@@ -72,6 +80,7 @@ impl QueuePriority {
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Workload {
+    /// Not said.
     #[default]
     None = 0,
     /// Somebody waits for each answer.
@@ -81,6 +90,7 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// In lower case.
     pub fn name(self) -> &'static str {
         ["none", "latency", "throughput"][self as usize]
     }
@@ -98,6 +108,7 @@ const QUEUE_SHIFT: u32 = 5;
 const PRIORITY_SHIFT: u32 = 13;
 
 impl IoClass {
+    /// Nothing said: no priority, a queue of medium priority.
     pub const NONE: IoClass = IoClass(0);
     /// IOPRIO_NORM: the level of a thread that has none.
     pub const NORMAL_LEVEL: u8 = 4;
@@ -116,6 +127,7 @@ impl IoClass {
         self.0 & (3 << PRIORITY_SHIFT | LEVEL)
     }
 
+    /// Class of the Linux priority.
     pub fn priority(self) -> Priority {
         Priority::from_bits(self.0 >> PRIORITY_SHIFT)
     }
@@ -123,19 +135,23 @@ impl IoClass {
     pub const fn level(self) -> u8 {
         (self.0 & LEVEL) as u8
     }
+    /// Class of the submission queue.
     pub fn queue(self) -> QueuePriority {
         use QueuePriority::*;
         [Medium, Low, Urgent, High][usize::from(self.0 >> QUEUE_SHIFT & 3)]
     }
+    /// What sort of application is behind it.
     pub fn workload(self) -> Workload {
         use Workload::*;
         [None, Latency, Throughput, None][usize::from(self.0 >> WORKLOAD_SHIFT & 3)]
     }
+    /// The same, from a queue of this class.
     #[must_use]
     pub const fn with_queue(self, queue: QueuePriority) -> IoClass {
         let bits = queue as u16 ^ QueuePriority::Medium as u16;
         IoClass(self.0 & !(3 << QUEUE_SHIFT) | bits << QUEUE_SHIFT)
     }
+    /// The same, of such an application.
     #[must_use]
     pub const fn with_workload(self, workload: Workload) -> IoClass {
         IoClass(self.0 & !(3 << WORKLOAD_SHIFT) | (workload as u16) << WORKLOAD_SHIFT)

@@ -42,6 +42,7 @@ impl PageData {
     }
 }
 
+/// What the flash of a drive holds. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// By physical sector; zeroed memory, which the system makes real where it is written. Empty
@@ -60,6 +61,7 @@ impl Contents {
         let tags = vec![0; sectors as usize];
         Contents { tags, unit: unit as usize, ..Contents::default() }
     }
+    /// Whether contents are kept and checked.
     #[inline]
     pub fn is_on(&self) -> bool {
         !self.tags.is_empty()

@@ -8,30 +8,38 @@ use crate::stamps::Stamps;
 use crate::time::Time;
 use crate::track::{Slice, Track, Tracks};
 
+/// What the parts of a machine share. See the module.
 #[derive(Default)]
 pub struct Ctx {
+    /// The time of the event at hand.
     pub now: Time,
     /// The host and the drive that are at work: later events are theirs.
     pub host: u8,
     drive: u8,
+    /// Events to come, of the whole machine.
     pub queue: EventQueue,
+    /// I/Os in flight.
     pub lives: Lives,
     /// Of the drive that is at work.
     pub stamps: Stamps,
     /// Of the other drives, by number; that of the one at work is a blank.
     others: Vec<Stamps>,
+    /// What is drawn, if a drawing was asked for.
     pub tracks: Option<Box<Tracks>>,
 }
 
 impl Ctx {
+    /// With nothing to come, at time zero, and without a check of versions.
     pub fn new() -> Ctx {
         Ctx::default()
     }
+    /// Sets an event of the host or drive at work. `at` must not be before now.
     #[inline]
     pub fn at(&mut self, at: Time, kind: Kind, index: u32) {
         let node = if kind.is_host() { self.host } else { self.drive };
         self.queue.push(at, Event::at(node, kind, index));
     }
+    /// The number of the drive at work.
     pub fn drive(&self) -> u8 {
         self.drive
     }
@@ -60,10 +68,12 @@ impl Ctx {
         std::mem::swap(&mut self.stamps, &mut self.others[usize::from(drive)]);
         self.drive = drive;
     }
+    /// Charges the time of an I/O since its last mark to a layer.
     #[inline]
     pub fn mark(&mut self, io: IoId, layer: Layer, why: Why, place: u32, until: Time) {
         self.lives.mark(io, layer, why, place, until);
     }
+    /// Draws what a row was busy with, if a drawing was asked for.
     #[inline]
     pub fn slice(&mut self, track: Track, name: &'static str, begin: Time, end: Time, io: IoId) {
         if let Some(tracks) = &mut self.tracks {

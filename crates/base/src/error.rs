@@ -13,6 +13,7 @@ pub struct BadValue {
 }
 
 impl BadValue {
+    /// Of the key below the section, and the words that follow it.
     pub fn new(key: impl Into<Cow<'static, str>>, why: impl Into<String>) -> BadValue {
         BadValue { key: key.into(), why: why.into() }
     }

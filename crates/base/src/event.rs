@@ -102,20 +102,24 @@ pub struct Event {
 }
 
 impl Event {
+    /// Width of an index.
     pub const INDEX_BITS: u32 = 27;
 
     /// Of node 0, the only one of its sort in most machines.
     pub fn new(kind: Kind, index: u32) -> Event {
         Event::at(0, kind, index)
     }
+    /// Of this host, drive or network. `index` must fit its bits.
     #[inline]
     pub fn at(node: u8, kind: Kind, index: u32) -> Event {
         assert!(index < 1 << Event::INDEX_BITS, "event index {index} does not fit 27 bits");
         Event { word: (kind as u32) << Event::INDEX_BITS | index, node }
     }
+    /// What sort of event it is.
     pub fn kind(self) -> Kind {
         Kind::ALL[(self.word >> Event::INDEX_BITS) as usize]
     }
+    /// What it is about: the kind says of which numbers.
     pub fn index(self) -> u32 {
         self.word & ((1 << Event::INDEX_BITS) - 1)
     }
@@ -189,6 +193,7 @@ impl Default for EventQueue {
 }
 
 impl EventQueue {
+    /// Empty, at time zero.
     pub fn new() -> EventQueue {
         EventQueue {
             near: Vec::with_capacity(2 * NEAR_MOST),
@@ -213,9 +218,11 @@ impl EventQueue {
         self.shuffle = Some(seed);
     }
 
+    /// Events to come.
     pub fn len(&self) -> usize {
         self.len
     }
+    /// Nothing is to come.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -228,6 +235,7 @@ impl EventQueue {
         self.now
     }
 
+    /// Sets an event. One before the last that was delivered, or beyond the end of time, is a panic.
     #[inline]
     pub fn push(&mut self, at: Time, event: Event) {
         assert!(at >= self.now, "event {event:?} at {} is before now, {}", at.0, self.now.0);
@@ -303,6 +311,7 @@ impl EventQueue {
         self.near.last().map(|e| e.time())
     }
 
+    /// The next event, and its time; of equal times the one that was set first.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Event)> {
         if self.near.is_empty() && !self.advance() {

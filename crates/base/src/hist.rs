@@ -4,8 +4,11 @@
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+/// log2 of the buckets in a group.
 pub const GROUP_BITS: u32 = 6;
+/// Groups of buckets.
 pub const GROUPS: usize = 29;
+/// All buckets. Values beyond the last are in it.
 pub const BUCKETS: usize = GROUPS << GROUP_BITS;
 
 /// Counts of nanosecond values, with exact count, sum, minimum, maximum and sum of squares.
@@ -64,6 +67,7 @@ pub fn midpoint(bucket: usize) -> u64 {
 }
 
 impl Histogram {
+    /// Of nothing.
     pub fn new() -> Histogram {
         Histogram {
             counts: vec![0; BUCKETS],
@@ -75,6 +79,7 @@ impl Histogram {
         }
     }
 
+    /// Counts a value.
     pub fn add(&mut self, value: u64) {
         self.counts[bucket_of(value)] += 1;
         self.n += 1;
@@ -84,6 +89,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Counts all that `other` did, as if its values had come here.
     pub fn merge(&mut self, other: &Histogram) {
         for (a, b) in self.counts.iter_mut().zip(&other.counts) {
             *a += b;
@@ -95,21 +101,27 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Values counted.
     pub fn len(&self) -> u64 {
         self.n
     }
+    /// Nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
+    /// Exact sum of the values.
     pub fn sum(&self) -> u128 {
         self.sum
     }
+    /// The least value, exactly; 0 when empty.
     pub fn min(&self) -> u64 {
         if self.n == 0 { 0 } else { self.min }
     }
+    /// The greatest value, exactly; 0 when empty.
     pub fn max(&self) -> u64 {
         self.max
     }
+    /// Exact mean; 0 when empty.
     pub fn mean(&self) -> f64 {
         if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }
     }

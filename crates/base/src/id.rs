@@ -24,8 +24,11 @@ impl IoId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Ddir {
+    /// From the drive.
     Read = 0,
+    /// To the drive.
     Write = 1,
+    /// Sectors that are needed no more.
     Trim = 2,
     /// fsync: the drive sees a flush.
     Sync = 3,
@@ -40,8 +43,10 @@ impl Serialize for Ddir {
 }
 
 impl Ddir {
+    /// Those that move or free data.
     pub const RW: [Ddir; 3] = [Ddir::Read, Ddir::Write, Ddir::Trim];
 
+    /// As fio names it.
     pub fn name(self) -> &'static str {
         match self {
             Ddir::Read => "read",
@@ -51,6 +56,7 @@ impl Ddir {
             Ddir::DataSync => "datasync",
         }
     }
+    /// fsync or fdatasync.
     pub fn is_sync(self) -> bool {
         matches!(self, Ddir::Sync | Ddir::DataSync)
     }

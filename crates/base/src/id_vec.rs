@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut, Index, IndexMut, Range};
 
 /// What things are numbered by, from 0 on.
 pub trait Id: Copy {
+    /// Its place in a vector.
     fn index(self) -> usize;
 }
 
@@ -30,6 +31,7 @@ pub struct IdVec<I, T> {
 }
 
 impl<I: Id, T> IdVec<I, T> {
+    /// Without an element.
     pub const fn new() -> IdVec<I, T> {
         IdVec { all: Vec::new(), by: PhantomData }
     }
@@ -41,9 +43,11 @@ impl<I: Id, T> IdVec<I, T> {
         vec![of_each; count as usize].into()
     }
     #[inline]
+    /// The element of an id, if there is one.
     pub fn get(&self, id: I) -> Option<&T> {
         self.all.get(id.index())
     }
+    /// The elements of ids that follow each other.
     pub fn slice(&self, ids: Range<I>) -> &[T] {
         &self.all[ids.start.index()..ids.end.index()]
     }

@@ -31,6 +31,7 @@ struct Merge {
     seen: u32,
 }
 
+/// Commands of one host, until they are acknowledged. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: Vec<Entry>,
@@ -49,6 +50,8 @@ impl Ledger {
     pub fn open(&self) -> usize {
         self.entries.len() - self.free.len()
     }
+    /// A write or trim goes to the drive, all of it with `version`, or each sector with one more than it
+    /// had: its entry.
     pub fn submit(&mut self, lpn: u32, sectors: u32, version: Option<u32>) -> u32 {
         let sum = u64::from(sectors) * (u64::from(sectors) + 1) / 2;
         let entry = Entry { lpn, sectors, tag: NONE, version, left: sectors, sum, open: true };

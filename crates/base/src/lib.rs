@@ -1,6 +1,7 @@
 //! What every part of the machine shares: time, the event queue, timelines, random streams, latency
 //! histograms, compact storage, and the life of an I/O. Nothing here knows about flash.
 #![deny(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod bitmap;
 pub mod class;

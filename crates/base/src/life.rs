@@ -47,9 +47,11 @@ pub enum Layer {
     Server,
 }
 
+/// Number of layers.
 pub const LAYERS: usize = 15;
 
 impl Layer {
+    /// All layers, in the order of their numbers.
     pub const ALL: [Layer; LAYERS] = [
         Layer::Application,
         Layer::Syscall,
@@ -67,6 +69,7 @@ impl Layer {
         Layer::Network,
         Layer::Server,
     ];
+    /// As reports name it.
     pub fn name(self) -> &'static str {
         match self {
             Layer::Application => "application",
@@ -92,6 +95,7 @@ impl Layer {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Why {
+    /// The layer at work.
     Work,
     /// Waiting for a processor core.
     CoreBusy,
@@ -109,7 +113,9 @@ pub enum Why {
     SlotsFull,
     /// IOPS or bytes a second of reads, of writes, and of programs.
     ReadLimit,
+    /// ... of writes.
     WriteLimit,
+    /// ... of programs.
     ProgramLimit,
     /// Write buffer or rate limiter.
     WriteBuffer,
@@ -117,12 +123,19 @@ pub enum Why {
     WriteBack,
     /// Waiting for a flush to reach the medium.
     Flush,
+    /// Waiting for a read of a user on the LUN.
     BehindRead,
+    /// ... for a read of the collector.
     BehindGcRead,
+    /// ... for a program of users' data.
     BehindUserProgram,
+    /// ... for a program of the collector's data.
     BehindGcProgram,
+    /// ... for a program of metadata.
     BehindMetaProgram,
+    /// ... for a program of parity.
     BehindParityProgram,
+    /// ... for an erase.
     BehindErase,
     /// A program or erase in the way is being suspended.
     Suspending,
@@ -132,21 +145,29 @@ pub enum Why {
     ChannelBusy,
     /// Command and address cycles of the flash.
     Command,
+    /// Data on the channel.
     Data,
+    /// The flash is read.
     Read,
     /// The same for the rest of a sector that is written in part.
     Modify,
+    /// The flash is programmed.
     Program,
+    /// The flash is erased.
     Erase,
+    /// The interrupt handler.
     Interrupt,
     /// Seen only at the next look of a polling loop.
     Polling,
+    /// The sleeping thread is woken.
     WakeUp,
+    /// The cache memory of the drive.
     CacheHit,
     /// Waiting for a read-ahead already under way.
     ReadAhead,
     /// Waiting for an earlier request that overlaps.
     Overlap,
+    /// The doorbell on its way.
     Doorbell,
     /// The command on its way from the submission queue.
     Fetch,
@@ -161,6 +182,7 @@ pub enum Why {
 }
 
 impl Why {
+    /// As reports name it.
     pub fn name(self) -> &'static str {
         match self {
             Why::Work => "work",
@@ -212,10 +234,13 @@ impl Why {
 /// One stretch of an I/O's life. It begins where the previous one ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Step {
+    /// When it ended.
     #[serde(rename = "end_ns")]
     pub end: Time,
+    /// Where the time was spent.
     #[serde(serialize_with = "layer_name")]
     pub layer: Layer,
+    /// On what.
     #[serde(serialize_with = "why_name")]
     pub why: Why,
     /// Which core, queue, LUN or channel: the layer says which.
@@ -236,11 +261,17 @@ pub const MAX_STEPS: usize = 30;
 /// What became of an I/O, from the application's call to its return.
 #[derive(Clone, Debug)]
 pub struct Life {
+    /// What it asked for.
     pub ddir: Ddir,
+    /// The application's call.
     pub begin: Time,
+    /// Its return, or the last mark so far.
     pub end: Time,
+    /// Bytes from the start of the drive.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
+    /// The thread, from 0.
     pub job: u32,
     steps: [Step; MAX_STEPS],
     n: u8,
@@ -292,6 +323,7 @@ impl Life {
             spent: [0; LAYERS],
         }
     }
+    /// The first of its steps, at most [`MAX_STEPS`].
     pub fn steps(&self) -> &[Step] {
         &self.steps[..usize::from(self.n)]
     }
@@ -299,6 +331,7 @@ impl Life {
     pub fn spent(&self) -> &[u64; LAYERS] {
         &self.spent
     }
+    /// From the call to the return.
     pub fn latency(&self) -> Span {
         self.end.since(self.begin)
     }
@@ -336,6 +369,7 @@ pub struct Lives {
 }
 
 impl Lives {
+    /// A life that begins now: its number until [`Lives::release`].
     pub fn begin(&mut self, job: u32, ddir: Ddir, offset: u64, len: u32, now: Time) -> IoId {
         let Some(slot) = self.free.pop() else {
             self.lives.push(Life::new(job, ddir, offset, len, now));
@@ -391,6 +425,7 @@ impl Lives {
         }
         life.mark(Layer::Server, Why::Work, first_core, part.end);
     }
+    /// The life of an I/O in flight.
     pub fn get(&self, io: IoId) -> &Life {
         &self.lives[io.0 as usize]
     }
@@ -404,6 +439,7 @@ impl Lives {
         self.release(io);
         self.lives[io.0 as usize].clone()
     }
+    /// I/Os that have not ended.
     pub fn in_flight(&self) -> usize {
         self.lives.len() - self.free.len()
     }

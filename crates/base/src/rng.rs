@@ -32,6 +32,7 @@ pub struct Rng {
 }
 
 impl Rng {
+    /// Equal seeds give equal streams.
     pub fn from_seed(seed: u64) -> Rng {
         let mut x = seed;
         let s = std::array::from_fn(|_| {
@@ -47,6 +48,7 @@ impl Rng {
         self.draws
     }
 
+    /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.s;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);

@@ -19,6 +19,7 @@ struct Joint {
     after: u32,
 }
 
+/// The array. See the module.
 #[derive(Clone, Debug)]
 pub struct Runs {
     /// By segment: the first entry of its run, or its joint; 0 when its entries are in `words`.
@@ -47,9 +48,11 @@ impl Runs {
             step,
         }
     }
+    /// Entries.
     pub fn len(&self) -> usize {
         self.words.len()
     }
+    /// It has no entries.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -58,6 +61,7 @@ impl Runs {
         self.heads.iter().all(|&head| head == JOINT)
     }
 
+    /// The entry; 0 if it was never written.
     #[inline]
     pub fn get(&self, i: usize) -> u32 {
         match self.heads[i / LEN] {
@@ -71,6 +75,7 @@ impl Runs {
         let (first, k) = if k < at { (before, k) } else { (after, k - at) };
         if first == 0 { 0 } else { first + self.step * k as u32 }
     }
+    /// Says that the entry will be asked for soon.
     #[inline]
     pub fn prefetch(&self, i: usize) {
         if self.heads.get(i / LEN) == Some(&0) {
@@ -85,6 +90,7 @@ impl Runs {
         }
         &mut self.words[i]
     }
+    /// Writes an entry.
     #[inline]
     pub fn set(&mut self, i: usize, value: u32) {
         *self.at_mut(i) = value;

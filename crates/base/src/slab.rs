@@ -1,6 +1,7 @@
 //! Numbered records with reuse: stable `u32` keys, the last freed given out first. A freed record
 //! stays as it is until its key is given out again.
 
+/// The records. See the module.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
     items: Vec<T>,
@@ -14,9 +15,11 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T: Copy> Slab<T> {
+    /// With room for `n` records.
     pub fn with_capacity(n: usize) -> Slab<T> {
         Slab { items: Vec::with_capacity(n), free: Vec::with_capacity(n) }
     }
+    /// Keeps a record; its key.
     #[inline]
     pub fn insert(&mut self, item: T) -> u32 {
         match self.free.pop() {
@@ -30,6 +33,7 @@ impl<T: Copy> Slab<T> {
             }
         }
     }
+    /// Frees a record and returns it. A key that is free is a panic in tests.
     #[inline]
     pub fn remove(&mut self, key: u32) -> T {
         debug_assert!(!self.free.contains(&key), "{key} was freed twice");
@@ -40,9 +44,11 @@ impl<T: Copy> Slab<T> {
     pub fn records(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(&self.items)
     }
+    /// Records that are kept.
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }
+    /// No record is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -19,6 +19,7 @@ const TRIMMED: u32 = 1 << 31;
 /// The stamp of a sector never written, and what an unmapped sector reads as.
 pub const BLANK: u32 = 0;
 
+/// The newest stamp of every sector, and what look-ups found. See the module.
 #[derive(Clone, Debug)]
 pub struct Stamps {
     newest: Option<Runs>,
@@ -41,6 +42,7 @@ impl Default for Stamps {
 }
 
 impl Stamps {
+    /// Of a drive of so many sectors, none written.
     pub fn new(sectors: u64) -> Stamps {
         Stamps { newest: Some(Runs::equal(sectors as usize)), ..Stamps::off() }
     }
@@ -56,6 +58,7 @@ impl Stamps {
             most: BLANK + 1,
         }
     }
+    /// Whether stamps are kept and checked.
     pub fn is_on(&self) -> bool {
         self.newest.is_some()
     }
@@ -224,12 +227,15 @@ impl Stamps {
         };
         self.check(lpn, got_32, expected_32);
     }
+    /// Look-ups that were checked.
     pub fn checked(&self) -> u64 {
         self.checked
     }
+    /// Look-ups that returned an older stamp than the newest, and the first of them: sector, got, expected.
     pub fn wrong(&self) -> (u64, &[(u32, u32, u32)]) {
         (self.wrong_count, &self.wrong)
     }
+    /// Bytes of the stamps.
     pub fn memory(&self) -> u64 {
         self.newest.as_ref().map_or(0, |n| 4 * n.len() as u64)
     }

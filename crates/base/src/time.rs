@@ -28,6 +28,7 @@ pub enum SpanError {
 pub struct Span(pub u64);
 
 impl Time {
+    /// When the machine is switched on.
     pub const ZERO: Time = Time(0);
     /// Later than anything that happens; 60 bits, the width of an event's time field.
     pub const NEVER: Time = Time((1 << 60) - 1);
@@ -39,20 +40,26 @@ impl Time {
 }
 
 impl Span {
+    /// No time.
     pub const ZERO: Span = Span(0);
 
+    /// Microseconds.
     pub const fn from_us(us: u64) -> Span {
         Span(us * 1_000)
     }
+    /// Milliseconds.
     pub const fn from_ms(ms: u64) -> Span {
         Span(ms * 1_000_000)
     }
+    /// Seconds.
     pub const fn from_secs(s: u64) -> Span {
         Span(s * 1_000_000_000)
     }
+    /// In microseconds.
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
+    /// In seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -63,6 +70,7 @@ impl Span {
         }
         Span(((bytes as u128 * 1_000_000_000).div_ceil(bytes_per_s as u128)) as u64)
     }
+    /// The difference; zero if `other` is longer.
     pub fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }

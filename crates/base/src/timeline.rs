@@ -6,6 +6,7 @@
 
 use crate::time::{Span, Time};
 
+/// The resource. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     free_at: Time,
@@ -23,6 +24,7 @@ impl Timeline {
         self.grants += 1;
         (start, self.free_at)
     }
+    /// When all that was granted so far is over.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
@@ -34,6 +36,7 @@ impl Timeline {
     pub fn busy_until(&self, now: Time) -> Span {
         self.busy.saturating_sub(self.free_at.since(now))
     }
+    /// How often it was granted.
     pub fn grants(&self) -> u64 {
         self.grants
     }

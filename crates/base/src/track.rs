@@ -7,22 +7,33 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Track {
+    /// A thread of a job, from 0.
     Job(u32),
+    /// A core of the host.
     Core(u32),
+    /// A submission queue.
     Queue(u32),
+    /// A direction of the link: 0 to the drive, 1 to the host.
     Link(u32),
+    /// A core of the drive.
     Firmware(u32),
+    /// A channel of the flash.
     Channel(u32),
+    /// A LUN, counted through all channels.
     Lun(u32),
 }
 
 /// What a row was busy with for a while.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Slice {
+    /// The row.
     pub track: Track,
+    /// What it did.
     pub name: &'static str,
+    /// From when.
     #[serde(rename = "begin_ns")]
     pub begin: Time,
+    /// Until when.
     #[serde(rename = "end_ns")]
     pub end: Time,
     /// The I/O served, if one was.
@@ -32,15 +43,20 @@ pub struct Slice {
 /// Slices up to a limit; what came after is counted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tracks {
+    /// In the order in which they ended.
     pub slices: Vec<Slice>,
+    /// Slices kept at most.
     pub limit: usize,
+    /// Slices that came after.
     pub dropped: u64,
 }
 
 impl Tracks {
+    /// None so far.
     pub fn new(limit: usize) -> Tracks {
         Tracks { slices: Vec::new(), limit, dropped: 0 }
     }
+    /// Keeps a slice, or counts it.
     pub fn add(&mut self, slice: Slice) {
         if self.slices.len() < self.limit {
             self.slices.push(slice);

@@ -3,8 +3,10 @@
 use crate::wire::*;
 use std::io::{Error, Read, Write};
 
+/// Why a client cannot go on.
 #[derive(Debug)]
 pub enum ClientError {
+    /// The stream failed or ended.
     Io(Error),
     /// What the server said that it should not have.
     Protocol(String),
@@ -37,24 +39,32 @@ fn protocol<T>(what: impl Into<String>) -> Result<T, ClientError> {
 /// What the server said about the export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Info {
+    /// Bytes.
     pub size: u64,
+    /// Of [`flag`].
     pub flags: u16,
     /// `base:allocation` can be asked for.
     pub allocation: bool,
 }
 
+/// The answer to a request, its chunks put together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
+    /// The request's.
     pub cookie: u64,
     /// 0 for success.
     pub error: u32,
     /// (offset, data) of each chunk; offset 0 in a simple reply.
     pub data: Vec<(u64, Vec<u8>)>,
+    /// Lengths in bytes and states of `base:allocation`.
     pub extents: Vec<(u32, u32)>,
 }
 
+/// A client behind its handshake.
 pub struct Client<S> {
+    /// To the server.
     pub stream: S,
+    /// What the server said of the export.
     pub info: Info,
     structured: bool,
     /// Reads in flight, for simple replies, which do not tell their length.

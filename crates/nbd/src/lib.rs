@@ -5,6 +5,7 @@
 //! Served: the fixed newstyle handshake, structured replies, block status with `base:allocation`,
 //! STARTTLS. Left out: the oldstyle handshake, extended headers, resize, the `qemu:` contexts.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod client;
 mod session;

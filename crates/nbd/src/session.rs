@@ -15,12 +15,17 @@ use std::sync::Arc;
 /// One of the drive's faces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
+    /// As clients ask for it.
     pub name: String,
+    /// For people; may be empty.
     pub description: String,
+    /// Bytes.
     pub size: u64,
+    /// Writes are refused with EPERM.
     pub read_only: bool,
 }
 
+/// What one client may ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of a request's data.
@@ -32,6 +37,7 @@ pub struct Limits {
     /// Block sizes told to clients: requests are multiples of the first, or refused; those of the second
     /// are served best.
     pub block_min: u32,
+    /// Bytes; the second.
     pub block_preferred: u32,
 }
 
@@ -48,37 +54,58 @@ impl Default for Limits {
     }
 }
 
+/// Whether the connection is to be encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tls {
+    /// A client that asks for it is refused.
     No,
+    /// A client may ask for it.
     Offered,
+    /// Nothing else is answered before it.
     Required,
 }
 
+/// What a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
+    /// Data.
     Read,
+    /// Data follow it.
     Write,
+    /// All writes answered so far are to be durable.
     Flush,
+    /// The range is needed no more.
     Trim,
+    /// The range will be read soon.
     Cache,
+    /// The range is to read as zeroes.
     WriteZeroes,
+    /// Which parts of the range are allocated.
     BlockStatus,
 }
 
+/// A request of a client, within the export and the limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
+    /// The client's name for it; the answer has the same.
     pub cookie: u64,
+    /// What it asks for.
     pub kind: Kind,
+    /// Bytes from the start of the export.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
+    /// Durable before it is answered.
     pub fua: bool,
+    /// Of write zeroes: the range stays allocated.
     pub no_hole: bool,
+    /// Of write zeroes: to be refused where it is no faster than a write.
     pub fast_zero: bool,
     /// One extent is enough.
     pub one: bool,
 }
 
+/// What came of the bytes that arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The output up to here goes out in the clear; then TLS begins, and [`Session::tls_begun`].
@@ -111,6 +138,7 @@ enum State {
     Closed,
 }
 
+/// One connection, from the greeting on, without a socket: bytes in, events and bytes out.
 pub struct Session {
     exports: Arc<[Export]>,
     limits: Limits,
@@ -144,6 +172,7 @@ struct Asked<'a> {
 }
 
 impl Session {
+    /// Begins with a greeting to be sent.
     pub fn new(exports: Arc<[Export]>, limits: Limits, tls: Tls) -> Session {
         let mut out = Vec::with_capacity(CHUNK_IN);
         out.extend(GREETING.to_be_bytes());
@@ -218,6 +247,7 @@ impl Session {
             _ => 0,
         }
     }
+    /// So many bytes were put into the room for input.
     pub fn arrived(&mut self, bytes: usize) {
         self.to += bytes;
     }
@@ -229,6 +259,7 @@ impl Session {
     pub fn output(&self) -> &[u8] {
         &self.out
     }
+    /// So many bytes of the output went out.
     pub fn sent(&mut self, bytes: usize) {
         if bytes == self.out.len() {
             self.out.clear();
@@ -239,6 +270,7 @@ impl Session {
             self.out.drain(..bytes);
         }
     }
+    /// Requests without an answer.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
@@ -246,6 +278,7 @@ impl Session {
     pub fn is_full(&self) -> bool {
         self.in_flight >= self.limits.in_flight
     }
+    /// No export was chosen yet.
     pub fn is_handshaking(&self) -> bool {
         !matches!(self.state, State::Requests | State::SkipData { .. } | State::Closed)
     }
@@ -253,9 +286,11 @@ impl Session {
     pub fn has_input(&self) -> bool {
         self.available() > 0
     }
+    /// Nothing more is taken from the client.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
+    /// The export that was chosen, by its place in the list.
     pub fn export(&self) -> Option<usize> {
         self.export
     }
@@ -701,10 +736,12 @@ impl Session {
         self.out.extend(cookie.to_be_bytes());
         self.out.extend((len as u32).to_be_bytes());
     }
+    /// Answers a request that has no data to bring. Call one of these once for each request.
     pub fn reply_done(&mut self, cookie: u64) {
         self.in_flight -= 1;
         self.simple(cookie, 0);
     }
+    /// Answers a read with what stands at `offset`.
     pub fn reply_data(&mut self, cookie: u64, offset: u64, data: &[u8]) {
         self.in_flight -= 1;
         if data.len() > CHUNK_IN {
@@ -728,6 +765,7 @@ impl Session {
             self.out.extend(state.to_be_bytes());
         }
     }
+    /// Answers a request with an error, a number of [`errno`]; the message goes along where the client can take it.
     pub fn reply_error(&mut self, cookie: u64, kind: Kind, error: u32, message: &str) {
         self.in_flight -= 1;
         if !self.in_chunks(kind) {

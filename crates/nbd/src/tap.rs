@@ -15,9 +15,13 @@ const AHEAD_MAX: usize = 1 << 20;
 /// A request as it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
+    /// Of [`cmd`].
     pub command: u16,
+    /// Of its flags.
     pub flags: u16,
+    /// Bytes from the start of the export.
     pub offset: u64,
+    /// Bytes.
     pub len: u64,
 }
 
@@ -39,6 +43,7 @@ struct Side {
     skip: u64,
 }
 
+/// Follows what client and server say to each other, and tells the requests.
 pub struct Tap {
     state: State,
     client: Side,

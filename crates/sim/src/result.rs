@@ -21,24 +21,31 @@ pub enum Ended {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoppedBy {
+    /// They came to their own end, or failed.
     #[default]
     Nobody,
     /// The time that the run was given is over.
     Limit,
+    /// The user, at whatever time.
     User,
 }
 
 /// Why the numbers of a run are not those of a whole run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum RunError {
+    /// The trace ended with an error, after so many requests.
     #[error("{error}\nthe report covers the {served} requests before that")]
     Trace { error: TraceError, served: u64 },
+    /// Reads that returned an older write than the newest.
     #[error("{0} reads did not return the newest write: this is a defect of wordline")]
     WrongReads(u64),
+    /// Not all I/Os that were generated came back.
     #[error("{generated} I/Os were generated and {served} served: this is a defect of wordline")]
     Lost { generated: u64, served: u64 },
+    /// The user stopped the run, after so many I/Os.
     #[error("interrupted: the report covers the {served} I/Os that had been served by then")]
     Interrupted { served: u64 },
+    /// The program gave up, and why.
     #[error("the program ended early: {0}")]
     Program(String),
     #[error(
@@ -50,8 +57,11 @@ pub enum RunError {
             ""
         }
     )]
+    /// A job failed.
     Job {
+        /// Its name.
         name: String,
+        /// Failed I/Os.
         errors: u64,
         /// Unix error number of the first.
         errno: i32,
@@ -63,17 +73,26 @@ pub enum RunError {
 /// What was run. The same five things give the same bytes of output.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Provenance {
+    /// Of this program.
     pub version: String,
+    /// Names of the profiles: device, ...
     pub device: String,
+    /// ... FTL, ...
     pub ftl: String,
+    /// ... stack, ...
     pub stack: String,
+    /// ... and testbed.
     pub testbed: String,
+    /// What ran, in words, with the options that change a result.
     pub workload: String,
+    /// Name of the state that the drive was brought into, or `loaded`.
     pub precondition: String,
+    /// Of every random stream.
     pub seed: u64,
     /// Of `--scale`; empty is the whole drive.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scale: String,
+    /// What was set over the profiles, as `key=value`.
     pub overrides: Vec<String>,
 }
 
@@ -81,8 +100,11 @@ pub struct Provenance {
 /// `_ns`; an instant counts from when the machine was switched on. Pairs of a name and a number stay pairs.
 #[derive(Serialize)]
 pub struct RunResult {
+    /// What was run.
     pub provenance: Provenance,
+    /// How it came to its end.
     pub ended: Ended,
+    /// Who ended it before that.
     pub stopped: StoppedBy,
     /// What ended a trace before its end; serialised in words.
     #[serde(serialize_with = "in_words")]
@@ -91,6 +113,7 @@ pub struct RunResult {
     pub global_options: Vec<(String, String)>,
     /// One a thread (a job and its `numjobs` clones), in order of start.
     pub threads: Vec<ThreadResult>,
+    /// What host and drive did meanwhile.
     pub machine: Machine,
     /// What a program beside or instead of jobs did.
     pub app: Option<wordline_app::Report>,
@@ -155,15 +178,20 @@ impl RunResult {
 /// Minimum, maximum, mean and deviation of samples (bandwidth in KiB/s, or IOPS) as fio keeps them.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct SampleStats {
+    /// Samples.
     pub n: u64,
+    /// The least; 0 without samples.
     pub min: f64,
+    /// The greatest; 0 without samples.
     pub max: f64,
+    /// 0 without samples.
     pub mean: f64,
     /// Sum of squared differences from the mean (Welford).
     pub m2: f64,
 }
 
 impl SampleStats {
+    /// One more sample.
     pub fn add(&mut self, value: f64) {
         if self.n == 0 {
             (self.min, self.max) = (value, value);
@@ -175,6 +203,7 @@ impl SampleStats {
         self.mean += delta / self.n as f64;
         self.m2 += delta * (value - self.mean);
     }
+    /// Of a sample (n - 1); 0 below two.
     pub fn stddev(&self) -> f64 {
         if self.n < 2 { 0.0 } else { (self.m2 / (self.n - 1) as f64).sqrt() }
     }
@@ -183,9 +212,13 @@ impl SampleStats {
 /// One data direction of one thread.
 #[derive(Clone, Default, Serialize)]
 pub struct DirResult {
+    /// Bytes that came back.
     pub io_bytes: u64,
+    /// I/Os that came back after the ramp.
     pub total_ios: u64,
+    /// I/Os that came back with less than was asked for: none here.
     pub short_ios: u64,
+    /// I/Os that were not issued: none here.
     pub drop_ios: u64,
     /// From the thread's start (after ramp) to its last completion of this direction.
     #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]
@@ -193,12 +226,15 @@ pub struct DirResult {
     /// Submission, completion and total latency in nanoseconds.
     #[serde(rename = "slat_ns")]
     pub slat: Histogram,
+    /// Completion.
     #[serde(rename = "clat_ns")]
     pub clat: Histogram,
+    /// Total.
     #[serde(rename = "lat_ns")]
     pub lat: Histogram,
     /// KiB a second, by samples; I/Os a second likewise.
     pub bw_kib: SampleStats,
+    /// I/Os a second, by samples.
     pub iops: SampleStats,
     /// By class, in fio's order; empty while all I/Os have the thread's.
     pub classes: Vec<ClassLatency>,
@@ -207,9 +243,12 @@ pub struct DirResult {
 /// Completion and total latency of the I/Os of a class, in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClassLatency {
+    /// The class.
     pub class: IoClass,
+    /// Completion.
     #[serde(rename = "clat_ns")]
     pub clat: Histogram,
+    /// Total.
     #[serde(rename = "lat_ns")]
     pub lat: Histogram,
 }
@@ -217,13 +256,21 @@ pub struct ClassLatency {
 /// Latency of the I/Os of a direction and class, from the application's call to its return.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassRow {
+    /// `read`, `write` or `trim`.
     pub ddir: String,
+    /// The class.
     pub class: IoClass,
+    /// I/Os.
     pub count: u64,
+    /// Mean latency.
     pub mean_ns: f64,
+    /// Percentiles, to within 1/128: half of all, ...
     pub p50_ns: u64,
+    /// ... 99 of 100, ...
     pub p99_ns: u64,
+    /// ... 999 of 1,000.
     pub p99_9_ns: u64,
+    /// The slowest.
     pub max_ns: u64,
 }
 
@@ -231,36 +278,53 @@ pub struct ClassRow {
 /// or had filled last.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DriveClass {
+    /// The class.
     pub class: IoClass,
+    /// Commands.
     pub reads: u64,
+    /// Commands.
     pub writes: u64,
+    /// Commands.
     pub flushes: u64,
+    /// Commands.
     pub trims: u64,
     /// Of an open-channel drive.
     pub resets: u64,
+    /// Lines of the cache at the end.
     pub cached_lines: u64,
 }
 
 /// One line of fio's `write_lat_log` and friends: time is milliseconds when printed.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LogLine {
+    /// When it completed, or the interval ended.
     #[serde(rename = "at_ns")]
     pub at: Time,
     /// Nanoseconds, KiB/s or I/Os per second by the log's kind.
     pub value: u64,
+    /// Direction.
     pub ddir: Ddir,
+    /// Bytes.
     pub bs: u32,
+    /// Bytes from the start of the drive or file.
     pub offset: u64,
+    /// Of the I/O.
     pub class: IoClass,
 }
 
+/// What a log has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogKind {
+    /// Total latency, nanoseconds.
     Lat,
+    /// Submission latency, nanoseconds.
     Slat,
+    /// Completion latency, nanoseconds.
     Clat,
+    /// KiB a second.
     Bw,
+    /// I/Os a second.
     Iops,
     /// Histograms of completion latency.
     Hist,
@@ -269,18 +333,23 @@ pub enum LogKind {
 /// One line of fio's `write_hist_log`: what was counted since the line before.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HistLine {
+    /// End of the interval.
     #[serde(rename = "at_ns")]
     pub at: Time,
+    /// Direction.
     pub ddir: Ddir,
     /// Of the I/O that ended the interval.
     pub bs: u32,
+    /// Counts by fio's bins, made coarser as the job says.
     pub bins: Vec<u64>,
 }
 
 /// A log file to be written: fio names it `{prefix}_{kind}.{thread number}.log`.
 #[derive(Clone, Serialize)]
 pub struct Log {
+    /// Of the file's name, as the job says it.
     pub prefix: String,
+    /// What it has.
     pub kind: LogKind,
     /// From 1; None with `per_job_logs=0`: threads share a file.
     pub number: Option<u32>,
@@ -288,6 +357,7 @@ pub struct Log {
     pub with_offset: bool,
     /// Write the priority itself (fio's log_prio), not only whether it was high.
     pub with_prio: bool,
+    /// Of all kinds but [`LogKind::Hist`], in order of time.
     pub lines: Vec<LogLine>,
     /// Of [`LogKind::Hist`].
     pub hist: Vec<HistLine>,
@@ -301,16 +371,22 @@ pub struct SteadyResult {
     pub name: String,
     /// Of I/Os a second, and not of bandwidth.
     pub of_iops: bool,
+    /// The slope was judged, and not the greatest distance from the mean.
     pub slope: bool,
+    /// The limit is in percent of the mean.
     pub percent: bool,
     /// Seconds.
     #[serde(rename = "duration_s")]
     pub duration: u64,
+    /// The rate kept still for long enough.
     pub attained: bool,
     /// What was compared with the limit last.
     pub criterion: f64,
+    /// Greatest distance of a rate from their mean.
     pub max_deviation: f64,
+    /// Slope of the line through the rates.
     pub slope_value: f64,
+    /// I/Os a second.
     pub iops: Vec<u64>,
     /// Bytes a second.
     #[serde(rename = "bw_bytes")]
@@ -320,15 +396,21 @@ pub struct SteadyResult {
 /// What one thread of a job did.
 #[derive(Serialize)]
 pub struct ThreadResult {
+    /// The job's.
     pub name: String,
+    /// The job's own words.
     pub description: Option<String>,
     /// fio's groupid.
     pub group: u32,
+    /// Reports show the group, and not the thread.
     pub group_reporting: bool,
+    /// Reports show all directions together.
     pub unified_rw_reporting: bool,
     /// fio's thread number, from 1.
     pub number: u32,
+    /// Name of the engine that ran it.
     pub ioengine: String,
+    /// I/Os in flight at most.
     pub iodepth: u32,
     /// Of its I/Os, but for those that have one of their own.
     pub class: IoClass,
@@ -338,9 +420,12 @@ pub struct ThreadResult {
     pub options: Vec<(String, String)>,
     /// The first error met, as a Unix error number; 0 is none.
     pub error: i32,
+    /// Failed I/Os.
     pub total_errors: u64,
+    /// When its statistics begin: after the ramp.
     #[serde(rename = "started_ns")]
     pub started: Time,
+    /// When its last I/O came back.
     #[serde(rename = "finished_ns")]
     pub finished: Time,
     /// By `Ddir::Read`, `Write`, `Trim`.
@@ -351,8 +436,10 @@ pub struct ThreadResult {
     /// Processor time of the application, and of the kernel for it.
     #[serde(rename = "user_ns", serialize_with = "serialize_ns")]
     pub user: Span,
+    /// ... of the kernel.
     #[serde(rename = "system_ns", serialize_with = "serialize_ns")]
     pub system: Span,
+    /// Times that its core went on with another thread.
     pub context_switches: u64,
     /// Reads, writes and trims issued since the ramp.
     pub depth_ios: u64,
@@ -360,34 +447,48 @@ pub struct ThreadResult {
     pub depth_level: [u64; 7],
     /// 0, 4, 8, 16, 32, 64, >=64 (fio's buckets).
     pub depth_submit: [u64; 7],
+    /// I/Os that came back together.
     pub depth_complete: [u64; 7],
+    /// Reports show percentiles of completion latency, ...
     pub clat_percentiles: bool,
+    /// ... of total latency, ...
     pub lat_percentiles: bool,
+    /// ... of submission latency.
     pub slat_percentiles: bool,
     /// Percentages to report.
     pub percentile_list: Vec<f64>,
+    /// Log files that the job asks for.
     pub logs: Vec<Log>,
     /// False: fio leaves the thread out of its report (`stats=0`).
     pub reported: bool,
+    /// What `steadystate` found, if the job looks for it.
     pub steady: Option<SteadyResult>,
     /// I/Os the workload generated, and I/Os that came back. Equal unless the run was interrupted.
     pub generated: u64,
+    /// I/Os that came back.
     pub served: u64,
 }
 
 /// What the machine did meanwhile: the `wordline` object of the JSON output.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
+    /// Simulated time of the run.
     pub simulated_ns: u64,
+    /// Events delivered.
     pub events: u64,
+    /// I/Os that the workload made.
     pub generated: u64,
+    /// I/Os that came back.
     pub served: u64,
+    /// Sectors written to flash, and why.
     pub write_amplification: WriteAmplification,
+    /// Sectors written in part.
     pub partial_writes: PartialWrites,
     /// Reads of users that waited, by what they waited for longest.
     pub reads_blocked: Vec<(String, u64)>,
     /// Of them, those that waited for anything at all.
     pub user_reads_waited: u64,
+    /// Reads of users that came from flash, in pieces.
     pub user_flash_reads: u64,
     /// Reads rebuilt from their stride; none without parity.
     pub strides: Option<StrideReport>,
@@ -401,31 +502,45 @@ pub struct Machine {
     /// What came to the drive of each class; nothing if no command has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drive_classes: Vec<DriveClass>,
+    /// Share of the time that each channel of the flash was in use, ...
     pub channels: Vec<f64>,
+    /// ... and each LUN.
     pub luns: Vec<f64>,
+    /// The link of the drive.
     pub link: LinkUse,
     /// Share of the time each firmware core worked.
     pub firmware: Vec<f64>,
+    /// Cores of the host.
     pub cores: Vec<CoreUse>,
     /// What the cores did; none without a kernel or a cost.
     pub host: Option<HostReport>,
+    /// The drive's cache, if it has one.
     pub cache: Option<CacheUse>,
+    /// The check of versions.
     pub integrity: Integrity,
+    /// Erasures.
     pub wear: WearSummary,
     /// Joules by part, and mean watts in `total_w`.
     pub energy_j: Vec<(String, f64)>,
     /// Joules by what they were for, and the same over time: end of the interval in ns, and within it.
     pub energy_by_state_j: Vec<(String, f64)>,
+    /// ... by state.
     pub energy_over_time: Vec<(u64, [f64; 5])>,
+    /// Mean watts of the drive.
     pub total_w: f64,
+    /// Interrupts that the drive raised.
     pub interrupts: u64,
+    /// Requests of the host that were merged into others.
     pub merges: u64,
     /// Further counters of the FTL, device and host, by name.
     pub counters: Vec<(String, u64)>,
     /// Memory of the mapping and of the integrity check: of versions, and of what pages hold.
     pub mapping_bytes: u64,
+    /// ... by sector of 4 KiB.
     pub mapping_bytes_per_sector: f64,
+    /// ... of the check of versions.
     pub stamp_bytes: u64,
+    /// ... of the check of what pages hold.
     pub page_bytes: u64,
     /// Drive by drive, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -442,31 +557,52 @@ pub struct DriveResult {
     pub sectors: u64,
     /// How it came to be as the run found it.
     pub prepared: String,
+    /// As of the machine, and so those below.
     pub write_amplification: WriteAmplification,
+    /// Sectors written in part.
     pub partial_writes: PartialWrites,
+    /// Reads that waited, by what they waited for longest.
     pub reads_blocked: Vec<(String, u64)>,
+    /// Of them, those that waited for anything at all.
     pub user_reads_waited: u64,
+    /// Reads of users that came from flash, in pieces.
     pub user_flash_reads: u64,
+    /// None without parity.
     pub strides: Option<StrideReport>,
+    /// Of an open-channel drive, by what they are for.
     pub link_bytes: Vec<(String, u64)>,
+    /// What came to it of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<DriveClass>,
+    /// Share of the time that each channel was in use, ...
     pub channels: Vec<f64>,
+    /// ... each LUN, ...
     pub luns: Vec<f64>,
+    /// ... the link, ...
     pub link: LinkUse,
+    /// ... and each firmware core.
     pub firmware: Vec<f64>,
+    /// None without a cache.
     pub cache: Option<CacheUse>,
+    /// The check of versions.
     pub integrity: Integrity,
+    /// Erasures.
     pub wear: WearSummary,
     /// Joules by part and by what they were for, and mean watts.
     pub energy_j: Vec<(String, f64)>,
+    /// ... by what they were for, ...
     pub energy_by_state_j: Vec<(String, f64)>,
+    /// ... and mean watts.
     pub total_w: f64,
     /// Counters of the FTL, the flash and the device.
     pub counters: Vec<(String, u64)>,
+    /// Memory of the mapping, ...
     pub mapping_bytes: u64,
+    /// ... by sector, ...
     pub mapping_bytes_per_sector: f64,
+    /// ... and of the check of versions.
     pub stamp_bytes: u64,
+    /// ... and of the check of what pages hold.
     pub page_bytes: u64,
 }
 
@@ -590,10 +726,15 @@ impl DriveClass {
 /// Sectors of 4 KiB written to flash by cause, and their ratio to what users wrote.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WriteAmplification {
+    /// Users' data.
     pub user_sectors: u64,
+    /// What the collector moved.
     pub gc_sectors: u64,
+    /// Units filled up with nothing.
     pub padding_sectors: u64,
+    /// Metadata of lines.
     pub metadata_sectors: u64,
+    /// Parity of strides.
     pub parity_sectors: u64,
     /// (user + gc + padding + metadata) / user; none when users wrote nothing.
     pub factor: Option<f64>,
@@ -602,6 +743,7 @@ pub struct WriteAmplification {
     /// Data of write commands that the FTL's side took from users, and bytes programmed for each of
     /// them, parity included: a sector written in part is programmed whole.
     pub host_bytes: u64,
+    /// Their ratio; none when users wrote nothing.
     pub factor_in_bytes: Option<f64>,
     /// The factor in each third of what users wrote; none if too little was written to tell.
     pub by_third: Option<[f64; 3]>,
@@ -616,6 +758,7 @@ pub struct WriteAmplification {
 /// Sectors of 4 KiB that were written in part: read, modified and written by the FTL's side.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PartialWrites {
+    /// How many.
     pub sectors: u64,
     /// What of them came from flash; the rest was in a buffer or never written.
     pub read_bytes: u64,
@@ -626,8 +769,11 @@ pub struct PartialWrites {
 /// Where a number went in the course of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trend {
+    /// It stayed.
     Flat,
+    /// It went up.
     Rising,
+    /// It went down.
     Falling,
     /// Up and down.
     Uneven,
@@ -637,6 +783,7 @@ impl Trend {
     /// Parts that lie within this factor of each other are flat.
     const WITHIN: f64 = 1.15;
 
+    /// Of its value in each third.
     pub fn of(by_third: [f64; 3]) -> Trend {
         let [a, b, c] = by_third;
         let (least, most) = (a.min(b).min(c), a.max(b).max(c));
@@ -650,6 +797,7 @@ impl Trend {
             Trend::Uneven
         }
     }
+    /// In a word.
     pub fn name(self) -> &'static str {
         match self {
             Trend::Flat => "flat",
@@ -713,13 +861,17 @@ impl WriteAmplification {
 pub struct StrideReport {
     /// Runs whose LUN was busy and that were rebuilt, their sectors, and the sectors read for that.
     pub rebuilt_reads: u64,
+    /// ... their sectors, ...
     pub rebuilt_sectors: u64,
+    /// ... and sectors read for them.
     pub member_sectors: u64,
     /// Runs read from a busy LUN, by what stood in the way.
     pub waits: Vec<(String, u64)>,
     /// Reads that failed, and those of them repaired from the stride.
     pub read_errors: u64,
+    /// ... of them repaired.
     pub repaired_reads: u64,
+    /// Rebuilds that failed.
     pub rebuild_errors: u64,
     /// Programs and erases that waited for reads issued before them.
     pub deferred: u64,
@@ -727,37 +879,51 @@ pub struct StrideReport {
     pub throttling_ended: u64,
     /// Sectors added to sums, and the host's processor time for it.
     pub xor_sectors: u64,
+    /// ... processor time of the host.
     pub xor_ns: u64,
+    /// Memory of where parity is.
     pub parity_table_bytes: u64,
     /// LUNs with hot data at the end, times the border moved, and the collector's sectors that had
     /// to go to hot lines.
     pub hot_luns: u32,
+    /// ... times the border moved, ...
     pub partitions: u64,
+    /// ... sectors of the collector in hot lines.
     pub hot_gc_sectors: u64,
 }
 
 /// Latency by layer for one direction. Every row sums to the latency it splits.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayerTable {
+    /// `read`, `write` or `trim`.
     pub ddir: String,
+    /// I/Os.
     pub count: u64,
     /// Mean latency, and its split over `Layer::ALL` in ns.
     pub mean_ns: f64,
+    /// In the order of `Layer::ALL`.
     pub mean_by_layer_ns: Vec<f64>,
     /// At a percentile: the latency, and the mean split of the I/Os in that histogram bucket.
     pub at: Vec<LayerRow>,
 }
 
+/// Where the time of the I/Os at a percentile went.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayerRow {
+    /// From 0 to 100.
     pub percentile: f64,
+    /// The latency there.
     pub latency_ns: u64,
+    /// Its split over `Layer::ALL`.
     pub by_layer_ns: Vec<f64>,
 }
 
+/// Shares of the time that the link was in use.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LinkUse {
+    /// Towards the drive.
     pub to_device: f64,
+    /// Towards the host.
     pub to_host: f64,
 }
 
@@ -768,16 +934,22 @@ pub struct HostReport {
     pub functions: Vec<FunctionUse>,
     /// Nanoseconds of each function by core, in the same order.
     pub by_core: Vec<Vec<u64>>,
+    /// Loads of all functions.
     pub loads: u64,
+    /// Stores of all functions.
     pub stores: u64,
     /// Of the cores, by what they were doing, and mean watts.
     pub busy_j: f64,
+    /// Joules of idle cores.
     pub idle_j: f64,
+    /// Mean watts of all cores.
     pub watts: f64,
     /// With a governor: time of all cores in each idle state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idle_states: Vec<IdleUse>,
+    /// Interrupts handled.
     pub interrupts: u64,
+    /// Switches from one thread to another.
     pub context_switches: u64,
     /// Looks of polling loops.
     pub looks: u64,
@@ -786,46 +958,70 @@ pub struct HostReport {
     pub over_time: Vec<(u64, [u64; HOST_SERIES])>,
 }
 
+/// Columns of the host over time.
 pub const HOST_SERIES: usize = 9;
 
+/// Time that cores spent in an idle state.
 #[derive(Clone, Debug, Serialize)]
 pub struct IdleUse {
+    /// The state's.
     pub name: String,
+    /// Of all cores.
     pub ns: u64,
     /// Of the time that cores were idle.
     pub share: f64,
 }
 
+/// What one function of the host cost.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionUse {
+    /// The function's, as in Linux or fio.
     pub name: String,
+    /// Times that it was called.
     pub calls: u64,
+    /// In it, of all cores.
     pub ns: u64,
     /// Of the time that cores were busy.
     pub share: f64,
+    /// Per I/O that was served, and so those below.
     pub ns_per_io: f64,
+    /// Load instructions.
     pub loads: u64,
+    /// Store instructions.
     pub stores: u64,
+    /// Load instructions per I/O.
     pub loads_per_io: f64,
+    /// Store instructions per I/O.
     pub stores_per_io: f64,
 }
 
 /// Shares of the elapsed time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CoreUse {
+    /// In applications.
     pub user: f64,
+    /// In the kernel for them.
     pub system: f64,
+    /// In interrupt handlers.
     pub interrupt: f64,
+    /// Doing nothing.
     pub idle: f64,
 }
 
+/// What the drive's cache did, in sectors but for evictions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CacheUse {
+    /// Sectors of reads that were there.
     pub read_hits: u64,
+    /// Sectors of reads that were not.
     pub read_misses: u64,
+    /// Fetched ahead.
     pub read_ahead: u64,
+    /// ... and read before they were evicted.
     pub read_ahead_used: u64,
+    /// Lines given up for others.
     pub evictions: u64,
+    /// Written to the FTL.
     pub write_backs: u64,
     /// By partition, where the cache is split or its read-ahead adapts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -876,16 +1072,24 @@ pub struct ReadAheadFrom {
 /// Reads compared with the newest write.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Integrity {
+    /// Whether versions are kept.
     pub on: bool,
+    /// Sectors compared.
     pub checked: u64,
+    /// Of them, those that were not the newest.
     pub wrong: u64,
 }
 
+/// Erasures of blocks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WearSummary {
+    /// Of the block with the fewest.
     pub erases_min: u32,
+    /// Of the block with the most.
     pub erases_max: u32,
+    /// Of all blocks.
     pub erases_mean: f64,
+    /// That a block is rated for.
     pub rated: u32,
     /// Of a medium written in place: writes of a unit instead of erases of a block.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -71,7 +71,14 @@ pub enum StateError {
     PaceOfTrace,
     /// What is asked for is of one drive.
     #[error("{what} is of one drive, and this machine has {drives}: {remedy}")]
-    Several { what: &'static str, drives: usize, remedy: &'static str },
+    Several {
+        /// What is asked for.
+        what: &'static str,
+        /// Drives of the machine.
+        drives: usize,
+        /// What to do instead.
+        remedy: &'static str,
+    },
     /// Ageing came to an end that it should not come to.
     #[error(transparent)]
     Ageing(#[from] AgeError),

@@ -19,12 +19,15 @@ use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
 /// What runs on a system: jobs, or a trace. A program is of the system (`Sources::app`); jobs run
 /// beside it.
 pub enum Workload {
+    /// fio's jobs.
     Jobs(Jobs),
+    /// A trace, which [`Plan::logs`] opens.
     Replay(Replay),
 }
 
 /// A trace, replayed as it was recorded or as fast as it can be.
 pub struct Replay {
+    /// When requests are issued.
     pub clock: Clock,
     /// What becomes of requests beyond the drive.
     pub wrap: Wrap,
@@ -39,6 +42,7 @@ impl Replay {
 
 /// A trace that was opened.
 pub struct Log {
+    /// Its requests.
     pub reader: Reader,
     /// It is a file, which can be opened a second time.
     pub again: bool,
@@ -90,12 +94,15 @@ pub fn jobs(name: &str, text: &str) -> Result<Workload, Error> {
 
 /// Everything that decides a result.
 pub struct Plan {
+    /// What it runs on.
     pub system: System,
+    /// What runs.
     pub workload: Workload,
     /// What opens the traces of the workload.
     pub logs: Box<dyn Logs>,
     /// What runs, in words, for the report.
     pub label: String,
+    /// Of every random stream of the run. Equal plans with equal seeds give equal results.
     pub seed: u64,
     /// The state that the run finds the drive in.
     pub state: Precondition,
@@ -337,18 +344,31 @@ impl Replay {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Every sector is written once, in order.
-    Fill { bytes: u64 },
+    Fill {
+        /// Of the drive.
+        bytes: u64,
+    },
     /// The drive is overwritten until its state is that of `how`; with `own` by the jobs' own writes.
-    Age { how: Precondition, own: bool },
+    Age {
+        /// The state.
+        how: Precondition,
+        /// The jobs' own writes do it.
+        own: bool,
+    },
     /// A program's files are written.
-    Lay { bytes: u64 },
+    Lay {
+        /// Of the files.
+        bytes: u64,
+    },
 }
 
 /// Is told how preparing a drive goes.
 pub trait Watch {
     /// What follows is about this drive of several.
     fn drive(&mut self, _name: &str) {}
+    /// A step begins.
     fn begin(&mut self, _step: Step) {}
+    /// It is over, and left the drive so.
     fn done(&mut self, _step: Step, _drive: &Drive) {}
 }
 
@@ -375,13 +395,15 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// What was checked.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
-    /// The first drive.
+    /// The first drive, as it is so far.
     pub fn drive(&self) -> &Drive {
         &self.bays[0].drive
     }
+    /// The threads that will run, a program's behind those of jobs.
     pub fn threads(&self) -> &[ThreadSetup] {
         &self.threads
     }
@@ -487,6 +509,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// What will run.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -495,6 +518,7 @@ impl Prepared {
         &self.drives[0]
     }
 
+    /// The first drive alone.
     pub fn into_drive(mut self) -> Drive {
         self.drives.swap_remove(0)
     }

@@ -56,6 +56,7 @@ impl Run {
             self.world.stop();
         }
     }
+    /// Simulated time so far.
     pub fn now(&self) -> Time {
         self.world.now()
     }
@@ -75,6 +76,7 @@ impl Run {
     pub fn ftl(&self) -> &dyn Translation {
         self.world.ftl()
     }
+    /// How long the run is, where its words say so.
     pub fn expected(&self) -> Expected {
         self.expected
     }
@@ -82,6 +84,7 @@ impl Run {
     pub fn bytes(&self) -> u64 {
         self.disks.first().bytes
     }
+    /// What runs.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -42,8 +42,9 @@ pub struct Node {
     pub name: String,
     /// What its profiles say; its stack is its host's.
     pub config: Config,
-    /// The host that it is in, and the switch in front of it, by number.
+    /// The number of the host that it is in.
     pub host: usize,
+    /// The number of the switch in front of it.
     pub switch: Option<usize>,
     pub(crate) places: Places,
 }
@@ -51,14 +52,17 @@ pub struct Node {
 /// What a system has beside its first drive and its first host.
 #[derive(Clone, Default)]
 pub struct Nodes {
-    /// The first drive's name, if it is not `nvme0n1`, and the switch in front of it.
+    /// The first drive's name, if it is not `nvme0n1`.
     pub first: Option<String>,
+    /// The number of the switch in front of the first drive.
     pub switch: Option<usize>,
     /// The drives after the first one.
     pub drives: Vec<Node>,
     /// The hosts after the first one.
     pub hosts: Vec<HostConfig>,
+    /// PCIe switches.
     pub switches: Vec<SwitchConfig>,
+    /// Networks, each with the drive that it exports.
     pub networks: Vec<NetworkConfig>,
 }
 
@@ -114,11 +118,19 @@ pub trait Profiles {
 /// A preset, or the text of a file.
 #[derive(Clone, Debug)]
 pub enum Named {
+    /// A preset's name.
     Preset(String),
-    File { name: String, text: String },
+    /// A profile outside the presets.
+    File {
+        /// As messages name it.
+        name: String,
+        /// Its TOML.
+        text: String,
+    },
 }
 
 impl Named {
+    /// The same, as [`Sources`] takes it.
     pub fn source(&self) -> Source<'_> {
         match self {
             Named::Preset(name) => Source::Preset(name),
@@ -196,8 +208,9 @@ struct NetworkEntry {
 /// What is said once for all drives and hosts.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// The stack and testbed of hosts that name none.
+    /// The stack of hosts that name none.
     pub stack: String,
+    /// The testbed of hosts that name none; none is the stack's own.
     pub testbed: Option<String>,
     /// The FTL of drives that name none; none is the device's own.
     pub ftl: Option<String>,
@@ -205,9 +218,11 @@ pub struct Common {
     pub fs: Option<String>,
     /// A program, which has the first drive.
     pub app: Option<String>,
+    /// The part of each drive that is simulated.
     pub scale: Option<Scale>,
-    /// Overrides that go before a scale's cut, and those of the user.
+    /// Overrides that go before a scale's cut.
     pub chosen: Vec<String>,
+    /// The user's overrides.
     pub set: Vec<String>,
 }
 
