@@ -166,7 +166,16 @@ fn parts(outcome: &Outcome) -> BTreeMap<String, String> {
     }
     let machine = serde_json::to_value(&r.machine).expect("a result is plain data");
     for (name, value) in machine.as_object().expect("a struct").iter() {
-        put(name, value.to_string());
+        match name.as_str() {
+            // A counter that nothing counted says no more than none.
+            "counters" => {
+                let counted: Vec<_> = r.machine.counters.iter().filter(|(_, n)| *n > 0).collect();
+                put(name, format!("{counted:?}"));
+            }
+            _ => {
+                put(name, value.to_string());
+            }
+        }
     }
     parts
 }

@@ -293,6 +293,9 @@ pub struct PartArgs {
     /// File system on the drive: jobs work on its files (ext4, xfs); none: on the drive itself
     #[arg(long, default_value = "none", value_name = "NAME|FILE")]
     pub fs: String,
+    /// One of the systems that FlashShare compares: what of it the host and the drive have
+    #[arg(long, value_name = "NAME", value_parser = systems())]
+    pub system: Option<String>,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
@@ -316,7 +319,8 @@ impl CommonArgs {
 impl PartArgs {
     /// Overrides that have options of their own.
     pub fn chosen(&self) -> Vec<String> {
-        self.media.iter().map(|name| format!("nand.media={name}")).collect()
+        let media = self.media.iter().map(|name| format!("nand.media={name}"));
+        media.chain(self.system.iter().map(|name| format!("system={name}"))).collect()
     }
 }
 
@@ -326,6 +330,11 @@ pub enum Prepare {
     /// What the run needs to mean something.
     Auto,
     As(Precondition),
+}
+
+fn systems() -> impl TypedValueParser<Value = String> {
+    let named = wordline_profile::SYSTEMS.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(named)
 }
 
 fn preconditions() -> impl TypedValueParser<Value = Prepare> {

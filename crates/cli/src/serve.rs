@@ -87,6 +87,7 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
         stack: "linux-libaio".into(),
         testbed: None,
         fs: "none".into(),
+        system: None,
         media: None,
         set: args.overrides.clone(),
     };

@@ -102,10 +102,16 @@ pub(crate) struct Command {
     pub held: Option<u32>,
 }
 
+/// A write to the controller's registers on its way.
 struct Doorbell {
     arrives: Time,
-    sq: u16,
-    tail: u32,
+    write: Write,
+}
+
+#[derive(Clone, Copy)]
+enum Write {
+    Tail { sq: u16, tail: u32 },
+    Mask { cq: u16, masked: bool, head: u64 },
 }
 
 pub struct Controller {
@@ -326,19 +332,59 @@ impl Controller {
         if self.completions.get(c).is_some_and(Option::is_some) {
             return Err(BadValue::new("queues.count", format!("completion queue {cq} exists")));
         }
+        self.completions.resize_with(self.completions.len().max(c + 1), || None);
+        self.completions[c] = Some(CompletionQueue::new(depth));
+        self.add_submission_queue(sq, cq, depth, priority);
+        Ok(())
+    }
+
+    /// A further submission queue whose commands complete in a queue that exists (NVMe 1.4, section 4.1).
+    pub fn create_submission_queue(
+        &mut self,
+        sq: u16,
+        cq: u16,
+        depth: u32,
+        priority: QueuePriority,
+    ) -> Result<(), BadValue> {
+        let limits = &self.config.queues;
+        let bad = |message: String| Err(BadValue::new("queues.count", message));
+        if self.created == limits.count {
+            return bad(format!("the drive has {} queues", limits.count));
+        }
+        if self.queues.get(usize::from(sq)).is_some_and(Option::is_some) {
+            return bad(format!("submission queue {sq} exists"));
+        }
+        let Some(Some(shared)) = self.completions.get_mut(usize::from(cq)) else {
+            return bad(format!("completion queue {cq} does not exist"));
+        };
+        // Room for all that may be in flight.
+        shared.grow(depth);
+        self.add_submission_queue(sq, cq, depth, priority);
+        Ok(())
+    }
+
+    fn add_submission_queue(&mut self, sq: u16, cq: u16, depth: u32, priority: QueuePriority) {
+        let s = usize::from(sq);
         let place = self.arbiter.add(sq, priority);
         self.queues.resize_with(self.queues.len().max(s + 1), || None);
-        self.completions.resize_with(self.completions.len().max(c + 1), || None);
         self.queues[s] = Some(SubmissionQueue::new(depth, cq, place, priority));
-        self.completions[c] = Some(CompletionQueue::new(depth));
         self.created += 1;
-        Ok(())
     }
 
     /// Whether completions of a queue raise interrupts (NVMe 1.4 section 5.3, IEN): off for polled
     /// queues.
     pub fn set_interrupts(&mut self, cq: u16, on: bool) {
         self.cq(cq).interrupts = on;
+    }
+
+    /// The mask bit of a completion queue's vector, before anything is posted.
+    pub fn set_masked(&mut self, cq: u16, masked: bool) {
+        self.cq(cq).masked = masked;
+    }
+    /// The host writes that bit now, and has taken `head` entries from the queue.
+    pub fn write_mask(&mut self, ctx: &mut Ctx, cq: u16, masked: bool, head: u64) {
+        let arrives = ctx.now + self.link.t_post;
+        self.register_write(ctx, Doorbell { arrives, write: Write::Mask { cq, masked, head } }, cq);
     }
 
     fn sq(&mut self, sq: u16) -> &mut SubmissionQueue {
@@ -357,10 +403,22 @@ impl Controller {
     /// The host writes the tail doorbell now.
     #[inline]
     pub fn doorbell(&mut self, ctx: &mut Ctx, sq: u16) {
-        let arrives = ctx.now + self.link.t_post;
+        self.doorbell_after(ctx, sq, Span::ZERO);
+    }
+    /// The same, so much later.
+    #[inline]
+    pub fn doorbell_after(&mut self, ctx: &mut Ctx, sq: u16, after: Span) {
+        let arrives = ctx.now + self.link.t_post + after;
         let tail = self.sq(sq).tail();
-        self.doorbells.push_back(Doorbell { arrives, sq, tail });
-        ctx.at(arrives, Kind::Fetch, u32::from(sq));
+        self.register_write(ctx, Doorbell { arrives, write: Write::Tail { sq, tail } }, sq);
+    }
+
+    /// Writes take effect in the order in which they arrive.
+    #[inline]
+    fn register_write(&mut self, ctx: &mut Ctx, bell: Doorbell, queue: u16) {
+        ctx.at(bell.arrives, Kind::Fetch, u32::from(queue));
+        let later = self.doorbells.iter().rev().take_while(|b| b.arrives > bell.arrives).count();
+        self.doorbells.insert(self.doorbells.len() - later, bell);
     }
 
     #[inline]
@@ -432,14 +490,31 @@ impl Controller {
         while let Some(bell) = self.doorbells.front()
             && bell.arrives <= ctx.now
         {
-            let (sq, tail) = (bell.sq, bell.tail);
+            let write = bell.write;
             self.doorbells.pop_front();
+            let (sq, tail) = match write {
+                Write::Tail { sq, tail } => (sq, tail),
+                Write::Mask { cq, masked, head } => {
+                    self.on_mask(cq, masked, head);
+                    continue;
+                }
+            };
             let queue = self.sq(sq);
             queue.ring_up(tail, ctx.now);
             let (place, ready) = (queue.place, queue.has_work());
             self.arbiter.set_ready(place, ready);
         }
         self.fetch(ctx);
+    }
+
+    /// A vector that is unmasked sends the message that is pending, unless the host has taken all entries.
+    fn on_mask(&mut self, cq: u16, masked: bool, head: u64) {
+        let queue = self.cq(cq);
+        queue.masked = masked;
+        if !masked && std::mem::take(&mut queue.pending) && queue.posted > head {
+            self.counts.interrupts += 1;
+            self.late_interrupts.push_back(cq);
+        }
     }
 
     /// Fetches commands while there are any and the limit in flight has room.
@@ -720,6 +795,10 @@ impl Controller {
             }
             queue.unsignalled = 0;
         }
+        if queue.masked {
+            queue.pending = true;
+            return false;
+        }
         self.counts.interrupts += 1;
         true
     }
@@ -741,6 +820,10 @@ impl Controller {
             return ctx.at(due, Kind::Aggregation, u32::from(cq));
         }
         queue.unsignalled = 0;
+        if queue.masked {
+            queue.pending = true;
+            return;
+        }
         self.counts.interrupts += 1;
         self.late_interrupts.push_back(cq);
     }

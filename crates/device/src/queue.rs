@@ -152,6 +152,12 @@ pub(crate) struct CompletionQueue {
     phase: bool,
     /// Created with interrupts (Create I/O Completion Queue, IEN).
     pub interrupts: bool,
+    /// Its vector is masked (MSI-X, PCI Express base specification, section 6.1.4): no message is sent, and one
+    /// that was due is pending.
+    pub masked: bool,
+    pub pending: bool,
+    /// Entries posted.
+    pub posted: u64,
     /// Entries posted since the last interrupt, while coalescing.
     pub unsignalled: u32,
     /// When the first of those was posted.
@@ -167,14 +173,22 @@ impl CompletionQueue {
             // NVMe 1.4 section 4.6: memory starts zeroed, so the first pass posts phase 1.
             phase: true,
             interrupts: true,
+            masked: false,
+            pending: false,
+            posted: 0,
             unsignalled: 0,
             since: Time::ZERO,
             timer_armed: false,
         }
     }
+    /// Another submission queue of this depth completes here as well.
+    pub fn grow(&mut self, depth: u32) {
+        self.depth += depth;
+    }
     /// Takes the next slot and answers its phase tag.
     pub fn post(&mut self) -> bool {
         let phase = self.phase;
+        self.posted += 1;
         self.tail += 1;
         if self.tail == self.depth {
             self.tail = 0;

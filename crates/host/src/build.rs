@@ -1,9 +1,10 @@
 //! Putting a host together: hardware queues of its disks, and threads on their cores. What is refused, and
 //! why, is in `error`.
 
+use crate::block::flashshare::Kblockd;
 use crate::block::sched::{Elevator, Kyber};
 use crate::block::{BlockLayer, Hctx, NONE, map_queues};
-use crate::config::{Engine, Scheduler, StackConfig};
+use crate::config::{Engine, Issue, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
 use crate::driver::poll::PollStats;
 use crate::error::{self, HostError, Queues};
@@ -18,7 +19,7 @@ use crate::tasks::idle::Menu;
 use crate::tasks::thread::{Asleep, Step, Thread};
 use crate::{DiskId, ThreadId};
 use std::collections::VecDeque;
-use wordline_base::{IdVec, Slab, Span, Time};
+use wordline_base::{IdVec, QueuePriority, Slab, Span, Time, Workload};
 
 /// A disk with its hardware queues from `first` on.
 fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Disk {
@@ -32,12 +33,20 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
     Disk {
         drive: spec.drive,
         first,
-        queues: (has.count + has.poll) as u16,
+        queues: (has.count + has.poll + has.critical) as u16,
         unpolled: has.count as u16,
         // Polled requests have queues behind the others, or the same.
         poll_map: match has.poll {
             0 => map.clone(),
             n => from(&map_queues(cores, n).0, first + has.count as u16),
+        },
+        look_map: match (has.critical, stack.flashshare.completion_queues) {
+            (0, _) | (_, 1) => map.clone(),
+            _ => from(&map_queues(cores, has.critical).0, first + (has.count + has.poll) as u16),
+        },
+        critical_map: match has.critical {
+            0 => Vec::new(),
+            n => from(&map_queues(cores, n).0, first + (has.count + has.poll) as u16),
         },
         map,
         // A bio-based device cannot be polled (BLK_QC_T_NONE).
@@ -53,6 +62,14 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
         client: None,
         info,
     }
+}
+
+/// The job looks for its completions by Select-ISR. What a thread of its own submits or reaps comes by
+/// interrupt.
+fn selects(stack: &StackConfig, job: &ThreadSpec) -> bool {
+    let engine = matches!(job.engine, Engine::Pvsync2 | Engine::Libaio | Engine::IoUring);
+    let others = job.reaper || job.engine == Engine::IoUring && job.sqthread_poll;
+    stack.flashshare.select_isr && engine && !others && job.class.workload() == Workload::Latency
 }
 
 /// Threads and the cores that they are given.
@@ -117,6 +134,7 @@ impl<S: Source> Host<S> {
         let count = jobs.len() as u32;
         let mut ftls = Vec::new();
         let mut hctxs = Vec::new();
+        let mut urgent = Vec::new();
         let mut specs = disks;
         let settings: Vec<StackConfig> =
             shapes.into_iter().map(|s| s.queue.map_or(stack.clone(), |queue| *queue)).collect();
@@ -129,16 +147,35 @@ impl<S: Source> Host<S> {
                 false => vec![0; has.count as usize],
             };
             let polled = (0..has.poll).map(|_| (0, false));
+            let critical = vectors[..has.critical as usize].to_vec();
             let all = vectors.into_iter().map(|core| (core, !spdk)).chain(polled);
             hctxs.extend(all.map(|(core, interrupts)| Hctx {
                 interrupts,
                 ..Hctx::new(d as u16, core, has.depth, queue.scheduler_tags)
             }));
+            for h in disk.first..hctxs.len() as u16 {
+                hctxs[usize::from(h)].cq = h;
+            }
+            let own = queue.flashshare.completion_queues == 2;
+            for (q, core) in (0..).zip(critical) {
+                let masks = own && queue.flashshare.select_isr;
+                let h = hctxs.len() as u16;
+                hctxs.push(Hctx {
+                    cq: if own { h } else { disk.first + q },
+                    maskable: masks,
+                    masked: masks,
+                    ..Hctx::new(d as u16, core, has.depth, queue.scheduler_tags)
+                });
+                urgent.push(h);
+            }
             ftls.push(ftl);
             disks.push(disk);
         }
 
         let mut priorities = vec![None; hctxs.len()];
+        for h in urgent {
+            priorities[usize::from(h)] = Some(QueuePriority::Urgent);
+        }
         let mut placing = Placing {
             threads: Vec::with_capacity(2 * jobs.len() + 1).into(),
             load: vec![0u32; stack.cores as usize],
@@ -159,10 +196,9 @@ impl<S: Source> Host<S> {
             let mut thread = Thread::new(spec.fixed_up(), Some(source), core, home, hctx);
             let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
             thread.may_poll = knows && thread.spec.hipri;
-            thread.polls = thread.may_poll && disk.polls;
-            if thread.polls {
-                thread.poll_hctx = disk.poll_map[core as usize];
-            }
+            thread.unmarked = stack.kernel && thread.spec.class.workload() != Workload::None;
+            thread.selects = selects(stack, &thread.spec);
+            thread.polls_at(disk);
             placing.threads.push(thread);
         }
         for (d, ftl) in (0u16..).zip(ftls) {
@@ -220,6 +256,15 @@ impl<S: Source> Host<S> {
                 placing.kernel(&name, core, (0, &disks[0]), Step::Kworker, Asleep::Work);
             }
         }
+        let mut kblockd = Vec::new();
+        if stack.flashshare.issue == Issue::Queued {
+            for core in 0..stack.cores {
+                let name = format!("kblockd/{core}");
+                let at = (0, &disks[0]);
+                let worker = placing.kernel(&name, core, at, Step::Kblockd, Asleep::Actions);
+                kblockd.push(Kblockd::new(worker));
+            }
+        }
         for (d, disk) in disks.iter_mut().enumerate() {
             let queue = &settings[d];
             if queue.bio_scheduler == Scheduler::Kyber {
@@ -256,6 +301,7 @@ impl<S: Source> Host<S> {
         let own_queues = disks.iter().zip(&settings).all(|(disk, queue)| {
             u32::from(disk.unpolled) == stack.cores
                 && queue.scheduler == Scheduler::None
+                && queue.flashshare.changes().is_none()
                 && disk.pblk.is_none()
         });
         Ok(Host {
@@ -282,6 +328,13 @@ impl<S: Source> Host<S> {
                 disks,
                 sched_tags: stack.scheduler_tags,
                 merge: stack.merge,
+                tells_classes: stack.flashshare.bypass
+                    || stack.flashshare.queues
+                    || stack.flashshare.select_isr,
+                flashshare: stack.flashshare.clone(),
+                #[cfg(debug_assertions)]
+                made: 0,
+                kblockd,
             },
             out: VecDeque::with_capacity(256),
             counters: Counters::default(),

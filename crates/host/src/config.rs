@@ -120,7 +120,72 @@ pub struct StackConfig {
     pub kyber: KyberConfig,
     #[serde(default)]
     pub bfq: BfqConfig,
+    #[serde(default)]
+    pub flashshare: FlashShareConfig,
     pub cost: HostCost,
+}
+
+/// What FlashShare changes in the kernel, each part by itself (Zhang et al., OSDI 2018). Latency-critical
+/// is an I/O of a task with that workload attribute.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FlashShareConfig {
+    /// Where a request goes that no I/O scheduler takes.
+    pub issue: Issue,
+    /// Latency-critical requests pass by merging, scheduler and software queue.
+    pub bypass: bool,
+    /// Each hardware context has a second submission queue, of the urgent class, for latency-critical
+    /// requests.
+    pub queues: bool,
+    /// Completion queues of such a pair: 2, or 1 that both share.
+    pub completion_queues: u32,
+    /// Latency-critical tasks look for their completions; the others wait for interrupts.
+    pub select_isr: bool,
+    /// How long such a task looks although another one is to have its core. Then it sleeps until the
+    /// interrupt.
+    pub give_up: Span,
+    /// A device beside the drive merges, and waits for completions.
+    pub accelerator: bool,
+}
+
+impl Default for FlashShareConfig {
+    fn default() -> FlashShareConfig {
+        FlashShareConfig {
+            issue: Issue::Direct,
+            bypass: false,
+            queues: false,
+            completion_queues: 2,
+            select_isr: false,
+            give_up: Span::from_ms(1),
+            accelerator: false,
+        }
+    }
+}
+
+impl FlashShareConfig {
+    /// What of it changes the kernel's way of an I/O, as its key.
+    pub fn changes(&self) -> Option<&'static str> {
+        [
+            (self.bypass, "flashshare.bypass"),
+            (self.queues, "flashshare.queues"),
+            (self.select_isr, "flashshare.select_isr"),
+            (self.accelerator, "flashshare.accelerator"),
+            (self.issue == Issue::Queued, "flashshare.issue"),
+        ]
+        .into_iter()
+        .find_map(|(on, key)| on.then_some(key))
+    }
+}
+
+/// Where a request goes that no I/O scheduler takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Issue {
+    /// To the driver, by its submitter: what Linux does with synchronous requests.
+    Direct,
+    /// Into the software queue of its core, where bios merge with it; a kblockd worker takes it from
+    /// there: what Linux 4.9 does with asynchronous requests, and FlashShare draws for all.
+    Queued,
 }
 
 /// Work of the kernel's own on each core, again and again.
@@ -409,9 +474,28 @@ pub struct HostCost {
     #[serde(default)]
     pub nbd: NbdCost,
     #[serde(default)]
+    pub flashshare: FlashShareCost,
+    #[serde(default)]
     pub memory: MemoryConfig,
     #[serde(default)]
     pub power: PowerConfig,
+}
+
+/// What FlashShare adds to the kernel or takes from it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashShareCost {
+    /// sched_setworkload_attr, without `crossing`.
+    pub set_attr: Span,
+    /// Of `block` the part that looks for something to merge with: who passes by does not pay it.
+    pub merge: Span,
+    /// A look at the queued requests for one that touches the same sectors.
+    pub hazard: Span,
+    /// A write to a register of a device: a mask bit of its interrupt vectors, a command for the accelerator.
+    pub register_write: Span,
+    /// The accelerator's own time, for a command and for a completion that it tells the core of.
+    pub accelerate: Span,
+    pub detect: Span,
 }
 
 /// Calls on sockets, without `crossing`.

@@ -22,6 +22,8 @@ pub struct DriveInfo {
     pub max_transfer: u32,
     /// Whether a flush means anything: without a volatile cache the block layer drops it.
     pub volatile_cache: bool,
+    /// It arbitrates between submission queues by their class.
+    pub weighted_urgent: bool,
     /// Sectors of a write unit of an open-channel drive.
     pub unit_sectors: u32,
 }
@@ -77,6 +79,10 @@ pub(crate) struct Disk {
     /// user-space drivers every job has one of its own.
     pub map: Vec<u16>,
     pub poll_map: Vec<u16>,
+    /// The same for latency-critical requests, if they have queues of their own, and the queue that tasks
+    /// look at for them.
+    pub critical_map: Vec<u16>,
+    pub look_map: Vec<u16>,
     /// Polling a request is possible.
     pub polls: bool,
     pub elevator: Option<Elevator>,

@@ -1,6 +1,6 @@
 //! Why a host cannot be built, and what shows it before one is.
 
-use crate::config::{NbdConfig, NbdServer};
+use crate::config::{Issue, NbdConfig, NbdServer};
 use crate::disk::{DiskShape, DriveInfo};
 use crate::source::ThreadSpec;
 use crate::{Engine, Scheduler, StackConfig};
@@ -83,9 +83,10 @@ pub(crate) fn check(
 pub(crate) struct Queues {
     /// The kernel has the drive: queues are those of cores, not of jobs.
     pub shared: bool,
-    /// Without those for polling.
+    /// Without those for polling and those for latency-critical requests.
     pub count: u32,
     pub poll: u32,
+    pub critical: u32,
     pub depth: u32,
 }
 
@@ -100,6 +101,9 @@ impl Queues {
         check_drive(drive, ftl)?;
         check_stack(config, ftl)?;
         let shared = config.kernel && !takes_drive(config, jobs, ftl)?;
+        if let (false, true, Some(key)) = (shared, config.kernel, config.flashshare.changes()) {
+            return stack(key, "is the kernel's, and SPDK takes the drive from it: another stack");
+        }
         let jobs_or_one = (jobs.len() as u32).max(1);
         let wanted = match (config.queues, shared) {
             (0, true) => config.cores,
@@ -114,14 +118,28 @@ impl Queues {
                 format!("is {poll}, the drive has {} queues", drive.queues),
             );
         }
-        let count = wanted.min(drive.queues - poll).min(u32::from(u16::MAX));
+        if config.flashshare.queues && shared && !drive.weighted_urgent {
+            return stack(
+                "flashshare.queues",
+                "needs a drive that fetches from urgent queues first, and this one goes round them all: \
+                 queues.arbitration = weighted-urgent",
+            );
+        }
+        let pairs = if shared && config.flashshare.queues { 2 } else { 1 };
+        if drive.queues - poll < pairs {
+            return stack(
+                "flashshare.queues",
+                format!("needs two queue pairs, the drive has {} left", drive.queues - poll),
+            );
+        }
+        let count = wanted.min((drive.queues - poll) / pairs).min(u32::from(u16::MAX) / pairs);
         if let Some(core) = config.ftl_core.filter(|&core| ftl && core >= config.cores) {
             return stack("ftl_core", format!("is {core}, there are {} cores", config.cores));
         }
         check_jobs(config, jobs, number, shared, count)?;
         // Command identifiers have 16 bits, and NO_TAG is one of them.
         let depth = config.queue_depth.min(drive.depth).min(65_535);
-        Ok(Queues { shared, count, poll, depth })
+        Ok(Queues { shared, count, poll, critical: count * (pairs - 1), depth })
     }
 
     /// Whether a file system can be between the jobs and the host's drive.
@@ -218,6 +236,33 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
                  and bios take none",
             );
         }
+    }
+    if let Some(key) = config.flashshare.changes() {
+        if !config.kernel {
+            return stack(
+                key,
+                "is the kernel's, and stack.kernel is false: take a stack with a kernel",
+            );
+        }
+        if config.nbd.is_some() {
+            return stack(key, "is for a drive's own driver, and the drive is behind NBD");
+        }
+        if ftl {
+            return stack(
+                key,
+                "is for requests, and an FTL on the host presents a bio-based device: an FTL in the drive \
+                 (ftl.placement = device)",
+            );
+        }
+    }
+    if !(1..=2).contains(&config.flashshare.completion_queues) {
+        return stack("flashshare.completion_queues", "must be 1 or 2");
+    }
+    if config.flashshare.issue == Issue::Queued && config.scheduler != Scheduler::None {
+        return stack(
+            "flashshare.issue",
+            "must be direct with an I/O scheduler, which has the requests that would wait in software queues",
+        );
     }
     if ftl && !config.kernel {
         return stack("kernel", "must be true for an FTL on the host");

@@ -42,6 +42,13 @@ functions! {
     Bio "bio" System |c| c.bio.0;
     BioPage "bio pages" System |c| c.bio_page.0;
     Block "blk_mq_make_request" System |c| c.block.0;
+    // A latency-critical bio's: tag and request, and nothing to merge with.
+    Bypass "blk_mq_make_request, bypass" System |c|
+        c.block.0.saturating_sub(c.flashshare.merge.0);
+    Hazard "hazard check" System |c| c.flashshare.hazard.0;
+    SetAttr "sched_setworkload_attr" System |c| c.flashshare.set_attr.0;
+    Detect "accelerator wake-up" System |c| c.flashshare.detect.0;
+    RegisterWrite "register write" System |c| c.flashshare.register_write.0;
     Scheduler "elevator" System |c| c.scheduler.0;
     Ftl "FTL on the host" System |_c| 0;
     // As much as the file system says: calls of applications, and its own threads.

@@ -32,6 +32,8 @@ pub struct QueuePair {
     pub priority: QueuePriority,
     /// Completions raise interrupts (IEN of Create I/O Completion Queue).
     pub interrupts: bool,
+    /// The vector's mask bit is set.
+    pub masked: bool,
 }
 
 /// An I/O that came back to its application. Its life is still in `ctx.lives`: whoever takes this
@@ -62,6 +64,16 @@ pub enum Output {
         disk: u16,
         sq: u16,
         sqe: Sqe,
+        /// The write is made so much later: by an accelerator.
+        after: Span,
+    },
+    /// The mask bit of a completion queue's interrupt vector is written. The host has taken `head` entries
+    /// from that queue.
+    Mask {
+        disk: u16,
+        cq: u16,
+        masked: bool,
+        head: u64,
     },
     Finished(Finished),
     /// A job has issued its last I/O and has everything back.
@@ -129,10 +141,11 @@ impl<S: Source> Host<S> {
             QueuePair {
                 disk: hctx.disk,
                 sq: queue,
-                cq: queue,
+                cq: hctx.cq - self.block.disks[disk].first,
                 depth: self.depths[usize::from(disk)],
                 priority,
                 interrupts: hctx.interrupts,
+                masked: hctx.masked,
             }
         })
     }
@@ -170,6 +183,9 @@ impl<S: Source> Host<S> {
         for thread in self.threads.iter_mut().take(jobs as usize) {
             // dio_await_one polls the queue that its bios went to; what else a call waits for comes by
             // interrupt.
+            if thread.selects {
+                continue;
+            }
             thread.polls &= thread.spec.engine == Engine::Pvsync2
                 && thread.poll_hctx == thread.home
                 && self.io_poll_delay < 0;
@@ -313,7 +329,7 @@ impl<S: Source> Host<S> {
             c.steal(at, span);
             return;
         }
-        let interrupt = interrupt && hctx.interrupts;
+        let interrupt = interrupt && hctx.interrupts && !hctx.masked;
         if self.has_poller(cq) && self.polled(ctx, cq, interrupt) {
             return;
         }
@@ -461,8 +477,7 @@ impl<S: Source> Host<S> {
         } else {
             disk.first + (t % u32::from(disk.unpolled)) as u16
         };
-        thread.polls = thread.may_poll && disk.polls;
-        thread.poll_hctx = if thread.polls { disk.poll_map[core] } else { thread.home };
+        thread.polls_at(disk);
         thread.hctx = thread.home;
     }
 

@@ -43,6 +43,8 @@ mod background_tests;
 #[cfg(test)]
 mod bio_tests;
 #[cfg(test)]
+mod flashshare_tests;
+#[cfg(test)]
 mod nbd_tests;
 #[cfg(test)]
 mod poll_tests;

@@ -114,6 +114,7 @@ impl Pair {
                 }
                 Output::Send { message: m, .. } => self.receive(m),
                 Output::Ended { .. } => {}
+                Output::Mask { .. } => panic!("no queue of these hosts is masked"),
                 Output::Finished(f) => {
                     let life = self.ctx.lives.end(f.io);
                     assert_eq!((life.begin, life.end), (f.issued, f.completed));

@@ -76,6 +76,18 @@ wordline_base::counters! {
         sq_wake_ups,
         /// Requests sent to the server of a network block device.
         nbd_requests,
+        /// Latency-critical requests that passed by merges and queues; those of them that found a request
+        /// that touches the same sectors, and became one with it or went behind it.
+        bypassed,
+        hazards_merged,
+        hazards_ordered,
+        /// Times a kblockd worker was woken.
+        kblockd_runs,
+        /// Calls of sched_setworkload_attr.
+        attributes_set,
+        /// Mask bits of interrupt vectors written, and times a task stopped looking for its completions.
+        mask_writes,
+        give_ups,
     }
 }
 

@@ -37,6 +37,7 @@ pub fn i7_8700() -> HostCost {
         spdk: SpdkCost::default(),
         socket: Default::default(),
         nbd: Default::default(),
+        flashshare: Default::default(),
         memory: Default::default(),
         power: Default::default(),
     }
@@ -71,6 +72,7 @@ pub fn stack(cores: u32) -> StackConfig {
         deadline: DeadlineConfig::default(),
         kyber: Default::default(),
         bfq: Default::default(),
+        flashshare: Default::default(),
         cost: i7_8700(),
     }
 }
@@ -83,6 +85,7 @@ pub fn drive() -> DriveInfo {
         depth: 1024,
         max_transfer: 0,
         volatile_cache: true,
+        weighted_urgent: true,
         unit_sectors: 16,
     }
 }
@@ -150,6 +153,10 @@ pub struct World<S> {
     pub log_on: bool,
     at_drive: BTreeMap<(u16, u16), ()>,
     check: bool,
+    /// By completion queue: its vector is masked, a message is pending, and entries were posted.
+    vectors: BTreeMap<u16, (bool, bool, u64)>,
+    /// Messages sent.
+    pub messages: BTreeMap<u16, u64>,
 }
 
 impl<S: Source> World<S> {
@@ -176,7 +183,12 @@ impl<S: Source> World<S> {
             log_on: true,
             at_drive: BTreeMap::new(),
             check: true,
+            vectors: BTreeMap::new(),
+            messages: BTreeMap::new(),
         };
+        for queue in world.host.queues() {
+            world.vectors.entry(queue.cq).or_default().0 |= queue.masked;
+        }
         world.host.start(&mut world.ctx);
         world.drain();
         world
@@ -185,7 +197,7 @@ impl<S: Source> World<S> {
     fn drain(&mut self) {
         while let Some(out) = self.host.poll() {
             match out {
-                Output::Submit { sq, sqe, .. } => {
+                Output::Submit { sq, sqe, after, .. } => {
                     if self.check {
                         let fresh = self.at_drive.insert((sq, sqe.cid), ()).is_none();
                         assert!(fresh, "identifier {} of queue {sq} is in use", sqe.cid);
@@ -193,7 +205,7 @@ impl<S: Source> World<S> {
                     if self.log_on {
                         self.log.push((self.ctx.now, sqe));
                     }
-                    let at = (self.latency)(&sqe, self.ctx.now);
+                    let at = (self.latency)(&sqe, self.ctx.now + after);
                     let slot = match self.free.pop() {
                         Some(slot) => slot,
                         None => {
@@ -205,6 +217,15 @@ impl<S: Source> World<S> {
                     self.ctx.at(at, Kind::Posted, slot);
                 }
                 Output::Ended { .. } => {}
+                Output::Mask { cq, masked, head, .. } => {
+                    let vector = self.vectors.entry(cq).or_default();
+                    assert_ne!(vector.0, masked, "the mask bit of {cq} is so already");
+                    vector.0 = masked;
+                    if !masked && std::mem::take(&mut vector.1) && vector.2 > head {
+                        *self.messages.entry(cq).or_default() += 1;
+                        self.host.on_interrupt(&mut self.ctx, (0, cq));
+                    }
+                }
                 Output::Send { message: m, .. } => panic!("{m:?} without a network"),
                 Output::Finished(f) => {
                     self.count += 1;
@@ -236,7 +257,13 @@ impl<S: Source> World<S> {
             self.posted += 1;
             let last = self.coalesce == 1 || !self.at_drive.keys().any(|k| k.0 == sq);
             let interrupt = self.posted.is_multiple_of(self.coalesce) || last;
-            self.host.on_posted(&mut self.ctx, (0, sq), cqe, interrupt);
+            let cq = self.host.block.hctxs[sq].cq;
+            let vector = self.vectors.entry(cq).or_default();
+            vector.1 |= interrupt && vector.0;
+            vector.2 += 1;
+            let interrupt = interrupt && !vector.0;
+            *self.messages.entry(cq).or_default() += u64::from(interrupt);
+            self.host.on_posted(&mut self.ctx, (0, cq), cqe, interrupt);
         } else {
             self.host.on_event(&mut self.ctx, event);
         }
@@ -1043,6 +1070,8 @@ pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {
         log: Vec::new(),
         log_on: true,
         at_drive: BTreeMap::new(),
+        vectors: BTreeMap::new(),
+        messages: BTreeMap::new(),
         check: true,
     };
     w.host.start(&mut w.ctx);

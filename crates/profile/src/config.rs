@@ -2,6 +2,7 @@
 
 use crate::de::{Naming, fields_of, read};
 use crate::error::{ConfigError, Place, Problems};
+use crate::flashshare::SYSTEM;
 use crate::preset::{Kind, find};
 use crate::suggest::nearest;
 use crate::tree::{Entry, Node, Table, Value, parse, parse_override, shorten};
@@ -160,6 +161,19 @@ pub fn assemble_with_places(
         .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == SERVED));
     caches.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     cache_served(&mut tree, &mut problems)?;
+    let (systems, others): (Vec<&String>, Vec<&String>) = others
+        .into_iter()
+        .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == SYSTEM));
+    for text in systems {
+        let name = text.split_once('=').map_or("", |(_, name)| name.trim());
+        match crate::flashshare::overrides(name, &tree) {
+            Ok(set) => set.iter().for_each(|text| apply(text, &mut tree, &mut problems)),
+            Err(message) => {
+                let source = problems.source(format!("--system {}", shorten(name)));
+                problems.add(Place { source, line: 0, column: 0 }, message);
+            }
+        }
+    }
     others.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
     let whole = problems.is_empty();
@@ -440,7 +454,7 @@ fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
         "testbed" => keys[0] = "stack",
         "app" if tree.get("app").is_some() => {}
         "app" => return fail("no program runs here: name one with --app".into()),
-        "fs" => keys.insert(0, "stack"),
+        "fs" | "flashshare" => keys.insert(0, "stack"),
         section if sections.contains(&section) => keys.insert(0, "device"),
         other => {
             let mut leaves = Vec::new();
@@ -452,7 +466,14 @@ fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
             same_key.sort_by_key(|path| (path.matches('.').count(), !path.starts_with("nand.")));
             let same_key: Vec<String> =
                 same_key.iter().map(|path| format!("'{}'", short(path))).collect();
-            let known = sections.iter().copied().chain(["nand", "ftl", "stack", "device", "fs"]);
+            let known = sections.iter().copied().chain([
+                "nand",
+                "ftl",
+                "stack",
+                "device",
+                "fs",
+                "flashshare",
+            ]);
             let hint = match (keys.len(), same_key.as_slice(), nearest(other, known)) {
                 (1, [_, ..], _) => format!(", did you mean {}?", same_key.join(" or ")),
                 (_, _, Some(name)) => format!(", did you mean '{name}'?"),

@@ -11,6 +11,7 @@ mod derive;
 mod document;
 mod error;
 mod explain;
+mod flashshare;
 mod preset;
 mod suggest;
 mod tree;
@@ -22,5 +23,6 @@ pub use derive::{Bound, Capacity, Derived, Peak, Stage, derive, fifo_write_ampli
 pub use document::Document;
 pub use error::{ConfigError, Problem};
 pub use explain::explain;
+pub use flashshare::SYSTEMS;
 pub use preset::{Kind, Preset, list, presets, show};
 pub use suggest::nearest;

@@ -85,6 +85,8 @@ static PRESETS: &[Preset] = presets! {
     Stack "stack" "none"
     Testbed "testbed" "i7-8700"
     Testbed "testbed" "i7-4790k"
+    Testbed "testbed" "i7-4790"
+    Testbed "testbed" "gem5-arm"
     Testbed "testbed" "e5-2630v4"
     Testbed "testbed" "none"
     App "app" "rocksdb-readwhilewriting"

@@ -6,6 +6,7 @@ use crate::files::Names;
 use crate::topology::{Behind, SystemConfig, TopologyError};
 use crate::world::{AnySource, ThreadSetup, World};
 use wordline_base::BadValue;
+use wordline_device::config::Arbitration;
 use wordline_device::{Controller, Switch};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::Placement;
@@ -24,6 +25,7 @@ impl SystemConfig {
             depth: device.queues.depth,
             max_transfer: device.queues.max_transfer,
             volatile_cache: device.cache.as_ref().is_none_or(|c| !c.capacitor),
+            weighted_urgent: device.queues.arbitration == Arbitration::WeightedUrgent,
             unit_sectors: drive.nand.geometry.sectors_per_unit,
         }
     }

@@ -310,10 +310,18 @@ impl World {
                 }
                 debug_assert_eq!(seats[drive].host, h);
                 let controller = &mut seats[drive].controller;
+                let (sq, cq) = (queue.sq, queue.cq);
+                if sq != cq {
+                    controller
+                        .create_submission_queue(sq, cq, queue.depth, queue.priority)
+                        .map_err(below("device"))?;
+                    continue;
+                }
                 controller
-                    .create_queue(queue.sq, queue.cq, queue.depth, queue.priority)
+                    .create_queue(sq, cq, queue.depth, queue.priority)
                     .map_err(below("device"))?;
-                controller.set_interrupts(queue.cq, queue.interrupts);
+                controller.set_interrupts(cq, queue.interrupts);
+                controller.set_masked(cq, queue.masked);
             }
         }
         let stats = plans.iter().enumerate().map(|(i, p)| ThreadStats::new(i as u32 + 1, p));
@@ -456,14 +464,19 @@ impl World {
     fn output(&mut self, h: usize, output: Output) {
         match output {
             Output::Send { end, message } => self.send((h, end), message),
-            Output::Submit { disk, sq, sqe } => {
+            Output::Submit { disk, sq, sqe, after } => {
                 let (drive, _) = self.hosts[h].disks[usize::from(disk)];
                 self.ctx.enter_drive(drive as u8);
                 let controller = &mut self.drives[drive].controller;
                 controller
                     .enqueue(sq, sqe)
                     .expect("the driver counts the free entries of its queues");
-                controller.doorbell(&mut self.ctx, sq);
+                controller.doorbell_after(&mut self.ctx, sq, after);
+            }
+            Output::Mask { disk, cq, masked, head } => {
+                let (drive, _) = self.hosts[h].disks[usize::from(disk)];
+                self.ctx.enter_drive(drive as u8);
+                self.drives[drive].controller.write_mask(&mut self.ctx, cq, masked, head);
             }
             Output::Finished(finished) => self.finished(h, &finished),
             Output::Ended { thread } => self.thread_ended(self.hosts[h].threads[thread as usize]),

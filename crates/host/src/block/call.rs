@@ -30,6 +30,12 @@ pub(crate) struct Call {
     pub(super) after: Step,
     /// The I/Os have not begun yet.
     pub(super) fresh: bool,
+    /// The current part passes by merges and queues, and another request went before it.
+    pub(super) bypass: bool,
+    pub(super) ordered: bool,
+    /// The request made last when it was let pass.
+    #[cfg(debug_assertions)]
+    pub(super) entered: u64,
 }
 
 impl Call {
@@ -51,6 +57,10 @@ impl Call {
             after_run: Step::NextIo,
             after: Step::Top,
             fresh: false,
+            bypass: false,
+            ordered: false,
+            #[cfg(debug_assertions)]
+            entered: 0,
         }
     }
 

@@ -12,10 +12,14 @@ impl<S: Source> Host<S> {
     /// blkdev_issue_flush: dropped without a volatile cache, shared with those that wait while one
     /// is at the drive.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &self.threads[t];
-        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        let thread = &mut self.threads[t];
         let d = thread.disk;
         let disk = &mut self.block.disks[d];
+        if disk.critical_map.contains(&thread.hctx) {
+            // A flush is nobody's, and shared: it has no class.
+            thread.hctx = thread.home;
+        }
+        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
         if let Some(pblk) = disk.enter(ctx) {
             pblk.stats.flushes += 1;
             pblk.ftl.flush(ctx, node);
@@ -71,10 +75,15 @@ impl<S: Source> Host<S> {
             self.queue_nbd(ctx, end, rq, core);
             return self.go(t, Step::NextIo);
         }
+        let work = self.flush_work(core);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
-        thread.pend.driver +=
-            spend!(self, thread.core, Doorbell, StatIssue * u64::from(self.poll_stats.on));
+        thread.pend.driver += work;
         self.segment(ctx, t, Step::NextIo)
+    }
+
+    /// A command without data, and the doorbell.
+    pub(crate) fn flush_work(&mut self, core: u32) -> u64 {
+        spend!(self, core, Doorbell, StatIssue * u64::from(self.poll_stats.on))
     }
 }

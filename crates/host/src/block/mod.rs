@@ -18,13 +18,16 @@
 //! write-back throttling, discard merges.
 
 pub(crate) mod call;
+pub(crate) mod flashshare;
 mod flush;
 mod nodes;
 pub mod sched;
 mod submit;
 mod tags;
 
+use crate::block::flashshare::Kblockd;
 use crate::block::sched::{Ask, Dir, Elevator};
+use crate::config::FlashShareConfig;
 use crate::disk::{DISK_SHIFT, Disk};
 use crate::{DiskId, HctxId};
 use std::collections::VecDeque;
@@ -107,6 +110,11 @@ pub(crate) struct Request {
     pub first: u32,
     pub last: u32,
     pub purpose: Purpose,
+    /// The thread that looks for its completion, if one does by Select-ISR.
+    pub looker: u32,
+    /// The order in which requests came to wait, or last grew.
+    #[cfg(debug_assertions)]
+    pub made: u64,
 }
 
 pub(crate) const NO_TAG: u16 = u16::MAX;
@@ -152,6 +160,16 @@ pub(crate) struct Hctx {
     pub interrupts: bool,
     /// Threads that look at it.
     pub pollers: Vec<u32>,
+    /// The hardware queue whose completion queue its own commands complete in.
+    pub cq: u16,
+    /// Requests that a kblockd worker is to take (blk_mq_ctx).
+    pub software: VecDeque<u32>,
+    /// Its completion queue's vector may be masked, and is. Entries taken from that queue, and requests
+    /// in flight whose completion nobody looks for.
+    pub maskable: bool,
+    pub masked: bool,
+    pub reaped: u64,
+    pub sleepers: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,6 +200,12 @@ impl Hctx {
             late: false,
             interrupts: true,
             pollers: Vec::new(),
+            cq: 0,
+            software: VecDeque::new(),
+            maskable: false,
+            masked: false,
+            reaped: 0,
+            sleepers: 0,
         }
     }
     pub fn in_flight(&self) -> usize {
@@ -215,6 +239,13 @@ pub(crate) struct BlockLayer {
     pub disks: IdVec<DiskId, Disk>,
     pub sched_tags: u32,
     pub merge: bool,
+    pub flashshare: FlashShareConfig,
+    /// Latency-critical requests have a way of their own.
+    pub tells_classes: bool,
+    #[cfg(debug_assertions)]
+    pub made: u64,
+    /// By core, where requests wait in software queues.
+    pub kblockd: Vec<Kblockd>,
 }
 
 impl BlockLayer {
@@ -229,8 +260,19 @@ impl BlockLayer {
         }
     }
 
+    /// The request is what it is from now on.
+    #[inline]
+    pub fn stamp(&mut self, _rq: u32) {
+        #[cfg(debug_assertions)]
+        {
+            self.made += 1;
+            self.requests[_rq].made = self.made;
+        }
+    }
+
     /// Appends the nodes of a list to a request.
     pub fn append(&mut self, rq: u32, first: u32, last: u32) {
+        self.stamp(rq);
         let r = &mut self.requests[rq];
         let tail = r.last;
         r.last = last;
@@ -249,17 +291,12 @@ impl BlockLayer {
     ) -> Option<Side> {
         let max = self.disks[self.nodes[node].disk].max_request;
         for &rq in plug.iter().rev() {
-            let r = &mut self.requests[rq];
+            let r = &self.requests[rq];
             if r.opcode != opcode || r.bytes + len > max {
                 continue;
             }
             let Some(side) = touches(r.offset, r.bytes, at, len) else { continue };
-            r.bytes += len;
-            r.class = r.class.best(self.nodes[node].class);
-            if side == Side::Front {
-                r.offset = at;
-            }
-            self.append(rq, node, node);
+            self.join(rq, node, side);
             return Some(side);
         }
         None
@@ -290,7 +327,11 @@ impl BlockLayer {
             first: node,
             last: node,
             purpose: Purpose::Data,
+            looker: NONE,
+            #[cfg(debug_assertions)]
+            made: 0,
         });
+        self.stamp(rq);
         if tag != NO_TAG {
             self.hctxs[hctx].by_tag[usize::from(tag)] = rq;
         }
@@ -349,6 +390,7 @@ impl BlockLayer {
     }
 
     pub fn insert_scheduler(&mut self, rq: u32, now: Time) {
+        self.stamp(rq);
         let r = self.requests[rq];
         let ask = Ask {
             rq,

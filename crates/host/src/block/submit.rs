@@ -1,6 +1,7 @@
 //! A bio's way to a request and to the driver: splits, plug, merges, scheduler (blk_mq_make_request).
 use crate::block::sched::{Ask, Dir, Merge};
 use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Side};
+use crate::config::Issue;
 use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
@@ -132,7 +133,28 @@ impl<S: Source> Host<S> {
             return self.pblk_bio(ctx, t, part);
         }
         let (scheduled, client) = (disk.elevator.is_some(), disk.client.is_some());
-        thread.pend.block += spend!(self, thread.core, Block);
+        self.choose_queue(t, part, opcode);
+        let queued = self.is_queued() && !scheduled && !trim;
+        let thread = &mut self.threads[t];
+        if thread.call.bypass {
+            thread.call.ordered = false;
+            let (core, home) = (thread.core, thread.home);
+            let work = match self.block.flashshare.accelerator {
+                true => spend!(self, core, RegisterWrite),
+                false => spend!(self, core, Bypass, Hazard),
+            };
+            self.threads[t].pend.block += work;
+            return match self.block.is_empty(home) {
+                true => self.go(t, Step::Bypass),
+                // Others may send what it becomes part of: its own work is behind it then.
+                false => self.segment(ctx, t, Step::Bypass),
+            };
+        }
+        if self.block.flashshare.accelerator {
+            thread.pend.block += spend!(self, thread.core, RegisterWrite);
+        } else {
+            thread.pend.block += spend!(self, thread.core, Block);
+        }
         if scheduled {
             thread.pend.block += spend!(self, thread.core, Scheduler);
         }
@@ -151,7 +173,21 @@ impl<S: Source> Host<S> {
         if scheduled {
             return self.segment(ctx, t, Step::Elevate);
         }
-        if client {
+        if queued && self.block.merge {
+            let thread = &self.threads[t];
+            let (h, core, threads) = (thread.hctx, thread.core, &self.threads);
+            let side =
+                self.block.software_merge(h, opcode, part, |other| threads[other].core == core);
+            match side {
+                Some(Side::Back) => self.counters.back_merges += 1,
+                Some(Side::Front) => self.counters.front_merges += 1,
+                None => {}
+            }
+            if side.is_some() {
+                return self.after_part(ctx, t);
+            }
+        }
+        if client || queued {
             // Another thread takes it from where it is put.
             return self.segment(ctx, t, Step::Place);
         }
@@ -168,7 +204,8 @@ impl<S: Source> Host<S> {
 
     /// Allocates a request with its hardware tag and puts it where it belongs.
     pub(crate) fn place(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        if self.plug_is_full(t) {
+        let bypass = self.threads[t].call.bypass;
+        if !bypass && self.plug_is_full(t) {
             return self.unplug_then(t, Step::Place);
         }
         let thread = &self.threads[t];
@@ -176,6 +213,14 @@ impl<S: Source> Host<S> {
         let hctx = &mut self.block.hctxs[h];
         match hctx.tags.pop() {
             Some(tag) => self.place_request(ctx, t, tag),
+            // Tags that come free are for what waits without one (blk_mq_request_bypass_insert).
+            None if bypass && self.block.disks[thread.disk].elevator.is_some() => {
+                if self.threads[t].pend.total() > 0 {
+                    // Then it looks again: others may have come.
+                    return self.segment(ctx, t, Step::Bypass);
+                }
+                self.follow(ctx, t, h)
+            }
             None if !thread.call.plug.is_empty() => self.unplug_then(t, Step::Place),
             None => self.segment(ctx, t, Step::TagWait),
         }
@@ -209,6 +254,16 @@ impl<S: Source> Host<S> {
         let part = self.block.nodes[call.part];
         let bytes = u64::from(part.len);
         let rq = self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx, tag);
+        self.expect(t, rq);
+        let call = &mut self.threads[t].call;
+        if call.bypass {
+            #[cfg(debug_assertions)]
+            {
+                self.block.requests[rq].made = call.entered;
+            }
+            self.counters.bypassed += 1;
+            return self.send(ctx, t, rq, Step::Part);
+        }
         if call.plugged && one_queue {
             call.plug.push(rq);
             return self.after_part(ctx, t);
@@ -229,7 +284,7 @@ impl<S: Source> Host<S> {
     fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
         let thread = &mut self.threads[t];
         let disk = &self.block.disks[thread.disk];
-        if disk.elevator.is_some() {
+        if disk.elevator.is_some() && !thread.call.bypass {
             thread.call.after_run = then;
             self.block.insert_scheduler(rq, ctx.now);
             return self.go(t, Step::RunQueue);
@@ -240,9 +295,18 @@ impl<S: Source> Host<S> {
             return self.go(t, then);
         }
         let thread = &mut self.threads[t];
+        if self.block.flashshare.issue == Issue::Queued
+            && !thread.call.bypass
+            && self.block.requests[rq].mergeable()
+        {
+            let core = thread.core;
+            self.queue_software(ctx, rq, core);
+            return self.go(t, then);
+        }
         thread.plan_issue(rq);
-        thread.pend.driver +=
-            spend!(self, thread.core, DmaMap, Doorbell, StatIssue * u64::from(self.poll_stats.on));
+        let core = thread.core;
+        let work = self.driver_work(core);
+        self.threads[t].pend.driver += work;
         self.segment(ctx, t, then)
     }
 
@@ -350,7 +414,9 @@ impl<S: Source> Host<S> {
             r.offset = r.offset.min(o.offset);
             r.class = r.class.best(o.class);
             self.block.append(rq, o.first, o.last);
+            self.block.requests[other].looker = NONE;
             self.block.requests.remove(other);
+            self.expects_one(rq, &o);
             let core = self.threads[t].core;
             self.put_sched_tag(ctx, o.hctx, core);
         }
@@ -368,13 +434,9 @@ impl<S: Source> Host<S> {
         match self.block.next_dispatch(thread.hctx, ctx.now) {
             Some(rq) => {
                 thread.plan_issue(rq);
-                thread.pend.driver += spend!(
-                    self,
-                    thread.core,
-                    DmaMap,
-                    Doorbell,
-                    StatIssue * u64::from(self.poll_stats.on)
-                );
+                let core = thread.core;
+                let work = self.driver_work(core);
+                self.threads[t].pend.driver += work;
                 self.segment(ctx, t, Step::RunQueue)
             }
             None => {

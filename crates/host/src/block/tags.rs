@@ -28,7 +28,7 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::TagWait);
         }
-        if !hctx.interrupts && !thread.pblk.has_work() {
+        if (!hctx.interrupts || thread.awaited > 0) && !thread.pblk.has_work() {
             // Nobody else need look at this queue: io_uring is told EAGAIN and reaps first, and so
             // does everybody here.
             thread.plan_after(thread.call.part, Layer::Block, Why::Tag);

@@ -9,9 +9,10 @@
 pub(crate) mod poll;
 
 use crate::block::{NO_TAG, NONE, Purpose};
+use crate::function::spend;
 use crate::host::{Host, Output};
 use crate::source::Source;
-use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Time, Why};
+use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Span, Time, Why};
 use wordline_ftl::{FlashRead, ReadEnd, Touch, Translation, check_own_read, read_ended};
 use wordline_nand::{Outcome, Ppa};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
@@ -54,10 +55,24 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// What nvme_queue_rq of a request costs: mapping its data, its command and the doorbell. An accelerator
+    /// writes the command itself.
+    #[inline]
+    pub(crate) fn driver_work(&mut self, core: u32) -> u64 {
+        let rings = u64::from(!self.block.flashshare.accelerator);
+        let stats = u64::from(self.poll_stats.on);
+        spend!(self, core, DmaMap, Doorbell * rings, StatIssue * stats)
+    }
+
     /// nvme_queue_rq: the command is in the queue, the doorbell rung.
     #[inline]
     pub(crate) fn issue(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
         self.mark_request(ctx, rq, Layer::Driver, Why::Doorbell, core, ctx.now);
+        #[cfg(debug_assertions)]
+        if let Some(older) = self.block.overtaken(rq) {
+            let of = |rq| &self.block.requests[rq];
+            panic!("{:#?} overtakes {:#?}, which waits", of(rq), of(older));
+        }
         let r = &mut self.block.requests[rq];
         (r.issued, r.sampled) = (ctx.now, self.poll_stats.on);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
@@ -92,7 +107,11 @@ impl<S: Source> Host<S> {
     pub(crate) fn submit(&mut self, h: u16, sqe: Sqe) {
         let disk = self.block.hctxs[h].disk;
         let sq = h - self.block.disks[disk].first;
-        self.out.push_back(Output::Submit { disk, sq, sqe });
+        let after = match self.block.flashshare.accelerator {
+            true => self.cost.flashshare.accelerate,
+            false => Span::ZERO,
+        };
+        self.out.push_back(Output::Submit { disk, sq, sqe, after });
     }
 
     /// nvme_handle_cqe, in the handler or after the look of a poller, from `begin` to `end` on
@@ -107,11 +126,12 @@ impl<S: Source> Host<S> {
         (waited, worked): (Why, Why),
     ) {
         let h = cqe.sq;
-        debug_assert_eq!(cq, cqe.sq);
+        debug_assert_eq!(cq, self.block.hctxs[h].cq);
         let rq = self.block.hctxs[h].by_tag[usize::from(cqe.cid)];
         assert_ne!(rq, NONE, "completion of a command that is not at the drive: {cqe:?}");
         let r = self.block.requests[rq];
         let d = self.block.hctxs[h].disk;
+        self.looked_for(cq, rq);
         let mut ok = cqe.status == Status::Success;
         let hctx = &mut self.block.hctxs[h];
         let drive = self.block.disks[hctx.disk].drive;

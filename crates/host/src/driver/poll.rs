@@ -40,6 +40,8 @@ pub(crate) enum Loop {
     RingAndQueue,
     /// SPDK's reactor: a socket, and the completion queue.
     Reactor,
+    /// A line of memory that FlashShare's accelerator writes: the core is halted until then (MWAIT).
+    Accelerator,
     /// Nothing but the time: an application that computes.
     Compute,
 }
@@ -158,7 +160,7 @@ impl<S: Source> Host<S> {
             }
             Loop::Ring => (uring.look.0, 0),
             Loop::RingAndQueue => (uring.look.0 + poll.nvme_poll.0, uring.look.0),
-            Loop::Compute => (0, 0),
+            Loop::Accelerator | Loop::Compute => (0, 0),
         }
     }
 
@@ -189,12 +191,18 @@ impl<S: Source> Host<S> {
                 once + (self.cost.completion + end) * n + poll.stat_add * stats
             }
             Loop::Spdk | Loop::Reactor if n > 0 => poll.entry_miss + self.cost.spdk.complete * n,
+            Loop::Accelerator if n > 0 => {
+                self.cost.flashshare.detect + self.cost.completion * n + poll.stat_add * stats
+            }
             _ => Span::ZERO,
         }
     }
 
     /// The thread begins to look, at `until` at the latest stops, and goes on with `then`.
     pub(crate) fn look(&mut self, ctx: &mut Ctx, t: u32, what: Loop, until: Time) -> Flow {
+        let thread = &self.threads[t];
+        let halts = self.block.flashshare.accelerator && thread.selects && what == Loop::Kernel;
+        let what = if halts { Loop::Accelerator } else { what };
         let (turn, before) = self.turn(what);
         let thread = &mut self.threads[t];
         let (h, core) = (thread.poll_hctx, thread.core);
@@ -210,10 +218,12 @@ impl<S: Source> Host<S> {
         let in_user = match what {
             Loop::Spdk | Loop::Reactor | Loop::Compute => true,
             Loop::Ring => thread.source.is_some(),
-            Loop::Kernel | Loop::RingAndQueue => false,
+            Loop::Kernel | Loop::RingAndQueue | Loop::Accelerator => false,
         };
+        let selects = thread.selects && what == Loop::Kernel;
         let c = &mut self.cores[core];
         let begin = if c.irqs.is_empty() { ctx.now } else { c.irq_end };
+        let keep = if selects { begin + self.block.flashshare.give_up } else { begin };
         c.segment = Some(Segment {
             thread: t,
             begin,
@@ -222,7 +232,8 @@ impl<S: Source> Host<S> {
             user: 0,
             system: 0,
             in_user,
-            spin: Some(Spin { first: begin + Span(before), turn, until }),
+            halted: halts,
+            spin: Some(Spin { first: begin + Span(before), turn, until, keep }),
         });
         if what.has_queue() {
             let hctx = &mut self.block.hctxs[h];
@@ -326,9 +337,12 @@ impl<S: Source> Host<S> {
                 self.counters.ring_looks += looks;
                 spend!(self, core, UringLook * looks, NvmePoll * turns);
             }
-            Loop::Compute => {}
+            Loop::Accelerator | Loop::Compute => {}
         }
         match what {
+            Loop::Accelerator if n > 0 => {
+                spend!(self, core, Detect, Completion * n);
+            }
             Loop::Spdk | Loop::Reactor if n > 0 => {
                 spend!(self, core, EntryMiss, SpdkComplete * n);
             }
@@ -342,6 +356,11 @@ impl<S: Source> Host<S> {
         }
         let Some(segment) = &mut self.cores[core].segment else { return };
         segment.end = at + found;
+        if segment.halted {
+            let halted = at.since(std::mem::replace(&mut segment.begin, at));
+            self.cores[core].stats.idle += halted.0;
+        }
+        let Some(segment) = &mut self.cores[core].segment else { return };
         let spent = segment.end.since(segment.begin).0;
         if what == Loop::Compute {
             self.cores[core].calls.extra[Function::Application as usize] += spent;
@@ -394,6 +413,11 @@ impl<S: Source> Host<S> {
     /// need_resched ended the loop.
     fn give_way(&mut self, ctx: &mut Ctx, t: u32, what: Loop) -> Flow {
         self.counters.poll_yields += u64::from(what != Loop::Compute);
+        if self.threads[t].selects && matches!(what, Loop::Kernel | Loop::Accelerator) {
+            // The call sleeps for what comes by interrupt from now on.
+            self.give_up(t);
+            return Flow::Again;
+        }
         let thread = &mut self.threads[t];
         let (h, core) = (thread.looking.hctx, thread.core);
         let waits = thread.step == Step::SyncWait
@@ -418,7 +442,10 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::SyncWait);
         }
-        if self.io_poll_delay < 0 || std::mem::replace(&mut thread.looking.slept, true) {
+        if self.io_poll_delay < 0
+            || thread.selects
+            || std::mem::replace(&mut thread.looking.slept, true)
+        {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         let node = self.block.nodes[thread.call.single()];

@@ -36,6 +36,13 @@ impl<S: Source> Host<S> {
     /// One turn of do_io.
     pub(crate) fn top(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
+        if thread.unmarked {
+            // What chworkload_attr does for a program, and a program for itself.
+            thread.unmarked = false;
+            self.counters.attributes_set += 1;
+            thread.pend.entry += spend!(self, thread.core, Crossing, SetAttr);
+            return self.segment(ctx, t, Step::Top);
+        }
         if self.stopping || thread.exhausted || thread.failed {
             thread.requeued = None;
             if thread.cur_depth > 0 {
@@ -164,7 +171,12 @@ impl<S: Source> Host<S> {
         match thread.spec.engine {
             Engine::Spdk if looks => self.look(ctx, t, Loop::Spdk, at),
             Engine::IoUring if looks && thread.sq != NONE => self.look(ctx, t, Loop::Ring, at),
-            Engine::IoUring if looks && thread.polls => self.look(ctx, t, Loop::Kernel, at),
+            Engine::IoUring if looks && thread.finds_its_own() => {
+                self.look(ctx, t, Loop::Kernel, at)
+            }
+            Engine::Libaio if looks && thread.selects && thread.finds_its_own() => {
+                self.look(ctx, t, Loop::Kernel, at)
+            }
             _ => self.sleep_until(ctx, t, at),
         }
     }
@@ -203,6 +215,7 @@ impl<S: Source> Host<S> {
         // A bio that is split is not polled where only polling would find its end
         // (bio_clear_hipri, Linux 5.10).
         let whole = thread.poll_hctx == thread.home
+            || thread.selects
             || u64::from(len) <= self.block.disks[disk].max_request.min(BIO_BYTES);
         let thread = &mut self.threads[t];
         thread.polled =
@@ -266,7 +279,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if self.block.nodes[thread.call.single()].pending > 0 {
-            if thread.polled {
+            if (thread.polled || thread.selects) && thread.finds_its_own() {
                 return self.poll_wait(ctx, t);
             }
             return self.sleep(ctx, t, Asleep::Call);
@@ -303,6 +316,9 @@ impl<S: Source> Host<S> {
         if thread.reaping.spin && call > 0 {
             thread.pend.entry += spend!(self, thread.core, Crossing, AioGetevents);
             return self.segment(ctx, t, Step::Getevents);
+        }
+        if thread.selects && thread.finds_its_own() {
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         self.sleep(ctx, t, Asleep::Events)
     }

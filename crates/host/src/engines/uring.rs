@@ -111,7 +111,7 @@ impl<S: Source> Host<S> {
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
             return self.segment(ctx, t, Step::Getevents);
         }
-        if thread.polls {
+        if thread.finds_its_own() {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         thread.wait_nr = min;

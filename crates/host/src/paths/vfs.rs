@@ -67,13 +67,14 @@ pub(crate) struct InVfs {
     /// A flush is on its way, and the bio behind it.
     gated: bool,
     behind: Option<Bio>,
-    /// It submits a bio.
+    /// It submits a bio, and will wait for it.
     pub submits: bool,
+    pub waits: bool,
 }
 
 impl Default for InVfs {
     fn default() -> Self {
-        InVfs { task: NONE, gated: false, behind: None, submits: false }
+        InVfs { task: NONE, gated: false, behind: None, submits: false, waits: false }
     }
 }
 
@@ -192,7 +193,10 @@ impl<S: Source> Host<S> {
         let core = thread.core;
         let direct = is_direct(&op);
         let share = u64::from(thread.spec.hipri_percentage);
-        thread.polled = thread.polls && direct && (share >= 100 || thread.rng.below(100) < share);
+        thread.polled = thread.polls
+            && direct
+            && !thread.selects
+            && (share >= 100 || thread.rng.below(100) < share);
         let (aio, uring) = (thread.is_aio(ddir), thread.spec.engine == Engine::IoUring);
         thread.pend.entry += spend!(self, core, Crossing);
         let thread = &mut self.threads[t];
@@ -336,6 +340,9 @@ impl<S: Source> Host<S> {
             thread.vfs.task = NONE;
             return self.go(t, Step::Queued { busy: false });
         }
+        if thread.selects && thread.finds_its_own() {
+            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+        }
         self.sleep(ctx, t, Asleep::Vfs)
     }
 
@@ -398,6 +405,8 @@ impl<S: Source> Host<S> {
         let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
         let node = self.new_node(t, ddir, (disk, bio.offset), bio.len);
         let class = self.class_of_bio(t);
+        let slot = self.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task as usize));
+        self.threads[t].vfs.waits = slot.is_some_and(|s| s.thread == t && (s.direct || bio.sync));
         let n = &mut self.block.nodes[node];
         (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
         let thread = &mut self.threads[t];

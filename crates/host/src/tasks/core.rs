@@ -43,6 +43,8 @@ pub(crate) struct Segment {
     pub system: u64,
     /// Of a loop: in user mode.
     pub in_user: bool,
+    /// Not a loop: the core is halted until then (MWAIT).
+    pub halted: bool,
     /// A loop of looks; its `end` is NEVER until what it looks for is there.
     pub spin: Option<Spin>,
 }
@@ -53,6 +55,8 @@ pub(crate) struct Spin {
     pub first: Time,
     pub turn: u64,
     pub until: Time,
+    /// Another thread's turn does not come before.
+    pub keep: Time,
 }
 
 impl Spin {
@@ -130,7 +134,7 @@ impl Core {
     fn loop_ends(&self, begin: Time, spin: Spin) -> Time {
         let turn =
             if self.ready.is_empty() { Time::NEVER } else { self.slice_end.max(begin + Span(1)) };
-        turn.min(spin.until)
+        turn.max(spin.keep).min(spin.until)
     }
 
     /// Leaves idle, if it was; for how long it was.
@@ -177,9 +181,15 @@ impl Core {
             irq_left = self.irq_end.since(now).0;
             s.irq -= irq_left;
         }
-        if let Some((user, system)) = self.segment_done(now, irq_left) {
-            s.user += user;
-            s.system += system;
+        match &self.segment {
+            Some(segment) if segment.halted && segment.end == Time::NEVER => {
+                s.idle += now.since(segment.begin).0.saturating_sub(irq_left);
+            }
+            _ => {
+                let (user, system) = self.segment_done(now, irq_left).unwrap_or_default();
+                s.user += user;
+                s.system += system;
+            }
         }
         s
     }
@@ -200,7 +210,11 @@ impl Core {
     /// The running segment's share for its thread.
     pub fn running(&self, now: Time) -> Option<(u32, u64, u64)> {
         let irq_left = if self.irqs.is_empty() { 0 } else { self.irq_end.since(now).0 };
-        let (user, system) = self.segment_done(now, irq_left)?;
-        self.segment.as_ref().map(|s| (s.thread, user, system))
+        let segment = self.segment.as_ref()?;
+        let (user, system) = match segment.halted && segment.end == Time::NEVER {
+            true => (0, 0),
+            false => self.segment_done(now, irq_left)?,
+        };
+        Some((segment.thread, user, system))
     }
 }

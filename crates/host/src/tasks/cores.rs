@@ -212,13 +212,11 @@ impl<S: Source> Host<S> {
             Irq::Tick => spend!(self, core, Tick),
             Irq::Network(end) => self.network_irq(end, core),
             Irq::Dispatch(rq) => {
-                let stats = spend!(self, core, StatIssue * u64::from(self.poll_stats.on));
-                stats
-                    + self.repair_sum(core, rq)
-                    + match self.block.requests[rq].purpose {
-                        Purpose::Flush => spend!(self, core, Doorbell),
-                        _ => spend!(self, core, DmaMap, Doorbell),
-                    }
+                let work = match self.block.requests[rq].purpose {
+                    Purpose::Flush => self.flush_work(core),
+                    _ => self.driver_work(core),
+                };
+                work + self.repair_sum(core, rq)
             }
         };
         span += self.leave_idle(ctx, core);

@@ -26,6 +26,8 @@ impl<S: Source> Host<S> {
             Step::Granted => self.granted(ctx, t),
             Step::Plug => self.unplug(ctx, t),
             Step::RunQueue => self.run_queue(ctx, t),
+            Step::Bypass => self.bypass(ctx, t),
+            Step::Kblockd => self.kblockd(ctx, t),
             Step::Refused => {
                 let node = self.threads[t].call.node();
                 self.go(t, Step::NextIo);
@@ -101,6 +103,7 @@ impl<S: Source> Host<S> {
             user,
             system: total - user,
             in_user: false,
+            halted: false,
             spin: None,
         });
         Flow::Off
@@ -160,6 +163,11 @@ impl<S: Source> Host<S> {
             }
         }
         if plan.issue != NONE {
+            if pend.lead > 0 && self.threads[t].step == Step::Kblockd {
+                let woken = Time(driver.0.saturating_sub(pend.lead));
+                self.mark_request(ctx, plan.issue, Layer::Block, Why::Plugged, core, woken);
+                self.mark_request(ctx, plan.issue, Layer::Block, Why::WakeUp, core, driver);
+            }
             self.mark_request(ctx, plan.issue, Layer::Block, Why::Plugged, core, driver);
             self.issue(ctx, plan.issue, core);
         }

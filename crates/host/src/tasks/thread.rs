@@ -18,6 +18,7 @@
 use crate::block::call::Call;
 use crate::block::{NO_TAG, NONE};
 use crate::config::Engine;
+use crate::disk::Disk;
 use crate::driver::poll::Looking;
 use crate::engines::fio::Reaping;
 use crate::paths::nbd::At;
@@ -55,6 +56,10 @@ pub(crate) enum Step {
     Plug,
     /// blk_mq_run_hw_queue; then `Call::after_run`.
     RunQueue,
+    /// A latency-critical part, before it passes by what waits.
+    Bypass,
+    /// The worker that runs hardware queues.
+    Kblockd,
     /// The I/O was refused.
     Refused,
     /// A flush, its system call and bio behind it.
@@ -205,6 +210,11 @@ pub(crate) struct Thread<S> {
     /// The disk's hardware queue of its core, and the one its polled requests go to.
     pub home: u16,
     pub poll_hctx: u16,
+    /// It has a workload attribute, and has not asked for it yet (sched_setworkload_attr).
+    pub unmarked: bool,
+    /// It looks for its completions by Select-ISR, and for so many of them now.
+    pub selects: bool,
+    pub awaited: u32,
     /// Its requests are polled where the disk can be.
     pub may_poll: bool,
     /// Its requests to the disk at hand are polled, and the call under way is.
@@ -262,6 +272,9 @@ impl<S> Thread<S> {
             sq_until: Time::NEVER,
             home: hctx,
             poll_hctx: hctx,
+            unmarked: false,
+            selects: false,
+            awaited: 0,
             may_poll: false,
             polls: false,
             polled: false,
@@ -314,6 +327,20 @@ impl<S> Thread<S> {
     pub fn plan_nothing(&mut self) {
         self.plan = NO_PLAN;
     }
+    /// It looks for completions that are to come. By Select-ISR some may come by interrupt instead.
+    pub fn finds_its_own(&self) -> bool {
+        self.polls && (!self.selects || self.awaited > 0)
+    }
+    /// How it comes by its completions from this disk, whose queue of its core is `home`.
+    pub fn polls_at(&mut self, disk: &Disk) {
+        self.polls = (self.may_poll || self.selects) && disk.polls;
+        let core = self.core as usize;
+        self.poll_hctx = match (self.polls, self.selects) {
+            (false, _) => self.home,
+            (true, true) => disk.look_map[core],
+            (true, false) => disk.poll_map[core],
+        };
+    }
     /// A submission of one I/O in user mode, or a call on a file.
     pub fn begin_call(&mut self, node: u32) {
         self.call.begin_elsewhere(node);
@@ -348,8 +375,6 @@ impl<S> Thread<S> {
             && matches!(ddir, Ddir::Read | Ddir::Write)
     }
 }
-
-impl<S> Thread<S> {}
 
 #[cfg(test)]
 impl<S> Thread<S> {

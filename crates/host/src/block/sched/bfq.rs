@@ -295,6 +295,18 @@ impl Bfq {
         }
     }
 
+    pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        self.queues.iter().flat_map(|queue| queue.sorted.iter().map(|&(_, _, rq)| rq))
+    }
+    /// bfq_remove_request: it is served to nobody's account.
+    pub fn take_out(&mut self, rq: u32) {
+        let e = &self.entries[rq as usize];
+        let queue = &mut self.queues[e.thread as usize];
+        queue.sorted.remove(&(e.start, e.seq, rq));
+        queue.fifo.remove(&(e.seq, rq));
+        self.waiting -= 1;
+    }
+
     /// bfq_symmetric_scenario: all busy queues weigh the same.
     fn symmetric(&self) -> bool {
         let mut busy = (0..self.queues.len() as u32).filter(|&q| self.queues[q as usize].busy);

@@ -136,8 +136,12 @@ impl Deadline {
         }
     }
 
+    pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        self.sorted.iter().flatten().map(|&(_, _, rq)| rq)
+    }
+
     /// deadline_remove_request.
-    fn remove(&mut self, rq: u32) {
+    pub fn remove(&mut self, rq: u32) {
         let e = self.entries[rq as usize];
         let d = e.dir as usize;
         if self.next_rq[d] == rq {

@@ -258,6 +258,19 @@ impl Kyber {
         Some(rq)
     }
 
+    pub fn waiting(&self, h: u16) -> impl Iterator<Item = u32> + '_ {
+        self.hctxs[h].lists.iter().flatten().copied()
+    }
+    /// It leaves without a token.
+    pub fn take_out(&mut self, h: u16, rq: u32) {
+        for list in &mut self.hctxs[h].lists {
+            if let Some(at) = list.iter().position(|&other| other == rq) {
+                list.remove(at);
+                self.waiting -= 1;
+            }
+        }
+    }
+
     /// Hardware queues with requests that a token would let go.
     pub fn waits(&self, h: u16) -> bool {
         let lists = &self.hctxs[h].lists;

@@ -108,6 +108,22 @@ impl Elevator {
             Elevator::Bfq(b) => b.dispatch(now),
         }
     }
+    /// A waiting request of which this is true; kyber alone looks at those of one hardware queue.
+    pub fn find(&self, h: u16, is: impl Fn(u32) -> bool) -> Option<u32> {
+        match self {
+            Elevator::Deadline(d) => d.waiting().find(|&rq| is(rq)),
+            Elevator::Kyber(k) => k.waiting(h).find(|&rq| is(rq)),
+            Elevator::Bfq(b) => b.waiting().find(|&rq| is(rq)),
+        }
+    }
+    /// A waiting request leaves by another way.
+    pub fn take_out(&mut self, h: u16, rq: u32) {
+        match self {
+            Elevator::Deadline(d) => d.remove(rq),
+            Elevator::Kyber(k) => k.take_out(h, rq),
+            Elevator::Bfq(b) => b.take_out(rq),
+        }
+    }
     pub fn completed(&mut self, rq: u32, issued: Time, now: Time) {
         match self {
             Elevator::Deadline(_) => {}
