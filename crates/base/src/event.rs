@@ -1,19 +1,13 @@
-//! The event queue: a bucketed calendar with FIFO ties.
+//! The event queue: a ring of buckets, with FIFO ties.
 //!
-//! An entry is one `u128`: time (60 bits, 36 years of nanoseconds) | sequence (28 bits) | event
-//! (40 bits), so comparing two entries compares time first and order of insertion second. The
-//! sequence is renumbered when it would wrap, which keeps ties in order for ever.
-//!
-//! The earliest entries are a sorted list, which is all there is as long as few are pending: the
-//! next is at its end, and a new one is put in its place. Of a list that grows too long the later
-//! half moves to a ring of buckets of 256 ns; entries beyond the ring's horizon wait in a heap.
-//! When the list is used up, the next buckets become the list. A bitmap finds those occupied.
+//! A bucket is 256 ns and holds its entries as a list in order of time, ties as they came. A bitmap
+//! finds the buckets that hold something. What lies beyond the ring's horizon of a millisecond waits in
+//! a heap, and comes into the ring as soon as the horizon has reached it.
 
 use crate::rng::splitmix64;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::hint::select_unpredictable;
 
 /// What an event is about. Each component owns some kinds and ignores the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,12 +88,13 @@ impl Kind {
     }
 }
 
-/// Whose event it is (8 bits), its kind (5) and the index of what it is about (27).
+/// Whose event it is (8 bits), its kind (5) and the index of what it is about (27), in one word.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    word: u32,
-    node: u8,
-}
+pub struct Event(u64);
+
+const NODE_SHIFT: u32 = 32;
+/// Bits of an event; above them an entry of the queue has the drawn order of ties.
+const EVENT_BITS: u32 = NODE_SHIFT + u8::BITS;
 
 impl Event {
     /// Width of an index.
@@ -113,76 +108,75 @@ impl Event {
     #[inline]
     pub fn at(node: u8, kind: Kind, index: u32) -> Event {
         assert!(index < 1 << Event::INDEX_BITS, "event index {index} does not fit 27 bits");
-        Event { word: (kind as u32) << Event::INDEX_BITS | index, node }
+        let word = (kind as u32) << Event::INDEX_BITS | index;
+        Event(u64::from(node) << NODE_SHIFT | u64::from(word))
     }
     /// What sort of event it is.
     pub fn kind(self) -> Kind {
-        Kind::ALL[(self.word >> Event::INDEX_BITS) as usize]
+        Kind::ALL[(self.0 as u32 >> Event::INDEX_BITS) as usize]
     }
     /// What it is about: the kind says of which numbers.
     pub fn index(self) -> u32 {
-        self.word & ((1 << Event::INDEX_BITS) - 1)
+        self.0 as u32 & ((1 << Event::INDEX_BITS) - 1)
     }
     /// The host, drive or network, by its number in the machine.
     pub fn node(self) -> u8 {
-        self.node
+        (self.0 >> NODE_SHIFT) as u8
     }
 }
 
 impl std::fmt::Debug for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}({}) of {}", self.kind(), self.index(), self.node)
+        write!(f, "{:?}({}) of {}", self.kind(), self.index(), self.node())
     }
 }
 
-const SEQ_BITS: u32 = 28;
-const SEQ_SHIFT: u32 = 40;
-const NODE_SHIFT: u32 = 32;
-const TIME_SHIFT: u32 = SEQ_SHIFT + SEQ_BITS;
 const BUCKET_SHIFT: u32 = 8;
 const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
 const _: () = assert!(WORDS == 64, "the summary is one word");
-/// The sorted list: longer than the first it is cut down to the second, and it is filled up to that.
-const NEAR_MOST: usize = 64;
-const NEAR: usize = 16;
+/// Nanoseconds from now within which an entry is in the ring. The buckets of that many lie in the ring
+/// from any moment on, the first one's part of a bucket included.
+const HORIZON: u64 = (BUCKETS as u64 - 1) << BUCKET_SHIFT;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry(u128);
+/// An entry in the ring. Those of a bucket are linked in their order, the last with the first.
+#[derive(Clone, Copy)]
+struct Entry {
+    at: u64,
+    /// The drawn order among ties, zero unless they are shuffled, and below it the event.
+    tag: u64,
+    next: u32,
+}
 
 impl Entry {
-    fn new(at: Time, seq: u64, event: Event) -> Entry {
-        let event = u64::from(event.node) << NODE_SHIFT | u64::from(event.word);
-        Entry((at.0 as u128) << TIME_SHIFT | (seq as u128) << SEQ_SHIFT | event as u128)
-    }
-    fn time(self) -> Time {
-        Time((self.0 >> TIME_SHIFT) as u64)
-    }
-    fn event(self) -> Event {
-        Event { word: self.0 as u32, node: (self.0 >> NODE_SHIFT) as u8 }
-    }
-    fn bucket(self) -> u64 {
-        self.time().0 >> BUCKET_SHIFT
+    fn before(&self, other: &Entry) -> bool {
+        (self.at, self.tag >> EVENT_BITS) < (other.at, other.tag >> EVENT_BITS)
     }
 }
 
+/// An entry beyond the ring: time, drawn order, order of insertion, tag.
+type Far = (u64, u64, u64, u64);
+
+const NONE: u32 = u32::MAX;
+
 /// Pending events in order of time, then of insertion.
 pub struct EventQueue {
-    /// Everything before bucket `limit`, descending, so that the earliest entry is last.
-    near: Vec<Entry>,
-    limit: u64,
-    /// Entries from `limit` on, up to `base + BUCKETS`.
-    buckets: Vec<Vec<Entry>>,
-    base: u64,
-    occupied: [u64; WORDS],
+    now: Time,
+    /// Nanoseconds from now within which an entry is put into the ring as it is: none if ties are shuffled.
+    as_it_is: u64,
+    /// The time of the earliest entry beyond the ring.
+    far_from: u64,
+    pushed: u64,
+    popped: u64,
+    /// Entries, and the first of those that are free.
+    entries: Vec<Entry>,
+    free: u32,
     /// Which words of `occupied` hold something.
     summary: u64,
-    /// Entries at or beyond `base + BUCKETS`.
-    far: BinaryHeap<Reverse<Entry>>,
-    seq: u64,
-    len: usize,
-    popped: u64,
-    now: Time,
+    occupied: [u64; WORDS],
+    /// The last entry of each bucket that is occupied.
+    lasts: Box<[u32; BUCKETS]>,
+    far: BinaryHeap<Reverse<Far>>,
     shuffle: Option<u64>,
 }
 
@@ -196,17 +190,17 @@ impl EventQueue {
     /// Empty, at time zero.
     pub fn new() -> EventQueue {
         EventQueue {
-            near: Vec::with_capacity(2 * NEAR_MOST),
-            limit: u64::MAX,
-            buckets: vec![Vec::new(); BUCKETS],
-            base: 0,
-            occupied: [0; WORDS],
-            summary: 0,
-            far: BinaryHeap::new(),
-            seq: 0,
-            len: 0,
-            popped: 0,
             now: Time::ZERO,
+            as_it_is: HORIZON,
+            far_from: u64::MAX,
+            pushed: 0,
+            popped: 0,
+            entries: Vec::new(),
+            free: NONE,
+            summary: 0,
+            occupied: [0; WORDS],
+            lasts: Box::new([NONE; BUCKETS]),
+            far: BinaryHeap::new(),
             shuffle: None,
         }
     }
@@ -214,17 +208,17 @@ impl EventQueue {
     /// A test mode: events at the same instant come out in an order drawn from `seed`. Results may
     /// move; invariants may not.
     pub fn shuffle_ties(&mut self, seed: u64) {
-        assert_eq!(self.len, 0, "ties can be shuffled only from the start");
-        self.shuffle = Some(seed);
+        assert!(self.is_empty(), "ties can be shuffled only from the start");
+        (self.shuffle, self.as_it_is) = (Some(seed), 0);
     }
 
     /// Events to come.
     pub fn len(&self) -> usize {
-        self.len
+        (self.pushed - self.popped) as usize
     }
     /// Nothing is to come.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
     /// Events delivered so far.
     pub fn popped(&self) -> u64 {
@@ -236,145 +230,151 @@ impl EventQueue {
     }
 
     /// Sets an event. One before the last that was delivered, or beyond the end of time, is a panic.
-    #[inline]
     pub fn push(&mut self, at: Time, event: Event) {
+        if at.0.wrapping_sub(self.now.0) < self.as_it_is && self.free != NONE {
+            self.pushed += 1;
+            self.link(at.0, event.0);
+        } else {
+            self.push_slowly(at, event);
+        }
+    }
+
+    /// There is no room, or the entry is for beyond the ring, for the past, or to be shuffled.
+    #[cold]
+    fn push_slowly(&mut self, at: Time, event: Event) {
         assert!(at >= self.now, "event {event:?} at {} is before now, {}", at.0, self.now.0);
         assert!(at < Time::NEVER, "event {event:?} is beyond the end of time");
-        if self.seq == 1 << SEQ_BITS {
-            self.renumber();
-        }
-        let seq = match self.shuffle {
-            // The low bits keep entries distinct, the high bits are the drawn order.
-            Some(seed) => {
-                (splitmix64(seed ^ self.seq) >> 52 << 16 | self.seq & 0xFFFF)
-                    & ((1 << SEQ_BITS) - 1)
-            }
-            None => self.seq,
-        };
-        self.seq += 1;
-        self.len += 1;
-        self.place(Entry::new(at, seq, event));
-    }
-
-    #[inline]
-    fn place(&mut self, entry: Entry) {
-        if entry.bucket() >= self.limit {
-            return self.defer(entry);
-        }
-        // How many are later. Each answer is as good as random, so no branch depends on one.
-        let (mut at, mut n) = (0, self.near.len());
-        while n > 0 {
-            let half = n.div_ceil(2);
-            let later = self.near[at + half - 1] > entry;
-            at = select_unpredictable(later, at + half, at);
-            n -= half;
-        }
-        self.near.insert(at, entry);
-        if self.near.len() > NEAR_MOST {
-            self.spill();
-        }
-    }
-
-    /// Puts an entry from `limit` on into the ring or beyond.
-    fn defer(&mut self, entry: Entry) {
-        let bucket = entry.bucket();
-        if bucket - self.base < BUCKETS as u64 {
-            let slot = bucket as usize % BUCKETS;
-            self.buckets[slot].push(entry);
-            self.occupied[slot / 64] |= 1 << (slot % 64);
-            self.summary |= 1 << (slot / 64);
+        self.pushed += 1;
+        let order = self.shuffle.map_or(0, |seed| splitmix64(seed ^ self.pushed) >> EVENT_BITS);
+        let tag = order << EVENT_BITS | event.0;
+        if at.0 - self.now.0 < HORIZON {
+            self.make_room();
+            self.link(at.0, tag);
         } else {
-            self.far.push(Reverse(entry));
+            self.far.push(Reverse((at.0, order, self.pushed, tag)));
+            self.far_from = self.far_from.min(at.0);
         }
     }
 
-    /// Cuts the list down, by whole buckets. The first one stays in any case.
-    #[cold]
-    fn spill(&mut self) {
-        let first = self.near[self.near.len() - 1].bucket();
-        if self.limit == u64::MAX {
-            self.base = first;
+    /// Puts an entry into its bucket, behind those that are not later. There is room.
+    #[inline]
+    fn link(&mut self, at: u64, tag: u64) {
+        let new = self.free;
+        let entry = &mut self.entries[new as usize];
+        self.free = entry.next;
+        *entry = Entry { at, tag, next: new };
+        let slot = (at >> BUCKET_SHIFT) as usize % BUCKETS;
+        let (word, bit) = (&mut self.occupied[slot / 64], 1 << (slot % 64));
+        if *word & bit == 0 {
+            *word |= bit;
+            self.summary |= 1 << (slot / 64);
+            self.lasts[slot] = new;
+        } else {
+            self.link_among(slot, new);
         }
-        let limit = self.near[self.near.len() - NEAR].bucket().max(first + 1).max(self.base);
-        self.limit = limit;
-        let later = self.near.partition_point(|e| e.bucket() >= limit);
-        let mut near = std::mem::take(&mut self.near);
-        near.drain(..later).for_each(|entry| self.defer(entry));
-        self.near = near;
+    }
+
+    /// Sees to it that an entry is free.
+    fn make_room(&mut self) {
+        if self.free != NONE {
+            return;
+        }
+        let len = self.entries.len() as u32;
+        self.entries.extend((len + 1..=len + 64).map(|next| Entry { at: 0, tag: 0, next }));
+        self.entries[len as usize + 63].next = NONE;
+        self.free = len;
+    }
+
+    #[inline(never)]
+    fn link_among(&mut self, slot: usize, new: u32) {
+        let last = self.lasts[slot];
+        let entry = self.entries[new as usize];
+        let mut behind = last;
+        if entry.before(&self.entries[last as usize]) {
+            loop {
+                let next = self.entries[behind as usize].next;
+                if entry.before(&self.entries[next as usize]) {
+                    break;
+                }
+                behind = next;
+            }
+        } else {
+            self.lasts[slot] = new;
+        }
+        self.entries[new as usize].next =
+            std::mem::replace(&mut self.entries[behind as usize].next, new);
     }
 
     /// The time of the earliest event.
     pub fn next_time(&mut self) -> Option<Time> {
-        if self.near.is_empty() && !self.advance() {
-            return None;
+        match self.occupied_from_now() {
+            Some(slot) => {
+                let last = self.entries[self.lasts[slot] as usize];
+                Some(Time(self.entries[last.next as usize].at))
+            }
+            None => self.far.peek().map(|Reverse(far)| Time(far.0)),
         }
-        self.near.last().map(|e| e.time())
     }
 
     /// The next event, and its time; of equal times the one that was set first.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Event)> {
-        if self.near.is_empty() && !self.advance() {
-            return None;
-        }
-        let entry = self.near.pop()?;
-        self.len -= 1;
-        self.popped += 1;
-        self.now = entry.time();
-        Some((self.now, entry.event()))
-    }
-
-    /// Fills the list from the next occupied buckets. False when nothing is pending.
-    #[cold]
-    fn advance(&mut self) -> bool {
-        while self.near.len() < NEAR && self.limit < u64::MAX {
-            let Some(bucket) = self.next_occupied() else {
-                match self.far.peek() {
-                    None => self.limit = u64::MAX,
-                    Some(_) if !self.near.is_empty() => break,
-                    Some(Reverse(entry)) => {
-                        self.limit = entry.bucket();
-                        self.rebase(self.limit);
-                    }
-                }
-                continue;
-            };
-            if self.near.is_empty() {
-                self.rebase(bucket);
-            }
-            let (slot, from) = (bucket as usize % BUCKETS, self.near.len());
-            self.near.append(&mut self.buckets[slot]);
-            self.near[from..].sort_unstable();
-            self.limit = bucket + 1;
+        let Some(slot) = self.occupied_from_now() else { return self.pop_far() };
+        let last = self.lasts[slot];
+        let first = self.entries[last as usize].next;
+        let Entry { at, tag, next } = self.entries[first as usize];
+        if first == last {
             let word = &mut self.occupied[slot / 64];
             *word &= !(1 << (slot % 64));
             if *word == 0 {
                 self.summary &= !(1 << (slot / 64));
             }
+        } else {
+            self.entries[last as usize].next = next;
         }
-        self.near.reverse();
-        !self.near.is_empty()
+        self.entries[first as usize].next = std::mem::replace(&mut self.free, first);
+        self.popped += 1;
+        self.now = Time(at);
+        if self.far_from.wrapping_sub(at) < HORIZON {
+            self.come_near();
+        }
+        Some((self.now, Event(tag & ((1 << EVENT_BITS) - 1))))
     }
 
-    /// Moves the ring's horizon on: nothing is pending before `base` but what is in the list.
-    fn rebase(&mut self, base: u64) {
-        self.base = base;
-        while let Some(&Reverse(entry)) = self.far.peek()
-            && entry.bucket() - base < BUCKETS as u64
-        {
+    /// The earliest event is beyond the ring, or there is none.
+    #[cold]
+    fn pop_far(&mut self) -> Option<(Time, Event)> {
+        let Reverse((at, _, _, tag)) = self.far.pop()?;
+        self.popped += 1;
+        self.now = Time(at);
+        self.come_near();
+        Some((self.now, Event(tag & ((1 << EVENT_BITS) - 1))))
+    }
+
+    /// Puts into the ring what the horizon has reached. This is before any later entry for the same
+    /// time, which goes to the ring at once.
+    #[cold]
+    fn come_near(&mut self) {
+        self.far_from = u64::MAX;
+        while let Some(&Reverse((at, _, _, tag))) = self.far.peek() {
+            if at - self.now.0 >= HORIZON {
+                self.far_from = at;
+                return;
+            }
             self.far.pop();
-            self.defer(entry);
+            self.make_room();
+            self.link(at, tag);
         }
     }
 
-    /// The first occupied bucket, as an absolute number. None is before `limit`.
-    fn next_occupied(&self) -> Option<u64> {
-        let start = self.limit as usize % BUCKETS;
+    /// The first occupied bucket from that of the present on, going round.
+    #[inline]
+    fn occupied_from_now(&self) -> Option<usize> {
+        let start = (self.now.0 >> BUCKET_SHIFT) as usize % BUCKETS;
         let (word, bit) = (start / 64, start % 64);
-        let found = |slot: usize| self.limit + ((slot + BUCKETS - start) % BUCKETS) as u64;
-        let head = self.occupied[word] & (!0 << bit);
+        let head = self.occupied[word] >> bit;
         if head != 0 {
-            return Some(found(word * 64 + head.trailing_zeros() as usize));
+            return Some(start + head.trailing_zeros() as usize);
         }
         // The words after this one, going round; this one again last, for its lower bits.
         let after = self.summary.rotate_right(word as u32 + 1);
@@ -382,25 +382,7 @@ impl EventQueue {
             return None;
         }
         let w = (word + 1 + after.trailing_zeros() as usize) % WORDS;
-        Some(found(w * 64 + self.occupied[w].trailing_zeros() as usize))
-    }
-
-    /// Gives the pending entries the sequence numbers 0, 1, 2, … in their order.
-    #[cold]
-    fn renumber(&mut self) {
-        let mut all: Vec<Entry> = std::mem::take(&mut self.near);
-        for bucket in &mut self.buckets {
-            all.append(bucket);
-        }
-        all.extend(std::mem::take(&mut self.far).into_iter().map(|Reverse(e)| e));
-        self.occupied = [0; WORDS];
-        self.summary = 0;
-        self.limit = u64::MAX;
-        all.sort_unstable();
-        self.seq = all.len() as u64;
-        for (seq, entry) in all.into_iter().enumerate() {
-            self.place(Entry::new(entry.time(), seq as u64, entry.event()));
-        }
+        Some(w * 64 + self.occupied[w].trailing_zeros() as usize)
     }
 }
 
@@ -416,10 +398,9 @@ mod tests {
         seq: u64,
     }
 
-    fn step_against_model(seed: u64, start_seq: u64) {
+    fn step_against_model(seed: u64) {
         let mut rng = Rng::from_seed(seed);
         let mut queue = EventQueue::new();
-        queue.seq = start_seq;
         let mut model = Model::default();
         let mut now = Time::ZERO;
         for round in 0..20_000u32 {
@@ -432,7 +413,9 @@ mod tests {
                     4 => (1 << 20) + rng.below(1 << 14),
                     _ => rng.below(4_000_000_000),
                 };
-                let at = Time(now.0 + delta);
+                // Some at few moments, for ties of what came long before and just now.
+                let grain = if rng.below(3) == 0 { 1 << 18 } else { 1 };
+                let at = Time((now.0 + delta).next_multiple_of(grain));
                 queue.push(at, Event::new(Kind::AppWake, round));
                 model.heap.push(Reverse((at, model.seq, round)));
                 model.seq += 1;
@@ -466,14 +449,7 @@ mod tests {
     #[test]
     fn matches_a_plain_heap() {
         for seed in 0..40 {
-            step_against_model(seed, 0);
-        }
-    }
-
-    #[test]
-    fn ties_stay_in_order_across_the_wrap_of_the_sequence() {
-        for seed in 0..10 {
-            step_against_model(seed, (1 << SEQ_BITS) - 5_000);
+            step_against_model(seed);
         }
     }
 
