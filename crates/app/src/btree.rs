@@ -5,7 +5,7 @@
 use crate::config::{AppConfig, BtreeConfig, Mix};
 use crate::lru::Lru;
 use crate::ops::Report;
-use crate::shell::{Shell, Step, Then};
+use crate::shell::{Model, Shell, Step, Then};
 use crate::space::{Extent, Space};
 use crate::ycsb::{Latest, Scrambled, fnv64};
 use std::collections::{BTreeMap, VecDeque};
@@ -221,20 +221,6 @@ impl Btree {
         Some(())
     }
 
-    pub(crate) fn layout(&self) -> Vec<Extent> {
-        let mut all: Vec<Extent> = vec![self.journal];
-        all.extend((0..self.place.len() as u32).filter_map(|page| self.extent(page)));
-        // Neighbours as one.
-        let mut runs: Vec<Extent> = Vec::new();
-        for extent in all {
-            match runs.last_mut() {
-                Some(last) if last.at + last.sectors == extent.at => last.sectors += extent.sectors,
-                _ => runs.push(extent),
-            }
-        }
-        runs
-    }
-
     // Pages.
 
     fn internal_from(&self) -> u32 {
@@ -423,24 +409,6 @@ impl Btree {
 
     // Threads.
 
-    pub(crate) fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
-        match &mut self.roles[t as usize] {
-            Role::Client(op) => {
-                let op = op.take();
-                self.client(shell, t, op, now)
-            }
-            &mut Role::Journal { at, upto } => self.journal_thread(shell, t, at, upto, now),
-            Role::Checkpoint(stage) => {
-                let stage = stage.clone();
-                self.checkpoint_thread(shell, t, stage, now)
-            }
-            Role::Eviction(evicted) => {
-                let evicted = evicted.take();
-                self.eviction_thread(shell, t, evicted, now)
-            }
-        }
-    }
-
     fn client(&mut self, shell: &mut Shell, t: u32, op: Option<Op>, now: Time) -> Then {
         let Some(mut op) = op else { return self.begin(shell, t, now) };
         if let Some(page) = op.reading.take() {
@@ -462,7 +430,7 @@ impl Btree {
                 Then::Wait
             }
             Phase::Journal(_) => {
-                self.finish(shell, &op, now);
+                self.finish(shell, t, &op, now);
                 return Then::Go;
             }
         };
@@ -474,7 +442,7 @@ impl Btree {
         if !shell.may_begin(now) {
             return Then::End;
         }
-        shell.ops.begun += 1;
+        shell.begin(t);
         let mut rng = self.rng.clone();
         let percent = rng.below(100);
         let kind = match self.c.mix {
@@ -549,7 +517,7 @@ impl Btree {
         op.phase = Phase::Journal(self.journal_end);
     }
 
-    fn finish(&mut self, shell: &mut Shell, op: &Op, now: Time) {
+    fn finish(&mut self, shell: &mut Shell, t: u32, op: &Op, now: Time) {
         let kind = match op.kind {
             Kind::Read => READ,
             Kind::Update => UPDATE,
@@ -559,7 +527,7 @@ impl Btree {
                 READ_MODIFY_WRITE
             }
         };
-        shell.ops.finish(kind, op.begun, now);
+        shell.finish(t, kind, op.begun, op.begun, now);
     }
 
     /// JournalFlusher: what was appended since, every period, and a flush.
@@ -726,10 +694,42 @@ impl Btree {
         self.walk = page + 1;
         Some(page as u32)
     }
+}
 
-    // The end.
+impl Model for Btree {
+    fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
+        match &mut self.roles[t as usize] {
+            Role::Client(op) => {
+                let op = op.take();
+                self.client(shell, t, op, now)
+            }
+            &mut Role::Journal { at, upto } => self.journal_thread(shell, t, at, upto, now),
+            Role::Checkpoint(stage) => {
+                let stage = stage.clone();
+                self.checkpoint_thread(shell, t, stage, now)
+            }
+            Role::Eviction(evicted) => {
+                let evicted = evicted.take();
+                self.eviction_thread(shell, t, evicted, now)
+            }
+        }
+    }
 
-    pub(crate) fn report(&self, report: &mut Report) {
+    fn layout(&self) -> Vec<Extent> {
+        let mut all: Vec<Extent> = vec![self.journal];
+        all.extend((0..self.place.len() as u32).filter_map(|page| self.extent(page)));
+        // Neighbours as one.
+        let mut runs: Vec<Extent> = Vec::new();
+        for extent in all {
+            match runs.last_mut() {
+                Some(last) if last.at + last.sectors == extent.at => last.sectors += extent.sectors,
+                _ => runs.push(extent),
+            }
+        }
+        runs
+    }
+
+    fn report(&self, report: &mut Report) {
         let s = &self.stats;
         report.counters.extend([
             ("cache_asked", s.cache_asked),
@@ -753,7 +753,7 @@ impl Btree {
         ]);
     }
 
-    pub(crate) fn check(&self) {
+    fn check(&self) {
         let mut held: Vec<Extent> = self.retired.iter().chain(&self.retiring).copied().collect();
         held.push(self.journal);
         held.extend((0..self.place.len() as u32).filter_map(|page| self.extent(page)));

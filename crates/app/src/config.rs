@@ -1,9 +1,12 @@
 //! What a profile of a program says. Sizes are in bytes unless a name says otherwise.
 
+use crate::pagerank::PagerankConfig;
+use crate::server::{KvConfig, WebConfig};
+use crate::sort::SortConfig;
 use serde::{Deserialize, Serialize};
-use wordline_base::{BadValue, SECTOR, Span};
+use wordline_base::{BadValue, SECTOR, Span, Workload};
 
-/// A program, its load, and the part of the drive it has. It is either `lsm` or `btree`.
+/// A program, its load, and the part of the drive it has. It has one of the sections at the end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AppConfig {
     /// Operations of clients in all; 0: as many as `runtime` allows.
@@ -15,11 +18,28 @@ pub struct AppConfig {
     /// The program's part of the drive; a `size` of 0 goes to its end.
     pub offset: u64,
     pub size: u64,
+    /// The workload attribute of its threads, which their I/Os carry to the drive.
+    #[serde(default)]
+    pub workload_attr: Workload,
+    /// Cores that its threads may run on; none is all.
+    #[serde(default)]
+    pub cores: Vec<u32>,
     #[serde(default)]
     pub lsm: Option<LsmConfig>,
     #[serde(default)]
     pub btree: Option<BtreeConfig>,
+    #[serde(default)]
+    pub web: Option<WebConfig>,
+    #[serde(default)]
+    pub kv: Option<KvConfig>,
+    #[serde(default)]
+    pub pagerank: Option<PagerankConfig>,
+    #[serde(default)]
+    pub sort: Option<SortConfig>,
 }
+
+/// What an [`AppConfig`] has one of.
+pub const SECTIONS: [&str; 6] = ["lsm", "btree", "web", "kv", "pagerank", "sort"];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -205,21 +225,37 @@ impl AppConfig {
             let message = "must be given, or a runtime: else the run has no end";
             wrong.push(BadValue::new("operations", message));
         }
+        wrong.extend(self.check_beside());
+        wrong
+    }
+
+    /// The same of a program that another one ends.
+    pub fn check_beside(&self) -> Vec<BadValue> {
+        let mut wrong = Vec::new();
         for (key, bytes) in [("offset", self.offset), ("size", self.size)] {
             if !bytes.is_multiple_of(SECTOR) {
                 wrong.push(BadValue::new(key, format!("must be a multiple of {SECTOR} bytes")));
             }
         }
-        let parts = match (&self.lsm, &self.btree) {
-            (Some(lsm), None) => ("lsm", lsm.check()),
-            (None, Some(btree)) => ("btree", btree.check()),
-            _ => {
-                let message = "a program has either [app.lsm] or [app.btree]";
-                wrong.push(BadValue::new("lsm", message));
-                return wrong;
-            }
-        };
-        wrong.extend(parts.1.into_iter().map(|bad| bad.below(parts.0)));
+        let parts = [
+            self.lsm.as_ref().map(LsmConfig::check),
+            self.btree.as_ref().map(BtreeConfig::check),
+            self.web.as_ref().map(WebConfig::check),
+            self.kv.as_ref().map(KvConfig::check),
+            self.pagerank.as_ref().map(PagerankConfig::check),
+            self.sort.as_ref().map(SortConfig::check),
+        ];
+        let given = parts.iter().filter(|part| part.is_some()).count();
+        if given != 1 {
+            let names = SECTIONS.map(|name| format!("[app.{name}]")).join(", ");
+            let message =
+                format!("is one of the sections of a program, which has exactly one of {names}");
+            wrong.push(BadValue::new("lsm", message));
+            return wrong;
+        }
+        for (name, part) in SECTIONS.iter().zip(parts) {
+            wrong.extend(part.into_iter().flatten().map(|bad| bad.below(name)));
+        }
         wrong
     }
 
@@ -228,6 +264,7 @@ impl AppConfig {
     pub fn layout_key(&self) -> String {
         let mut same = self.clone();
         (same.operations, same.runtime, same.ramp_time) = (0, Span::ZERO, Span::ZERO);
+        (same.workload_attr, same.cores) = (Workload::None, Vec::new());
         if let Some(l) = &mut same.lsm {
             (l.readers, l.writers, l.write, l.write_rate) = (0, 0, Write::Put, 0);
             (l.block_cache, l.page_cache, l.depth) = (0, 0, 0);
@@ -236,6 +273,23 @@ impl AppConfig {
             (b.clients, b.mix, b.theta) = (0, Mix::C, 0.0);
             (b.cache, b.page_cache, b.warm, b.depth) = (0, 0, false, 0);
             (b.checkpoint, b.journal_commit, b.journaled) = (Span::ZERO, Span::ZERO, false);
+        }
+        if let Some(w) = &mut same.web {
+            (w.load, w.threads, w.theta, w.cold) = (0.0, 0, 0.0, 0.0);
+            (w.reads_min, w.reads_max, w.read_bytes) = (0, 0, 0);
+            (w.cpu_min, w.cpu_max) = (Span::ZERO, Span::ZERO);
+        }
+        if let Some(k) = &mut same.kv {
+            (k.load, k.threads, k.theta, k.updates) = (0.0, 0, 0.0, 0.0);
+            (k.fsync, k.cpu) = (false, Span::ZERO);
+        }
+        if let Some(p) = &mut same.pagerank {
+            (p.threads, p.depth, p.gather_cost, p.apply_cost) = (0, 0, Span::ZERO, Span::ZERO);
+            (p.read_bytes_min, p.read_bytes_max, p.write_bytes) = (0, 0, 0);
+        }
+        if let Some(s) = &mut same.sort {
+            (s.threads, s.depth, s.sort_cost, s.merge_cost) = (0, 0, Span::ZERO, Span::ZERO);
+            (s.run_bytes, s.io_bytes) = (0, 0);
         }
         format!("{same:?}")
     }

@@ -1,5 +1,5 @@
-//! Programs as workloads: a log-structured merge tree and a B-tree with checkpoints, down to the
-//! I/Os of each of their threads. Sans-IO: asked what a thread does next, told what came back.
+//! Programs as workloads, down to the I/Os of each of their threads: a log-structured merge tree, a B-tree
+//! with checkpoints, servers, rounds over a graph, and a sort. Sans-IO: asked what a thread does next, told what came back.
 //!
 //! What the two stand for, and what they leave out: docs/design/app.md.
 #![forbid(unsafe_code)]
@@ -9,8 +9,12 @@ mod config;
 mod lru;
 mod lsm;
 mod ops;
+mod pagerank;
+mod server;
 mod shell;
+mod sort;
 mod space;
+mod turnaround;
 mod ycsb;
 
 pub use btree::Btree;
@@ -19,6 +23,10 @@ pub use lru::Lru;
 pub use lsm::Lsm;
 pub use lsm::tree::{Entry, Shape, Tree};
 pub use ops::{OpReport, Report};
+pub use pagerank::PagerankConfig;
+pub use server::{KvConfig, WebConfig};
 pub use shell::{App, Doing, ThreadShape};
+pub use sort::SortConfig;
 pub use space::{Extent, Space};
+pub use turnaround::{PARTS, Part, Turnaround, TurnaroundInterval, TurnaroundRow};
 pub use ycsb::{Latest, Scrambled, Zipfian};

@@ -6,9 +6,15 @@ use crate::config::AppConfig;
 use crate::lru::Lru;
 use crate::lsm::Lsm;
 use crate::ops::{Ops, Report};
+use crate::pagerank::Pagerank;
+use crate::server::Server;
+use crate::sort::Sort;
 use crate::space::Extent;
+use crate::turnaround::{Spent, Split, Turnaround};
 use std::collections::VecDeque;
-use wordline_base::{BadValue, Ddir, SECTOR, Seed, Span, Time};
+use std::fmt::Debug;
+use wordline_base::life::LAYERS;
+use wordline_base::{BadValue, Ddir, SECTOR, Seed, Span, Time, Workload};
 
 /// The longest that a thread computes in one go. The host takes a core from a thread between such
 /// turns only, as a scheduler's tick does.
@@ -33,6 +39,8 @@ pub enum Doing {
     },
     /// Works for so long, with none of its I/Os in flight.
     Compute(Span),
+    /// Works for so long, whatever it has in flight.
+    Work(Span),
     Until(Time),
     /// Until it is woken ([`App::take_wake`]).
     Asleep,
@@ -51,6 +59,8 @@ pub(crate) enum Step {
     Trim(Extent),
     Flush,
     Compute(Span),
+    /// The same, with I/Os in flight.
+    Work(Span),
     Sleep(Time),
     /// Until all of the thread's I/Os are back.
     Drain,
@@ -73,6 +83,8 @@ pub(crate) struct Worker {
     in_flight: u32,
     /// Asleep, until woken or until a time.
     asleep: bool,
+    /// What the operation that it is at has spent.
+    spent: Spent,
 }
 
 /// The part that does not depend on the program.
@@ -80,6 +92,9 @@ pub(crate) struct Worker {
 pub(crate) struct Shell {
     pub workers: Vec<Worker>,
     pub ops: Ops,
+    /// By kind of operation.
+    splits: Vec<Split>,
+    counted_from: Time,
     pub page_cache: Lru,
     /// Pages asked of the page cache, and those it had.
     pub asked: u64,
@@ -103,6 +118,8 @@ impl Shell {
         Shell {
             workers: Vec::new(),
             ops: Ops::new(kinds, config.ramp_time),
+            splits: kinds.iter().map(|&kind| Split::new(kind)).collect(),
+            counted_from: Time::ZERO + config.ramp_time,
             page_cache: Lru::new((page_cache / SECTOR).min(sectors) as usize),
             asked: 0,
             hits: 0,
@@ -121,7 +138,21 @@ impl Shell {
         self.clients += u32::from(client);
         let shape = ThreadShape { name, depth };
         let plan = VecDeque::new();
-        self.workers.push(Worker { shape, client, plan, in_flight: 0, asleep: false });
+        let spent = Spent::default();
+        self.workers.push(Worker { shape, client, plan, in_flight: 0, asleep: false, spent });
+    }
+
+    /// The thread takes up an operation.
+    pub fn begin(&mut self, t: u32) {
+        self.ops.begun += 1;
+        self.workers[t as usize].spent = Spent::default();
+    }
+    /// The thread has done the operation that arrived and was taken up at these times.
+    pub fn finish(&mut self, t: u32, kind: usize, arrived: Time, begun: Time, now: Time) {
+        self.ops.finish(kind, arrived, now);
+        if now >= self.counted_from {
+            self.splits[kind].add(&self.workers[t as usize].spent, arrived, begun, now);
+        }
     }
 
     /// Whether a client may begin one more operation.
@@ -140,6 +171,16 @@ impl Shell {
             return;
         }
         plan.push_back(step);
+    }
+    /// A run of sectors as reads no larger than `most` sectors; how many.
+    pub fn push_reads(&mut self, t: u32, extent: Extent, most: u64) -> u64 {
+        let (mut at, end) = (extent.at, extent.at + extent.sectors);
+        while at < end {
+            let sectors = most.min(end - at);
+            self.push(t, Step::Read(Extent { at, sectors }));
+            at += sectors;
+        }
+        extent.sectors.div_ceil(most)
     }
     /// A run of sectors as writes no larger than `most` sectors.
     pub fn push_writes(&mut self, t: u32, extent: Extent, most: u64) {
@@ -177,10 +218,15 @@ impl Shell {
                 }
                 Step::Compute(span) if span > Span::ZERO => {
                     worker.plan.pop_front();
+                    worker.spent.work(span.min(TURN));
                     if span > TURN {
                         worker.plan.push_front(Step::Compute(span.saturating_sub(TURN)));
                     }
                     return Some(Doing::Compute(span.min(TURN)));
+                }
+                Step::Work(span) if span > Span::ZERO => {
+                    worker.plan.pop_front();
+                    return Some(Doing::Work(span));
                 }
                 Step::Fetch(extent) => {
                     worker.plan.pop_front();
@@ -191,7 +237,7 @@ impl Shell {
                 Step::Write(extent) => (Ddir::Write, extent),
                 Step::Trim(extent) => (Ddir::Trim, extent),
                 Step::Flush => (Ddir::DataSync, Extent { at: 0, sectors: 0 }),
-                Step::Drain | Step::Sleep(_) | Step::Compute(_) => {
+                Step::Drain | Step::Sleep(_) | Step::Compute(_) | Step::Work(_) => {
                     worker.plan.pop_front();
                     continue;
                 }
@@ -234,7 +280,7 @@ impl Shell {
             self.end();
         }
     }
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         self.over = true;
         self.wake_all(|_| true);
     }
@@ -245,18 +291,24 @@ impl Shell {
     }
 }
 
-#[derive(Debug)]
-enum Program {
-    Lsm(Box<Lsm>),
-    Btree(Box<Btree>),
+/// What one program does in its threads.
+pub(crate) trait Model: Debug {
+    /// What a thread does next, now that its plan is empty.
+    fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then;
+    /// What holds data before the run, from the start of the program's part of the drive.
+    fn layout(&self) -> Vec<Extent>;
+    fn report(&self, report: &mut Report);
+    /// Panics unless what must hold at any time does.
+    fn check(&self);
 }
 
 /// A program at work.
 #[derive(Debug)]
 pub struct App {
     name: String,
+    workload_attr: Workload,
     shell: Shell,
-    program: Program,
+    program: Box<dyn Model>,
 }
 
 impl App {
@@ -267,7 +319,20 @@ impl App {
         drive_bytes: u64,
         seed: Seed,
     ) -> Result<App, BadValue> {
-        if let Some(wrong) = config.check().into_iter().next() {
+        match config.check().into_iter().next() {
+            Some(wrong) => Err(wrong),
+            None => App::beside(name, config, drive_bytes, seed),
+        }
+    }
+
+    /// The same of a program that may be without an end of its own: another one ends it.
+    pub fn beside(
+        name: &str,
+        config: &AppConfig,
+        drive_bytes: u64,
+        seed: Seed,
+    ) -> Result<App, BadValue> {
+        if let Some(wrong) = config.check_beside().into_iter().next() {
             return Err(wrong);
         }
         let end = match config.size {
@@ -279,30 +344,41 @@ impl App {
             return Err(BadValue::new(key, format!("goes beyond the drive's {drive_bytes} bytes")));
         }
         let sectors = (end - config.offset) / SECTOR;
-        let (shell, program) = match (&config.lsm, &config.btree) {
-            (Some(lsm), _) => {
-                let (shell, lsm) = Lsm::new(config, lsm, sectors, seed)?;
-                (shell, Program::Lsm(Box::new(lsm)))
-            }
-            (None, Some(btree)) => {
-                let (shell, btree) = Btree::new(config, btree, sectors, seed)?;
-                (shell, Program::Btree(Box::new(btree)))
-            }
-            (None, None) => unreachable!("checked: a program is one of the two"),
+        fn boxed<M: Model + 'static>((shell, model): (Shell, M)) -> (Shell, Box<dyn Model>) {
+            (shell, Box::new(model))
+        }
+        let (shell, program) = if let Some(lsm) = &config.lsm {
+            boxed(Lsm::new(config, lsm, sectors, seed)?)
+        } else if let Some(btree) = &config.btree {
+            boxed(Btree::new(config, btree, sectors, seed)?)
+        } else if let Some(web) = &config.web {
+            boxed(Server::web(config, web, sectors, seed)?)
+        } else if let Some(kv) = &config.kv {
+            boxed(Server::kv(config, kv, sectors, seed)?)
+        } else if let Some(pagerank) = &config.pagerank {
+            boxed(Pagerank::new(config, pagerank, sectors, seed)?)
+        } else if let Some(sort) = &config.sort {
+            boxed(Sort::new(config, sort, sectors, seed)?)
+        } else {
+            unreachable!("checked: a program is one of these")
         };
-        Ok(App { name: name.into(), shell, program })
+        Ok(App { name: name.into(), workload_attr: config.workload_attr, shell, program })
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Of all its threads.
+    pub fn workload_attr(&self) -> Workload {
+        self.workload_attr
+    }
     pub fn threads(&self) -> impl Iterator<Item = &ThreadShape> {
         self.shell.workers.iter().map(|w| &w.shape)
     }
 
     /// What holds data before the run, as runs of the drive's sectors, in the order written.
     pub fn layout(&self) -> Vec<Extent> {
-        let mut extents = match &self.program {
-            Program::Lsm(lsm) => lsm.layout(),
-            Program::Btree(btree) => btree.layout(),
-        };
+        let mut extents = self.program.layout();
         let first = self.shell.first_byte / SECTOR;
         extents.iter_mut().for_each(|e| e.at += first);
         extents
@@ -319,11 +395,7 @@ impl App {
                 return doing;
             }
             let shell = &mut self.shell;
-            let then = match &mut self.program {
-                Program::Lsm(lsm) => lsm.resume(shell, t, now),
-                Program::Btree(btree) => btree.resume(shell, t, now),
-            };
-            match then {
+            match self.program.resume(shell, t, now) {
                 Then::Go => {}
                 Then::Wait => {
                     self.shell.workers[t as usize].asleep = true;
@@ -339,9 +411,19 @@ impl App {
         }
     }
 
-    /// One of the thread's I/Os is back.
-    pub fn finished(&mut self, t: u32) {
-        self.shell.workers[t as usize].in_flight -= 1;
+    /// One of the thread's I/Os is back, and its time was spent so, by layer.
+    pub fn finished(&mut self, t: u32, by_layer: &[u64; LAYERS]) {
+        let worker = &mut self.shell.workers[t as usize];
+        worker.in_flight -= 1;
+        worker.spent.io(by_layer);
+    }
+
+    /// No more operations: each thread is done with what it has in flight.
+    pub fn end(&mut self) {
+        self.shell.end();
+    }
+    pub fn is_over(&self) -> bool {
+        self.shell.over
     }
 
     /// A thread that sleeps and has something to do.
@@ -353,21 +435,22 @@ impl App {
         let mut report = self.shell.ops.report(&self.name);
         report.failure.clone_from(&self.shell.failure);
         let (asked, hits) = (self.shell.asked, self.shell.hits);
-        report.counters = vec![("pages_asked", asked), ("page_cache_hits", hits)];
-        match &self.program {
-            Program::Lsm(lsm) => lsm.report(&mut report),
-            Program::Btree(btree) => btree.report(&mut report),
+        if self.shell.page_cache.capacity() > 0 || asked > 0 {
+            report.counters = vec![("pages_asked", asked), ("page_cache_hits", hits)];
         }
+        self.program.report(&mut report);
         report
+    }
+
+    /// Where the time of its operations went, by kind of operation.
+    pub fn turnarounds(&self) -> Vec<Turnaround> {
+        self.shell.splits.iter().filter_map(|split| split.report(&self.name)).collect()
     }
 
     /// Panics unless what must hold at any time does: for tests.
     pub fn check(&self) {
         let ops = &self.shell.ops;
         assert!(ops.begun >= ops.finished, "more operations finished than begun");
-        match &self.program {
-            Program::Lsm(lsm) => lsm.check(),
-            Program::Btree(btree) => btree.check(),
-        }
+        self.program.check();
     }
 }

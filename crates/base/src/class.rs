@@ -17,7 +17,7 @@
 //!
 //! All zero is the I/O of a thread that asked for nothing, in a queue of medium priority.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
 /// Class of a Linux I/O priority (IOPRIO_CLASS_*).
@@ -76,7 +76,9 @@ impl QueuePriority {
 }
 
 /// What sort of application is behind an I/O.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Workload {

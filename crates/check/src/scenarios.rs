@@ -479,3 +479,30 @@ pub fn programs() -> Vec<Case<'static>> {
             .set("app.btree.eviction_trigger=70"),
     ]
 }
+
+/// Servers, rounds over a graph and sorts, small: what they read is on the drive, and they end soon.
+pub fn servers() -> Vec<Case<'static>> {
+    let of = |app: &'static str| {
+        Case::new("z-ssd-flashshare-small", "")
+            .app(app)
+            .age(Age::Filled)
+            .set("nand.pages_per_block=8")
+            .set("ftl.over_provisioning=35.0")
+            .set("app.runtime=20ms")
+            .set("app.ramp_time=1ms")
+    };
+    let sort = || {
+        of("sort")
+            .set("app.operations=2")
+            .set("app.sort.threads=2")
+            .set("app.sort.input_bytes=8388608")
+            .set("app.sort.run_bytes=1048576")
+            .set("app.sort.io_bytes=65536")
+    };
+    vec![
+        of("web-server").set("app.web.files=2000").set("app.web.threads=8"),
+        of("kv-update").set("app.kv.records=5000").set("app.kv.threads=4"),
+        of("pagerank").set("app.pagerank.graph_bytes=8388608"),
+        sort(),
+    ]
+}

@@ -1,6 +1,9 @@
 //! Programs on the whole machine: reads are checked, operations are conserved, runs repeat, and jobs
 //! beside them end with them.
 
+use wordline_app::Part;
+use wordline_base::Workload;
+use wordline_check::scenarios::servers;
 use wordline_check::{Age, Case, Outcome};
 
 /// The presets' programs at a size that the small drives hold.
@@ -105,4 +108,67 @@ fn by_count_exactly_so_many_operations_finish() {
     let count = |name| app.ops.iter().find(|op| op.name == name).unwrap().latency.len();
     assert_eq!(count("update"), count("read-modify-write"));
     assert_eq!(count("read"), 3000);
+}
+
+/// Servers, rounds and sorts: the class of their I/Os, the sum of every turnaround, and the same twice.
+#[test]
+fn servers_run_on_every_kind_of_drive_and_host() {
+    for stack in ["linux-libaio", "poll", "linux-io_uring", "spdk", "none", "nbd-kernel"] {
+        for case in servers() {
+            let case = case.stack(stack);
+            let name = case.app.unwrap();
+            let outcome = case.run().unwrap_or_else(|e| panic!("{stack} {name}: {e}"));
+            assert_eq!(outcome.text(), case.run().unwrap().text(), "{stack} {name}");
+            let result = &outcome.result;
+            let (app, machine) = (result.app.as_ref().unwrap(), &result.machine);
+            assert_eq!((machine.generated, machine.integrity.wrong), (machine.served, 0));
+            assert!(app.finished > 0 && app.begun == app.finished, "{stack} {name}");
+            let workload = match name {
+                "pagerank" | "sort" => Workload::Throughput,
+                _ => Workload::Latency,
+            };
+            assert!(result.threads.iter().all(|t| t.class.workload() == workload));
+            let commands = machine.drive_classes.iter().filter(|c| c.class.workload() != workload);
+            assert_eq!(commands.map(|c| c.reads + c.writes).sum::<u64>(), 0, "{stack} {name}");
+            for t in &result.turnarounds {
+                let sum: f64 = t.mean_ns.iter().sum();
+                assert!((sum / t.total.mean() - 1.0).abs() < 1e-9, "{stack} {name}");
+                let of = |part: Part| t.mean_ns[part as usize];
+                let (served, name) =
+                    (stack == "nbd-kernel", format!("{stack} {name} {}", t.operation));
+                assert_eq!(of(Part::Network) > 0.0, served, "{name}");
+                // A server's page cache may have all of it.
+                assert!(of(Part::Drive) > 0.0 || served, "{name}");
+                assert!(of(Part::Cpu) > 0.0 || stack == "none", "{name}");
+            }
+        }
+    }
+}
+
+/// What the drive and the kernel have of a request is what the I/Os themselves took, in the mean.
+#[test]
+fn parts_of_turnaround_are_those_of_the_ios() {
+    let case = servers().into_iter().nth(1).unwrap();
+    let outcome = case.set("app.kv.updates=0.0").set("app.ramp_time=0s").run().unwrap();
+    let (t, table) = (&outcome.result.turnarounds[0], &outcome.result.machine.layers[0]);
+    assert_eq!((t.total.len(), t.operation, table.ddir.as_str()), (table.count, "read", "read"));
+    for part in [Part::FileSystem, Part::BlkMq, Part::QueueWait, Part::Drive, Part::Completion] {
+        let layers = wordline_base::Layer::ALL.iter().zip(&table.mean_by_layer_ns);
+        let of_ios: f64 = layers.filter(|(l, _)| Part::of(**l) == part).map(|(_, ns)| ns).sum();
+        let ours = t.mean_ns[part as usize];
+        assert!((ours - of_ios).abs() < 1e-6, "{part:?}: {ours} {of_ios}");
+    }
+    assert!(t.mean_ns[Part::Drive as usize] > 3_000.0, "{:?}", t.mean_ns);
+}
+
+#[test]
+fn a_server_on_fewer_cores_waits_for_them() {
+    let wait = |cores: &str| {
+        let case = servers().swap_remove(0).set("app.web.load=30000.0").set("app.web.threads=64");
+        let outcome = case.set(&format!("app.cores={cores}")).run().unwrap();
+        let parts = outcome.result.turnarounds[0].mean_ns;
+        parts[Part::Thread as usize] + parts[Part::Wait as usize]
+    };
+    let (two, all) = (wait("[0, 1]"), wait("[]"));
+    assert!(two > 10.0 * all, "30,000 requests of 125 us on two cores {two} ns, on all {all} ns");
 }

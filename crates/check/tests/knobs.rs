@@ -2,7 +2,7 @@
 //! some run, or is refused, or stands in a list with the reason.
 
 use wordline_check::Case;
-use wordline_check::scenarios::{programs, scenarios};
+use wordline_check::scenarios::{programs, scenarios, servers};
 use wordline_profile::{PathKind, paths, value_at};
 
 /// Values that move nothing by their nature, with the reason.
@@ -75,6 +75,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "random",
             "round-robin",
             "weighted-urgent",
+            "latency",
+            "throughput",
             "missing-lines",
             "requests",
             "attribute",
@@ -172,4 +174,9 @@ fn every_configuration_value_moves_a_result() {
 #[test]
 fn every_value_of_a_program_moves_a_result() {
     check(&programs(), true);
+}
+
+#[test]
+fn every_value_of_a_server_moves_a_result() {
+    check(&servers(), true);
 }

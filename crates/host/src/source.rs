@@ -1,7 +1,7 @@
 //! What a job is to the host: its shape ([`ThreadSpec`]) and where its I/Os come from ([`Source`]).
 
 use crate::config::Engine;
-use wordline_base::{Ddir, IoClass, Span, Time};
+use wordline_base::{Ddir, IoClass, Life, Span, Time};
 
 /// What a source wants done now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +48,8 @@ pub enum Next {
 /// really could issue it, so that a closed loop follows the completions.
 pub trait Source {
     fn next(&mut self, now: Time) -> Next;
+    /// The life of an I/O that is finished, before [`Source::finished`] says so.
+    fn lived(&mut self, _life: &Life) {}
     /// An I/O of this source was reaped; `offset` as the source gave it.
     fn finished(
         &mut self,

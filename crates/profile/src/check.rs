@@ -54,7 +54,19 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     for bad in config.app.iter().flat_map(AppConfig::check) {
         found.bad("app", bad);
     }
+    if let Some(app) = &config.app {
+        cores("app", app, config, &mut found);
+    }
     found.0
+}
+
+/// A program runs on cores that there are.
+fn cores(section: &str, app: &AppConfig, config: &Config, found: &mut Found) {
+    let cores = config.stack.cores;
+    if let Some(core) = app.cores.iter().find(|&&core| core >= cores) {
+        let last = cores.saturating_sub(1);
+        found.add(&format!("{section}.cores"), format!("must be cores, 0 to {last}, not {core}"));
+    }
 }
 
 fn times(config: &Config, found: &mut Found) {

@@ -4,7 +4,7 @@ use crate::normal::put;
 use crate::number::{finite, iops_text, percentiles};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
-use wordline_app::{OpReport, Report};
+use wordline_app::{OpReport, Part, Report, Turnaround, TurnaroundInterval};
 use wordline_base::Histogram;
 use wordline_base::hist::midpoint;
 use wordline_sim::RunResult;
@@ -31,8 +31,39 @@ fn latency(h: &Histogram, plus: bool) -> Value {
     o
 }
 
+/// A row of a turnaround: the whole, and what it is made of, in nanoseconds.
+fn split_json(total: f64, parts: &[f64]) -> Value {
+    let named = Part::ALL.iter().zip(parts);
+    let named = named.map(|(part, ns)| (part.name().to_string(), finite(*ns).into()));
+    let total = std::iter::once(("total".to_string(), finite(total).into()));
+    Value::Object(total.chain(named).collect())
+}
+
+/// `mean`, `p50`, `p99`, `p99_9`, and what ended in each interval.
+fn turnaround_json(t: &Turnaround, plus: bool) -> Value {
+    let mut o = Map::new();
+    o.insert("mean".into(), split_json(t.total.mean(), &t.mean_ns));
+    for row in &t.at {
+        let name = format!("p{}", row.percentile).replace('.', "_");
+        o.insert(name, split_json(row.turnaround_ns, &row.by_part_ns));
+    }
+    if plus {
+        let interval = |i: &TurnaroundInterval| {
+            json!({
+                "end_ns": i.end_ns,
+                "count": i.count,
+                "mean_ns": finite(i.mean_ns),
+                "p99_ns": i.p99_ns,
+                "max_ns": i.max_ns,
+            })
+        };
+        o.insert("over_time".into(), t.over_time.iter().map(interval).collect());
+    }
+    Value::Object(o)
+}
+
 /// The object `wordline.app`.
-pub(crate) fn app_json(app: &Report, plus: bool) -> Value {
+pub(crate) fn app_json(app: &Report, turnarounds: &[Turnaround], plus: bool) -> Value {
     let op = |op: &OpReport| {
         let rate = finite(app.rate(op.latency.len()));
         let value = json!({
@@ -44,6 +75,8 @@ pub(crate) fn app_json(app: &Report, plus: bool) -> Value {
     };
     let figures = app.figures.iter().map(|&(k, v)| (k.to_string(), Value::from(finite(v))));
     let counters = app.counters.iter().map(|&(k, n)| (k.to_string(), Value::from(n)));
+    let own = turnarounds.iter().filter(|t| t.program == app.name);
+    let turnaround = own.map(|t| (t.operation.to_string(), turnaround_json(t, plus)));
     json!({
         "name": app.name,
         "begun": app.begun,
@@ -51,6 +84,7 @@ pub(crate) fn app_json(app: &Report, plus: bool) -> Value {
         "runtime_ns": app.runtime.0,
         "per_s": finite(app.rate(app.counted)),
         "operations": app.ops.iter().map(op).collect::<Map<_, _>>(),
+        "turnaround": turnaround.collect::<Map<_, _>>(),
         "figures": figures.collect::<Map<_, _>>(),
         "counters": counters.collect::<Map<_, _>>(),
     })
@@ -60,10 +94,37 @@ fn microseconds(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e3)
 }
 
-/// A block of text; empty without a program.
+/// Where the time of one kind of operation went: parts that took some.
+fn turnaround_text(t: &Turnaround, out: &mut String) {
+    put!(out, "  {:18} {:>9}", format!("{}, us:", t.operation), "mean");
+    for row in &t.at {
+        put!(out, " {:>9}", format!("{} %", row.percentile));
+    }
+    put!(out, "\n");
+    let mut line = |name: &str, mean: f64, at: &mut dyn Iterator<Item = f64>| {
+        put!(out, "    {name:16} {:9.1}", mean / 1e3);
+        at.for_each(|ns| put!(out, " {:9.1}", ns / 1e3));
+        put!(out, "\n");
+    };
+    for (i, part) in Part::ALL.iter().enumerate() {
+        if t.mean_ns[i] > 0.0 {
+            let name = part.name().replace('_', " ");
+            line(&name, t.mean_ns[i], &mut t.at.iter().map(|row| row.by_part_ns[i]));
+        }
+    }
+    line("turnaround", t.total.mean(), &mut t.at.iter().map(|row| row.turnaround_ns));
+}
+
+/// A block of text for each program; empty without one.
 pub fn app_text(result: &RunResult) -> String {
-    let Some(app) = &result.app else { return String::new() };
     let mut out = String::new();
+    for app in &result.app {
+        one_text(app, &result.turnarounds, &mut out);
+    }
+    out
+}
+
+fn one_text(app: &Report, turnarounds: &[Turnaround], out: &mut String) {
     put!(out, "\n{}: {} operations begun, {} finished", app.name, app.begun, app.finished);
     put!(out, ", {:.3} s\n", app.runtime.as_secs_f64());
     put!(out, "  {:18} {:>9} {:>9} {:>9}", "", "total", "per s", "mean us");
@@ -81,11 +142,11 @@ pub fn app_text(result: &RunResult) -> String {
         }
         put!(out, "\n");
     }
+    turnarounds.iter().filter(|t| t.program == app.name).for_each(|t| turnaround_text(t, out));
     let figures = app.figures.iter().map(|(k, v)| format!("{k}={v:.2}"));
     let counters = app.counters.iter().map(|(k, n)| format!("{k}={n}"));
     let all: Vec<String> = figures.chain(counters).collect();
     for line in all.chunks(4) {
         put!(out, "  {}\n", line.join(", "));
     }
-    out
 }

@@ -395,7 +395,7 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
         o.insert("classes".to_owned(), Value::Array(classes));
     }
     if let Some(app) = &result.app {
-        o.insert("app".to_owned(), crate::app::app_json(app, plus));
+        o.insert("app".to_owned(), crate::app::app_json(app, &result.turnarounds, plus));
     }
     o.insert("prepared".to_owned(), to_value(&result.prepared));
     o.insert("warnings".to_owned(), to_value(&result.warnings));

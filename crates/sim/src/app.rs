@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use wordline_app::{App, Doing};
-use wordline_base::{Ddir, IoClass, Span, Time};
+use wordline_base::{IoClass, Life, Time};
 use wordline_host::source::{Next, Source};
 
 /// All threads of one program share it.
@@ -43,6 +43,10 @@ impl Source for AppSource {
                 self.busy = now + span;
                 Next::Pause { spin_until: self.busy, until: self.busy }
             }
+            Doing::Work(span) => {
+                self.busy = now + span;
+                Next::Spin { until: self.busy }
+            }
             Doing::Until(at) => Next::NotBefore { at, quiesce: false },
             Doing::Asleep => Next::NotBefore { at: Time::NEVER, quiesce: false },
             Doing::Reap => Next::WhenReaped,
@@ -50,7 +54,7 @@ impl Source for AppSource {
         }
     }
 
-    fn finished(&mut self, _: Ddir, _: u64, _: u32, _: bool, _: Span, _: Time) {
-        self.app.borrow_mut().finished(self.thread);
+    fn lived(&mut self, life: &Life) {
+        self.app.borrow_mut().finished(self.thread, life.spent());
     }
 }

@@ -117,6 +117,8 @@ pub struct RunResult {
     pub machine: Machine,
     /// What a program beside or instead of jobs did.
     pub app: Option<wordline_app::Report>,
+    /// Where the time of the operations of programs went, by program and kind of operation.
+    pub turnarounds: Vec<wordline_app::Turnaround>,
     /// The slowest I/Os, slowest first.
     pub slowest: Vec<Life>,
     /// Slices for drawing, if asked for.

@@ -31,12 +31,15 @@ pub const SAMPLES: Span = Span::from_ms(500);
 /// class says which class of NVMe queue it is; a job without one that is latency-critical has an urgent
 /// queue.
 fn class_of(job: &Job, stack: &StackConfig) -> IoClass {
-    let class = job.prio.io_class().with_workload(job.workload);
+    in_queue(job.prio.io_class().with_workload(job.workload), stack)
+}
+
+fn in_queue(class: IoClass, stack: &StackConfig) -> IoClass {
     if stack.kernel {
         return class;
     }
     class.with_queue(match class.priority() {
-        Priority::None if job.workload == Workload::Latency => QueuePriority::Urgent,
+        Priority::None if class.workload() == Workload::Latency => QueuePriority::Urgent,
         Priority::RealTime => QueuePriority::High,
         Priority::Idle => QueuePriority::Low,
         Priority::None | Priority::BestEffort => QueuePriority::Medium,
@@ -317,11 +320,12 @@ pub fn threads<E: From<JobError>>(
 }
 
 /// The threads of a program, behind the jobs that run beside it: these end with it.
-pub fn app_threads(app: App, config: &AppConfig, jobs: &mut Vec<ThreadSetup>) {
+pub fn app_threads(app: App, config: &AppConfig, stack: &StackConfig, jobs: &mut Vec<ThreadSetup>) {
     let beside = jobs.len() as u32;
     let percentiles = Job::new("", Default::default()).percentile_list;
     let groups = jobs.iter().map(|j| j.plan.group + 1).max().unwrap_or(0);
     let shapes: Vec<ThreadShape> = app.threads().cloned().collect();
+    let class = in_queue(IoClass::NONE.with_workload(app.workload_attr()), stack);
     let app = Rc::new(RefCell::new(app));
     let mut names: Vec<&str> = Vec::new();
     for (t, shape) in shapes.iter().enumerate() {
@@ -331,8 +335,11 @@ pub fn app_threads(app: App, config: &AppConfig, jobs: &mut Vec<ThreadSetup>) {
         let engine = if shape.depth > 1 { Engine::Libaio } else { Engine::Pvsync2 };
         let mut spec = ThreadSpec::new(shape.name, engine, shape.depth);
         spec.continue_on_error = true;
+        spec.class = class;
+        spec.cpus_allowed.clone_from(&config.cores);
         let plan = ThreadPlan {
             name: shape.name.into(),
+            class,
             group: groups + names.len() as u32 - 1,
             group_reporting: true,
             ioengine: engine_name(engine).into(),

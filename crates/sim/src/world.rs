@@ -19,7 +19,7 @@ use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use crate::topology::{Behind, SystemConfig};
 use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ctx, Ddir, Kind, SECTOR, Span, Time, Tracks};
+use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, SECTOR, Span, Time, Tracks};
 use wordline_device::{Controller, Switch};
 use wordline_fs::FsConfig;
 use wordline_ftl::{Placement, Translation, Translator};
@@ -58,12 +58,19 @@ impl Source for AnySource {
         }
     }
     #[inline]
+    fn lived(&mut self, life: &Life) {
+        if let AnySource::App(s) = self {
+            s.lived(life);
+        }
+    }
+    #[inline]
     fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
         match self {
             AnySource::Job(s) => s.finished(ddir, offset, len, ok, latency, now),
             AnySource::Cpu(s) => s.finished(ddir, offset, len, ok, latency, now),
             AnySource::Trace(s) => s.finished(ddir, offset, len, ok, latency, now),
-            AnySource::App(s) => s.finished(ddir, offset, len, ok, latency, now),
+            // Has been told by the life.
+            AnySource::App(_) => {}
         }
     }
 }
@@ -903,6 +910,7 @@ impl World {
         failed |= trace_error.is_some();
         let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
         failed |= app.as_ref().is_some_and(|a| a.failure.is_some());
+        let turnarounds = self.app.iter().flat_map(|(app, _)| app.borrow().turnarounds()).collect();
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let warnings = self.warnings(&machine);
@@ -928,6 +936,7 @@ impl World {
             threads: self.threads.into_iter().map(ThreadStats::finish).collect(),
             machine,
             app,
+            turnarounds,
             slowest: self.slowest.take(),
             iologs,
             tracks: self.ctx.tracks.take(),

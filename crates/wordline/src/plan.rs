@@ -209,7 +209,7 @@ impl Plan {
         }
         let layout = app.as_ref().map(App::layout).unwrap_or_default();
         if let (Some(app), Some(config)) = (app, &self.system.config.app) {
-            setup::app_threads(app, config, &mut threads);
+            setup::app_threads(app, config, &self.system.config.stack, &mut threads);
         }
         let infos: Vec<&Drive> = bays.iter().map(|bay| &bay.drive).collect();
         World::check(&machine, &infos, &mut threads).map_err(|e| self.system.misfit(e))?;

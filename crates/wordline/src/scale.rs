@@ -129,6 +129,16 @@ impl Scale {
                 of_app.push(("app.btree.cache", btree.cache));
                 of_app.push(("app.btree.page_cache", btree.page_cache));
             }
+            // What follows the drive is cut with it.
+            let sizes = [
+                ("app.web.files", app.web.as_ref().map(|web| web.files.into())),
+                ("app.kv.records", app.kv.as_ref().map(|kv| kv.records)),
+                ("app.pagerank.graph_bytes", app.pagerank.as_ref().map(|p| p.graph_bytes)),
+                ("app.sort.input_bytes", app.sort.as_ref().map(|sort| sort.input_bytes)),
+            ];
+            of_app.extend(
+                sizes.into_iter().filter_map(|(key, n)| Some((key, n.filter(|&n| n > 0)?))),
+            );
             for (key, value) in of_app {
                 add(key, self.of(value));
             }

@@ -7,7 +7,7 @@ mod write;
 use crate::config::{AppConfig, LsmConfig, Wal};
 use crate::lru::Lru;
 use crate::ops::Report;
-use crate::shell::{Shell, Step, Then};
+use crate::shell::{Model, Shell, Step, Then};
 use crate::space::Extent;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -169,39 +169,17 @@ impl Lsm {
         [t.flushed, t.compacted, t.compaction_reads, t.compactions, t.moves]
     }
 
-    pub(crate) fn layout(&self) -> Vec<Extent> {
-        self.tree.layout()
-    }
-
-    pub(crate) fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
-        match &mut self.roles[t as usize] {
-            Role::Reader(get) => {
-                let get = get.take();
-                self.reader(shell, t, get, now)
-            }
-            Role::Writer(_) => self.writer(shell, t, now),
-            Role::Flush(work) => {
-                let work = std::mem::replace(work, Work::Nothing);
-                self.flush_thread(shell, t, work)
-            }
-            Role::Compaction(work) => {
-                let work = std::mem::replace(work, Work::Nothing);
-                self.compaction_thread(shell, t, work)
-            }
-        }
-    }
-
     // Gets.
 
     fn reader(&mut self, shell: &mut Shell, t: u32, get: Option<Get>, now: Time) -> Then {
         if let Some(get) = get {
-            shell.ops.finish(GET, get.begun, now);
+            shell.finish(t, GET, get.begun, get.begun, now);
             self.release(shell, get.version);
         }
         if !shell.may_begin(now) {
             return Then::End;
         }
-        shell.ops.begun += 1;
+        shell.begin(t);
         let key = self.keys.below(self.c.keys.into()) as u32;
         let version = self.tree.version;
         *self.views.entry(version).or_default() += 1;
@@ -439,9 +417,41 @@ impl Lsm {
         (extent.at..extent.at + extent.sectors).for_each(|page| shell.page_cache.put(page));
     }
 
-    // The end.
+    /// A log's place; none without a log. Full: there is no room for it.
+    fn new_log(&mut self) -> Result<Option<Log>, Full> {
+        if self.c.wal == Wal::None {
+            return Ok(None);
+        }
+        let bytes = write::log_bytes(&self.c);
+        let extent = self.tree.space.take(bytes.div_ceil(SECTOR)).ok_or(Full)?;
+        Ok(Some(Log { extent, bytes: 0, synced: 0 }))
+    }
+}
 
-    pub(crate) fn report(&self, report: &mut Report) {
+impl Model for Lsm {
+    fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
+        match &mut self.roles[t as usize] {
+            Role::Reader(get) => {
+                let get = get.take();
+                self.reader(shell, t, get, now)
+            }
+            Role::Writer(_) => self.writer(shell, t, now),
+            Role::Flush(work) => {
+                let work = std::mem::replace(work, Work::Nothing);
+                self.flush_thread(shell, t, work)
+            }
+            Role::Compaction(work) => {
+                let work = std::mem::replace(work, Work::Nothing);
+                self.compaction_thread(shell, t, work)
+            }
+        }
+    }
+
+    fn layout(&self) -> Vec<Extent> {
+        self.tree.layout()
+    }
+
+    fn report(&self, report: &mut Report) {
         let s = &self.stats;
         let written = self.written();
         let [flushed, compacted, read, compactions, moves]: [u64; 5] =
@@ -476,7 +486,7 @@ impl Lsm {
         }
     }
 
-    pub(crate) fn check(&self) {
+    fn check(&self) {
         let logs = self.full.iter().chain([&self.active]).filter_map(|m| m.log.map(|l| l.extent));
         let outputs = self.roles.iter().flat_map(|role| match role {
             Role::Flush(Work::Flush(file)) => vec![file.extent],
@@ -493,16 +503,6 @@ impl Lsm {
         let gets = self.roles.iter().filter(|r| matches!(r, Role::Reader(Some(_)))).count();
         assert_eq!(views as usize, gets, "every get has its view");
         assert_eq!(self.stats.not_found, 0, "every key has a value");
-    }
-
-    /// A log's place; none without a log. Full: there is no room for it.
-    fn new_log(&mut self) -> Result<Option<Log>, Full> {
-        if self.c.wal == Wal::None {
-            return Ok(None);
-        }
-        let bytes = write::log_bytes(&self.c);
-        let extent = self.tree.space.take(bytes.div_ceil(SECTOR)).ok_or(Full)?;
-        Ok(Some(Log { extent, bytes: 0, synced: 0 }))
     }
 }
 

@@ -118,7 +118,7 @@ impl Lsm {
             State::Delayed => self.lead(shell, t, now),
             State::Logged => self.commit(shell, t),
             State::Done => {
-                shell.ops.finish(PUT, writer.begun, now);
+                shell.finish(t, PUT, writer.begun, writer.begun, now);
                 *self.state(t) = Writer { state: State::Idle, ..writer };
                 Then::Go
             }
@@ -141,7 +141,7 @@ impl Lsm {
         if self.c.readers == 0 && !shell.may_begin(now) {
             return Then::End;
         }
-        shell.ops.begun += 1;
+        shell.begin(t);
         let key = self.writes.below(self.c.keys.into()) as u32;
         let entry = Entry::new(key, self.c.write == Write::Merge);
         self.group.queue.push_back((t, entry));

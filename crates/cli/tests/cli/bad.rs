@@ -314,3 +314,33 @@ fn a_reader_that_goes_away() {
     let err = String::from_utf8_lossy(&done.stderr);
     assert!(err.contains("standard output was closed") && err.contains("--output"), "{err}");
 }
+
+#[test]
+fn programs_that_cannot_be() {
+    let place = Place::new();
+    for (words, parts) in [
+        ("--app web-srver", &["unknown app 'web-srver'", "did you mean 'web-server'?"][..]),
+        (
+            "--app web-server --set app.web.load=0.0",
+            &["--set app.web.load=0.0", "'load' must be above 0"],
+        ),
+        ("--app kv-read --set app.kv.lod=3.0", &["unknown key 'lod'", "did you mean 'load'?"]),
+        ("--app kv-read --set app.kv.load=much", &["app.kv.load=much"]),
+        (
+            "--app kv-read --set app.kv.records=10000000",
+            &["'size'", "fewer records (app.kv.records"],
+        ),
+        ("--app web-server --set app.web.files=9000000", &["fewer files (app.web.files)"]),
+        ("--app pagerank --set app.pagerank.graph_bytes=10000000000", &["smaller graph"]),
+        ("--app sort --set app.sort.input_bytes=4000000000", &["less input"]),
+        ("--app sort --set app.cores=[0,99]", &["app.cores=[0,99]", "must be cores, 0 to"]),
+        ("--app sort --set app.workload_attr=fast", &["unknown value 'fast'", "'throughput'"]),
+        ("--app sort --set app.web.load=3.0", &["missing"]),
+        ("--app sort --set app.runtime=0s", &["'operations' must be given, or a runtime"]),
+        ("--app pagerank --set app.pagerank.depth=0", &["'depth' must be from 1"]),
+    ] {
+        let line = format!("run {words} --device z-ssd-flashshare-small");
+        let done = place.run(&line).fails(2, parts);
+        assert_eq!(done.out, "", "{words}");
+    }
+}

@@ -411,6 +411,7 @@ impl<S: Source> Host<S> {
         let Some(source) = &mut thread.source else { return self.served(ctx, t, &node) };
         let latency = now.since(node.issued);
         let place = address(node.disk, node.offset);
+        source.lived(ctx.lives.get(node.life));
         source.finished(node.ddir, place, node.len, node.ok, latency, now);
         if !node.ok {
             self.counters.errors += 1;
