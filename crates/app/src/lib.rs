@@ -18,7 +18,9 @@ mod turnaround;
 mod ycsb;
 
 pub use btree::Btree;
-pub use config::{AppConfig, BtreeConfig, BtreeCost, LsmConfig, LsmCost, Mix, Wal, Write};
+pub use config::{
+    AppConfig, BtreeConfig, BtreeCost, LsmConfig, LsmCost, Mix, SECTIONS, Wal, Write,
+};
 pub use lru::Lru;
 pub use lsm::Lsm;
 pub use lsm::tree::{Entry, Shape, Tree};

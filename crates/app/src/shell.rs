@@ -442,9 +442,15 @@ impl App {
         report
     }
 
-    /// Where the time of its operations went, by kind of operation.
+    /// Where the time of its operations went, by kind of operation, and of all together.
     pub fn turnarounds(&self) -> Vec<Turnaround> {
-        self.shell.splits.iter().filter_map(|split| split.report(&self.name)).collect()
+        let all = Split::all(self.shell.splits.iter());
+        self.shell
+            .splits
+            .iter()
+            .chain([&all])
+            .filter_map(|split| split.report(&self.name))
+            .collect()
     }
 
     /// Panics unless what must hold at any time does: for tests.

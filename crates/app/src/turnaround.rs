@@ -77,7 +77,7 @@ impl Part {
     }
 }
 
-/// The turnaround of one kind of operation: from its arrival until its last I/O and its last work are
+/// The turnaround of one kind of operation, or of `all`: from its arrival until its last I/O and its last work are
 /// done. Every row sums to the time that it splits.
 #[derive(Clone, Debug, Serialize)]
 pub struct Turnaround {
@@ -192,6 +192,31 @@ impl Split {
         self.over_time = rows;
     }
 
+    /// All kinds of operation together.
+    pub fn all<'a>(splits: impl Iterator<Item = &'a Split>) -> Split {
+        let mut all = Split::new("all");
+        for other in splits {
+            let mut other = other.clone();
+            while other.interval < all.interval {
+                other.double();
+            }
+            while all.interval < other.interval {
+                all.double();
+            }
+            all.total.merge(&other.total);
+            for (bucket, more) in other.sums {
+                let sums = all.sums.entry(bucket).or_default();
+                sums.iter_mut().zip(more).for_each(|(sum, ns)| *sum += ns);
+            }
+            let mut rows: BTreeMap<u64, Histogram> = all.over_time.drain(..).collect();
+            for (slot, row) in other.over_time {
+                rows.entry(slot).or_default().merge(&row);
+            }
+            all.over_time = rows.into_iter().collect();
+        }
+        all
+    }
+
     /// None if no such operation was counted.
     pub fn report(&self, program: &str) -> Option<Turnaround> {
         let n = self.total.len();
@@ -263,5 +288,27 @@ mod tests {
         assert_eq!(t.over_time.iter().map(|i| i.count).sum::<u64>(), 20_000);
         assert!(t.over_time.len() <= INTERVALS && t.over_time.len() > INTERVALS / 3);
         assert!(t.over_time.is_sorted_by(|a, b| a.end_ns < b.end_ns));
+    }
+
+    #[test]
+    fn all_kinds_together_are_what_one_kind_of_all_would_be() {
+        let mut rng = Rng::from_seed(8);
+        let (mut kinds, mut whole) =
+            ([Split::new("read"), Split::new("update")], Split::new("all"));
+        let mut now = 0;
+        for _ in 0..5_000 {
+            now += rng.below(100_000);
+            let (mut spent, work) = (Spent::default(), rng.below(50_000));
+            spent.work(Span(work));
+            let (begun, end) = (Time(now + 50_000 - work), Time(now + 50_000));
+            // The second kind ends early: its intervals are shorter.
+            let kind = &mut kinds[usize::from(now < 90_000_000 && rng.below(2) == 0)];
+            kind.add(&spent, begun, begun, end);
+            whole.add(&spent, begun, begun, end);
+        }
+        let (all, whole) = (Split::all(kinds.iter()), whole.report("p").unwrap());
+        assert!(kinds[1].interval < all.interval);
+        let all = all.report("p").unwrap();
+        assert_eq!(format!("{all:?}"), format!("{whole:?}"));
     }
 }

@@ -230,9 +230,14 @@ fn turnaround_is_the_sum_of_its_parts() {
             Bench::new(&AppConfig { runtime: Span::from_ms(300), ..config }, seed).run(seed);
         let turnarounds = bench.app.turnarounds();
         let ops = bench.app.report().ops;
-        assert_eq!(turnarounds.len(), ops.len(), "seed {seed}");
-        for (t, op) in turnarounds.iter().zip(&ops) {
-            assert_eq!((t.operation, &t.total), (op.name, &op.latency), "seed {seed}");
+        assert_eq!(turnarounds.len(), ops.len() + 1, "seed {seed}");
+        for (i, t) in turnarounds.iter().enumerate() {
+            match ops.get(i) {
+                Some(op) => assert_eq!((t.operation, &t.total), (op.name, &op.latency)),
+                None => {
+                    assert_eq!((t.operation, t.total.len()), ("all", bench.app.report().counted))
+                }
+            }
             let sum: f64 = t.mean_ns.iter().sum();
             assert!((sum / t.total.mean() - 1.0).abs() < 1e-9, "seed {seed}: {sum}");
             // Nothing to wait for but threads: cores are free here.

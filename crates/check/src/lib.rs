@@ -42,6 +42,8 @@ pub struct Case<'a> {
     pub options: Options,
     /// A program; `job` may then be empty.
     pub app: Option<&'a str>,
+    /// Programs beside it or beside jobs, and their options.
+    pub with: Vec<(&'a str, &'a str)>,
     /// A file system on the drive.
     pub fs: Option<&'a str>,
     /// What `read_iolog` of a job reads, whatever its name.
@@ -59,6 +61,7 @@ impl<'a> Case<'a> {
             seed: 1,
             options: Options { digest: true, ..Options::default() },
             app: None,
+            with: Vec::new(),
             fs: None,
             replay: "",
         }
@@ -69,6 +72,10 @@ impl<'a> Case<'a> {
     }
     pub fn app(mut self, app: &'a str) -> Self {
         self.app = Some(app);
+        self
+    }
+    pub fn with(mut self, app: &'a str, options: &'a str) -> Self {
+        self.with.push((app, options));
         self
     }
     pub fn fs(mut self, fs: &'a str) -> Self {
@@ -86,7 +93,9 @@ impl<'a> Case<'a> {
     pub fn config(&self) -> Result<Config, Error> {
         let app = self.app.map(Source::Preset);
         let fs = self.fs.map(Source::Preset);
-        let sources = Sources { app, fs, ..Sources::presets(self.device, self.stack) };
+        let with: Vec<_> =
+            self.with.iter().map(|&(name, options)| (Source::Preset(name), options)).collect();
+        let sources = Sources { app, fs, with: &with, ..Sources::presets(self.device, self.stack) };
         Ok(System::assemble(sources, &self.overrides)?.config)
     }
     pub fn run(&self) -> Result<Outcome, Error> {

@@ -172,3 +172,72 @@ fn a_server_on_fewer_cores_waits_for_them() {
     let (two, all) = (wait("[0, 1]"), wait("[]"));
     assert!(two > 10.0 * all, "30,000 requests of 125 us on two cores {two} ns, on all {all} ns");
 }
+
+fn beside(case: Case, app: &'static str, options: &'static str) -> Outcome {
+    let outcome = Case { with: vec![(app, options)], ..case }.run().unwrap();
+    let machine = &outcome.result.machine;
+    assert_eq!((machine.generated, machine.integrity.wrong), (machine.served, 0));
+    outcome
+}
+
+/// A program beside another one ends with it, or earlier if it says so, and slows it down.
+#[test]
+fn programs_beside_each_other_end_with_the_first() {
+    let case = || servers().swap_remove(1);
+    let alone = case().run().unwrap();
+    let both = beside(case(), "sort", "threads=4,depth=16");
+    let with = &both.result.with[0];
+    // Each of its threads is cut off in a sort.
+    assert_eq!((with.name.as_str(), with.begun - with.finished), ("sort", 4));
+    // The first program's last operation, a ramp of 1 ms before its first, and what was in flight.
+    let after = |o: &Outcome| {
+        let last = o.result.app.as_ref().unwrap().runtime.0 + 1_000_000;
+        (o.result.machine.simulated_ns - last) / 1_000_000
+    };
+    assert_eq!(after(&alone), 0);
+    assert!(after(&both) < 20, "goes on for {} ms", after(&both));
+    // The same requests: arrivals are an open loop, and of draws of the program's own.
+    let finished = |o: &Outcome| o.result.app.as_ref().unwrap().finished;
+    assert_eq!(finished(&alone), finished(&both));
+    let mean = |o: &Outcome| o.result.turnarounds[0].total.mean();
+    assert!(mean(&both) > 1.2 * mean(&alone), "{} {}", mean(&both), mean(&alone));
+    let few = beside(case(), "kv-read", "operations=50,records=100");
+    assert_eq!((few.result.with[0].begun, few.result.with[0].finished), (50, 50));
+    assert_eq!(after(&few), 0);
+    // Two of a kind are not in step.
+    let twins = beside(case(), "kv-update", "records=5000,threads=4");
+    let with = &twins.result.with[0];
+    assert_ne!(with.counters, twins.result.app.as_ref().unwrap().counters);
+    assert_eq!(twins.result.turnarounds.iter().filter(|t| t.program == "kv-update#2").count(), 3);
+}
+
+/// Each in a part of its own: what one writes the other does not, on each half.
+#[test]
+fn programs_beside_each_other_have_files_of_their_own() {
+    let case = servers().swap_remove(1);
+    let config = Case { with: vec![("sort", "")], ..case.clone() }.config().unwrap();
+    assert_eq!(config.programs().map(|p| p.0).collect::<Vec<_>>(), ["kv-update", "sort"]);
+    let case = case.set("app.kv.records=0").set("app.kv.updates=100.0");
+    let both = beside(case, "kv-update", "updates=100.0,records=0");
+    let counter = |r: &wordline_app::Report, name: &str| {
+        r.counters.iter().find(|(n, _)| *n == name).unwrap().1
+    };
+    let records = [&both.result.app.unwrap(), &both.result.with[0]].map(|r| counter(r, "records"));
+    assert_eq!(records[0], records[1]);
+}
+
+/// Without a program of its own the run is the jobs': programs beside them end with the last one.
+#[test]
+fn programs_beside_jobs_end_with_them() {
+    const JOBS: &str = "[a]\nrw=randread\nbs=4k\ntime_based\nruntime=5ms\nworkload_attr=latency\n\
+                        [b]\nstonewall\nrw=randread\nbs=4k\ntime_based\nruntime=6ms\n";
+    let case = Case::new("z-ssd-flashshare-small", JOBS).age(Age::Filled);
+    let outcome = beside(case.set("nand.pages_per_block=8"), "pagerank", "threads=2");
+    let ms = outcome.result.machine.simulated_ns / 1_000_000;
+    assert!((11..15).contains(&ms), "{ms} ms");
+    assert!(outcome.result.app.is_none() && outcome.result.with[0].name == "pagerank");
+    let classes: Vec<Workload> =
+        outcome.result.threads.iter().map(|t| t.class.workload()).collect();
+    use Workload::{Latency, None, Throughput};
+    assert_eq!(classes, [Latency, None, Throughput, Throughput]);
+}

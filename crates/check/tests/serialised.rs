@@ -46,7 +46,8 @@ fn every_part_of_a_result_serialises() {
         .set("app.lsm.readers=2")
         .set("app.lsm.page_cache=8388608")
         .set("app.ramp_time=0ns")
-        .set("app.runtime=50ms");
+        .set("app.runtime=50ms")
+        .with("kv-read", "records=1000");
     (case.options.slowest, case.options.tracks) = (5, Some(1000));
     let result = case.run().unwrap().result;
     let json = serde_json::to_value(&result).expect("a result serialises");
@@ -107,6 +108,19 @@ fn every_part_of_a_result_serialises() {
     );
     for (op, json) in app.ops.iter().zip(json["app"]["ops"].as_array().unwrap()) {
         same(&json["latency"], &op.latency, op.name);
+    }
+    let with = &result.with[0];
+    assert_eq!(
+        (&json["with"][0]["name"], &json["with"][0]["finished"]),
+        (&with.name.as_str().into(), &with.finished.into())
+    );
+    len(&json["turnarounds"], result.turnarounds.len(), "turnarounds");
+    for (t, json) in result.turnarounds.iter().zip(json["turnarounds"].as_array().unwrap()) {
+        assert_eq!(
+            (&json["program"], &json["operation"]),
+            (&t.program.as_str().into(), &t.operation.into())
+        );
+        same(&json["turnaround_ns"], &t.total, t.operation);
     }
     for (life, json) in result.slowest.iter().zip(json["slowest"].as_array().unwrap()) {
         let spent: u64 =

@@ -10,6 +10,7 @@ fn common(stack: &str) -> Common {
         ftl: None,
         fs: None,
         app: None,
+        with: Vec::new(),
         scale: None,
         chosen: Vec::new(),
         set: Vec::new(),

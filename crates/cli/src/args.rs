@@ -42,9 +42,10 @@ an ioengine, and ends as it would in fio: after size bytes (of the whole drive b
 number_ios or runtime.
 
 With --app the load is a program: an LSM store or a B-tree with its threads, caches and background
-work (rocksdb-*, mongodb-*; docs/design/app.md). Every value of its profile is set as in
+work (rocksdb-*, mongodb-*), a server with arrivals of its own (web-server, kv-*), rounds over a graph
+(pagerank) or an external sort (sort; docs/design/app.md). Every value of its profile is set as in
 --set app.lsm.readers=8. Operations and their latencies are reported beside the I/O's. Jobs given as well
-run beside it, and end with it.
+run beside it, and end with it. --with puts further programs beside it or beside jobs, until these end.
 
 The result goes to standard output or --output; notes and progress go to standard error. The same
 command gives the same bytes, on every machine.
@@ -56,6 +57,7 @@ Examples:
   wordline run files.fio --fs ext4 --set fs.ext4.data=journal --device z-ssd-small
   wordline run job.fio --showcmd
   wordline run --app mongodb-ycsb-a --set app.btree.records=20000000 --precondition random
+  wordline run --app web-server --with pagerank:threads=2 --device z-ssd-flashshare-small
 
 See also: wordline device list, wordline device check NAME";
 
@@ -456,6 +458,10 @@ pub struct RunArgs {
     /// TOML file
     #[arg(long, value_name = "NAME|FILE")]
     pub app: Option<String>,
+    /// A program beside --app or beside jobs, with options of its own, as in
+    /// pagerank:threads=2,depth=32 (repeatable). It ends with them
+    #[arg(long, value_name = "NAME|FILE[:OPTION=VALUE,...]")]
+    pub with: Vec<String>,
     /// Run only these sections of the job files (repeatable)
     #[arg(long, value_name = "NAME")]
     pub section: Vec<String>,

@@ -26,8 +26,8 @@ impl Profiles for Files {
     }
 }
 
-/// One drive or several, and a program if one is given.
-pub fn read(machine: &MachineArgs, app: Option<&str>) -> Result<System, Failure> {
+/// One drive or several, and programs if there are any.
+pub fn read(machine: &MachineArgs, app: Option<&str>, with: &[String]) -> Result<System, Failure> {
     let names: Vec<&str> = machine.device.split(',').map(str::trim).collect();
     let devices: Vec<String> = match (machine.drives, &*names) {
         (None, names) => names.iter().map(ToString::to_string).collect(),
@@ -46,10 +46,14 @@ pub fn read(machine: &MachineArgs, app: Option<&str>) -> Result<System, Failure>
                 .map_err(|e| Failure::usage(format!("cannot read the topology {file}: {e}")))?;
             Topology::parse(file, &text)?
         }
-        (None, [device]) => return combine(device, &machine.parts, app),
+        (None, [device]) => {
+            let common = Common { with: with.to_vec(), ..common(&machine.parts, app) };
+            return Ok(common.system(device, &mut Files)?);
+        }
         (None, devices) => Topology::of_devices(devices),
     };
-    Ok(topology.system(&common(&machine.parts, app), &mut Files)?)
+    let common = Common { with: with.to_vec(), ..common(&machine.parts, app) };
+    Ok(topology.system(&common, &mut Files)?)
 }
 
 /// A device profile that is at hand and holds its FTL, and what is laid over it.
@@ -66,6 +70,7 @@ pub fn from_text(
         stack: Source::Preset("linux-libaio"),
         testbed: None,
         app: None,
+        with: &[],
         fs: None,
     };
     Ok(System::assemble(sources, overrides)?)
@@ -79,6 +84,7 @@ fn common(parts: &PartArgs, app: Option<&str>) -> Common {
         ftl: Some(parts.ftl.clone()).filter(|name| name != "default"),
         fs: Some(parts.fs.clone()).filter(|name| name != "none"),
         app: app.map(String::from),
+        with: Vec::new(),
         scale: parts.scale,
         chosen: parts.chosen(),
         set: parts.set.clone(),

@@ -12,11 +12,7 @@ use wordline_study::memory;
 /// Builds what `plan` needs, if there is memory for it, and shows what is wrong with the plan.
 pub fn check(plan: Plan, args: &CommonArgs) -> Result<Checked, Failure> {
     check_memory(&plan.system, args)?;
-    let activity = plan
-        .system
-        .config
-        .app
-        .is_some()
+    let activity = (plan.system.config.programs().count() > 0)
         .then(|| Activity::begin(args, "bringing the program to where it is after a load"));
     let checked = plan.check()?;
     drop(activity);

@@ -18,7 +18,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
         (None, Some(_)) => Clock::ClosedLoop,
         (None, None) => Clock::Timestamps,
     };
-    let system = load::read(&common.machine, None)?;
+    let system = load::read(&common.machine, None, &[])?;
     let of_run = finish::options(common)?;
     signals::install();
     // A trace that cannot be read shows before a drive is built.

@@ -12,7 +12,7 @@ use wordline_trace::OpenOptions;
 
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     let common = &args.common;
-    let system = load::read(&common.machine, args.app.as_deref())?;
+    let system = load::read(&common.machine, args.app.as_deref(), &args.with)?;
     let engine = setup::engine_name(system.config.stack.engine);
     let jobs = parse(&args, engine)?;
     if args.showcmd {
@@ -44,12 +44,15 @@ fn file_names(args: &RunArgs) -> impl Iterator<Item = String> {
 fn label(args: &RunArgs) -> String {
     let sections = args.section.iter().map(|name| format!("--section={name}"));
     let app = args.app.iter().map(|name| format!("--app={name}"));
-    let words = app.chain(args.fio.iter().cloned()).chain(file_names(args)).chain(sections);
+    let with = args.with.iter().map(|name| format!("--with={name}"));
+    let words =
+        app.chain(with).chain(args.fio.iter().cloned()).chain(file_names(args)).chain(sections);
     words.collect::<Vec<_>>().join(" ")
 }
 
 fn parse(args: &RunArgs, engine: &str) -> Result<Plan, Failure> {
-    if args.fio.is_empty() && args.files.is_empty() && args.app.is_some() {
+    if args.fio.is_empty() && args.files.is_empty() && (args.app.is_some() || !args.with.is_empty())
+    {
         return Ok(Plan::none());
     }
     if args.fio.is_empty() && args.files.is_empty() {

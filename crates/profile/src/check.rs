@@ -57,6 +57,13 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     if let Some(app) = &config.app {
         cores("app", app, config, &mut found);
     }
+    for (i, beside) in config.with.iter().enumerate() {
+        let section = format!("with.{i}");
+        for bad in beside.app.check_beside() {
+            found.bad(&section, bad);
+        }
+        cores(&section, &beside.app, config, &mut found);
+    }
     found.0
 }
 

@@ -32,6 +32,25 @@ pub struct Config {
     /// A program as workload.
     #[serde(default)]
     pub app: Option<AppConfig>,
+    /// Programs beside it, or beside jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<Beside>,
+}
+
+/// A program beside others, which ends with them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Beside {
+    /// Its own among the programs of the run.
+    pub name: String,
+    pub app: AppConfig,
+}
+
+impl Config {
+    /// What runs: the program, then those beside it.
+    pub fn programs(&self) -> impl Iterator<Item = (&str, &AppConfig)> {
+        let app = self.app.iter().map(|app| (self.app_name.as_str(), app));
+        app.chain(self.with.iter().map(|beside| (beside.name.as_str(), &beside.app)))
+    }
 }
 
 /// Where a profile comes from.
@@ -55,6 +74,9 @@ pub struct Sources<'a> {
     pub testbed: Option<Source<'a>>,
     /// A program as workload.
     pub app: Option<Source<'a>>,
+    /// Programs beside it, or beside jobs, and what is set over the profile of each: `key=value`, joined by
+    /// commas. A key is one of the program itself or one of `[app]`.
+    pub with: &'a [(Source<'a>, &'a str)],
     /// A file system on the drive; without one jobs address the drive itself.
     pub fs: Option<Source<'a>>,
 }
@@ -68,6 +90,7 @@ impl<'a> Sources<'a> {
             stack: Source::Preset(stack),
             testbed: None,
             app: None,
+            with: &[],
             fs: None,
         }
     }
@@ -178,6 +201,8 @@ pub fn assemble_with_places(
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
     let whole = problems.is_empty();
 
+    let first = if has_app { names[4].clone() } else { String::new() };
+    let beside = beside(sources.with, &first, &mut problems)?;
     let naming = |path: &str, at: Place| {
         let path = path.strip_prefix("device.").unwrap_or(path);
         match path.strip_prefix("stack") {
@@ -213,6 +238,12 @@ pub fn assemble_with_places(
         device,
         stack,
         app,
+        with: Vec::new(),
+    };
+    let Some(config) = with_beside(config, beside, &mut tree, &mut problems) else {
+        return Err(problems
+            .into_result()
+            .expect_err("a program that cannot be read is a problem"));
     };
     if whole {
         for (path, message) in crate::check::check(&config) {
@@ -222,6 +253,106 @@ pub fn assemble_with_places(
     }
     let places = Places { tree, sources: problems.sources.clone() };
     problems.into_result().map(|()| (config, places))
+}
+
+/// A program beside others: its name, and its settings below `app`.
+struct Program {
+    name: String,
+    tree: Node,
+}
+
+/// Programs beside `first`. Each is without an end of its own unless its options say so: it ends with what it
+/// runs beside.
+fn beside(
+    with: &[(Source<'_>, &str)],
+    first: &str,
+    problems: &mut Problems,
+) -> Result<Vec<Program>, ConfigError> {
+    let mut names = vec![first.to_string()];
+    let mut programs = Vec::with_capacity(with.len());
+    for &(source, options) in with {
+        let Some(Loaded { name, mut tree, .. }) = load(Kind::App, source, problems)? else {
+            let problems = std::mem::take(problems);
+            return Err(problems.into_result().expect_err("an unreadable source is a problem"));
+        };
+        let file = problems.source(format!("--with {}", shorten(&format!("{name}:{options}"))));
+        let at = Place { source: file, line: 0, column: 0 };
+        lay(&["app", "operations"], "0", at, &mut tree, problems);
+        lay(&["app", "runtime"], "0s", at, &mut tree, problems);
+        for option in split_options(options) {
+            let Some((key, value)) = option.split_once('=') else {
+                let word = shorten(option);
+                problems
+                    .add(at, format!("no '=' in '{word}': write option=value, as in load=5000.0"));
+                continue;
+            };
+            let key = key.trim();
+            let path: Vec<&str> = match section_of(&tree, key) {
+                Some(section) => vec!["app", section, key],
+                None => std::iter::once("app").chain(key.split('.')).collect(),
+            };
+            lay(&path, value, at, &mut tree, problems);
+        }
+        let same = names.iter().filter(|n| **n == name).count();
+        names.push(name.clone());
+        let name = if same > 0 { format!("{name}#{}", same + 1) } else { name };
+        programs.push(Program { name, tree });
+    }
+    Ok(programs)
+}
+
+/// The section that an option of a program is of: none if it is of `[app]`.
+fn section_of(tree: &Node, key: &str) -> Option<&'static str> {
+    if fields_of::<AppConfig>().contains(&key) || key.contains('.') {
+        return None;
+    }
+    let app = tree.get("app")?;
+    wordline_app::SECTIONS.into_iter().find(|section| app.get(section).is_some())
+}
+
+/// At commas, but for those in brackets.
+fn split_options(options: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut from) = (Vec::new(), 0i32, 0);
+    for (i, c) in options.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            ',' if depth <= 0 => {
+                parts.push(&options[from..i]);
+                from = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&options[from..]);
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}
+
+/// Reads the programs, and keeps where they were written at `with.N`. None: one cannot be read.
+fn with_beside(
+    mut config: Config,
+    programs: Vec<Program>,
+    tree: &mut Node,
+    problems: &mut Problems,
+) -> Option<Config> {
+    let naming = |path: &str, _: Place| format!("[{path}]");
+    let (mut kept, at) = (Table::new(), tree.at);
+    for (i, Program { name, tree: mut own }) in programs.into_iter().enumerate() {
+        let app = read::<AppConfig>(&mut own, "app", problems, &naming)?;
+        let node = own.get("app").cloned()?;
+        kept.insert(i.to_string(), Entry { key_at: node.at, node });
+        config.with.push(Beside { name, app });
+    }
+    if let Value::Table(top) = &mut tree.value
+        && !kept.is_empty()
+    {
+        top.insert(
+            "with".into(),
+            Entry { key_at: at, node: Node { value: Value::Table(kept), at } },
+        );
+    }
+    Some(config)
 }
 
 /// The key that names another medium for a drive.
@@ -485,6 +616,11 @@ fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
     if keys.len() < 2 {
         return fail(format!("'{}' is a section: add a key, {0}.KEY=VALUE", keys[0]));
     }
+    lay(&keys, value, at, tree, problems);
+}
+
+/// Puts a value at a path.
+fn lay(keys: &[&str], value: &str, at: Place, tree: &mut Node, problems: &mut Problems) {
     let Some(new) = parse_override(value, at, problems) else { return };
     let (last, parents) = keys.split_last().expect("two keys or more");
     let mut node = tree;

@@ -16,7 +16,7 @@ mod preset;
 mod suggest;
 mod tree;
 
-pub use config::{Config, Places, Source, Sources, assemble, assemble_with_places};
+pub use config::{Beside, Config, Places, Source, Sources, assemble, assemble_with_places};
 pub use config::{PathKind, paths, settings, value_at};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{Bound, Capacity, Derived, Peak, Stage, derive, fifo_write_amplification};

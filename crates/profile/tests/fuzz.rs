@@ -158,6 +158,7 @@ fn mutated_profiles_do_not_panic() {
             stack: files[3],
             testbed: Some(files[4]),
             app: None,
+            with: &[],
             fs: None,
         };
         let sources = match victim {
@@ -181,7 +182,15 @@ fn mutated_overrides_do_not_panic() {
     let texts = ["z-ssd-small", "linux-libaio", "i7-8700"].map(bare);
     let [device, stack, testbed] =
         std::array::from_fn(|i| Source::File { name: "base.toml", text: &texts[i] });
-    let base = Sources { device, ftl: None, stack, testbed: Some(testbed), app: None, fs: None };
+    let base = Sources {
+        device,
+        ftl: None,
+        stack,
+        testbed: Some(testbed),
+        app: None,
+        with: &[],
+        fs: None,
+    };
     let config = assemble(base, &[]).unwrap();
     let paths: Vec<String> = paths(&config).into_iter().map(|(path, _)| path).collect();
     let mut accepted = 0;

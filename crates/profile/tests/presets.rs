@@ -166,6 +166,7 @@ fn a_resolved_configuration_loads_back_to_itself() {
                 stack: Source::File { name: "stack.toml", text: &stack },
                 testbed: None,
                 app: None,
+                with: &[],
                 fs: None,
             };
             let mut again = assemble(sources, &[]).unwrap_or_else(|e| panic!("{e}\n{device}"));

@@ -118,7 +118,7 @@ fn turnaround_text(t: &Turnaround, out: &mut String) {
 /// A block of text for each program; empty without one.
 pub fn app_text(result: &RunResult) -> String {
     let mut out = String::new();
-    for app in &result.app {
+    for app in result.app.iter().chain(&result.with) {
         one_text(app, &result.turnarounds, &mut out);
     }
     out
@@ -142,7 +142,10 @@ fn one_text(app: &Report, turnarounds: &[Turnaround], out: &mut String) {
         }
         put!(out, "\n");
     }
-    turnarounds.iter().filter(|t| t.program == app.name).for_each(|t| turnaround_text(t, out));
+    let own: Vec<&Turnaround> = turnarounds.iter().filter(|t| t.program == app.name).collect();
+    // Of one kind of operation all are that kind.
+    let kinds = if own.len() == 2 { &own[..1] } else { &own[..] };
+    kinds.iter().for_each(|t| turnaround_text(t, out));
     let figures = app.figures.iter().map(|(k, v)| format!("{k}={v:.2}"));
     let counters = app.counters.iter().map(|(k, n)| format!("{k}={n}"));
     let all: Vec<String> = figures.chain(counters).collect();

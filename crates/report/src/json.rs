@@ -397,6 +397,11 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
     if let Some(app) = &result.app {
         o.insert("app".to_owned(), crate::app::app_json(app, &result.turnarounds, plus));
     }
+    if result.app.is_some() || !result.with.is_empty() {
+        let each = result.with.iter();
+        let each = each.map(|app| crate::app::app_json(app, &result.turnarounds, plus));
+        o.insert("with".to_owned(), Value::Array(each.collect()));
+    }
     o.insert("prepared".to_owned(), to_value(&result.prepared));
     o.insert("warnings".to_owned(), to_value(&result.warnings));
     o.insert("notes".to_owned(), to_value(&result.notes));

@@ -12,14 +12,19 @@ pub type SharedApp = Rc<RefCell<App>>;
 pub struct AppSource {
     app: SharedApp,
     thread: u32,
+    /// The program is beside others, and ends with them.
+    beside: bool,
     /// It computes until then, whoever asks.
     busy: Time,
     issued: u64,
 }
 
 impl AppSource {
-    pub fn new(app: SharedApp, thread: u32) -> AppSource {
-        AppSource { app, thread, busy: Time::ZERO, issued: 0 }
+    pub fn new(app: SharedApp, thread: u32, beside: bool) -> AppSource {
+        AppSource { app, thread, beside, busy: Time::ZERO, issued: 0 }
+    }
+    pub fn is_beside(&self) -> bool {
+        self.beside
     }
     pub fn issued(&self) -> u64 {
         self.issued

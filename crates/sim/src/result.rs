@@ -117,6 +117,8 @@ pub struct RunResult {
     pub machine: Machine,
     /// What a program beside or instead of jobs did.
     pub app: Option<wordline_app::Report>,
+    /// What programs beside it, or beside jobs, did.
+    pub with: Vec<wordline_app::Report>,
     /// Where the time of the operations of programs went, by program and kind of operation.
     pub turnarounds: Vec<wordline_app::Turnaround>,
     /// The slowest I/Os, slowest first.
@@ -161,8 +163,11 @@ impl RunResult {
     }
 
     fn failure(&self) -> RunError {
-        if let Some(why) = self.app.as_ref().and_then(|app| app.failure.as_ref()) {
-            return RunError::Program(why.clone());
+        let programs = || self.app.iter().chain(&self.with);
+        if let Some((program, why)) = programs().find_map(|p| Some((p, p.failure.as_ref()?))) {
+            let name =
+                if self.with.is_empty() { String::new() } else { program.name.clone() + ": " };
+            return RunError::Program(name + why);
         }
         let count = |name: &str| {
             self.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, count)| *count)

@@ -319,26 +319,38 @@ pub fn threads<E: From<JobError>>(
     Ok(setups)
 }
 
-/// The threads of a program, behind the jobs that run beside it: these end with it.
-pub fn app_threads(app: App, config: &AppConfig, stack: &StackConfig, jobs: &mut Vec<ThreadSetup>) {
-    let beside = jobs.len() as u32;
+/// The threads of a program, behind the jobs that run beside it: these end with it. A program `beside` others
+/// ends with them.
+pub fn app_threads(
+    app: App,
+    (config, beside): (&AppConfig, bool),
+    stack: &StackConfig,
+    jobs: &mut Vec<ThreadSetup>,
+) {
+    let stops: Vec<u32> = if beside { Vec::new() } else { (0..jobs.len() as u32).collect() };
     let percentiles = Job::new("", Default::default()).percentile_list;
     let groups = jobs.iter().map(|j| j.plan.group + 1).max().unwrap_or(0);
     let shapes: Vec<ThreadShape> = app.threads().cloned().collect();
     let class = in_queue(IoClass::NONE.with_workload(app.workload_attr()), stack);
+    // Roles of programs may have the same name.
+    let named = |role: &str| match beside {
+        true => format!("{}:{role}", app.name()),
+        false => role.to_string(),
+    };
+    let role_names: Vec<String> = shapes.iter().map(|shape| named(shape.name)).collect();
     let app = Rc::new(RefCell::new(app));
     let mut names: Vec<&str> = Vec::new();
-    for (t, shape) in shapes.iter().enumerate() {
+    for (t, (shape, name)) in shapes.iter().zip(&role_names).enumerate() {
         if !names.contains(&shape.name) {
             names.push(shape.name);
         }
         let engine = if shape.depth > 1 { Engine::Libaio } else { Engine::Pvsync2 };
-        let mut spec = ThreadSpec::new(shape.name, engine, shape.depth);
+        let mut spec = ThreadSpec::new(name, engine, shape.depth);
         spec.continue_on_error = true;
         spec.class = class;
         spec.cpus_allowed.clone_from(&config.cores);
         let plan = ThreadPlan {
-            name: shape.name.into(),
+            name: name.clone(),
             class,
             group: groups + names.len() as u32 - 1,
             group_reporting: true,
@@ -356,9 +368,9 @@ pub fn app_threads(app: App, config: &AppConfig, stack: &StackConfig, jobs: &mut
             host: 0,
             plan,
             spec,
-            source: AnySource::App(Box::new(AppSource::new(app.clone(), t as u32))),
+            source: AnySource::App(Box::new(AppSource::new(app.clone(), t as u32, beside))),
             start: Start::At(Time::ZERO),
-            exit: ExitRule { stops: (0..beside).collect(), on_error_only: false },
+            exit: ExitRule { stops: stops.clone(), on_error_only: false },
         });
     }
 }

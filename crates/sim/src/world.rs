@@ -18,6 +18,7 @@ use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use crate::topology::{Behind, SystemConfig};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use wordline_base::life::LAYERS;
 use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, SECTOR, Span, Time, Tracks};
 use wordline_device::{Controller, Switch};
@@ -148,8 +149,16 @@ pub struct World {
     digest: Option<u64>,
     served: u64,
     stopped: bool,
-    /// A program, and the first of its threads.
-    app: Option<(SharedApp, u32)>,
+    apps: Vec<AppSeat>,
+}
+
+/// A program.
+struct AppSeat {
+    app: SharedApp,
+    /// The first of its threads.
+    first: u32,
+    /// It ends with what it runs beside.
+    beside: bool,
 }
 
 struct HostSeat {
@@ -241,10 +250,14 @@ impl World {
             });
         }
 
-        let app = threads.iter().enumerate().find_map(|(i, setup)| match &setup.source {
-            AnySource::App(source) => Some((source.app().clone(), i as u32)),
-            _ => None,
-        });
+        let mut apps: Vec<AppSeat> = Vec::new();
+        for (i, setup) in threads.iter().enumerate() {
+            let AnySource::App(source) = &setup.source else { continue };
+            if !apps.iter().any(|seat| Rc::ptr_eq(&seat.app, source.app())) {
+                let (app, beside) = (source.app().clone(), source.is_beside());
+                apps.push(AppSeat { app, first: i as u32, beside });
+            }
+        }
         let mut jobs: Vec<Vec<(ThreadSpec, AnySource)>> = Vec::new();
         jobs.resize_with(config.hosts.len(), Vec::new);
         let (mut plans, mut starts, mut exits, mut places) = (vec![], vec![], vec![], vec![]);
@@ -351,7 +364,7 @@ impl World {
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
             stopped: false,
-            app,
+            apps,
             ctx,
             hosts,
             drives: seats,
@@ -406,7 +419,7 @@ impl World {
                     let host = &mut self.hosts[node].host;
                     host.on_event(&mut self.ctx, event);
                     // All was handed on before the event: nobody else can have anything.
-                    if !host.has_output() && self.app.is_none() {
+                    if !host.has_output() && self.apps.is_empty() {
                         continue;
                     }
                 }
@@ -421,7 +434,7 @@ impl World {
                         self.hosts[drive.host].host.on_event(&mut self.ctx, event);
                     } else {
                         drive.controller.on_event(&mut self.ctx, event);
-                        if !drive.controller.has_output() && self.app.is_none() {
+                        if !drive.controller.has_output() && self.apps.is_empty() {
                             continue;
                         }
                     }
@@ -456,12 +469,12 @@ impl World {
                     continue 'again;
                 }
             }
-            if let Some((app, first)) = &self.app
-                && let Some(thread) = app.borrow_mut().take_wake()
-            {
-                let (h, t) = self.places[(first + thread) as usize];
-                self.hosts[h].host.kick(&mut self.ctx, t);
-                continue;
+            for seat in &self.apps {
+                if let Some(thread) = seat.app.borrow_mut().take_wake() {
+                    let (h, t) = self.places[(seat.first + thread) as usize];
+                    self.hosts[h].host.kick(&mut self.ctx, t);
+                    continue 'again;
+                }
             }
             return;
         }
@@ -594,7 +607,12 @@ impl World {
             _ => false,
         };
         let exit = self.exits[thread as usize].clone();
-        if failed || !exit.on_error_only {
+        // A program goes on without a client that has done its last operation.
+        let goes_on = match self.source(thread) {
+            Some(AnySource::App(app)) => !app.app().borrow().is_over(),
+            _ => false,
+        };
+        if failed || !exit.on_error_only && !goes_on {
             for other in exit.stops {
                 match self.source(other) {
                     Some(AnySource::Job(job)) => job.stop_flag().set(true),
@@ -604,7 +622,22 @@ impl World {
             }
         }
         self.end_with_io();
+        self.end_beside();
         self.start_waiting();
+    }
+
+    /// Programs beside others end once these have ended.
+    fn end_beside(&self) {
+        let is_beside =
+            |source: &AnySource| matches!(source, AnySource::App(app) if app.is_beside());
+        if self.sources().enumerate().all(|(t, source)| is_beside(source) || self.ended[t]) {
+            for seat in self.apps.iter().filter(|seat| seat.beside) {
+                let mut app = seat.app.borrow_mut();
+                if !app.is_over() {
+                    app.end();
+                }
+            }
+        }
     }
 
     /// Once nobody does I/O, those that only compute end, if they are to.
@@ -908,9 +941,15 @@ impl World {
         }
         let trace_error = self.trace_error().cloned();
         failed |= trace_error.is_some();
-        let app = self.app.as_ref().map(|(app, _)| app.borrow().report());
-        failed |= app.as_ref().is_some_and(|a| a.failure.is_some());
-        let turnarounds = self.app.iter().flat_map(|(app, _)| app.borrow().turnarounds()).collect();
+        let reports = |beside: bool| {
+            let seats = self.apps.iter().filter(move |seat| seat.beside == beside);
+            seats.map(|seat| seat.app.borrow().report())
+        };
+        let app = reports(false).next();
+        let with: Vec<_> = reports(true).collect();
+        failed |= app.iter().chain(&with).any(|program| program.failure.is_some());
+        let turnarounds =
+            self.apps.iter().flat_map(|seat| seat.app.borrow().turnarounds()).collect();
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let warnings = self.warnings(&machine);
@@ -936,6 +975,7 @@ impl World {
             threads: self.threads.into_iter().map(ThreadStats::finish).collect(),
             machine,
             app,
+            with,
             turnarounds,
             slowest: self.slowest.take(),
             iologs,

@@ -237,12 +237,23 @@ impl Builder<'_> {
         let (ftl, stack) = (optional(&base.ftl)?, named(&base.stack)?);
         let (testbed, app) = (optional(&base.testbed)?, optional(&base.app)?);
         let fs = optional(&base.fs)?;
+        let words = base.with.iter().map(|text| substitute(text, vars));
+        let words = words.collect::<Result<Vec<String>, VariableError>>()?;
+        let split = wordline::with_options(&words);
+        let programs = split.iter().map(|(name, _)| named(name));
+        let programs = programs.collect::<Result<Vec<_>, PointError>>()?;
+        let with: Vec<_> = programs
+            .iter()
+            .zip(&split)
+            .map(|(named, (_, options))| (source(named), *options))
+            .collect();
         let sources = Sources {
             device: source(&device),
             ftl: ftl.as_ref().map(source),
             stack: source(&stack),
             testbed: testbed.as_ref().map(source),
             app: app.as_ref().map(source),
+            with: &with,
             fs: fs.as_ref().map(source),
         };
         Ok(wordline_profile::assemble(sources, set)?)
@@ -256,7 +267,7 @@ impl Builder<'_> {
         index: usize,
     ) -> Result<(), PointError> {
         let Point { precondition, seed, integrity, .. } = point;
-        if config.app.is_some() && *precondition == Precondition::Paced {
+        if config.programs().count() > 0 && *precondition == Precondition::Paced {
             return Err(PointError::PacedProgram);
         }
         let mut ageing = format!(
@@ -266,7 +277,7 @@ impl Builder<'_> {
         if matches!(precondition, Precondition::Steady | Precondition::Random) {
             ageing += &setup::writes(plan);
         }
-        ageing += &config.app.as_ref().map_or(String::new(), AppConfig::layout_key);
+        config.programs().for_each(|(_, app)| ageing += &AppConfig::layout_key(app));
         let next = self.groups.len();
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
@@ -316,6 +327,9 @@ fn lay(
     base.ftl = change.ftl.clone().or(base.ftl.take());
     base.testbed = change.testbed.clone().or(base.testbed.take());
     base.app = change.app.clone().or(base.app.take());
+    if let Some(with) = &change.with {
+        base.with.clone_from(with);
+    }
     base.fs = change.fs.clone().or(base.fs.take());
     base.precondition = change.precondition.unwrap_or(base.precondition);
     base.seed = change.seed.unwrap_or(base.seed);

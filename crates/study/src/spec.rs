@@ -143,6 +143,9 @@ pub struct Base {
     /// A program as workload; jobs then run beside it.
     #[serde(default)]
     pub app: Option<String>,
+    /// Programs beside it or beside jobs, with their options.
+    #[serde(default)]
+    pub with: Vec<String>,
     /// The text of a fio job file; may be left out where there is a program.
     #[serde(default)]
     pub job: String,
@@ -161,6 +164,7 @@ pub struct Change {
     #[serde(default, deserialize_with = "given")]
     pub testbed: Option<String>,
     pub app: Option<String>,
+    pub with: Option<Vec<String>>,
     pub fs: Option<String>,
     #[serde(default, deserialize_with = "given")]
     pub precondition: Option<Precondition>,
@@ -342,7 +346,9 @@ impl Study {
     fn check(&self) -> Result<(), ConfigError> {
         let spec = &self.spec;
         let fail = |path: String, message: String| Err(self.document.error(&path, message));
-        if spec.base.job.trim().is_empty() && spec.base.app.is_none() {
+        let changes = spec.axis.iter().flat_map(|a| &a.value).chain(&spec.quick);
+        let of_axis = changes.into_iter().any(|change| change.app.is_some());
+        if spec.base.job.trim().is_empty() && spec.base.app.is_none() && !of_axis {
             return fail("base".into(), "the key 'job' of [base] is missing, or 'app'".into());
         }
         if spec.axis.is_empty() {

@@ -69,6 +69,9 @@ pub enum StateError {
     /// Nor has a trace.
     #[error("a trace states no rate to precondition the drive at: use --precondition random")]
     PaceOfTrace,
+    /// A program beside others ends with them.
+    #[error("a program given with --with runs beside others: name one with --app, or give jobs")]
+    NothingBeside,
     /// What is asked for is of one drive.
     #[error("{what} is of one drive, and this machine has {drives}: {remedy}")]
     Several {

@@ -61,6 +61,7 @@
 
 mod align;
 mod error;
+mod parts;
 mod plan;
 mod run;
 mod scale;
@@ -72,7 +73,7 @@ pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, 
 pub use run::{Expected, Run};
 pub use scale::{Scale, ScaleError};
 pub use system::System;
-pub use topology::{Common, Named, Node, Nodes, Presets, Profiles, Topology};
+pub use topology::{Common, Named, Node, Nodes, Presets, Profiles, Topology, with_options};
 
 pub use wordline_base::{BadValue, Seed, Span, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, StateError};
 use crate::run::{Expected, Run};
-use crate::{System, align};
+use crate::{System, align, parts};
 use std::io::{self, Cursor, Read, Write};
 use std::sync::Arc;
 use wordline_app::{App, Extent};
@@ -195,7 +195,7 @@ impl Plan {
         let disks = self.disks(&drives);
         let mut threads = self.threads(&machine, &disks, zetans)?;
         let bays = self.bays(drives, &disks, zetans)?;
-        let app = self.app(disks.first().bytes)?;
+        let apps = self.apps(disks.first().bytes)?;
         let paced = self.state == Precondition::Paced;
         match &self.workload {
             Workload::Replay(_) if paced => return Err(StateError::PaceOfTrace.into()),
@@ -204,12 +204,17 @@ impl Plan {
                 align::check_jobs(jobs, &machine, &disks, self.align, &mut threads)?;
             }
         }
-        if paced && app.is_some() {
+        if paced && !apps.is_empty() {
             return Err(StateError::PaceOfProgram.into());
         }
-        let layout = app.as_ref().map(App::layout).unwrap_or_default();
-        if let (Some(app), Some(config)) = (app, &self.system.config.app) {
-            setup::app_threads(app, config, &self.system.config.stack, &mut threads);
+        if threads.is_empty() && self.system.config.app.is_none() && !apps.is_empty() {
+            return Err(StateError::NothingBeside.into());
+        }
+        let layout = layout(&apps);
+        let config = &self.system.config;
+        for (i, (app, (_, program))) in apps.into_iter().zip(config.programs()).enumerate() {
+            let beside = i > 0 || config.app.is_none();
+            setup::app_threads(app, (program, beside), &config.stack, &mut threads);
         }
         let infos: Vec<&Drive> = bays.iter().map(|bay| &bay.drive).collect();
         World::check(&machine, &infos, &mut threads).map_err(|e| self.system.misfit(e))?;
@@ -241,12 +246,24 @@ impl Plan {
         drives.into_iter().zip(&self.system.machine().drives).enumerate().map(bay).collect()
     }
 
-    /// The program, if one runs, as it is after a load.
-    fn app(&self, bytes: u64) -> Result<Option<App>, Error> {
-        let Some(config) = &self.system.config.app else { return Ok(None) };
-        App::new(&self.system.config.app_name, config, bytes, Seed(self.seed))
-            .map(Some)
-            .map_err(|bad| self.system.misfit(BuildError::Value(bad.below("app"))))
+    /// The programs that run, each as it is after a load. Each has draws of its own.
+    fn apps(&self, bytes: u64) -> Result<Vec<App>, Error> {
+        let config = &self.system.config;
+        let refused = |bad| self.system.misfit(BuildError::Value(bad));
+        let mut apps = Vec::new();
+        if let Some(app) = &config.app {
+            let app = parts::of(config, 0, bytes, app);
+            let app = App::new(&config.app_name, &app, bytes, Seed(self.seed));
+            apps.push(app.map_err(|bad| refused(bad.below("app")))?);
+        }
+        for (i, beside) in config.with.iter().enumerate() {
+            let app = parts::of(config, apps.len(), bytes, &beside.app);
+            let seed = Seed(Seed(self.seed).stream(&format!("with/{i}")).next_u64());
+            let app = App::beside(&beside.name, &app, bytes, seed);
+            apps.push(app.map_err(|bad| refused(bad.below(&format!("with.{i}"))))?);
+        }
+        parts::check(config, bytes).map_err(refused)?;
+        Ok(apps)
     }
 
     fn threads(
@@ -296,13 +313,13 @@ impl Plan {
         self.alone("a drive to share", "prepare each plan by itself")?;
         let drives = self.fresh()?;
         let disks = self.disks(&drives);
-        let (bays, app) = (self.bays(drives, &disks, zetans)?, self.app(disks.first().bytes)?);
+        let (bays, apps) = (self.bays(drives, &disks, zetans)?, self.apps(disks.first().bytes)?);
         let paced = self.state == Precondition::Paced;
         if paced {
             self.state = Precondition::Fill;
         }
         let seed = Seed(self.seed);
-        let layout = app.as_ref().map(App::layout).unwrap_or_default();
+        let layout = layout(&apps);
         let checked = Checked { plan: self, bays, threads: Vec::new(), layout, loaded: false };
         let mut drive = checked.prepare(&mut ())?.into_drive();
         if paced {
@@ -315,6 +332,11 @@ impl Plan {
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.check()?.prepare(&mut ())
     }
+}
+
+/// What the files of programs take, one program behind the other.
+fn layout(apps: &[App]) -> Vec<Extent> {
+    apps.iter().flat_map(App::layout).collect()
 }
 
 impl Replay {

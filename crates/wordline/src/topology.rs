@@ -218,6 +218,8 @@ pub struct Common {
     pub fs: Option<String>,
     /// A program, which has the first drive.
     pub app: Option<String>,
+    /// Programs beside it or beside jobs, each `NAME` or `NAME:option=value,..`.
+    pub with: Vec<String>,
     /// The part of each drive that is simulated.
     pub scale: Option<Scale>,
     /// Overrides that go before a scale's cut.
@@ -298,7 +300,7 @@ impl Topology {
             }
         }
         // Files and programs are on the first drive.
-        let others = Common { fs: None, app: None, ..common.clone() };
+        let others = Common { fs: None, app: None, with: Vec::new(), ..common.clone() };
         let mut drives = Vec::with_capacity(self.drive.len());
         for (i, entry) in self.drive.iter().enumerate() {
             let name = entry.name.clone().unwrap_or_else(|| name_of(i));
@@ -435,6 +437,18 @@ impl Topology {
     }
 }
 
+/// Programs and their options, each `NAME` or `NAME:option=value,..`. The last colon before the first `=` is
+/// between them.
+pub fn with_options(with: &[String]) -> Vec<(&str, &str)> {
+    let split = |word: &String| word[..word.find('=')?].rfind(':');
+    let options = |word: &'_ String| split(word).map(|at| (at, at + 1));
+    let of = |word| (word, options(word));
+    let parts = with.iter().map(of);
+    parts
+        .map(|(word, at)| at.map_or((&**word, ""), |(to, from)| (&word[..to], &word[from..])))
+        .collect()
+}
+
 /// A drive in a host, as the profiles of both say.
 fn assemble(
     device: &str,
@@ -449,6 +463,11 @@ fn assemble(
     let testbed = open(host.testbed.as_deref().or(common.testbed.as_deref()))?;
     let fs = open(common.fs.as_deref())?;
     let app = open(common.app.as_deref())?;
+    let with = with_options(&common.with);
+    let opened = with.iter().map(|(name, _)| profiles.open(name));
+    let opened = opened.collect::<Result<Vec<Named>, Error>>()?;
+    let with: Vec<_> =
+        opened.iter().zip(&with).map(|(named, (_, options))| (named.source(), *options)).collect();
     let device = profiles.open(device)?;
     let stack = profiles.open(host.stack.as_deref().unwrap_or(&common.stack))?;
     let sources = Sources {
@@ -457,6 +476,7 @@ fn assemble(
         stack: stack.source(),
         testbed: testbed.as_ref().map(Named::source),
         app: app.as_ref().map(Named::source),
+        with: &with,
         fs: fs.as_ref().map(Named::source),
     };
     let set: Vec<String> = common.set.iter().chain(&host.set).chain(set).cloned().collect();

@@ -32,8 +32,7 @@ pub fn config() -> AppConfig {
 pub struct Bench {
     pub app: App,
     pub written: BitMap,
-    /// When a thread asks next, or has an I/O back that took so long.
-    events: BinaryHeap<Reverse<(Time, u64, u32, Option<Span>)>>,
+    events: BinaryHeap<Reverse<Event>>,
     seq: u64,
     rng: Rng,
     in_flight: Vec<u32>,
@@ -51,6 +50,9 @@ pub struct Bench {
     /// When it was issued, by whom, and what.
     pub ios: Vec<Io>,
 }
+
+/// When a thread asks next, or has an I/O back that took so long; a count of events is between.
+type Event = (Time, u64, u32, Option<Span>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {

@@ -1,6 +1,6 @@
 //! Bad input: a place, a remedy, the right exit status, and nothing left behind.
 
-use crate::place::Place;
+use crate::place::{Place, float, int};
 use std::process::Stdio;
 
 const JOB: &str = "run --name=a --rw=randread --number_ios=20 --device z-ssd-small";
@@ -343,4 +343,64 @@ fn programs_that_cannot_be() {
         let done = place.run(&line).fails(2, parts);
         assert_eq!(done.out, "", "{words}");
     }
+}
+
+#[test]
+fn programs_beside_others_that_cannot_be() {
+    let place = Place::new();
+    for (words, parts) in [
+        ("--with sort", &["runs beside others", "--app"][..]),
+        ("--app web-server --with sort:depht=3", &["--with sort:depht=3", "'depht'", "'depth'"]),
+        ("--app web-server --with sort:depth", &["unknown app 'sort:depth'"]),
+        ("--app web-server --with sort:depth=", &["--with sort:depth="]),
+        ("--app web-server --with srot:depth=3", &["unknown app 'srot'", "did you mean 'sort'?"]),
+        ("--app web-server --with sort:depth=3,threads", &["no '=' in 'threads'"]),
+        (
+            "--app web-server --with kv-read:load=0.0",
+            &["--with kv-read:load=0.0", "above 0 requests"],
+        ),
+        ("--app web-server --with kv-read:records=100000000", &["kv-read.toml", "fewer records"]),
+        (
+            "--app web-server --with sort:cores=[7,8]",
+            &["--with sort:cores=[7,8]", "must be cores, 0 to"],
+        ),
+        (
+            "--app web-server --with sort:offset=0,size=4096000000",
+            &[
+                "--with sort:offset=0",
+                "overlap that of web-server",
+                "an offset and a size, or none",
+            ],
+        ),
+        ("--app web-server --with sort --precondition paced", &["states no rate"]),
+    ] {
+        let line = format!("run {words} --device z-ssd-flashshare-small");
+        let done = place.run(&line).fails(2, parts);
+        assert_eq!(done.out, "", "{words}");
+    }
+}
+
+#[test]
+fn programs_run_beside_others_and_have_results_of_their_own() {
+    let place = Place::new();
+    let line = "run --app kv-read --set app.runtime=40ms --with pagerank:threads=2,depth=4 \
+                --with kv-read:load=3000.0,cores=[4,5] --device z-ssd-flashshare-small";
+    let json = place.run(&format!("{line} --output-format=json+")).ok().json();
+    let name = |at: &str| json.pointer(at).and_then(|v| v.as_str()).unwrap_or_default().to_string();
+    assert_eq!(name("/wordline/app/name"), "kv-read");
+    assert_eq!(
+        [name("/wordline/with/0/name"), name("/wordline/with/1/name")],
+        ["pagerank", "kv-read#2"]
+    );
+    assert!(float(&json, "/wordline/app/turnaround/read/p99/total") > 5e3);
+    assert!(float(&json, "/wordline/with/1/turnaround/read/mean/drive") > 1e3);
+    assert!(int(&json, "/wordline/with/0/counters/read_bytes") > 1 << 20);
+    let jobs: Vec<&str> =
+        json["jobs"].as_array().unwrap().iter().filter_map(|j| j["jobname"].as_str()).collect();
+    assert_eq!(jobs, ["workers", "pagerank:scanners", "kv-read#2:workers"]);
+    let text = place.run(line).ok().out;
+    for part in ["\nkv-read: ", "\npagerank: ", "\nkv-read#2: ", "read, us:", "queue wait"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(text.contains("--with=pagerank:threads=2,depth=4"), "{text}");
 }

@@ -84,6 +84,11 @@ fn every_job_runs() {
         ("mixed.fio", "--device cnex-small"),
         ("drives.fio", "--device z-ssd-small,cnex-small"),
         ("drives.fio", "--topology EXAMPLES/machine.toml"),
+        ("colocation.fio", "--device z-ssd-flashshare-small"),
+        (
+            "colocation.fio",
+            "--device z-ssd-flashshare-small --stack none --set queues.arbitration=weighted-urgent",
+        ),
         ("files.fio", "--device z-ssd-small --fs ext4"),
         ("files.fio", "--device z-ssd-small --fs ext4 --stack nbd-kernel"),
     ] {

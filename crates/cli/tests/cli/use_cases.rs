@@ -339,8 +339,9 @@ fn the_keys_of_formats_md_are_all_there() {
     let text = std::fs::read_to_string(root).expect("formats.md");
     let place = Place::new();
     // Classes of I/O are told where there are several.
+    // Programs have rows of their own.
     let job = "--name=a --rw=randrw --number_ios=50 --ioengine=libaio --cmdprio_percentage=30 --device \
-               intel-750-small --precondition fill";
+               intel-750-small --precondition fill --app kv-read --set app.runtime=20ms --with kv-update";
     let result = place.json(job);
     let rows = text.lines().filter_map(|l| l.strip_prefix("| `wordline.")?.split(" | ").next());
     let keys: Vec<&str> = rows.flat_map(|row| row.split(", ")).collect();
