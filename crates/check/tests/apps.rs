@@ -205,7 +205,7 @@ fn programs_beside_each_other_end_with_the_first() {
     assert_eq!((few.result.with[0].begun, few.result.with[0].finished), (50, 50));
     assert_eq!(after(&few), 0);
     // Two of a kind are not in step.
-    let twins = beside(case(), "kv-update", "records=5000,threads=4");
+    let twins = beside(case(), "kv-update", "records=5000,threads=4,ramp_time=0s");
     let with = &twins.result.with[0];
     assert_ne!(with.counters, twins.result.app.as_ref().unwrap().counters);
     assert_eq!(twins.result.turnarounds.iter().filter(|t| t.program == "kv-update#2").count(), 3);
