@@ -275,6 +275,8 @@ pub struct Life {
     pub job: u32,
     steps: [Step; MAX_STEPS],
     n: u8,
+    /// What the last of them is about, as long as another of that kind may go on with it.
+    last: u64,
     /// Steps that found the list full.
     pub dropped: u16,
     spent: [u64; LAYERS],
@@ -319,6 +321,7 @@ impl Life {
             job,
             steps: [blank; MAX_STEPS],
             n: 0,
+            last: NO_STEP,
             dropped: 0,
             spent: [0; LAYERS],
         }
@@ -344,22 +347,26 @@ impl Life {
         }
         self.spent[layer as usize] += until.0 - self.end.0;
         self.end = until;
-        let n = usize::from(self.n);
-        if n > 0 && self.dropped == 0 {
-            let last = &mut self.steps[n - 1];
-            if last.layer == layer && last.why == why && last.place == place {
-                last.end = until;
-                return;
-            }
-        }
-        if n < MAX_STEPS {
+        let (n, of) = (usize::from(self.n), about(layer, why, place));
+        if self.last == of {
+            // More of the same.
+            self.steps[n - 1].end = until;
+        } else if n < MAX_STEPS {
             self.steps[n] = Step { end: until, layer, why, place };
-            self.n += 1;
+            (self.n, self.last) = (self.n + 1, of);
         } else {
-            self.dropped += 1;
+            (self.dropped, self.last) = (self.dropped + 1, NO_STEP);
         }
     }
 }
+
+/// What a step is about, in one word.
+#[inline]
+fn about(layer: Layer, why: Why, place: u32) -> u64 {
+    (layer as u64) << 40 | (why as u64) << 32 | u64::from(place)
+}
+/// No step is about this.
+const NO_STEP: u64 = u64::MAX;
 
 /// All I/Os in flight. Slots are reused without clearing their steps: a life is large.
 #[derive(Clone, Debug, Default)]
@@ -377,7 +384,7 @@ impl Lives {
         };
         let life = &mut self.lives[slot as usize];
         (life.job, life.ddir, life.offset, life.len) = (job, ddir, offset, len);
-        (life.begin, life.end, life.n, life.dropped) = (now, now, 0, 0);
+        (life.begin, life.end, life.n, life.last, life.dropped) = (now, now, 0, NO_STEP, 0);
         life.spent = [0; LAYERS];
         IoId(slot)
     }
@@ -387,6 +394,14 @@ impl Lives {
         if io != IoId::NONE {
             self.lives[io.0 as usize].mark(layer, why, place, until);
         }
+    }
+    /// The life of an I/O, for several marks; none of work without one.
+    #[inline]
+    pub fn of(&mut self, io: IoId) -> Option<&mut Life> {
+        if io == IoId::NONE {
+            return None;
+        }
+        Some(&mut self.lives[io.0 as usize])
     }
     /// Appends the steps of `part`, the last of an I/O's parallel parts to finish, and ends `part`.
     pub fn absorb(&mut self, io: IoId, part: IoId) {

@@ -101,9 +101,23 @@ impl Runs {
     fn spread(&mut self, segment: usize) {
         let first = segment * LEN;
         // Where nothing was written the words are zero already.
-        if self.heads[segment] != JOINT {
-            for i in first..(first + LEN).min(self.words.len()) {
-                self.words[i] = self.get(i);
+        let end = (first + LEN).min(self.words.len());
+        let (words, step) = (&mut self.words[first..end], self.step);
+        let fill = |words: &mut [u32], value: u32| {
+            words.iter_mut().zip(0..).for_each(|(word, k)| *word = value + step * k);
+        };
+        match self.heads[segment] {
+            JOINT => {}
+            head if head < JOINT => fill(words, head),
+            head => {
+                let Joint { at, before, after } = self.joints[(head - JOINT) as usize];
+                let (front, back) = words.split_at_mut(at.min(end - first));
+                if before != 0 {
+                    fill(front, before);
+                }
+                if after != 0 {
+                    fill(back, after);
+                }
             }
         }
         self.heads[segment] = 0;

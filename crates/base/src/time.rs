@@ -68,7 +68,13 @@ impl Span {
         if bytes_per_s == 0 {
             return Span::ZERO;
         }
-        Span(((bytes as u128 * 1_000_000_000).div_ceil(bytes_per_s as u128)) as u64)
+        match bytes.checked_mul(1_000_000_000) {
+            Some(n) => Span(n.div_ceil(bytes_per_s)),
+            None => {
+                let n = u128::from(bytes) * 1_000_000_000;
+                Span(n.div_ceil(u128::from(bytes_per_s)) as u64)
+            }
+        }
     }
     /// The difference; zero if `other` is longer.
     pub fn saturating_sub(self, other: Span) -> Span {

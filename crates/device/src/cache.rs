@@ -105,7 +105,7 @@ impl Line {
 struct Group {
     /// Line number + 1; 0 is empty.
     tags: Box<[u32]>,
-    /// When each line was touched last. Apart from the lines: a set's are looked through together.
+    /// When each line was touched last, and its way in the lowest bits. Apart from the lines: a set's are looked through together.
     used: Box<[u64]>,
     lines: Box<[Line]>,
     stamps: Box<[u32]>,
@@ -228,14 +228,27 @@ pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-fn first_least(values: &[u64]) -> usize {
-    let mut least = 0;
-    for (i, value) in values.iter().enumerate() {
-        if *value < values[least] {
-            least = i;
+/// The way used longest ago of some of a set's.
+#[inline]
+fn oldest(used: &[u64]) -> usize {
+    let least = used.iter().fold(u64::MAX, |least, used| least.min(*used));
+    least as usize & ((1 << WAY_BITS) - 1)
+}
+
+/// Where a tag is. Eight are looked at together, and no branch depends on one of them.
+#[inline]
+fn position(tags: &[u32], tag: u32) -> Option<usize> {
+    let (eights, rest) = tags.as_chunks::<8>();
+    for (i, eight) in eights.iter().enumerate() {
+        let mut found = 0;
+        for (k, one) in eight.iter().enumerate() {
+            found |= u32::from(*one == tag) << k;
+        }
+        if found != 0 {
+            return Some(i * 8 + found.trailing_zeros() as usize);
         }
     }
-    least
+    rest.iter().position(|one| *one == tag).map(|at| eights.len() * 8 + at)
 }
 
 impl Cache {
@@ -345,7 +358,7 @@ impl Cache {
         let (g, i) = self.at(LineId(set << WAY_BITS));
         if let Some(group) = &self.groups[g] {
             let ways = self.ways_of(partition);
-            let line = i + ways.start + first_least(&group.used[i + ways.start..i + ways.end]);
+            let line = i + oldest(&group.used[i + ways.start..i + ways.end]);
             prefetch(&group.lines, line);
             // The end of a line is where the next begins.
             prefetch(&group.lines, line + 1);
@@ -423,7 +436,7 @@ impl Cache {
         let group = self.groups[(set >> GROUP_BITS) as usize].as_ref()?;
         let base = ((set & ((1 << GROUP_BITS) - 1)) * self.ways) as usize;
         let tags = &group.tags[base..base + self.ways as usize];
-        let way = tags.iter().position(|&tag| tag == number + 1)?;
+        let way = position(tags, number + 1)?;
         Some(LineId(set << WAY_BITS | way as u32))
     }
 
@@ -460,7 +473,7 @@ impl Cache {
     #[inline]
     pub fn touch(&mut self, id: LineId) {
         self.tick += 1;
-        let tick = self.tick;
+        let tick = self.tick << WAY_BITS | u64::from(id.0 & ((1 << WAY_BITS) - 1));
         #[cfg(debug_assertions)]
         {
             self.touched = Some(id);
@@ -481,7 +494,7 @@ impl Cache {
             let n = (sets * self.ways) as usize;
             self.groups[g] = Some(Box::new(Group {
                 tags: vec![0; n].into_boxed_slice(),
-                used: vec![0; n].into_boxed_slice(),
+                used: (0..self.ways).map(u64::from).cycle().take(n).collect(),
                 lines: vec![BLANK_LINE; n].into_boxed_slice(),
                 stamps: vec![0; n * self.line_sectors as usize].into_boxed_slice(),
             }));
@@ -491,7 +504,7 @@ impl Cache {
         let ways = base + ways.start..base + ways.end;
         // The line used longest ago (an empty one never was), if it is clean and not busy: nearly
         // always, and it saves looking at the others.
-        let oldest = ways.start + first_least(&group.used[ways.clone()]);
+        let oldest = base + oldest(&group.used[ways.clone()]);
         let rank_of = |i: usize| match (group.tags[i], &group.lines[i]) {
             (0, _) => 0,
             (_, line) if line.is_busy() => 3,
@@ -519,7 +532,6 @@ impl Cache {
         let group = self.group_mut(g);
         group.tags[base + way] = number + 1;
         group.lines[base + way] = Line { partition, ..BLANK_LINE };
-        group.used[base + way] = 0;
         self.touch(id);
         debug_assert!(self.ways_of(partition).contains(&way), "in its own partition");
         Ok(id)

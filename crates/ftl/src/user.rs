@@ -142,10 +142,23 @@ impl Ftl {
         self.pins -= 1;
         if *pins == 0 && self.lines[line].state != crate::LineState::Open {
             self.gc.kick = true;
-            self.work(ctx);
+            if self.waits_for_pins() {
+                self.work(ctx);
+            }
         } else if self.pins == 0 && !self.waiting.is_empty() {
             self.work(ctx);
         }
+    }
+
+    /// Whether anything may go on because a line is not being read any more: what is to be erased, a
+    /// collection, users without room, and throttling, whose windows end when they are looked at.
+    fn waits_for_pins(&self) -> bool {
+        self.gc.look
+            || !self.gc.full.is_empty()
+            || !self.gc.victims.is_empty()
+            || !self.waiting.is_empty()
+            || self.config.stride > 0
+            || self.should_collect()
     }
 
     /// Completes by [`Action::Complete`].
