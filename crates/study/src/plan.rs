@@ -512,6 +512,29 @@ path = "jobs.0.read.iops"
     }
 
     #[test]
+    fn programs_beside_others_are_of_the_point() {
+        let with = "app = \"kv-read\"\nwith = [\"sort:threads=${depth},depth=3\"]";
+        let text = TEXT
+            .replace("ftl = \"pblk\"", &format!("ftl = \"pblk\"\n{with}"))
+            .replace("name = \"c\"\n", "name = \"c\"\nwith = []\n");
+        let plan = plan(&text, Scale::Whole, &["rate=100", "depth=8"]);
+        let threads = |p: &Point| {
+            let config = p.config().unwrap();
+            config.with.first().map(|beside| beside.app.sort.as_ref().unwrap().threads)
+        };
+        let all: Vec<_> = plan.points.iter().map(threads).collect();
+        assert_eq!(all, [Some(8), Some(8), None]);
+        // Its files are a part of what the run finds.
+        let groups: Vec<_> = plan.groups.iter().map(|g| g.points.clone()).collect();
+        assert_eq!(groups, [vec![0], vec![1], vec![2]]);
+        let wrong = text.replace("depth=3", "depht=3");
+        let study = Study::parse("t", "t.toml", &wrong).unwrap();
+        let error = Plan::new(&study, Scale::Whole, &Only::new(), &no_file).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("t.toml:") && error.contains("did you mean 'depth'"), "{error}");
+    }
+
+    #[test]
     fn variables_that_never_end_are_an_error() {
         let text = TEXT.replace("twice_ten = 20", "twice_ten = \"${op}\"");
         let study = Study::parse("t", "t.toml", &text).unwrap();

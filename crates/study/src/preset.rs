@@ -43,6 +43,12 @@ static PRESETS: &[Preset] = presets! {
     "ull/instructions"
     "ull/large-blocks"
     "ull/nbd"
+    "flashshare/colocation"
+    "flashshare/latency-breakdown"
+    "flashshare/over-time"
+    "flashshare/sensitivity"
+    "flashshare/load"
+    "flashshare/ablation"
 };
 
 pub fn presets() -> &'static [Preset] {
@@ -75,11 +81,25 @@ pub fn list() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Only, Plan, Scale};
 
     #[test]
     fn every_study_that_comes_along_parses() {
         for p in PRESETS {
             Study::parse(p.name, p.name, p.text).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+
+    #[test]
+    fn every_study_that_comes_along_has_points() {
+        let no_file = |_: &str| Err(std::io::Error::other("no files here"));
+        for p in PRESETS {
+            let study = Study::parse(p.name, p.name, p.text).expect("it parses");
+            for scale in [Scale::Quick, Scale::Whole] {
+                let plan = Plan::new(&study, scale, &Only::new(), &no_file);
+                let plan = plan.unwrap_or_else(|e| panic!("{}: {e}", p.name));
+                assert!(plan.points.len() > 1 || p.name == "rail/latency-cdf", "{}", p.name);
+            }
         }
     }
 }
