@@ -312,6 +312,15 @@ fsync=1
             .set("cache.read_ahead.ratio=2.0")
             .set("cache.read_ahead.ghosts.sample=4")
     };
+    let classes = || {
+        Case::new("z-ssd-flashshare-small", CLASSES)
+            .age(Age::Filled)
+            .stack("interrupt")
+            .set("system=selectisr")
+            .set("stack.cores=1")
+            .set("stack.time_slice=20us")
+            .set("flashshare.give_up=15us")
+    };
     let cases = vec![
         crowd(Case::new("intel-750-small", CROWD)).set("cache=none").set("limits.write_iops=3000"),
         crowd(Case::new("z-ssd-small", CROWD)).set("stack.deadline.read_expire=100us"),
@@ -412,6 +421,8 @@ fsync=1
             .set("queues.in_flight=8"),
         Case::new("z-ssd-small", jobs).age(Age::Filled).set("nand.media=optane"),
         Case::new("intel-750-small", SMALL).age(Age::Filled).set("cache=none"),
+        classes(),
+        classes().set("flashshare.accelerator=true"),
         shared_drive(),
         shared_drive()
             .set("cache.partition.split=requests")
@@ -423,6 +434,25 @@ fsync=1
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
     cases.into_iter().map(shrink).collect()
 }
+
+/// Tasks of both classes on the same sectors and the same core.
+const CLASSES: &str = "
+[global]
+size=1m
+norandommap
+number_ios=300
+rw=randrw
+[lat]
+ioengine=pvsync2
+bs=4k
+workload_attr=latency
+[thr]
+ioengine=libaio
+iodepth=8
+iodepth_batch=4
+bs=16k
+workload_attr=throughput
+";
 
 /// Programs, small and under pressure: stalls, full caches, checkpoints, groups of writers.
 pub fn programs() -> Vec<Case<'static>> {

@@ -502,6 +502,10 @@ impl Fs {
     }
 
     /// Why a task sleeps.
+    /// The inode of a file: 0 as long as there is none.
+    pub fn inode(&self, file: u32) -> u32 {
+        self.files.get(file as usize).map_or(0, |f| f.inode)
+    }
     pub fn waits_for(&self, task: u32) -> Option<Wait> {
         self.tasks[task as usize].blocked
     }

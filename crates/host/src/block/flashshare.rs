@@ -407,10 +407,15 @@ impl<S: Source> Host<S> {
         }
     }
 
-    /// Thread `t` stops looking: what it has in flight comes by interrupt.
+    /// Thread `t` has looked for too long.
     pub(crate) fn give_up(&mut self, t: u32) {
-        let (core, cq) = (self.threads[t].core, self.threads[t].poll_hctx);
         self.counters.give_ups += 1;
+        self.leave_to_interrupt(t);
+    }
+
+    /// What thread `t` has in flight, and would look for, comes by interrupt.
+    pub(crate) fn leave_to_interrupt(&mut self, t: u32) {
+        let (core, cq) = (self.threads[t].core, self.threads[t].poll_hctx);
         let of = |(rq, r): (u32, &Request)| (r.looker == t).then_some(rq);
         let mine: Vec<u32> = self.block.requests.records().filter_map(of).collect();
         for &rq in &mine {

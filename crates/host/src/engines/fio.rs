@@ -49,6 +49,9 @@ impl<S: Source> Host<S> {
                 thread.reaping = Reaping { min: thread.cur_depth, drain: true, ..REAP_ONE };
                 return self.go(t, Step::Getevents);
             }
+            if thread.awaited > 0 {
+                self.leave_to_interrupt(t);
+            }
             return self.sleep(ctx, t, Asleep::Done);
         }
         if thread.burn > ctx.now {

@@ -22,7 +22,7 @@ use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
 use crate::tasks::thread::{Asleep, Flow, Step, Thread};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Time, Why};
+use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Time, Why, Workload};
 use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
 use wordline_nvme::Opcode;
 
@@ -57,6 +57,10 @@ pub(crate) struct Vfs {
     /// Tasks for the worker, and its thread.
     late: VecDeque<u32>,
     worker: u32,
+    /// By inode: the workload attribute of who used its pages last (FlashShare keeps it in the address
+    /// space). Empty if no task has an attribute.
+    spaces: Vec<Workload>,
+    marked: bool,
 }
 
 /// What a thread is about in the file system.
@@ -143,6 +147,8 @@ impl Vfs {
             timer: Time::NEVER,
             late: VecDeque::new(),
             worker,
+            spaces: Vec::new(),
+            marked: threads.iter().any(|t| t.spec.class.workload() != Workload::None),
         }
     }
 }
@@ -232,6 +238,15 @@ impl<S: Source> Host<S> {
         self.threads[t].vfs.task = task;
         let slot = &mut vfs.slots[task as usize];
         (slot.node, slot.direct) = (node, is_direct(&op));
+        if vfs.marked
+            && let Op::Read { file, direct: false, .. } | Op::Write { file, direct: false, .. } = op
+        {
+            let (ino, of) = (vfs.fs.inode(file) as usize, self.threads[t].spec.class.workload());
+            if vfs.spaces.len() <= ino {
+                vfs.spaces.resize(ino + 1, Workload::None);
+            }
+            vfs.spaces[ino] = of;
+        }
         vfs.fs.call(ctx.now, task, op);
         self.segment(ctx, t, Step::Vfs)
     }
@@ -348,6 +363,15 @@ impl<S: Source> Host<S> {
 
     /// The call returns.
     fn vfs_done(&mut self, ctx: &mut Ctx, t: u32, task: u32, ok: bool) -> Flow {
+        if self.threads[t].awaited > 0 {
+            // It has what it called for; what it read ahead comes by interrupt.
+            self.leave_to_interrupt(t);
+        }
+        if self.threads[t].pend.total() > 0 {
+            let slot = &mut self.vfs.as_mut().expect("a call on a file").slots[task as usize];
+            slot.parked = Some(Turn::Done { ok });
+            return self.segment(ctx, t, Step::Vfs);
+        }
         let node = self.release_task(ctx, task);
         let core = self.threads[t].core;
         self.threads[t].vfs.task = NONE;
@@ -383,16 +407,42 @@ impl<S: Source> Host<S> {
     }
 
     /// The class of a bio that a thread submits: its I/O's in a direct call of its own, else the
-    /// thread's, which for data written to pages is who writes them back.
-    fn class_of_bio(&self, t: u32) -> IoClass {
+    /// thread's, which for data written to pages is who writes them back. The workload attribute of pages is
+    /// their address space's, that of the log its submitter's, or of who waits for it.
+    fn class_of_bio(&self, t: u32, bio: &Bio) -> IoClass {
         let thread = &self.threads[t];
-        let slot = self.vfs.as_ref().and_then(|v| v.slots.get(thread.vfs.task as usize));
-        match slot {
+        let Some(vfs) = &self.vfs else { return thread.spec.class };
+        match vfs.slots.get(thread.vfs.task as usize) {
             Some(s) if s.direct && s.thread == t && s.node != NONE => {
-                self.block.nodes[s.node].class
+                return self.block.nodes[s.node].class;
             }
-            _ => thread.spec.class,
+            _ if !vfs.marked => return thread.spec.class,
+            _ => {}
         }
+        let own = thread.spec.class;
+        match bio.what {
+            What::Data => {
+                let of = vfs.spaces.get(bio.tag as usize).copied().unwrap_or_default();
+                own.with_workload(of)
+            }
+            What::Meta | What::Tail | What::Flush => own,
+            What::Descriptor | What::Journal | What::Commit | What::Log => {
+                let waits = own.workload() == Workload::None && self.critical_waits_for_log(vfs);
+                if waits { own.with_workload(Workload::Latency) } else { own }
+            }
+        }
+    }
+
+    /// A latency-critical call waits for the journal or the log.
+    fn critical_waits_for_log(&self, vfs: &Vfs) -> bool {
+        (0..).zip(&vfs.slots).any(|(task, slot)| {
+            slot.node != NONE
+                && self.threads[slot.thread].spec.class.workload() == Workload::Latency
+                && matches!(
+                    vfs.fs.waits_for(task),
+                    Some(Wait::Commit(_) | Wait::Iclog | Wait::Checkpoint)
+                )
+        })
     }
 
     /// A bio on its way through the block layer, by the thread at work.
@@ -404,7 +454,7 @@ impl<S: Source> Host<S> {
         };
         let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
         let node = self.new_node(t, ddir, (disk, bio.offset), bio.len);
-        let class = self.class_of_bio(t);
+        let class = self.class_of_bio(t, &bio);
         let slot = self.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task as usize));
         self.threads[t].vfs.waits = slot.is_some_and(|s| s.thread == t && (s.direct || bio.sync));
         let n = &mut self.block.nodes[node];

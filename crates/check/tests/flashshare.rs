@@ -1,0 +1,250 @@
+//! FlashShare from the task to the drive and back (Zhang et al., OSDI 2018).
+
+use std::collections::BTreeMap;
+use wordline_base::Workload;
+use wordline_check::{Age, Case, Outcome};
+
+const DEVICE: &str = "z-ssd-flashshare-small";
+
+fn case<'a>(job: &'a str, sets: &[&str]) -> Case<'a> {
+    let case = Case::new(DEVICE, job).stack("interrupt").age(Age::Filled);
+    sets.iter().fold(case, |case, set| case.set(set))
+}
+
+fn counter(o: &Outcome, name: &str) -> u64 {
+    o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+}
+
+/// Reads and writes at the drive by workload attribute.
+fn at_drive(o: &Outcome) -> BTreeMap<Workload, (u64, u64)> {
+    let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for row in &o.result.machine.drive_classes {
+        let sum = sums.entry(row.class.workload()).or_default();
+        *sum = (sum.0 + row.reads, sum.1 + row.writes);
+    }
+    sums
+}
+
+fn of(o: &Outcome, workload: Workload) -> (u64, u64) {
+    at_drive(o).get(&workload).copied().unwrap_or_default()
+}
+
+/// Mean and largest latency of a job in nanoseconds.
+fn latency(o: &Outcome, job: &str) -> (f64, u64) {
+    let thread = o.result.threads.iter().find(|t| t.name == job).expect("a job of the run");
+    let dirs = thread.dirs.iter().filter(|d| d.total_ios > 0);
+    let all: Vec<_> = dirs.map(|d| (d.lat.mean(), d.lat.len(), d.lat.max())).collect();
+    let n: u64 = all.iter().map(|a| a.1).sum();
+    let sum: f64 = all.iter().map(|a| a.0 * a.1 as f64).sum();
+    (sum / n as f64, all.iter().map(|a| a.2).max().unwrap_or(0))
+}
+
+const COLOCATED: &str = "
+[global]
+time_based
+runtime=60ms
+[lat]
+ioengine=pvsync2
+rw=randread
+bs=4k
+workload_attr=latency
+[scan]
+ioengine=libaio
+iodepth=16
+rw=read
+bs=128k
+workload_attr=throughput
+[sort]
+ioengine=libaio
+iodepth=8
+rw=randrw
+bs=64k
+workload_attr=throughput
+";
+
+/// Each system adds to the one before, and a latency-critical task gains by what it adds. A stretch on cores of
+/// its own, and one on a core that it shares.
+#[test]
+fn each_system_serves_the_critical_task_better_than_the_one_before() {
+    for shared in [false, true] {
+        let job = match shared {
+            true => COLOCATED.replace("time_based", "time_based\ncpus_allowed=0"),
+            false => COLOCATED.to_string(),
+        };
+        let mut before = f64::MAX;
+        for system in ["vanilla", "cacheopt", "kernelopt", "selectisr"] {
+            let o = case(&job, &[&format!("system={system}")]).run().unwrap();
+            let (mean, _) = latency(&o, "lat");
+            // The cache has little to give to random reads of a whole drive.
+            assert!(mean < before * 1.03, "{shared} {system}: {mean} after {before}");
+            before = mean;
+            let c = |name| counter(&o, name);
+            assert_eq!(c("host.kblockd_runs") > 0, true, "others wait in software queues");
+            assert_eq!(c("host.bypassed") > 0, matches!(system, "kernelopt" | "selectisr"));
+            assert_eq!(c("host.polled_completions") > 0, system == "selectisr");
+            assert_eq!(c("host.attributes_set"), 3);
+        }
+        let vanilla = case(&job, &["system=vanilla"]).run().unwrap();
+        let (mean, _) = latency(&vanilla, "lat");
+        // Where cores are not shared most of the wait is in the link, behind what the drive has fetched.
+        let most = if shared { 0.6 } else { 0.99 };
+        assert!(before < most * mean, "{shared}: {before} of {mean}");
+    }
+}
+
+/// With nobody marked a machine that has the kernel's part of FlashShare is the machine without it, to the
+/// nanosecond.
+#[test]
+fn without_a_marked_task_nothing_differs() {
+    let job = COLOCATED.replace("workload_attr", "#");
+    for (fs, engine) in [(None, "pvsync2"), (Some("ext4"), "pvsync2"), (None, "io_uring")] {
+        let job = job.replace("pvsync2", engine);
+        let job = if fs.is_some() { job.replace("[global]", "[global]\nsize=64m") } else { job };
+        let base = ["system=cacheopt"];
+        let all = ["system=selectisr", "flashshare.give_up=10us"];
+        let run = |sets: &[&str]| {
+            let case = case(&job, sets);
+            let case = if let Some(fs) = fs { case.fs(fs) } else { case };
+            let o = case.run().unwrap();
+            let threads: Vec<_> = o
+                .result
+                .threads
+                .iter()
+                .map(|t| {
+                    let dirs = t.dirs.iter().map(|d| (d.total_ios, d.slat.clone(), d.lat.clone()));
+                    (dirs.collect::<Vec<_>>(), t.user, t.system, t.context_switches)
+                })
+                .collect();
+            (format!("{threads:?}"), o.result.ended)
+        };
+        let (plain, shared) = (run(&base), run(&all));
+        assert!(plain == shared, "{fs:?} {engine}");
+    }
+}
+
+/// Direct I/O, reads through pages, what is written back, by whom ever, and the journal.
+#[test]
+fn the_attribute_reaches_the_drive_by_every_way() {
+    let job = |body: &str, workload: &str| {
+        format!("[a]\nsize=16m\nbs=16k\nioengine=pvsync2\n{body}\nworkload_attr={workload}\n")
+    };
+    let write_back = ["fs.dirty_writeback=1ms", "fs.dirty_expire=1ms"];
+    for system in ["kernelopt", "selectisr"] {
+        for fs in ["none", "ext4", "xfs", "bdev"] {
+            for workload in ["latency", "throughput"] {
+                let run = |body: &str, sets: &[&str]| {
+                    let job = job(body, workload);
+                    let case = case(&job, &[&format!("system={system}")]);
+                    let case = sets.iter().fold(case, |case, set| case.set(set));
+                    let case = if fs == "none" { case } else { case.fs(fs) };
+                    case.run().unwrap()
+                };
+                let (own, other) = match workload {
+                    "latency" => (Workload::Latency, Workload::Throughput),
+                    _ => (Workload::Throughput, Workload::Latency),
+                };
+                let what = format!("{system} {fs} {workload}");
+                let direct = run("direct=1\nrw=randrw\nnumber_ios=200", &[]);
+                let (reads, writes) = of(&direct, own);
+                assert!(reads > 50 && writes > 50, "{what}: {:?}", at_drive(&direct));
+                assert_eq!(of(&direct, other), (0, 0), "{what}");
+                if fs == "none" {
+                    continue;
+                }
+                // Cold pages, and a read-ahead that nobody waits for.
+                let read = run("direct=0\nrw=read\nnumber_ios=300\ninvalidate=1", &[]);
+                let data = 300 * 16 / 128;
+                assert!(of(&read, own).0 >= data, "{what}: {:?}", at_drive(&read));
+                assert_eq!(of(&read, other), (0, 0), "{what}");
+                // The flusher writes, and the task is none of its own.
+                let idle = "direct=0\nrw=write\nrate=32m\nnumber_ios=100";
+                let written = run(idle, &write_back);
+                assert!(of(&written, own).1 > 0, "{what}: {:?}", at_drive(&written));
+                assert_eq!(of(&written, other), (0, 0), "{what}");
+                // The journal of a call that is waited for.
+                let synced = run("direct=0\nrw=randwrite\nfsync=1\nnumber_ios=50", &[]);
+                assert!(of(&synced, own).1 >= 40, "{what}: {:?}", at_drive(&synced));
+                let (_, nobodys) = of(&synced, Workload::None);
+                if workload == "latency" && fs == "ext4" {
+                    assert_eq!(nobodys, 0, "{what}: {:?}", at_drive(&synced));
+                }
+                if workload == "throughput" && fs == "ext4" {
+                    assert!(nobodys > 0, "the journal is nobody's: {:?}", at_drive(&synced));
+                }
+            }
+        }
+    }
+}
+
+/// The newest data are read whatever passes what: the drive's ledger holds every read against the issuers'
+/// writes.
+#[test]
+fn overlapping_classes_read_what_was_written() {
+    let job = "
+[global]
+size=4m
+bsrange=4k-64k
+norandommap
+rw=randrw
+number_ios=4000
+[lat]
+ioengine=pvsync2
+numjobs=3
+workload_attr=latency
+[thr]
+ioengine=libaio
+iodepth=16
+numjobs=3
+workload_attr=throughput
+";
+    let (mut merged, mut ordered) = (0, 0);
+    for sets in [
+        &["system=kernelopt"][..],
+        &["system=selectisr", "flashshare.completion_queues=1"],
+        &["system=selectisr", "flashshare.accelerator=true"],
+        &["system=selectisr", "flashshare.issue=direct", "stack.scheduler=mq-deadline"],
+        &["system=kernelopt", "flashshare.issue=direct", "stack.scheduler=kyber"],
+        &["system=selectisr", "flashshare.issue=direct", "stack.scheduler=bfq"],
+    ] {
+        let sets: Vec<&str> = sets.iter().copied().chain(["stack.queue_depth=8"]).collect();
+        for cores in ["1", "6"] {
+            let cores = format!("stack.cores={cores}");
+            let sets: Vec<&str> = sets.iter().copied().chain([&*cores]).collect();
+            let o = case(job, &sets).run().unwrap();
+            let integrity = &o.result.machine.integrity;
+            assert!(integrity.on && integrity.checked > 1_000, "{sets:?} {integrity:?}");
+            assert_eq!(integrity.wrong, 0, "{sets:?}");
+            assert!(o.result.threads.iter().all(|t| t.error == 0), "{sets:?}");
+            merged += counter(&o, "host.hazards_merged");
+            ordered += counter(&o, "host.hazards_ordered");
+        }
+    }
+    assert!(merged > 10 && ordered > 30, "{merged} merged, {ordered} in order");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_remedy() {
+    let refused = |device: &str, stack: &str, sets: &[&str]| {
+        let case = Case::new(device, COLOCATED).stack(stack).age(Age::Filled);
+        let case = sets.iter().fold(case, |case, set| case.set(set));
+        match case.run() {
+            Ok(_) => panic!("{device} {stack} {sets:?} is not refused"),
+            Err(error) => error.to_string(),
+        }
+    };
+    for (device, stack, sets, text) in [
+        (DEVICE, "none", &["system=kernelopt"][..], "take a stack with a kernel"),
+        (DEVICE, "spdk", &["system=selectisr"], "SPDK takes the drive from it"),
+        (DEVICE, "nbd-kernel", &["system=selectisr"], "the drive is behind NBD"),
+        (DEVICE, "interrupt", &["system=kernelop"], "did you mean 'kernelopt'?"),
+        (DEVICE, "interrupt", &["system=x"], "one of vanilla, cacheopt, kernelopt, selectisr"),
+        (DEVICE, "interrupt", &["cache.ways=1", "system=cacheopt"], "raise cache.ways"),
+        ("cnex-small", "interrupt", &["system=cacheopt"], "this drive has none"),
+        (DEVICE, "interrupt", &["flashshare.queues=true"], "queues.arbitration = weighted-urgent"),
+        (DEVICE, "interrupt", &["queues.weighted_urgent=false", "system=kernelopt"], "weighted"),
+        ("cnex-small", "interrupt", &["flashshare.bypass=true"], "ftl.placement = device"),
+    ] {
+        let message = refused(device, stack, sets);
+        assert!(message.contains(text), "{device} {stack} {sets:?}: {message}");
+    }
+}
