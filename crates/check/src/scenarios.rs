@@ -421,14 +421,14 @@ fsync=1
             .set("queues.in_flight=8"),
         Case::new("z-ssd-small", jobs).age(Age::Filled).set("nand.media=optane"),
         Case::new("intel-750-small", SMALL).age(Age::Filled).set("cache=none"),
-        classes(),
-        classes().set("flashshare.accelerator=true"),
         shared_drive(),
         shared_drive()
             .set("cache.partition.split=requests")
             .set("cache.epoch.time=500us")
             .set("cache.read_ahead.ghosts.penalty=2.0")
             .set("cache.read_ahead.ghosts.hysteresis=40.0"),
+        classes(),
+        classes().set("flashshare.accelerator=true"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
