@@ -6,7 +6,7 @@
 //! - the priority class of the submission queue that the command goes to (NVMe base specification 1.4,
 //!   section 4.13; QPRIO of Create I/O Submission Queue). A queue has one: that of an I/O is its queue's;
 //! - a workload attribute of two bits, for hosts that tell a drive what sort of application is behind an
-//!   I/O. Nothing sets it.
+//!   I/O (FlashShare).
 //!
 //! | bits | |
 //! |---|---|
@@ -92,6 +92,8 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// All of them.
+    pub const ALL: [Workload; 3] = [Workload::None, Workload::Latency, Workload::Throughput];
     /// In lower case.
     pub fn name(self) -> &'static str {
         ["none", "latency", "throughput"][self as usize]

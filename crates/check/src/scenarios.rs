@@ -313,7 +313,7 @@ fsync=1
             .set("cache.read_ahead.ghosts.sample=4")
     };
     let classes = || {
-        Case::new("z-ssd-flashshare-small", CLASSES)
+        Case::new("z-ssd-flashshare-small", BOTH_CLASSES)
             .age(Age::Filled)
             .stack("interrupt")
             .set("system=selectisr")
@@ -436,7 +436,7 @@ fsync=1
 }
 
 /// Tasks of both classes on the same sectors and the same core.
-const CLASSES: &str = "
+const BOTH_CLASSES: &str = "
 [global]
 size=1m
 norandommap

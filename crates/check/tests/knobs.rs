@@ -106,6 +106,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "bfq",
             "io_uring",
             "spdk",
+            "queued",
+            "direct",
             "menu",
             "nbd-server",
             "unix",

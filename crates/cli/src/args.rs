@@ -5,6 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use wordline::{Align, Scale};
+use wordline_base::Workload;
 use wordline_sim::Precondition;
 use wordline_trace::Format as TraceFormat;
 
@@ -104,13 +105,25 @@ the model says so (--time-scale 1), or as soon as it can (0). What a flush or a 
 is in the image, whatever happens to the server or its host; docs/design/live.md says why. SIGINT and
 SIGTERM shut the drive down.
 
-Exports: the drive is \"\"; lat and thr are the same with commands of the high and low class;
-ro, lat-ro and thr-ro take no writes.
+Exports: the drive is \"\"; lat and thr are the same for programs that wait and for bulk, with commands of
+their classes (urgent where queues.guard is set, else high; low) and workload attributes; ro, lat-ro and
+thr-ro take no writes. With --fuse each process has its own attribute: wordline chworkload_attr.
 
 Examples:
   wordline serve --image drive.img --size 8G --device cnex-westlake --ftl rail --nbd unix:wl.sock
   wordline serve --image drive.img --nbd tcp:127.0.0.1:10809 --time-scale 0 --stats line
   fio --name=a --ioengine=nbd --uri='nbd+unix:///?socket=wl.sock' --rw=randread --bs=4k --size=1g";
+
+const ATTRIBUTE_HELP: &str = "\
+A latency-critical process's requests have a queue of the drive that is served first, and its part of the
+drive's cache, where the drive has such (--device z-ssd-flashshare --set system=kernelopt). What a process
+starts has its attribute. One's own processes may be set, by root all. Exit status: 0; 2 there is no such
+process or server, or it is another user's; with a program, that program's.
+
+Examples:
+  wordline chworkload_attr -t latency -p 4711
+  wordline chworkload_attr -p 4711
+  wordline chworkload_attr -t throughput -- ./scan --all";
 
 const IMAGE_HELP: &str = "\
 Examples:
@@ -168,6 +181,9 @@ pub enum Command {
     /// Serve a drive over NBD or as a file, its data kept in an image file
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
+    /// Say what sort of application a process is, for the drive that `wordline serve --fuse` has in a folder
+    #[command(name = "chworkload_attr", after_help = ATTRIBUTE_HELP)]
+    Attribute(AttributeArgs),
     /// Look at the image of a served drive
     #[command(after_help = IMAGE_HELP)]
     Image {
@@ -188,6 +204,33 @@ pub enum Command {
         #[command(subcommand)]
         command: StudyCommand,
     },
+}
+
+#[derive(Args)]
+pub struct AttributeArgs {
+    /// The attribute; without it that of the process is printed
+    #[arg(short = 't', long = "type", value_parser = workloads())]
+    pub workload: Option<Workload>,
+    /// A process that runs
+    #[arg(short, long, value_name = "PID", conflicts_with = "program")]
+    pub pid: Option<u32>,
+    /// The server's socket; by default all servers of this machine that have a folder
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// A program to start, and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<std::ffi::OsString>,
+}
+
+fn workloads() -> impl TypedValueParser<Value = Workload> {
+    let help = |w: Workload| match w {
+        Workload::None => "Neither, as without an attribute",
+        Workload::Latency => "Somebody waits for each answer",
+        Workload::Throughput => "What counts is the amount of work done",
+    };
+    let values = Workload::ALL.map(|w| PossibleValue::new(w.name()).help(help(w)));
+    PossibleValuesParser::new(values)
+        .map(|name| Workload::ALL.into_iter().find(|w| w.name() == name).unwrap_or_default())
 }
 
 #[derive(Subcommand)]
@@ -568,6 +611,10 @@ pub struct ServeArgs {
     /// Show the drive as a file, DIR/disk, to programs that speak no NBD: an empty folder
     #[arg(long, value_name = "DIR", help_heading = "Clients")]
     pub fuse: Option<PathBuf>,
+    /// The socket where wordline chworkload_attr sets attributes of processes that use the folder; by
+    /// default one that it finds
+    #[arg(long, value_name = "PATH", requires = "fuse", help_heading = "Clients")]
+    pub control: Option<PathBuf>,
     /// Clients at a time
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Clients")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]

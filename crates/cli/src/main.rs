@@ -2,6 +2,7 @@
 //! nowhere else.
 
 mod args;
+mod attribute;
 mod device;
 mod files;
 mod finish;
@@ -78,6 +79,7 @@ fn command() -> Result<(), Failure> {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::replay(args),
         Command::Serve(args) => serve::serve(args),
+        Command::Attribute(args) => attribute::attribute(args),
         Command::Image { command } => serve::image(command),
         Command::Record(args) => record::record(args),
         Command::Tape { command } => serve::tape(command),

@@ -1,7 +1,7 @@
 //! `wordline serve` and `wordline image`.
 
 use crate::args::{ImageCommand, ImageIoArg, PartArgs, ServeArgs, StatsArg, TapeCommand};
-use crate::{Failure, load, remark};
+use crate::{Failure, attribute, load, remark};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -191,6 +191,7 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         tape: args.tape.clone(),
         listen: listen.clone(),
         fuse: args.fuse.clone(),
+        control: args.control.clone().or_else(|| args.fuse.as_ref().map(|_| attribute::socket())),
         tls: args.tls.clone(),
         tls_optional: args.tls_optional,
         plain_tcp: args.plain_tcp,

@@ -9,6 +9,7 @@ mod access;
 pub mod check;
 mod clock;
 mod conn;
+pub mod control;
 mod error;
 pub mod fit;
 mod fuse;

@@ -14,6 +14,7 @@ use crate::table::Table;
 use crate::tape::Tape;
 use crate::writer::Ticket;
 use std::collections::VecDeque;
+use wordline_base::Workload;
 use wordline_base::ledger::NONE;
 use wordline_base::stamps::BLANK;
 use wordline_base::{
@@ -86,14 +87,24 @@ pub struct Done {
     pub len: u32,
     pub began: Time,
     pub at: Time,
+    /// The queue that it went by.
+    pub queue: u16,
     pub sync: Option<Ticket>,
 }
 
 /// Sectors of a command.
 const PART: u32 = 256;
 /// Of the queues.
-const CLASSES: [QueuePriority; 3] =
-    [QueuePriority::Medium, QueuePriority::High, QueuePriority::Low];
+const WORKLOADS: [Workload; 3] = Workload::ALL;
+
+/// Of the queues: who waits has the urgent class where a guard keeps it from starving the others.
+fn classes(system: &DriveConfig) -> [QueuePriority; 3] {
+    let first = match system.device.queues.guard {
+        Some(_) => QueuePriority::Urgent,
+        None => QueuePriority::High,
+    };
+    [QueuePriority::Medium, first, QueuePriority::Low]
+}
 /// Sectors of a command that moves no data.
 const TRIM_PART: u32 = 16 << 10;
 
@@ -128,6 +139,8 @@ struct Part {
 
 /// A submission queue as the driver has it.
 struct Queue {
+    /// Of its commands.
+    class: IoClass,
     free: Vec<u16>,
     by_cid: Vec<u32>,
     /// Commands for which no slot is free.
@@ -175,13 +188,14 @@ impl Machine {
         let depth = system.device.queues.depth.min(1024);
         let mut queues = Vec::new();
         let count = system.device.queues.count as usize;
-        for (i, &class) in CLASSES.iter().take(count).enumerate() {
+        for (i, class) in classes(system).into_iter().take(count).enumerate() {
             controller.create_queue(i as u16, i as u16, depth, class).map_err(refused)?;
             controller.set_interrupts(i as u16, false);
             // One slot always stays empty.
             let free = (0..depth as u16 - 1).rev().collect();
             let by_cid = vec![u32::MAX; depth as usize];
-            queues.push(Queue { free, by_cid, waiting: VecDeque::new() });
+            let class = IoClass::NONE.with_queue(class).with_workload(WORKLOADS[i]);
+            queues.push(Queue { class, free, by_cid, waiting: VecDeque::new() });
         }
         controller.start(&mut ctx);
         let max_sectors = match system.device.queues.max_transfer {
@@ -206,6 +220,12 @@ impl Machine {
             stalled: None,
             digest: 0xCBF2_9CE4_8422_2325,
         })
+    }
+
+    /// The queue for requests of a workload attribute.
+    pub fn queue_for(&self, workload: Workload) -> u16 {
+        let of = WORKLOADS.iter().position(|&w| w == workload).unwrap_or(0) as u16;
+        of.min(self.queues() - 1)
     }
 
     pub fn now(&self) -> Time {
@@ -469,7 +489,7 @@ impl Machine {
         let lba = u64::from(self.controller.config().lba);
         let from = offset & !(lba - 1);
         let bytes = ((offset + len).next_multiple_of(lba) - from) as u32;
-        let class = IoClass::NONE.with_queue(CLASSES[usize::from(queue)]);
+        let class = self.queues[usize::from(queue)].class;
         let (cid, address) = (0, from);
         let submitted = match opcode {
             Opcode::Write => self.ctx.stamps.submit_counted(Lpn(lpn), sectors),
@@ -694,6 +714,7 @@ impl Machine {
             len: request.len,
             began,
             at: self.ctx.now,
+            queue: request.queue,
             sync,
         });
     }
@@ -752,7 +773,18 @@ impl Machine {
         };
         let skip = (offset - (u64::from(first) << SECTOR_SHIFT)) as usize;
         let at = self.ctx.now;
-        self.done.push_back(Done { tag, kind, result, data, skip, len, began, at, sync: None });
+        self.done.push_back(Done {
+            tag,
+            kind,
+            result,
+            data,
+            skip,
+            len,
+            began,
+            at,
+            queue: self.ios[id].request.queue,
+            sync: None,
+        });
     }
 
     /// `base:allocation` from an offset on: lengths, and whether anything is stored there.

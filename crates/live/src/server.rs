@@ -8,6 +8,7 @@
 use crate::access::{ImageIo, Journal};
 use crate::clock::{Clock, Look};
 use crate::conn::Conn;
+use crate::control::{Attributes, Control, Known};
 use crate::fuse;
 use crate::http::{CONNECTIONS as SCRAPES, Scrape};
 use crate::image::Image;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub listen: Vec<Address>,
     /// A folder to show the drive in, as a file.
     pub fuse: Option<PathBuf>,
+    /// The socket where workload attributes of processes are set: for the folder.
+    pub control: Option<PathBuf>,
     /// A folder of certificates.
     pub tls: Option<PathBuf>,
     /// Clients of this machine need no TLS.
@@ -112,7 +115,7 @@ struct Pending {
 /// The faces of the drive: name, queue, and what it is for.
 const FACES: [(&str, u16, &str); 3] = [
     ("", 0, "the drive"),
-    ("lat", 1, "the drive, for those who wait: its commands are of the high class"),
+    ("lat", 1, "the drive, for those who wait: its commands come first"),
     ("thr", 2, "the drive, for bulk: its commands are of the low class"),
 ];
 
@@ -193,6 +196,9 @@ pub struct Server {
     /// Clients could not be let in; tried again then.
     deaf_until: Option<Instant>,
     mount: Option<Mount>,
+    /// The attributes of who uses the folder, and the socket where they are set.
+    known: Known,
+    control: Option<Control>,
     metrics: Option<TcpListener>,
     scrapes: Vec<Scrape>,
     conns: Table<Conn>,
@@ -245,6 +251,10 @@ impl Server {
             .as_deref()
             .map(|f| Mount::new(f, size, plan.system.device.lba, plan.salvage))
             .transpose()?;
+        let attributes = Arc::new(Attributes::default());
+        let control =
+            plan.control.as_deref().map(|path| Control::start(path, Arc::clone(&attributes)));
+        let control = control.transpose()?;
         let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let order = recovered.order - 1;
@@ -297,6 +307,8 @@ impl Server {
             listeners,
             deaf_until: None,
             mount,
+            known: Known::new(attributes),
+            control,
             metrics,
             scrapes: Vec::new(),
             conns: Table::default(),
@@ -397,6 +409,7 @@ impl Server {
 
     fn shut_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         self.listeners.clear();
+        self.control = None;
         say("shutting down");
         if self.plan.salvage {
             self.flush_all();
@@ -766,7 +779,8 @@ impl Server {
                 self.let_go(key);
             }
         }
-        while fuse && let Some(request) = self.mount.as_mut().and_then(Mount::next) {
+        while fuse && let Some(mut request) = self.mount.as_mut().and_then(Mount::next) {
+            request.queue = self.machine.queue_for(self.known.of(request.pid));
             self.stats.asked(&request);
             let at = self.input_time();
             let data = self.mount.as_ref().map_or(&[][..], Mount::payload);

@@ -4,7 +4,7 @@ use crate::machine::{Done, IoKind, Machine, Request};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
-use wordline_base::{Histogram, SECTOR};
+use wordline_base::{Histogram, SECTOR, Workload};
 use wordline_ftl::Counters;
 use wordline_nand::Class;
 
@@ -15,8 +15,10 @@ const POINTS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 const THREADS: usize = 64;
 
 pub struct Stats {
-    /// Latency in the model, by kind.
+    /// Latency in the model, by kind, and of reads by workload attribute with how many requests had it.
     model: [Histogram; KINDS],
+    reads: [Histogram; Workload::ALL.len()],
+    asked: [u64; Workload::ALL.len()],
     /// How late answers left, against the model, and of those that wait for the image to be synced:
     /// the disk's time is in it.
     late: Histogram,
@@ -48,6 +50,8 @@ impl Stats {
     pub fn new(machine: &Machine) -> Stats {
         Stats {
             model: std::array::from_fn(|_| Histogram::new()),
+            reads: std::array::from_fn(|_| Histogram::new()),
+            asked: Default::default(),
             late: Histogram::new(),
             late_synced: Histogram::new(),
             unseen: Histogram::new(),
@@ -82,7 +86,14 @@ impl Stats {
         if done.kind != IoKind::Flush {
             self.bytes[kind] += u64::from(done.len);
         }
-        self.model[kind].add(done.at.since(done.began).0);
+        let took = done.at.since(done.began).0;
+        self.model[kind].add(took);
+        // Queues are in the order of attributes.
+        let of = usize::from(done.queue);
+        self.asked[of] += 1;
+        if done.kind == IoKind::Read {
+            self.reads[of].add(took);
+        }
         if let Some(late) = late {
             let waits = done.sync.is_some();
             (if waits { &mut self.late_synced } else { &mut self.late }).add(late);
@@ -115,6 +126,13 @@ impl Stats {
                     let ns = Stats::percentile(&self.model[i], p);
                     put(&format!("{}_model_ns_p{p}", kind.name()), ns);
                 }
+            }
+        }
+        for (of, workload) in Workload::ALL.into_iter().enumerate().skip(1) {
+            put(&format!("{}_requests", workload.name()), self.asked[of] as f64);
+            for p in POINTS {
+                let ns = Stats::percentile(&self.reads[of], p);
+                put(&format!("{}_read_model_ns_p{p}", workload.name()), ns);
             }
         }
         for p in POINTS {

@@ -1,5 +1,6 @@
 //! Served drives, from outside: clients, kills, bad input.
 
+mod attributes;
 mod bad;
 mod clients;
 mod crash;
