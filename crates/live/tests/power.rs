@@ -227,6 +227,7 @@ fn serve(
         tape: None,
         listen: vec![Address::parse(&format!("unix:{}", socket.display())).unwrap()],
         fuse: None,
+        control: None,
         tls: None,
         tls_optional: false,
         plain_tcp: false,
