@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use wordline_app::AppConfig;
 use wordline_profile::{Config, ConfigError};
 
 /// A part of the whole: `1/16`, or `quick` for the same.
@@ -56,6 +57,8 @@ impl fmt::Display for Scale {
 /// The settings that cut a system to a scale.
 pub(crate) struct Cut {
     pub overrides: Vec<String>,
+    /// Options of each program beside others, to go before its own.
+    pub with: Vec<String>,
     /// What was cut, in a line.
     pub said: String,
 }
@@ -117,42 +120,48 @@ impl Scale {
                 add(key, (u64::from(marks) * lines / blocks).max(1));
             }
         }
-        if let Some(app) = &config.app {
-            let mut of_app = Vec::new();
-            if let Some(lsm) = &app.lsm {
-                of_app.push(("app.lsm.keys", u64::from(lsm.keys)));
-                of_app.push(("app.lsm.block_cache", lsm.block_cache));
-                of_app.push(("app.lsm.page_cache", lsm.page_cache));
-            }
-            if let Some(btree) = &app.btree {
-                of_app.push(("app.btree.records", btree.records));
-                of_app.push(("app.btree.cache", btree.cache));
-                of_app.push(("app.btree.page_cache", btree.page_cache));
-            }
-            // What follows the drive is cut with it.
-            let sizes = [
-                ("app.web.files", app.web.as_ref().map(|web| web.files.into())),
-                ("app.kv.records", app.kv.as_ref().map(|kv| kv.records)),
-                ("app.pagerank.graph_bytes", app.pagerank.as_ref().map(|p| p.graph_bytes)),
-                ("app.sort.input_bytes", app.sort.as_ref().map(|sort| sort.input_bytes)),
-            ];
-            of_app.extend(
-                sizes.into_iter().filter_map(|(key, n)| Some((key, n.filter(|&n| n > 0)?))),
-            );
-            for (key, value) in of_app {
-                add(key, self.of(value));
-            }
+        for (key, value) in config.app.iter().flat_map(data) {
+            add(&format!("app.{key}"), self.of(value));
+        }
+        let of_beside = |app| {
+            let cut = data(app).into_iter().map(|(key, value)| (key, self.of(value)));
+            let cut = cut.filter(|&(_, value)| value > 0);
+            cut.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+        };
+        let with = config.with.iter().map(|beside| of_beside(&beside.app)).collect();
+        if config.programs().count() > 0 {
             said += "; the program's data and caches alike";
         } else if caches {
             said += "; caches alike";
         }
-        Ok(Cut { overrides, said })
+        Ok(Cut { overrides, with, said })
     }
+}
+
+/// A program's data and caches: keys below `app`. What follows the drive is cut with it.
+fn data(app: &AppConfig) -> Vec<(&'static str, u64)> {
+    let mut data = Vec::new();
+    if let Some(lsm) = &app.lsm {
+        data.push(("lsm.keys", u64::from(lsm.keys)));
+        data.push(("lsm.block_cache", lsm.block_cache));
+        data.push(("lsm.page_cache", lsm.page_cache));
+    }
+    if let Some(btree) = &app.btree {
+        data.push(("btree.records", btree.records));
+        data.push(("btree.cache", btree.cache));
+        data.push(("btree.page_cache", btree.page_cache));
+    }
+    data.extend(app.web.iter().map(|web| ("web.files", u64::from(web.files))));
+    data.extend(app.kv.iter().map(|kv| ("kv.records", kv.records)));
+    data.extend(app.pagerank.iter().map(|p| ("pagerank.graph_bytes", p.graph_bytes)));
+    data.extend(app.sort.iter().map(|sort| ("sort.input_bytes", sort.input_bytes)));
+    data
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::System;
     use wordline_profile::{Source, Sources, assemble};
 
     fn config(device: &str, app: Option<&str>, set: &[String]) -> Config {
@@ -215,5 +224,28 @@ mod tests {
         assert!(!cut.overrides.iter().any(|o| o.contains("page_cache")), "{:?}", cut.overrides);
         let error = scale.cut(&whole, &["nand.blocks=9".into()]).err().expect("an error");
         assert!(error.to_string().contains("--set nand.blocks"), "{error}");
+    }
+    #[test]
+    fn programs_beside_others_are_cut_alike_and_their_options_stay() {
+        let with = [
+            (Source::Preset("web-server"), ""),
+            (Source::Preset("web-server"), "files=77"),
+            (Source::Preset("sort"), "threads=2"),
+            (Source::Preset("kv-read"), "records=160000"),
+        ];
+        let app = Some(Source::Preset("web-server"));
+        let sources =
+            Sources { app, with: &with, ..Sources::presets("z-ssd-800g", "linux-libaio") };
+        let scale = Scale { part: 1, of: 16 };
+        let system = System::assemble_scaled(sources, scale, &[], &[]).expect("a part");
+        let config = &system.config;
+        let files: Vec<u32> =
+            config.programs().filter_map(|(_, app)| Some(app.web.as_ref()?.files)).collect();
+        assert_eq!(files, [3125, 3125, 77]);
+        // What follows the drive still does.
+        let sort = config.with[2].app.sort.as_ref().expect("a sort");
+        assert_eq!((sort.input_bytes, sort.threads), (0, 2));
+        let records = config.with[3].app.kv.as_ref().map(|kv| kv.records);
+        assert_eq!(records, Some(160_000), "the user's stays");
     }
 }

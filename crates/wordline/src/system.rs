@@ -60,6 +60,15 @@ impl System {
         let cut = scale.cut(&whole.config, set)?;
         let overrides: Vec<String> =
             chosen.iter().cloned().chain(cut.overrides).chain(set.iter().cloned()).collect();
+        let options: Vec<String> = sources
+            .with
+            .iter()
+            .zip(&cut.with)
+            .map(|((_, own), cut)| [cut.as_str(), own].join(","))
+            .collect();
+        let with: Vec<_> =
+            sources.with.iter().zip(&options).map(|(&(source, _), own)| (source, &**own)).collect();
+        let sources = Sources { with: &with, ..sources };
         let part = System::assemble(sources, &overrides)
             .map_err(|e| ConfigError::plain(format!("at --scale {scale}: {e}")))?;
         let said = format!("scale {scale}: {}", cut.said);
