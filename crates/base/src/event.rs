@@ -139,18 +139,27 @@ const _: () = assert!(WORDS == 64, "the summary is one word");
 /// from any moment on, the first one's part of a bucket included.
 const HORIZON: u64 = (BUCKETS as u64 - 1) << BUCKET_SHIFT;
 
-/// An entry in the ring. Those of a bucket are linked in their order, the last with the first.
+/// Of a bucket that is occupied: its first entry, and the list of the others, if there are.
+#[derive(Clone, Copy)]
+struct Bucket {
+    at: u64,
+    /// The drawn order among ties, zero unless they are shuffled, and below it the event.
+    tag: u64,
+    more: u32,
+    last: u32,
+}
+
+/// An entry behind the first of its bucket.
 #[derive(Clone, Copy)]
 struct Entry {
     at: u64,
-    /// The drawn order among ties, zero unless they are shuffled, and below it the event.
     tag: u64,
     next: u32,
 }
 
 impl Entry {
-    fn before(&self, other: &Entry) -> bool {
-        (self.at, self.tag >> EVENT_BITS) < (other.at, other.tag >> EVENT_BITS)
+    fn is_before(&self, at: u64, tag: u64) -> bool {
+        (self.at, self.tag >> EVENT_BITS) < (at, tag >> EVENT_BITS)
     }
 }
 
@@ -168,14 +177,13 @@ pub struct EventQueue {
     far_from: u64,
     pushed: u64,
     popped: u64,
-    /// Entries, and the first of those that are free.
-    entries: Vec<Entry>,
-    free: u32,
     /// Which words of `occupied` hold something.
     summary: u64,
     occupied: [u64; WORDS],
-    /// The last entry of each bucket that is occupied.
-    lasts: Box<[u32; BUCKETS]>,
+    buckets: Box<[Bucket; BUCKETS]>,
+    /// What the lists of buckets are made of, and the first that is in none.
+    entries: Vec<Entry>,
+    free: u32,
     far: BinaryHeap<Reverse<Far>>,
     shuffle: Option<u64>,
 }
@@ -195,11 +203,11 @@ impl EventQueue {
             far_from: u64::MAX,
             pushed: 0,
             popped: 0,
-            entries: Vec::new(),
-            free: NONE,
             summary: 0,
             occupied: [0; WORDS],
-            lasts: Box::new([NONE; BUCKETS]),
+            buckets: Box::new([Bucket { at: 0, tag: 0, more: NONE, last: NONE }; BUCKETS]),
+            entries: Vec::new(),
+            free: NONE,
             far: BinaryHeap::new(),
             shuffle: None,
         }
@@ -231,7 +239,7 @@ impl EventQueue {
 
     /// Sets an event. One before the last that was delivered, or beyond the end of time, is a panic.
     pub fn push(&mut self, at: Time, event: Event) {
-        if at.0.wrapping_sub(self.now.0) < self.as_it_is && self.free != NONE {
+        if at.0.wrapping_sub(self.now.0) < self.as_it_is {
             self.pushed += 1;
             self.link(at.0, event.0);
         } else {
@@ -239,7 +247,7 @@ impl EventQueue {
         }
     }
 
-    /// There is no room, or the entry is for beyond the ring, for the past, or to be shuffled.
+    /// The entry is for beyond the ring, for the past, or to be shuffled.
     #[cold]
     fn push_slowly(&mut self, at: Time, event: Event) {
         assert!(at >= self.now, "event {event:?} at {} is before now, {}", at.0, self.now.0);
@@ -248,7 +256,6 @@ impl EventQueue {
         let order = self.shuffle.map_or(0, |seed| splitmix64(seed ^ self.pushed) >> EVENT_BITS);
         let tag = order << EVENT_BITS | event.0;
         if at.0 - self.now.0 < HORIZON {
-            self.make_room();
             self.link(at.0, tag);
         } else {
             self.far.push(Reverse((at.0, order, self.pushed, tag)));
@@ -256,62 +263,80 @@ impl EventQueue {
         }
     }
 
-    /// Puts an entry into its bucket, behind those that are not later. There is room.
+    /// Puts an entry into its bucket, behind those that are not later.
     #[inline]
     fn link(&mut self, at: u64, tag: u64) {
-        let new = self.free;
-        let entry = &mut self.entries[new as usize];
-        self.free = entry.next;
-        *entry = Entry { at, tag, next: new };
         let slot = (at >> BUCKET_SHIFT) as usize % BUCKETS;
         let (word, bit) = (&mut self.occupied[slot / 64], 1 << (slot % 64));
         if *word & bit == 0 {
             *word |= bit;
             self.summary |= 1 << (slot / 64);
-            self.lasts[slot] = new;
+            self.buckets[slot] = Bucket { at, tag, more: NONE, last: NONE };
         } else {
-            self.link_among(slot, new);
+            self.link_among(slot, at, tag);
         }
-    }
-
-    /// Sees to it that an entry is free.
-    fn make_room(&mut self) {
-        if self.free != NONE {
-            return;
-        }
-        let len = self.entries.len() as u32;
-        self.entries.extend((len + 1..=len + 64).map(|next| Entry { at: 0, tag: 0, next }));
-        self.entries[len as usize + 63].next = NONE;
-        self.free = len;
     }
 
     #[inline(never)]
-    fn link_among(&mut self, slot: usize, new: u32) {
-        let last = self.lasts[slot];
-        let entry = self.entries[new as usize];
-        let mut behind = last;
-        if entry.before(&self.entries[last as usize]) {
-            loop {
-                let next = self.entries[behind as usize].next;
-                if entry.before(&self.entries[next as usize]) {
-                    break;
+    fn link_among(&mut self, slot: usize, at: u64, tag: u64) {
+        let bucket = &mut self.buckets[slot];
+        let mut entry = Entry { at, tag, next: NONE };
+        // Behind which other it goes; none: behind the first, or in its place.
+        let mut behind = NONE;
+        if entry.is_before(bucket.at, bucket.tag) {
+            (entry.at, entry.tag) = (bucket.at, bucket.tag);
+            (bucket.at, bucket.tag) = (at, tag);
+        } else if bucket.more != NONE {
+            let last = &self.entries[bucket.last as usize];
+            if entry.is_before(last.at, last.tag) {
+                let mut next = bucket.more;
+                loop {
+                    let other = &self.entries[next as usize];
+                    if entry.is_before(other.at, other.tag) {
+                        break;
+                    }
+                    (behind, next) = (next, other.next);
                 }
-                behind = next;
+            } else {
+                behind = bucket.last;
             }
-        } else {
-            self.lasts[slot] = new;
         }
-        self.entries[new as usize].next =
-            std::mem::replace(&mut self.entries[behind as usize].next, new);
+        entry.next = match behind {
+            NONE => bucket.more,
+            _ => self.entries[behind as usize].next,
+        };
+        let new = match self.free {
+            NONE => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+            free => {
+                self.free = std::mem::replace(&mut self.entries[free as usize], entry).next;
+                free
+            }
+        };
+        match behind {
+            NONE => bucket.more = new,
+            _ => self.entries[behind as usize].next = new,
+        }
+        if entry.next == NONE {
+            bucket.last = new;
+        }
+    }
+
+    /// The second entry of a bucket becomes its first.
+    fn move_up(&mut self, slot: usize) {
+        let bucket = &mut self.buckets[slot];
+        let entry = &mut self.entries[bucket.more as usize];
+        (bucket.at, bucket.tag) = (entry.at, entry.tag);
+        let freed = std::mem::replace(&mut bucket.more, entry.next);
+        entry.next = std::mem::replace(&mut self.free, freed);
     }
 
     /// The time of the earliest event.
     pub fn next_time(&mut self) -> Option<Time> {
         match self.occupied_from_now() {
-            Some(slot) => {
-                let last = self.entries[self.lasts[slot] as usize];
-                Some(Time(self.entries[last.next as usize].at))
-            }
+            Some(slot) => Some(Time(self.buckets[slot].at)),
             None => self.far.peek().map(|Reverse(far)| Time(far.0)),
         }
     }
@@ -320,19 +345,16 @@ impl EventQueue {
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Event)> {
         let Some(slot) = self.occupied_from_now() else { return self.pop_far() };
-        let last = self.lasts[slot];
-        let first = self.entries[last as usize].next;
-        let Entry { at, tag, next } = self.entries[first as usize];
-        if first == last {
+        let Bucket { at, tag, more, .. } = self.buckets[slot];
+        if more == NONE {
             let word = &mut self.occupied[slot / 64];
             *word &= !(1 << (slot % 64));
             if *word == 0 {
                 self.summary &= !(1 << (slot / 64));
             }
         } else {
-            self.entries[last as usize].next = next;
+            self.move_up(slot);
         }
-        self.entries[first as usize].next = std::mem::replace(&mut self.free, first);
         self.popped += 1;
         self.now = Time(at);
         if self.far_from.wrapping_sub(at) < HORIZON {
@@ -362,7 +384,6 @@ impl EventQueue {
                 return;
             }
             self.far.pop();
-            self.make_room();
             self.link(at, tag);
         }
     }
@@ -374,7 +395,7 @@ impl EventQueue {
         let (word, bit) = (start / 64, start % 64);
         let head = self.occupied[word] >> bit;
         if head != 0 {
-            return Some(start + head.trailing_zeros() as usize);
+            return Some((start + head.trailing_zeros() as usize) % BUCKETS);
         }
         // The words after this one, going round; this one again last, for its lower bits.
         let after = self.summary.rotate_right(word as u32 + 1);
@@ -382,7 +403,7 @@ impl EventQueue {
             return None;
         }
         let w = (word + 1 + after.trailing_zeros() as usize) % WORDS;
-        Some(w * 64 + self.occupied[w].trailing_zeros() as usize)
+        Some((w * 64 + self.occupied[w].trailing_zeros() as usize) % BUCKETS)
     }
 }
 

@@ -260,11 +260,13 @@ impl Controller {
     pub(crate) fn write_back_more(&mut self, ctx: &mut Ctx) {
         while self.write_backs.len() < WRITE_BACKS {
             let cache = self.cache.as_ref().expect("a line belongs to a cache");
-            let Some((mut id, position)) = cache.oldest_dirty() else { return };
-            if position >= cache.flush_to() {
-                let Some(too_dirty) = cache.too_dirty() else { return };
-                id = too_dirty;
-            }
+            // No position is before zero, where no flush waits.
+            let flushed = match cache.flush_to() {
+                0 => None,
+                to => cache.oldest_dirty().filter(|&(_, position)| position < to),
+            };
+            let id = flushed.map(|(id, _)| id).or_else(|| cache.too_dirty());
+            let Some(id) = id else { return };
             self.write_back(ctx, id);
         }
     }

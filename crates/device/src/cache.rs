@@ -25,6 +25,7 @@ use crate::ghost::Shape;
 use crate::partition::{LATENCY, PARTITIONS, Partitions};
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::hint::select_unpredictable;
 use std::ops::Range;
 use wordline_base::{BadValue, IoClass, Lpn, SECTOR, Slab, Stamps, prefetch};
 
@@ -215,6 +216,12 @@ pub(crate) fn bits(first: u32, n: u32) -> u64 {
     (!0 >> (64 - n)) << first
 }
 
+/// How many bits are set, which mostly none is.
+#[inline]
+fn count(mask: u64) -> u64 {
+    if mask == 0 { 0 } else { u64::from(mask.count_ones()) }
+}
+
 /// The runs of set bits: (first, length).
 pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
     std::iter::from_fn(move || {
@@ -231,21 +238,19 @@ pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
 /// The way used longest ago of some of a set's.
 #[inline]
 fn oldest(used: &[u64]) -> usize {
-    let least = used.iter().fold(u64::MAX, |least, used| least.min(*used));
+    // Each answer is as good as random, so no branch depends on one.
+    let earlier = |least, &used| select_unpredictable(used < least, used, least);
+    let least = used.iter().fold(u64::MAX, earlier);
     least as usize & ((1 << WAY_BITS) - 1)
 }
 
-/// Where a tag is. Eight are looked at together, and no branch depends on one of them.
+/// Where a tag is. Eight are looked at together: mostly it is in none of them.
 #[inline]
 fn position(tags: &[u32], tag: u32) -> Option<usize> {
     let (eights, rest) = tags.as_chunks::<8>();
     for (i, eight) in eights.iter().enumerate() {
-        let mut found = 0;
-        for (k, one) in eight.iter().enumerate() {
-            found |= u32::from(*one == tag) << k;
-        }
-        if found != 0 {
-            return Some(i * 8 + found.trailing_zeros() as usize);
+        if eight.iter().fold(false, |found, one| found | (*one == tag)) {
+            return eight.iter().position(|one| *one == tag).map(|at| i * 8 + at);
         }
     }
     rest.iter().position(|one| *one == tag).map(|at| eights.len() * 8 + at)
@@ -424,11 +429,6 @@ impl Cache {
         let at = i * self.line_sectors as usize + first as usize;
         &self.group(g).stamps[at..at + n as usize]
     }
-    pub fn set_stamp(&mut self, id: LineId, sector: u32, stamp: u32) {
-        let (g, i) = self.at(id);
-        let at = i * self.line_sectors as usize + sector as usize;
-        self.group_mut(g).stamps[at] = stamp;
-    }
 
     #[inline]
     pub fn find(&self, number: u32) -> Option<LineId> {
@@ -522,19 +522,42 @@ impl Cache {
         if rank >= 2 {
             return Err(id);
         }
+        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
+        let line = &mut group.lines[base + way];
         if rank == 1 {
-            let (by, useless) = (self.line(id).partition, self.line(id).ahead.count_ones());
-            self.stats_of(partition).evictions += 1;
-            self.stats_of(by).ahead_useless += u64::from(useless);
+            self.stats[usize::from(partition)].evictions += 1;
+            self.stats[usize::from(line.partition)].ahead_useless += count(line.ahead);
         }
-        debug_assert_eq!(self.line(id).waiters, NONE, "nobody waits for a line that is replaced");
-        debug_assert_eq!(self.line(id).position, 0);
-        let group = self.group_mut(g);
+        debug_assert_eq!(line.waiters, NONE, "nobody waits for a line that is replaced");
+        debug_assert_eq!(line.position, 0);
+        *line = Line { partition, ..BLANK_LINE };
         group.tags[base + way] = number + 1;
-        group.lines[base + way] = Line { partition, ..BLANK_LINE };
         self.touch(id);
         debug_assert!(self.ways_of(partition).contains(&way), "in its own partition");
         Ok(id)
+    }
+
+    /// Marks a run of a line's sectors as being read. Their stamps are known already: a sector that is
+    /// not in the cache has its newest data with the FTL. They are for a command of the class `by`, or read
+    /// ahead.
+    pub fn begin_fill(&mut self, stamps: &Stamps, id: LineId, mask: u64, by: Option<IoClass>) {
+        let (g, i) = self.at(id);
+        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
+        if stamps.is_on() {
+            let (base, at) =
+                ((group.tags[i] - 1) * self.line_sectors, i * self.line_sectors as usize);
+            for (first, n) in runs(mask) {
+                for sector in first..first + n {
+                    group.stamps[at + sector as usize] = stamps.newest(Lpn(base + sector));
+                }
+            }
+        }
+        let line = &mut group.lines[i];
+        line.filling |= mask;
+        match by {
+            Some(class) => line.class = class,
+            None => line.ahead |= mask,
+        }
     }
 
     /// New data of a command for a run of a line's sectors: from here on they are what a read returns.
@@ -547,32 +570,37 @@ impl Cache {
         n: u32,
         class: IoClass,
     ) {
-        let base = self.first_sector(id);
+        let (g, i) = self.at(id);
+        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
         if stamps.is_on() {
-            for sector in first..first + n {
-                let stamp = stamps.show(cmd, Lpn(base + sector));
-                self.set_stamp(id, sector, stamp);
+            let base = (group.tags[i] - 1) * self.line_sectors;
+            let at = i * self.line_sectors as usize + first as usize;
+            let shown = &mut group.stamps[at..at + n as usize];
+            for (sector, stamp) in (base + first..).zip(shown) {
+                *stamp = stamps.show(cmd, Lpn(sector));
             }
         }
         let mask = bits(first, n);
-        let line = self.line_mut(id);
+        let line = &mut group.lines[i];
         let (was_dirty, useless) = (line.dirty, line.ahead & mask);
-        let by = line.partition;
+        let by = usize::from(line.partition);
         line.class = class;
         line.valid |= mask;
         line.dirty |= mask;
         line.filling &= !mask;
         line.ahead &= !mask;
-        let stats = self.stats_of(by);
-        stats.writes += u64::from(n);
-        stats.overwrites += u64::from((was_dirty & mask).count_ones());
-        stats.ahead_useless += u64::from(useless.count_ones());
-        self.dirty[usize::from(by)] += u32::from(was_dirty == 0);
-        if self.line(id).position == 0 {
-            let position = self.next_position;
+        let unlisted = line.position == 0;
+        if unlisted {
+            line.position = self.next_position;
             self.next_position += 1;
             self.open_positions += 1;
-            self.line_mut(id).position = position;
+        }
+        let stats = &mut self.stats[by];
+        stats.writes += u64::from(n);
+        stats.overwrites += count(was_dirty & mask);
+        stats.ahead_useless += count(useless);
+        self.dirty[by] += u32::from(was_dirty == 0);
+        if unlisted {
             self.list(id);
         }
         self.touch(id);

@@ -627,14 +627,15 @@ impl Controller {
         ready: Time,
     ) {
         let queue = u32::from(sq);
-        if io != IoId::NONE {
-            ctx.mark(io, Layer::Link, Why::Doorbell, TO_DEVICE, arrived);
-            ctx.mark(io, Layer::QueueWait, Why::SlotsFull, queue, ctx.now);
-            ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, fetch.start);
-            ctx.mark(io, Layer::Link, Why::Fetch, TO_DEVICE, fetch.arrival);
-            ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
-            ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
-            ctx.mark(io, Layer::Cache, Why::Work, 0, ready);
+        let now = ctx.now;
+        if let Some(life) = ctx.lives.of(io) {
+            life.mark(Layer::Link, Why::Doorbell, TO_DEVICE, arrived);
+            life.mark(Layer::QueueWait, Why::SlotsFull, queue, now);
+            life.mark(Layer::Link, Why::LinkBusy, TO_DEVICE, fetch.start);
+            life.mark(Layer::Link, Why::Fetch, TO_DEVICE, fetch.arrival);
+            life.mark(Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
+            life.mark(Layer::Ftl, Why::Work, grant.core, grant.end);
+            life.mark(Layer::Cache, Why::Work, 0, ready);
         }
         if ctx.tracks.is_some() {
             // From the doorbell's arrival to the command's.
@@ -679,10 +680,10 @@ impl Controller {
         self.counts.bytes_written += u64::from(bytes);
         self.counts.waits.link += transfer.start.since(ctx.now).0;
         self.counts.waits.limits += admitted.since(transfer.arrival).0;
-        if io != IoId::NONE {
-            ctx.mark(io, Layer::Link, Why::LinkBusy, TO_DEVICE, transfer.start);
-            ctx.mark(io, Layer::Link, Why::Data, TO_DEVICE, transfer.arrival);
-            ctx.mark(io, Layer::Limit, Why::WriteLimit, 0, admitted);
+        if let Some(life) = ctx.lives.of(io) {
+            life.mark(Layer::Link, Why::LinkBusy, TO_DEVICE, transfer.start);
+            life.mark(Layer::Link, Why::Data, TO_DEVICE, transfer.arrival);
+            life.mark(Layer::Limit, Why::WriteLimit, 0, admitted);
         }
         ctx.slice(Track::Link(TO_DEVICE), "data in", transfer.start, transfer.end, io);
         ctx.at(admitted, Kind::DataIn, cmd);
@@ -740,14 +741,14 @@ impl Controller {
         self.counts.bytes_read += u64::from(bytes);
         self.counts.waits.link += transfer.start.since(ctx.now).0;
         self.counts.waits.firmware += start.since(sent).0;
-        if io != IoId::NONE {
+        if let Some(life) = ctx.lives.of(io) {
             let data = if bytes > 0 { Why::Data } else { Why::Work };
-            ctx.mark(io, Layer::Cache, Why::Work, 0, copied);
-            ctx.mark(io, Layer::Link, Why::LinkBusy, TO_HOST, transfer.start);
-            ctx.mark(io, Layer::Link, data, TO_HOST, transfer.end);
-            ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, core.core, start);
-            ctx.mark(io, Layer::Ftl, Why::Work, core.core, start + t_complete);
-            ctx.mark(io, Layer::Link, Why::Work, TO_HOST, visible);
+            life.mark(Layer::Cache, Why::Work, 0, copied);
+            life.mark(Layer::Link, Why::LinkBusy, TO_HOST, transfer.start);
+            life.mark(Layer::Link, data, TO_HOST, transfer.end);
+            life.mark(Layer::Ftl, Why::FirmwareBusy, core.core, start);
+            life.mark(Layer::Ftl, Why::Work, core.core, start + t_complete);
+            life.mark(Layer::Link, Why::Work, TO_HOST, visible);
         }
         if ctx.tracks.is_some() {
             let name = if bytes > 0 { "data out" } else { "completion" };

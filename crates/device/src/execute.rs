@@ -275,7 +275,7 @@ impl Controller {
                     false => None,
                 };
                 if let Some(id) = id {
-                    begin_fill(ctx, cache, id, mask, Some(class));
+                    cache.begin_fill(&ctx.stamps, id, mask, Some(class));
                 }
                 add_miss(&mut self.misses, base + first, n, id.is_some());
                 cache.stats_of(partition).read_misses += u64::from(n);
@@ -315,7 +315,7 @@ impl Controller {
             }
             for (run, length) in crate::cache::runs(miss) {
                 if allocate {
-                    begin_fill(ctx, cache, id, bits(run, length), Some(class));
+                    cache.begin_fill(&ctx.stamps, id, bits(run, length), Some(class));
                 }
                 add_miss(&mut self.misses, base + run, length, allocate);
             }
@@ -372,7 +372,7 @@ impl Controller {
             let line = cache.line(id);
             let by = line.partition;
             for (run, length) in crate::cache::runs(mask & !line.valid & !line.filling) {
-                begin_fill(ctx, cache, id, bits(run, length), None);
+                cache.begin_fill(&ctx.stamps, id, bits(run, length), None);
                 cache.stats_of(by).ahead += u64::from(length);
                 add_miss(&mut self.misses, number * cache.line_sectors + run, length, true);
             }
@@ -801,26 +801,6 @@ fn is_under_way(command: &Command) -> bool {
     let stage = command.stage;
     changes
         && matches!(stage, Stage::Turn | Stage::Merge | Stage::Insert | Stage::Ftl | Stage::Trim)
-}
-
-/// Marks a run of a line's sectors as being read. Their stamps are known already: a sector that is
-/// not in the cache has its newest data with the FTL. They are for a command of the class `by`, or read
-/// ahead.
-fn begin_fill(ctx: &Ctx, cache: &mut Cache, id: LineId, mask: u64, by: Option<IoClass>) {
-    if ctx.stamps.is_on() {
-        let base = cache.first_sector(id);
-        for (first, n) in crate::cache::runs(mask) {
-            for sector in first..first + n {
-                cache.set_stamp(id, sector, ctx.stamps.newest(Lpn(base + sector)));
-            }
-        }
-    }
-    let line = cache.line_mut(id);
-    line.filling |= mask;
-    match by {
-        Some(class) => line.class = class,
-        None => line.ahead |= mask,
-    }
 }
 
 /// Adds a run to a list of runs, as part of the last if it continues that.

@@ -106,8 +106,8 @@ impl ReadAhead {
         self.tick += 1;
         let found = self.streams.iter().position(|s| s.next == first);
         let index = found.unwrap_or_else(|| {
-            let oldest = (0..self.streams.len()).min_by_key(|&i| self.streams[i].used);
-            let index = oldest.expect("there is at least one stream");
+            let oldest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.used);
+            let (index, _) = oldest.expect("there is at least one stream");
             self.streams[index] = Stream { next: first, length: 0, read: 0, asked: 0, used: 0 };
             if let Some(ghosts) = &self.ghosts {
                 let n = ghosts.len();

@@ -426,7 +426,8 @@ impl Ftl {
                 written |= self.write_thread(1);
             }
             let collected = self.collect();
-            if admitted || moved || written || collected {
+            // What was admitted the others have seen.
+            if admitted && !self.waiting.is_empty() || moved || written || collected {
                 continue;
             }
             if !self.is_stuck() {

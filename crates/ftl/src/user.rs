@@ -69,11 +69,15 @@ impl Ftl {
                     let unit_end = ppa - ppa % unit + unit;
                     let mut digest = Digest::new();
                     let mut next = ppa;
-                    while at < end && next < unit_end && self.map.get(at) == Where::Flash(Ppa(next))
-                    {
+                    loop {
                         digest.add(at, ctx.stamps.newest(Lpn(at)));
-                        at += 1;
-                        next += 1;
+                        (at, next) = (at + 1, next + 1);
+                        if at == end
+                            || next == unit_end
+                            || self.map.get(at) != Where::Flash(Ppa(next))
+                        {
+                            break;
+                        }
                     }
                     self.counters.read_flash += u64::from(at - first);
                     if !std::mem::replace(&mut counted, true) {

@@ -201,46 +201,44 @@ pub struct Record {
 impl Record {
     /// Charges the operation's stages to an I/O.
     pub fn mark(&self, lives: &mut Lives, io: IoId) {
-        if io == IoId::NONE {
-            return;
-        }
+        let Some(life) = lives.of(io) else { return };
         if self.started > self.submitted {
             let mut at = self.submitted;
             for class in Class::ALL {
                 let waited = self.waited[class as usize];
                 if waited > 0 {
                     at += Span(waited);
-                    lives.mark(io, Layer::LunWait, class.behind(), self.lun, at);
+                    life.mark(Layer::LunWait, class.behind(), self.lun, at);
                 }
             }
             at += Span(self.waited[SUSPENSION]);
-            lives.mark(io, Layer::LunWait, Why::Suspending, self.lun, at);
+            life.mark(Layer::LunWait, Why::Suspending, self.lun, at);
         }
         // Issued later than the operation's first part.
-        lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.submitted);
+        life.mark(Layer::Transfer, Why::Command, self.channel, self.submitted);
         // Put together, whenever they were: steps are few and sums exact.
         let [before, during, after] = self.away;
         let lost = self.started + before + during;
-        lives.mark(io, Layer::LunWait, Why::Suspended, self.lun, lost);
-        lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.bus_start + during);
+        life.mark(Layer::LunWait, Why::Suspended, self.lun, lost);
+        life.mark(Layer::Transfer, Why::ChannelBusy, self.channel, self.bus_start + during);
         match self.op.kind {
             OpKind::Read => {
-                lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.bus_end);
-                let writes = lives.get(io).ddir == Ddir::Write;
+                life.mark(Layer::Transfer, Why::Command, self.channel, self.bus_end);
+                let writes = life.ddir == Ddir::Write;
                 let why = if writes { Why::Modify } else { Why::Read };
-                lives.mark(io, Layer::Nand, why, self.lun, self.array_end);
-                lives.mark(io, Layer::Transfer, Why::ChannelBusy, self.channel, self.out_start);
-                lives.mark(io, Layer::Transfer, Why::Data, self.channel, self.end);
+                life.mark(Layer::Nand, why, self.lun, self.array_end);
+                life.mark(Layer::Transfer, Why::ChannelBusy, self.channel, self.out_start);
+                life.mark(Layer::Transfer, Why::Data, self.channel, self.end);
             }
             OpKind::Program => {
-                lives.mark(io, Layer::Transfer, Why::Data, self.channel, self.bus_end);
-                lives.mark(io, Layer::Nand, Why::Program, self.lun, Time(self.end.0 - after.0));
-                lives.mark(io, Layer::LunWait, Why::Suspended, self.lun, self.end);
+                life.mark(Layer::Transfer, Why::Data, self.channel, self.bus_end);
+                life.mark(Layer::Nand, Why::Program, self.lun, Time(self.end.0 - after.0));
+                life.mark(Layer::LunWait, Why::Suspended, self.lun, self.end);
             }
             OpKind::Erase => {
-                lives.mark(io, Layer::Transfer, Why::Command, self.channel, self.bus_end);
-                lives.mark(io, Layer::Nand, Why::Erase, self.lun, Time(self.end.0 - after.0));
-                lives.mark(io, Layer::LunWait, Why::Suspended, self.lun, self.end);
+                life.mark(Layer::Transfer, Why::Command, self.channel, self.bus_end);
+                life.mark(Layer::Nand, Why::Erase, self.lun, Time(self.end.0 - after.0));
+                life.mark(Layer::LunWait, Why::Suspended, self.lun, self.end);
             }
         }
     }
@@ -559,6 +557,7 @@ impl Nand {
     ) {
         let l = &self.luns[lun];
         let busy = !l.can_start(op.kind) || !l.queue.is_empty();
+        let idle = l.current.is_none() && l.leaving.is_none();
         let record = Record {
             op,
             outcome: Outcome::Ok,
@@ -571,7 +570,8 @@ impl Nand {
             array_end: ctx.now,
             out_start: ctx.now,
             end: ctx.now,
-            waited: if busy || self.preemption.is_some() {
+            // What starts at once waits for nothing.
+            waited: if busy || self.preemption.is_some() && !idle {
                 self.held_now(lun, ctx.now)
             } else {
                 [0; HOLDERS]

@@ -103,16 +103,28 @@ impl Node {
     }
 }
 
-/// Line and column, from 1, of byte `offset`; columns count characters.
-pub(crate) fn line_column(text: &str, offset: usize) -> (u32, u32) {
-    let mut end = offset.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
+/// Where the lines of a text begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl Lines<'_> {
+    fn new(text: &str) -> Lines<'_> {
+        let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
+        Lines { text, starts: std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect() }
     }
-    let before = &text[..end];
-    let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |i| i + 1);
-    (line as u32, before[start..].chars().count() as u32 + 1)
+    /// Line and column, from 1, of byte `offset`; columns count characters.
+    fn line_column(&self, offset: usize) -> (u32, u32) {
+        let mut end = offset.min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        // The first begins at 0.
+        let line = self.starts.partition_point(|&start| start <= end);
+        let before = &self.text[self.starts[line - 1]..end];
+        (line as u32, before.chars().count() as u32 + 1)
+    }
 }
 
 /// Errors of one file beyond this many are consequences of the earlier ones.
@@ -120,8 +132,9 @@ const MAX_SYNTAX_ERRORS: usize = 5;
 
 /// Parses a file; `source` is its index among the sources.
 pub(crate) fn parse(text: &str, source: u32, problems: &mut Problems) -> Option<Node> {
+    let lines = Lines::new(text);
     let place = |offset: usize| {
-        let (line, column) = line_column(text, offset);
+        let (line, column) = lines.line_column(offset);
         Place { source, line, column }
     };
     let (table, errors) = DeTable::parse_recoverable(text);

@@ -151,8 +151,15 @@ impl<S: Source> Host<S> {
                 n = node.next;
             }
         }
-        self.mark_request(ctx, rq, Layer::Completion, waited, core, begin);
-        self.mark_request(ctx, rq, Layer::Completion, worked, core, end);
+        let mut n = r.first;
+        while n != NONE {
+            let node = &self.block.nodes[n];
+            if let Some(life) = ctx.lives.of(node.life) {
+                life.mark(Layer::Completion, waited, core, begin);
+                life.mark(Layer::Completion, worked, core, end);
+            }
+            n = node.next;
+        }
         if r.sampled && r.mergeable() {
             let write = r.opcode == Opcode::Write;
             self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));

@@ -403,10 +403,11 @@ impl<S: Source> Host<S> {
             Reaping { drain: true, .. } => Why::Drain,
             _ => Why::Batch,
         };
-        ctx.mark(node.life, Layer::Completion, held, core, Time(now.0.saturating_sub(wake + work)));
-        let woken = Time(now.0.saturating_sub(work));
-        ctx.mark(node.life, Layer::Completion, Why::WakeUp, core, woken);
-        ctx.mark(node.life, Layer::Completion, Why::Work, core, now);
+        if let Some(life) = ctx.lives.of(node.life) {
+            life.mark(Layer::Completion, held, core, Time(now.0.saturating_sub(wake + work)));
+            life.mark(Layer::Completion, Why::WakeUp, core, Time(now.0.saturating_sub(work)));
+            life.mark(Layer::Completion, Why::Work, core, now);
+        }
         if ctx.tracks.is_some() {
             ctx.slice(Track::Job(t), node.ddir.name(), node.issued, now, node.life);
         }

@@ -153,13 +153,15 @@ impl<S: Source> Host<S> {
             } else if life == IoId::NONE {
                 life = self.begin_life(ctx, plan.node);
             }
-            let (layer, why) = plan.waited;
-            ctx.mark(life, layer, why, core, entry);
-            ctx.mark(life, Layer::Syscall, Why::Work, core, block);
-            ctx.mark(life, Layer::Block, Why::Work, core, ftl);
-            ctx.mark(life, Layer::Ftl, Why::Work, core, driver);
-            if plan.issue == NONE {
-                ctx.mark(life, Layer::Driver, Why::Doorbell, core, ctx.now);
+            let ((layer, why), now) = (plan.waited, ctx.now);
+            if let Some(life) = ctx.lives.of(life) {
+                life.mark(layer, why, core, entry);
+                life.mark(Layer::Syscall, Why::Work, core, block);
+                life.mark(Layer::Block, Why::Work, core, ftl);
+                life.mark(Layer::Ftl, Why::Work, core, driver);
+                if plan.issue == NONE {
+                    life.mark(Layer::Driver, Why::Doorbell, core, now);
+                }
             }
         }
         if plan.issue != NONE {
