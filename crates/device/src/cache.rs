@@ -247,13 +247,10 @@ fn oldest(used: &[u64]) -> usize {
 /// Where a tag is. Eight are looked at together: mostly it is in none of them.
 #[inline]
 fn position(tags: &[u32], tag: u32) -> Option<usize> {
-    let (eights, rest) = tags.as_chunks::<8>();
-    for (i, eight) in eights.iter().enumerate() {
-        if eight.iter().fold(false, |found, one| found | (*one == tag)) {
-            return eight.iter().position(|one| *one == tag).map(|at| i * 8 + at);
-        }
-    }
-    rest.iter().position(|one| *one == tag).map(|at| eights.len() * 8 + at)
+    let (eights, _) = tags.as_chunks::<8>();
+    let among = |eight: &[u32; 8]| eight.iter().fold(false, |found, one| found | (*one == tag));
+    let first = 8 * eights.iter().take_while(|eight| !among(eight)).count();
+    tags[first..].iter().position(|one| *one == tag).map(|at| first + at)
 }
 
 impl Cache {
@@ -546,10 +543,11 @@ impl Cache {
         if stamps.is_on() {
             let (base, at) =
                 ((group.tags[i] - 1) * self.line_sectors, i * self.line_sectors as usize);
-            for (first, n) in runs(mask) {
-                for sector in first..first + n {
-                    group.stamps[at + sector as usize] = stamps.newest(Lpn(base + sector));
-                }
+            let mut left = mask;
+            while left != 0 {
+                let sector = left.trailing_zeros();
+                group.stamps[at + sector as usize] = stamps.newest(Lpn(base + sector));
+                left &= left - 1;
             }
         }
         let line = &mut group.lines[i];

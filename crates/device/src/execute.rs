@@ -13,11 +13,11 @@
 //! was newest when it was looked up.
 
 use crate::background::Job;
-use crate::cache::{Cache, LineId, Wait, Woken, bits};
+use crate::cache::{LineId, Wait, Woken, bits};
 use crate::controller::{Command, Controller, NONE, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
-use wordline_base::{Ctx, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
+use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
 use wordline_ftl::{
     FlashRead, Piece, Place, ReadEnd, Source, Translation, check_own_read, read_ended,
 };

@@ -449,11 +449,7 @@ impl World {
     #[inline]
     fn pump(&mut self) {
         'again: loop {
-            // The first host's go first in any case.
-            while let Some(output) = self.hosts[0].host.poll() {
-                self.output(0, output);
-            }
-            for h in 1..self.hosts.len() {
+            for h in 0..self.hosts.len() {
                 if let Some(output) = self.hosts[h].host.poll() {
                     self.output(h, output);
                     continue 'again;
