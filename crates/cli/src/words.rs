@@ -4,6 +4,7 @@
 use crate::Failure;
 use crate::args::{Cli, Command};
 use clap::{CommandFactory, Parser};
+use wordline_base::nearest;
 use wordline_fio::options::{OPTIONS, OptionDef, find};
 
 /// Options of the program fio that are not options of a job, and what to use here.
@@ -142,13 +143,8 @@ fn unknown(run: &clap::Command, name: &str) -> Failure {
     }
     let of_fio = OPTIONS.iter().flat_map(|o| [o.name, o.alias]).filter(|n| !n.is_empty());
     let own = run.get_arguments().filter_map(clap::Arg::get_long);
-    let near = own
-        .chain(of_fio)
-        .map(|known| (strsim::osa_distance(known, name), known))
-        .min()
-        .filter(|(distance, _)| *distance <= (name.chars().count() / 3).max(1));
-    Failure::usage(match near {
-        Some((_, near)) => format!("unknown option '--{name}', did you mean '--{near}'?"),
+    Failure::usage(match nearest(name, own.chain(of_fio)) {
+        Some(near) => format!("unknown option '--{name}', did you mean '--{near}'?"),
         None => format!(
             "unknown option '--{name}': wordline run --help lists wordline's own options, fio \
              --cmdhelp=all those of jobs"

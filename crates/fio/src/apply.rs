@@ -8,9 +8,8 @@ use crate::job::{
     SteadyCriterion, SteadyState, SyncMode, WorkloadAttr, WriteHint, ZoneMode, words,
 };
 use crate::options::{choice, flag, floats, integer, ranges};
-use crate::suggest;
 use crate::units::{self, Size, Unit};
-use wordline_base::Span;
+use wordline_base::{Span, nearest};
 
 /// fio's limit on the entries of one split list.
 const SPLIT_MAX: usize = 64;
@@ -419,7 +418,7 @@ fn engine(word: &str) -> Result<Engine, ValueError> {
         return Err(ValueError::NoDrive { engine, does });
     }
     let known: Vec<&str> = words::<Engine>().collect();
-    let near = suggest::closest(word, words::<Engine>());
+    let near = nearest(word, words::<Engine>());
     Err(ValueError::NoModel { engine, known, near })
 }
 

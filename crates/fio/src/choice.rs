@@ -1,7 +1,7 @@
 //! Options that take one of a few words, as enums.
 
 use crate::error::ValueError;
-use crate::suggest;
+use wordline_base::nearest;
 
 /// An enum whose values have fio's spelling.
 pub trait Choice: Copy + Sized + 'static {
@@ -19,7 +19,7 @@ pub trait Choice: Copy + Sized + 'static {
 /// `'seqwrite' is not one of read, write, ..., did you mean ...?`
 pub fn unknown(word: &str, known: impl Iterator<Item = &'static str>) -> ValueError {
     let known: Vec<&str> = known.collect();
-    let near = suggest::closest(word, known.iter().copied());
+    let near = nearest(word, known.iter().copied());
     ValueError::Word { word: word.into(), known, near }
 }
 

@@ -31,7 +31,6 @@ mod pacer;
 mod plan;
 pub mod rand;
 pub mod readback;
-mod suggest;
 pub mod units;
 
 pub use apply::nearest_engine;

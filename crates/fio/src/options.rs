@@ -8,8 +8,8 @@
 
 use crate::choice::{Choice, unknown};
 use crate::error::{ParseFault, ValueError};
-use crate::suggest;
 use crate::units::{self, Unit};
+use wordline_base::nearest;
 
 /// The form of an option's value.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -624,7 +624,7 @@ pub fn find(name: &str) -> Option<&'static OptionDef> {
 /// `unknown option 'iodpeth', did you mean 'iodepth'?`
 pub fn unknown_option(name: &str) -> ParseFault {
     let names = OPTIONS.iter().flat_map(|o| [o.name, o.alias]).filter(|n| !n.is_empty());
-    ParseFault::UnknownOption { name: name.into(), near: suggest::closest(name, names) }
+    ParseFault::UnknownOption { name: name.into(), near: nearest(name, names) }
 }
 
 impl OptionDef {

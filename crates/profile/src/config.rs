@@ -4,11 +4,10 @@ use crate::de::{Naming, fields_of, read};
 use crate::error::{ConfigError, Place, Problems};
 use crate::flashshare::SYSTEM;
 use crate::preset::{Kind, find};
-use crate::suggest::nearest;
 use crate::tree::{Entry, Node, Table, Value, parse, parse_override, shorten};
 use serde::{Deserialize, Serialize};
 use wordline_app::AppConfig;
-use wordline_base::Span;
+use wordline_base::{Span, nearest};
 use wordline_device::DeviceConfig;
 use wordline_ftl::FtlConfig;
 use wordline_host::StackConfig;
@@ -191,9 +190,9 @@ pub fn assemble_with_places(
         let name = text.split_once('=').map_or("", |(_, name)| name.trim());
         match crate::flashshare::overrides(name, &tree) {
             Ok(set) => set.iter().for_each(|text| apply(text, &mut tree, &mut problems)),
-            Err(message) => {
+            Err(error) => {
                 let source = problems.source(format!("--system {}", shorten(name)));
-                problems.add(Place { source, line: 0, column: 0 }, message);
+                problems.add(Place { source, line: 0, column: 0 }, error.to_string());
             }
         }
     }

@@ -2,13 +2,12 @@
 //! this deserializer adds what they cannot know: where each value was written.
 
 use crate::error::{Place, Problems};
-use crate::suggest::nearest;
 use crate::tree::{Node, Table, Value, shorten};
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
 use std::cell::RefCell;
 use std::fmt;
-use wordline_base::Span;
+use wordline_base::{Span, nearest};
 
 /// An error on its way up; the innermost node and key it passes become its place and path.
 #[derive(Debug)]

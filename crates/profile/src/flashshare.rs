@@ -2,8 +2,8 @@
 //! something more, as overrides. Whether its KernelOpt includes CacheOpt the slides do not say: here it does,
 //! and `cache.partition=none` takes it out.
 
-use crate::suggest::nearest;
 use crate::tree::{Node, Value};
+use wordline_base::nearest;
 
 /// The key that names one.
 pub(crate) const SYSTEM: &str = "system";
@@ -19,15 +19,32 @@ pub const SYSTEMS: [(&str, &str); 4] = [
     ("selectisr", "and their completions polled, the others' by interrupt"),
 ];
 
+/// Why a drive and a host make no such system.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum SystemError {
+    #[error("there is no system '{name}'{}", .near.map_or_else(
+        || format!(": it is one of {}", SYSTEMS.map(|(name, _)| name).join(", ")),
+        |near| format!(", did you mean '{near}'?")
+    ))]
+    Unknown { name: String, near: Option<&'static str> },
+    #[error(
+        "{0} divides the drive's cache, and this drive has none: a drive with a cache, or --system \
+         vanilla with --set of the parts that are wanted"
+    )]
+    NoCache(&'static str),
+    #[error(
+        "{system} divides the ways of the drive's cache, and there is {ways}: --set cache.ways=8"
+    )]
+    Ways { system: &'static str, ways: i64 },
+}
+
 /// The overrides that make a system of a drive and a host.
-pub(crate) fn overrides(name: &str, tree: &Node) -> Result<Vec<String>, String> {
-    let level = SYSTEMS.iter().position(|(known, _)| *known == name);
-    let Some(level) = level else {
-        let names = SYSTEMS.map(|(name, _)| name);
-        let hint = nearest(name, names).map(|n| format!(", did you mean '{n}'?"));
-        let hint = hint.unwrap_or_else(|| format!(": it is one of {}", names.join(", ")));
-        return Err(format!("there is no system '{name}'{hint}"));
+pub(crate) fn overrides(name: &str, tree: &Node) -> Result<Vec<String>, SystemError> {
+    let Some(level) = SYSTEMS.iter().position(|(known, _)| *known == name) else {
+        let near = nearest(name, SYSTEMS.map(|(name, _)| name));
+        return Err(SystemError::Unknown { name: name.into(), near });
     };
+    let system = SYSTEMS[level].0;
     let number = |path: &str| match tree.deepest(path).value {
         Value::Integer(n) => Some(n),
         _ => None,
@@ -55,16 +72,11 @@ pub(crate) fn overrides(name: &str, tree: &Node) -> Result<Vec<String>, String> 
     }
     if level >= 1 {
         if cache.is_none() {
-            return Err(format!(
-                "{name} divides the drive's cache, and this drive has none: a drive with a cache, or \
-                 --system vanilla with --set of the parts that are wanted"
-            ));
+            return Err(SystemError::NoCache(system));
         }
         let ways = number("device.cache.ways").unwrap_or(0);
         if ways < 2 {
-            return Err(format!(
-                "{name} divides the ways of the drive's cache, and there is {ways}: --set cache.ways=8"
-            ));
+            return Err(SystemError::Ways { system, ways });
         }
         set.push(format!("cache.partition.latency_ways={}", ways / 2));
         if reads_ahead {

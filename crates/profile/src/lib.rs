@@ -13,7 +13,6 @@ mod error;
 mod explain;
 mod flashshare;
 mod preset;
-mod suggest;
 mod tree;
 
 pub use config::{Beside, Config, Places, Source, Sources, assemble, assemble_with_places};
@@ -25,4 +24,3 @@ pub use error::{ConfigError, Problem};
 pub use explain::explain;
 pub use flashshare::SYSTEMS;
 pub use preset::{Kind, Preset, list, presets, show};
-pub use suggest::nearest;

@@ -1,8 +1,8 @@
 //! The profiles that come with the program.
 
 use crate::error::{ConfigError, Problems};
-use crate::suggest::nearest;
 use crate::tree::{Node, Value};
+use wordline_base::nearest;
 
 /// What a profile describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -4,7 +4,8 @@ use nix::errno::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use wordline_base::BadValue;
-use wordline_profile::{ConfigError, nearest};
+use wordline_base::nearest;
+use wordline_profile::ConfigError;
 
 /// A name that nothing has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

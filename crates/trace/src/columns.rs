@@ -8,7 +8,7 @@ use crate::error::{BadColumns, ColumnsError, WordError};
 use crate::reader::{Sink, Stamp, TimeUnit};
 use crate::summary::Reason;
 use crate::text::{Fault, Field, show, show_up_to};
-use wordline_base::Ddir;
+use wordline_base::{Ddir, nearest};
 
 /// What `--columns` takes, for the command's help.
 pub const HELP: &str = "\
@@ -230,9 +230,7 @@ fn parse(text: &str) -> Result<Spec, ColumnsError> {
 
 fn unknown_key(key: &str) -> ColumnsError {
     let keys = || KEYS.into_iter().chain([BASE]);
-    let near = keys().map(|k| (strsim::osa_distance(k, key), k)).min().filter(|(d, _)| *d <= 2);
-    let (known, near) = (keys().collect(), near.map(|(_, near)| near));
-    ColumnsError::Key { key: key.into(), known, near }
+    ColumnsError::Key { key: key.into(), known: keys().collect(), near: nearest(key, keys()) }
 }
 
 /// What a word of the op column makes of a line.
@@ -518,8 +516,7 @@ fn find(name: &str, header: &[String]) -> Result<usize, ColumnsError> {
             (count, _) => return Err(ColumnsError::Ambiguous { count, name: name.into() }),
         }
     }
-    let near = header.iter().map(|h| (strsim::osa_distance(h, name), h)).min();
-    let near = near.filter(|(d, _)| *d <= 2).map(|(_, h)| h.clone());
+    let near = nearest(name, header.iter().map(String::as_str)).map(str::to_owned);
     Err(ColumnsError::NoSuchColumn { name: name.into(), near })
 }
 

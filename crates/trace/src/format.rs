@@ -2,6 +2,7 @@
 
 use crate::error::{FormatError, WordError};
 use crate::{blkparse, blktrace, msr, oracle, text, vscsi};
+use wordline_base::nearest;
 
 /// A trace format. Each has a module of its own that explains its units and traps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -150,11 +151,8 @@ impl Format {
         if name == Format::Columns.name() {
             return Err(WordError::Columns);
         }
-        let lower = name.to_ascii_lowercase();
         let names = Format::ALL.iter().map(|f| f.name()).chain(["auto"]);
-        let near =
-            names.map(|n| (strsim::osa_distance(n, &lower), n)).min().filter(|(d, _)| *d <= 3);
-        Err(WordError::Format { name: name.into(), near: near.map(|(_, near)| near) })
+        Err(WordError::Format { name: name.into(), near: nearest(name, names) })
     }
 
     /// Whether a line of text has the shape of this format. Shapes exclude one another: by
