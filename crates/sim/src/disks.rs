@@ -100,21 +100,16 @@ impl JobDisks {
                 disks.push(disk.clone());
                 continue;
             }
-            let Some((device, partition)) = device(name) else {
+            let Some((device, partition)) = device(name).or_else(|| bare_device(name)) else {
                 disks.push(first.clone());
                 continue;
             };
             if partition.is_some() {
                 return Err(fault(JobFault::Partition { name: name.clone() }));
             }
-            let device = device.strip_prefix("/dev/").unwrap_or(&device);
-            let Some(disk) = self.disks.iter().find(|d| d.name == device) else {
-                let known: Vec<String> =
-                    self.disks.iter().map(|d| format!("/dev/{}", d.name)).collect();
-                return Err(fault(JobFault::NoDevice {
-                    name: name.clone(),
-                    known: known.join(", "),
-                }));
+            let Some(disk) = self.named(&device) else {
+                let known = self.names();
+                return Err(fault(JobFault::NoDevice { name: name.clone(), known }));
             };
             disks.push(disk.clone());
         }
@@ -131,6 +126,48 @@ impl JobDisks {
         Ok(Placed { host, disks })
     }
 
+    /// The disk that a device stands for.
+    fn named(&self, device: &str) -> Option<&JobDisk> {
+        let bare = device.strip_prefix("/dev/").unwrap_or(device);
+        self.disks.iter().find(|d| d.name == bare)
+    }
+
+    /// All names that jobs can write.
+    fn names(&self) -> String {
+        let names: Vec<String> = self.disks.iter().map(|d| format!("/dev/{}", d.name)).collect();
+        names.join(", ")
+    }
+
+    /// What to say of devices in a job's `filename` that are none of the machine's and mean its only disk
+    /// all the same.
+    pub(crate) fn stand_ins(&self, job: &Job) -> Vec<String> {
+        let no_files = matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio);
+        if !self.alone || no_files {
+            return Vec::new();
+        }
+        let said = |name: &String| {
+            let (device, partition) = device(name).or_else(|| bare_device(name))?;
+            let first = &self.first().name;
+            match (self.named(&device), partition) {
+                (Some(_), None) => None,
+                (Some(_), Some(_)) => Some(format!(
+                    "filename={name}: the bounds of partitions are not known here, the job has the whole \
+                     of /dev/{first}"
+                )),
+                (None, _) => Some(match self.disks.len() {
+                    1 => format!(
+                        "filename={name} is no device here: the job has /dev/{first}, the only one"
+                    ),
+                    _ => format!(
+                        "filename={name} is none of {}: the job has /dev/{first}",
+                        self.names()
+                    ),
+                }),
+            }
+        };
+        job.filenames.iter().filter_map(said).collect()
+    }
+
     /// Whether all jobs can be placed. On a disk alone they name one device, and no parts of it.
     pub fn check(&self, plan: &Plan) -> Result<(), JobError> {
         if !self.alone {
@@ -144,8 +181,31 @@ impl JobDisks {
 /// of `/dev/nvme0n1`, `/dev/sda1` the first of `/dev/sda`; a character device `/dev/ng0n1` is the same
 /// drive as `/dev/nvme0n1`.
 fn device(name: &str) -> Option<(String, Option<&str>)> {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let name = name.strip_prefix("/dev/")?;
+    parts(name.strip_prefix("/dev/")?)
+}
+
+/// The same of a name without `/dev/`, which is a file's unless it has exactly the form of a drive's.
+fn bare_device(name: &str) -> Option<(String, Option<&str>)> {
+    let (device, _) = parts(name)?;
+    let device = device.strip_prefix("/dev/")?;
+    let of_nvme = device.strip_prefix("nvme").and_then(|rest| rest.split_once('n'));
+    let is_drive = match of_nvme {
+        Some((controller, namespace)) => digits(controller) && digits(namespace),
+        None if device.starts_with("nbd") => digits(&device[3..]),
+        None => ["sd", "vd", "hd", "xvd"].iter().any(|kind| {
+            let letter = device.strip_prefix(kind);
+            letter.is_some_and(|l| l.len() == 1 && l.bytes().all(|b| b.is_ascii_lowercase()))
+        }),
+    };
+    is_drive.then(|| parts(name))?
+}
+
+fn digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Drive and partition of a name in `/dev`.
+fn parts(name: &str) -> Option<(String, Option<&str>)> {
     // What is no drive: fio's examples read and write these.
     if ["null", "zero", "full", "shm", "random", "urandom"].contains(&name.split('/').next()?) {
         return None;
@@ -213,6 +273,9 @@ mod tests {
             ("filename=/dev/nvme0n1:/dev/nvme1n1", 0, &[0, 1]),
             ("filename=/dev/nvme1n1:/dev/nvme1n1", 0, &[1]),
             ("filename=a:b", 0, &[0]),
+            ("filename=nvme:sdcard:sd:nbd:ng1:nvme1", 0, &[0]),
+            ("filename=nvme1n1", 0, &[1]),
+            ("filename=ng1n1", 0, &[1]),
             ("filename=/dev/nbd0", 1, &[0]),
         ] {
             let plan = plan(&format!("[a]\n{names}\n"));
@@ -221,6 +284,11 @@ mod tests {
         }
         for (names, refused) in [
             ("/dev/nvme2n1", "is none of /dev/nvme0n1, /dev/nvme1n1, /dev/nbd0"),
+            ("nvme7n1", "filename=nvme7n1 is none of /dev/nvme0n1"),
+            ("sdb", "is none of"),
+            ("/dev/sdb", "is none of"),
+            ("nbd1", "is none of"),
+            ("nvme1n1p1", "is a part of a drive"),
             ("/dev/nvme1n1p1", "is a part of a drive"),
             ("/dev/nvme1n1:/dev/nbd0", "nvme1n1 and nbd0 are of different hosts"),
         ] {
@@ -228,6 +296,29 @@ mod tests {
             let error = disks.check(&plan).unwrap_err().to_string();
             assert!(error.contains(refused) && error.starts_with("job.fio:1: job 'a'"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_told() {
+        let disks = JobDisks::one(1 << 30);
+        let said = |names: &str| {
+            disks.stand_ins(&plan(&format!("[a]\nfilename={names}\n")).jobs[0]).join("|")
+        };
+        for names in ["/dev/nvme0n1", "/dev/ng0n1", "nvme0n1", "/tmp/a:b", "/dev/null", "sdcard"] {
+            assert_eq!(said(names), "");
+        }
+        assert_eq!(
+            said("/dev/nvme7n1"),
+            "filename=/dev/nvme7n1 is no device here: the job has /dev/nvme0n1, the only one"
+        );
+        for names in ["/dev/sdb", "sdb", "nvme7n1", "/dev/mapper/x", "/dev/nvme0n2"] {
+            assert!(said(names).starts_with(&format!("filename={names} is no device")), "{names}");
+        }
+        assert_eq!(
+            said("/dev/nvme0n1p2"),
+            "filename=/dev/nvme0n1p2: the bounds of partitions are not known here, the job has the whole \
+             of /dev/nvme0n1"
+        );
     }
 
     #[test]

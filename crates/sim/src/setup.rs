@@ -20,6 +20,7 @@ use wordline_base::{
 use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Size, Thread, ZetanCache, job};
+use wordline_fs::FsKind;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{DISK_SHIFT, Engine, Scheduler, StackConfig};
 use wordline_trace::{Clock, Format, Reader, Wrap};
@@ -437,6 +438,10 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         say(note.text.clone());
     }
     for job in &plan.jobs {
+        // In a file system of files these are names of files.
+        if stack.fs.as_ref().is_none_or(|fs| fs.kind == FsKind::Bdev) {
+            disks.stand_ins(job).into_iter().for_each(&mut say);
+        }
         if given(plan, job, "ioengine") {
             let engine = given_word(plan, job, "ioengine");
             if let Some(nearest) = wordline_fio::nearest_engine(engine) {
