@@ -53,6 +53,7 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
         polls: has.shared && stack.io_poll > 0 && !spec.shape.ftl_on_host,
         elevator: None,
         elevator_timer: Time::NEVER,
+        sched_tags: stack.scheduler_tags,
         max_request: match info.max_transfer {
             0 => u64::from(stack.max_request),
             max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
@@ -326,7 +327,6 @@ impl<S: Source> Host<S> {
                 requests: Slab::with_capacity(requests),
                 hctxs: hctxs.into(),
                 disks,
-                sched_tags: stack.scheduler_tags,
                 merge: stack.merge,
                 tells_classes: stack.flashshare.bypass
                     || stack.flashshare.queues

@@ -86,6 +86,8 @@ pub(crate) struct Disk {
     /// Polling a request is possible.
     pub polls: bool,
     pub elevator: Option<Elevator>,
+    /// Tags that the scheduler has for each hardware queue.
+    pub sched_tags: u32,
     /// The scheduler's timer that is set.
     pub elevator_timer: Time,
     /// The largest request in bytes.

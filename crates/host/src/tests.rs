@@ -991,6 +991,25 @@ fn mq_deadline_merges_across_calls_and_prefers_reads() {
     assert!(mean(Ddir::Read) < mean(Ddir::Write));
 }
 
+/// Each disk has its scheduler's tags for itself (nr_requests of its queue), and kyber holds a quarter of
+/// them back from discards.
+#[test]
+fn a_disk_has_its_own_scheduler_tags() {
+    let mut config = stack(1);
+    config.scheduler = Scheduler::Kyber;
+    let small = StackConfig { scheduler_tags: 8, ..config.clone() };
+    let shape = DiskShape { queue: Some(Box::new(small)), ..DiskShape::new(drive()) };
+    let second = DiskSpec { shape, ..DiskSpec::new(drive()) };
+    let disks = vec![DiskSpec::new(drive()), second];
+    let host = Host::<List>::new(&config, Vec::new(), disks).unwrap();
+    let of = |disk: u16| {
+        let first = host.block.disks[disk].first;
+        let kept = |opcode| host.block.kept_back(disk, opcode);
+        (host.block.hctxs[first].sched_free, kept(Opcode::Deallocate), kept(Opcode::Write))
+    };
+    assert_eq!((of(0), of(1)), ((256, 64, 0), (8, 2, 0)));
+}
+
 /// Random jobs, shapes, stacks and latencies: every I/O issued finishes once, its life sums up, and
 /// nothing is left behind. `World` checks identifiers, lives and core times throughout.
 pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {

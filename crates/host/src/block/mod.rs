@@ -237,7 +237,6 @@ pub(crate) struct BlockLayer {
     /// Of all disks, one after the other.
     pub hctxs: IdVec<HctxId, Hctx>,
     pub disks: IdVec<DiskId, Disk>,
-    pub sched_tags: u32,
     pub merge: bool,
     pub flashshare: FlashShareConfig,
     /// Latency-critical requests have a way of their own.
@@ -381,9 +380,10 @@ impl BlockLayer {
     /// ones three quarters (kyber_limit_depth).
     pub fn kept_back(&self, disk: u16, opcode: Opcode) -> u32 {
         let discard = opcode == Opcode::Deallocate;
-        match self.disks[disk].elevator {
+        let disk = &self.disks[disk];
+        match disk.elevator {
             Some(Elevator::Kyber(_)) if discard => {
-                self.sched_tags - (self.sched_tags * 3 / 4).max(1)
+                disk.sched_tags - (disk.sched_tags * 3 / 4).max(1)
             }
             _ => 0,
         }
