@@ -5,7 +5,7 @@ use crate::files::Consumed;
 use crate::progress::{Progress, shown};
 use crate::{Failure, files, output, remark, signals};
 use std::path::PathBuf;
-use wordline::{Checked, Options, Prepared, Run, RunError, RunResult, Span};
+use wordline::{Checked, Options, Prepared, Run, RunError, Span};
 
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
@@ -65,7 +65,11 @@ pub fn run(
     {
         return Err(Failure::usage(error));
     }
-    result.prepared = format!("{drive}{}", prepared_how(&result, args));
+    let how = prepared_how(args);
+    for drive in &mut result.machine.drives {
+        drive.prepared += &how;
+    }
+    result.prepared = format!("{drive}{}{how}", result.prepared);
     if let Some(path) = &args.load_state {
         result.provenance.precondition = format!("loaded from {}", path.display());
     }
@@ -78,24 +82,24 @@ pub fn run(
     written
 }
 
-/// The drive, in a line.
+/// What goes before the state of a drive. Of several each state has its drive's name.
 fn drive(run: &Run) -> String {
     let system = &run.plan().system;
     if !system.nodes.drives.is_empty() {
-        return format!("{} of them", 1 + system.nodes.drives.len());
+        return String::new();
     }
     let cut = system.scale.as_ref().map_or(String::new(), |(_, said)| format!(" ({said})"));
-    format!("{}, {:.1} GB{cut}", system.config.device_name, run.bytes() as f64 / 1e9)
+    format!("{}, {:.1} GB{cut}: ", system.config.device_name, run.bytes() as f64 / 1e9)
 }
 
-/// How the run found it.
-fn prepared_how(result: &RunResult, args: &CommonArgs) -> String {
+/// What made the state of a drive.
+fn prepared_how(args: &CommonArgs) -> String {
     match &args.load_state {
-        Some(path) => format!(": {}, from {}", result.prepared, path.display()),
+        Some(path) => format!(", from {}", path.display()),
         None if args.precondition == Prepare::Auto => {
-            format!(": {}, before the run (--precondition auto)", result.prepared)
+            ", before the run (--precondition auto)".into()
         }
-        None => format!(": {}", result.prepared),
+        None => String::new(),
     }
 }
 

@@ -56,8 +56,17 @@ pub fn preface_text(result: &RunResult) -> String {
         lines.push(title.to_owned());
         wrap(&mut lines, text, title.len());
     };
-    if !result.prepared.is_empty() {
-        paragraph("drive:   ", &result.prepared);
+    match &*result.machine.drives {
+        [] if result.prepared.is_empty() => {}
+        [] => paragraph("drive:   ", &result.prepared),
+        // A line for each: they may be of different kinds, and each was prepared by itself.
+        drives => drives.iter().for_each(|d| {
+            let bytes = d.sectors as f64 * 4096.0 / 1e9;
+            paragraph(
+                "drive:   ",
+                &format!("{} ({}, {bytes:.1} GB): {}", d.name, d.device, d.prepared),
+            );
+        }),
     }
     for warning in &result.warnings {
         paragraph("warning: ", warning);

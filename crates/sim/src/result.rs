@@ -560,6 +560,8 @@ pub struct Machine {
 pub struct DriveResult {
     /// As jobs name it.
     pub name: String,
+    /// The name of its profile.
+    pub device: String,
     /// Of 4 KiB.
     pub sectors: u64,
     /// How it came to be as the run found it.

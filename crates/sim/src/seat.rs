@@ -175,6 +175,7 @@ impl DriveSeat {
         }
         DriveResult {
             name: self.name.clone(),
+            device: String::new(),
             sectors: ftl.sectors(),
             prepared: self.described(),
             write_amplification: WriteAmplification {

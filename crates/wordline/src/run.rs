@@ -130,6 +130,13 @@ impl Run {
         if let Workload::Jobs(jobs) = &self.plan.workload {
             result.global_options = jobs.globals.clone();
         }
+        let system = &self.plan.system;
+        let more = system.nodes.drives.iter().map(|node| &node.config);
+        for (drive, config) in
+            result.machine.drives.iter_mut().zip(std::iter::once(&system.config).chain(more))
+        {
+            drive.device.clone_from(&config.device_name);
+        }
         if self.by_user {
             result.stopped = StoppedBy::User;
             if result.ended == Ended::Complete {
