@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::error::BuildError;
 use crate::files::Names;
-use crate::topology::{Behind, SystemConfig, TopologyError};
+use crate::topology::{Behind, Part, SystemConfig, TopologyError};
 use crate::world::{AnySource, ThreadSetup, World};
 use wordline_base::BadValue;
 use wordline_device::config::Arbitration;
@@ -58,11 +58,12 @@ impl SystemConfig {
                 });
             };
             let network = &self.networks[n];
-            let bad = |bad: BadValue| BuildError::Value(bad.below("stack"));
-            network.nbd.check(network.shared_cores.unwrap_or(stack.cores)).map_err(bad)?;
+            let cores = network.shared_cores.unwrap_or(stack.cores);
+            let of = |part, bad: BadValue| BuildError::Of { part, bad: bad.below("stack") };
+            network.nbd.check(cores).map_err(|bad| of(Part::Network(n), bad))?;
             if !stack.kernel {
                 let why = "must be true: a network block device needs it";
-                return Err(bad(BadValue::new("kernel", why)));
+                return Err(of(Part::Host(host), BadValue::new("kernel", why)));
             }
             let queue = stack.queue_of(&network.nbd);
             let info = DriveInfo {
@@ -116,10 +117,10 @@ impl World {
             drives.iter().enumerate().map(|(i, drive)| config.drive_info(i, drive)).collect();
         for (i, node) in config.drives.iter().enumerate() {
             Controller::check_config(&node.config.device, !config.ftl_on_host(i))
-                .map_err(|bad| BuildError::Value(bad.below("device")))?;
+                .map_err(|bad| BuildError::Of { part: Part::Drive(i), bad: bad.below("device") })?;
         }
-        for switch in &config.switches {
-            Switch::new(switch).map_err(|bad| BuildError::Value(bad.below("switch")))?;
+        for (i, switch) in config.switches.iter().enumerate() {
+            Switch::new(switch).map_err(|bad| BuildError::Of { part: Part::Switch(i), bad })?;
         }
         for (h, host) in config.hosts.iter().enumerate() {
             let of: Vec<&ThreadSpec> =
@@ -128,16 +129,18 @@ impl World {
             if shapes.is_empty() {
                 return Err(TopologyError::Empty(host.name.clone()).into());
             }
-            Host::<AnySource>::check(&host.stack, &of, &shapes, host.stack.fs.is_some())?;
+            let here = |e: BuildError| e.of(Part::Host(h));
+            Host::<AnySource>::check(&host.stack, &of, &shapes, host.stack.fs.is_some())
+                .map_err(|e| here(e.into()))?;
             let Some(fs) = &host.stack.fs else { continue };
-            let mut mounting = Mounting::new(fs, &shapes[0].info, 0)?;
+            let mut mounting = Mounting::new(fs, &shapes[0].info, 0).map_err(here)?;
             for setup in threads.iter_mut().filter(|setup| setup.host == h) {
                 mounting.lay_out(&mut setup.source)?;
             }
         }
-        for network in &config.networks {
+        for (n, network) in config.networks.iter().enumerate() {
             let Some(cache) = &network.nbd.cache else { continue };
-            cache_of(cache, &infos[network.drive])?;
+            cache_of(cache, &infos[network.drive]).map_err(|e| e.of(Part::Network(n)))?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Why a machine cannot be built, why jobs cannot run on it, and why a drive cannot be brought into a
 //! state. Texts name the place and the remedy.
 
-use crate::topology::TopologyError;
+use crate::topology::{Part, TopologyError};
 use wordline_base::BadValue;
 use wordline_fio::{GeneratorError, Job, Place};
 use wordline_host::HostError;
@@ -12,6 +12,9 @@ pub enum BuildError {
     /// A value of the configuration, by its whole path (`ftl.buffer_sectors`).
     #[error(transparent)]
     Value(BadValue),
+    /// The same, of a part of a machine.
+    #[error("{bad}")]
+    Of { part: Part, bad: BadValue },
     /// A job asks the host for what it has not, or the drive has not what a host needs.
     #[error(transparent)]
     Host(HostError),
@@ -25,6 +28,16 @@ pub enum BuildError {
          size, filesize or nrfiles, or take a larger drive"
     )]
     FilesDoNotFit { file: String, bytes: u64 },
+}
+
+impl BuildError {
+    /// The same, where what is wrong is a value of this part.
+    pub fn of(self, part: Part) -> BuildError {
+        match self {
+            BuildError::Value(bad) => BuildError::Of { part, bad },
+            other => other,
+        }
+    }
 }
 
 impl From<HostError> for BuildError {

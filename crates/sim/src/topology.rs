@@ -59,6 +59,15 @@ pub struct SystemConfig {
     pub networks: Vec<NetworkConfig>,
 }
 
+/// A part of a system, by its number in the lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    Host(usize),
+    Drive(usize),
+    Switch(usize),
+    Network(usize),
+}
+
 /// What is behind a disk of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {

@@ -16,7 +16,7 @@ use crate::result::*;
 use crate::seat::{DriveSeat, Totals};
 use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
-use crate::topology::{Behind, SystemConfig};
+use crate::topology::{Behind, Part, SystemConfig};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wordline_base::life::LAYERS;
@@ -205,10 +205,14 @@ impl World {
         if let Some(seed) = options.shuffle_ties {
             ctx.queue.shuffle_ties(seed);
         }
-        let below =
-            |section: &'static str| move |bad: BadValue| BuildError::Value(bad.below(section));
-        let switches = config.switches.iter().map(Switch::new);
-        let switches: Vec<Switch> = switches.collect::<Result<_, _>>().map_err(below("switch"))?;
+        let below = |part, section: &'static str| {
+            move |bad: BadValue| BuildError::Of { part, bad: bad.below(section) }
+        };
+        let switch = |(i, switch)| {
+            Switch::new(switch).map_err(|bad| BuildError::Of { part: Part::Switch(i), bad })
+        };
+        let switches: Vec<Switch> =
+            config.switches.iter().enumerate().map(switch).collect::<Result<_, _>>()?;
         let mut infos = Vec::with_capacity(drives.len());
         let mut seats = Vec::with_capacity(drives.len());
         let mut on_host = Vec::with_capacity(drives.len());
@@ -230,8 +234,8 @@ impl World {
                     Some(ftl)
                 }
             };
-            let mut controller =
-                Controller::new(&of.device, nand, in_device).map_err(below("device"))?;
+            let mut controller = Controller::new(&of.device, nand, in_device)
+                .map_err(below(Part::Drive(number), "device"))?;
             controller.set_ftl_cost(&of.ftl.cost);
             if let Some(switch) = node.switch {
                 controller.join_switch(switches[switch].clone());
@@ -290,7 +294,8 @@ impl World {
             };
             let specs = shapes.into_iter().zip(&disks).map(spec).collect();
             let threads = (0..places.len() as u32).filter(|&t| places[t as usize].0 == h).collect();
-            let built = Host::new(stack, jobs, specs)?;
+            let built =
+                Host::new(stack, jobs, specs).map_err(|e| BuildError::from(e).of(Part::Host(h)))?;
             hosts.push(HostSeat {
                 host: built.numbered(h as u8, first_core),
                 threads,
@@ -306,7 +311,9 @@ impl World {
             let disk = config.disk_of(network.drive);
             let served = server.serve(disk, nbd);
             if let Some(cache) = &nbd.cache {
-                server.cache_served(disk, cache).map_err(below("stack.nbd.cache"))?;
+                server
+                    .cache_served(disk, cache)
+                    .map_err(below(Part::Network(n), "stack.nbd.cache"))?;
             }
             let disks = config.disks(network.client);
             let disk = disks.iter().position(|d| *d == Behind::Network(n)).unwrap_or(0) as u16;
@@ -334,12 +341,12 @@ impl World {
                 if sq != cq {
                     controller
                         .create_submission_queue(sq, cq, queue.depth, queue.priority)
-                        .map_err(below("device"))?;
+                        .map_err(below(Part::Drive(drive), "device"))?;
                     continue;
                 }
                 controller
                     .create_queue(sq, cq, queue.depth, queue.priority)
-                    .map_err(below("device"))?;
+                    .map_err(below(Part::Drive(drive), "device"))?;
                 controller.set_interrupts(cq, queue.interrupts);
                 controller.set_masked(cq, queue.masked);
             }

@@ -73,7 +73,10 @@ pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, 
 pub use run::{Expected, Run};
 pub use scale::{Scale, ScaleError};
 pub use system::System;
-pub use topology::{Common, Named, Node, Nodes, Presets, Profiles, Topology, with_options};
+pub use topology::{
+    Common, HostNode, Named, NetworkNode, Node, Nodes, Presets, Profiles, SwitchNode, Topology,
+    with_options,
+};
 
 pub use wordline_base::{BadValue, Seed, Span, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};

@@ -11,8 +11,9 @@ use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
-    AnySource, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Precondition,
-    Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, World, WriteSampler, setup,
+    AnySource, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
+    Precondition, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, World, WriteSampler,
+    setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
 
@@ -154,7 +155,7 @@ impl Plan {
         let fresh = |(d, node): (usize, &DriveNode)| {
             let kind = self.system.ftl.clone();
             Drive::with_ftl(kind, &node.config, self.seed_of(d), self.integrity)
-                .map_err(|e| self.system.misfit_of(d, e))
+                .map_err(|e| self.system.misfit(e.of(Part::Drive(d))))
         };
         self.system.machine().drives.iter().enumerate().map(fresh).collect()
     }

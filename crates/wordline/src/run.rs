@@ -201,7 +201,7 @@ impl Run {
 
 impl Plan {
     fn provenance(&self) -> Provenance {
-        let System { config, overrides, scale, .. } = &self.system;
+        let System { overrides, scale, .. } = &self.system;
         let mut workload = self.label.clone();
         if let Some(limit) = self.options.limit {
             workload += &format!(" --limit={limit}");
@@ -216,13 +216,13 @@ impl Plan {
             version: env!("CARGO_PKG_VERSION").into(),
             device: self.system.names(|c| &c.device_name),
             ftl: self.system.names(|c| &c.ftl_name),
-            stack: config.stack_name.clone(),
-            testbed: config.testbed_name.clone(),
+            stack: self.system.stacks(),
+            testbed: self.system.testbeds(),
             workload,
             precondition: self.state.name().into(),
             seed: self.seed,
             scale: scale.as_ref().map_or(String::new(), |(scale, _)| scale.to_string()),
-            overrides: overrides.clone(),
+            overrides: overrides.iter().chain(&self.system.nodes.set).cloned().collect(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The system under test: profiles put together.
 
-use crate::topology::{Nodes, drive_of};
+use crate::topology::{Nodes, Written, drive_of, misfit};
 use crate::{Error, Scale, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +8,15 @@ use wordline_device::DriveConfig;
 use wordline_ftl::{FtlConfig, FtlKind};
 use wordline_profile::{Config, ConfigError, Places, Sources, settings};
 use wordline_sim::{BuildError, Drive, SystemConfig};
+
+/// Names, or the one that all are.
+fn alike<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match names.iter().all(|name| *name == names[0]) {
+        true => names[0].to_string(),
+        false => names.join(", "),
+    }
+}
 
 /// The system under test, and the places of its values for errors that show only when it is built.
 #[derive(Clone)]
@@ -87,18 +96,19 @@ impl System {
         }
     }
 
-    /// [`System::misfit`] of a drive.
-    pub(crate) fn misfit_of(&self, drive: usize, error: BuildError) -> Error {
-        match (drive.checked_sub(1).map(|i| &self.nodes.drives[i]), error) {
-            (Some(node), BuildError::Value(bad)) => node.places.error(&bad.key, &bad.why).into(),
-            (_, error) => self.misfit(error),
-        }
-    }
-
     /// What building the machine found, with the place of the value if it is one of the configuration.
     pub fn misfit(&self, error: BuildError) -> Error {
         match error {
             BuildError::Value(bad) => self.places.error(&bad.key, &bad.why).into(),
+            BuildError::Of { part, bad } => match self.nodes.written(part) {
+                Written::First => self.places.error(&bad.key, &bad.why).into(),
+                Written::Own(places) => places.error(&bad.key, &bad.why).into(),
+                Written::Switch(name) => {
+                    // Its entry is a link of its own.
+                    let key = bad.key.strip_prefix("link.").unwrap_or(&bad.key);
+                    misfit(format!("switch {name}: {key} {}", bad.why))
+                }
+            },
             other => Error::Build(other),
         }
     }
@@ -111,11 +121,19 @@ impl System {
     /// A name of each drive, once where all are alike.
     pub(crate) fn names(&self, of: impl Fn(&Config) -> &str) -> String {
         let more = self.nodes.drives.iter().map(|node| of(&node.config));
-        let all: Vec<&str> = std::iter::once(of(&self.config)).chain(more).collect();
-        match all.iter().all(|name| *name == all[0]) {
-            true => all[0].to_string(),
-            false => all.join(", "),
-        }
+        alike(std::iter::once(of(&self.config)).chain(more))
+    }
+
+    /// The stack of each host, once where all are alike.
+    pub(crate) fn stacks(&self) -> String {
+        let more = self.nodes.hosts.iter().map(|host| &*host.stack);
+        alike(std::iter::once(&*self.config.stack_name).chain(more))
+    }
+
+    /// The testbed of each host, once where all are alike.
+    pub(crate) fn testbeds(&self) -> String {
+        let more = self.nodes.hosts.iter().map(|host| &*host.testbed);
+        alike(std::iter::once(&*self.config.testbed_name).chain(more))
     }
 
     /// The first drive alone.

@@ -33,7 +33,7 @@ use serde::Deserialize;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::config::Transport;
 use wordline_profile::{Config, ConfigError, Places, Source, Sources};
-use wordline_sim::{DriveNode, HostConfig, NetworkConfig, SystemConfig};
+use wordline_sim::{DriveNode, HostConfig, NetworkConfig, Part, SystemConfig};
 
 /// A drive of several.
 #[derive(Clone)]
@@ -49,6 +49,45 @@ pub struct Node {
     pub(crate) places: Places,
 }
 
+/// A host of several.
+#[derive(Clone)]
+pub struct HostNode {
+    /// Its name and its software.
+    pub config: HostConfig,
+    /// The name of its stack's profile.
+    pub stack: String,
+    /// The name of its testbed's profile.
+    pub testbed: String,
+    pub(crate) places: Places,
+}
+
+/// A PCIe switch.
+#[derive(Clone)]
+pub struct SwitchNode {
+    /// As drives name it in the file.
+    pub name: String,
+    /// What it is.
+    pub config: SwitchConfig,
+}
+
+/// A network and the drive that it exports.
+#[derive(Clone)]
+pub struct NetworkNode {
+    /// What it is.
+    pub config: NetworkConfig,
+    pub(crate) places: Places,
+}
+
+/// Where the values of a part of a machine are written.
+pub(crate) enum Written<'a> {
+    /// With those of the first drive and the first host.
+    First,
+    /// In profiles of its own.
+    Own(&'a Places),
+    /// In the file that lists the machine, as the switch of this name.
+    Switch(&'a str),
+}
+
 /// What a system has beside its first drive and its first host.
 #[derive(Clone, Default)]
 pub struct Nodes {
@@ -59,11 +98,13 @@ pub struct Nodes {
     /// The drives after the first one.
     pub drives: Vec<Node>,
     /// The hosts after the first one.
-    pub hosts: Vec<HostConfig>,
+    pub hosts: Vec<HostNode>,
     /// PCIe switches.
-    pub switches: Vec<SwitchConfig>,
-    /// Networks, each with the drive that it exports.
-    pub networks: Vec<NetworkConfig>,
+    pub switches: Vec<SwitchNode>,
+    /// Networks.
+    pub networks: Vec<NetworkNode>,
+    /// What the entries of all these set for themselves, as `drive nvme1n1: key=value`.
+    pub set: Vec<String>,
 }
 
 impl Nodes {
@@ -76,6 +117,18 @@ impl Nodes {
             && self.networks.is_empty()
     }
 
+    /// Where the values of a part are written.
+    pub(crate) fn written(&self, part: Part) -> Written<'_> {
+        let after_first = |number: usize| number.wrapping_sub(1);
+        let places = match part {
+            Part::Drive(d) => self.drives.get(after_first(d)).map(|node| &node.places),
+            Part::Host(h) => self.hosts.get(after_first(h)).map(|node| &node.places),
+            Part::Network(n) => self.networks.get(n).map(|node| &node.places),
+            Part::Switch(s) => return Written::Switch(&self.switches[s].name),
+        };
+        places.map_or(Written::First, Written::Own)
+    }
+
     /// The whole machine, around its first drive and its first host.
     pub(crate) fn machine(&self, first: &Config) -> SystemConfig {
         let single = SystemConfig::single(drive_of(first), first.stack.clone());
@@ -83,7 +136,7 @@ impl Nodes {
             return single;
         }
         let mut hosts = vec![HostConfig { name: FIRST_HOST.into(), stack: first.stack.clone() }];
-        hosts.extend(self.hosts.iter().cloned());
+        hosts.extend(self.hosts.iter().map(|node| node.config.clone()));
         let name = self.first.clone().unwrap_or_else(|| name_of(0));
         let mut drives =
             vec![DriveNode { name, config: drive_of(first), host: 0, switch: self.switch }];
@@ -93,7 +146,8 @@ impl Nodes {
             host: node.host,
             switch: node.switch,
         }));
-        let (switches, networks) = (self.switches.clone(), self.networks.clone());
+        let switches = self.switches.iter().map(|node| node.config.clone()).collect();
+        let networks = self.networks.iter().map(|node| node.config.clone()).collect();
         SystemConfig { hosts, drives, switches, networks }
     }
 }
@@ -237,7 +291,7 @@ impl Common {
     }
 }
 
-fn misfit(message: String) -> Error {
+pub(crate) fn misfit(message: String) -> Error {
     ConfigError::plain(format!("topology: {message}")).into()
 }
 
@@ -361,7 +415,8 @@ impl Topology {
             let device = &self.drive[drive].device;
             may_set(&entry.set, &["stack.nbd."], &of)?;
             let system = assemble(device, None, &host, &entry.set, &others, profiles)?;
-            let Some(mut nbd) = system.config.stack.nbd else {
+            let System { config, places, .. } = system;
+            let Some(mut nbd) = config.stack.nbd else {
                 return Err(misfit(format!(
                     "{of}: the stack {} has no network block device: name one that has [stack.nbd]",
                     entry.nbd
@@ -378,34 +433,38 @@ impl Topology {
                 )));
             }
             let server = drives[drive].2;
-            networks.push(NetworkConfig { name, client, server, drive, shared_cores: None, nbd });
+            let config = NetworkConfig { name, client, server, drive, shared_cores: None, nbd };
+            networks.push(NetworkNode { config, places });
         }
         let mut of_hosts = Vec::with_capacity(hosts.len());
         for (h, entry) in hosts.iter().enumerate() {
             let of_drive = drives.iter().find(|d| d.2 == h);
-            let stack = match of_drive {
-                Some((_, system, ..)) => system.config.stack.clone(),
+            let (config, places) = match of_drive {
+                Some((_, system, ..)) => (system.config.clone(), system.places.clone()),
                 None => {
                     let device = &self.drive[0].device;
-                    assemble(device, None, entry, &[], &others, profiles)?.config.stack
+                    let system = assemble(device, None, entry, &[], &others, profiles)?;
+                    (system.config, system.places)
                 }
             };
-            if stack.nbd.is_some() {
+            if config.stack.nbd.is_some() {
                 return Err(misfit(format!(
                     "host {}: its stack is two hosts and a network: name a stack without one, and list the \
                      network as [[network]]",
                     entry.name
                 )));
             }
-            of_hosts.push(HostConfig { name: entry.name.clone(), stack });
+            let (stack, testbed) = (config.stack_name, config.testbed_name);
+            let config = HostConfig { name: entry.name.clone(), stack: config.stack };
+            of_hosts.push(HostNode { config, stack, testbed, places });
         }
-        let switches = self.switch.iter().map(|s| SwitchConfig {
-            generation: s.generation,
-            lanes: s.lanes,
-            efficiency: s.efficiency,
-            t_forward: s.t_forward,
-        });
-        let switches = switches.collect();
+        let switch = |s: &SwitchEntry| {
+            let &SwitchEntry { generation, lanes, efficiency, t_forward, .. } = s;
+            let config = SwitchConfig { generation, lanes, efficiency, t_forward };
+            SwitchNode { name: s.name.clone(), config }
+        };
+        let switches = self.switch.iter().map(switch).collect();
+        let set = self.set(&hosts);
         let mut drives = drives.into_iter();
         let (name, mut system, _, switch) = drives.next().expect("a topology has a drive");
         system.nodes = Nodes {
@@ -420,9 +479,25 @@ impl Topology {
             hosts: of_hosts.split_off(1),
             switches,
             networks,
+            set,
         };
         system.machine().check().map_err(|e| misfit(e.to_string()))?;
         Ok(system)
+    }
+
+    /// What entries set for themselves. What those of the first drive and host set is the system's.
+    fn set(&self, hosts: &[HostEntry]) -> Vec<String> {
+        let drives = self.drive.iter().enumerate().skip(1).map(|(i, entry)| {
+            let name = entry.name.clone().unwrap_or_else(|| name_of(i));
+            (format!("drive {name}"), &entry.set)
+        });
+        let hosts = hosts.iter().skip(1).map(|entry| (format!("host {}", entry.name), &entry.set));
+        let networks = self.network.iter().enumerate().map(|(n, entry)| {
+            let name = entry.name.clone().unwrap_or_else(|| format!("nbd{n}"));
+            (format!("network {name}"), &entry.set)
+        });
+        let all = drives.chain(hosts).chain(networks);
+        all.flat_map(|(of, set)| set.iter().map(move |pair| format!("{of}: {pair}"))).collect()
     }
 
     /// The hosts. The first is always host0, which an entry of that name says more of.
