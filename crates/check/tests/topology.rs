@@ -38,6 +38,12 @@ fn counter(counters: &[(String, u64)], name: &str) -> u64 {
     counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no counter {name}")).1
 }
 
+/// Sectors read from a drive and written to it.
+fn moved(result: &RunResult, drive: usize) -> u64 {
+    let counters = &result.machine.drives[drive].counters;
+    (counter(counters, "device.bytes_read") + counter(counters, "device.bytes_written")) / 4096
+}
+
 const TWO: &str = "[[drive]]\ndevice = \"z-ssd-small\"\n[[drive]]\ndevice = \"cnex-small\"\n";
 
 /// Without a host nothing couples drives: a job has the latencies that it has on its drive alone, whatever
@@ -183,6 +189,60 @@ fn a_network_in_lists_is_that_of_a_stack() {
     assert_eq!(in_one.machine.simulated_ns, in_lists.machine.simulated_ns);
 }
 
+/// A job's I/O to two drives goes through a scheduler for each, whose tags are few: requests wait, and none
+/// is lost or goes to the other drive.
+#[test]
+fn a_job_over_two_drives_goes_through_the_scheduler_of_each() {
+    let two = "[[drive]]\ndevice = \"intel-750-small\"\n[[drive]]\ndevice = \"intel-750-small\"\n";
+    let files = "filename=/dev/nvme0n1:/dev/nvme1n1\n";
+    let job = format!("[a]\nrw=randrw\nbs=4k\niodepth=32\nnumber_ios=1200\nnorandommap\n{files}");
+    for scheduler in ["mq-deadline", "bfq", "kyber"] {
+        let set = |tags: u32, depth: u32| {
+            let device = format!("queues.depth={depth}");
+            let stack = [
+                "queues=1".into(),
+                format!("scheduler={scheduler}"),
+                format!("scheduler_tags={tags}"),
+            ];
+            stack.into_iter().map(|pair| format!("stack.{pair}")).chain([device]).collect()
+        };
+        for (tags, depth) in [(256, 1024), (4, 1024), (256, 3), (3, 2)] {
+            let common = Common { set: set(tags, depth), ..common("linux-libaio") };
+            let result = run(system(two, &common).unwrap(), &job);
+            let of = format!("{scheduler}, {tags} tags, a queue of {depth}");
+            let dirs = &result.threads[0].dirs;
+            assert_eq!(dirs[0].total_ios + dirs[1].total_ios, 1200, "{of}");
+            assert_eq!(result.machine.integrity.wrong, 0, "{of}");
+            // Files are taken in turn.
+            assert_eq!((moved(&result, 0), moved(&result, 1)), (600, 600), "{of}");
+            let waits = counter(&result.machine.counters, "host.tag_waits");
+            assert_eq!(waits > 0, tags < 16, "{of}: {waits}");
+        }
+    }
+}
+
+/// The kernel's thread of io_uring submits to two drives what one ring holds.
+#[test]
+fn a_submission_thread_has_two_drives() {
+    let two = "[[drive]]\ndevice = \"z-ssd-small\"\n[[drive]]\ndevice = \"z-ssd-small\"\n";
+    let ran = |files: &str, polls: u32| {
+        let job = format!(
+            "[a]\nioengine=io_uring\nsqthread_poll={polls}\nrw=randrw\nbs=4k\niodepth=8\nnumber_ios=800\n\
+             norandommap\nfilename={files}\n"
+        );
+        run(system(two, &common("linux-libaio")).unwrap(), &job)
+    };
+    let both = "/dev/nvme0n1:/dev/nvme1n1";
+    let (result, alone) = (ran(both, 1), ran("/dev/nvme1n1", 1));
+    assert_eq!((moved(&result, 0), moved(&result, 1)), (400, 400));
+    assert_eq!((moved(&alone, 0), moved(&alone, 1)), (0, 800));
+    assert_eq!(result.machine.integrity.wrong, 0);
+    // The thread looks at the ring all the time, on a core of its own beside the job's.
+    let awake =
+        |result: &RunResult| result.machine.cores.iter().filter(|core| core.idle < 0.2).count();
+    assert_eq!((awake(&result), awake(&alone), awake(&ran(both, 0))), (2, 2, 1));
+}
+
 /// Two clients, each with a drive of one server, and a job on the server itself.
 #[test]
 fn a_server_has_several_clients_and_jobs_of_its_own() {
@@ -264,7 +324,7 @@ fn each_drive_is_aged_by_its_own_writes() {
 fn a_job_runs_on_the_host_whose_drive_it_names() {
     let lists = "[[drive]]\ndevice = \"z-ssd-small\"\n\
                  [[drive]]\ndevice = \"z-ssd-small\"\nhost = \"b\"\n\
-                 [[host]]\nname = \"b\"\ntestbed = \"e5-2630v4\"\n";
+                 [[host]]\nname = \"b\"\ntestbed = \"e5-2630v4\"\nset = [\"stack.tick_hz=100\"]\n";
     let job = "[a]\nrw=randread\nbs=4k\nnumber_ios=50\nfilename=/dev/nvme1n1\n";
     let result = run(system(lists, &common("linux-libaio")).unwrap(), job);
     let read = |d: usize| counter(&result.machine.drives[d].counters, "device.bytes_read");
@@ -280,6 +340,12 @@ fn a_job_runs_on_the_host_whose_drive_it_names() {
         let result = run(system("[[drive]]\ndevice = \"z-ssd-small\"\n", &one).unwrap(), idle);
         result.machine.host.unwrap().watts
     };
+    let provenance = &result.provenance;
+    assert_eq!(
+        (&*provenance.testbed, &*provenance.stack, &*provenance.device),
+        ("i7-8700, e5-2630v4", "linux-libaio", "z-ssd-small")
+    );
+    assert_eq!(provenance.overrides, ["host b: stack.tick_hz=100"]);
     // Idle cores draw what their own testbed says.
     let both = result.machine.host.as_ref().unwrap().watts;
     assert!(both > watts("i7-8700") + 0.9 * watts("e5-2630v4"), "{both}");
@@ -294,6 +360,34 @@ fn the_documents_machine_runs() {
                [b]\nfilename=/dev/nvme1n1\n";
     let result = run(system(text, &common("linux-libaio")).unwrap(), job);
     assert_eq!(result.machine.served, 40);
+}
+
+/// What shows only when the machine is built has the place of its own host's or drive's value.
+#[test]
+fn an_error_has_the_place_of_the_entry_that_it_is_about() {
+    let drive = "[[drive]]\ndevice = \"z-ssd-small\"\n";
+    let hosts = format!("{drive}{drive}host = \"b\"\n[[host]]\nname = \"b\"\n");
+    let network = format!(
+        "{drive}[[host]]\nname = \"b\"\n[[network]]\ndrive = \"nvme0n1\"\nclient = \"b\"\nnbd = \"nbd-kernel\"\n"
+    );
+    let switch = format!(
+        "{drive}switch = \"pex\"\n[[switch]]\nname = \"pex\"\ngeneration = 9\nlanes = 4\nefficiency = 90.0\nt_forward = \"1us\"\n"
+    );
+    let few = hosts.replace("host = \"b\"", "host = \"b\"\nset = [\"queues.count=2\"]");
+    for (topology, place) in [
+        (
+            format!("{few}set = [\"stack.poll_queues=2\"]\n"),
+            "--set stack.poll_queues=2: 'poll_queues' is 2, the drive has 2 queues",
+        ),
+        (format!("{drive}{drive}set = [\"queues.burst=3\"]\n"), "--set queues.burst=3: "),
+        (format!("{network}set = [\"stack.nbd.threads=0\"]\n"), "--set stack.nbd.threads=0: "),
+        (switch, "topology: switch pex: generation is 9: must be 1 to 5"),
+    ] {
+        let error = system(&topology, &common("linux-libaio"))
+            .and_then(|system| plan(system, "[a]\nnumber_ios=1\n").check().map(drop));
+        let error = error.expect_err(place).to_string();
+        assert!(error.starts_with(place), "{topology}\n{error}");
+    }
 }
 
 #[test]
@@ -357,6 +451,15 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
         let error = error.expect_err(why).to_string();
         assert!(error.contains(why), "{topology}\n{error}");
     }
+    let noted = run(
+        system(device, &common("linux-libaio")).unwrap(),
+        "[a]\nnumber_ios=1\nfilename=/dev/sdb\n",
+    );
+    assert!(
+        noted.notes.iter().any(|n| n.starts_with("filename=/dev/sdb is no device")),
+        "{:?}",
+        noted.notes
+    );
     let refused = |job: &str, stack: &str| {
         let system = system(TWO, &common(stack)).unwrap();
         plan(system, job).check().err().map(|e| e.to_string()).unwrap_or_default()
