@@ -108,6 +108,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "spdk",
             "queued",
             "direct",
+            "waiting",
+            "passed",
             "menu",
             "nbd-server",
             "unix",

@@ -118,11 +118,24 @@ pub struct GuardConfig {
     pub age: Span,
     /// The most commands taken from it in one go.
     pub drain: u32,
+    /// What these thresholds count.
+    pub counts: GuardCounts,
+}
+
+/// What the guard counts of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuardCounts {
+    /// Commands that wait in it, and how long its oldest has: also where the drive is what they wait for.
+    Waiting,
+    /// Urgent commands that passed it since a command of it was taken, and for how long none was.
+    Passed,
 }
 
 impl Default for GuardConfig {
     fn default() -> GuardConfig {
-        GuardConfig { commands: 8, age: Span::from_us(200), drain: 8 }
+        let counts = GuardCounts::Waiting;
+        GuardConfig { commands: 8, age: Span::from_us(200), drain: 8, counts }
     }
 }
 

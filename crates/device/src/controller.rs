@@ -22,6 +22,7 @@ use crate::arbiter::Arbiter;
 use crate::background::{Background, WriteBack};
 use crate::cache::{Cache, CacheStats, LineId, Woken};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig};
+use crate::config::GuardCounts;
 use crate::execute::{Flight, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::guard::{Backlog, Guard};
@@ -522,7 +523,7 @@ impl Controller {
         while self.commands.len() < self.config.queues.in_flight as usize {
             let Some(sq) = self.pick(ctx.now) else { return };
             let queue = self.queues[usize::from(sq)].as_mut().expect("a queue in arbitration");
-            let (sqe, arrived) = queue.pop();
+            let (sqe, arrived) = queue.pop(ctx.now);
             let priority = queue.priority;
             if !queue.has_work() {
                 let place = queue.place;
@@ -609,10 +610,21 @@ impl Controller {
         self.backlogs.extend(queues.filter_map(|(sq, queue)| {
             let queue = queue.as_ref()?;
             let counts = queue.priority != QueuePriority::Urgent && queue.has_work();
-            let age = now.since(queue.oldest());
-            counts.then(|| Backlog { sq: sq as u16, commands: queue.waiting(), age })
+            let (commands, since) = match guard.counts {
+                GuardCounts::Waiting => (queue.waiting(), queue.oldest()),
+                GuardCounts::Passed => (queue.passed, queue.untouched_since()),
+            };
+            counts.then(|| Backlog { sq: sq as u16, commands, age: now.since(since) })
         }));
-        guard.pick(&self.backlogs).or_else(|| self.arbiter.pick())
+        let picked = guard.pick(&self.backlogs);
+        if picked.is_none() && guard.counts == GuardCounts::Passed {
+            for passed in &self.backlogs {
+                if let Some(queue) = &mut self.queues[usize::from(passed.sq)] {
+                    queue.passed += 1;
+                }
+            }
+        }
+        picked.or_else(|| self.arbiter.pick())
     }
 
     #[allow(clippy::too_many_arguments)] // The stages of a fetch, each once.

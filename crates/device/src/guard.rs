@@ -3,22 +3,22 @@
 //!
 //! While urgent queues have commands, any other queue in which too many commands wait, or whose oldest
 //! has waited for too long, is drained: until what brought the guard in is below half its threshold, or
-//! `drain` commands are taken. Then urgent queues have as many commands before the guard looks again, so
+//! `drain` commands are taken. (Or, with `counts = passed`: any that too many urgent commands have passed, or
+//! that none was taken from for too long, until `drain` commands are taken.) Then urgent queues have as many commands before the guard looks again, so
 //! that a queue that is always full cannot turn the order round. Queues take turns in being drained.
 //!
 //! Where no urgent queue has commands, arbitration gives every class its share, and nothing needs a
 //! guard.
 
-use crate::config::GuardConfig;
+use crate::config::{GuardConfig, GuardCounts};
 use serde::Serialize;
 use wordline_base::{BadValue, Span};
 
-/// What a queue that is not urgent has waiting.
+/// What a queue that is not urgent has waiting, as the guard counts it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backlog {
     pub sq: u16,
     pub commands: u32,
-    /// The oldest has waited for so long.
     pub age: Span,
 }
 
@@ -45,6 +45,7 @@ pub(crate) struct Guard {
     commands: u32,
     age: Span,
     drain: u32,
+    pub counts: GuardCounts,
     under_way: Option<Drain>,
     /// Commands that urgent queues have before the guard looks again.
     urgent_first: u32,
@@ -77,6 +78,7 @@ impl Guard {
             commands: c.commands,
             age: c.age,
             drain: c.drain,
+            counts: c.counts,
             under_way: None,
             urgent_first: 0,
             last: u16::MAX,
@@ -115,7 +117,8 @@ impl Guard {
         if let Some(drain) = self.under_way {
             let here = backlogs.iter().find(|b| b.sq == drain.sq);
             let goes_on = here.is_some_and(|b| {
-                drain.by_count && b.commands * 2 >= self.commands
+                self.counts == GuardCounts::Passed
+                    || drain.by_count && b.commands * 2 >= self.commands
                     || drain.by_age && b.age.0 * 2 >= self.age.0
             });
             if goes_on && drain.left > 0 {
@@ -228,6 +231,25 @@ mod tests {
         assert_eq!((g.stats.by_count, g.stats.by_age), (0, 1));
     }
 
+    /// With `passed` what waits is no matter: a queue that is served is not starved.
+    #[test]
+    fn a_queue_that_urgent_commands_pass_has_a_drain() {
+        let config = GuardConfig { counts: GuardCounts::Passed, ..GuardConfig::default() };
+        let mut g = Guard::new(&config).unwrap();
+        let mut passed = 0;
+        let mut picks = Vec::new();
+        for _ in 0..60 {
+            let picked = g.pick(&[backlog(3, passed, 0)]).is_some();
+            passed = if picked { 0 } else { passed + 1 };
+            picks.push(picked);
+        }
+        let runs: Vec<usize> = picks.chunk_by(|a, b| a == b).map(<[bool]>::len).collect();
+        assert_eq!(runs[..5], [9, 8, 9, 8, 9], "nine pass, and eight have their turn");
+        let mut g = Guard::new(&config).unwrap();
+        assert!(g.pick(&[backlog(3, 0, 200)]).is_none());
+        assert!(g.pick(&[backlog(3, 0, 201)]).is_some());
+    }
+
     #[test]
     fn full_queues_take_turns_with_each_other_and_with_urgent_ones() {
         let mut g = guard();
@@ -251,7 +273,7 @@ mod tests {
         fn nobody_starves_and_nobody_passes_without_reason(
             seed in any::<u64>(), queues in 1u16..6, commands in 1u32..20, drain in 1u32..20,
         ) {
-            let config = GuardConfig { commands, age: Span(1000), drain };
+            let config = GuardConfig { commands, age: Span(1000), drain, ..GuardConfig::default() };
             let mut g = Guard::new(&config).unwrap();
             let mut rng = Rng::from_seed(seed);
             let mut waiting = vec![std::collections::VecDeque::new(); usize::from(queues)];

@@ -74,6 +74,9 @@ pub(crate) struct SubmissionQueue {
     /// The next slot the controller fetches.
     head: u32,
     pub fetched: u64,
+    /// Urgent commands fetched since, while it had commands, and when one of its own was fetched last.
+    pub passed: u32,
+    taken: Time,
 }
 
 impl SubmissionQueue {
@@ -88,6 +91,8 @@ impl SubmissionQueue {
             seen: 0,
             head: 0,
             fetched: 0,
+            passed: 0,
+            taken: Time::ZERO,
         }
     }
     fn next(&self, slot: u32) -> u32 {
@@ -130,12 +135,17 @@ impl SubmissionQueue {
         self.head == self.tail
     }
     /// The controller takes the entry at the head.
-    pub fn pop(&mut self) -> (Sqe, Time) {
+    pub fn pop(&mut self, now: Time) -> (Sqe, Time) {
         debug_assert!(self.has_work());
+        (self.passed, self.taken) = (0, now);
         let slot = self.ring[self.head as usize];
         self.head = self.next(self.head);
         self.fetched += 1;
         (slot.sqe, slot.arrived)
+    }
+    /// Since when its oldest entry could have been taken, and none was.
+    pub fn untouched_since(&self) -> Time {
+        self.oldest().max(self.taken)
     }
     pub fn head(&self) -> u32 {
         self.head
@@ -214,7 +224,7 @@ mod tests {
         }
         assert_eq!(q.push(EMPTY.sqe), Err(QueueFull));
         q.ring_up(q.tail(), Time(5));
-        let (_, arrived) = q.pop();
+        let (_, arrived) = q.pop(Time::ZERO);
         assert_eq!(arrived, Time(5));
         assert_eq!(q.push(EMPTY.sqe), Err(QueueFull), "the host has not heard of the fetch");
         q.learn_head(q.head() as u16);
@@ -234,7 +244,7 @@ mod tests {
             q.ring_up(q.tail(), Time(0));
             for _ in 0..round % 3 {
                 if q.has_work() {
-                    assert_eq!(q.pop().0.cid, popped);
+                    assert_eq!(q.pop(Time::ZERO).0.cid, popped);
                     popped = popped.wrapping_add(1);
                     q.learn_head(q.head() as u16);
                 }

@@ -141,8 +141,8 @@ pub struct FlashShareConfig {
     pub completion_queues: u32,
     /// Latency-critical tasks look for their completions; the others wait for interrupts.
     pub select_isr: bool,
-    /// How long such a task looks although another one is to have its core. Then it sleeps until the
-    /// interrupt.
+    /// How long such a task goes on looking although another one is to have its core. Then it sleeps until
+    /// the interrupt.
     pub give_up: Span,
     /// A device beside the drive merges, and waits for completions.
     pub accelerator: bool,
@@ -156,7 +156,7 @@ impl Default for FlashShareConfig {
             queues: false,
             completion_queues: 2,
             select_isr: false,
-            give_up: Span::from_ms(1),
+            give_up: Span::ZERO,
             accelerator: false,
         }
     }

@@ -453,7 +453,9 @@ impl Server {
             ))
         };
         if !drained {
-            return Err(failed(&"it is stalled"));
+            let why = self.machine.media().writer.last_stall();
+            let why = why.map_or(String::new(), |(_, why)| format!(" ({why})"));
+            return Err(failed(&format!("it is stalled{why}")));
         }
         self.machine.close().map_err(|e| failed(&e))?;
         let digest = self.machine.state_digest();

@@ -89,7 +89,7 @@ pub(crate) fn overrides(name: &str, tree: &Node) -> Result<Vec<String>, SystemEr
                 "stack.flashshare.bypass=true",
                 "stack.flashshare.queues=true",
                 "queues.arbitration=weighted-urgent",
-                "queues.guard.commands=8",
+                "queues.guard.counts=passed",
             ]
             .map(String::from),
         );

@@ -529,7 +529,7 @@ proptest! {
         d.queues.arbitration = Arbitration::WeightedUrgent;
         d.queues.in_flight = in_flight;
         d.queues.burst = burst;
-        let guard = GuardConfig { commands, age: Span::from_us(100), drain };
+        let guard = GuardConfig { commands, age: Span::from_us(100), drain, ..GuardConfig::default() };
         d.queues.guard = guarded.then_some(guard);
         let mut w = Watched::new(&d, &[Urgent, Medium, Low, Urgent, High, Medium]);
         let mut rng = Rng::from_seed(seed);
