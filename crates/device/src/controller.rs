@@ -21,8 +21,8 @@
 use crate::arbiter::Arbiter;
 use crate::background::{Background, WriteBack};
 use crate::cache::{Cache, CacheStats, LineId, Woken};
-use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig};
 use crate::config::GuardCounts;
+use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig};
 use crate::execute::{Flight, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::guard::{Backlog, Guard};
