@@ -229,27 +229,40 @@ fn answer(attributes: &Attributes, stream: UnixStream) -> std::io::Result<()> {
     (&stream).write_all(told.as_bytes())
 }
 
-fn act(attributes: &Attributes, caller: u32, line: &str) -> Result<Workload, String> {
+/// Why nothing is set or told.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+enum Refusal {
+    #[error("'{0}' is no process number")]
+    Number(String),
+    #[error("there is no process {0}: ps lists those that run")]
+    Process(u32),
+    #[error("process {pid} belongs to user {owner}: only that user or root may set its attribute")]
+    Owner { pid: u32, owner: u32 },
+    #[error("'{0}' is no attribute: none, latency or throughput")]
+    Attribute(String),
+    #[error("'{0}' is neither get nor set")]
+    Verb(String),
+}
+
+fn act(attributes: &Attributes, caller: u32, line: &str) -> Result<Workload, Refusal> {
     let mut words = line.split(' ');
     let (verb, pid) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    let pid: u32 = pid.parse().map_err(|_| format!("'{pid}' is no process number"))?;
-    let missing = || format!("there is no process {pid}: ps lists those that run");
-    let owner = std::fs::metadata(format!("/proc/{pid}")).map_err(|_| missing())?.uid();
+    let pid: u32 = pid.parse().map_err(|_| Refusal::Number(pid.into()))?;
+    let metadata = std::fs::metadata(format!("/proc/{pid}"));
+    let owner = metadata.map_err(|_| Refusal::Process(pid))?.uid();
     match verb {
-        "get" => attributes.get(pid).ok_or_else(missing),
+        "get" => attributes.get(pid).ok_or(Refusal::Process(pid)),
+        "set" if caller != 0 && caller != owner => Err(Refusal::Owner { pid, owner }),
         "set" => {
-            if caller != 0 && caller != owner {
-                return Err(format!(
-                    "process {pid} belongs to user {owner}: only that user or root may set its attribute"
-                ));
-            }
             let word = words.next().unwrap_or("");
             let workload = Workload::ALL.into_iter().find(|w| w.name() == word);
-            let workload = workload
-                .ok_or_else(|| format!("'{word}' is no attribute: none, latency or throughput"))?;
-            if attributes.set(pid, workload) { Ok(workload) } else { Err(missing()) }
+            let workload = workload.ok_or_else(|| Refusal::Attribute(word.into()))?;
+            match attributes.set(pid, workload) {
+                true => Ok(workload),
+                false => Err(Refusal::Process(pid)),
+            }
         }
-        _ => Err(format!("'{verb}' is neither get nor set")),
+        _ => Err(Refusal::Verb(verb.into())),
     }
 }
 
@@ -357,7 +370,7 @@ mod tests {
         let attributes = Attributes::default();
         let own = std::process::id();
         let error = act(&attributes, 4_000_000, &format!("set {own} latency")).unwrap_err();
-        assert!(error.contains("only that user or root"), "{error}");
+        assert!(matches!(error, Refusal::Owner { .. }), "{error}");
         assert_eq!(act(&attributes, 0, &format!("set {own} latency")), Ok(Workload::Latency));
         // Anybody may look.
         assert_eq!(act(&attributes, 4_000_000, &format!("get {own}")), Ok(Workload::Latency));
