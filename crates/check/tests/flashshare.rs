@@ -222,6 +222,31 @@ workload_attr=throughput
     assert!(merged > 10 && ordered > 30, "{merged} merged, {ordered} in order");
 }
 
+/// A critical job over two drives has its completions by interrupt: it looks at the queue of one.
+#[test]
+fn a_critical_job_over_two_drives_ends() {
+    let job = "[a]\nioengine=libaio\niodepth=8\nrw=randread\nfilename=/dev/nvme0n1:/dev/nvme1n1\n\
+               number_ios=500\nworkload_attr=latency\n";
+    let common = wordline::Common {
+        stack: "interrupt".into(),
+        testbed: None,
+        ftl: None,
+        fs: None,
+        app: None,
+        with: Vec::new(),
+        scale: None,
+        chosen: vec!["system=selectisr".into()],
+        set: Vec::new(),
+    };
+    let devices = [DEVICE.to_string(), DEVICE.to_string()];
+    let topology = wordline::Topology::of_devices(&devices);
+    let system = topology.system(&common, &mut wordline::Presets).unwrap();
+    let plan = wordline::Plan::new(system, wordline::jobs("two.fio", job).unwrap());
+    let result = plan.prepare().unwrap().start().unwrap().to_end();
+    result.verdict().unwrap();
+    assert_eq!(result.threads[0].dirs[0].total_ios, 500);
+}
+
 #[test]
 fn what_does_not_fit_is_refused_with_its_remedy() {
     let refused = |device: &str, stack: &str, sets: &[&str]| {
@@ -238,7 +263,7 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
         (DEVICE, "nbd-kernel", &["system=selectisr"], "the drive is behind NBD"),
         (DEVICE, "interrupt", &["system=kernelop"], "did you mean 'kernelopt'?"),
         (DEVICE, "interrupt", &["system=x"], "one of vanilla, cacheopt, kernelopt, selectisr"),
-        (DEVICE, "interrupt", &["cache.ways=1", "system=cacheopt"], "raise cache.ways"),
+        (DEVICE, "interrupt", &["cache.ways=1", "system=cacheopt"], "--set cache.ways=8"),
         ("cnex-small", "interrupt", &["system=cacheopt"], "this drive has none"),
         (DEVICE, "interrupt", &["flashshare.queues=true"], "queues.arbitration = weighted-urgent"),
         (DEVICE, "interrupt", &["queues.weighted_urgent=false", "system=kernelopt"], "weighted"),

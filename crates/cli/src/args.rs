@@ -1,7 +1,7 @@
 //! The command line: everything declared here is wordline's own. Options of fio's jobs
 //! (`--rw=randread`, `--bs=4k`, ...) are taken out before, by [`crate::words`].
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{ArgPredicate, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use wordline::{Align, Scale};
@@ -307,6 +307,7 @@ pub struct MachineArgs {
     /// each, which jobs name as filename=/dev/nvme0n1, /dev/nvme1n1 and so on, and a trace's volumes go
     /// to in turn
     #[arg(long, default_value = "cnex-westlake", value_name = "NAME|FILE")]
+    #[arg(default_value_if("system", ArgPredicate::IsPresent, "z-ssd-flashshare"))]
     pub device: String,
     /// So many drives of the device
     #[arg(long, value_name = "N", conflicts_with = "topology", value_parser = clap::value_parser!(u32).range(1..=255))]
@@ -338,7 +339,8 @@ pub struct PartArgs {
     /// File system on the drive: jobs work on its files (ext4, xfs); none: on the drive itself
     #[arg(long, default_value = "none", value_name = "NAME|FILE")]
     pub fs: String,
-    /// One of the systems that FlashShare compares: what of it the host and the drive have
+    /// One of the systems that FlashShare compares: what of it the host and the drive have. Without a
+    /// --device it is on z-ssd-flashshare
     #[arg(long, value_name = "NAME", value_parser = systems())]
     pub system: Option<String>,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)

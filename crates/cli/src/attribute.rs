@@ -3,10 +3,11 @@
 use crate::args::AttributeArgs;
 use crate::{Failure, remark};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use wordline_base::Workload;
-use wordline_live::control::ask;
+use wordline_live::control::{VARIABLE, ask};
 
 /// Names of sockets begin so; the server's process number follows.
 const PREFIX: &str = "wordline-control.";
@@ -23,6 +24,13 @@ pub fn socket() -> PathBuf {
     let name = format!("{PREFIX}{}", std::process::id());
     let writable = |folder: &PathBuf| tempfile::tempfile_in(folder).is_ok();
     let folder = folders().into_iter().find(writable).unwrap_or_else(std::env::temp_dir);
+    // Those of servers that were killed.
+    for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_ours && std::os::unix::net::UnixStream::connect(entry.path()).is_err() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
     folder.join(name)
 }
 
@@ -30,8 +38,11 @@ pub fn socket() -> PathBuf {
 fn sockets() -> Vec<PathBuf> {
     let entries =
         folders().into_iter().filter_map(|f| std::fs::read_dir(f).ok()).flatten().flatten();
+    let own = std::fs::metadata("/proc/self").map_or(0, |m| m.uid());
     let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with(PREFIX));
-    let mut found: Vec<PathBuf> = ours.map(|e| e.path()).collect();
+    // Others could make one that never answers.
+    let trusted = ours.filter(|e| e.metadata().is_ok_and(|m| m.uid() == 0 || m.uid() == own));
+    let mut found: Vec<PathBuf> = trusted.map(|e| e.path()).collect();
     found.retain(|path| std::os::unix::net::UnixStream::connect(path).is_ok());
     found.sort();
     found.dedup();
@@ -61,10 +72,9 @@ pub fn attribute(args: AttributeArgs) -> Result<(), Failure> {
                    its socket by --control";
         return Err(Failure::usage(why));
     }
-    let mut found: Vec<Workload> = Vec::new();
-    for socket in &sockets {
-        found.push(ask(socket, pid, args.workload)?);
-    }
+    // All are asked, whatever one of them answers.
+    let answers: Vec<_> = sockets.iter().map(|socket| ask(socket, pid, args.workload)).collect();
+    let found: Vec<Workload> = answers.into_iter().collect::<Result<_, _>>()?;
     if args.workload.is_none() {
         for (workload, socket) in found.iter().zip(&sockets) {
             let told = match sockets.len() {
@@ -76,7 +86,11 @@ pub fn attribute(args: AttributeArgs) -> Result<(), Failure> {
     }
     let Some((program, arguments)) = program else { return Ok(()) };
     // The process stays this one, and so does its attribute.
-    let error = std::process::Command::new(program).args(arguments).exec();
+    let mut command = std::process::Command::new(program);
+    if let Some(workload) = args.workload {
+        command.env(VARIABLE, workload.name());
+    }
+    let error = command.args(arguments).exec();
     remark(&format!("cannot start {}: {error}", program.display()));
     std::process::exit(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 });
 }

@@ -3,9 +3,12 @@
 //!
 //! While urgent queues have commands, any other queue in which too many commands wait, or whose oldest
 //! has waited for too long, is drained: until what brought the guard in is below half its threshold, or
-//! `drain` commands are taken. (Or, with `counts = passed`: any that too many urgent commands have passed, or
-//! that none was taken from for too long, until `drain` commands are taken.) Then urgent queues have as many commands before the guard looks again, so
+//! `drain` commands are taken. Then urgent queues have as many commands before the guard looks again, so
 //! that a queue that is always full cannot turn the order round. Queues take turns in being drained.
+//!
+//! With `counts = passed` it is not what waits that counts, but the urgent commands that have passed a queue
+//! since one of its own was taken, and the time since then. Once a command is taken neither is past any more, so
+//! that a drain is one command.
 //!
 //! Where no urgent queue has commands, arbitration gives every class its share, and nothing needs a
 //! guard.
@@ -54,13 +57,13 @@ pub(crate) struct Guard {
     pub stats: GuardStats,
     /// Commands of other queues fetched while a queue was past a threshold and urgent ones had work.
     #[cfg(debug_assertions)]
-    passed: std::collections::BTreeMap<u16, Passed>,
+    starving: std::collections::BTreeMap<u16, Starving>,
 }
 
 /// What a queue past a threshold has waited for.
 #[cfg(debug_assertions)]
 #[derive(Default)]
-struct Passed {
+struct Starving {
     commands: u32,
     /// Queues that had commands meanwhile, itself among them.
     queues: std::collections::BTreeSet<u16>,
@@ -84,7 +87,7 @@ impl Guard {
             last: u16::MAX,
             stats: GuardStats::default(),
             #[cfg(debug_assertions)]
-            passed: Default::default(),
+            starving: Default::default(),
         })
     }
 
@@ -117,8 +120,7 @@ impl Guard {
         if let Some(drain) = self.under_way {
             let here = backlogs.iter().find(|b| b.sq == drain.sq);
             let goes_on = here.is_some_and(|b| {
-                self.counts == GuardCounts::Passed
-                    || drain.by_count && b.commands * 2 >= self.commands
+                drain.by_count && b.commands * 2 >= self.commands
                     || drain.by_age && b.age.0 * 2 >= self.age.0
             });
             if goes_on && drain.left > 0 {
@@ -151,13 +153,13 @@ impl Guard {
     /// queue.
     #[cfg(debug_assertions)]
     fn assert_nobody_starves(&mut self, backlogs: &[Backlog], picked: Option<u16>) {
-        self.passed.retain(|sq, _| backlogs.iter().any(|b| b.sq == *sq));
+        self.starving.retain(|sq, _| backlogs.iter().any(|b| b.sq == *sq));
         for b in backlogs {
             if picked == Some(b.sq) || b.commands <= self.commands && b.age <= self.age {
-                self.passed.remove(&b.sq);
+                self.starving.remove(&b.sq);
                 continue;
             }
-            let passed = self.passed.entry(b.sq).or_default();
+            let passed = self.starving.entry(b.sq).or_default();
             passed.commands += 1;
             passed.queues.extend(backlogs.iter().map(|b| b.sq));
             let most = most_passed(passed.queues.len() as u32, self.drain);
@@ -244,7 +246,7 @@ mod tests {
             picks.push(picked);
         }
         let runs: Vec<usize> = picks.chunk_by(|a, b| a == b).map(<[bool]>::len).collect();
-        assert_eq!(runs[..5], [9, 8, 9, 8, 9], "nine pass, and eight have their turn");
+        assert_eq!(runs[..5], [9, 1, 9, 1, 9], "nine pass, and one has its turn");
         let mut g = Guard::new(&config).unwrap();
         assert!(g.pick(&[backlog(3, 0, 200)]).is_none());
         assert!(g.pick(&[backlog(3, 0, 201)]).is_some());

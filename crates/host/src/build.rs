@@ -69,7 +69,10 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
 /// interrupt.
 fn selects(stack: &StackConfig, job: &ThreadSpec) -> bool {
     let engine = matches!(job.engine, Engine::Pvsync2 | Engine::Libaio | Engine::IoUring);
-    let others = job.reaper || job.engine == Engine::IoUring && job.sqthread_poll;
+    let others = job.reaper
+        || job.engine == Engine::IoUring && job.sqthread_poll
+        // It looks at the queue of one drive.
+        || job.disks.len() > 1;
     stack.flashshare.select_isr && engine && !others && job.class.workload() == Workload::Latency
 }
 

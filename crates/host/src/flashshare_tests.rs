@@ -289,7 +289,7 @@ fn random_mixes_keep_their_order_and_end() {
     let (mut merged, mut ordered, mut sleepers) = (0, 0, 0);
     for seed in 0..1_000u64 {
         let mut rng = Rng::from_seed(seed);
-        let mut s = stack(1 + rng.below(2) as u32);
+        let mut s = stack(1 + rng.below(3) as u32);
         share(&mut s);
         s.queue_depth = [2, 3, 6, 1024][rng.below(4) as usize];
         s.scheduler = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq]
@@ -316,15 +316,20 @@ fn random_mixes_keep_their_order_and_end() {
                     if j % 2 == 0 { critical(engine, depth) } else { plain(engine, depth) };
                 job.iodepth_batch = 1 + rng.below(u64::from(depth)) as u32;
                 job.iodepth_batch_complete_max = depth;
-                let items = (0..40).map(|_| {
+                // In order and small, requests of several cores become one in a scheduler.
+                let in_order = rng.below(3) == 0;
+                let items = (0..40).map(|i| {
                     let ddir = match rng.below(20) {
                         0 => Ddir::Sync,
                         1 => Ddir::Trim,
-                        n if n % 2 == 0 => Ddir::Read,
+                        n if n % 2 == 0 && !in_order => Ddir::Read,
                         _ => Ddir::Write,
                     };
-                    let len = if ddir == Ddir::Sync { 0 } else { 512 * (1 + rng.below(40)) as u32 };
-                    io(ddir, 512 * rng.below(64), len)
+                    let (offset, len) = match in_order {
+                        true => (i * 2 + rng.below(2), 512),
+                        false => (rng.below(64), 512 * (1 + rng.below(40)) as u32),
+                    };
+                    io(ddir, 512 * offset, if ddir == Ddir::Sync { 0 } else { len })
                 });
                 (job, list(items.collect()))
             })

@@ -42,7 +42,13 @@ trait Processes {
     fn process(&self, pid: u32) -> Option<Process>;
     /// The process that a thread belongs to.
     fn of_thread(&self, tid: u32) -> Option<u32>;
+    /// The attribute that it was started with.
+    fn started_with(&self, pid: u32) -> Option<Workload>;
 }
+
+/// What `wordline chworkload_attr -- PROGRAM` puts into the program's environment: what it starts keeps it, also
+/// when those in between are over and another process is its parent.
+pub const VARIABLE: &str = "WORDLINE_WORKLOAD_ATTR";
 
 /// /proc (proc(5)).
 struct Proc;
@@ -59,6 +65,13 @@ impl Processes for Proc {
     fn of_thread(&self, tid: u32) -> Option<u32> {
         let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
         status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+    }
+    fn started_with(&self, pid: u32) -> Option<Workload> {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let word = environment.split(|&b| b == 0).find_map(|variable| {
+            std::str::from_utf8(variable).ok()?.strip_prefix(VARIABLE)?.strip_prefix('=')
+        })?;
+        Workload::ALL.into_iter().find(|w| w.name() == word)
     }
 }
 
@@ -77,18 +90,19 @@ struct Table {
 impl Table {
     fn set(&mut self, at: &impl Processes, pid: u32, workload: Workload, now: u64) -> bool {
         let Some(process) = at.process(pid) else { return false };
-        self.marks.retain(|&pid, marks| {
-            // A process that is over is kept for its children, unless its number is another one's.
-            at.process(pid).is_none_or(|p| p.started == marks.started)
-        });
+        // Those of processes that are over.
+        self.marks
+            .retain(|&pid, marks| at.process(pid).is_some_and(|p| p.started == marks.started));
         let marks =
             self.marks.entry(pid).or_insert(Marks { started: process.started, since: Vec::new() });
         marks.since.push((now, workload));
         true
     }
 
-    /// What a process has: its own, or what its parent had when it was started.
+    /// What a process has: its own, or what its parent had when it was started, or what it was started with if
+    /// no parent tells.
     fn get(&self, at: &impl Processes, pid: u32) -> Workload {
+        let asked = pid;
         let (mut pid, mut until) = (pid, u64::MAX);
         for _ in 0..ANCESTORS {
             let Some(process) = at.process(pid) else { break };
@@ -102,7 +116,7 @@ impl Table {
                 break;
             }
         }
-        Workload::None
+        at.started_with(asked).unwrap_or_default()
     }
 }
 
@@ -207,7 +221,11 @@ impl Control {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
         let serve = move || {
             for stream in listener.incoming() {
-                let Ok(stream) = stream else { return };
+                let Ok(stream) = stream else {
+                    // Out of descriptors, for instance: others may be let in later.
+                    std::thread::sleep(Duration::from_millis(100));
+                    continue;
+                };
                 let _ = answer(&attributes, stream);
             }
         };
@@ -248,6 +266,8 @@ fn act(attributes: &Attributes, caller: u32, line: &str) -> Result<Workload, Ref
     let mut words = line.split(' ');
     let (verb, pid) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let pid: u32 = pid.parse().map_err(|_| Refusal::Number(pid.into()))?;
+    // A process is meant, whichever of its threads is named.
+    let pid = Proc.of_thread(pid).ok_or(Refusal::Process(pid))?;
     let metadata = std::fs::metadata(format!("/proc/{pid}"));
     let owner = metadata.map_err(|_| Refusal::Process(pid))?.uid();
     match verb {
@@ -269,7 +289,16 @@ fn act(attributes: &Attributes, caller: u32, line: &str) -> Result<Workload, Ref
 /// Asks the server at a socket for a process's attribute, or to set it. What it answers.
 pub fn ask(socket: &Path, pid: u32, set: Option<Workload>) -> Result<Workload, Error> {
     let at = socket.display();
-    let lost = |e: std::io::Error| Error::usage(format!("the server at {at} does not answer: {e}"));
+    let lost = |e: std::io::Error| {
+        let why = match e.kind() {
+            std::io::ErrorKind::WouldBlock => format!("within {} s", PATIENCE.as_secs()),
+            _ => e.to_string(),
+        };
+        Error::usage(format!(
+            "the server at {at} does not answer ({why}): start one with wordline serve --fuse DIR, or name \
+             another socket by --control"
+        ))
+    };
     let mut stream = UnixStream::connect(socket).map_err(lost)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
     let line = match set {
@@ -305,6 +334,9 @@ mod tests {
         fn of_thread(&self, tid: u32) -> Option<u32> {
             Some(tid)
         }
+        fn started_with(&self, pid: u32) -> Option<Workload> {
+            (pid == 50).then_some(Workload::Throughput)
+        }
     }
 
     #[test]
@@ -323,6 +355,11 @@ mod tests {
         assert!(table.set(&family, 20, None, 360));
         assert_eq!(all(&table), [Throughput, None, Latency, Throughput]);
         assert!(!table.set(&family, 99, Latency, 1), "there is no such process");
+        // One whose parent is over has what it was started with, until it is told otherwise.
+        let orphan = Family(vec![(1, 0, 0), (50, 1, 500)]);
+        assert_eq!(table.get(&orphan, 50), Throughput);
+        assert!(table.set(&orphan, 50, None, 600));
+        assert_eq!(table.get(&orphan, 50), None);
     }
 
     #[test]

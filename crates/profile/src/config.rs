@@ -188,10 +188,16 @@ pub fn assemble_with_places(
         .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == SYSTEM));
     for text in systems {
         let name = text.split_once('=').map_or("", |(_, name)| name.trim());
-        match crate::flashshare::overrides(name, &tree) {
-            Ok(set) => set.iter().for_each(|text| apply(text, &mut tree, &mut problems)),
+        let source = problems.source(format!("--system {}", shorten(name)));
+        // What is set beside it says what it is made for; an error in that is told below.
+        let mut whole = tree.clone();
+        let mut aside = Problems::default();
+        others.iter().for_each(|text| apply(text, &mut whole, &mut aside));
+        match crate::flashshare::overrides(name, &whole) {
+            Ok(set) => {
+                set.iter().for_each(|text| apply_from(source, text, &mut tree, &mut problems));
+            }
             Err(error) => {
-                let source = problems.source(format!("--system {}", shorten(name)));
                 problems.add(Place { source, line: 0, column: 0 }, error.to_string());
             }
         }
@@ -566,6 +572,10 @@ fn take_text(keys: &mut Table, key: &str, problems: &mut Problems) -> Option<(St
 /// Applies one `path=value`.
 fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
     let source = problems.source(format!("--set {}", shorten(text)));
+    apply_from(source, text, tree, problems);
+}
+
+fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mut Problems) {
     let at = Place { source, line: 0, column: 0 };
     let mut fail = |message: String| problems.add(at, message);
     let Some((path, value)) = text.split_once('=') else {

@@ -28,8 +28,8 @@ pub(crate) enum SystemError {
     ))]
     Unknown { name: String, near: Option<&'static str> },
     #[error(
-        "{0} divides the drive's cache, and this drive has none: a drive with a cache, or --system \
-         vanilla with --set of the parts that are wanted"
+        "{0} divides the drive's cache, and this drive has none: a drive with a cache, as --device \
+         z-ssd-flashshare, or --system vanilla and --set of what else is wanted"
     )]
     NoCache(&'static str),
     #[error(
@@ -53,8 +53,20 @@ pub(crate) fn overrides(name: &str, tree: &Node) -> Result<Vec<String>, SystemEr
     let cache = device.and_then(|d| d.get("cache")).filter(|c| c.as_table().is_some());
     let reads_ahead =
         cache.and_then(|c| c.get("read_ahead")).is_some_and(|r| r.as_table().is_some());
+    let text = |path: &str| match &tree.deepest(path).value {
+        Value::Text(text) => text.clone(),
+        _ => String::new(),
+    };
+    let is_off = |path: &str| matches!(tree.deepest(path).value, Value::Switch(false));
+    // What has no requests of the kernel's to queue, or queues them by itself.
+    let queues = !is_off("stack.kernel")
+        && text("stack.engine") != "spdk"
+        && tree.get("stack").and_then(|stack| stack.get("nbd")).is_none()
+        && text("ftl.placement") != "host"
+        && matches!(&*text("stack.scheduler"), "none" | "");
+    let issue = if queues { "queued" } else { "direct" };
     let mut set: Vec<String> = [
-        "stack.flashshare.issue=queued",
+        &*format!("stack.flashshare.issue={issue}"),
         "stack.flashshare.bypass=false",
         "stack.flashshare.queues=false",
         "stack.flashshare.select_isr=false",

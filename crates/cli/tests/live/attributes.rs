@@ -45,6 +45,16 @@ fn a_process_and_what_it_starts_have_an_attribute() {
     assert_eq!(told(&said, "throughput_requests"), Some(0.0), "{said}");
     assert!(told(&said, "latency_read_model_ns_p99").is_some_and(|ns| ns > 0.0), "{said}");
 
+    // One that leaves its parents behind.
+    let asked = told(&said, "latency_requests").unwrap();
+    let left = format!(
+        "(sleep 0.3; dd if={disk} of=/dev/null bs=4k count=100 iflag=direct 2>/dev/null) & exit 0"
+    );
+    assert_eq!(ask(&["-t", "latency", "--", "sh", "-c", &left]).0, Some(0));
+    wait_until("requests of the orphan", || {
+        told(&server.so_far(), "latency_requests").is_some_and(|n| n >= asked + 100.0)
+    });
+
     // A process that runs, until it is told otherwise.
     let mut child = Command::new("sleep").arg("100").spawn().unwrap();
     let pid = child.id().to_string();

@@ -12,7 +12,7 @@
 //! - With `issue = "queued"` all other requests go into the software queue of their core. A kblockd worker runs
 //!   the hardware queue: those that wait go out one after the other.
 //!
-//! Left out: requests in the plugs of other threads are not looked at; a flush and a discard go past the software
+//! Left out: the order of throughput requests that wait among each other; requests in the plugs of other threads are not looked at; a flush and a discard go past the software
 //! queue; a hardware queue of several cores has one software queue, in which a bio merges with requests of its
 //! own core alone.
 
@@ -62,8 +62,8 @@ impl BlockLayer {
             && elevator.is_none_or(|elevator| elevator.is_empty())
     }
 
-    /// A request of hardware queue `h` that waits, is not at the driver, and touches these bytes. `but` is
-    /// none.
+    /// A request of hardware queue `h` that waits, is not at the driver, and touches these bytes; any but
+    /// `but`.
     fn hazard(&self, h: HctxId, (offset, len): (u64, u64), but: u32) -> Option<(u32, Waits)> {
         let overlaps = |&rq: &u32| {
             let r = &self.requests[rq];
@@ -217,7 +217,7 @@ impl<S: Source> Host<S> {
             && !self.threads[t].call.ordered
             && !self.block.nodes[r.first].fua
             && !n.fua;
-        if alike && self.block.hazard(home, (offset, len), rq).is_none() {
+        if alike && self.block.hazard(home, (begin, end - begin), rq).is_none() {
             self.block.take_out(rq, waits);
             let r = &mut self.block.requests[rq];
             (r.offset, r.bytes) = (begin, end - begin);
@@ -332,7 +332,7 @@ impl<S: Source> Host<S> {
         self.segment(ctx, t, Step::Kblockd)
     }
 
-    /// Whether requests that no scheduler takes wait in software queues.
+    /// Without a scheduler, requests wait in software queues.
     #[inline]
     pub(crate) fn is_queued(&self) -> bool {
         self.block.flashshare.issue == Issue::Queued
@@ -366,19 +366,19 @@ impl<S: Source> Host<S> {
 
     /// A request went into another one: there is one completion to look for.
     pub(crate) fn expects_one(&mut self, rq: u32, gone: &Request) {
+        let of = |h: HctxId| self.block.hctxs[h].cq;
         let r = self.block.requests[rq];
-        let cq = self.block.hctxs[r.hctx].cq;
-        let maskable = self.block.hctxs[cq].maskable;
-        match (gone.looker, r.looker) {
-            (NONE, _) if maskable => self.block.hctxs[cq].sleepers -= 1,
-            (NONE, _) => {}
-            (looker, NONE) => {
-                self.block.requests[rq].looker = looker;
-                if maskable {
-                    self.block.hctxs[cq].sleepers -= 1;
-                }
-            }
-            (looker, _) => self.threads[looker].awaited -= 1,
+        let (gone_cq, cq) = (of(gone.hctx), of(r.hctx));
+        if gone.looker == NONE {
+            let hctx = &mut self.block.hctxs[gone_cq];
+            hctx.sleepers -= u32::from(hctx.maskable);
+        } else if r.looker == NONE && gone_cq == cq {
+            self.block.requests[rq].looker = gone.looker;
+            let hctx = &mut self.block.hctxs[cq];
+            hctx.sleepers -= u32::from(hctx.maskable);
+        } else {
+            // The other one's looker finds it, or the interrupt.
+            self.threads[gone.looker].awaited -= 1;
         }
     }
 
