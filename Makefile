@@ -3,7 +3,7 @@
 # A Rust toolchain is expected; make test adds Debian packages by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test seeds jobs mutants bench build lint setup-test setup-bench clean
+.PHONY: demo test seeds jobs mutants gate bench build lint setup-test setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -24,6 +24,7 @@ WORDLINE_TESTS ?= all
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 WORDLINE_TESTS=$(WORDLINE_TESTS) cargo test --workspace --no-fail-fast
 	cargo test --manifest-path examples/ftl/Cargo.toml --target-dir target/examples
+	@$(MAKE) --no-print-directory gate
 
 # More seeds of the FTL's properties: make seeds SEEDS=5000
 SEEDS ?= 5000
@@ -46,6 +47,11 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cd examples/ftl && cargo fmt --check && cargo clippy --all-targets --quiet --target-dir ../../target/examples -- -D warnings
+
+# What a fixed amount of work costs in instructions, against the record.
+gate: setup-bench
+	cargo build --release --quiet -p wordline-bench
+	benches/gate
 
 bench: setup-bench
 	cargo build --release --quiet -p wordline-bench

@@ -183,6 +183,7 @@ fn overlapping_classes_read_what_was_written() {
     let job = "
 [global]
 size=4m
+io_size=100g
 bsrange=4k-64k
 norandommap
 rw=randrw

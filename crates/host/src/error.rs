@@ -102,7 +102,10 @@ impl Queues {
         check_stack(config, ftl)?;
         let shared = config.kernel && !takes_drive(config, jobs, ftl)?;
         if let (false, true, Some(key)) = (shared, config.kernel, config.flashshare.changes()) {
-            return stack(key, "is the kernel's, and SPDK takes the drive from it: another stack");
+            return stack(
+                key,
+                "is the kernel's, and SPDK takes the drive from it: another stack, as interrupt",
+            );
         }
         let jobs_or_one = (jobs.len() as u32).max(1);
         let wanted = match (config.queues, shared) {
@@ -241,11 +244,14 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
         if !config.kernel {
             return stack(
                 key,
-                "is the kernel's, and stack.kernel is false: take a stack with a kernel",
+                "is the kernel's, and stack.kernel is false: take a stack with a kernel, as interrupt",
             );
         }
         if config.nbd.is_some() {
-            return stack(key, "is for a drive's own driver, and the drive is behind NBD");
+            return stack(
+                key,
+                "is for a drive's own driver, and the drive is behind NBD: a stack without, as interrupt",
+            );
         }
         if ftl {
             return stack(

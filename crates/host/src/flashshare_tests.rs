@@ -369,12 +369,12 @@ fn what_cannot_be_is_refused() {
     let text = refused(&|s, _, _| s.kernel = false);
     assert_eq!(
         text,
-        "stack.flashshare.queues is the kernel's, and stack.kernel is false: take a stack with a kernel"
+        "stack.flashshare.queues is the kernel's, and stack.kernel is false: take a stack with a kernel, as interrupt"
     );
     let text = refused(&|_, _, job| job.engine = Engine::Spdk);
     assert_eq!(
         text,
-        "stack.flashshare.queues is the kernel's, and SPDK takes the drive from it: another stack"
+        "stack.flashshare.queues is the kernel's, and SPDK takes the drive from it: another stack, as interrupt"
     );
     let text = refused(&|_, drive, _| drive.weighted_urgent = false);
     assert!(text.contains("queues.arbitration = weighted-urgent"), "{text}");
