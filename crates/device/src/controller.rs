@@ -315,21 +315,13 @@ impl Controller {
         depth: u32,
         priority: QueuePriority,
     ) -> Result<(), BadValue> {
+        self.may_create(sq)?;
         let limits = &self.config.queues;
-        if self.created == limits.count {
-            return Err(BadValue::new(
-                "queues.count",
-                format!("the drive has {} queues", limits.count),
-            ));
-        }
         if !(2..=limits.depth).contains(&depth) {
             let message = format!("a queue of {depth} entries: must be 2 to {}", limits.depth);
             return Err(BadValue::new("queues.depth", message));
         }
-        let (s, c) = (usize::from(sq), usize::from(cq));
-        if self.queues.get(s).is_some_and(Option::is_some) {
-            return Err(BadValue::new("queues.count", format!("submission queue {sq} exists")));
-        }
+        let c = usize::from(cq);
         if self.completions.get(c).is_some_and(Option::is_some) {
             return Err(BadValue::new("queues.count", format!("completion queue {cq} exists")));
         }
@@ -347,20 +339,25 @@ impl Controller {
         depth: u32,
         priority: QueuePriority,
     ) -> Result<(), BadValue> {
-        let limits = &self.config.queues;
-        let bad = |message: String| Err(BadValue::new("queues.count", message));
-        if self.created == limits.count {
-            return bad(format!("the drive has {} queues", limits.count));
-        }
-        if self.queues.get(usize::from(sq)).is_some_and(Option::is_some) {
-            return bad(format!("submission queue {sq} exists"));
-        }
+        self.may_create(sq)?;
         let Some(Some(shared)) = self.completions.get_mut(usize::from(cq)) else {
-            return bad(format!("completion queue {cq} does not exist"));
+            let message = format!("completion queue {cq} does not exist");
+            return Err(BadValue::new("queues.count", message));
         };
         // Room for all that may be in flight.
         shared.grow(depth);
         self.add_submission_queue(sq, cq, depth, priority);
+        Ok(())
+    }
+
+    fn may_create(&self, sq: u16) -> Result<(), BadValue> {
+        let bad = |message: String| Err(BadValue::new("queues.count", message));
+        if self.created == self.config.queues.count {
+            return bad(format!("the drive has {} queues", self.created));
+        }
+        if self.queues.get(usize::from(sq)).is_some_and(Option::is_some) {
+            return bad(format!("submission queue {sq} exists"));
+        }
         Ok(())
     }
 

@@ -98,6 +98,25 @@ fn bios_merge_in_the_software_queue() {
     assert_eq!(w.host.counters.back_merges, 6);
 }
 
+/// The worker of a hardware queue that two cores share is on the first: what a bio of the second joins may be sent
+/// at once.
+#[test]
+fn a_bio_joins_a_request_that_another_core_sends() {
+    for dma_map in (100..2_000).step_by(30) {
+        let mut s = stack(4);
+        share(&mut s);
+        (s.flashshare.issue, s.queues) = (Issue::Queued, 2);
+        s.cost.dma_map = Span(dma_map);
+        let mut job = plain(Engine::Libaio, 64);
+        (job.iodepth_batch, job.iodepth_batch_complete_max) = (64, 64);
+        job.cpus_allowed = vec![1];
+        let order = (0..160).map(|i| i / 2 + 1_000 * (i % 2));
+        let items = order.map(|i| io(Ddir::Read, i * 4096, 4096)).collect();
+        let w = run(&s, vec![(job, list(items))], 7_300);
+        assert_eq!(w.finished.len(), 160, "{dma_map}");
+    }
+}
+
 #[test]
 fn critical_requests_have_queues_of_their_own() {
     for completion_queues in [1, 2] {
@@ -291,6 +310,8 @@ fn random_mixes_keep_their_order_and_end() {
         let mut rng = Rng::from_seed(seed);
         let mut s = stack(1 + rng.below(3) as u32);
         share(&mut s);
+        // One hardware queue may be of several cores, whose worker is on the first.
+        s.queues = rng.below(3) as u32;
         s.queue_depth = [2, 3, 6, 1024][rng.below(4) as usize];
         s.scheduler = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq]
             [rng.below(4) as usize];

@@ -12,9 +12,9 @@
 //! - With `issue = "queued"` all other requests go into the software queue of their core. A kblockd worker runs
 //!   the hardware queue: those that wait go out one after the other.
 //!
-//! Left out: the order of throughput requests that wait among each other; requests in the plugs of other threads are not looked at; a flush and a discard go past the software
-//! queue; a hardware queue of several cores has one software queue, in which a bio merges with requests of its
-//! own core alone.
+//! Left out: the order of throughput requests that wait among each other; requests in the plugs of other
+//! threads are not looked at; a flush and a discard go past the software queue; a hardware queue of several
+//! cores has one software queue, in which a bio merges with requests of its own core alone.
 
 use crate::HctxId;
 use crate::block::{BlockLayer, NO_TAG, NONE, Request, Side, touches};
@@ -129,27 +129,6 @@ impl BlockLayer {
         let disk = &self.disks[disk];
         let map = if disk.critical_map.is_empty() { &disk.map } else { &disk.critical_map };
         map[core as usize]
-    }
-
-    /// blk_mq_attempt_merge: with one of the newest requests of the core's own.
-    pub fn software_merge(
-        &mut self,
-        h: HctxId,
-        opcode: Opcode,
-        node: u32,
-        mine: impl Fn(u32) -> bool,
-    ) -> Option<Side> {
-        let (at, len) = (self.nodes[node].offset, u64::from(self.nodes[node].len));
-        let max = self.disks[self.nodes[node].disk].max_request;
-        let fits = |&rq: &u32| {
-            let r = &self.requests[rq];
-            let one =
-                r.opcode == opcode && r.bytes + len <= max && mine(self.nodes[r.first].thread);
-            one.then(|| touches(r.offset, r.bytes, at, len)).flatten().map(|side| (rq, side))
-        };
-        let (rq, side) = self.hctxs[h].software.iter().rev().take(CHECKED).find_map(fits)?;
-        self.join(rq, node, side);
-        Some(side)
     }
 
     /// Adds a bio to a request that it touches.
@@ -298,6 +277,29 @@ impl<S: Source> Host<S> {
     }
 
     // kblockd.
+
+    /// blk_mq_attempt_merge: the part joins one of the newest requests of its own core. Its work is behind it: on
+    /// another core the worker may send the request at once.
+    pub(crate) fn software_merge(&mut self, t: u32) -> Option<Side> {
+        let thread = &self.threads[t];
+        let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core);
+        if !self.block.merge || !matches!(opcode, Opcode::Read | Opcode::Write) {
+            return None;
+        }
+        let n = &self.block.nodes[part];
+        let (at, len) = (n.offset, u64::from(n.len));
+        let max = self.block.disks[n.disk].max_request;
+        let fits = |&rq: &u32| {
+            let r = &self.block.requests[rq];
+            let from = self.threads[self.block.nodes[r.first].thread].core;
+            let one = r.opcode == opcode && r.bytes + len <= max && from == core;
+            one.then(|| touches(r.offset, r.bytes, at, len)).flatten().map(|side| (rq, side))
+        };
+        let waiting = &self.block.hctxs[thread.hctx].software;
+        let (rq, side) = waiting.iter().rev().take(CHECKED).find_map(fits)?;
+        self.block.join(rq, part, side);
+        Some(side)
+    }
 
     /// A request goes into the software queue, and its hardware queue will be run.
     pub(crate) fn queue_software(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {

@@ -1,7 +1,6 @@
 //! A bio's way to a request and to the driver: splits, plug, merges, scheduler (blk_mq_make_request).
 use crate::block::sched::{Ask, Dir, Merge};
 use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Side};
-use crate::config::Issue;
 use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
@@ -161,31 +160,12 @@ impl<S: Source> Host<S> {
         if plugged && !trim && self.block.merge {
             let plug = &self.threads[t].call.plug;
             let side = self.block.plug_merge(plug, opcode, part, n.offset + at, part_len);
-            match side {
-                Some(Side::Back) => self.counters.back_merges += 1,
-                Some(Side::Front) => self.counters.front_merges += 1,
-                None => {}
-            }
-            if side.is_some() {
+            if self.has_merged(side) {
                 return self.after_part(ctx, t);
             }
         }
         if scheduled {
             return self.segment(ctx, t, Step::Elevate);
-        }
-        if queued && self.block.merge {
-            let thread = &self.threads[t];
-            let (h, core, threads) = (thread.hctx, thread.core, &self.threads);
-            let side =
-                self.block.software_merge(h, opcode, part, |other| threads[other].core == core);
-            match side {
-                Some(Side::Back) => self.counters.back_merges += 1,
-                Some(Side::Front) => self.counters.front_merges += 1,
-                None => {}
-            }
-            if side.is_some() {
-                return self.after_part(ctx, t);
-            }
         }
         if client || queued {
             // Another thread takes it from where it is put.
@@ -202,9 +182,24 @@ impl<S: Source> Host<S> {
         if more { self.segment(ctx, t, Step::Part) } else { self.go(t, Step::NextIo) }
     }
 
+    fn has_merged(&mut self, side: Option<Side>) -> bool {
+        match side {
+            Some(Side::Back) => self.counters.back_merges += 1,
+            Some(Side::Front) => self.counters.front_merges += 1,
+            None => {}
+        }
+        side.is_some()
+    }
+
     /// Allocates a request with its hardware tag and puts it where it belongs.
     pub(crate) fn place(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let bypass = self.threads[t].call.bypass;
+        if self.is_queued() && !bypass {
+            let side = self.software_merge(t);
+            if self.has_merged(side) {
+                return self.after_part(ctx, t);
+            }
+        }
         if !bypass && self.plug_is_full(t) {
             return self.unplug_then(t, Step::Place);
         }
@@ -295,18 +290,15 @@ impl<S: Source> Host<S> {
             return self.go(t, then);
         }
         let thread = &mut self.threads[t];
-        if self.block.flashshare.issue == Issue::Queued
-            && !thread.call.bypass
-            && self.block.requests[rq].mergeable()
-        {
-            let core = thread.core;
+        let (core, bypass) = (thread.core, thread.call.bypass);
+        if self.is_queued() && !bypass && self.block.requests[rq].mergeable() {
             self.queue_software(ctx, rq, core);
             return self.go(t, then);
         }
-        thread.plan_issue(rq);
-        let core = thread.core;
         let work = self.driver_work(core);
-        self.threads[t].pend.driver += work;
+        let thread = &mut self.threads[t];
+        thread.plan_issue(rq);
+        thread.pend.driver += work;
         self.segment(ctx, t, then)
     }
 
