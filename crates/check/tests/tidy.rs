@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RING: [&str; 13] = [
+const RING: [&str; 14] = [
     "base",
     "nvme",
     "nand",
     "translation",
+    "fssd",
     "ftl",
     "device",
     "fs",
@@ -26,7 +27,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nvme", &["base"]),
     ("nand", &["base"]),
     ("translation", &["base", "nand"]),
-    ("ftl", &["base", "nand", "translation"]),
+    ("fssd", &["base", "nand", "translation"]),
+    ("ftl", &["base", "nand", "translation", "fssd"]),
     ("device", &["base", "nvme", "nand", "ftl"]),
     ("fs", &["base"]),
     ("host", &["base", "nvme", "nand", "ftl", "fs"]),

@@ -55,9 +55,10 @@ pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written
 pub use state::LoadError;
 pub use translator::{FtlKind, Translator};
 pub use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, Memory, Pace,
-    Piece, Place, ReadEnd, Rebuilt, Source, Steady, StrideUse, Touch, Translation, Turns, Wear,
-    WindowLimits, Work, check_own_read, read_ended, send_data, steady_by_overwriting,
+    Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, HostMemory,
+    MapWork, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Steady, StrideUse, Touch,
+    Translation, Turns, Wear, WindowLimits, Work, check_own_read, read_ended, send_data,
+    steady_by_overwriting,
 };
 
 use gc::Gc;
@@ -299,6 +300,17 @@ impl Ftl {
         // Two words of 4 bytes for each unit of a stripe.
         let parity = if self.config.stride > 0 { 8 * u64::from(self.g.luns) } else { 0 };
         Memory { parity, ..self.map.memory() }
+    }
+    /// The map's tables are there from the beginning, and the write buffer is as large as it ever gets.
+    pub fn host_memory(&self) -> HostMemory {
+        let rings = if self.config.hot_cold { 2 } else { 1 };
+        let slots = rings * u64::from(self.rings[0].size());
+        let buffer = slots * self.g.unit_bytes() / u64::from(self.g.sectors_per_unit);
+        HostMemory { nodes: 0, buffer, tables: self.memory().mapping }
+    }
+    /// A look-up in a table is part of what a command costs.
+    pub fn take_map_work(&mut self) -> MapWork {
+        MapWork::default()
     }
     /// Free lines, and the numbers of them at which users wait and collecting starts.
     pub fn free_lines(&self) -> (u32, f64, f64) {

@@ -1,8 +1,8 @@
 //! Which FTL a drive has: one of ours, or one that somebody wrote outside.
 
 use crate::{
-    Action, AgeError, BlockState, Breach, Counters, Ftl, FtlConfig, InPlace, LoadError, Memory,
-    Pace, Piece, Rebuilt, Source, Steady, StrideUse, Translation, Wear,
+    Action, AgeError, BlockState, Breach, Counters, Ftl, FtlConfig, HostMemory, InPlace, LoadError,
+    MapWork, Memory, Pace, Piece, Rebuilt, Source, Steady, StrideUse, Translation, Wear,
 };
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -162,6 +162,8 @@ hand_on! {
     fn save(&, to: &mut dyn Write) -> io::Result<()>;
     fn counters(&) -> &Counters;
     fn memory(&) -> Memory;
+    fn host_memory(&) -> HostMemory;
+    fn take_map_work(&mut) -> MapWork;
     fn wear(&) -> Wear;
     fn collects(&) -> bool;
     fn strides(&) -> Option<StrideUse>;

@@ -140,6 +140,29 @@ pub struct Memory {
     pub sectors: u64,
 }
 
+/// Work of a map since it was last asked for, by which the driver charges processor time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MapWork {
+    /// Nodes searched.
+    pub visited: u64,
+    /// Entries written, new ones and changed ones, and entries that went.
+    pub inserted: u64,
+    pub removed: u64,
+    pub splits: u64,
+    pub merges: u64,
+}
+
+/// Memory that an FTL takes of its host, by what it is for, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HostMemory {
+    /// Nodes of the map.
+    pub nodes: u64,
+    /// Data that are not on flash.
+    pub buffer: u64,
+    /// What does not grow with what is written.
+    pub tables: u64,
+}
+
 /// What strides do to reads and writes, beside the [`Counters`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StrideUse {
@@ -294,6 +317,14 @@ pub trait Translation: Send {
 
     fn counters(&self) -> &Counters;
     fn memory(&self) -> Memory;
+    /// Now; nothing where memory is not a result.
+    fn host_memory(&self) -> HostMemory {
+        HostMemory::default()
+    }
+    /// What the map did since the last call; nothing where `[ftl.cost]` says it all.
+    fn take_map_work(&mut self) -> MapWork {
+        MapWork::default()
+    }
     fn wear(&self) -> Wear {
         Wear::of(self.media_state())
     }

@@ -1,0 +1,60 @@
+//! Nodes of the tree: as many real bytes as the model counts.
+
+/// The number of a node.
+pub type NodeId = u32;
+
+/// Nodes that are allocated together.
+const SHIFT: u32 = 6;
+
+/// Entries in the node; and where the last insertion was, to tell an ascending run.
+pub const COUNT: usize = 0;
+pub const LAST: usize = 1;
+/// Words before the entries: 16 bytes, so that a leaf of 4 KiB holds 340 entries to the byte.
+pub const HEADER: usize = 4;
+/// No insertion to go on from.
+pub const NOWHERE: u32 = u32::MAX - 1;
+
+#[derive(Clone, Debug)]
+pub struct Arena {
+    chunks: Vec<Vec<u32>>,
+    /// Words of a node.
+    words: usize,
+    free: Vec<NodeId>,
+    /// Nodes that ever were in use.
+    made: u32,
+}
+
+impl Arena {
+    pub fn new(node_bytes: u32) -> Arena {
+        Arena { chunks: Vec::new(), words: node_bytes as usize / 4, free: Vec::new(), made: 0 }
+    }
+    /// Nodes in use.
+    pub fn used(&self) -> u32 {
+        self.made - self.free.len() as u32
+    }
+    pub fn take(&mut self) -> NodeId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            if self.made.is_multiple_of(1 << SHIFT) {
+                self.chunks.push(vec![0; self.words << SHIFT]);
+            }
+            self.made += 1;
+            self.made - 1
+        });
+        let node = self.get_mut(id);
+        (node[COUNT], node[LAST]) = (0, NOWHERE);
+        id
+    }
+    pub fn give(&mut self, id: NodeId) {
+        self.free.push(id);
+    }
+    #[inline]
+    pub fn get(&self, id: NodeId) -> &[u32] {
+        let at = (id as usize & ((1 << SHIFT) - 1)) * self.words;
+        &self.chunks[(id >> SHIFT) as usize][at..at + self.words]
+    }
+    #[inline]
+    pub fn get_mut(&mut self, id: NodeId) -> &mut [u32] {
+        let at = (id as usize & ((1 << SHIFT) - 1)) * self.words;
+        &mut self.chunks[(id >> SHIFT) as usize][at..at + self.words]
+    }
+}

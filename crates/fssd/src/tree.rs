@@ -1,0 +1,594 @@
+//! The map: a B+tree of extents.
+//!
+//! A leaf holds extents in order of their first sector, an inner node the lower bounds of its children;
+//! each kind of word lies together, so that a search touches only keys. An extent lies within the bounds
+//! of its leaf. A node is split in half when it is full, and below half takes from a neighbour or is merged
+//! with it. An insertion right behind the one before it in the same leaf is a run: such a leaf, when full,
+//! first fills its neighbour on the left, so that a run leaves full leaves behind.
+
+use crate::arena::{Arena, COUNT, HEADER, LAST, NOWHERE, NodeId};
+use wordline_translation::MapWork;
+
+/// The place of sectors whose only copy could not be read.
+pub const LOST: u32 = u32::MAX;
+
+/// Levels that no tree has.
+const MOST_LEVELS: usize = 16;
+/// Words of an entry of a leaf, and of an inner node.
+const LEAF: usize = 3;
+const INNER: usize = 2;
+
+/// Sectors that follow each other, on flash as in the user's addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extent {
+    pub lpn: u32,
+    pub sectors: u32,
+    pub place: u32,
+}
+
+impl Extent {
+    #[inline]
+    pub fn end(&self) -> u32 {
+        self.lpn + self.sectors
+    }
+    /// What of it lies within these bounds, which it overlaps.
+    #[inline]
+    pub fn within(&self, from: u32, to: u32) -> Extent {
+        let (lpn, end) = (self.lpn.max(from), self.end().min(to));
+        let skipped = if self.place == LOST { 0 } else { lpn - self.lpn };
+        Extent { lpn, sectors: end - lpn, place: self.place + skipped }
+    }
+    /// The other one goes on where it ends.
+    #[inline]
+    fn goes_on(&self, next: &Extent) -> bool {
+        let lost = self.place == LOST || next.place == LOST;
+        let place =
+            if lost { self.place == next.place } else { self.place + self.sectors == next.place };
+        place && self.end() == next.lpn
+    }
+}
+
+/// A node would be needed that is beyond the limit. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+#[derive(Clone, Debug)]
+pub struct Tree {
+    arena: Arena,
+    root: NodeId,
+    levels: usize,
+    /// Most entries of a leaf and of an inner node.
+    leaf: usize,
+    inner: usize,
+    entries: u64,
+    node_bytes: u32,
+    /// The inner nodes to the leaf looked at last, and the child taken in each.
+    path: [(NodeId, usize); MOST_LEVELS],
+    scratch: Vec<u32>,
+    pub work: MapWork,
+}
+
+impl Tree {
+    /// `node_bytes` is a power of two of at least [`Tree::LEAST`].
+    pub fn new(node_bytes: u32) -> Tree {
+        let words = node_bytes as usize / 4 - HEADER;
+        let mut arena = Arena::new(node_bytes);
+        let root = arena.take();
+        Tree {
+            arena,
+            root,
+            levels: 1,
+            leaf: words / LEAF,
+            inner: words / INNER,
+            entries: 0,
+            node_bytes,
+            path: [(0, 0); MOST_LEVELS],
+            scratch: Vec::new(),
+            work: MapWork::default(),
+        }
+    }
+    /// Bytes of the smallest node: splits in half leave what a node must hold at least.
+    pub const LEAST: u32 = 256;
+
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+    pub fn nodes(&self) -> u32 {
+        self.arena.used()
+    }
+    pub fn levels(&self) -> u32 {
+        self.levels as u32
+    }
+    /// Bytes of the nodes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.nodes()) * u64::from(self.node_bytes)
+    }
+    /// The share of the leaves' entries that is in use.
+    pub fn fill(&self) -> f64 {
+        let leaves = self.arena.used() as u64 - self.inner_nodes(self.root, self.levels);
+        self.entries as f64 / (leaves * self.leaf as u64) as f64
+    }
+    fn inner_nodes(&self, node: NodeId, levels: usize) -> u64 {
+        if levels == 1 {
+            return 0;
+        }
+        let n = self.arena.get(node);
+        let children = &n[HEADER + self.inner..][..n[COUNT] as usize];
+        match levels {
+            2 => 1,
+            _ => 1 + children.iter().map(|&c| self.inner_nodes(c, levels - 1)).sum::<u64>(),
+        }
+    }
+
+    /// The leaf that a sector belongs to, and where the next one's sectors begin.
+    #[inline]
+    fn descend(&mut self, lpn: u32) -> (NodeId, u32) {
+        let (mut node, mut end) = (self.root, u32::MAX);
+        for level in 0..self.levels - 1 {
+            let n = self.arena.get(node);
+            let keys = &n[HEADER..HEADER + n[COUNT] as usize];
+            let at = keys.partition_point(|&key| key <= lpn) - 1;
+            end = keys.get(at + 1).copied().unwrap_or(end);
+            self.path[level] = (node, at);
+            node = n[HEADER + self.inner + at];
+        }
+        self.work.visited += self.levels as u64;
+        (node, end)
+    }
+    #[inline]
+    fn entry(&self, leaf: &[u32], i: usize) -> Extent {
+        let at = HEADER + i;
+        Extent { lpn: leaf[at], sectors: leaf[at + self.leaf], place: leaf[at + 2 * self.leaf] }
+    }
+    /// The first entry of a leaf that ends behind this sector.
+    #[inline]
+    fn first_behind(&self, leaf: &[u32], lpn: u32) -> usize {
+        let keys = &leaf[HEADER..HEADER + leaf[COUNT] as usize];
+        let i = keys.partition_point(|&key| key <= lpn);
+        i - usize::from(i > 0 && self.entry(leaf, i - 1).end() > lpn)
+    }
+
+    /// What of these sectors is mapped, in order.
+    #[inline]
+    pub fn look_up(&mut self, lpn: u32, sectors: u32, out: &mut Vec<Extent>) {
+        out.clear();
+        self.take(lpn, lpn + sectors, usize::MAX, out);
+    }
+    /// Adds entries of these sectors, so many at most. Answers where the sectors begin that it did not come to.
+    pub fn take(&mut self, from: u32, to: u32, most: usize, out: &mut Vec<Extent>) -> u32 {
+        let mut at = from;
+        let most = out.len().saturating_add(most);
+        while at < to {
+            let (leaf, end) = self.descend(at);
+            let n = self.arena.get(leaf);
+            for i in self.first_behind(n, at)..n[COUNT] as usize {
+                let e = self.entry(n, i);
+                if e.lpn >= to {
+                    return to;
+                }
+                if out.len() == most {
+                    return e.lpn.max(at);
+                }
+                out.push(e.within(from, to));
+            }
+            at = end;
+        }
+        to
+    }
+
+    /// These sectors are at `place` from now on; `gone` hears of what was mapped there before. Fails
+    /// where more than `most` nodes would be needed.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        new: Extent,
+        most: u32,
+        gone: &mut impl FnMut(Extent),
+    ) -> Result<(), Full> {
+        let (from, to) = (new.lpn, new.end());
+        let (leaf, end) = self.descend(from);
+        if to <= end {
+            return self.replace(leaf, from, to, Some(new.place), most, gone);
+        }
+        self.check_room(from, to, most)?;
+        self.cut(from, to, gone);
+        let mut at = from;
+        while at < to {
+            let (leaf, end) = self.descend(at);
+            let part = new.within(at, end);
+            let made = self.replace(leaf, at, part.end(), Some(part.place), u32::MAX, &mut |_| {});
+            debug_assert!(made.is_ok());
+            at = part.end();
+        }
+        Ok(())
+    }
+    /// These sectors are mapped no more.
+    pub fn remove(
+        &mut self,
+        lpn: u32,
+        sectors: u32,
+        most: u32,
+        gone: &mut impl FnMut(Extent),
+    ) -> Result<(), Full> {
+        let (from, to) = (lpn, lpn + sectors);
+        let (leaf, end) = self.descend(from);
+        if to <= end {
+            return self.replace(leaf, from, to, None, most, gone);
+        }
+        self.cut(from, to, gone);
+        Ok(())
+    }
+    /// Takes out sectors of more than one leaf, which needs no node: an entry is shortened at one end.
+    fn cut(&mut self, from: u32, to: u32, gone: &mut impl FnMut(Extent)) {
+        let mut at = from;
+        while at < to {
+            let (leaf, end) = self.descend(at);
+            let cut = self.replace(leaf, at, to.min(end), None, u32::MAX, gone);
+            debug_assert!(cut.is_ok());
+            at = end;
+        }
+    }
+    /// Whether an extent over the bounds of leaves finds room in them, one entry in the first and one
+    /// in the last, where nodes are short.
+    fn check_room(&mut self, from: u32, to: u32, most: u32) -> Result<(), Full> {
+        if most >= self.nodes().saturating_add(2 * self.levels as u32 + 2) {
+            return Ok(());
+        }
+        for lpn in [from, to - 1] {
+            let (leaf, _) = self.descend(lpn);
+            if self.arena.get(leaf)[COUNT] as usize == self.leaf {
+                return Err(Full);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces what a leaf, the one descended to last, has of some sectors.
+    fn replace(
+        &mut self,
+        leaf: NodeId,
+        from: u32,
+        to: u32,
+        place: Option<u32>,
+        most: u32,
+        gone: &mut impl FnMut(Extent),
+    ) -> Result<(), Full> {
+        let n = self.arena.get(leaf);
+        let count = n[COUNT] as usize;
+        let (mut i, mut made) = (self.first_behind(n, from), 0);
+        let mut j = i;
+        while j < count && n[HEADER + j] < to {
+            j += 1;
+        }
+        let overlapped = i..j;
+        let mut new = [Extent::default(); 3];
+        let mut put = |e: Extent| {
+            new[made] = e;
+            made += 1;
+        };
+        let mut middle = place.map(|place| Extent { lpn: from, sectors: to - from, place });
+        let mut rest = None;
+        if let (false, Some(last)) = (overlapped.is_empty(), j.checked_sub(1)) {
+            let (first, last) = (self.entry(n, i), self.entry(n, last));
+            if first.lpn < from {
+                put(first.within(first.lpn, from));
+            }
+            rest = (last.end() > to).then(|| last.within(to, last.end()));
+        }
+        if let Some(e) = &mut middle {
+            // A neighbour that it goes on from, or that goes on from it, takes it in.
+            if i > 0 && (i == j || n[HEADER + i] >= from) {
+                let before = self.entry(n, i - 1);
+                if before.goes_on(e) {
+                    *e = Extent { sectors: before.sectors + e.sectors, ..before };
+                    i -= 1;
+                }
+            }
+            if rest.is_none() && j < count {
+                let behind = self.entry(n, j);
+                if e.goes_on(&behind) {
+                    e.sectors += behind.sectors;
+                    j += 1;
+                }
+            }
+        }
+        middle.into_iter().chain(rest).for_each(put);
+        let (old, new) = (j - i, &new[..made]);
+        if made > old && count + made - old > self.leaf {
+            return self.overflow(leaf, i, j, new, most, |tree, arena_leaf| {
+                let n = tree.arena.get(arena_leaf);
+                overlapped.for_each(|k| gone(tree.entry(n, k).within(from, to)));
+            });
+        }
+        for k in overlapped {
+            gone(self.entry(n, k).within(from, to));
+        }
+        self.splice(leaf, i, j, new);
+        if self.levels > 1 && count + made - old < self.least_of(LEAF) {
+            self.underflow(self.levels - 1, leaf);
+        }
+        Ok(())
+    }
+    /// Entries `i` to `j` of a leaf become those given, for which there is room.
+    fn splice(&mut self, leaf: NodeId, i: usize, j: usize, new: &[Extent]) {
+        let cap = self.leaf;
+        let n = self.arena.get_mut(leaf);
+        let count = n[COUNT] as usize;
+        let (old, made) = (j - i, new.len());
+        if old != made {
+            for words in 0..LEAF {
+                let base = HEADER + words * cap;
+                n.copy_within(base + j..base + count, base + i + made);
+            }
+            n[COUNT] = (count + made - old) as u32;
+            self.entries = self.entries + made as u64 - old as u64;
+        }
+        for (at, e) in (HEADER + i..).zip(new) {
+            (n[at], n[at + cap], n[at + 2 * cap]) = (e.lpn, e.sectors, e.place);
+        }
+        if made > old {
+            n[LAST] = (i + made - 1) as u32;
+        }
+        self.work.inserted += made as u64;
+        self.work.removed += old.saturating_sub(made) as u64;
+    }
+
+    /// Fewest entries of a node that is not the root. A leaf may be split next to the middle, where an
+    /// extent lies across it.
+    fn least_of(&self, words: usize) -> usize {
+        if words == LEAF { self.leaf / 2 - 1 } else { self.inner / 2 }
+    }
+    fn most_of(&self, words: usize) -> usize {
+        if words == LEAF { self.leaf } else { self.inner }
+    }
+    /// A full leaf gets more entries.
+    fn overflow(
+        &mut self,
+        leaf: NodeId,
+        i: usize,
+        j: usize,
+        new: &[Extent],
+        most: u32,
+        before: impl FnOnce(&Tree, NodeId),
+    ) -> Result<(), Full> {
+        let n = self.arena.get(leaf);
+        let count = n[COUNT] as usize;
+        if i == j && i == n[LAST].wrapping_add(1) as usize && self.levels > 1 {
+            let (parent, at) = self.path[self.levels - 2];
+            if at > 0 {
+                let left = self.child(parent, at - 1);
+                let there = self.arena.get(left)[COUNT] as usize;
+                let moved = (self.leaf - there).min(i).min(count - self.least_of(LEAF));
+                if moved > 0 {
+                    before(self, leaf);
+                    self.shift_left(LEAF, left, leaf, moved);
+                    self.splice(leaf, i - moved, i - moved, new);
+                    self.set_key(parent, at, leaf);
+                    return Ok(());
+                }
+            }
+        }
+        let full =
+            |&&(node, _): &&(NodeId, usize)| self.arena.get(node)[COUNT] as usize == self.inner;
+        let split = self.path[..self.levels - 1].iter().rev().take_while(full).count();
+        let needed = 1 + split + usize::from(split == self.levels - 1);
+        if u64::from(self.nodes()) + needed as u64 > u64::from(most) {
+            return Err(Full);
+        }
+        before(self, leaf);
+        let mut middle = count / 2;
+        if i < middle && middle < j {
+            middle = j;
+        }
+        let right = self.split(LEAF, leaf, middle);
+        if j <= middle {
+            self.splice(leaf, i, j, new);
+        } else {
+            self.splice(right, i - middle, j - middle, new);
+        }
+        self.add_child(self.levels - 1, right);
+        Ok(())
+    }
+    fn child(&self, parent: NodeId, at: usize) -> NodeId {
+        self.arena.get(parent)[HEADER + self.inner + at]
+    }
+    /// A child's lower bound is that of what it holds.
+    fn set_key(&mut self, parent: NodeId, at: usize, child: NodeId) {
+        let key = self.arena.get(child)[HEADER];
+        self.arena.get_mut(parent)[HEADER + at] = key;
+    }
+    /// The upper part of a node goes to a new one.
+    fn split(&mut self, words: usize, node: NodeId, middle: usize) -> NodeId {
+        let right = self.arena.take();
+        let count = self.arena.get(node)[COUNT] as usize;
+        self.carry(words, node, middle..count, right, 0);
+        let n = self.arena.get_mut(node);
+        (n[COUNT], n[LAST]) = (middle as u32, NOWHERE);
+        self.arena.get_mut(right)[COUNT] = (count - middle) as u32;
+        self.work.splits += 1;
+        right
+    }
+    /// Copies entries to another node.
+    fn carry(
+        &mut self,
+        words: usize,
+        from: NodeId,
+        entries: std::ops::Range<usize>,
+        to: NodeId,
+        at: usize,
+    ) {
+        let (cap, len) = (self.most_of(words), entries.len());
+        self.scratch.clear();
+        let n = self.arena.get(from);
+        for word in 0..words {
+            self.scratch.extend(&n[HEADER + word * cap..][entries.clone()]);
+        }
+        let n = self.arena.get_mut(to);
+        for word in 0..words {
+            n[HEADER + word * cap + at..][..len]
+                .copy_from_slice(&self.scratch[word * len..][..len]);
+        }
+    }
+    /// The first entries of a node go to the end of its neighbour.
+    fn shift_left(&mut self, words: usize, left: NodeId, right: NodeId, moved: usize) {
+        let there = self.arena.get(left)[COUNT] as usize;
+        self.carry(words, right, 0..moved, left, there);
+        self.arena.get_mut(left)[COUNT] += moved as u32;
+        let cap = self.most_of(words);
+        let n = self.arena.get_mut(right);
+        let count = n[COUNT] as usize;
+        for word in 0..words {
+            let base = HEADER + word * cap;
+            n.copy_within(base + moved..base + count, base);
+        }
+        n[COUNT] -= moved as u32;
+    }
+    fn shift_right(&mut self, words: usize, left: NodeId, right: NodeId, moved: usize) {
+        let cap = self.most_of(words);
+        let there = self.arena.get(left)[COUNT] as usize;
+        let n = self.arena.get_mut(right);
+        let count = n[COUNT] as usize;
+        for word in 0..words {
+            let base = HEADER + word * cap;
+            n.copy_within(base..base + count, base + moved);
+        }
+        n[COUNT] += moved as u32;
+        self.carry(words, left, there - moved..there, right, 0);
+        self.arena.get_mut(left)[COUNT] -= moved as u32;
+    }
+    /// A node was split off on this level: its parent, on the path, learns of it.
+    fn add_child(&mut self, level: usize, child: NodeId) {
+        let key = self.arena.get(child)[HEADER];
+        if level == 0 {
+            let root = self.arena.take();
+            let (old, cap) = (self.root, self.inner);
+            let n = self.arena.get_mut(root);
+            n[COUNT] = 2;
+            (n[HEADER], n[HEADER + cap]) = (0, old);
+            (n[HEADER + 1], n[HEADER + cap + 1]) = (key, child);
+            self.root = root;
+            self.levels += 1;
+            return;
+        }
+        let (mut node, at) = self.path[level - 1];
+        let mut at = at + 1;
+        let mut right = None;
+        let count = self.arena.get(node)[COUNT] as usize;
+        if count == self.inner {
+            let middle = count / 2;
+            let made = self.split(INNER, node, middle);
+            right = Some(made);
+            if at > middle {
+                (node, at) = (made, at - middle);
+            }
+        }
+        let cap = self.inner;
+        let n = self.arena.get_mut(node);
+        let count = n[COUNT] as usize;
+        for base in [HEADER, HEADER + cap] {
+            n.copy_within(base + at..base + count, base + at + 1);
+        }
+        (n[HEADER + at], n[HEADER + cap + at]) = (key, child);
+        n[COUNT] += 1;
+        if let Some(right) = right {
+            self.add_child(level - 1, right);
+        }
+    }
+    /// A node on this level holds less than it must.
+    fn underflow(&mut self, level: usize, node: NodeId) {
+        let words = if level == self.levels - 1 { LEAF } else { INNER };
+        let (parent, at) = self.path[level - 1];
+        let (left, right, at) = match at {
+            0 => (node, self.child(parent, 1), 1),
+            _ => (self.child(parent, at - 1), node, at),
+        };
+        let of = |node: NodeId| self.arena.get(node)[COUNT] as usize;
+        let (l, r) = (of(left), of(right));
+        self.work.visited += 1;
+        if l + r > self.most_of(words) {
+            match l < r {
+                true => self.shift_left(words, left, right, (r - l) / 2),
+                false => self.shift_right(words, left, right, (l - r) / 2),
+            }
+            return self.set_key(parent, at, right);
+        }
+        self.carry(words, right, 0..r, left, l);
+        self.arena.get_mut(left)[COUNT] = (l + r) as u32;
+        self.arena.give(right);
+        self.work.merges += 1;
+        let cap = self.inner;
+        let n = self.arena.get_mut(parent);
+        let count = n[COUNT] as usize;
+        for base in [HEADER, HEADER + cap] {
+            n.copy_within(base + at + 1..base + count, base + at);
+        }
+        n[COUNT] -= 1;
+        if level == 1 && count == 2 {
+            self.arena.give(self.root);
+            self.root = left;
+            self.levels -= 1;
+        } else if level > 1 && count - 1 < self.least_of(INNER) {
+            self.underflow(level - 1, parent);
+        }
+    }
+
+    /// Holds the tree against its rules. An error says what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let (mut nodes, mut entries) = (0, 0);
+        self.check_node(self.root, 0, 0, u32::MAX, &mut nodes, &mut entries)?;
+        if (nodes, entries) != (self.nodes(), self.entries) {
+            return Err(format!(
+                "{nodes} nodes with {entries} entries are reached, {} and {} counted",
+                self.nodes(),
+                self.entries
+            ));
+        }
+        Ok(())
+    }
+    fn check_node(
+        &self,
+        node: NodeId,
+        level: usize,
+        from: u32,
+        to: u32,
+        nodes: &mut u32,
+        entries: &mut u64,
+    ) -> Result<(), String> {
+        let n = self.arena.get(node);
+        let count = n[COUNT] as usize;
+        let words = if level + 1 == self.levels { LEAF } else { INNER };
+        let least = match level {
+            0 if words == LEAF => 0,
+            0 => 2,
+            _ => self.least_of(words),
+        };
+        *nodes += 1;
+        if !(least..=self.most_of(words)).contains(&count) {
+            return Err(format!("node {node} on level {level} has {count} entries"));
+        }
+        let keys = &n[HEADER..HEADER + count];
+        if words == LEAF {
+            *entries += count as u64;
+            let mut at = from;
+            for i in 0..count {
+                let e = self.entry(n, i);
+                if e.lpn < at || e.sectors == 0 || e.end() > to {
+                    return Err(format!("{e:?} is out of order or bounds in node {node}"));
+                }
+                at = e.end();
+            }
+            return Ok(());
+        }
+        if keys[0] != from {
+            return Err(format!("node {node} begins at {}, not at {from}", keys[0]));
+        }
+        for i in 0..count {
+            let end = keys.get(i + 1).copied().unwrap_or(to);
+            if end <= keys[i] {
+                return Err(format!("keys of node {node} are out of order"));
+            }
+            self.check_node(self.child(node, i), level + 1, keys[i], end, nodes, entries)?;
+        }
+        Ok(())
+    }
+}
