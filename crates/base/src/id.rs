@@ -2,12 +2,58 @@
 
 use serde::{Serialize, Serializer};
 
-/// log2 of the sector size.
+/// log2 of [`SECTOR`].
 pub const SECTOR_SHIFT: u32 = 12;
-/// The unit of mapping: 4 KiB.
+/// 4 KiB: a sector of most drives, and a page of host memory.
 pub const SECTOR: u64 = 1 << SECTOR_SHIFT;
 
-/// Logical sector number: a byte offset on the drive divided by 4 KiB.
+/// Size of a drive's sectors, which are the unit of its map: a power of two of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SectorSize(u8);
+
+impl SectorSize {
+    /// Those of most drives.
+    pub const KIB_4: SectorSize = SectorSize(SECTOR_SHIFT as u8);
+
+    /// 512, 1024, 2048 or 4096 bytes.
+    pub fn new(bytes: u32) -> Option<SectorSize> {
+        let fits = bytes.is_power_of_two() && (512..=4096).contains(&bytes);
+        fits.then(|| SectorSize(bytes.trailing_zeros() as u8))
+    }
+    /// log2 of its bytes.
+    #[inline]
+    pub fn shift(self) -> u32 {
+        self.0.into()
+    }
+    /// Of one.
+    #[inline]
+    pub fn bytes(self) -> u64 {
+        1 << self.0
+    }
+    /// Bytes of so many sectors.
+    #[inline]
+    pub fn bytes_of(self, sectors: impl Into<u64>) -> u64 {
+        sectors.into() << self.0
+    }
+    /// Whole sectors in so many bytes.
+    #[inline]
+    pub fn of(self, bytes: u64) -> u64 {
+        bytes >> self.0
+    }
+    /// Sectors that hold so many bytes.
+    #[inline]
+    pub fn holding(self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.bytes())
+    }
+}
+
+impl Default for SectorSize {
+    fn default() -> Self {
+        SectorSize::KIB_4
+    }
+}
+
+/// Logical sector number: a byte offset on the drive divided by the size of its sectors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Lpn(pub u32);
 

@@ -32,7 +32,7 @@ pub use ctx::Ctx;
 pub use error::BadValue;
 pub use event::{Event, EventQueue, Kind};
 pub use hist::Histogram;
-pub use id::{Ddir, IoId, Lpn, SECTOR, SECTOR_SHIFT};
+pub use id::{Ddir, IoId, Lpn, SECTOR, SECTOR_SHIFT, SectorSize};
 pub use id_vec::{Id, IdVec};
 pub use life::{Layer, Life, Lives, Step, Why};
 pub use near::nearest;

@@ -155,6 +155,7 @@ fn write_amplification(what: &str, m: &Machine) {
         None => assert_eq!(w.host_bytes, 0, "{what}"),
         Some(factor) => {
             let flash = (all + w.parity_sectors) * 4096;
+            assert_eq!(w.flash_bytes as f64, flash as f64, "{what}");
             same(&format!("{what}: in bytes"), factor, flash as f64 / w.host_bytes as f64);
         }
     }

@@ -27,7 +27,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 use std::ops::Range;
-use wordline_base::{BadValue, IoClass, Lpn, SECTOR, Slab, Stamps, prefetch};
+use wordline_base::{BadValue, IoClass, Lpn, SectorSize, Slab, Stamps, prefetch};
 
 /// A line's place: `set << WAY_BITS | way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -254,10 +254,12 @@ fn position(tags: &[u32], tag: u32) -> Option<usize> {
 }
 
 impl Cache {
-    pub fn new(config: &CacheConfig) -> Result<Cache, BadValue> {
+    pub fn new(config: &CacheConfig, sector: SectorSize) -> Result<Cache, BadValue> {
         let line = u64::from(config.line_bytes);
-        if line == 0 || !line.is_multiple_of(SECTOR) || line / SECTOR > 64 {
-            let message = format!("is {line}: must be a multiple of 4096 up to 262144");
+        let sectors = sector.of(line);
+        if !(1..=64).contains(&sectors) || sector.bytes_of(sectors) != line {
+            let (one, most) = (sector.bytes(), sector.bytes_of(64u32));
+            let message = format!("is {line}: must be a multiple of {one} up to {most}");
             return Err(BadValue::new("cache.line_bytes", message));
         }
         if config.ways == 0 || config.ways > 1 << WAY_BITS {
@@ -283,7 +285,7 @@ impl Cache {
         Ok(Cache {
             sets: sets as u32,
             ways: config.ways,
-            line_sectors: (line / SECTOR) as u32,
+            line_sectors: sectors as u32,
             groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
             tick: 0,
             #[cfg(debug_assertions)]
@@ -848,10 +850,11 @@ mod tests {
     use super::*;
 
     fn cache(lines: u64, ways: u32, line_sectors: u32) -> Cache {
-        Cache::new(&CacheConfig {
-            bytes: lines * u64::from(line_sectors) * SECTOR,
+        let sector = SectorSize::KIB_4;
+        let config = CacheConfig {
+            bytes: lines * sector.bytes_of(line_sectors),
             ways,
-            line_bytes: line_sectors * SECTOR as u32,
+            line_bytes: sector.bytes_of(line_sectors) as u32,
             write_back: true,
             rate: 0,
             t_lookup: Default::default(),
@@ -861,8 +864,8 @@ mod tests {
             read_ahead: None,
             partition: None,
             epoch: Default::default(),
-        })
-        .unwrap()
+        };
+        Cache::new(&config, sector).unwrap()
     }
 
     #[test]

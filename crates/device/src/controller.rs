@@ -35,8 +35,8 @@ use crate::stats::{ByClass, CachePartition, Counts, DeviceStats, Energy, slot};
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
-    BadValue, Contents, Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Slab,
-    Span, Time, Timeline, Why,
+    BadValue, Contents, Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SectorSize, Slab, Span, Time,
+    Timeline, Why,
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
@@ -166,7 +166,11 @@ pub struct Controller {
 impl Controller {
     /// Whether a controller can be built, with an FTL in it or without: all that [`Controller::new`]
     /// refuses. Keys are those below `device`.
-    pub fn check_config(device: &DeviceConfig, ftl: bool) -> Result<(), BadValue> {
+    pub fn check_config(
+        device: &DeviceConfig,
+        sector: SectorSize,
+        ftl: bool,
+    ) -> Result<(), BadValue> {
         let positive = [
             ("queues.count", device.queues.count),
             ("queues.in_flight", device.queues.in_flight),
@@ -220,8 +224,8 @@ impl Controller {
             return Err(BadValue::new("cache", message));
         }
         if let Some(c) = &device.cache {
-            let cache = Cache::new(c)?;
-            read_aheads(c, &cache, 0, 1)?;
+            let cache = Cache::new(c, sector)?;
+            read_aheads(c, &cache, 0, (1, sector))?;
             Epoch::new(&c.epoch)?;
         }
         device.queues.guard.as_ref().map(Guard::new).transpose()?;
@@ -233,12 +237,14 @@ impl Controller {
         nand: Nand,
         ftl: Option<Translator>,
     ) -> Result<Controller, BadValue> {
-        Controller::check_config(device, ftl.is_some())?;
+        let geometry = nand.geometry;
+        Controller::check_config(device, geometry.sector, ftl.is_some())?;
         let sectors = ftl.as_ref().map_or(0, Translation::sectors);
         let (mut cache, mut read_ahead, mut epoch) = (None, Vec::new(), None);
         if let Some(c) = &device.cache {
-            let new = Cache::new(c)?;
-            read_ahead = read_aheads(c, &new, sectors, nand.geometry.sectors_per_unit)?;
+            let new = Cache::new(c, geometry.sector)?;
+            read_ahead =
+                read_aheads(c, &new, sectors, (geometry.sectors_per_unit, geometry.sector))?;
             if c.partition.is_some() || read_ahead.iter().any(ReadAhead::adapts) {
                 epoch = Some(Epoch::new(&c.epoch)?);
             }
@@ -247,8 +253,8 @@ impl Controller {
         let limits = &device.limits;
         Ok(Controller {
             cost: FtlCost::default(),
-            geometry: nand.geometry,
-            background: Background::new(nand.geometry.luns),
+            geometry,
+            background: Background::new(geometry.luns),
             nand,
             ftl,
             queues: Vec::new(),
@@ -528,7 +534,7 @@ impl Controller {
             }
             let partitions = self.cache.as_ref().and_then(|cache| cache.partitions.as_ref());
             let partition = partitions.map_or(LATENCY, |p| p.of(sqe.class, priority));
-            let (lpn, sectors) = sectors_of(&sqe);
+            let (lpn, sectors) = sectors_of(&sqe, self.geometry.sector);
             if let Some(ftl) = &self.ftl
                 && matches!(sqe.opcode, Opcode::Read | Opcode::Write)
             {
@@ -670,7 +676,7 @@ impl Controller {
                 if self.cache.is_none() {
                     work += c.write_command + c.write_sector * n;
                 }
-                let partial = touch_of(sqe).partial().count() as u64;
+                let partial = touch_of(sqe, self.geometry.sector).partial().count() as u64;
                 work + (c.read_command + c.read_sector) * partial
             }
             Opcode::VectorRead | Opcode::VectorWrite => further(f.t_other),
@@ -683,7 +689,7 @@ impl Controller {
     pub(crate) fn ask_for_data(&mut self, ctx: &mut Ctx, cmd: u32) {
         let command = &mut self.commands[cmd];
         command.stage = Stage::DataIn;
-        let (io, bytes) = (command.sqe.io, on_link(&command.sqe));
+        let (io, bytes) = (command.sqe.io, on_link(&command.sqe, self.geometry.sector));
         let transfer = self.link.data_in(ctx.now, bytes);
         let admitted = self.write_cap.admit(ctx.now, bytes).max(transfer.arrival);
         self.counts.bytes_written += u64::from(bytes);
@@ -735,7 +741,9 @@ impl Controller {
         let command = &self.commands[cmd];
         let (io, copied) = (command.sqe.io, command.copied);
         let bytes = match command.status {
-            Status::Success if command.sqe.opcode.is_data_out() => on_link(&command.sqe),
+            Status::Success if command.sqe.opcode.is_data_out() => {
+                on_link(&command.sqe, self.geometry.sector)
+            }
             _ => 0,
         };
         let t_complete = self.config.firmware.t_complete;
@@ -1006,12 +1014,12 @@ fn read_aheads(
     c: &CacheConfig,
     cache: &Cache,
     end: u64,
-    unit: u32,
+    (unit, sector): (u32, SectorSize),
 ) -> Result<Vec<ReadAhead>, BadValue> {
     let Some(config) = &c.read_ahead else { return Ok(Vec::new()) };
     let partitions = if c.partition.is_some() { PARTITIONS as u8 } else { 1 };
     let of = |partition| {
-        let mut ahead = ReadAhead::new(config, end, cache.shape(), unit)?;
+        let mut ahead = ReadAhead::new(config, end, cache.shape(), unit, sector)?;
         ahead.set_ways(cache.ways_of(partition).len() as u32);
         Ok(ahead)
     };
@@ -1019,25 +1027,26 @@ fn read_aheads(
 }
 
 /// The sectors a command touches: (first, count). Bytes for block commands, sectors for vector ones.
-fn sectors_of(sqe: &Sqe) -> (u32, u32) {
+fn sectors_of(sqe: &Sqe, sector: SectorSize) -> (u32, u32) {
+    let bytes = u64::from(sqe.bytes);
     if sqe.opcode.is_vector() {
-        return (sqe.address as u32, sqe.bytes >> SECTOR_SHIFT);
+        return (sqe.address as u32, sector.of(bytes) as u32);
     }
-    let end = sqe.address.saturating_add(u64::from(sqe.bytes)).div_ceil(SECTOR);
-    let first = sqe.address >> SECTOR_SHIFT;
+    let end = sector.holding(sqe.address.saturating_add(bytes));
+    let first = sector.of(sqe.address);
     (first as u32, (end - first) as u32)
 }
 
 /// What a write or trim does to sectors.
-pub(crate) fn touch_of(sqe: &Sqe) -> Touch {
+pub(crate) fn touch_of(sqe: &Sqe, sector: SectorSize) -> Touch {
     let (offset, bytes) = (sqe.address, u64::from(sqe.bytes));
     match sqe.opcode {
-        Opcode::Deallocate => Touch::trim(offset, bytes, SECTOR_SHIFT),
-        _ => Touch::write(offset, bytes, SECTOR_SHIFT),
+        Opcode::Deallocate => Touch::trim(offset, bytes, sector),
+        _ => Touch::write(offset, bytes, sector),
     }
 }
 
 /// Bytes of a command's data that cross the link.
-fn on_link(sqe: &Sqe) -> u32 {
-    sqe.bytes - (sqe.inner << SECTOR_SHIFT)
+fn on_link(sqe: &Sqe, sector: SectorSize) -> u32 {
+    sqe.bytes - (sqe.inner << sector.shift())
 }

@@ -17,7 +17,7 @@ use crate::cache::{LineId, Wait, Woken, bits};
 use crate::controller::{Command, Controller, NONE, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
-use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, SECTOR, SECTOR_SHIFT, Span, Why};
+use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Why};
 use wordline_ftl::{
     FlashRead, Piece, Place, ReadEnd, Source, Translation, check_own_read, read_ended,
 };
@@ -122,7 +122,7 @@ impl Controller {
                 }
                 let end = sqe.address.checked_add(u64::from(sqe.bytes));
                 match end {
-                    Some(end) if end <= ftl.sectors() << SECTOR_SHIFT => Ok(()),
+                    Some(end) if end <= self.geometry.sector.bytes_of(ftl.sectors()) => Ok(()),
                     _ => Err(Status::LbaOutOfRange),
                 }
             }
@@ -143,9 +143,10 @@ impl Controller {
             return Err(Status::LbaOutOfRange);
         }
         let class = Class::ALL.get(usize::from(sqe.work)).copied();
+        let bytes = u64::from(sqe.bytes);
         let (sectors, in_unit) =
-            (sqe.bytes >> SECTOR_SHIFT, sqe.address as u32 % g.sectors_per_unit);
-        let whole = u64::from(sqe.bytes).is_multiple_of(SECTOR) && sqe.inner <= sectors;
+            (g.sector.of(bytes) as u32, sqe.address as u32 % g.sectors_per_unit);
+        let whole = g.sector.bytes_of(sectors) == bytes && sqe.inner <= sectors;
         let fits = match (sqe.opcode, class) {
             // A reset is of one block, wherever in it the address is.
             (Opcode::VectorReset, Some(Class::Erase)) => true,
@@ -174,7 +175,7 @@ impl Controller {
             kind,
             class: Class::ALL[usize::from(sqe.work)],
             ppa: Ppa(sqe.address as u32),
-            sectors: sqe.bytes >> SECTOR_SHIFT,
+            sectors: sqe.bytes >> self.geometry.sector.shift(),
             owner: OWNER_VECTOR | cmd,
             io: sqe.io,
         };
@@ -553,16 +554,18 @@ impl Controller {
     #[inline]
     fn takes_turn(&mut self, cmd: u32) -> bool {
         let sqe = &self.commands[cmd].sqe;
-        let whole = (sqe.address | u64::from(sqe.bytes)).is_multiple_of(SECTOR);
+        let whole =
+            (sqe.address | u64::from(sqe.bytes)).is_multiple_of(self.geometry.sector.bytes());
         // A trim leaves out what it covers in part.
         whole && self.turns.is_empty() || self.joins(cmd)
     }
     fn joins(&mut self, cmd: u32) -> bool {
-        let touch = touch_of(&self.commands[cmd].sqe);
-        let commands = &self.commands;
+        let touch = touch_of(&self.commands[cmd].sqe, self.geometry.sector);
+        let (commands, sector_size) = (&self.commands, self.geometry.sector);
         let first = self.turns.join(cmd, &touch, |sector| {
             let of = commands.records().filter(move |(_, c)| is_under_way(c));
-            of.filter(move |(_, c)| touch_of(&c.sqe).sectors.contains(&sector)).map(|(id, _)| id)
+            of.filter(move |(_, c)| touch_of(&c.sqe, sector_size).sectors.contains(&sector))
+                .map(|(id, _)| id)
         });
         if !first {
             self.commands[cmd].stage = Stage::Turn;
@@ -585,7 +588,7 @@ impl Controller {
         if !matches!(sqe.opcode, Opcode::Write | Opcode::Deallocate) {
             return;
         }
-        self.turns.leave(cmd, touch_of(&sqe).sectors, |sector, version| {
+        self.turns.leave(cmd, touch_of(&sqe, self.geometry.sector).sectors, |sector, version| {
             // Another version in between would be lost.
             if status == Status::Success && ctx.stamps.is_on() {
                 let newest = ctx.stamps.newest(Lpn(sector));
@@ -596,7 +599,7 @@ impl Controller {
 
     /// Read-modify-write: the rest of partly written sectors, unless the cache has them.
     fn merge(&mut self, ctx: &mut Ctx, cmd: u32) {
-        let touch = touch_of(&self.commands[cmd].sqe);
+        let touch = touch_of(&self.commands[cmd].sqe, self.geometry.sector);
         if !touch.is_partial() {
             return self.merged(ctx, cmd);
         }
@@ -609,7 +612,7 @@ impl Controller {
                 let before = self.commands[cmd].pending;
                 self.read_flash(ctx, cmd, lpn, 1, false);
                 let read = self.commands[cmd].pending > before;
-                self.counts.rmw_read_bytes += if read { SECTOR } else { 0 };
+                self.counts.rmw_read_bytes += if read { self.geometry.sector.bytes() } else { 0 };
             }
         }
         self.part_done(ctx, cmd, None);
@@ -728,7 +731,7 @@ impl Controller {
     /// Deallocate: whole sectors of the range read as zeroes from now on.
     fn trim(&mut self, ctx: &mut Ctx, cmd: u32) {
         let sqe = self.commands[cmd].sqe;
-        let Range { start: first, end } = touch_of(&sqe).sectors;
+        let Range { start: first, end } = touch_of(&sqe, self.geometry.sector).sectors;
         if first >= end {
             return self.finish(ctx, cmd);
         }

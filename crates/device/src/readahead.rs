@@ -10,7 +10,7 @@
 
 use crate::config::ReadAheadConfig;
 use crate::ghost::{Ghosts, Shape};
-use wordline_base::{BadValue, SECTOR, Time};
+use wordline_base::{BadValue, SectorSize, Time};
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -68,6 +68,7 @@ impl ReadAhead {
         end: u64,
         shape: Shape,
         unit: u32,
+        sector: SectorSize,
     ) -> Result<ReadAhead, BadValue> {
         if c.trigger == 0 {
             return Err(BadValue::new("cache.read_ahead.trigger", "must be at least 1"));
@@ -76,8 +77,9 @@ impl ReadAhead {
             let message = format!("is {}: must be 1 to 1024", c.streams);
             return Err(BadValue::new("cache.read_ahead.streams", message));
         }
-        if c.bytes < SECTOR {
-            return Err(BadValue::new("cache.read_ahead.bytes", "must be at least 4096"));
+        if c.bytes < sector.bytes() {
+            let message = format!("must be at least {}", sector.bytes());
+            return Err(BadValue::new("cache.read_ahead.bytes", message));
         }
         if !(0.0..=1024.0).contains(&c.ratio) {
             let message = format!("is {}: must be 0 to 1024 write units", c.ratio);
@@ -85,7 +87,7 @@ impl ReadAhead {
         }
         let ghosts = c.ghosts.as_ref().map(|g| Ghosts::new(g, shape, unit)).transpose()?;
         let blank = Stream { next: u64::MAX, length: 0, read: 0, asked: 0, used: 0 };
-        let sectors = c.bytes / SECTOR;
+        let sectors = sector.of(c.bytes);
         let asked = ghosts.as_ref().map_or(0, Ghosts::len) * c.streams as usize;
         let over_time = ghosts.iter().map(|_| (Time::ZERO, sectors as u32)).collect();
         Ok(ReadAhead {
@@ -187,7 +189,7 @@ mod tests {
         ReadAheadConfig { trigger, streams, bytes: 64 << 10, ratio: 0.0, ghosts: None }
     }
     fn new(c: &ReadAheadConfig) -> Result<ReadAhead, BadValue> {
-        ReadAhead::new(c, 1000, Shape { sets: 64, ways: 8, line_sectors: 1 }, 8)
+        ReadAhead::new(c, 1000, Shape { sets: 64, ways: 8, line_sectors: 1 }, 8, SectorSize::KIB_4)
     }
     fn reader(trigger: u32, streams: u32) -> ReadAhead {
         new(&config(trigger, streams)).unwrap()

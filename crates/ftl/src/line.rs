@@ -22,7 +22,7 @@ use crate::config::{FtlConfig, ParityPlace};
 use crate::stride::Strides;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
-use wordline_base::{BadValue, IdVec, SECTOR};
+use wordline_base::{BadValue, IdVec};
 use wordline_nand::{BlockId, Geometry, LineId, LunId};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,7 +192,7 @@ pub(crate) fn emeta_sectors(g: &Geometry, luns: u32) -> u32 {
     let header = 256 + u64::from(g.luns).div_ceil(8);
     let list = 8 * u64::from(g.sectors_per_line / g.luns * luns);
     let counts = 4 * u64::from(g.lines);
-    [header, list, counts].iter().map(|bytes| bytes.div_ceil(SECTOR)).sum::<u64>() as u32
+    [header, list, counts].iter().map(|&bytes| g.sector.holding(bytes)).sum::<u64>() as u32
 }
 
 impl Index<LineId> for Lines {
@@ -988,6 +988,7 @@ mod tests {
             luns,
             lines: blocks,
             pages: 64,
+            sector: Default::default(),
             sectors_per_unit: 4,
             sectors_per_stripe: 4 * luns,
             sectors_per_line: 4 * luns * 64,

@@ -214,6 +214,7 @@ impl<S: Source> Host<S> {
             disk.pblk = Some(Box::new(Pblk {
                 ftl,
                 cost,
+                sector: disk.info.sector,
                 unit_sectors: disk.info.unit_sectors,
                 thread,
                 actions: VecDeque::with_capacity(64),
@@ -279,7 +280,7 @@ impl<S: Source> Host<S> {
                 disk.bios = Some(Box::new(Bios::new(Kyber::new(&queue.kyber, hctxs), worker)));
             }
             if let Some(pblk) = &disk.pblk
-                && disk.info.lba_bytes < 4096
+                && u64::from(disk.info.lba_bytes) < disk.info.sector.bytes()
             {
                 // Beside the thread that writes, which takes it from there.
                 let core = placing.threads[pblk.thread].core;

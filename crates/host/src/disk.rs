@@ -5,7 +5,7 @@ use crate::block::sched::Elevator;
 use crate::config::StackConfig;
 use crate::paths::admit::Bios;
 use crate::paths::pblk::Pblk;
-use wordline_base::{Ctx, Time};
+use wordline_base::{Ctx, SectorSize, Time};
 use wordline_ftl::Translator;
 use wordline_ftl::config::FtlCost;
 
@@ -24,6 +24,8 @@ pub struct DriveInfo {
     pub volatile_cache: bool,
     /// It arbitrates between submission queues by their class.
     pub weighted_urgent: bool,
+    /// What it, or the FTL on the host, maps.
+    pub sector: SectorSize,
     /// Sectors of a write unit of an open-channel drive.
     pub unit_sectors: u32,
 }
@@ -106,6 +108,11 @@ impl Disk {
         let pblk = self.pblk.as_deref_mut()?;
         ctx.enter_drive(self.drive);
         Some(pblk)
+    }
+    /// What a ledger of versions asks of its drive.
+    #[inline]
+    pub fn ledger(&self) -> (u8, SectorSize) {
+        (self.drive, self.info.sector)
     }
     pub fn hctxs(&self) -> std::ops::Range<u16> {
         self.first..self.first + self.queues

@@ -184,8 +184,8 @@ fn check_drive(drive: &DriveInfo, ftl: bool) -> Result<(), HostError> {
     if !drive.lba_bytes.is_power_of_two() || drive.lba_bytes < 512 {
         return bad("lba", "must be 512 or a larger power of two");
     }
-    if ftl && drive.lba_bytes > 4096 {
-        return bad("lba", "must be at most 4096 bytes: an FTL on the host has such sectors");
+    if ftl && u64::from(drive.lba_bytes) > drive.sector.bytes() {
+        return bad("lba", "must be at most a sector of the FTL on the host (nand.sector_bytes)");
     }
     if ftl && drive.unit_sectors == 0 {
         return bad("write unit", "must be at least 1 sector");

@@ -86,6 +86,7 @@ pub fn drive() -> DriveInfo {
         max_transfer: 0,
         volatile_cache: true,
         weighted_urgent: true,
+        sector: Default::default(),
         unit_sectors: 16,
     }
 }
@@ -1147,6 +1148,7 @@ fn pblk_world_of(lba: u32, config: &StackConfig, jobs: Vec<(ThreadSpec, List)>) 
         luns,
         lines,
         pages,
+        sector: Default::default(),
         sectors_per_unit: unit,
         sectors_per_stripe: unit * luns,
         sectors_per_line: unit * luns * pages,

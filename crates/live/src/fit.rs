@@ -62,6 +62,14 @@ pub fn can_be_served(system: &DriveConfig) -> Result<(), Error> {
              the same medium is written in lines",
         ));
     }
+    let sector = system.nand.sector_bytes;
+    if sector != 4096 {
+        return Err(Error::usage(format!(
+            "a drive with sectors of {sector} bytes (nand.sector_bytes) is not served: an image has \
+             sectors of 4096. --set nand.sector_bytes=4096 gives it such, and clients may write 512 \
+             bytes all the same"
+        )));
+    }
     Ok(())
 }
 

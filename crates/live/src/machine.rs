@@ -18,7 +18,7 @@ use wordline_base::Workload;
 use wordline_base::ledger::NONE;
 use wordline_base::stamps::BLANK;
 use wordline_base::{
-    BadValue, Ctx, Ddir, Event, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, Slab, Time,
+    BadValue, Ctx, Ddir, Event, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, SectorSize, Slab, Time,
 };
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
@@ -494,7 +494,7 @@ impl Machine {
         let submitted = match opcode {
             Opcode::Write => self.ctx.stamps.submit_counted(Lpn(lpn), sectors),
             Opcode::Deallocate => {
-                let whole = Touch::trim(address, u64::from(bytes), SECTOR_SHIFT).sectors;
+                let whole = Touch::trim(address, u64::from(bytes), SectorSize::KIB_4).sectors;
                 self.ctx.stamps.submit_counted(Lpn(whole.start), whole.end - whole.start)
             }
             _ => NONE,

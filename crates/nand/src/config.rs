@@ -1,7 +1,7 @@
 //! The `[nand]` section of a device profile.
 
 use serde::{Deserialize, Serialize};
-use wordline_base::Span;
+use wordline_base::{SectorSize, Span};
 
 /// Bits stored in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -77,6 +77,9 @@ pub struct NandConfig {
     /// Blocks of a plane: the number of lines.
     pub blocks: u32,
     pub pages_per_block: u32,
+    /// Bytes of a sector, the unit that the FTL maps.
+    #[serde(default = "kib_4")]
+    pub sector_bytes: u32,
     /// Bytes of a page of one plane, without spare area.
     pub page_bytes: u32,
     /// Array to page register, one page of each plane addressed.
@@ -109,8 +112,18 @@ pub struct NandConfig {
     pub faults: Faults,
 }
 
+impl NandConfig {
+    /// None of a size that no drive has.
+    pub fn sector(&self) -> Option<SectorSize> {
+        SectorSize::new(self.sector_bytes)
+    }
+}
+
 fn one() -> u32 {
     1
+}
+fn kib_4() -> u32 {
+    4096
 }
 
 /// What reads for users go ahead of at their LUN. All off: operations in order of arrival.

@@ -2,12 +2,12 @@
 //! `i mod channels`. A *unit* is what one program writes: the same page of every plane of a LUN. A
 //! *stripe* is the same page of all LUNs, a *line* the same block of all LUNs.
 //!
-//! A physical page address counts 4 KiB sectors in the order a line is written: sector in unit, then
+//! A physical page address counts sectors in the order a line is written: sector in unit, then
 //! LUN, then page, then line. Writing a line is therefore counting up, and every component of an
 //! address is a division by a constant.
 
 use crate::config::NandConfig;
-use wordline_base::{BadValue, SECTOR, SECTOR_SHIFT, Span};
+use wordline_base::{BadValue, SectorSize, Span};
 
 /// A physical sector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -33,6 +33,7 @@ pub struct Geometry {
     pub lines: u32,
     /// Pages of a block: stripes of a line.
     pub pages: u32,
+    pub sector: SectorSize,
     pub sectors_per_unit: u32,
     pub sectors_per_stripe: u32,
     pub sectors_per_line: u32,
@@ -88,12 +89,17 @@ impl Geometry {
             return Err(BadValue::new("channel_rate", "must be above 0 bytes a second"));
         }
         let unit_bytes = u64::from(c.page_bytes) * u64::from(c.planes) * u64::from(c.gang);
-        if !unit_bytes.is_multiple_of(SECTOR) {
+        let Some(sector) = c.sector() else {
+            let message = format!("must be 512, 1024, 2048 or 4096, not {}", c.sector_bytes);
+            return Err(BadValue::new("sector_bytes", message));
+        };
+        if !unit_bytes.is_multiple_of(sector.bytes()) {
             return Err(BadValue::new(
                 "page_bytes",
                 format!(
                     "a write unit (page_bytes x planes x gang = {unit_bytes} bytes) must be a \
-                     multiple of the 4096-byte sector"
+                     multiple of the {}-byte sector",
+                    sector.bytes()
                 ),
             ));
         }
@@ -116,7 +122,7 @@ impl Geometry {
         }
         let channels = c.channels / c.gang;
         let luns = u64::from(channels) * u64::from(c.luns_per_channel);
-        let unit = unit_bytes >> SECTOR_SHIFT;
+        let unit = sector.of(unit_bytes);
         let stripe = luns * unit;
         let line = stripe * u64::from(c.pages_per_block);
         let all = line.saturating_mul(u64::from(c.blocks));
@@ -124,17 +130,25 @@ impl Geometry {
         if all > 0xF000_0000 {
             return Err(BadValue::new(
                 "blocks",
-                format!("{all} sectors of 4 KiB are more than a 32-bit map addresses (15 TiB)"),
+                format!(
+                    "{all} sectors of {} bytes are more than a 32-bit map addresses ({} TiB)",
+                    sector.bytes(),
+                    sector.bytes_of(0xF000_0000u32) as f64 / (1u64 << 40) as f64
+                ),
             ));
         }
         if luns > 1 << 16 || line > 1 << 31 {
-            return Err(BadValue::new("luns_per_channel", "more than 65536 LUNs or 8 TiB a line"));
+            return Err(BadValue::new(
+                "luns_per_channel",
+                "more than 65536 LUNs or 2^31 sectors a line",
+            ));
         }
         Ok(Geometry {
             channels,
             luns: luns as u32,
             lines: c.blocks,
             pages: c.pages_per_block,
+            sector,
             sectors_per_unit: unit as u32,
             sectors_per_stripe: stripe as u32,
             sectors_per_line: line as u32,
@@ -147,10 +161,10 @@ impl Geometry {
         u64::from(self.sectors_per_line) * u64::from(self.lines)
     }
     pub fn bytes(&self) -> u64 {
-        self.sectors() << SECTOR_SHIFT
+        self.sector.bytes_of(self.sectors())
     }
     pub fn unit_bytes(&self) -> u64 {
-        u64::from(self.sectors_per_unit) << SECTOR_SHIFT
+        self.sector.bytes_of(self.sectors_per_unit)
     }
     pub fn units_per_line(&self) -> u32 {
         self.luns * self.pages
@@ -197,6 +211,7 @@ pub(crate) fn small() -> NandConfig {
         planes: 2,
         blocks: 8,
         pages_per_block: 16,
+        sector_bytes: 4096,
         page_bytes: 16384,
         t_read: PerPage::One(Span::from_us(50)),
         t_program: PerPage::Each(vec![Span::from_us(400), Span::from_us(900)]),

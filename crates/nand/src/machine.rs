@@ -407,7 +407,7 @@ impl Nand {
                 // Of a gang each channel moves as much.
                 bytes => Span::of_bytes(u64::from(bytes), config.channel_rate),
             },
-            t_sector_transfer: Span::of_bytes(wordline_base::SECTOR, rate),
+            t_sector_transfer: Span::of_bytes(geometry.sector.bytes(), rate),
             plain: preemption.is_none() && parts == 1,
             preemption,
             gang,
@@ -728,7 +728,7 @@ impl Nand {
                 state.stage = Stage::Out;
                 state.left = match record.op.sectors {
                     1 => self.t_sector_transfer,
-                    n => Span::of_bytes(u64::from(n) << wordline_base::SECTOR_SHIFT, self.rate),
+                    n => Span::of_bytes(self.geometry.sector.bytes_of(n), self.rate),
                 };
                 record.out_start = ctx.now;
                 record.end = ctx.now;

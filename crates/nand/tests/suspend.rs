@@ -20,6 +20,7 @@ fn config(suspend: Suspend) -> NandConfig {
         planes: 1,
         blocks: 64,
         pages_per_block: PAGES,
+        sector_bytes: 4096,
         page_bytes: 4096,
         t_read: PerPage::One(Span(30)),
         t_program: PerPage::One(Span(400)),

@@ -211,9 +211,11 @@ fn device(config: &Config, found: &mut Found) {
     if let Some(cache) = &c.cache {
         found.range("device.cache.ways", cache.ways.into(), 1, 32);
         let line = u64::from(cache.line_bytes);
+        let sector = u64::from(config.nand.sector_bytes).max(1);
         // The valid and dirty sectors of a line are bits of one word.
-        if line == 0 || !line.is_multiple_of(SECTOR) || line / SECTOR > 64 {
-            found.add("device.cache.line_bytes", "must be a multiple of 4096 up to 262144");
+        if line == 0 || !line.is_multiple_of(sector) || line / sector > 64 {
+            let message = format!("must be a multiple of {sector} up to {}", 64 * sector);
+            found.add("device.cache.line_bytes", message);
         } else {
             let set = line * u64::from(cache.ways);
             if cache.bytes == 0 || set > 0 && !cache.bytes.is_multiple_of(set) {

@@ -2,13 +2,14 @@
 //! idle drive. Closed forms over the same constants the simulation uses, to check it and a profile.
 
 use crate::config::Config;
-use wordline_base::{SECTOR, Span};
+use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_ftl::Placement;
 use wordline_nand::Geometry;
 
 /// Where the sectors go.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
+    pub sector: SectorSize,
     pub raw_sectors: u64,
     /// What lines keep for their own metadata.
     pub metadata_sectors: u64,
@@ -19,10 +20,10 @@ pub struct Capacity {
 
 impl Capacity {
     pub fn raw_bytes(&self) -> u64 {
-        self.raw_sectors * SECTOR
+        self.sector.bytes_of(self.raw_sectors)
     }
     pub fn user_bytes(&self) -> u64 {
-        self.user_sectors * SECTOR
+        self.sector.bytes_of(self.user_sectors)
     }
     pub fn data_sectors(&self) -> u64 {
         self.raw_sectors - self.metadata_sectors
@@ -38,9 +39,9 @@ impl Capacity {
 /// valid count of every line (4 bytes).
 pub(crate) fn metadata_per_line(g: &Geometry) -> u64 {
     let unit = u64::from(g.sectors_per_unit);
-    let header = (256 + u64::from(g.luns).div_ceil(8)).div_ceil(SECTOR);
-    let addresses = (u64::from(g.sectors_per_line) * 8).div_ceil(SECTOR);
-    let counts = (u64::from(g.lines) * 4).div_ceil(SECTOR);
+    let header = g.sector.holding(256 + u64::from(g.luns).div_ceil(8));
+    let addresses = g.sector.holding(u64::from(g.sectors_per_line) * 8);
+    let counts = g.sector.holding(u64::from(g.lines) * 4);
     let emeta = (header + addresses + counts).div_ceil(unit) * unit;
     (unit + emeta).min(u64::from(g.sectors_per_line))
 }
@@ -53,7 +54,8 @@ pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
     let line_data = u64::from(g.sectors_per_line) - per_line;
     let used = if line_data == 0 { u64::from(g.lines) } else { user_sectors.div_ceil(line_data) };
     let spare_lines = u64::from(g.lines).saturating_sub(used);
-    Capacity { raw_sectors: g.sectors(), metadata_sectors, user_sectors, spare_lines }
+    let (sector, raw_sectors) = (g.sector, g.sectors());
+    Capacity { sector, raw_sectors, metadata_sectors, user_sectors, spare_lines }
 }
 
 /// One thing that bounds a rate.
@@ -275,7 +277,7 @@ impl Rates<'_> {
             vec![
                 ("LUNs", luns / (command + array + transfer)),
                 ("channels", channels / (command + transfer)),
-                ("firmware", cores / self.firmware(false, bytes / SECTOR)),
+                ("firmware", cores / self.firmware(false, self.g.sector.holding(bytes))),
                 ("commands in flight", in_flight / latency),
                 ("link", self.link_rate),
                 ("limit read_rate", l.read_rate as f64),
@@ -293,12 +295,13 @@ impl Rates<'_> {
         let erase = n.t_erase.as_secs_f64() / f64::from(self.g.pages);
         let program = command + transfer + n.t_program.mean().as_secs_f64() + erase;
         // Every sector moved by garbage collection is read once before.
-        let moved = (wa - 1.0) * unit as f64 / SECTOR as f64;
-        let one = self.transfer(SECTOR);
+        let sector = self.g.sector;
+        let moved = (wa - 1.0) * unit as f64 / sector.bytes() as f64;
+        let one = self.transfer(sector.bytes());
         let lun = wa * program + moved * (command + n.t_read.mean().as_secs_f64() + one);
         let channel = wa * (command + transfer) + moved * (command + one);
         let cores = f64::from(self.config.device.firmware.cores) * bytes as f64;
-        let sectors = bytes / SECTOR;
+        let sectors = sector.holding(bytes);
         let cost = &self.config.ftl.cost;
         let per_sector = cost.program_unit.as_secs_f64() * wa / f64::from(self.g.sectors_per_unit)
             + (cost.gc_sector + cost.background_command).as_secs_f64() * (wa - 1.0);
@@ -325,7 +328,8 @@ impl Rates<'_> {
         let mut lun = command + transfer + n.t_program.mean().as_secs_f64();
         let mut channel = command + transfer;
         let cost = &self.config.ftl.cost;
-        let mut work = self.firmware(true, 1) + cost.program_unit.as_secs_f64();
+        let mut work =
+            self.firmware(true, self.g.sector.holding(SECTOR)) + cost.program_unit.as_secs_f64();
         if unit > SECTOR {
             lun += command + n.t_read.mean().as_secs_f64() + transfer;
             channel += command + transfer;
@@ -357,7 +361,7 @@ impl Rates<'_> {
             stage("cache look-up", cache.t_lookup);
         }
         if !cached {
-            stage("FTL", self.ftl_time(false, 1));
+            stage("FTL", self.ftl_time(false, self.g.sector.holding(SECTOR)));
             stage("flash command", n.t_command);
             stage("array", n.t_read.mean());
             stage("channel", Span::of_bytes(SECTOR, self.channel()));
@@ -374,7 +378,7 @@ impl Rates<'_> {
         let d = &self.config.device;
         if !self.on_device() {
             let cost = &self.config.ftl.cost;
-            let time = cost.write_command + cost.write_sector;
+            let time = cost.write_command + cost.write_sector * self.g.sector.holding(SECTOR);
             return vec![Stage { name: "buffer of the FTL on the host", time }];
         }
         let mut out = self.fetch(self.start(true));
@@ -386,7 +390,7 @@ impl Rates<'_> {
         }
         // A write-back cache answers before the FTL hears of the write.
         if !d.cache.as_ref().is_some_and(|cache| cache.write_back) {
-            stage("FTL", self.ftl_time(true, 1));
+            stage("FTL", self.ftl_time(true, self.g.sector.holding(SECTOR)));
         }
         self.complete(out)
     }

@@ -3,7 +3,6 @@
 use crate::config::Config;
 use crate::derive::{Capacity, Peak, Stage, derive, total};
 use std::fmt::Write;
-use wordline_base::SECTOR;
 use wordline_ftl::Placement;
 
 /// Three significant digits and a prefix: `2.29 TB`.
@@ -122,10 +121,10 @@ pub fn explain(config: &Config) -> String {
     out.row("channels", format!("{}{gang}", n.channels));
     out.row("LUNs", g.luns.to_string());
     out.row("write unit", format!("{}, {} planes", binary(g.unit_bytes()), g.planes));
-    out.row("stripe", binary(u64::from(g.sectors_per_stripe) * SECTOR));
+    out.row("stripe", binary(g.sector.bytes_of(g.sectors_per_stripe)));
     out.row(
         "line",
-        format!("{}, {} stripes", binary(u64::from(g.sectors_per_line) * SECTOR), g.pages),
+        format!("{}, {} stripes", binary(g.sector.bytes_of(g.sectors_per_line)), g.pages),
     );
     out.row("lines", g.lines.to_string());
 

@@ -3,7 +3,6 @@
 
 use crate::Precondition;
 use crate::result::Trend;
-use wordline_base::SECTOR;
 
 /// What a run shows of this.
 #[derive(Clone, Debug)]
@@ -15,8 +14,9 @@ pub(crate) struct Seen<'a> {
     pub unsteady: bool,
     /// Bytes that users wrote.
     pub written: u64,
-    /// Sectors that users wrote and the collector moved, and lines that became free.
-    pub user: u64,
+    /// Bytes of users' that were programmed.
+    pub to_flash: u64,
+    /// Sectors that the collector moved, and lines that became free.
     pub gc: u64,
     pub lines_freed: u64,
     /// Sectors read, and of them those that held nothing.
@@ -70,7 +70,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
              randrepeat=0 gives each time an order of its own"
         ));
     }
-    let to_flash = seen.user * SECTOR;
+    let to_flash = seen.to_flash;
     if seen.scattered && seen.written > 2 * to_flash {
         all.push(format!(
             "{:.0} of {:.0} MB written did not reach the flash: they are in the drive's cache or were \
@@ -82,7 +82,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         return all;
     }
     let new = matches!(seen.prepared, Some(Precondition::None | Precondition::Fill));
-    if new && seen.scattered && seen.user > 0 && seen.lines_freed == 0 {
+    if new && seen.scattered && seen.to_flash > 0 && seen.lines_freed == 0 {
         let state = match seen.prepared {
             Some(Precondition::Fill) => "had been filled in order",
             _ => "was fresh",
@@ -142,8 +142,8 @@ mod tests {
             prepared: Some(Precondition::Steady),
             ageing: &[4.0, 4.1],
             unsteady: false,
-            written: 1000 * SECTOR,
-            user: 1000,
+            written: 4_096_000,
+            to_flash: 4_096_000,
             gc: 3000,
             lines_freed: 3,
             read: 0,
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn each_case_that_misleads_has_its_words() {
-        let reads = Seen { written: 0, read: 9, user: 0, by_third: None, ..seen() };
+        let reads = Seen { written: 0, read: 9, to_flash: 0, by_third: None, ..seen() };
         let new = Seen { gc: 0, lines_freed: 0, by_third: Some([1.0; 3]), ..seen() };
         let prepared = |how| Some(how);
         for (seen, words) in [
@@ -185,7 +185,7 @@ mod tests {
                 "rested before it (while ageing it was 4.10)",
             ),
             (
-                Seen { written: 9000 * SECTOR, ..seen() },
+                Seen { written: 9000 * 4096, ..seen() },
                 "33 of 37 MB written did not reach the flash",
             ),
             (Seen { repeats: vec![("w".into(), 3)], ..seen() }, "anew 3 times"),

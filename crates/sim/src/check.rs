@@ -26,6 +26,7 @@ impl SystemConfig {
             max_transfer: device.queues.max_transfer,
             volatile_cache: device.cache.as_ref().is_none_or(|c| !c.capacitor),
             weighted_urgent: device.queues.arbitration == Arbitration::WeightedUrgent,
+            sector: drive.nand.geometry.sector,
             unit_sectors: drive.nand.geometry.sectors_per_unit,
         }
     }
@@ -116,7 +117,8 @@ impl World {
         let infos: Vec<DriveInfo> =
             drives.iter().enumerate().map(|(i, drive)| config.drive_info(i, drive)).collect();
         for (i, node) in config.drives.iter().enumerate() {
-            Controller::check_config(&node.config.device, !config.ftl_on_host(i))
+            let (device, sector) = (&node.config.device, drives[i].nand.geometry.sector);
+            Controller::check_config(device, sector, !config.ftl_on_host(i))
                 .map_err(|bad| BuildError::Of { part: Part::Drive(i), bad: bad.below("device") })?;
         }
         for (i, switch) in config.switches.iter().enumerate() {

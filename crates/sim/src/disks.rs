@@ -2,6 +2,7 @@
 
 use crate::error::{JobError, JobFault};
 use crate::topology::SystemConfig;
+use wordline_base::SectorSize;
 use wordline_fio::{Job, Plan, Space, job};
 use wordline_host::address;
 
@@ -16,6 +17,7 @@ pub struct JobDisk {
     pub drive: usize,
     pub bytes: u64,
     pub lba: u32,
+    pub sector: SectorSize,
 }
 
 /// Where a job's files are.
@@ -56,9 +58,12 @@ impl JobDisks {
         let of_host = |host: usize| {
             config.disks(host).into_iter().enumerate().map(move |(disk, behind)| {
                 let (drive, name) = config.drive_behind(behind);
-                let lba = config.drives[drive].config.device.lba;
+                let of_drive = &config.drives[drive].config;
+                let lba = of_drive.device.lba;
+                // A drive of another size would not be there.
+                let sector = of_drive.nand.sector().unwrap_or_default();
                 let (name, bytes) = (name.to_string(), bytes[drive]);
-                JobDisk { name, host, disk: disk as u16, drive, bytes, lba }
+                JobDisk { name, host, disk: disk as u16, drive, bytes, lba, sector }
             })
         };
         let disks: Vec<JobDisk> = (0..config.hosts.len()).flat_map(of_host).collect();
@@ -69,7 +74,15 @@ impl JobDisks {
     /// One drive of so many bytes.
     pub fn one(bytes: u64) -> JobDisks {
         let name = "nvme0n1".into();
-        let disks = vec![JobDisk { name, host: 0, disk: 0, drive: 0, bytes, lba: 512 }];
+        let disks = vec![JobDisk {
+            name,
+            host: 0,
+            disk: 0,
+            drive: 0,
+            bytes,
+            lba: 512,
+            sector: SectorSize::KIB_4,
+        }];
         JobDisks { disks, alone: true }
     }
     pub fn iter(&self) -> impl Iterator<Item = &JobDisk> {
@@ -259,7 +272,15 @@ mod tests {
 
     fn disk(name: &str, host: usize, disk: u16) -> JobDisk {
         let drive = usize::from(disk);
-        JobDisk { name: name.into(), host, disk, drive, bytes: 1 << 30, lba: 512 }
+        JobDisk {
+            name: name.into(),
+            host,
+            disk,
+            drive,
+            bytes: 1 << 30,
+            lba: 512,
+            sector: SectorSize::KIB_4,
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_app::Extent;
-use wordline_base::{SECTOR, Seed, Stamps};
+use wordline_base::{Seed, Stamps};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
     AgeError, FtlKind, Pace, Translation, Translator, WindowLimits, steady_by_overwriting,
@@ -196,7 +196,7 @@ impl Drive {
         let stamps = if integrity { Stamps::new(ftl.sectors()) } else { Stamps::off() };
         let program_rate = match config.device.limits.program_rate {
             0 => u64::MAX,
-            bytes => bytes / SECTOR,
+            bytes => geometry.sector.of(bytes),
         };
         let (ageing, unsteady) = (Vec::new(), false);
         let prepared = Some(Precondition::None);
@@ -265,7 +265,7 @@ impl Drive {
     /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
     /// in most studies.
     fn uniform(&mut self, seed: Seed) -> Result<(), AgeError> {
-        self.steady(&mut WriteSampler::uniform(self.bytes(), seed))
+        self.steady(&mut WriteSampler::uniform(self.bytes(), self.nand.geometry.sector, seed))
     }
 
     /// The part of [`Precondition::Paced`] that has nothing of a job's own: uniform writes until lines
@@ -273,7 +273,10 @@ impl Drive {
     pub fn before_pace(&mut self, seed: Seed) -> Result<(), AgeError> {
         let limits =
             WindowLimits { windows: 3, within: 0.1, least: 0.0, ..WindowLimits::default() };
-        self.steady_within(&mut WriteSampler::uniform(self.bytes(), seed), limits)
+        self.steady_within(
+            &mut WriteSampler::uniform(self.bytes(), self.nand.geometry.sector, seed),
+            limits,
+        )
     }
 
     /// Writes a tenth of the capacity with what the sampler draws, if it is a job's own. Then the
@@ -396,6 +399,6 @@ impl Drive {
         self.ftl.sectors()
     }
     pub fn bytes(&self) -> u64 {
-        self.sectors() << wordline_base::SECTOR_SHIFT
+        self.nand.geometry.sector.bytes_of(self.sectors())
     }
 }

@@ -732,7 +732,7 @@ impl DriveClass {
     }
 }
 
-/// Sectors of 4 KiB written to flash by cause, and their ratio to what users wrote.
+/// Sectors written to flash by cause, and their ratio to what users wrote.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WriteAmplification {
     /// Users' data.
@@ -752,6 +752,7 @@ pub struct WriteAmplification {
     /// Data of write commands that the FTL's side took from users, and bytes programmed for each of
     /// them, parity included: a sector written in part is programmed whole.
     pub host_bytes: u64,
+    pub flash_bytes: u64,
     /// Their ratio; none when users wrote nothing.
     pub factor_in_bytes: Option<f64>,
     /// The factor in each third of what users wrote; none if too little was written to tell.
@@ -818,14 +819,23 @@ impl Trend {
 }
 
 impl WriteAmplification {
+    /// Sectors programmed.
+    pub fn sectors(&self) -> u64 {
+        self.user_sectors
+            + self.gc_sectors
+            + self.padding_sectors
+            + self.metadata_sectors
+            + self.parity_sectors
+    }
+
     /// Works out the factors from the counts.
     pub fn with_factors(mut self) -> WriteAmplification {
         let user = self.user_sectors;
         let programmed = user + self.gc_sectors + self.padding_sectors + self.metadata_sectors;
-        let bytes = (programmed + self.parity_sectors) * wordline_base::SECTOR;
         self.factor = (user > 0).then(|| programmed as f64 / user as f64);
         self.factor_with_parity = self.factor.map(|f| f + self.parity_sectors as f64 / user as f64);
-        self.factor_in_bytes = (self.host_bytes > 0).then(|| bytes as f64 / self.host_bytes as f64);
+        self.factor_in_bytes =
+            (self.host_bytes > 0).then(|| self.flash_bytes as f64 / self.host_bytes as f64);
         self
     }
 
@@ -837,6 +847,7 @@ impl WriteAmplification {
         self.metadata_sectors += o.metadata_sectors;
         self.parity_sectors += o.parity_sectors;
         self.host_bytes += o.host_bytes;
+        self.flash_bytes += o.flash_bytes;
         self.ageing_unsteady |= o.ageing_unsteady;
         self.ageing = Vec::new();
         *self = std::mem::take(self).with_factors();

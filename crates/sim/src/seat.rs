@@ -6,7 +6,7 @@ use crate::result::{
     CachePartitionUse, CacheUse, DriveResult, Integrity, LinkUse, PartialWrites, ReadAheadFrom,
     StrideReport, WaysFrom, WearSummary, WriteAmplification,
 };
-use wordline_base::{SECTOR, Stamps, Time};
+use wordline_base::{Stamps, Time};
 use wordline_device::{CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
 use wordline_host::stats::PblkStats;
@@ -96,7 +96,8 @@ impl DriveSeat {
         let link_bytes = on_host.map_or(Vec::new(), |p| {
             let of = |class: &Class| {
                 let sectors = p.link_sectors[*class as usize];
-                (sectors > 0).then(|| (class.name().to_string(), sectors * SECTOR))
+                (sectors > 0)
+                    .then(|| (class.name().to_string(), nand.geometry.sector.bytes_of(sectors)))
             };
             Class::ALL.iter().filter_map(of).collect()
         });
@@ -173,25 +174,26 @@ impl DriveSeat {
             ];
             counters.extend(of_guard.map(|(name, n)| (name.to_string(), n)));
         }
+        let mut write_amplification = WriteAmplification {
+            user_sectors: c.user_sectors - b.user_sectors,
+            gc_sectors: c.gc_sectors - b.gc_sectors,
+            padding_sectors: c.pad_sectors - b.pad_sectors,
+            metadata_sectors: c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors,
+            parity_sectors: c.parity_sectors - b.parity_sectors,
+            host_bytes,
+            ageing: self.ageing.clone(),
+            ageing_unsteady: self.unsteady,
+            ..WriteAmplification::default()
+        };
+        let programmed = write_amplification.sectors();
+        write_amplification.flash_bytes = nand.geometry.sector.bytes_of(programmed);
+        let write_amplification = write_amplification.with_factors();
         DriveResult {
             name: self.name.clone(),
             device: String::new(),
             sectors: ftl.sectors(),
             prepared: self.described(),
-            write_amplification: WriteAmplification {
-                user_sectors: c.user_sectors - b.user_sectors,
-                gc_sectors: c.gc_sectors - b.gc_sectors,
-                padding_sectors: c.pad_sectors - b.pad_sectors,
-                metadata_sectors: c.smeta_sectors + c.emeta_sectors
-                    - b.smeta_sectors
-                    - b.emeta_sectors,
-                parity_sectors: c.parity_sectors - b.parity_sectors,
-                host_bytes,
-                ageing: self.ageing.clone(),
-                ageing_unsteady: self.unsteady,
-                ..WriteAmplification::default()
-            }
-            .with_factors(),
+            write_amplification,
             partial_writes: PartialWrites {
                 sectors: device.rmw_units + on_host.map_or(0, |p| p.rmw_units),
                 read_bytes: device.rmw_read_bytes + on_host.map_or(0, |p| p.rmw_read_bytes),

@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{
-    Ddir, IoClass, Priority, QueuePriority, Rng, SECTOR, SECTOR_SHIFT, Seed, Span, Time, Workload,
+    Ddir, IoClass, Priority, QueuePriority, Rng, SectorSize, Seed, Span, Time, Workload,
 };
 use wordline_fio::job::Distribution;
 use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
@@ -667,6 +667,7 @@ pub struct WriteSampler {
     rate: Option<u64>,
     uniform: Rng,
     sectors: u64,
+    sector: SectorSize,
 }
 
 /// A thread that writes to a disk, among others perhaps.
@@ -679,14 +680,15 @@ struct Writer {
 
 impl WriteSampler {
     /// Uniform over the drive.
-    pub fn uniform(drive_bytes: u64, seed: Seed) -> WriteSampler {
+    pub fn uniform(drive_bytes: u64, sector: SectorSize, seed: Seed) -> WriteSampler {
         WriteSampler {
             writers: Vec::new(),
             turn: 0,
             run: 0..0,
             rate: Some(0),
             uniform: seed.stream("age"),
-            sectors: drive_bytes >> SECTOR_SHIFT,
+            sectors: sector.of(drive_bytes),
+            sector,
         }
     }
     /// As the jobs of `plan` write to a drive, which has `own` seed; `cache` has sums that other
@@ -724,9 +726,10 @@ impl WriteSampler {
             bytes =
                 bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
-        let rate = bytes.map(|bytes| bytes.div_ceil(SECTOR));
-        let drive_bytes = disks.iter().find(|d| d.drive == drive).map_or(0, |d| d.bytes);
-        Ok(WriteSampler { writers, rate, ..WriteSampler::uniform(drive_bytes, own) })
+        let of_drive = disks.iter().find(|d| d.drive == drive);
+        let (drive_bytes, sector) = of_drive.map_or_else(Default::default, |d| (d.bytes, d.sector));
+        let rate = bytes.map(|bytes| sector.holding(bytes));
+        Ok(WriteSampler { writers, rate, ..WriteSampler::uniform(drive_bytes, sector, own) })
     }
 
     /// Whether the drive is aged by the plan's own writes.
@@ -761,8 +764,8 @@ impl WriteSampler {
                 {
                     *fruitless = 0;
                     let offset = io.offset & ((1 << DISK_SHIFT) - 1);
-                    let first = offset >> SECTOR_SHIFT;
-                    let end = (offset + io.len).div_ceil(1 << SECTOR_SHIFT).min(self.sectors);
+                    let first = self.sector.of(offset);
+                    let end = self.sector.holding(offset + io.len).min(self.sectors);
                     self.run = first + 1..end;
                     return first as u32;
                 }

@@ -20,7 +20,7 @@ use crate::topology::{Behind, Part, SystemConfig};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, SECTOR, Span, Time, Tracks};
+use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, Span, Time, Tracks};
 use wordline_device::{Controller, Switch};
 use wordline_fs::FsConfig;
 use wordline_ftl::{Placement, Translation, Translator};
@@ -774,7 +774,7 @@ impl World {
                 ageing: &drive.ageing,
                 unsteady: drive.unsteady,
                 written: wa.host_bytes,
-                user: wa.user_sectors,
+                to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
                 gc: wa.gc_sectors,
                 lines_freed: c.lines_freed - b.lines_freed,
                 read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
@@ -794,9 +794,11 @@ impl World {
     }
 
     fn reads_in_order(&self, machine: &Machine) -> Option<String> {
-        let units = self.drives.iter().map(|d| d.controller.nand().geometry.sectors_per_unit);
-        let unit = units.max().unwrap_or(1);
-        let in_order = |source: &AnySource| matches!(source, AnySource::Job(job) if job.reads_within(u64::from(unit) * SECTOR));
+        let units = self.drives.iter().map(|d| d.controller.nand().geometry);
+        let largest = units.max_by_key(|g| g.unit_bytes())?;
+        let (unit, bytes) = (largest.sectors_per_unit, largest.unit_bytes());
+        let in_order =
+            |source: &AnySource| matches!(source, AnySource::Job(job) if job.reads_within(bytes));
         if !self.sources().any(in_order) {
             return None;
         }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use wordline_base::SectorSize;
 
 /// What a write or trim does to sectors.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,19 +25,19 @@ fn number(sector: u64) -> u32 {
 }
 
 impl Touch {
-    /// Of a write of bytes, in units of `1 << shift` bytes.
-    pub fn write(offset: u64, bytes: u64, shift: u32) -> Touch {
-        let (unit, end) = (1 << shift, offset.saturating_add(bytes));
+    /// Of a write of bytes.
+    pub fn write(offset: u64, bytes: u64, sector: SectorSize) -> Touch {
+        let end = offset.saturating_add(bytes);
         Touch {
-            sectors: number(offset >> shift)..number(end.div_ceil(unit)),
-            head: !offset.is_multiple_of(unit),
-            tail: !end.is_multiple_of(unit),
+            sectors: number(sector.of(offset))..number(sector.holding(end)),
+            head: !offset.is_multiple_of(sector.bytes()),
+            tail: !end.is_multiple_of(sector.bytes()),
         }
     }
     /// Of a trim: whole sectors only.
-    pub fn trim(offset: u64, bytes: u64, shift: u32) -> Touch {
-        let first = number(offset.div_ceil(1 << shift));
-        let end = number(offset.saturating_add(bytes) >> shift);
+    pub fn trim(offset: u64, bytes: u64, sector: SectorSize) -> Touch {
+        let first = number(sector.holding(offset));
+        let end = number(sector.of(offset.saturating_add(bytes)));
         Touch { sectors: first..end.max(first), head: false, tail: false }
     }
     /// The sectors written in part.
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
     use wordline_base::Rng;
 
-    /// Pieces of a sector.
+    /// Pieces of a sector, of 512 bytes.
     const PIECES: u32 = 8;
 
     #[derive(Clone, Debug)]
@@ -208,9 +209,10 @@ mod tests {
                 let len = 1 + rng.below(u64::from(end - from)) as u32;
                 let to = if whole { (from + len).next_multiple_of(PIECES) } else { from + len };
                 let trim = rng.below(5) == 0;
+                let (offset, bytes) = (512 * u64::from(from), 512 * u64::from(to - from));
                 let touch = match trim {
-                    true => Touch::trim(from.into(), (to - from).into(), 3),
-                    false => Touch::write(from.into(), (to - from).into(), 3),
+                    true => Touch::trim(offset, bytes, SectorSize::KIB_4),
+                    false => Touch::write(offset, bytes, SectorSize::KIB_4),
                 };
                 let mut io = Io { from, to, trim, touch: touch.clone(), read: vec![] };
                 let under_way = |s| -> Vec<u32> {

@@ -240,7 +240,9 @@ impl Plan {
                 Workload::Jobs(jobs) => {
                     WriteSampler::of_jobs(jobs, disks, (d, own), Seed(self.seed), zetans)?
                 }
-                Workload::Replay(_) => WriteSampler::uniform(drive.bytes(), own),
+                Workload::Replay(_) => {
+                    WriteSampler::uniform(drive.bytes(), drive.nand.geometry.sector, own)
+                }
             };
             Ok(Bay { name: node.name.clone(), drive, sampler, seed: own })
         };

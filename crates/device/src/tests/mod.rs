@@ -10,9 +10,7 @@ use crate::config::*;
 use crate::{Controller, Posted, QueueFull};
 use std::collections::BTreeMap;
 use wordline_base::ledger::NONE;
-use wordline_base::{
-    Ctx, Ddir, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, Seed, Span, Stamps, Time,
-};
+use wordline_base::{Ctx, Ddir, IoClass, IoId, Lpn, SECTOR, SectorSize, Seed, Span, Stamps, Time};
 use wordline_ftl::{FtlConfig, Placement, Touch, Translation, Translator};
 use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
@@ -28,6 +26,7 @@ pub fn nand_config() -> NandConfig {
         planes: 2,
         blocks: 64,
         pages_per_block: 32,
+        sector_bytes: 4096,
         page_bytes: 8192,
         t_read: PerPage::One(Span::from_us(20)),
         t_program: PerPage::One(Span::from_us(200)),
@@ -175,8 +174,8 @@ impl Host {
         let cid = self.cid;
         let (at, bytes) = (sqe.address, u64::from(sqe.bytes));
         let touch = match sqe.opcode {
-            Opcode::Write => Some(Touch::write(at, bytes, SECTOR_SHIFT)),
-            Opcode::Deallocate => Some(Touch::trim(at, bytes, SECTOR_SHIFT)),
+            Opcode::Write => Some(Touch::write(at, bytes, SectorSize::KIB_4)),
+            Opcode::Deallocate => Some(Touch::trim(at, bytes, SectorSize::KIB_4)),
             _ => None,
         };
         let submitted = touch.map_or(NONE, |t| {

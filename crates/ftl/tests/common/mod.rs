@@ -18,6 +18,7 @@ pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> 
         luns,
         lines,
         pages,
+        sector: Default::default(),
         sectors_per_unit: unit,
         sectors_per_stripe: unit * luns,
         sectors_per_line: unit * luns * pages,

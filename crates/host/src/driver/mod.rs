@@ -12,16 +12,22 @@ use crate::block::{NO_TAG, NONE, Purpose};
 use crate::function::spend;
 use crate::host::{Host, Output};
 use crate::source::Source;
-use wordline_base::{Ctx, IoId, Layer, Lpn, SECTOR_SHIFT, Span, Time, Why};
+use wordline_base::{Ctx, IoId, Layer, Lpn, SectorSize, Span, Time, Why};
 use wordline_ftl::{FlashRead, ReadEnd, Touch, Translation, check_own_read, read_ended};
 use wordline_nand::{Outcome, Ppa};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
 /// A write or trim is in the drive's ledger of versions from when its command is made.
-pub(crate) fn to_ledger(ctx: &mut Ctx, drive: u8, opcode: Opcode, offset: u64, bytes: u64) -> u32 {
+pub(crate) fn to_ledger(
+    ctx: &mut Ctx,
+    (drive, sector): (u8, SectorSize),
+    opcode: Opcode,
+    offset: u64,
+    bytes: u64,
+) -> u32 {
     let sectors = match opcode {
-        Opcode::Write => Touch::write(offset, bytes, SECTOR_SHIFT).sectors,
-        Opcode::Deallocate => Touch::trim(offset, bytes, SECTOR_SHIFT).sectors,
+        Opcode::Write => Touch::write(offset, bytes, sector).sectors,
+        Opcode::Deallocate => Touch::trim(offset, bytes, sector).sectors,
         _ => return NONE,
     };
     ctx.enter_drive(drive);
@@ -77,7 +83,7 @@ impl<S: Source> Host<S> {
         (r.issued, r.sampled) = (ctx.now, self.poll_stats.on);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
         let disk = self.block.hctxs[r.hctx].disk;
-        let drive = self.block.disks[disk].drive;
+        let drive = self.block.disks[disk].ledger();
         let submitted = to_ledger(ctx, drive, r.opcode, r.offset, r.bytes);
         self.block.hctxs[r.hctx].submitted[usize::from(r.tag)] = submitted;
         let sqe = Sqe {
@@ -96,7 +102,10 @@ impl<S: Source> Host<S> {
         if let Some(pblk) = &mut self.block.disks[disk].pblk
             && r.opcode.is_vector()
         {
-            let sectors = if r.opcode == Opcode::VectorReset { 0 } else { r.bytes >> SECTOR_SHIFT };
+            let sectors = match r.opcode {
+                Opcode::VectorReset => 0,
+                _ => pblk.sector.of(r.bytes),
+            };
             pblk.stats.link_sectors[usize::from(r.work)] += sectors - u64::from(r.inner);
         }
         let h = r.hctx;
@@ -183,7 +192,7 @@ impl<S: Source> Host<S> {
             Purpose::Data | Purpose::Flush => {}
             Purpose::Piece { lpn, brings } => {
                 let Some(pblk) = self.block.disks[d].enter(ctx) else { return };
-                let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
+                let (ppa, sectors) = (Ppa(r.offset as u32), pblk.sector.of(r.bytes) as u32);
                 let read = FlashRead { lpn: Lpn(lpn), sectors, ppa, brings };
                 let mut more = std::mem::take(&mut pblk.repairs);
                 let end = read_ended(&mut pblk.ftl, ctx, read, ok, cqe.held, &mut more);
@@ -201,7 +210,7 @@ impl<S: Source> Host<S> {
             }
             Purpose::Ftl { op } => {
                 if let Some(pblk) = self.block.disks[d].enter(ctx) {
-                    let (ppa, sectors) = (Ppa(r.offset as u32), (r.bytes >> SECTOR_SHIFT) as u32);
+                    let (ppa, sectors) = (Ppa(r.offset as u32), pblk.sector.of(r.bytes) as u32);
                     check_own_read(&pblk.ftl, ctx, op, ppa, sectors, cqe.held);
                     let outcome = if ok { Outcome::Ok } else { Outcome::Failed };
                     pblk.ftl.on_done(ctx, op, outcome);

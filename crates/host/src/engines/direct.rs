@@ -131,7 +131,7 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
-        let drive = self.block.disks[self.block.hctxs[h].disk].drive;
+        let drive = self.block.disks[self.block.hctxs[h].disk].ledger();
         let submitted = to_ledger(ctx, drive, opcode, address, u64::from(bytes));
         self.block.hctxs[h].submitted[usize::from(cid)] = submitted;
         let sqe = Sqe {

@@ -10,7 +10,7 @@ use crate::source::{Next, Source};
 use crate::stats::{call_bucket, level_bucket};
 use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::track::Track;
-use wordline_base::{Ctx, Ddir, Layer, Lpn, SECTOR_SHIFT, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, Layer, Lpn, Span, Time, Why};
 use wordline_ftl::Translation;
 
 /// fio's wait_for_completions.
@@ -80,7 +80,7 @@ impl<S: Source> Host<S> {
                         thread.class = class.or(thread.spec.class);
                         let (d, byte) = self.block.place(offset);
                         if let Some(pblk) = self.block.disks[d].enter(ctx) {
-                            pblk.ftl.prefetch(ctx, Lpn((byte >> SECTOR_SHIFT) as u32));
+                            pblk.ftl.prefetch(ctx, Lpn(pblk.sector.of(byte) as u32));
                         }
                         thread.pend.user += spend!(self, thread.core, Application);
                         thread.stats.issued[ddir as usize] += 1;

@@ -27,7 +27,7 @@ use crate::stats::PblkStats;
 use crate::tasks::thread::{Asleep, Flow, Step};
 use std::collections::VecDeque;
 use std::ops::Range;
-use wordline_base::{Ctx, Ddir, Layer, Lpn, SECTOR, SECTOR_SHIFT, Why};
+use wordline_base::{Ctx, Ddir, Layer, Lpn, SectorSize, Why};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{
     Action, Brings, FlashOp, FlashRead, Piece, Place, Touch, Translation, Translator, Turns, Work,
@@ -39,6 +39,7 @@ use wordline_nvme::Opcode;
 pub(crate) struct Pblk {
     pub ftl: Translator,
     pub cost: FtlCost,
+    pub sector: SectorSize,
     /// Sectors of a write unit, what a program command carries.
     pub unit_sectors: u32,
     /// The kernel thread, and what it has still to issue.
@@ -91,11 +92,11 @@ impl Merges {
     }
 }
 
-fn touch_of(node: &Node) -> Touch {
+fn touch_of(node: &Node, sector: SectorSize) -> Touch {
     let (offset, len) = (node.offset, u64::from(node.len));
     match node.ddir {
-        Ddir::Trim => Touch::trim(offset, len, SECTOR_SHIFT),
-        _ => Touch::write(offset, len, SECTOR_SHIFT),
+        Ddir::Trim => Touch::trim(offset, len, sector),
+        _ => Touch::write(offset, len, sector),
     }
 }
 
@@ -104,7 +105,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn pblk_change(&mut self, ctx: &mut Ctx, part: u32, on: u32) {
         let node = &self.block.nodes[part];
         let Some(pblk) = self.block.disks[node.disk].enter(ctx) else { return };
-        let touch = touch_of(node);
+        let touch = touch_of(node, pblk.sector);
         // Its bio is made here, and the FTL is the drive that it goes to.
         let Range { start, end } = touch.sectors;
         let submitted = ctx.stamps.submit(Lpn(start), end - start);
@@ -179,7 +180,7 @@ impl<S: Source> Host<S> {
         let Some(part) = m.ready.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
         };
-        let touch = touch_of(&self.block.nodes[part]);
+        let touch = touch_of(&self.block.nodes[part], pblk.sector);
         let thread = &mut self.threads[t];
         let pieces = thread.begin_merge(part);
         for lpn in touch.partial() {
@@ -188,7 +189,7 @@ impl<S: Source> Host<S> {
             let before = pieces.len();
             pblk.ftl.read(ctx, Lpn(lpn), 1, pieces);
             let flash = pieces[before..].iter().any(|p| p.place.ppa().is_some());
-            pblk.stats.rmw_read_bytes += if flash { SECTOR } else { 0 };
+            pblk.stats.rmw_read_bytes += if flash { pblk.sector.bytes() } else { 0 };
         }
         let cost = pblk.cost.read_command + pblk.cost.read_sector;
         thread.pend.ftl += cost.0 * touch.partial().count() as u64;
@@ -202,7 +203,7 @@ impl<S: Source> Host<S> {
         let d = node.disk;
         (node.merges, node.pending) = (false, 1);
         if node.ok {
-            let touch = touch_of(node);
+            let touch = touch_of(node, self.block.disks[d].info.sector);
             self.give(ctx, part, &touch);
         } else {
             ctx.enter_drive(self.block.disks[d].drive);
@@ -232,7 +233,7 @@ impl<S: Source> Host<S> {
         {
             let node = self.block.nodes[next];
             ctx.mark(node.life, Layer::Ftl, Why::Overlap, 0, ctx.now);
-            let touch = touch_of(&node);
+            let touch = touch_of(&node, self.block.disks[d].info.sector);
             match touch.is_partial() {
                 true => self.merge_later(ctx, next, on),
                 false => self.give(ctx, next, &touch),
@@ -246,8 +247,8 @@ impl<S: Source> Host<S> {
         let disk = &mut self.block.disks[node.disk];
         let Some(pblk) = disk.enter(ctx) else { return Flow::Again };
         let thread = &mut self.threads[t];
-        let lpn = Lpn((node.offset >> SECTOR_SHIFT) as u32);
-        let end = (node.offset + u64::from(node.len)).div_ceil(SECTOR) as u32;
+        let lpn = Lpn(pblk.sector.of(node.offset) as u32);
+        let end = pblk.sector.holding(node.offset + u64::from(node.len)) as u32;
         let sectors = end - lpn.0;
         let cost = &pblk.cost;
         if node.ddir != Ddir::Read {
@@ -332,8 +333,9 @@ impl<S: Source> Host<S> {
     /// A node for one of the flash reads that an I/O waits for.
     pub(crate) fn part_of(&mut self, ctx: &mut Ctx, part: u32, piece: Piece, core: u32) -> u32 {
         let n = self.block.nodes[part];
-        let len = (u64::from(piece.sectors) * SECTOR) as u32;
-        let node = self.child(part, u64::from(piece.lpn.0) * SECTOR, len);
+        let sector = self.block.disks[n.disk].info.sector;
+        let len = sector.bytes_of(piece.sectors) as u32;
+        let node = self.child(part, sector.bytes_of(piece.lpn.0), len);
         let begin = ctx.lives.get(n.life).end;
         let life = ctx.lives.begin(n.thread, n.ddir, n.offset, len, begin);
         ctx.mark(life, Layer::Block, Why::Tag, core, ctx.now);
@@ -344,7 +346,8 @@ impl<S: Source> Host<S> {
     pub(crate) fn flash_request(&mut self, node: u32, piece: Piece, h: u16, tag: u16) -> u32 {
         let read = FlashRead::of(&piece).expect("only flash is read");
         let ppa = read.ppa;
-        let bytes = u64::from(piece.sectors) * SECTOR;
+        let sector = self.block.disks[self.block.hctxs[h].disk].info.sector;
+        let bytes = sector.bytes_of(piece.sectors);
         let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
         r.work = piece.place.class() as u8;
@@ -447,7 +450,7 @@ impl<S: Source> Host<S> {
             // One sector names the block.
             OpKind::Erase => (Opcode::VectorReset, 1),
         };
-        let bytes = u64::from(named) * SECTOR;
+        let bytes = self.block.disks[d].info.sector.bytes_of(named);
         let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
         r.work = class as u8;
@@ -464,7 +467,7 @@ impl<S: Source> Host<S> {
         let Purpose::Piece { brings: Brings::Member { .. }, .. } = r.purpose else { return 0 };
         let disk = &mut self.block.disks[self.block.hctxs[r.hctx].disk];
         let Some(pblk) = &mut disk.pblk else { return 0 };
-        let sum = pblk.cost.xor_sector.0 * (r.bytes / wordline_base::SECTOR);
+        let sum = pblk.cost.xor_sector.0 * pblk.sector.of(r.bytes);
         pblk.stats.xor_ns += sum;
         self.cores[core].calls.extra[Function::Ftl as usize] += sum;
         sum

@@ -335,6 +335,7 @@ impl Random {
                 factor: Some(self.float()),
                 factor_with_parity: Some(self.float()),
                 host_bytes: self.any(),
+                flash_bytes: self.any(),
                 factor_in_bytes: Some(self.float()),
                 ageing_unsteady: false,
                 by_third: self.odds(2).then(|| [self.float(), self.float(), self.float()]),

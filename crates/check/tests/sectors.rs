@@ -1,0 +1,44 @@
+//! Drives with sectors of other sizes than 4 KiB.
+
+use wordline_check::{Age, Case, Outcome};
+
+const JOB: &str = "[a]\nioengine=libaio\nrw=randrw\nbsrange=512-16k\nblockalign=512\niodepth=8\nnumber_ios=4000\nnorandommap\n";
+
+fn run(device: &str, sector: u32, job: &str, sets: &[&str]) -> Outcome {
+    let sector = format!("nand.sector_bytes={sector}");
+    let mut case = Case::new(device, job).age(Age::Filled).set(&sector);
+    for set in ["device.lba=512", "nand.blocks=64", "nand.pages_per_block=32"].iter().chain(sets) {
+        case = case.set(set);
+    }
+    case.run().unwrap()
+}
+
+/// Every read is held against the newest version on the way, so that a run that ends has none wrong.
+#[test]
+fn writes_of_whole_sectors_of_any_size_are_never_merged_with_what_was_there() {
+    let host = ["ftl.max_request_sectors=128", "ftl.over_provisioning=30", "nand.blocks=128"];
+    for (device, sets) in [("z-ssd-small", &[][..]), ("cnex-small", &host)] {
+        for sector in [512, 1024, 2048, 4096] {
+            let m = run(device, sector, JOB, sets).result.machine;
+            let what = format!("{device}, sectors of {sector}");
+            assert_eq!(m.partial_writes.sectors == 0, sector == 512, "{what}");
+            assert_eq!(m.served, 4000, "{what}");
+            assert!(m.integrity.checked > 1000 && m.integrity.wrong == 0, "{what}");
+            let w = &m.write_amplification;
+            assert_eq!(w.flash_bytes, w.sectors() * u64::from(sector), "{what}");
+        }
+    }
+}
+
+/// What crosses a channel is bytes, however they are counted.
+#[test]
+fn a_read_of_four_kib_takes_the_flash_as_long_with_any_sectors() {
+    let job = "[a]\nrw=randread\nbs=4k\nnumber_ios=200\nnorandommap\n";
+    let busy = |sector| run("z-ssd-small", sector, job, &[]).result.machine.energy_j;
+    let flash = |sector: u32| -> Vec<(String, f64)> {
+        busy(sector).into_iter().filter(|(name, _)| name.starts_with("flash")).collect()
+    };
+    let usual = flash(4096);
+    assert!(usual.iter().any(|(name, j)| name == "flash transfer" && *j > 0.0));
+    assert_eq!(usual, flash(512));
+}
