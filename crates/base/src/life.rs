@@ -119,6 +119,8 @@ pub enum Why {
     ProgramLimit,
     /// Write buffer or rate limiter.
     WriteBuffer,
+    /// The lock of an FTL's map.
+    MapLock,
     /// A cache line being written back.
     WriteBack,
     /// Waiting for a flush to reach the medium.
@@ -197,6 +199,7 @@ impl Why {
             Why::WriteLimit => "write limit",
             Why::ProgramLimit => "program limit",
             Why::WriteBuffer => "write buffer",
+            Why::MapLock => "lock of the map",
             Why::WriteBack => "write-back",
             Why::Flush => "flush",
             Why::BehindRead => "behind a read",

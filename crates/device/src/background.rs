@@ -105,7 +105,10 @@ impl Controller {
                     }
                     flash
                 }
-                Work::Sum { op } => return self.enqueue_job(ctx, cost, Job::Sum(op)),
+                // What is in the drive is where it is to be.
+                Work::Sum { op } | Work::Stage(wordline_ftl::Stage { op, .. }) => {
+                    return self.enqueue_job(ctx, cost, Job::Sum(op));
+                }
                 Work::Complete { tag, ok } if tag & WRITE_BACK != 0 => {
                     return self.write_back_accepted(ctx, tag & !WRITE_BACK, ok);
                 }

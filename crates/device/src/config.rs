@@ -30,6 +30,10 @@ pub struct DeviceConfig {
     pub cache: Option<CacheConfig>,
     #[serde(default)]
     pub limits: Limits,
+    /// Of a drive of open channels, bytes that it keeps through a power cut for units that are not
+    /// programmed yet; 0: none.
+    #[serde(default)]
+    pub staging_bytes: u64,
     #[serde(default)]
     pub interrupt: InterruptConfig,
     #[serde(default)]

@@ -31,6 +31,7 @@ use crate::link::{Link, Switch, Transfer};
 use crate::partition::{Epoch, LATENCY, PARTITION_NAMES, PARTITIONS};
 use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
 use crate::readahead::ReadAhead;
+use crate::staging::Staging;
 use crate::stats::{ByClass, CachePartition, Counts, DeviceStats, Energy, slot};
 use std::collections::VecDeque;
 use wordline_base::track::Track;
@@ -140,6 +141,7 @@ pub struct Controller {
     pub(crate) sums: Slab<Sum>,
     pub(crate) background: Background,
     pub(crate) turns: Turns,
+    pub(crate) staging: Staging,
     pub(crate) write_backs: Slab<WriteBack>,
     pub(crate) cache: Option<Cache>,
     /// By partition of the cache.
@@ -273,6 +275,7 @@ impl Controller {
             flights: Slab::with_capacity(256),
             sums: Slab::with_capacity(16),
             turns: Turns::default(),
+            staging: Staging::default(),
             write_backs: Slab::default(),
             cache,
             read_ahead,
@@ -679,7 +682,7 @@ impl Controller {
                 let partial = touch_of(sqe, self.geometry.sector).partial().count() as u64;
                 work + (c.read_command + c.read_sector) * partial
             }
-            Opcode::VectorRead | Opcode::VectorWrite => further(f.t_other),
+            Opcode::VectorRead | Opcode::VectorWrite | Opcode::VectorStage => further(f.t_other),
             Opcode::Flush | Opcode::Deallocate | Opcode::VectorReset => f.t_other,
         }
     }

@@ -74,6 +74,10 @@ impl Controller {
             }
             Opcode::VectorRead => self.vector(ctx, cmd, OpKind::Read),
             Opcode::VectorReset => self.vector(ctx, cmd, OpKind::Erase),
+            Opcode::VectorStage => match self.stage(cmd) {
+                Ok(()) => self.ask_for_data(ctx, cmd),
+                Err(status) => self.fail(ctx, cmd, status),
+            },
         }
     }
 
@@ -126,9 +130,10 @@ impl Controller {
                     _ => Err(Status::LbaOutOfRange),
                 }
             }
-            Opcode::VectorRead | Opcode::VectorWrite | Opcode::VectorReset => {
-                self.check_vector(cmd)
-            }
+            Opcode::VectorRead
+            | Opcode::VectorWrite
+            | Opcode::VectorReset
+            | Opcode::VectorStage => self.check_vector(cmd),
         }
     }
 
@@ -163,6 +168,10 @@ impl Controller {
                     | Class::ParityProgram,
                 ),
             ) => whole && in_unit == 0 && sectors == g.sectors_per_unit,
+            (
+                Opcode::VectorStage,
+                Some(Class::UserProgram | Class::GcProgram | Class::MetaProgram),
+            ) => whole && sectors > 0 && sectors <= g.sectors_per_unit - in_unit,
             _ => false,
         };
         if fits { Ok(()) } else { Err(Status::InvalidField) }
@@ -214,9 +223,12 @@ impl Controller {
         command.held = record.held;
         record.mark(&mut ctx.lives, command.sqe.io);
         if read {
-            self.respond(ctx, cmd);
-        } else {
-            self.finish(ctx, cmd);
+            return self.respond(ctx, cmd);
+        }
+        let op = record.op;
+        self.finish(ctx, cmd);
+        if op.kind == OpKind::Program {
+            self.unstage(op.ppa);
         }
     }
 
@@ -540,8 +552,10 @@ impl Controller {
     /// A write's data are in the device.
     pub(crate) fn data_arrived(&mut self, ctx: &mut Ctx, cmd: u32) {
         let sqe = self.commands[cmd].sqe;
-        if sqe.opcode == Opcode::VectorWrite {
-            return self.vector(ctx, cmd, OpKind::Program);
+        match sqe.opcode {
+            Opcode::VectorWrite => return self.vector(ctx, cmd, OpKind::Program),
+            Opcode::VectorStage => return self.finish(ctx, cmd),
+            _ => {}
         }
         if !self.takes_turn(cmd) {
             return;

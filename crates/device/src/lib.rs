@@ -15,6 +15,7 @@ mod link;
 mod partition;
 pub mod queue;
 mod readahead;
+mod staging;
 pub mod stats;
 
 #[cfg(test)]

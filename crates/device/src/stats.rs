@@ -7,7 +7,7 @@ use wordline_base::IoClass;
 use wordline_nvme::Opcode;
 
 /// All opcodes, in the order of the counters.
-pub const OPCODES: [Opcode; 7] = [
+pub const OPCODES: [Opcode; 8] = [
     Opcode::Flush,
     Opcode::Write,
     Opcode::Read,
@@ -15,6 +15,7 @@ pub const OPCODES: [Opcode; 7] = [
     Opcode::VectorReset,
     Opcode::VectorWrite,
     Opcode::VectorRead,
+    Opcode::VectorStage,
 ];
 
 #[inline]
@@ -27,6 +28,7 @@ pub(crate) fn slot(opcode: Opcode) -> usize {
         Opcode::VectorReset => 4,
         Opcode::VectorWrite => 5,
         Opcode::VectorRead => 6,
+        Opcode::VectorStage => 7,
     }
 }
 
@@ -77,8 +79,8 @@ pub const ENERGY_STATES: [&str; 5] = ["idle", "controller", "read", "write", "gc
 /// Counts that grow as commands pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    pub commands_in: [u64; 7],
-    pub commands_out: [u64; 7],
+    pub commands_in: [u64; OPCODES.len()],
+    pub commands_out: [u64; OPCODES.len()],
     pub failed: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
@@ -96,14 +98,14 @@ pub(crate) struct Counts {
 pub(crate) struct ByClass {
     last: IoClass,
     /// What had been fetched when it became the last.
-    before: [u64; 7],
-    rows: Vec<(IoClass, [u64; 7])>,
+    before: [u64; OPCODES.len()],
+    rows: Vec<(IoClass, [u64; OPCODES.len()])>,
 }
 
 impl ByClass {
     /// A command of this class is fetched; `fetched` are those before it.
     #[inline]
-    pub fn see(&mut self, class: IoClass, fetched: &[u64; 7]) {
+    pub fn see(&mut self, class: IoClass, fetched: &[u64; OPCODES.len()]) {
         if class != self.last {
             self.settle(fetched);
             self.last = class;
@@ -111,12 +113,12 @@ impl ByClass {
     }
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, fetched: &[u64; 7]) {
+    fn settle(&mut self, fetched: &[u64; OPCODES.len()]) {
         if self.before == *fetched {
             return;
         }
         let at = self.rows.iter().position(|row| row.0 == self.last).unwrap_or_else(|| {
-            self.rows.push((self.last, [0; 7]));
+            self.rows.push((self.last, [0; OPCODES.len()]));
             self.rows.len() - 1
         });
         let sums = self.rows[at].1.iter_mut().zip(fetched.iter().zip(&self.before));
@@ -124,7 +126,7 @@ impl ByClass {
         self.before = *fetched;
     }
     /// By class, ascending, once so many are fetched.
-    pub fn rows(&self, fetched: &[u64; 7]) -> Vec<(IoClass, [u64; 7])> {
+    pub fn rows(&self, fetched: &[u64; OPCODES.len()]) -> Vec<(IoClass, [u64; OPCODES.len()])> {
         let mut all = self.clone();
         all.settle(fetched);
         all.rows.sort_by_key(|row| row.0);
@@ -150,11 +152,11 @@ pub struct CachePartition {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceStats {
     /// Commands fetched and completed, by opcode, in the order of [`OPCODES`].
-    pub commands_in: [u64; 7],
-    pub commands_out: [u64; 7],
+    pub commands_in: [u64; OPCODES.len()],
+    pub commands_out: [u64; OPCODES.len()],
     /// Commands fetched, by the class of their I/O and opcode. An FTL on the host has none for what it
     /// asks for by itself.
-    pub by_class: Vec<(IoClass, [u64; 7])>,
+    pub by_class: Vec<(IoClass, [u64; OPCODES.len()])>,
     /// Completions with another status than success.
     pub failed: u64,
     /// Bytes sent to and received from the host.

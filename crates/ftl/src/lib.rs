@@ -56,7 +56,7 @@ pub use state::LoadError;
 pub use translator::{FtlKind, Translator};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, HostMemory,
-    MapWork, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Steady, StrideUse, Touch,
+    MapWork, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Stage, Steady, StrideUse, Touch,
     Translation, Turns, Wear, WindowLimits, Work, check_own_read, read_ended, send_data,
     steady_by_overwriting,
 };

@@ -11,7 +11,9 @@ use crate::error::{self, HostError, Queues};
 use crate::function::spans;
 use crate::host::Host;
 use crate::paths::admit::Bios;
-use crate::paths::pblk::{Merges, Pblk};
+use crate::paths::map_lock::MapLock;
+use crate::paths::pblk::{Kernel, Merges, Pblk};
+use crate::paths::staging::Staging;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::Counters;
 use crate::tasks::core::Core;
@@ -210,14 +212,29 @@ impl<S: Source> Host<S> {
             let core = stack.ftl_core.unwrap_or(stack.cores - 1);
             let disk = &mut disks[d];
             let at = (d, &*disk);
-            let thread = placing.kernel("pblk", core, at, Step::Kernel, Asleep::Actions);
+            // A tree's lock is taken to move what is collected, by a thread that may sleep for it.
+            let names: &[&str] = match cost.map {
+                Some(_) => &["ftl-writer", "ftl-collector"],
+                None => &["pblk"],
+            };
+            let kernel = names.iter().map(|name| {
+                let thread = placing.kernel(name, core, at, Step::Kernel, Asleep::Actions);
+                Kernel { thread, todo: VecDeque::with_capacity(64) }
+            });
+            let kernel = kernel.collect();
+            let lock = cost.map.as_ref().map(|_| MapLock::default());
             disk.pblk = Some(Box::new(Pblk {
                 ftl,
                 cost,
                 sector: disk.info.sector,
                 unit_sectors: disk.info.unit_sectors,
-                thread,
-                actions: VecDeque::with_capacity(64),
+                kernel,
+                lock,
+                staging: Staging::new(
+                    disk.info.staging_bytes,
+                    disk.info.sector.bytes(),
+                    disk.info.unit_sectors,
+                ),
                 repairs: Vec::new(),
                 merges: None,
                 stats: Default::default(),
@@ -283,7 +300,7 @@ impl<S: Source> Host<S> {
                 && u64::from(disk.info.lba_bytes) < disk.info.sector.bytes()
             {
                 // Beside the thread that writes, which takes it from there.
-                let core = placing.threads[pblk.thread].core;
+                let core = placing.threads[pblk.kernel[0].thread].core;
                 let at = (d as u16, &*disk);
                 let worker =
                     placing.kernel("pblk-merge", core, at, Step::NextMerge, Asleep::Actions);
@@ -335,6 +352,7 @@ impl<S: Source> Host<S> {
                 tells_classes: stack.flashshare.bypass
                     || stack.flashshare.queues
                     || stack.flashshare.select_isr,
+                changes: NONE,
                 flashshare: stack.flashshare.clone(),
                 #[cfg(debug_assertions)]
                 made: 0,

@@ -26,6 +26,8 @@ pub struct DriveInfo {
     pub weighted_urgent: bool,
     /// What it, or the FTL on the host, maps.
     pub sector: SectorSize,
+    /// Bytes that an open-channel drive keeps for units that are not programmed yet.
+    pub staging_bytes: u64,
     /// Sectors of a write unit of an open-channel drive.
     pub unit_sectors: u32,
 }

@@ -1,7 +1,9 @@
 //! What the host counts.
 
 use crate::function::Use;
+use crate::paths::map_lock::MapLockStats;
 use serde::Serialize;
+use wordline_ftl::MapWork;
 
 /// Where a core's time went, in nanoseconds. The four sum to the elapsed time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
@@ -118,6 +120,13 @@ pub struct PblkStats {
     pub background_reads: u64,
     /// Processor time of parity sums, written and rebuilt.
     pub xor_ns: u64,
+    /// Writes' sectors that went ahead of their unit's program, in so many commands, and those of them that
+    /// found no room in the drive at first.
+    pub staged: u64,
+    pub staging_waits: u64,
+    /// Of a map that is a tree: what was done in it, and its lock.
+    pub map_work: MapWork,
+    pub map_lock: MapLockStats,
     /// Sectors over the link by `wordline_nand::Class`.
     pub link_sectors: [u64; wordline_nand::machine::CLASSES],
 }
@@ -141,6 +150,10 @@ impl std::ops::AddAssign for PblkStats {
         self.erases += o.erases;
         self.background_reads += o.background_reads;
         self.xor_ns += o.xor_ns;
+        self.staged += o.staged;
+        self.staging_waits += o.staging_waits;
+        self.map_work += o.map_work;
+        self.map_lock += o.map_lock;
         self.link_sectors.iter_mut().zip(o.link_sectors).for_each(|(sum, n)| *sum += n);
     }
 }

@@ -87,6 +87,7 @@ pub fn drive() -> DriveInfo {
         volatile_cache: true,
         weighted_urgent: true,
         sector: Default::default(),
+        staging_bytes: 0,
         unit_sectors: 16,
     }
 }

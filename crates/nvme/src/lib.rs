@@ -19,25 +19,30 @@ pub enum Opcode {
     VectorReset = 0x90,
     VectorWrite = 0x91,
     VectorRead = 0x92,
+    /// Ours: sectors of a unit that a later write programs go to the drive's protected buffer.
+    VectorStage = 0xC0,
 }
 
 impl Opcode {
     pub fn from_byte(byte: u8) -> Option<Opcode> {
         use Opcode::*;
-        [Flush, Write, Read, Deallocate, VectorReset, VectorWrite, VectorRead]
+        [Flush, Write, Read, Deallocate, VectorReset, VectorWrite, VectorRead, VectorStage]
             .into_iter()
             .find(|&o| o as u8 == byte)
     }
     /// Data flow from host to device.
     pub fn is_data_in(self) -> bool {
-        matches!(self, Opcode::Write | Opcode::VectorWrite)
+        matches!(self, Opcode::Write | Opcode::VectorWrite | Opcode::VectorStage)
     }
     /// Data flow from device to host.
     pub fn is_data_out(self) -> bool {
         matches!(self, Opcode::Read | Opcode::VectorRead)
     }
     pub fn is_vector(self) -> bool {
-        matches!(self, Opcode::VectorReset | Opcode::VectorWrite | Opcode::VectorRead)
+        matches!(
+            self,
+            Opcode::VectorReset | Opcode::VectorWrite | Opcode::VectorRead | Opcode::VectorStage
+        )
     }
 }
 
@@ -86,7 +91,7 @@ pub struct Sqe {
     pub cid: u16,
     /// Byte offset on the namespace; a physical sector number for vector commands.
     pub address: u64,
-    /// Bytes; for vector commands sectors x 4096.
+    /// Of its data.
     pub bytes: u32,
     pub fua: bool,
     /// Vector commands: `wordline_nand::Class` of the work, for accounting only (not on the wire).
@@ -109,6 +114,7 @@ pub enum Status {
     Success = 0x000,
     InvalidField = 0x002,
     LbaOutOfRange = 0x080,
+    CapacityExceeded = 0x081,
     WriteFault = 0x280,
     UnrecoveredRead = 0x281,
 }
@@ -127,8 +133,8 @@ pub struct Cqe {
 }
 
 impl Sqe {
-    /// The 64 bytes of the command: namespace 1, logical blocks of `1 << lba_shift` bytes, addresses
-    /// little-endian.
+    /// The 64 bytes of the command: namespace 1, logical blocks of `1 << lba_shift` bytes (a drive of open
+    /// channels has its sectors for blocks), addresses little-endian.
     pub fn encode(&self, lba_shift: u32) -> [u8; 64] {
         let mut b = [0u8; 64];
         b[0] = self.opcode as u8;
@@ -136,7 +142,7 @@ impl Sqe {
         b[4] = 1;
         b[8] = attribute(self.class.workload());
         let (start, blocks) = if self.opcode.is_vector() {
-            (self.address, self.bytes >> 12)
+            (self.address, self.bytes >> lba_shift)
         } else {
             (self.address >> lba_shift, self.bytes >> lba_shift)
         };
@@ -155,12 +161,11 @@ impl Sqe {
         let dword12 = u32::from_le_bytes(b[48..52].try_into().ok()?);
         let dword13 = u32::from_le_bytes(b[52..56].try_into().ok()?);
         let blocks = (dword12 & 0xFFFF) + 1;
-        let shift = if opcode.is_vector() { 12 } else { lba_shift };
         Some(Sqe {
             opcode,
             cid: u16::from_le_bytes([b[2], b[3]]),
-            address: if opcode.is_vector() { start } else { start << shift },
-            bytes: if opcode == Opcode::Flush { 0 } else { blocks << shift },
+            address: if opcode.is_vector() { start } else { start << lba_shift },
+            bytes: if opcode == Opcode::Flush { 0 } else { blocks << lba_shift },
             fua: dword12 >> 30 & 1 == 1,
             work: 0,
             class: class_of(dword13).with_workload(workload(b[8])),

@@ -27,6 +27,7 @@ impl SystemConfig {
             volatile_cache: device.cache.as_ref().is_none_or(|c| !c.capacitor),
             weighted_urgent: device.queues.arbitration == Arbitration::WeightedUrgent,
             sector: drive.nand.geometry.sector,
+            staging_bytes: device.staging_bytes,
             unit_sectors: drive.nand.geometry.sectors_per_unit,
         }
     }

@@ -77,7 +77,7 @@ pub(crate) fn of_drive(device: &DeviceStats, cached: &[(IoClass, u64)]) -> Vec<D
     if device.by_class.iter().all(|(class, _)| *class == IoClass::NONE) {
         return Vec::new();
     }
-    let row = |(class, counts): &(IoClass, [u64; 7])| {
+    let row = |(class, counts): &(IoClass, [u64; OPCODES.len()])| {
         let of = |wanted: &[Opcode]| {
             let counts = OPCODES.iter().zip(counts);
             counts.filter(|(o, _)| wanted.contains(o)).map(|(_, n)| n).sum()
@@ -85,7 +85,7 @@ pub(crate) fn of_drive(device: &DeviceStats, cached: &[(IoClass, u64)]) -> Vec<D
         DriveClass {
             class: *class,
             reads: of(&[Opcode::Read, Opcode::VectorRead]),
-            writes: of(&[Opcode::Write, Opcode::VectorWrite]),
+            writes: of(&[Opcode::Write, Opcode::VectorWrite, Opcode::VectorStage]),
             flushes: of(&[Opcode::Flush]),
             trims: of(&[Opcode::Deallocate]),
             resets: of(&[Opcode::VectorReset]),

@@ -1,7 +1,7 @@
 //! What those who drive an FTL have in common: what an action asks of them and costs, and what the end
 //! of a flash read means for the read that it serves.
 
-use crate::{Action, Digest, Piece, Place, Translation};
+use crate::{Action, Digest, MapWork, Piece, Place, Translation};
 use serde::{Deserialize, Serialize};
 use wordline_base::{Ctx, Lpn, Span};
 use wordline_nand::{Class, OpKind, Ppa};
@@ -22,10 +22,38 @@ pub struct FtlCost {
     pub program_unit: Span,
     /// Finding a valid sector of a victim and moving it into the buffer.
     pub gc_sector: Span,
-    /// Issuing an erase or a flash read of the FTL's own.
+    /// Issuing an erase, a flash read of the FTL's own, or data for a unit that is programmed later.
     pub background_command: Span,
     /// Adding one sector to a parity sum, for writing parity or rebuilding a sector.
     pub xor_sector: Span,
+    /// Of a map that is a tree in host memory; absent: looking up is part of the above.
+    pub map: Option<MapCost>,
+}
+
+/// Processor time of a map that is a tree, which has a lock then.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MapCost {
+    /// Searching a node.
+    pub visit: Span,
+    /// Writing an entry of a leaf, and taking one out.
+    pub insert: Span,
+    pub remove: Span,
+    /// Dividing a node in two, and making one of two.
+    pub split: Span,
+    pub merge: Span,
+    /// Taking the lock and giving it back, where nobody else has it.
+    pub lock: Span,
+}
+
+impl MapCost {
+    pub fn of(&self, work: MapWork) -> Span {
+        self.visit * work.visited
+            + self.insert * work.inserted
+            + self.remove * work.removed
+            + self.split * work.splits
+            + self.merge * work.merges
+    }
 }
 
 /// An action, as whoever drives the FTL carries it out.
@@ -33,10 +61,22 @@ pub struct FtlCost {
 pub enum Work {
     /// Once its cost is paid it goes to the flash; its end is told to [`Translation::on_done`].
     Flash(FlashOp),
+    /// A run of sectors goes to the drive's protected buffer: done when it is there, at once where the FTL
+    /// runs in the drive.
+    Stage(Stage),
     /// It is done once its cost is paid.
     Sum { op: u32 },
     /// The command of this tag is over.
     Complete { tag: u32, ok: bool },
+}
+
+/// Sectors on their way to the drive's protected buffer, of the write with this tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stage {
+    pub op: u32,
+    pub tag: u32,
+    pub ppa: Ppa,
+    pub sectors: u32,
 }
 
 /// A flash operation that the FTL wants done.
@@ -78,6 +118,9 @@ impl Action {
                 (op, OpKind::Program, class, ppa, unit_sectors, payload)
             }
             Action::Erase { op, ppa } => (op, OpKind::Erase, Class::Erase, ppa, 0, 0),
+            Action::Stage { op, tag, ppa, sectors } => {
+                return Work::Stage(Stage { op, tag, ppa, sectors });
+            }
             Action::Sum { op, .. } => return Work::Sum { op },
             Action::Complete { tag, ok } => return Work::Complete { tag, ok },
         };
@@ -90,8 +133,10 @@ impl Action {
             Action::Read { class: Class::GcRead, payload, .. } => {
                 (cost.background_command + cost.gc_sector * u64::from(payload), 0)
             }
-            Action::Read { .. } | Action::Erase { .. } => (cost.background_command, 0),
-            // Parity without a payload is added up by the drive.
+            Action::Read { .. } | Action::Erase { .. } | Action::Stage { .. } => {
+                (cost.background_command, 0)
+            }
+            // Staged before; and parity without a payload is added up by the drive.
             Action::Program { payload: 0, .. } => (cost.program_unit, 0),
             Action::Program { summed, .. } => (cost.program_unit, summed),
             Action::Sum { sectors, .. } => (Span::ZERO, sectors),

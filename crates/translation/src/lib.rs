@@ -40,14 +40,16 @@ pub use counters::Counters;
 pub use digest::Digest;
 pub use error::{AgeError, Breach};
 pub use executor::{
-    Brings, FlashOp, FlashRead, FtlCost, IssueCost, ReadEnd, Work, check_own_read, read_ended,
-    send_data,
+    Brings, FlashOp, FlashRead, FtlCost, IssueCost, MapCost, ReadEnd, Stage, Work, check_own_read,
+    read_ended, send_data,
 };
 pub use order::Order;
 pub use split::{Newest, split};
 pub use turns::{Touch, Turns};
 
+use serde::Serialize;
 use std::io::{self, Write};
+use std::ops::AddAssign;
 use wordline_base::{Ctx, Lpn, PageData, Stamps};
 use wordline_nand::{Class, Outcome, Ppa};
 
@@ -97,6 +99,10 @@ pub enum Action {
     /// Read a run of sectors inside one unit for the FTL's own use; `payload` of them go to where the
     /// FTL runs.
     Read { op: u32, ppa: Ppa, sectors: u32, class: Class, payload: u32 },
+    /// Send this run of sectors inside a unit that is not programmed yet to the drive, which keeps them
+    /// safe in a buffer of its own; done when they are there. The unit's program comes after the ends of
+    /// all that was staged for it, and has no payload. `tag` is the write's that it is of.
+    Stage { op: u32, tag: u32, ppa: Ppa, sectors: u32 },
     /// Program one whole unit, of which `payload` sectors come from the host; `summed` sectors went
     /// into it if it is parity.
     Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32 },
@@ -141,7 +147,7 @@ pub struct Memory {
 }
 
 /// Work of a map since it was last asked for, by which the driver charges processor time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MapWork {
     /// Nodes searched.
     pub visited: u64,
@@ -152,8 +158,18 @@ pub struct MapWork {
     pub merges: u64,
 }
 
+impl AddAssign for MapWork {
+    fn add_assign(&mut self, o: MapWork) {
+        self.visited += o.visited;
+        self.inserted += o.inserted;
+        self.removed += o.removed;
+        self.splits += o.splits;
+        self.merges += o.merges;
+    }
+}
+
 /// Memory that an FTL takes of its host, by what it is for, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HostMemory {
     /// Nodes of the map.
     pub nodes: u64,

@@ -20,6 +20,7 @@ pub(crate) fn write<T: Translation + ?Sized>(
                 Action::Read { op, .. }
                 | Action::Program { op, .. }
                 | Action::Erase { op, .. }
+                | Action::Stage { op, .. }
                 | Action::Sum { op, .. } => ftl.on_done(&mut ctx, op, Outcome::Ok),
                 Action::Complete { ok, .. } if !ok => {
                     written = Err(AgeError::Full("no space can be made"));

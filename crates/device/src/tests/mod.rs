@@ -74,6 +74,7 @@ pub fn device_config() -> DeviceConfig {
         },
         cache: None,
         limits: Limits::default(),
+        staging_bytes: 0,
         interrupt: InterruptConfig::default(),
         power: PowerConfig { idle_mw: 2000, firmware_mw: 300, link_mw: 500 },
     }
@@ -150,7 +151,7 @@ impl Host {
         bytes: u32,
     ) -> Result<u16, QueueFull> {
         let class = match opcode {
-            Opcode::VectorWrite => Class::UserProgram,
+            Opcode::VectorWrite | Opcode::VectorStage => Class::UserProgram,
             Opcode::VectorReset => Class::Erase,
             _ => Class::UserRead,
         };

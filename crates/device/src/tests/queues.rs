@@ -36,7 +36,7 @@ fn a_queue_is_served_in_order_and_wraps() {
             );
         }
         let s = h.drive.stats(h.ctx.now);
-        assert_eq!((s.commands_in, s.commands_out), (s.commands_out, [0, 0, 0, 0, 0, 0, 500]));
+        assert_eq!((s.commands_in, s.commands_out), (s.commands_out, [0, 0, 0, 0, 0, 0, 500, 0]));
     }
 }
 
@@ -559,4 +559,33 @@ proptest! {
         }
         prop_assert!(w.h.done.len() > 1000, "seed {}: {}", seed, w.h.done.len());
     }
+}
+
+/// What crossed the link ahead of a program takes room until the program ends, and no longer than its way.
+#[test]
+fn staged_data_take_room_until_their_unit_is_programmed() {
+    let g = Nand::new(&nand_config(), Seed(1)).unwrap().geometry;
+    let unit = g.unit_bytes() as u32;
+    assert!(unit > 3 * 4096);
+    let device = DeviceConfig { staging_bytes: 3 * 4096, ..device_config() };
+    let mut h = Host::bare(&nand_config(), &device);
+    h.queue(0, 64, QueuePriority::Medium);
+    assert_eq!(h.one(Opcode::VectorStage, 0, 16 * 4096).1, Status::InvalidField, "beyond a unit");
+    let (took, status) = h.one(Opcode::VectorStage, 0, 2 * 4096);
+    assert_eq!(status, Status::Success);
+    assert!(took < nand_config().t_program.mean(), "{took:?}: nothing is programmed");
+    assert_eq!(h.one(Opcode::VectorStage, 2, 8192).1, Status::CapacityExceeded);
+    assert_eq!(h.one(Opcode::VectorStage, 2, 4096).1, Status::Success);
+    assert_eq!(
+        h.one(Opcode::VectorStage, u64::from(g.sectors_per_unit), 4096).1,
+        Status::CapacityExceeded
+    );
+    assert_eq!(h.one(Opcode::VectorWrite, 0, unit).1, Status::Success);
+    assert_eq!(
+        h.one(Opcode::VectorStage, u64::from(g.sectors_per_unit), 3 * 4096).1,
+        Status::Success
+    );
+    let mut none = Host::bare(&nand_config(), &device_config());
+    none.queue(0, 64, QueuePriority::Medium);
+    assert_eq!(none.one(Opcode::VectorStage, 0, 4096).1, Status::CapacityExceeded);
 }

@@ -117,6 +117,10 @@ impl Call {
     pub fn node(&self) -> u32 {
         self.node
     }
+    /// Whether its bios do.
+    pub fn reads(&self) -> bool {
+        self.opcode == Opcode::Read
+    }
     pub fn part(&self) -> u32 {
         self.part
     }

@@ -238,6 +238,8 @@ pub(crate) struct BlockLayer {
     pub hctxs: IdVec<HctxId, Hctx>,
     pub disks: IdVec<DiskId, Disk>,
     pub merge: bool,
+    /// The thread that changes the map of an FTL now, and is to act on what comes of it.
+    pub changes: u32,
     pub flashshare: FlashShareConfig,
     /// Latency-critical requests have a way of their own.
     pub tells_classes: bool,

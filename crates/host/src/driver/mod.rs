@@ -11,10 +11,11 @@ pub(crate) mod poll;
 use crate::block::{NO_TAG, NONE, Purpose};
 use crate::function::spend;
 use crate::host::{Host, Output};
+use crate::paths::pblk::{End, Todo};
 use crate::source::Source;
 use wordline_base::{Ctx, IoId, Layer, Lpn, SectorSize, Span, Time, Why};
-use wordline_ftl::{FlashRead, ReadEnd, Touch, Translation, check_own_read, read_ended};
-use wordline_nand::{Outcome, Ppa};
+use wordline_ftl::{FlashRead, ReadEnd, Touch, read_ended};
+use wordline_nand::{Outcome, Ppa, UnitId};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
 /// A write or trim is in the drive's ledger of versions from when its command is made.
@@ -211,9 +212,17 @@ impl<S: Source> Host<S> {
             Purpose::Ftl { op } => {
                 if let Some(pblk) = self.block.disks[d].enter(ctx) {
                     let (ppa, sectors) = (Ppa(r.offset as u32), pblk.sector.of(r.bytes) as u32);
-                    check_own_read(&pblk.ftl, ctx, op, ppa, sectors, cqe.held);
                     let outcome = if ok { Outcome::Ok } else { Outcome::Failed };
-                    pblk.ftl.on_done(ctx, op, outcome);
+                    let end = End { op, ppa, sectors, held: cqe.held, outcome };
+                    if r.opcode == Opcode::VectorWrite {
+                        pblk.staging.release(UnitId(ppa.0 / pblk.unit_sectors));
+                    }
+                    // A handler does not sleep for the lock of the map.
+                    let moves = r.opcode == Opcode::VectorRead || !ok;
+                    match pblk.lock.is_some() && moves {
+                        true => pblk.later(Todo::End(end)),
+                        false => pblk.ended(ctx, end),
+                    }
                     self.pump_ftl(ctx, d, Some(core));
                 }
             }

@@ -2,6 +2,8 @@
 //! an FTL on the host and the scheduler in front of it.
 
 pub(crate) mod admit;
+pub(crate) mod map_lock;
 pub mod nbd;
 pub(crate) mod pblk;
+pub(crate) mod staging;
 pub mod vfs;

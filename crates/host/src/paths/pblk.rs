@@ -22,6 +22,8 @@ use crate::block::{NO_TAG, NONE, Node, Purpose};
 use crate::disk::Disk;
 use crate::function::{Function, spend};
 use crate::host::Host;
+use crate::paths::map_lock::{Hold, MapLock};
+use crate::paths::staging::Staging;
 use crate::source::Source;
 use crate::stats::PblkStats;
 use crate::tasks::thread::{Asleep, Flow, Step};
@@ -30,10 +32,10 @@ use std::ops::Range;
 use wordline_base::{Ctx, Ddir, Layer, Lpn, SectorSize, Why};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{
-    Action, Brings, FlashOp, FlashRead, Piece, Place, Touch, Translation, Translator, Turns, Work,
-    send_data,
+    Action, Brings, FlashOp, FlashRead, Piece, Place, Stage, Touch, Translation, Translator, Turns,
+    Work, check_own_read, send_data,
 };
-use wordline_nand::{OpKind, Outcome};
+use wordline_nand::{Class, OpKind, Outcome, Ppa};
 use wordline_nvme::Opcode;
 
 pub(crate) struct Pblk {
@@ -42,14 +44,61 @@ pub(crate) struct Pblk {
     pub sector: SectorSize,
     /// Sectors of a write unit, what a program command carries.
     pub unit_sectors: u32,
-    /// The kernel thread, and what it has still to issue.
-    pub thread: u32,
-    pub actions: VecDeque<Action>,
+    /// The kernel threads. With two the second one collects.
+    pub kernel: Vec<Kernel>,
+    /// Of a map that is a tree.
+    pub lock: Option<MapLock>,
+    pub staging: Staging,
     /// Reads to repair one that failed, while they are issued.
     pub repairs: Vec<Piece>,
     /// With logical blocks smaller than a sector.
     pub merges: Option<Box<Merges>>,
     pub stats: PblkStats,
+}
+
+/// A kernel thread of the FTL's, and what it has still to do.
+pub(crate) struct Kernel {
+    pub thread: u32,
+    pub todo: VecDeque<Todo>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Todo {
+    Act(Action),
+    /// An operation ended whose end changes the map.
+    End(End),
+}
+
+/// The end of a flash operation of the FTL's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub op: u32,
+    pub ppa: Ppa,
+    pub sectors: u32,
+    pub held: Option<u32>,
+    pub outcome: Outcome,
+}
+
+impl Pblk {
+    /// One of the kernel threads will do it.
+    pub fn later(&mut self, todo: Todo) {
+        let collects = match todo {
+            Todo::End(_) => true,
+            Todo::Act(Action::Read { class, .. } | Action::Program { class, .. }) => {
+                matches!(class, Class::GcRead | Class::GcProgram)
+            }
+            Todo::Act(action) => matches!(action, Action::Erase { .. } | Action::Sum { .. }),
+        };
+        let last = self.kernel.len() - 1;
+        self.kernel[last * usize::from(collects)].todo.push_back(todo);
+    }
+    pub fn ended(&mut self, ctx: &mut Ctx, end: End) {
+        check_own_read(&self.ftl, ctx, end.op, end.ppa, end.sectors, end.held);
+        self.ftl.on_done(ctx, end.op, end.outcome);
+    }
+    fn kernel_of(&mut self, thread: u32) -> Option<&mut Kernel> {
+        self.kernel.iter_mut().find(|k| k.thread == thread)
+    }
 }
 
 /// What a thread is about in pblk.
@@ -60,6 +109,13 @@ pub(crate) struct InPblk {
     piece: usize,
     /// pblk's kernel thread: what it is to issue.
     work: Option<Work>,
+    /// Its write's data that go to the drive ahead of their program, and completions, until it is through
+    /// with the map.
+    pub stages: Vec<Stage>,
+    completions: Vec<(u32, bool)>,
+    /// It has the lock of the map; and what asking for it cost, if it slept.
+    pub hold: Option<Hold>,
+    pub owed: u64,
 }
 
 impl InPblk {
@@ -260,8 +316,67 @@ impl<S: Source> Host<S> {
         }
         pblk.stats.read_bios += 1;
         thread.pend.ftl += cost.read_command.0 + cost.read_sector.0 * u64::from(sectors);
+        if pblk.lock.is_some() {
+            return self.segment(ctx, t, Step::PblkLookUp);
+        }
         pblk.ftl.read(ctx, lpn, sectors, thread.pblk.start());
         self.read_pieces(ctx, t, part)
+    }
+
+    /// A read looks up where its sectors are, with others that do so.
+    pub(crate) fn pblk_look_up(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if let Some(flow) = self.locked(ctx, t, Hold::Shared, Step::PblkLookUp) {
+            return flow;
+        }
+        let thread = &mut self.threads[t];
+        let part = thread.call.part();
+        let node = self.block.nodes[part];
+        let Some(pblk) = self.block.disks[node.disk].enter(ctx) else { return Flow::Again };
+        let first = pblk.sector.of(node.offset);
+        let sectors = pblk.sector.holding(node.offset + u64::from(node.len)) - first;
+        pblk.ftl.read(ctx, Lpn(first as u32), sectors as u32, thread.pblk.start());
+        thread.plan_on(part);
+        self.charge_map(t);
+        self.segment(ctx, t, Step::PblkUnlock)
+    }
+
+    /// The thread has no more to do with the map.
+    pub(crate) fn pblk_unlock(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        self.unlock(ctx, t);
+        let thread = &self.threads[t];
+        let (d, core) = (thread.disk, thread.core);
+        if thread.source.is_none() && self.is_ftl_thread(d, t) {
+            self.pump_ftl(ctx, d, Some(core));
+            return self.go(t, Step::Kernel);
+        }
+        let thread = &mut self.threads[t];
+        let part = thread.call.part();
+        if thread.call.reads() {
+            thread.plan_for(part);
+            return self.read_pieces(ctx, t, part);
+        }
+        for at in 0..self.threads[t].pblk.completions.len() {
+            let (tag, ok) = self.threads[t].pblk.completions[at];
+            self.ftl_completes(ctx, d, tag, ok, Some(core));
+        }
+        self.threads[t].pblk.completions.clear();
+        self.pump_ftl(ctx, d, Some(core));
+        let thread = &mut self.threads[t];
+        let stages = thread.pblk.stages.len() as u64;
+        if stages == 0 {
+            return self.go(t, Step::Part);
+        }
+        let Some(pblk) = &self.block.disks[d].pblk else { return Flow::Off };
+        thread.pend.ftl += pblk.cost.background_command.0 * stages;
+        thread.pend.block += spend!(self, thread.core, Block * stages);
+        thread.pend.driver += spend!(self, thread.core, DmaMap * stages, Doorbell * stages);
+        thread.plan_for(part);
+        self.segment(ctx, t, Step::PblkRead)
+    }
+
+    fn is_ftl_thread(&mut self, d: u16, t: u32) -> bool {
+        let pblk = self.block.disks[d].pblk.as_mut();
+        pblk.is_some_and(|pblk| pblk.kernel_of(t).is_some())
     }
 
     /// What of a bio's sectors is on flash is read.
@@ -307,8 +422,15 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn pblk_read(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if !self.threads[t].pblk.stages.is_empty() {
+            return self.stage_next(ctx, t);
+        }
         let thread = &mut self.threads[t];
         let (part, core, h) = (thread.call.part(), thread.core, thread.hctx);
+        if !thread.call.reads() {
+            // A write has sent all that it stages.
+            return self.go(t, Step::Part);
+        }
         let Some(&piece) = thread.pblk.pieces.get(thread.pblk.piece) else {
             let none = thread.pblk.pieces.is_empty();
             self.go(t, Step::Part);
@@ -356,57 +478,123 @@ impl<S: Source> Host<S> {
     }
 
     pub(crate) fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if let Some(flow) = self.locked(ctx, t, Hold::Alone, Step::PblkWrite) {
+            return flow;
+        }
         let thread = &self.threads[t];
         let (part, core) = (thread.call.part(), thread.core);
-        self.go(t, Step::Part);
+        if thread.pblk.hold.is_none() {
+            self.go(t, Step::Part);
+            self.pblk_change(ctx, part, core);
+            return Flow::Again;
+        }
+        // What becomes of it at once comes after the work on the map.
+        self.block.changes = t;
         self.pblk_change(ctx, part, core);
-        Flow::Again
+        self.block.changes = NONE;
+        let thread = &mut self.threads[t];
+        let staged = !thread.pblk.stages.is_empty();
+        if staged || !thread.pblk.completions.is_empty() {
+            thread.plan_on(part);
+            if staged && let Some(pblk) = &mut self.block.disks[thread.disk].pblk {
+                pblk.stats.write_waits -= 1;
+            }
+        } else {
+            // It waits for room, and may be over when this is.
+            thread.plan_nothing();
+        }
+        self.charge_map(t);
+        self.segment(ctx, t, Step::PblkUnlock)
     }
 
     /// Takes what the FTL wants done. `on` is the core at work.
     pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
-        while let Disk { pblk: Some(pblk), drive, .. } = &mut self.block.disks[d] {
+        while let Some(pblk) = &mut self.block.disks[d].pblk {
             let Some(action) = pblk.ftl.poll() else { break };
-            let Action::Complete { tag, ok } = action else {
-                pblk.actions.push_back(action);
-                continue;
+            let changes = self.block.changes;
+            let (tag, ok) = match action {
+                Action::Complete { tag, ok } if changes == NONE => (tag, ok),
+                Action::Complete { tag, ok } => {
+                    self.threads[changes].pblk.completions.push((tag, ok));
+                    continue;
+                }
+                Action::Stage { op, tag, ppa, sectors } => {
+                    let stage = Stage { op, tag, ppa, sectors };
+                    if !pblk.staging.admit(stage) {
+                        pblk.stats.staging_waits += 1;
+                    } else if changes == NONE {
+                        pblk.later(Todo::Act(action));
+                    } else {
+                        self.threads[changes].pblk.stages.push(stage);
+                    }
+                    continue;
+                }
+                _ => {
+                    pblk.later(Todo::Act(action));
+                    continue;
+                }
             };
-            let node = self.block.nodes[tag];
-            let why = match node.ddir {
-                Ddir::Sync | Ddir::DataSync => Why::Flush,
-                Ddir::Write => Why::WriteBuffer,
-                _ => Why::Work,
-            };
-            if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
-                pblk.stats.write_waits -= 1;
+            self.ftl_completes(ctx, d, tag, ok, on);
+        }
+        let Some(pblk) = &mut self.block.disks[d].pblk else { return };
+        while let Some(Stage { op, tag, ppa, sectors }) = pblk.staging.next() {
+            pblk.later(Todo::Act(Action::Stage { op, tag, ppa, sectors }));
+        }
+        for at in 0..pblk.kernel.len() {
+            let Some(pblk) = &self.block.disks[d].pblk else { return };
+            let t = pblk.kernel[at].thread;
+            if !pblk.kernel[at].todo.is_empty() && self.threads[t].asleep == Asleep::Actions {
+                self.wake(ctx, t, on);
             }
+        }
+    }
+
+    /// A command is over.
+    fn ftl_completes(&mut self, ctx: &mut Ctx, d: u16, tag: u32, ok: bool, on: Option<u32>) {
+        let Disk { pblk: Some(pblk), drive, .. } = &mut self.block.disks[d] else { return };
+        let node = self.block.nodes[tag];
+        let why = match node.ddir {
+            Ddir::Sync | Ddir::DataSync => Why::Flush,
+            Ddir::Write => Why::WriteBuffer,
+            _ => Why::Work,
+        };
+        if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
+            pblk.stats.write_waits -= 1;
+        }
+        // Of what was staged the last part tells more.
+        if node.pending == 1 {
             ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
-            ctx.enter_drive(*drive);
-            ctx.stamps.acknowledge(node.at_ledger, ok);
-            if pblk.merges.is_some() {
-                self.leave(ctx, tag, ok, on);
-            }
-            self.node_done(ctx, tag, ok, on);
         }
-        let Some(pblk) = &self.block.disks[d].pblk else { return };
-        let t = pblk.thread;
-        if !pblk.actions.is_empty() && self.threads[t].asleep == Asleep::Actions {
-            self.wake(ctx, t, on);
+        ctx.enter_drive(*drive);
+        ctx.stamps.acknowledge(node.at_ledger, ok);
+        if pblk.merges.is_some() {
+            self.leave(ctx, tag, ok, on);
         }
+        self.node_done(ctx, tag, ok, on);
     }
 
     pub(crate) fn kernel_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let d = self.threads[t].disk;
         let Some(pblk) = &mut self.block.disks[d].pblk else { return Flow::Off };
-        let Some(action) = pblk.actions.pop_front() else {
-            return self.sleep(ctx, t, Asleep::Actions);
+        let Some(kernel) = pblk.kernel_of(t) else { return Flow::Off };
+        let action = match kernel.todo.front() {
+            None => return self.sleep(ctx, t, Asleep::Actions),
+            Some(&Todo::End(end)) => return self.end_locked(ctx, t, end),
+            Some(&Todo::Act(action)) => action,
         };
+        kernel.todo.pop_front();
         let cost = action.cost(&pblk.cost);
         pblk.stats.xor_ns += cost.sum.0;
         let work = action.work(pblk.unit_sectors);
         let thread = &mut self.threads[t];
         thread.pend.ftl += cost.total().0;
         thread.pblk.work = Some(work);
+        if let Work::Stage(stage) = work {
+            thread.pblk.stages.push(stage);
+            thread.pend.block += spend!(self, thread.core, Block);
+            thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+            return self.segment(ctx, t, Step::KernelIssue);
+        }
         let Work::Flash(flash) = work else { return self.segment(ctx, t, Step::KernelIssue) };
         match flash.kind {
             OpKind::Program => pblk.stats.programs += 1,
@@ -418,10 +606,75 @@ impl<S: Source> Host<S> {
         self.segment(ctx, t, Step::KernelIssue)
     }
 
+    /// The collector takes up the end of an operation, with the map for itself.
+    fn end_locked(&mut self, ctx: &mut Ctx, t: u32, end: End) -> Flow {
+        if let Some(flow) = self.locked(ctx, t, Hold::Alone, Step::Kernel) {
+            return flow;
+        }
+        let d = self.threads[t].disk;
+        let Some(pblk) = self.block.disks[d].enter(ctx) else { return Flow::Off };
+        if let Some(kernel) = pblk.kernel_of(t) {
+            kernel.todo.pop_front();
+        }
+        pblk.ended(ctx, end);
+        self.charge_map(t);
+        self.segment(ctx, t, Step::PblkUnlock)
+    }
+
+    /// The next of what a thread stages: a command, of the I/O that it is of.
+    fn stage_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t];
+        let (core, h, d) = (thread.core, thread.hctx, thread.disk);
+        if thread.pend.total() > 0 {
+            let step = thread.step;
+            return self.segment(ctx, t, step);
+        }
+        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+            NO_TAG => self.block.hctxs[h].tags.pop(),
+            tag => Some(tag),
+        };
+        let Some(tag) = tag else { return self.go(t, Step::TagWait) };
+        let stage = self.threads[t].pblk.stages.remove(0);
+        let node = self.stage_node(ctx, stage, core);
+        let bytes = self.block.disks[d].info.sector.bytes_of(stage.sectors);
+        let ppa = u64::from(stage.ppa.0);
+        let rq = self.block.request(node, Opcode::VectorStage, ppa, bytes, h, tag);
+        let r = &mut self.block.requests[rq];
+        r.work = Class::UserProgram as u8;
+        r.purpose = Purpose::Ftl { op: stage.op };
+        if let Some(pblk) = &mut self.block.disks[d].pblk {
+            pblk.stats.staged += 1;
+        }
+        self.issue(ctx, rq, core);
+        Flow::Again
+    }
+
+    /// A node for what of a write is staged together.
+    fn stage_node(&mut self, ctx: &mut Ctx, stage: Stage, core: u32) -> u32 {
+        let n = self.block.nodes[stage.tag];
+        let sector = self.block.disks[n.disk].info.sector;
+        let node = self.child(stage.tag, n.offset, sector.bytes_of(stage.sectors) as u32);
+        self.block.nodes[stage.tag].pending += 1;
+        let begin = ctx.lives.get(n.life).end;
+        let life = ctx.lives.begin(n.thread, n.ddir, n.offset, n.len, begin);
+        ctx.mark(life, Layer::Ftl, Why::WriteBuffer, core, ctx.now);
+        self.block.nodes[node].life = life;
+        node
+    }
+
     pub(crate) fn kernel_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::KernelIssue);
+        }
+        if !thread.pblk.stages.is_empty() {
+            self.stage_next(ctx, t);
+            let thread = &mut self.threads[t];
+            if thread.pblk.stages.is_empty() {
+                thread.pblk.work = None;
+                thread.step = Step::Kernel;
+            }
+            return Flow::Again;
         }
         let (core, h) = (thread.core, thread.hctx);
         let d = thread.disk;

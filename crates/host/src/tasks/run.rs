@@ -39,6 +39,8 @@ impl<S: Source> Host<S> {
             Step::Admit => self.admit(ctx, t),
             Step::PblkRead => self.pblk_read(ctx, t),
             Step::PblkWrite => self.pblk_write(ctx, t),
+            Step::PblkLookUp => self.pblk_look_up(ctx, t),
+            Step::PblkUnlock => self.pblk_unlock(ctx, t),
             Step::CallEnd => self.call_end(ctx, t),
             Step::SyncWait => self.sync_wait(ctx, t),
             Step::SyncReturn => {

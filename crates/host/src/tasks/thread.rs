@@ -69,6 +69,9 @@ pub(crate) enum Step {
     /// A bio handed to pblk, its processor time behind it.
     PblkRead,
     PblkWrite,
+    /// A read of a map that has a lock; and any use of that map is over.
+    PblkLookUp,
+    PblkUnlock,
     /// The submission call returns.
     CallEnd,
     /// A synchronous call waits.
@@ -128,6 +131,8 @@ pub(crate) enum Asleep {
     Reaper,
     /// pblk's kernel thread has nothing to do, or that of the scheduler in front of it.
     Actions,
+    /// For the lock of an FTL's map.
+    Map,
     /// In the file system.
     Vfs,
     /// A kworker without work.
