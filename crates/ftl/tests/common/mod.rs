@@ -249,6 +249,7 @@ impl Fake {
                 assert!(self.done.insert(tag, ok).is_none(), "tag {tag} completed twice");
                 return;
             }
+            Action::Stage { .. } => panic!("pblk sends nothing ahead"),
             Action::Read { op, ppa, sectors, class, .. } => {
                 self.by_class[class] += 1;
                 let unit = self.g.sectors_per_unit;
