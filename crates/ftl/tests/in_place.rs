@@ -53,7 +53,9 @@ impl Fake {
                     (op, ppa, false)
                 }
                 Action::Program { op, ppa, .. } => (op, ppa, true),
-                Action::Erase { .. } | Action::Sum { .. } => panic!("{action:?}"),
+                Action::Erase { .. } | Action::Sum { .. } | Action::Stage { .. } => {
+                    panic!("{action:?}")
+                }
             };
             self.queues[self.g.lun_of(ppa)].push_back((op, program));
         }
