@@ -194,8 +194,12 @@ fn host(what: &str, m: &Machine) {
     same(&format!("{what}: shares of functions"), share, 1.0);
     // Over time.
     let rows = &h.over_time;
-    ends(&format!("{what}: cores"), &rows.iter().map(|r| r.0).collect::<Vec<_>>(), m.simulated_ns);
-    let total = |i: usize| rows.iter().map(|(_, row)| row[i]).sum::<u64>();
+    ends(
+        &format!("{what}: cores"),
+        &rows.iter().map(|r| r.end_ns).collect::<Vec<_>>(),
+        m.simulated_ns,
+    );
+    let total = |i: usize| rows.iter().map(|row| row.totals[i]).sum::<u64>();
     let of_cores = |of: fn(&wordline_sim::CoreUse) -> f64| {
         (m.cores.iter().map(of).sum::<f64>() * elapsed).round() as u64
     };
@@ -206,10 +210,24 @@ fn host(what: &str, m: &Machine) {
     assert_eq!(h.interrupts, counter(m, "host.interrupts"), "{what}");
     assert_eq!(h.context_switches, counter(m, "host.context_switches"), "{what}");
     let mut begin = 0;
-    for (end, row) in rows {
-        let all: u64 = row[..4].iter().sum();
+    for row in rows {
+        let (end, all) = (row.end_ns, row.totals[..4].iter().sum::<u64>());
         assert_eq!(all, (end - begin) * m.cores.len() as u64, "{what}: cores' time up to {end}");
-        begin = *end;
+        assert_eq!(
+            row.by_owner.iter().sum::<u64>(),
+            row.busy.iter().sum::<u64>(),
+            "{what}: by owner"
+        );
+        begin = end;
+    }
+    for (i, core) in h.by_core.iter().enumerate() {
+        let busy: u64 = rows.iter().map(|row| row.busy[i]).sum();
+        assert_eq!(busy, core.iter().sum::<u64>(), "{what}: core {i} over time");
+    }
+    let owned: u64 = h.cpu_by_owner.iter().map(|o| o.ns).sum();
+    assert_eq!(owned, sum(|f| f.ns), "{what}: time by owner");
+    for o in &h.memory_by_owner {
+        assert!(o.p50_bytes <= o.max_bytes && o.end_bytes <= o.max_bytes, "{what}: {o:?}");
     }
     let busy: u64 = times.iter().sum();
     // A function counts when it is over, its time as it passes.
@@ -436,7 +454,7 @@ fn a_burst_is_in_the_interval_it_came_in() {
             let [_, controller, _, write, _] = m.energy_over_time[i].1;
             assert_eq!(controller > 0.0, full, "{device}: firmware to {end}");
             assert_eq!(write > 1e-6, full, "{device}: energy of writes to {end}");
-            let [user, system, irq, _, _, interrupts, ..] = host[i].1;
+            let [user, system, irq, _, _, interrupts, ..] = host[i].totals;
             let counted = [user, system, irq, interrupts].map(|n| n > 0);
             assert_eq!(counted, [full; 4], "{device}: cores to {end}");
         }

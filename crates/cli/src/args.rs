@@ -450,6 +450,9 @@ pub struct CommonArgs {
     /// Write a Chrome trace of queues, channels, LUNs and cores (opens in Perfetto)
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub timeline: Option<PathBuf>,
+    /// Write the run in intervals as CSV: cores and whom they worked for, memory, what was programmed, energy
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub over_time: Option<PathBuf>,
     /// Slices kept for --timeline; later ones are counted and dropped
     #[arg(long, value_name = "N", default_value_t = 2_000_000, help_heading = "Results")]
     pub timeline_limit: usize,

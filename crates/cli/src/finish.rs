@@ -32,7 +32,9 @@ fn parse_limit(args: &CommonArgs) -> Result<Option<Span>, Failure> {
 
 /// Finds out before the run that something it is to write cannot be.
 pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failure> {
-    for path in [&args.output, &args.timeline, &args.save_state].into_iter().flatten() {
+    for path in
+        [&args.output, &args.timeline, &args.over_time, &args.save_state].into_iter().flatten()
+    {
         files::check_writable(path)?;
     }
     let mut prefixes: Vec<&String> =

@@ -70,6 +70,9 @@ pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
     if let Some(path) = &args.timeline {
         check(files::write(path, |w| report::timeline_json(result, w)));
     }
+    if let Some(path) = &args.over_time {
+        check(files::write(path, |w| report::over_time_csv(result, w)));
+    }
     match &args.output {
         Some(path) => check(files::write(path, |w| w.write_all(text.as_bytes()))),
         None => check(print(&text)),

@@ -443,6 +443,9 @@ impl Fs {
         &self.stats
     }
     /// Pages that wait to be written.
+    pub fn cached_pages(&self) -> u64 {
+        self.cache.len()
+    }
     pub fn dirty_pages(&self) -> u64 {
         self.cache.dirty() + self.cache.writing()
     }

@@ -12,7 +12,7 @@ use crate::function::spans;
 use crate::host::Host;
 use crate::paths::admit::Bios;
 use crate::paths::map_lock::MapLock;
-use crate::paths::pblk::{Kernel, Merges, Pblk};
+use crate::paths::pblk::{Kernel, Merges, Pblk, Role};
 use crate::paths::staging::Staging;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::Counters;
@@ -217,8 +217,9 @@ impl<S: Source> Host<S> {
                 Some(_) => &["ftl-writer", "ftl-collector"],
                 None => &["pblk"],
             };
-            let kernel = names.iter().map(|name| {
+            let kernel = names.iter().zip([Role::Writer, Role::Collector]).map(|(name, role)| {
                 let thread = placing.kernel(name, core, at, Step::Kernel, Asleep::Actions);
+                placing.threads[thread].pblk.becomes(role);
                 Kernel { thread, todo: VecDeque::with_capacity(64) }
             });
             let kernel = kernel.collect();

@@ -50,7 +50,12 @@ functions! {
     Detect "accelerator wake-up" System |c| c.flashshare.detect.0;
     RegisterWrite "register write" System |c| c.flashshare.register_write.0;
     Scheduler "elevator" System |c| c.scheduler.0;
+    // Of an FTL on the host: in calls of those who read and write, looking up and changing a map that is a
+    // tree, and its kernel threads.
     Ftl "FTL on the host" System |_c| 0;
+    FtlMap "FTL on the host, map" System |_c| 0;
+    FtlWriter "FTL on the host, writer" System |_c| 0;
+    FtlCollector "FTL on the host, collector" System |_c| 0;
     // As much as the file system says: calls of applications, and its own threads.
     FileSystem "file system and page cache" System |_c| 0;
     FileSystemThreads "write-back and journal" System |_c| 0;
@@ -98,6 +103,28 @@ functions! {
     NbdPool "nbd-server pool" User |c| c.nbd.pool.0;
     Reactor "spdk_reactor_run" User |c| c.nbd.reactor.0;
     SpdkBdev "spdk_bdev_io" User |c| c.nbd.bdev.0;
+}
+
+/// Whom processor time is for.
+pub const CPU_OWNERS: [&str; 7] =
+    ["application", "kernel", "interrupts", "ftl", "ftl_map", "ftl_writer", "ftl_collector"];
+
+/// Nanoseconds by [`CPU_OWNERS`] of what a core's functions took.
+pub fn by_owner(functions: &[Use]) -> [u64; CPU_OWNERS.len()] {
+    let mut sums = [0; CPU_OWNERS.len()];
+    for (f, of) in functions.iter().enumerate() {
+        let owner = match MODES[f] {
+            _ if f == Function::Ftl as usize => 3,
+            _ if f == Function::FtlMap as usize => 4,
+            _ if f == Function::FtlWriter as usize => 5,
+            _ if f == Function::FtlCollector as usize => 6,
+            Mode::User => 0,
+            Mode::System | Mode::Either => 1,
+            Mode::Interrupt => 2,
+        };
+        sums[owner] += of.ns;
+    }
+    sums
 }
 
 pub const FUNCTIONS: usize = NAMES.len();

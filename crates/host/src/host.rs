@@ -9,7 +9,7 @@ use crate::function::{Spans, spend};
 use crate::paths::nbd::{End, Message};
 use crate::paths::vfs::{Vfs, tasks_of};
 use crate::source::Source;
-use crate::stats::{Counters, HostStats, PblkStats};
+use crate::stats::{Counters, HostStats, MEMORY_OWNERS, PblkStats};
 use crate::tasks::background::{TICK, WORK};
 use crate::tasks::core::{Core, Irq};
 use crate::tasks::thread::{Asleep, Thread};
@@ -446,9 +446,26 @@ impl<S: Source> Host<S> {
             threads,
             idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,
+            memory: self.memory(),
             pblk: self.disks_stats(|d| d.pblk.as_ref().map(|p| p.stats)),
             bios: self.disks_stats(|d| d.bios.as_ref().map(|b| b.stats())),
         }
+    }
+
+    /// Bytes by `MEMORY_OWNERS`.
+    fn memory(&self) -> [u64; MEMORY_OWNERS.len()] {
+        let (mut nodes, mut buffer, mut tables, mut rings) = (0, 0, 0, 0);
+        for (disk, &depth) in self.block.disks.iter().zip(&self.depths) {
+            if let Some(pblk) = &disk.pblk {
+                let of = pblk.ftl.host_memory();
+                (nodes, buffer, tables) =
+                    (nodes + of.nodes, buffer + of.buffer, tables + of.tables);
+            }
+            // Entries of 64 and 16 bytes.
+            rings += u64::from(disk.queues) * u64::from(depth) * (64 + 16);
+        }
+        let pages = self.fs().map_or(0, |fs| fs.cached_pages() * 4096);
+        [nodes, buffer, tables, rings, pages]
     }
 
     /// The sum over the disks that have any.

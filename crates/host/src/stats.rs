@@ -15,6 +15,11 @@ pub struct CoreStats {
     pub idle: u64,
 }
 
+/// What takes a host's memory: nodes of an FTL's map, its data that are not on flash, its tables; rings of
+/// queue pairs; pages of files.
+pub const MEMORY_OWNERS: [&str; 5] =
+    ["map_nodes", "write_buffer", "ftl_tables", "driver", "page_cache"];
+
 /// fio's depth distributions: buckets 1, 2, 4, 8, 16, 32, >=64 for the level, and 0, 4, 8, 16, 32,
 /// 64, >64 for calls.
 pub const DEPTH_BUCKETS: usize = 7;
@@ -192,6 +197,8 @@ pub struct HostStats {
     /// Nanoseconds by core and [`crate::tasks::idle::STATE_NAMES`]; empty without a governor.
     pub idle_states: Vec<[u64; crate::tasks::idle::STATES]>,
     pub counters: Counters,
+    /// Bytes by [`MEMORY_OWNERS`], now.
+    pub memory: [u64; MEMORY_OWNERS.len()],
     pub pblk: Option<PblkStats>,
     pub bios: Option<BioStats>,
 }
@@ -213,6 +220,7 @@ impl HostStats {
         self.threads.extend(other.threads);
         self.idle_states.extend(other.idle_states);
         self.counters += other.counters;
+        self.memory.iter_mut().zip(other.memory).for_each(|(sum, n)| *sum += n);
         self.pblk = sum(self.pblk, other.pblk);
         self.bios = sum(self.bios, other.bios);
         self

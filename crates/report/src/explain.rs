@@ -61,7 +61,7 @@ pub fn preface_text(result: &RunResult) -> String {
         [] => paragraph("drive:   ", &result.prepared),
         // A line for each: they may be of different kinds, and each was prepared by itself.
         drives => drives.iter().for_each(|d| {
-            let bytes = d.sectors as f64 * 4096.0 / 1e9;
+            let bytes = d.bytes as f64 / 1e9;
             paragraph(
                 "drive:   ",
                 &format!("{} ({}, {bytes:.1} GB): {}", d.name, d.device, d.prepared),
@@ -98,6 +98,15 @@ fn host_lines(host: &wordline_sim::HostReport, served: u64) -> Vec<String> {
         items.push(format!("{:.1} looks of polling loops", per(host.looks)));
     }
     lines.extend(section("an I/O costs", &items));
+    let files_or_ftl = |owner: &str| !matches!(owner, "driver" | "all");
+    if host.memory_by_owner.iter().any(|m| files_or_ftl(&m.owner)) {
+        let mib = |bytes: u64| format!("{:.1}", bytes as f64 / (1 << 20) as f64);
+        let items = host.memory_by_owner.iter().map(|m| {
+            let (name, p50, max) = (m.owner.replace('_', " "), m.p50_bytes, m.max_bytes);
+            format!("{name} {} MiB (at most {})", mib(p50), mib(max))
+        });
+        lines.extend(section("host memory", &items.collect::<Vec<_>>()));
+    }
     let items = [
         format!("{:.2} W mean", finite(host.watts)),
         format!("busy {:.3} J", finite(host.busy_j)),

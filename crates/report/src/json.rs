@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, Layer};
-use wordline_sim::{RunResult, SampleStats, SteadyResult};
+use wordline_sim::{CPU_OWNERS, MEMORY_OWNERS, RunResult, SampleStats, SteadyResult};
 
 /// What beyond fio's own keys to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -332,6 +332,44 @@ fn named_intervals(value: &mut Value, names: &[String]) {
     }
 }
 
+/// Columns of the host's intervals, in their order.
+pub(crate) const HOST_COLUMNS: [&str; 9] = [
+    "user_ns",
+    "system_ns",
+    "interrupt_ns",
+    "idle_ns",
+    "looks",
+    "interrupts",
+    "context_switches",
+    "loads",
+    "stores",
+];
+
+/// An object per interval of the host: its counts by name, and of owners those that had anything.
+fn host_intervals(host: &mut Value) {
+    let had = |list: &str| -> Vec<Value> {
+        let owners = host[list].as_array().into_iter().flatten();
+        owners.map(|owner| owner["owner"].clone()).collect()
+    };
+    let (cpu, memory) = (had("cpu_by_owner"), had("memory_by_owner"));
+    let named = |values: &Value, names: &[&str], had: &[Value], unit: &str| -> Value {
+        let each = names.iter().enumerate().filter(|(_, name)| had.iter().any(|h| h == *name));
+        each.map(|(i, name)| (format!("{name}_{unit}"), values[i].clone())).collect()
+    };
+    let Value::Array(intervals) = &mut host["over_time"] else { return };
+    for interval in intervals {
+        let mut o = serde_json::Map::new();
+        o.insert("end_ns".to_owned(), interval["end_ns"].clone());
+        for (i, name) in HOST_COLUMNS.iter().enumerate() {
+            o.insert(name.to_string(), interval["totals"][i].clone());
+        }
+        o.insert("cpu".to_owned(), named(&interval["by_owner"], &CPU_OWNERS, &cpu, "ns"));
+        o.insert("core_busy_ns".to_owned(), interval["busy"].clone());
+        o.insert("memory".to_owned(), named(&interval["memory"], &MEMORY_OWNERS, &memory, "bytes"));
+        *interval = Value::Object(o);
+    }
+}
+
 fn to_value(part: &impl Serialize) -> Value {
     serde_json::to_value(part).expect("numbers, strings and lists have a JSON form")
 }
@@ -362,21 +400,7 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
     let states = result.machine.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
     named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());
     if machine["host"].is_object() {
-        named_intervals(
-            &mut machine["host"]["over_time"],
-            &[
-                "user_ns",
-                "system_ns",
-                "interrupt_ns",
-                "idle_ns",
-                "looks",
-                "interrupts",
-                "context_switches",
-                "loads",
-                "stores",
-            ]
-            .map(String::from),
-        );
+        host_intervals(&mut machine["host"]);
     }
     if let Value::Array(tables) = &mut machine["layers"] {
         for table in tables {

@@ -1,10 +1,87 @@
 //! What the host's cores did, from its counters.
 
-use crate::result::{FunctionUse, HOST_SERIES, HostReport, IdleUse};
+use crate::result::{
+    CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
+};
 use wordline_host::HostStats;
 use wordline_host::config::{IdleConfig, PowerConfig};
-use wordline_host::function::{NAMES, Use};
+use wordline_host::function::{CPU_OWNERS, NAMES, Use, by_owner};
 use wordline_host::idle::{STATE_NAMES, STATES};
+use wordline_host::stats::MEMORY_OWNERS;
+
+impl HostRow {
+    /// All there was until now.
+    pub fn until(end_ns: u64, host: &HostStats) -> HostRow {
+        let owned: Vec<_> = host.functions.iter().map(|core| by_owner(core)).collect();
+        let mut by_owner = [0; CPU_OWNERS.len()];
+        for core in &owned {
+            by_owner.iter_mut().zip(core).for_each(|(sum, ns)| *sum += ns);
+        }
+        let busy = owned.iter().map(|core| core.iter().sum()).collect();
+        HostRow { end_ns, totals: totals(host), by_owner, busy, memory: host.memory }
+    }
+    /// What came since then; memory is what it is.
+    pub fn since(&self, then: &HostRow) -> HostRow {
+        let less = |a: &u64, b: Option<&u64>| a.saturating_sub(b.copied().unwrap_or(0));
+        HostRow {
+            end_ns: self.end_ns,
+            totals: std::array::from_fn(|i| less(&self.totals[i], then.totals.get(i))),
+            by_owner: std::array::from_fn(|i| less(&self.by_owner[i], then.by_owner.get(i))),
+            busy: self.busy.iter().enumerate().map(|(i, ns)| less(ns, then.busy.get(i))).collect(),
+            memory: self.memory,
+        }
+    }
+    /// Two intervals as one, with the most memory of both.
+    pub fn with(&self, next: &HostRow) -> HostRow {
+        HostRow {
+            end_ns: next.end_ns,
+            totals: std::array::from_fn(|i| self.totals[i] + next.totals[i]),
+            by_owner: std::array::from_fn(|i| self.by_owner[i] + next.by_owner[i]),
+            busy: self.busy.iter().zip(&next.busy).map(|(a, b)| a + b).collect(),
+            memory: std::array::from_fn(|i| self.memory[i].max(next.memory[i])),
+        }
+    }
+}
+
+/// Median by intervals, and the most.
+fn spread(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let middle = values.get(values.len().saturating_sub(1) / 2).copied();
+    (middle.unwrap_or(0.0), values.last().copied().unwrap_or(0.0))
+}
+
+/// Who had how much of the cores' time, the whole run and by intervals.
+fn cpu_by_owner(rows: &[HostRow], host: &HostStats) -> Vec<CpuOwner> {
+    let all = HostRow::until(0, host);
+    let cores = host.functions.len().max(1) as f64;
+    let owner = |(i, name): (usize, &&str)| {
+        let mut begin = 0;
+        let shares = rows.iter().map(|row| {
+            let length = (row.end_ns - begin).max(1) as f64;
+            begin = row.end_ns;
+            row.by_owner[i] as f64 / length / cores
+        });
+        let (share_p50, share_max) = spread(shares.collect());
+        CpuOwner { owner: name.to_string(), ns: all.by_owner[i], share_p50, share_max }
+    };
+    CPU_OWNERS.iter().enumerate().map(owner).filter(|o| o.ns > 0).collect()
+}
+
+/// Who had how much memory.
+fn memory_by_owner(rows: &[HostRow], host: &HostStats) -> Vec<MemoryOwner> {
+    let owner = |name: &str, bytes: u64, of: &dyn Fn(&HostRow) -> u64| {
+        let (p50, max) = spread(rows.iter().map(|row| of(row) as f64).collect());
+        let (p50_bytes, max_bytes) = (p50 as u64, (max as u64).max(bytes));
+        MemoryOwner { owner: name.to_string(), end_bytes: bytes, p50_bytes, max_bytes }
+    };
+    let each = MEMORY_OWNERS.iter().enumerate();
+    let mut all: Vec<MemoryOwner> =
+        each.map(|(i, name)| owner(name, host.memory[i], &|row| row.memory[i])).collect();
+    all.retain(|o| o.max_bytes > 0);
+    let sum = host.memory.iter().sum();
+    all.push(owner("all", sum, &|row| row.memory.iter().sum()));
+    all
+}
 
 /// Totals so far, as the series takes differences of.
 pub fn totals(host: &HostStats) -> [u64; HOST_SERIES] {
@@ -65,7 +142,7 @@ pub fn report(
     each: &[(HostStats, &(PowerConfig, IdleConfig))],
     ios: u64,
     elapsed_ns: u64,
-    over_time: Vec<(u64, [u64; HOST_SERIES])>,
+    rows: &[HostRow],
 ) -> Option<HostReport> {
     let all = all(host);
     if all.ns == 0 {
@@ -128,6 +205,8 @@ pub fn report(
         interrupts,
         context_switches,
         looks,
-        over_time,
+        cpu_by_owner: cpu_by_owner(rows, host),
+        memory_by_owner: memory_by_owner(rows, host),
+        over_time: rows.to_vec(),
     })
 }

@@ -3,6 +3,8 @@
 use serde::{Serialize, Serializer};
 use wordline_base::time::serialize_ns;
 use wordline_base::{Ddir, Histogram, IoClass, Life, Span, Time, Tracks};
+pub use wordline_host::function::CPU_OWNERS;
+pub use wordline_host::stats::MEMORY_OWNERS;
 use wordline_trace::{Request, TraceError};
 
 /// How a run came to its end.
@@ -562,8 +564,10 @@ pub struct DriveResult {
     pub name: String,
     /// The name of its profile.
     pub device: String,
-    /// Of 4 KiB.
+    /// Its size.
     pub sectors: u64,
+    /// ... in bytes.
+    pub bytes: u64,
     /// How it came to be as the run found it.
     pub prepared: String,
     /// As of the machine, and so those below.
@@ -973,9 +977,55 @@ pub struct HostReport {
     pub context_switches: u64,
     /// Looks of polling loops.
     pub looks: u64,
-    /// End of the interval in ns, and within it: user, system, interrupt and idle nanoseconds of all
-    /// cores, looks, interrupts, context switches, loads, stores.
-    pub over_time: Vec<(u64, [u64; HOST_SERIES])>,
+    /// Time of the cores by whom it was for: those who had any.
+    pub cpu_by_owner: Vec<CpuOwner>,
+    /// Memory by whom it was for, and of all together.
+    pub memory_by_owner: Vec<MemoryOwner>,
+    /// The run in intervals.
+    pub over_time: Vec<HostRow>,
+}
+
+/// What the host did in an interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HostRow {
+    /// Where it ends.
+    pub end_ns: u64,
+    /// User, system, interrupt and idle nanoseconds of all cores, looks, interrupts, context switches,
+    /// loads, stores.
+    pub totals: [u64; HOST_SERIES],
+    /// Busy nanoseconds of all cores, by `wordline_host::function::CPU_OWNERS`.
+    pub by_owner: [u64; CPU_OWNERS.len()],
+    /// Busy nanoseconds of each core.
+    pub busy: Vec<u64>,
+    /// Bytes at its end, by `wordline_host::stats::MEMORY_OWNERS`; of intervals that were put together the
+    /// most.
+    pub memory: [u64; MEMORY_OWNERS.len()],
+}
+
+/// Processor time of one owner.
+#[derive(Clone, Debug, Serialize)]
+pub struct CpuOwner {
+    /// Whose.
+    pub owner: String,
+    /// Nanoseconds of all cores.
+    pub ns: u64,
+    /// Share of all cores in an interval: median and most.
+    pub share_p50: f64,
+    /// ... most.
+    pub share_max: f64,
+}
+
+/// Memory of one owner.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryOwner {
+    /// Whose.
+    pub owner: String,
+    /// Bytes at the end of the run.
+    pub end_bytes: u64,
+    /// By intervals: median and most.
+    pub p50_bytes: u64,
+    /// ... most.
+    pub max_bytes: u64,
 }
 
 /// Columns of the host over time.

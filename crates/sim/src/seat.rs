@@ -192,6 +192,7 @@ impl DriveSeat {
             name: self.name.clone(),
             device: String::new(),
             sectors: ftl.sectors(),
+            bytes: nand.geometry.sector.bytes_of(ftl.sectors()),
             prepared: self.described(),
             write_amplification,
             partial_writes: PartialWrites {

@@ -144,8 +144,8 @@ pub struct World {
     series: Vec<Row>,
     series_interval: Span,
     series_last: Totals,
-    host_series: Vec<(u64, [u64; HOST_SERIES])>,
-    host_last: [u64; HOST_SERIES],
+    host_series: Vec<HostRow>,
+    host_last: HostRow,
     digest: Option<u64>,
     served: u64,
     stopped: bool,
@@ -367,7 +367,7 @@ impl World {
             series_interval: SERIES_INTERVAL,
             series_last: [0; 9],
             host_series: Vec::new(),
-            host_last: [0; HOST_SERIES],
+            host_last: HostRow::default(),
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
             stopped: false,
@@ -843,11 +843,8 @@ impl World {
         self.add_row(self.ctx.now);
         self.sample_host();
         if self.series.len() == SERIES_ROWS {
-            self.host_series = self
-                .host_series
-                .chunks(2)
-                .map(|pair| (pair[1].0, std::array::from_fn(|i| pair[0].1[i] + pair[1].1[i])))
-                .collect();
+            self.host_series =
+                self.host_series.chunks(2).map(|pair| pair[0].with(&pair[1])).collect();
             self.series = self
                 .series
                 .chunks(2)
@@ -860,10 +857,9 @@ impl World {
     }
 
     fn sample_host(&mut self) {
-        let totals = host::totals(&self.host_stats(self.ctx.now));
-        let row = std::array::from_fn(|i| totals[i].saturating_sub(self.host_last[i]));
-        self.host_last = totals;
-        self.host_series.push((self.ctx.now.0, row));
+        let now = HostRow::until(self.ctx.now.0, &self.host_stats(self.ctx.now));
+        self.host_series.push(now.since(&self.host_last));
+        self.host_last = now;
     }
 
     /// Alone these events would keep a machine going that has come to a halt.
@@ -945,7 +941,7 @@ impl World {
         if now > Time::ZERO && self.series_last != self.series_now(now) {
             self.add_row(now);
         }
-        if self.host_series.last().is_none_or(|(at, _)| *at < now.0) {
+        if self.host_series.last().is_none_or(|row| row.end_ns < now.0) {
             self.sample_host();
         }
         let trace_error = self.trace_error().cloned();
@@ -1053,7 +1049,7 @@ impl World {
                     idle: share(c.idle),
                 })
                 .collect(),
-            host: host::report(host, &each, self.served, now.0, self.host_series.clone()),
+            host: host::report(host, &each, self.served, now.0, &self.host_series),
             cache: sum.cache,
             integrity: sum.integrity,
             wear: sum.wear,

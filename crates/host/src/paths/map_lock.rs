@@ -94,16 +94,16 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return Some(self.segment(ctx, t, step));
         }
-        thread.pend.ftl += pblk.cost.map.as_ref().map_or(0, |map| map.lock.0);
+        let cost = pblk.cost.map.as_ref().map_or(0, |map| map.lock.0);
         if lock.ask(t, hold) {
             thread.pblk.hold = Some(hold);
+            thread.pend.ftl += cost;
+            thread.pblk.owes_map(cost);
             return None;
         }
+        thread.pblk.owed = cost;
         let part = thread.call.part();
         thread.step = step;
-        // Its own work is charged when it has the lock.
-        let cost = std::mem::take(&mut thread.pend);
-        thread.pblk.owed = cost.ftl;
         if part != crate::block::NONE {
             thread.plan_after(part, Layer::Ftl, Why::MapLock);
         }
@@ -116,7 +116,9 @@ impl<S: Source> Host<S> {
         let Some(pblk) = &mut self.block.disks[thread.disk].pblk else { return };
         let Some(map) = &pblk.cost.map else { return };
         let work = wordline_ftl::Translation::take_map_work(&mut pblk.ftl);
-        thread.pend.ftl += map.of(work).0 + std::mem::take(&mut thread.pblk.owed);
+        let spent = map.of(work).0 + std::mem::take(&mut thread.pblk.owed);
+        thread.pend.ftl += spent;
+        thread.pblk.owes_map(spent);
         pblk.stats.map_work += work;
     }
 

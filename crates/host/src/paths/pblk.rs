@@ -116,6 +116,19 @@ pub(crate) struct InPblk {
     /// It has the lock of the map; and what asking for it cost, if it slept.
     pub hold: Option<Hold>,
     pub owed: u64,
+    /// Of the time that it owes for the FTL, that of the map; and what the thread is to the FTL.
+    of_map: u64,
+    role: Role,
+}
+
+/// What a thread does in the FTL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Role {
+    /// Its own calls.
+    #[default]
+    Caller,
+    Writer,
+    Collector,
 }
 
 impl InPblk {
@@ -124,6 +137,21 @@ impl InPblk {
         self.pieces.clear();
         self.piece = 0;
         &mut self.pieces
+    }
+    pub fn becomes(&mut self, role: Role) {
+        self.role = role;
+    }
+    pub fn owes_map(&mut self, ns: u64) {
+        self.of_map += ns;
+    }
+    /// The time owed is spent: how much of it on the map, and as what function the rest.
+    pub fn spent(&mut self) -> (u64, Function) {
+        let f = match self.role {
+            Role::Caller => Function::Ftl,
+            Role::Writer => Function::FtlWriter,
+            Role::Collector => Function::FtlCollector,
+        };
+        (std::mem::take(&mut self.of_map), f)
     }
     /// It is pblk's kernel thread with something to issue.
     pub fn has_work(&self) -> bool {

@@ -119,7 +119,12 @@ impl<S: Source> Host<S> {
         let pend = std::mem::take(&mut thread.pend);
         let core = thread.core;
         thread.done = (pend.lead, pend.library + pend.entry);
-        self.cores[core].calls.extra[Function::Ftl as usize] += pend.ftl;
+        if pend.ftl > 0 {
+            let (map, f) = thread.pblk.spent();
+            let extra = &mut self.cores[core].calls.extra;
+            extra[Function::FtlMap as usize] += map;
+            extra[f as usize] += pend.ftl - map;
+        }
         if thread.call.takes_off() {
             if thread.call.is_batch() {
                 // The application prepared them one after the other, up to the call.
