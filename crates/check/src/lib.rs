@@ -2,6 +2,7 @@
 
 pub mod scenarios;
 
+use wordline::Level;
 use wordline::{
     Config, Drive, Error, Log, Logs, Options, Plan, Precondition, RunResult, Source, Sources,
     System, Workload, ZetanCache, jobs,
@@ -46,6 +47,8 @@ pub struct Case<'a> {
     pub with: Vec<(&'a str, &'a str)>,
     /// A file system on the drive.
     pub fs: Option<&'a str>,
+    /// So many drives as one array.
+    pub array: Option<(Level, u32)>,
     /// What `read_iolog` of a job reads, whatever its name.
     pub replay: &'a str,
 }
@@ -63,6 +66,7 @@ impl<'a> Case<'a> {
             app: None,
             with: Vec::new(),
             fs: None,
+            array: None,
             replay: "",
         }
     }
@@ -80,6 +84,10 @@ impl<'a> Case<'a> {
     }
     pub fn fs(mut self, fs: &'a str) -> Self {
         self.fs = Some(fs);
+        self
+    }
+    pub fn array(mut self, level: Level, drives: u32) -> Self {
+        self.array = Some((level, drives));
         self
     }
     pub fn age(mut self, age: Age) -> Self {
@@ -106,12 +114,16 @@ impl<'a> Case<'a> {
             "" => Workload::Jobs(wordline_fio::Plan::none()),
             job => jobs("test.fio", job)?,
         };
+        let mut system = System::from_config(config.clone(), &self.overrides);
+        if let Some((level, drives)) = self.array {
+            system = system.into_array(level, drives);
+        }
         Ok(Plan {
             logs: Box::new(OneLog(self.replay.to_string())),
             seed: self.seed,
             state: self.age.precondition(),
             options: self.options.clone(),
-            ..Plan::new(System::from_config(config.clone(), &self.overrides), workload)
+            ..Plan::new(system, workload)
         })
     }
 }

@@ -2,6 +2,7 @@
 //! a second.
 
 use crate::{Age, Case};
+use wordline::Level;
 
 const MIXED: &str = "
 [global]
@@ -429,6 +430,7 @@ fsync=1
             .set("cache.read_ahead.ghosts.hysteresis=40.0"),
         classes(),
         classes().set("flashshare.accelerator=true"),
+        Case::new("z-ssd-small", jobs).age(Age::Filled).array(Level::Raid0, 3),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RING: [&str; 14] = [
+const RING: [&str; 15] = [
     "base",
     "nvme",
     "nand",
@@ -13,6 +13,7 @@ const RING: [&str; 14] = [
     "ftl",
     "device",
     "fs",
+    "md",
     "host",
     "fio",
     "trace",
@@ -31,11 +32,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ftl", &["base", "nand", "translation", "fssd"]),
     ("device", &["base", "nvme", "nand", "ftl"]),
     ("fs", &["base"]),
-    ("host", &["base", "nvme", "nand", "ftl", "fs"]),
+    ("md", &["base"]),
+    ("host", &["base", "nvme", "nand", "ftl", "fs", "md"]),
     ("fio", &["base"]),
     ("trace", &["base"]),
     ("app", &["base"]),
-    ("sim", &["base", "nvme", "nand", "ftl", "device", "fs", "host", "fio", "trace", "app"]),
+    ("sim", &["base", "nvme", "nand", "ftl", "device", "fs", "md", "host", "fio", "trace", "app"]),
     ("report", &["base", "sim", "app"]),
     ("profile", &["base", "nvme", "nand", "ftl", "device", "host", "app"]),
     (
@@ -46,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "translation",
             "ftl",
             "device",
+            "md",
             "host",
             "fio",
             "trace",

@@ -312,7 +312,11 @@ pub struct MachineArgs {
     /// So many drives of the device
     #[arg(long, value_name = "N", conflicts_with = "topology", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub drives: Option<u32>,
-    /// Drives, hosts, switches and networks as a TOML file lists them, in place of --device
+    /// All these drives as one array, which jobs name as filename=/dev/md0: raid0 or raid5
+    /// (docs/design/hostflash.md)
+    #[arg(long, value_name = "LEVEL", conflicts_with = "topology", value_parser = ["raid0", "raid5"])]
+    pub array: Option<String>,
+    /// Drives, arrays, hosts, switches and networks as a TOML file lists them, in place of --device
     /// (docs/design/topology.md)
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
     pub topology: Option<String>,

@@ -46,11 +46,14 @@ pub fn read(machine: &MachineArgs, app: Option<&str>, with: &[String]) -> Result
                 .map_err(|e| Failure::usage(format!("cannot read the topology {file}: {e}")))?;
             Topology::parse(file, &text)?
         }
-        (None, [device]) => {
+        (None, [device]) if machine.array.is_none() => {
             let common = Common { with: with.to_vec(), ..common(&machine.parts, app) };
             return Ok(common.system(device, &mut Files)?);
         }
-        (None, devices) => Topology::of_devices(devices),
+        (None, devices) => match &machine.array {
+            None => Topology::of_devices(devices),
+            Some(level) => Topology::of_devices(devices).with_array(level),
+        },
     };
     let common = Common { with: with.to_vec(), ..common(&machine.parts, app) };
     Ok(topology.system(&common, &mut Files)?)

@@ -3,7 +3,7 @@
 
 use crate::block::flashshare::Kblockd;
 use crate::block::sched::{Elevator, Kyber};
-use crate::block::{BlockLayer, Hctx, NONE, map_queues};
+use crate::block::{BIO_BYTES, BlockLayer, Hctx, NONE, map_queues};
 use crate::config::{Engine, Issue, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
 use crate::driver::poll::PollStats;
@@ -12,6 +12,7 @@ use crate::function::spans;
 use crate::host::Host;
 use crate::paths::admit::Bios;
 use crate::paths::map_lock::MapLock;
+use crate::paths::md::Array;
 use crate::paths::pblk::{Kernel, Merges, Pblk, Role};
 use crate::paths::staging::Staging;
 use crate::source::{Source, ThreadSpec};
@@ -28,6 +29,8 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
     let cores = stack.cores;
     let from = |map: &[u16], first: u16| map.iter().map(|q| q + first).collect::<Vec<u16>>();
     let map = match has.shared {
+        // An array's are those of its first member, as soon as that is there.
+        true if has.count == 0 => Vec::new(),
         true => from(&map_queues(cores, has.count).0, first),
         false => vec![first; cores as usize],
     };
@@ -52,15 +55,18 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
         },
         map,
         // A bio-based device cannot be polled (BLK_QC_T_NONE).
-        polls: has.shared && stack.io_poll > 0 && !spec.shape.ftl_on_host,
+        polls: has.shared && has.count > 0 && stack.io_poll > 0 && !spec.shape.ftl_on_host,
         elevator: None,
         elevator_timer: Time::NEVER,
         sched_tags: stack.scheduler_tags,
         max_request: match info.max_transfer {
+            _ if spec.shape.array.is_some() => BIO_BYTES,
             0 => u64::from(stack.max_request),
             max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
         },
         pblk: None,
+        bio_based: spec.shape.ftl_on_host || spec.shape.array.is_some(),
+        array: spec.shape.array.map(|shape| Box::new(Array::new(&shape))),
         bios: None,
         client: None,
         info,
@@ -149,6 +155,7 @@ impl<S: Source> Host<S> {
             let (queue, ftl) = (&settings[d], spec.ftl.take());
             let disk = disk_of(spec, has, hctxs.len() as u16, queue);
             let vectors = match has.shared {
+                true if has.count == 0 => Vec::new(),
                 true => map_queues(stack.cores, has.count).1,
                 false => vec![0; has.count as usize],
             };
@@ -178,6 +185,15 @@ impl<S: Source> Host<S> {
             disks.push(disk);
         }
 
+        for d in 0..disks.len() as u16 {
+            let Some(array) = &disks[d].array else { continue };
+            let member = &disks[array.members[0]];
+            let (first, unpolled, map) = (member.first, member.unpolled, member.map.clone());
+            let disk = &mut disks[d];
+            (disk.first, disk.unpolled, disk.map) = (first, unpolled, map);
+            (disk.poll_map, disk.look_map) = (disk.map.clone(), disk.map.clone());
+        }
+
         let mut priorities = vec![None; hctxs.len()];
         for h in urgent {
             priorities[usize::from(h)] = Some(QueuePriority::Urgent);
@@ -203,7 +219,7 @@ impl<S: Source> Host<S> {
             let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
             thread.may_poll = knows && thread.spec.hipri;
             thread.unmarked = stack.kernel && thread.spec.class.workload() != Workload::None;
-            thread.selects = selects(stack, &thread.spec);
+            thread.selects = selects(stack, &thread.spec) && disk.array.is_none();
             thread.polls_at(disk);
             placing.threads.push(thread);
         }
@@ -315,7 +331,7 @@ impl<S: Source> Host<S> {
         let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
         for (disk, (queue, has)) in disks.iter_mut().zip(settings.iter().zip(&queues)) {
-            if shared {
+            if shared && has.count > 0 {
                 let hctxs = usize::from(disk.hctxs().end);
                 let classes = threads.iter().map(|t| t.spec.class);
                 disk.elevator = Elevator::new(queue, requests, hctxs, has.poll > 0, classes);
@@ -325,7 +341,7 @@ impl<S: Source> Host<S> {
             u32::from(disk.unpolled) == stack.cores
                 && queue.scheduler == Scheduler::None
                 && queue.flashshare.changes().is_none()
-                && disk.pblk.is_none()
+                && !disk.bio_based
         });
         Ok(Host {
             number: 0,

@@ -122,6 +122,9 @@ pub struct StackConfig {
     pub bfq: BfqConfig,
     #[serde(default)]
     pub flashshare: FlashShareConfig,
+    /// What arrays have that say nothing else.
+    #[serde(default)]
+    pub md: wordline_md::MdConfig,
     pub cost: HostCost,
 }
 
@@ -476,6 +479,8 @@ pub struct HostCost {
     #[serde(default)]
     pub flashshare: FlashShareCost,
     #[serde(default)]
+    pub md: MdCost,
+    #[serde(default)]
     pub memory: MemoryConfig,
     #[serde(default)]
     pub power: PowerConfig,
@@ -496,6 +501,14 @@ pub struct FlashShareCost {
     /// The accelerator's own time, for a command and for a completion that it tells the core of.
     pub accelerate: Span,
     pub detect: Span,
+}
+
+/// Arrays.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MdCost {
+    /// raid0_make_request: the place of a bio's part, and its way to the member.
+    pub raid0: Span,
 }
 
 /// Calls on sockets, without `crossing`.

@@ -4,10 +4,12 @@
 use crate::block::sched::Elevator;
 use crate::config::StackConfig;
 use crate::paths::admit::Bios;
+use crate::paths::md::Array;
 use crate::paths::pblk::Pblk;
 use wordline_base::{Ctx, SectorSize, Time};
 use wordline_ftl::Translator;
 use wordline_ftl::config::FtlCost;
+use wordline_md::{Layout, MdConfig};
 
 /// What the host needs to know of a drive.
 #[derive(Clone, Debug)]
@@ -40,12 +42,23 @@ pub struct DiskShape {
     pub ftl_on_host: bool,
     /// Its request queue's settings, where they are not the stack's: those of a network block device.
     pub queue: Option<Box<StackConfig>>,
+    /// It is an array of other disks.
+    pub array: Option<Box<ArrayShape>>,
+}
+
+/// An array of a host's disks.
+#[derive(Clone, Debug)]
+pub struct ArrayShape {
+    pub config: MdConfig,
+    pub layout: Layout,
+    /// The numbers of its members among the host's disks.
+    pub members: Vec<u16>,
 }
 
 impl DiskShape {
     /// A drive with its FTL inside.
     pub fn new(info: DriveInfo) -> DiskShape {
-        DiskShape { info, ftl_on_host: false, queue: None }
+        DiskShape { info, ftl_on_host: false, queue: None, array: None }
     }
 }
 
@@ -97,6 +110,9 @@ pub(crate) struct Disk {
     /// The largest request in bytes.
     pub max_request: u64,
     pub pblk: Option<Box<Pblk>>,
+    pub array: Option<Box<Array>>,
+    /// One of these takes its bios: it has no requests.
+    pub bio_based: bool,
     /// The scheduler in front of pblk.
     pub bios: Option<Box<Bios>>,
     /// The connection to the server that has the drive, of the host's.

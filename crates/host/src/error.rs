@@ -50,6 +50,9 @@ pub(crate) fn check(
     disks: &[DiskShape],
 ) -> Result<Vec<Queues>, HostError> {
     let of = |(number, disk): (usize, &DiskShape)| {
+        if disk.array.is_some() {
+            return Queues::of_array(config, jobs, number as u16);
+        }
         Queues::new(disk.queue.as_deref().unwrap_or(config), jobs, number as u16, disk)
     };
     let queues: Vec<Queues> = disks.iter().enumerate().map(of).collect::<Result<_, _>>()?;
@@ -143,6 +146,27 @@ impl Queues {
         // Command identifiers have 16 bits, and NO_TAG is one of them.
         let depth = config.queue_depth.min(drive.depth).min(65_535);
         Ok(Queues { shared, count, poll, critical: count * (pairs - 1), depth })
+    }
+
+    /// An array has none: its members have.
+    fn of_array(
+        config: &StackConfig,
+        jobs: &[&ThreadSpec],
+        number: u16,
+    ) -> Result<Queues, HostError> {
+        if !config.kernel {
+            return stack("kernel", "must be true: an array is the kernel's");
+        }
+        let takes =
+            |job: &&&ThreadSpec| job.engine == Engine::Spdk && disks_of(job).contains(&number);
+        if let Some(job) = jobs.iter().find(takes) {
+            return of_job(
+                job,
+                "ioengine",
+                "is spdk's, which takes drives from the kernel, and the array is the kernel's: another engine",
+            );
+        }
+        Ok(Queues { shared: true, count: 0, poll: 0, critical: 0, depth: 0 })
     }
 
     /// Whether a file system can be between the jobs and the host's drive.

@@ -56,6 +56,7 @@ functions! {
     FtlMap "FTL on the host, map" System |_c| 0;
     FtlWriter "FTL on the host, writer" System |_c| 0;
     FtlCollector "FTL on the host, collector" System |_c| 0;
+    Raid0 "raid0_make_request" System |c| c.md.raid0.0;
     // As much as the file system says: calls of applications, and its own threads.
     FileSystem "file system and page cache" System |_c| 0;
     FileSystemThreads "write-back and journal" System |_c| 0;

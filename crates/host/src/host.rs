@@ -3,7 +3,7 @@
 use crate::block::sched::Elevator;
 use crate::block::{BlockLayer, Handler, NONE};
 use crate::config::{Engine, HostCost, KworkerConfig};
-use crate::disk::Disk;
+use crate::disk::{Disk, DriveInfo};
 use crate::driver::poll::PollStats;
 use crate::function::{Spans, spend};
 use crate::paths::nbd::{End, Message};
@@ -153,6 +153,10 @@ impl<S: Source> Host<S> {
     /// The core a job runs on.
     pub fn core_of(&self, thread: u32) -> u32 {
         self.threads[thread].core
+    }
+    /// What the host knows of a disk.
+    pub fn disk(&self, disk: u16) -> &DriveInfo {
+        &self.block.disks[disk].info
     }
     /// The FTL of a disk, if it is on this host.
     pub fn ftl(&self, disk: u16) -> Option<&Translator> {

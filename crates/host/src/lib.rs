@@ -29,7 +29,7 @@ pub(crate) type HctxId = u16;
 pub(crate) type EndId = u16;
 
 pub use config::{Engine, Scheduler, StackConfig};
-pub use disk::{DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};
+pub use disk::{ArrayShape, DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};
 pub use error::HostError;
 pub use host::{Finished, Host, Output, QueuePair};
 pub use paths::nbd::Message;
@@ -37,6 +37,7 @@ pub use paths::vfs::tasks_of;
 pub use source::{Next, Source, ThreadSpec};
 pub use stats::{HostStats, ThreadStats};
 pub use tasks::idle;
+pub use wordline_md as md;
 
 #[cfg(test)]
 mod background_tests;

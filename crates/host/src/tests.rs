@@ -38,6 +38,7 @@ pub fn i7_8700() -> HostCost {
         socket: Default::default(),
         nbd: Default::default(),
         flashshare: Default::default(),
+        md: Default::default(),
         memory: Default::default(),
         power: Default::default(),
     }
@@ -73,6 +74,7 @@ pub fn stack(cores: u32) -> StackConfig {
         kyber: Default::default(),
         bfq: Default::default(),
         flashshare: Default::default(),
+        md: Default::default(),
         cost: i7_8700(),
     }
 }

@@ -12,7 +12,7 @@ use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::Placement;
 use wordline_host::config::NbdServer;
 use wordline_host::source::ThreadSpec;
-use wordline_host::{DiskShape, DriveInfo, Host, StackConfig};
+use wordline_host::{ArrayShape, DiskShape, DriveInfo, Host, StackConfig};
 
 impl SystemConfig {
     /// What a host that has the drive knows of it.
@@ -43,7 +43,11 @@ impl SystemConfig {
         drives: &[DriveInfo],
     ) -> Result<Vec<DiskShape>, BuildError> {
         let stack = &self.hosts[host].stack;
+        let numbers = self.disks(host);
         let shape = |behind: Behind| {
+            if let Behind::Array(a) = behind {
+                return self.shape_of_array(a, &numbers, drives);
+            }
             let (drive, _) = self.drive_behind(behind);
             let info = &drives[drive];
             let Behind::Network(n) = behind else {
@@ -57,6 +61,7 @@ impl SystemConfig {
                     info: info.clone(),
                     ftl_on_host,
                     queue: queue.map(Box::new),
+                    array: None,
                 });
             };
             let network = &self.networks[n];
@@ -75,9 +80,34 @@ impl SystemConfig {
                 volatile_cache: network.nbd.flush,
                 ..info.clone()
             };
-            Ok(DiskShape { info, ftl_on_host: false, queue: Some(Box::new(queue)) })
+            Ok(DiskShape { info, ftl_on_host: false, queue: Some(Box::new(queue)), array: None })
         };
-        self.disks(host).into_iter().map(shape).collect()
+        numbers.iter().copied().map(shape).collect()
+    }
+
+    fn shape_of_array(
+        &self,
+        array: usize,
+        numbers: &[Behind],
+        drives: &[DriveInfo],
+    ) -> Result<DiskShape, BuildError> {
+        let node = &self.arrays[array];
+        let layout = self.layout(array, |d| drives[d].bytes)?;
+        let infos = || node.members.iter().map(|&d| &drives[d]);
+        let number = |d: &usize| {
+            numbers.iter().position(|b| *b == Behind::Drive(*d)).expect("a host has its drives")
+                as u16
+        };
+        let info = DriveInfo {
+            bytes: layout.bytes(),
+            lba_bytes: infos().map(|i| i.lba_bytes).max().unwrap_or(512),
+            max_transfer: 0,
+            volatile_cache: infos().any(|i| i.volatile_cache),
+            ..drives[node.members[0]].clone()
+        };
+        let members = node.members.iter().map(number).collect();
+        let array = ArrayShape { config: node.config.clone(), layout, members };
+        Ok(DiskShape { info, ftl_on_host: false, queue: None, array: Some(Box::new(array)) })
     }
 }
 

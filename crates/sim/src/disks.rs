@@ -1,10 +1,11 @@
 //! Which disk a job's files are on.
 
 use crate::error::{JobError, JobFault};
-use crate::topology::SystemConfig;
+use crate::topology::{Behind, SystemConfig, TopologyError};
 use wordline_base::SectorSize;
 use wordline_fio::{Job, Plan, Space, job};
 use wordline_host::address;
+use wordline_md::Layout;
 
 /// A disk that jobs can name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,8 +14,10 @@ pub struct JobDisk {
     /// The host, and the disk's number there.
     pub host: usize,
     pub disk: u16,
-    /// The drive behind it.
+    /// The drive behind it; of an array the first.
     pub drive: usize,
+    /// Its drives, if it is an array, and where its bytes are on them.
+    pub array: Option<(Vec<usize>, Layout)>,
     pub bytes: u64,
     pub lba: u32,
     pub sector: SectorSize,
@@ -44,7 +47,17 @@ impl Placed {
     }
 }
 
-/// All disks of a machine. The first is that of jobs that name none.
+impl JobDisk {
+    /// Its place among the drives of the disk, if the drive is one.
+    pub fn member(&self, drive: usize) -> Option<usize> {
+        match &self.array {
+            None => (self.drive == drive).then_some(0),
+            Some((members, _)) => members.iter().position(|&d| d == drive),
+        }
+    }
+}
+
+/// All disks of a machine that are not in an array. The first is that of jobs that name none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobDisks {
     disks: Vec<JobDisk>,
@@ -54,22 +67,39 @@ pub struct JobDisks {
 
 impl JobDisks {
     /// Of drives of so many bytes.
-    pub fn new(config: &SystemConfig, bytes: &[u64]) -> JobDisks {
+    pub fn new(config: &SystemConfig, bytes: &[u64]) -> Result<JobDisks, TopologyError> {
+        let layout = |a| config.layout(a, |d| bytes[d]);
+        let layouts: Vec<Layout> =
+            (0..config.arrays.len()).map(layout).collect::<Result<_, _>>()?;
+        let layouts = &layouts;
         let of_host = |host: usize| {
-            config.disks(host).into_iter().enumerate().map(move |(disk, behind)| {
+            let all = config.disks(host).into_iter().enumerate();
+            let free = move |&(_, behind): &(usize, Behind)| match behind {
+                Behind::Drive(d) => config.array_of(d).is_none(),
+                _ => true,
+            };
+            all.filter(free).map(move |(disk, behind)| {
                 let (drive, name) = config.drive_behind(behind);
                 let of_drive = &config.drives[drive].config;
-                let lba = of_drive.device.lba;
+                let mut lba = of_drive.device.lba;
                 // A drive of another size would not be there.
                 let sector = of_drive.nand.sector().unwrap_or_default();
-                let (name, bytes) = (name.to_string(), bytes[drive]);
-                JobDisk { name, host, disk: disk as u16, drive, bytes, lba, sector }
+                let (name, mut bytes) = (name.to_string(), bytes[drive]);
+                let mut array = None;
+                if let Behind::Array(a) = behind {
+                    let members = &config.arrays[a].members;
+                    let lbas = members.iter().map(|&d| config.drives[d].config.device.lba);
+                    lba = lbas.max().unwrap_or(lba);
+                    bytes = layouts[a].bytes();
+                    array = Some((members.clone(), layouts[a].clone()));
+                }
+                JobDisk { name, host, disk: disk as u16, drive, array, bytes, lba, sector }
             })
         };
         let disks: Vec<JobDisk> = (0..config.hosts.len()).flat_map(of_host).collect();
         // A stack with a network block device is one computer with one disk to its jobs.
         let alone = disks.len() == 1 || config.networks.iter().any(|n| n.shared_cores.is_some());
-        JobDisks { disks, alone }
+        Ok(JobDisks { disks, alone })
     }
     /// One drive of so many bytes.
     pub fn one(bytes: u64) -> JobDisks {
@@ -79,6 +109,7 @@ impl JobDisks {
             host: 0,
             disk: 0,
             drive: 0,
+            array: None,
             bytes,
             lba: 512,
             sector: SectorSize::KIB_4,
@@ -277,6 +308,7 @@ mod tests {
             host,
             disk,
             drive,
+            array: None,
             bytes: 1 << 30,
             lba: 512,
             sector: SectorSize::KIB_4,

@@ -32,5 +32,7 @@ pub use replay::TraceSource;
 pub use result::*;
 pub use setup::WriteSampler;
 pub use thread::ThreadPlan;
-pub use topology::{DriveNode, HostConfig, NetworkConfig, Part, SystemConfig, TopologyError};
+pub use topology::{
+    ArrayNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig, TopologyError,
+};
 pub use world::{AnySource, ExitRule, Options, Start, ThreadSetup, World};

@@ -19,8 +19,6 @@ pub(crate) struct DriveSeat {
     /// The host that it is in, and its number there.
     pub host: usize,
     pub disk: u16,
-    pub lba_bytes: u64,
-    pub bytes: u64,
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     pub before: Counters,
     pub prepared: Option<Precondition>,

@@ -23,6 +23,7 @@ use wordline_fio::{Generator, GeneratorError, Job, Plan, Size, Thread, ZetanCach
 use wordline_fs::FsKind;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{DISK_SHIFT, Engine, Scheduler, StackConfig};
+use wordline_md::Layout;
 use wordline_trace::{Clock, Format, Reader, Wrap};
 
 /// Between two samples of bandwidth and IOPS, as fio has it.
@@ -674,6 +675,8 @@ pub struct WriteSampler {
 struct Writer {
     generator: Generator,
     disk: u16,
+    /// The disk is an array, and the drive this member of it.
+    array: Option<(Layout, u32)>,
     /// I/Os in a row that were no writes to the disk.
     fruitless: u32,
 }
@@ -691,12 +694,13 @@ impl WriteSampler {
             sector,
         }
     }
-    /// As the jobs of `plan` write to a drive, which has `own` seed; `cache` has sums that other
+    /// As the jobs of `plan` write to a drive, which `uniform` is for; `cache` has sums that other
     /// distributions needed too.
     pub fn of_jobs(
         plan: &Plan,
         disks: &JobDisks,
-        (drive, own): (usize, Seed),
+        drive: usize,
+        uniform: WriteSampler,
         seed: Seed,
         cache: &mut ZetanCache,
     ) -> Result<WriteSampler, JobError> {
@@ -707,9 +711,9 @@ impl WriteSampler {
         for thread in plan.threads() {
             let job = &plan.jobs[thread.job as usize];
             let placed = disks.place(job)?;
-            let here: Vec<u16> =
-                placed.disks.iter().filter(|d| d.drive == drive).map(|d| d.disk).collect();
-            let Some(&disk) = here.first() else { continue };
+            let of = |d: &JobDisk| d.member(drive).map(|member| (d.clone(), member));
+            let here: Vec<(JobDisk, usize)> = placed.disks.iter().filter_map(of).collect();
+            let Some((disk, member)) = here.first().cloned() else { continue };
             if job.read_iolog.is_some() {
                 bytes = None; // A log states no rate.
                 continue;
@@ -720,16 +724,20 @@ impl WriteSampler {
             let space = placed.space();
             let generator = Generator::ageing(job, &thread, &space, entropy, draws, cache);
             let failed = |error| JobError::Generator { place: job.place.clone(), error };
-            writers.push(Writer { generator: generator.map_err(failed)?, disk, fruitless: 0 });
-            // Of its files each gets its share.
-            let share = |rate: u64| rate * here.len() as u64 / placed.disks.len() as u64;
+            let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
+            let generator = generator.map_err(failed)?;
+            writers.push(Writer { generator, disk: disk.disk, array, fruitless: 0 });
+            // Of its files each gets its share, and of an array's data and parity each of its drives.
+            let share = |rate: u64| {
+                let of_files = rate * here.len() as u64 / placed.disks.len() as u64;
+                let Some((_, layout)) = &disk.array else { return of_files };
+                of_files * u64::from(1 + layout.level.parities()) / u64::from(layout.members)
+            };
             bytes =
                 bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
-        let of_drive = disks.iter().find(|d| d.drive == drive);
-        let (drive_bytes, sector) = of_drive.map_or_else(Default::default, |d| (d.bytes, d.sector));
-        let rate = bytes.map(|bytes| sector.holding(bytes));
-        Ok(WriteSampler { writers, rate, ..WriteSampler::uniform(drive_bytes, sector, own) })
+        let rate = bytes.map(|bytes| uniform.sector.holding(bytes));
+        Ok(WriteSampler { writers, rate, ..uniform })
     }
 
     /// Whether the drive is aged by the plan's own writes.
@@ -754,7 +762,7 @@ impl WriteSampler {
         }
         while !self.writers.is_empty() {
             self.turn = (self.turn + 1) % self.writers.len();
-            let Writer { generator, disk, fruitless } = &mut self.writers[self.turn];
+            let Writer { generator, disk, array, fruitless } = &mut self.writers[self.turn];
             *fruitless += 1;
             match generator.next() {
                 Some(io)
@@ -762,10 +770,21 @@ impl WriteSampler {
                         && io.len > 0
                         && io.offset >> DISK_SHIFT == u64::from(*disk) =>
                 {
+                    let mut offset = io.offset & ((1 << DISK_SHIFT) - 1);
+                    let mut len = io.len;
+                    if let Some((layout, member)) = array {
+                        let Some(run) = layout.written(*member, offset, len) else {
+                            if *fruitless >= FRUITLESS {
+                                self.writers.remove(self.turn);
+                                self.turn = 0;
+                            }
+                            continue;
+                        };
+                        (offset, len) = (run.start, run.end - run.start);
+                    }
                     *fruitless = 0;
-                    let offset = io.offset & ((1 << DISK_SHIFT) - 1);
                     let first = self.sector.of(offset);
-                    let end = self.sector.holding(offset + io.len).min(self.sectors);
+                    let end = self.sector.holding(offset + len).min(self.sectors);
                     self.run = first + 1..end;
                     return first as u32;
                 }
@@ -810,8 +829,9 @@ mod tests {
 
     fn sampler(plan: &Plan) -> WriteSampler {
         let disks = JobDisks::one(1 << 30);
-        let of = (0, Seed(3));
-        WriteSampler::of_jobs(plan, &disks, of, Seed(3), &mut ZetanCache::default()).unwrap()
+        let uniform = WriteSampler::uniform(1 << 30, SectorSize::KIB_4, Seed(3));
+        let cache = &mut ZetanCache::default();
+        WriteSampler::of_jobs(plan, &disks, 0, uniform, Seed(3), cache).unwrap()
     }
 
     #[test]

@@ -9,13 +9,14 @@
 //!   host 1
 //! ```
 //!
-//! What a host has of all this are disks, numbered from 0: its own drives in their order, then its
-//! network block devices in theirs.
+//! What a host has of all this are disks, numbered from 0: its arrays in their order, then its own drives in
+//! theirs, then its network block devices.
 
 use serde::{Deserialize, Serialize};
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::StackConfig;
 use wordline_host::config::NbdConfig;
+use wordline_md::{ArrayError, Layout, Level, MdConfig};
 
 /// A computer: its cores and its software.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,19 @@ pub struct NetworkConfig {
     pub nbd: NbdConfig,
 }
 
+/// Drives of a host that are one disk to its jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayNode {
+    /// As jobs name it: `md0`.
+    pub name: String,
+    pub level: Level,
+    /// The drives, all in one host.
+    pub members: Vec<usize>,
+    /// Bytes of each that are used; none: all.
+    pub size: Option<u64>,
+    pub config: MdConfig,
+}
+
 /// A system under test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemConfig {
@@ -57,6 +71,7 @@ pub struct SystemConfig {
     pub drives: Vec<DriveNode>,
     pub switches: Vec<SwitchConfig>,
     pub networks: Vec<NetworkConfig>,
+    pub arrays: Vec<ArrayNode>,
 }
 
 /// A part of a system, by its number in the lists.
@@ -66,11 +81,13 @@ pub enum Part {
     Drive(usize),
     Switch(usize),
     Network(usize),
+    Array(usize),
 }
 
 /// What is behind a disk of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
+    Array(usize),
     Drive(usize),
     Network(usize),
 }
@@ -99,6 +116,18 @@ pub enum TopologyError {
     Pages(String),
     #[error("network {name}: its server {host} has a file system: set stack.nbd.page_cache=false")]
     PagesOfFiles { name: String, host: String },
+    #[error("array {name}: {why}")]
+    Array { name: String, why: ArrayError },
+    #[error("array {name}: {drive} is in it twice: name each drive once")]
+    Again { name: String, drive: String },
+    #[error("{drive} is a drive of both {one} and {other}: a drive is in one array")]
+    TwoArrays { drive: String, one: String, other: String },
+    #[error("array {name}: its drives are in different hosts: {one} and {other}")]
+    SplitArray { name: String, one: String, other: String },
+    #[error(
+        "network {network} exports {drive}, which is in array {array}: export a drive of no array"
+    )]
+    Exported { network: String, drive: String, array: String },
     #[error("network {0}: its client is its server")]
     Loop(String),
     #[error("drives {drives} are in different hosts, and one switch is in front of them")]
@@ -121,6 +150,7 @@ impl SystemConfig {
                 drives: vec![DriveNode { name, config, host: 0, switch: None }],
                 switches: Vec::new(),
                 networks: Vec::new(),
+                arrays: Vec::new(),
             },
             Some((client, server)) => {
                 let nbd = stack.nbd.expect("a stack with ends has it");
@@ -137,6 +167,7 @@ impl SystemConfig {
                     drives: vec![DriveNode { name, config, host: 1, switch: None }],
                     switches: Vec::new(),
                     networks: vec![network],
+                    arrays: Vec::new(),
                 }
             }
         }
@@ -152,13 +183,25 @@ impl SystemConfig {
 
     /// What is behind each disk of a host, in the order of their numbers.
     pub fn disks(&self, host: usize) -> Vec<Behind> {
+        let arrays = (0..self.arrays.len()).filter(|&a| self.host_of(a) == host);
         let own = self.drives.iter().enumerate().filter(|(_, d)| d.host == host);
         let far = self.networks.iter().enumerate().filter(|(_, n)| n.client == host);
-        own.map(|(i, _)| Behind::Drive(i)).chain(far.map(|(i, _)| Behind::Network(i))).collect()
+        let own = own.map(|(i, _)| Behind::Drive(i));
+        arrays.map(Behind::Array).chain(own).chain(far.map(|(i, _)| Behind::Network(i))).collect()
     }
-    /// The drive at the end of it, and its name for jobs.
+    /// The host that an array is in.
+    pub fn host_of(&self, array: usize) -> usize {
+        let first = self.arrays[array].members.first();
+        first.and_then(|&drive| self.drives.get(drive)).map_or(0, |drive| drive.host)
+    }
+    /// The array that a drive is in.
+    pub fn array_of(&self, drive: usize) -> Option<usize> {
+        self.arrays.iter().position(|array| array.members.contains(&drive))
+    }
+    /// The drive at the end of it, of an array the first, and its name for jobs.
     pub fn drive_behind(&self, behind: Behind) -> (usize, &str) {
         match behind {
+            Behind::Array(a) => (self.arrays[a].members[0], &self.arrays[a].name),
             Behind::Drive(d) => (d, &self.drives[d].name),
             Behind::Network(n) => (self.networks[n].drive, &self.networks[n].name),
         }
@@ -166,7 +209,22 @@ impl SystemConfig {
     /// The number of a drive among the disks of its own host.
     pub fn disk_of(&self, drive: usize) -> u16 {
         let host = self.drives[drive].host;
-        self.drives[..drive].iter().filter(|d| d.host == host).count() as u16
+        let arrays = (0..self.arrays.len()).filter(|&a| self.host_of(a) == host).count();
+        let drives = self.drives[..drive].iter().filter(|d| d.host == host).count();
+        (arrays + drives) as u16
+    }
+
+    /// Where the bytes of an array are on drives of so many bytes.
+    pub fn layout(
+        &self,
+        array: usize,
+        bytes: impl Fn(usize) -> u64,
+    ) -> Result<Layout, TopologyError> {
+        let node = &self.arrays[array];
+        let of = |&d: &usize| (&*self.drives[d].name, bytes(d));
+        let members: Vec<(&str, u64)> = node.members.iter().map(of).collect();
+        Layout::new(node.level, node.config.chunk, &members, node.size, 0)
+            .map_err(|why| TopologyError::Array { name: node.name.clone(), why })
     }
 
     /// Whether the lists fit each other.
@@ -200,10 +258,12 @@ impl SystemConfig {
             }
         }
         let drives = self.drives.iter().map(|drive| &drive.name);
-        let names: Vec<&String> = drives.chain(self.networks.iter().map(|n| &n.name)).collect();
+        let arrays = self.arrays.iter().map(|array| &array.name);
+        let networks = self.networks.iter().map(|n| &n.name);
+        let names: Vec<&String> = drives.chain(networks).chain(arrays).collect();
         for (i, name) in names.iter().enumerate() {
             if names[..i].contains(name) {
-                return Err(E::Twice { what: "drive or network", name: name.to_string() });
+                return Err(E::Twice { what: "drive, network or array", name: name.to_string() });
             }
             if name.is_empty() || name.contains(['/', ':']) {
                 return Err(E::Name(name.to_string()));
@@ -212,6 +272,38 @@ impl SystemConfig {
         for (i, host) in self.hosts.iter().enumerate() {
             if self.hosts[..i].iter().any(|h| h.name == host.name) {
                 return Err(E::Twice { what: "host", name: host.name.clone() });
+            }
+        }
+        for (i, array) in self.arrays.iter().enumerate() {
+            let name = &array.name;
+            let of = |drive: usize| self.drives[drive].name.clone();
+            for (m, &drive) in array.members.iter().enumerate() {
+                there(name, "drive", drive, self.drives.len())?;
+                let first = array.members[0];
+                if array.members[..m].contains(&drive) {
+                    return Err(E::Again { name: name.clone(), drive: of(drive) });
+                }
+                if self.drives[drive].host != self.drives[first].host {
+                    return Err(E::SplitArray {
+                        name: name.clone(),
+                        one: of(first),
+                        other: of(drive),
+                    });
+                }
+                if let Some(before) = self.arrays[..i].iter().find(|a| a.members.contains(&drive)) {
+                    let (one, other) = (before.name.clone(), name.clone());
+                    return Err(E::TwoArrays { drive: of(drive), one, other });
+                }
+                if let Some(network) = self.networks.iter().find(|n| n.drive == drive) {
+                    let (network, array) = (network.name.clone(), name.clone());
+                    return Err(E::Exported { network, drive: of(drive), array });
+                }
+            }
+            let least = 1 + 2 * array.level.parities();
+            let count = array.members.len() as u32;
+            if count < least {
+                let why = ArrayError::TooFew { level: array.level.name(), least, count };
+                return Err(E::Array { name: name.clone(), why });
             }
         }
         for (i, network) in self.networks.iter().enumerate() {

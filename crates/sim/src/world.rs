@@ -218,7 +218,6 @@ impl World {
         let mut on_host = Vec::with_capacity(drives.len());
         for (number, (drive, node)) in drives.into_iter().zip(&config.drives).enumerate() {
             let info = config.drive_info(number, &drive);
-            let (lba_bytes, bytes) = (u64::from(info.lba_bytes), info.bytes);
             infos.push(info);
             let Drive { nand, ftl, stamps, prepared, ageing, unsteady, .. } = drive;
             ctx.add_drive(stamps);
@@ -245,8 +244,6 @@ impl World {
                 controller,
                 host: node.host,
                 disk: config.disk_of(number),
-                lba_bytes,
-                bytes,
                 before,
                 prepared,
                 ageing,
@@ -326,8 +323,8 @@ impl World {
         }
         for (seat, host) in hosts.iter_mut().zip(&config.hosts) {
             let Some(fs) = &host.stack.fs else { continue };
-            let drive = seat.disks.first().map_or(0, |d| d.0);
-            mount(&mut seat.host, fs, &infos[drive])?;
+            let info = seat.host.disk(0).clone();
+            mount(&mut seat.host, fs, &info)?;
         }
         for (h, seat) in hosts.iter().enumerate() {
             for queue in seat.host.queues() {
@@ -589,11 +586,11 @@ impl World {
 
     /// What a failed I/O returned: the kernel refuses what the drive cannot address.
     fn error_of(&self, h: usize, f: &Finished) -> i32 {
-        let drive = &self.drives[self.hosts[h].disks[usize::from(f.disk)].0];
-        let aligned = |n: u64| n.is_multiple_of(drive.lba_bytes);
+        let disk = self.hosts[h].host.disk(f.disk);
+        let aligned = |n: u64| n.is_multiple_of(disk.lba_bytes.into());
         let end = f.offset.saturating_add(u64::from(f.len));
         let fits = f.len > 0 && aligned(f.offset) && aligned(u64::from(f.len));
-        if fits && end <= drive.bytes { EIO } else { EINVAL }
+        if fits && end <= disk.bytes { EIO } else { EINVAL }
     }
 
     /// A thread has issued its last I/O and reaped it.

@@ -80,6 +80,7 @@ pub use topology::{
 
 pub use wordline_base::{BadValue, Seed, Span, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};
+pub use wordline_md::{Level, MdConfig};
 pub use wordline_profile::{Config, ConfigError, Source, Sources};
 pub use wordline_sim::{BuildError, JobError, JobFault, LoadError};
 pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy, ThreadSetup};

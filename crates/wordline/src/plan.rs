@@ -4,6 +4,7 @@ use crate::error::{Error, StateError};
 use crate::run::{Expected, Run};
 use crate::{System, align, parts};
 use std::io::{self, Cursor, Read, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use wordline_app::{App, Extent};
 use wordline_base::{SECTOR, Seed, Span, Time};
@@ -193,7 +194,7 @@ impl Plan {
 
     fn check_all(mut self, drives: Vec<Drive>, zetans: &mut ZetanCache) -> Result<Checked, Error> {
         let machine = self.system.machine();
-        let disks = self.disks(&drives);
+        let disks = self.disks(&drives)?;
         let mut threads = self.threads(&machine, &disks, zetans)?;
         let bays = self.bays(drives, &disks, zetans)?;
         let apps = self.apps(disks.first().bytes)?;
@@ -219,12 +220,14 @@ impl Plan {
         }
         let infos: Vec<&Drive> = bays.iter().map(|bay| &bay.drive).collect();
         World::check(&machine, &infos, &mut threads).map_err(|e| self.system.misfit(e))?;
-        Ok(Checked { plan: self, bays, threads, layout, loaded: false })
+        let first = disks.first().clone();
+        Ok(Checked { plan: self, bays, threads, layout, first, loaded: false })
     }
 
-    fn disks(&self, drives: &[Drive]) -> JobDisks {
+    fn disks(&self, drives: &[Drive]) -> Result<JobDisks, Error> {
         let bytes: Vec<u64> = drives.iter().map(Drive::bytes).collect();
-        JobDisks::new(&self.system.machine(), &bytes)
+        let disks = JobDisks::new(&self.system.machine(), &bytes);
+        disks.map_err(|e| self.system.misfit(e.into()))
     }
 
     /// The drives, and what ages each.
@@ -236,13 +239,12 @@ impl Plan {
     ) -> Result<Vec<Bay>, Error> {
         let bay = |(d, (drive, node)): (usize, (Drive, &DriveNode))| {
             let own = self.seed_of(d);
+            let uniform = WriteSampler::uniform(drive.bytes(), drive.nand.geometry.sector, own);
             let sampler = match &self.workload {
                 Workload::Jobs(jobs) => {
-                    WriteSampler::of_jobs(jobs, disks, (d, own), Seed(self.seed), zetans)?
+                    WriteSampler::of_jobs(jobs, disks, d, uniform, Seed(self.seed), zetans)?
                 }
-                Workload::Replay(_) => {
-                    WriteSampler::uniform(drive.bytes(), drive.nand.geometry.sector, own)
-                }
+                Workload::Replay(_) => uniform,
             };
             Ok(Bay { name: node.name.clone(), drive, sampler, seed: own })
         };
@@ -315,7 +317,7 @@ impl Plan {
     pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Drive, Error> {
         self.alone("a drive to share", "prepare each plan by itself")?;
         let drives = self.fresh()?;
-        let disks = self.disks(&drives);
+        let disks = self.disks(&drives)?;
         let (bays, apps) = (self.bays(drives, &disks, zetans)?, self.apps(disks.first().bytes)?);
         let paced = self.state == Precondition::Paced;
         if paced {
@@ -323,7 +325,9 @@ impl Plan {
         }
         let seed = Seed(self.seed);
         let layout = layout(&apps);
-        let checked = Checked { plan: self, bays, threads: Vec::new(), layout, loaded: false };
+        let first = disks.first().clone();
+        let checked =
+            Checked { plan: self, bays, threads: Vec::new(), layout, first, loaded: false };
         let mut drive = checked.prepare(&mut ())?.into_drive();
         if paced {
             drive.before_pace(seed).map_err(Error::ageing)?;
@@ -415,6 +419,8 @@ pub struct Checked {
     threads: Vec<ThreadSetup>,
     /// What a program's files take.
     layout: Vec<Extent>,
+    /// The disk that they are on.
+    first: JobDisk,
     /// The drive's state was loaded: it is not aged.
     loaded: bool,
 }
@@ -477,9 +483,24 @@ impl Checked {
         let step = Step::Lay { bytes };
         watch.begin(step);
         let rest = self.plan.state == Precondition::Random;
-        let drive = &mut self.bays[0].drive;
-        drive.lay(&self.layout, rest).map_err(Error::ageing)?;
-        watch.done(step, drive);
+        for (d, bay) in self.bays.iter_mut().enumerate() {
+            let Some(member) = self.first.member(d) else { continue };
+            let runs: Vec<Extent> = match &self.first.array {
+                None => self.layout.clone(),
+                Some((_, array)) => {
+                    let written = |run: &Extent| {
+                        array.written(member as u32, run.at * SECTOR, run.sectors * SECTOR)
+                    };
+                    let of = |run: Range<u64>| Extent {
+                        at: run.start / SECTOR,
+                        sectors: (run.end - run.start) / SECTOR,
+                    };
+                    self.layout.iter().filter_map(written).map(of).collect()
+                }
+            };
+            bay.drive.lay(&runs, rest).map_err(Error::ageing)?;
+        }
+        watch.done(step, &self.bays[0].drive);
         Ok(())
     }
 
@@ -552,7 +573,7 @@ impl Prepared {
     pub fn start(self) -> Result<Run, Error> {
         let Prepared { plan, drives, threads, loaded } = self;
         let expected = plan.expected();
-        let disks = plan.disks(&drives);
+        let disks = plan.disks(&drives)?;
         Run::new(plan, drives, disks, threads, expected, loaded)
     }
 }

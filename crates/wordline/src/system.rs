@@ -1,11 +1,12 @@
 //! The system under test: profiles put together.
 
-use crate::topology::{Nodes, Written, drive_of, misfit};
+use crate::topology::{Nodes, Written, arrayed, drive_of, misfit};
 use crate::{Error, Scale, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wordline_device::DriveConfig;
 use wordline_ftl::{FtlConfig, FtlKind};
+use wordline_md::Level;
 use wordline_profile::{Config, ConfigError, Places, Sources, settings};
 use wordline_sim::{BuildError, Drive, SystemConfig};
 
@@ -40,6 +41,12 @@ impl System {
     pub fn with_ftl(mut self, kind: impl FtlKind + 'static) -> System {
         self.config.ftl_name = kind.name().into();
         self.ftl = Some(Arc::new(kind));
+        self
+    }
+
+    /// So many drives like this one, as an array that jobs call `/dev/md0`.
+    pub fn into_array(mut self, level: Level, drives: u32) -> System {
+        arrayed(&mut self, level, drives);
         self
     }
 

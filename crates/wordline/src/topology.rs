@@ -26,14 +26,20 @@
 //! drive = "nvme0n1"              # of host0, as nbd0 of host app
 //! client = "app"
 //! nbd = "nbd-kernel"             # a stack whose [stack.nbd] says how
+//!
+//! [[array]]
+//! level = "raid5"
+//! members = ["nvme0n1", "nvme1n1", "nvme2n1"]
+//! chunk = 65536
 //! ```
 
 use crate::{Error, Scale, System};
 use serde::Deserialize;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::config::Transport;
+use wordline_md::{Level, MdConfig};
 use wordline_profile::{Config, ConfigError, Places, Source, Sources};
-use wordline_sim::{DriveNode, HostConfig, NetworkConfig, Part, SystemConfig};
+use wordline_sim::{ArrayNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig};
 
 /// A drive of several.
 #[derive(Clone)]
@@ -103,6 +109,8 @@ pub struct Nodes {
     pub switches: Vec<SwitchNode>,
     /// Networks.
     pub networks: Vec<NetworkNode>,
+    /// Arrays.
+    pub arrays: Vec<ArrayNode>,
     /// What the entries of all these set for themselves, as `drive nvme1n1: key=value`.
     pub set: Vec<String>,
 }
@@ -115,6 +123,7 @@ impl Nodes {
             && self.hosts.is_empty()
             && self.switches.is_empty()
             && self.networks.is_empty()
+            && self.arrays.is_empty()
     }
 
     /// Where the values of a part are written.
@@ -124,6 +133,7 @@ impl Nodes {
             Part::Drive(d) => self.drives.get(after_first(d)).map(|node| &node.places),
             Part::Host(h) => self.hosts.get(after_first(h)).map(|node| &node.places),
             Part::Network(n) => self.networks.get(n).map(|node| &node.places),
+            Part::Array(_) => None,
             Part::Switch(s) => return Written::Switch(&self.switches[s].name),
         };
         places.map_or(Written::First, Written::Own)
@@ -148,7 +158,8 @@ impl Nodes {
         }));
         let switches = self.switches.iter().map(|node| node.config.clone()).collect();
         let networks = self.networks.iter().map(|node| node.config.clone()).collect();
-        SystemConfig { hosts, drives, switches, networks }
+        let arrays = self.arrays.clone();
+        SystemConfig { hosts, drives, switches, networks, arrays }
     }
 }
 
@@ -214,6 +225,19 @@ pub struct Topology {
     switch: Vec<SwitchEntry>,
     #[serde(default)]
     network: Vec<NetworkEntry>,
+    #[serde(default)]
+    array: Vec<ArrayEntry>,
+}
+
+/// What an array has for itself goes over its host's `[stack.md]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayEntry {
+    name: Option<String>,
+    level: String,
+    members: Vec<String>,
+    size: Option<u64>,
+    chunk: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -257,6 +281,25 @@ struct NetworkEntry {
     nbd: String,
     #[serde(default)]
     set: Vec<String>,
+}
+
+/// More drives like the first, and an array of all.
+pub(crate) fn arrayed(system: &mut System, level: Level, drives: u32) {
+    let like = |d: u32| Node {
+        name: name_of(d as usize),
+        config: system.config.clone(),
+        host: 0,
+        switch: None,
+        places: system.places.clone(),
+    };
+    system.nodes.drives = (1..drives).map(like).collect();
+    system.nodes.arrays = vec![ArrayNode {
+        name: "md0".into(),
+        level,
+        members: (0..drives as usize).collect(),
+        size: None,
+        config: system.config.stack.md.clone(),
+    }];
 }
 
 /// What is said once for all drives and hosts.
@@ -342,6 +385,37 @@ impl Topology {
         Topology { drive: devices.iter().map(entry).collect(), ..Topology::default() }
     }
 
+    /// The same with an array of all of them.
+    pub fn with_array(mut self, level: &str) -> Topology {
+        let members = (0..self.drive.len()).map(name_of).collect();
+        self.array.push(ArrayEntry { level: level.into(), members, ..ArrayEntry::default() });
+        self
+    }
+
+    fn array(
+        &self,
+        (a, entry): (usize, &ArrayEntry),
+        drives: &[(String, System, usize, Option<usize>)],
+    ) -> Result<ArrayNode, Error> {
+        let name = entry.name.clone().unwrap_or_else(|| format!("md{a}"));
+        let of = format!("array {name}");
+        let level = match &*entry.level {
+            "raid0" => Level::Raid0,
+            "raid5" => Level::Raid5,
+            other => {
+                return Err(misfit(format!("{of}: level = \"{other}\" is none of raid0, raid5")));
+            }
+        };
+        let drive = |name: &String| find("drive", name, drives.iter().map(|d| &*d.0), &of);
+        let members = entry.members.iter().map(drive).collect::<Result<Vec<usize>, Error>>()?;
+        let Some(&first) = members.first() else {
+            return Err(misfit(format!("{of}: members = [] names no drive")));
+        };
+        let stack = &drives[first].1.config.stack;
+        let config = MdConfig { chunk: entry.chunk.unwrap_or(stack.md.chunk) };
+        Ok(ArrayNode { name, level, members, size: entry.size, config })
+    }
+
     /// The machine.
     pub fn system(&self, common: &Common, profiles: &mut dyn Profiles) -> Result<System, Error> {
         let hosts = self.hosts();
@@ -354,7 +428,9 @@ impl Topology {
             }
         }
         // Files and programs are on the first drive.
-        let others = Common { fs: None, app: None, with: Vec::new(), ..common.clone() };
+        let mut others = Common { fs: None, app: None, with: Vec::new(), ..common.clone() };
+        let of_first = ["app.", "fs.", "stack.fs."];
+        others.set.retain(|pair| !of_first.iter().any(|own| pair.trim().starts_with(own)));
         let mut drives = Vec::with_capacity(self.drive.len());
         for (i, entry) in self.drive.iter().enumerate() {
             let name = entry.name.clone().unwrap_or_else(|| name_of(i));
@@ -465,6 +541,8 @@ impl Topology {
         };
         let switches = self.switch.iter().map(switch).collect();
         let set = self.set(&hosts);
+        let all = self.array.iter().enumerate();
+        let arrays = all.map(|of| self.array(of, &drives)).collect::<Result<_, _>>()?;
         let mut drives = drives.into_iter();
         let (name, mut system, _, switch) = drives.next().expect("a topology has a drive");
         system.nodes = Nodes {
@@ -479,6 +557,7 @@ impl Topology {
             hosts: of_hosts.split_off(1),
             switches,
             networks,
+            arrays,
             set,
         };
         system.machine().check().map_err(|e| misfit(e.to_string()))?;

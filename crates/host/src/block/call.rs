@@ -28,6 +28,8 @@ pub(crate) struct Call {
     pub(super) resume: Step,
     pub(super) after_run: Step,
     pub(super) after: Step,
+    /// Where the end of the current I/O leads: a bio of an array's goes on to the next.
+    pub(super) over: Step,
     /// The I/Os have not begun yet.
     pub(super) fresh: bool,
     /// The current part passes by merges and queues, and another request went before it.
@@ -36,6 +38,18 @@ pub(crate) struct Call {
     /// The request made last when it was let pass.
     #[cfg(debug_assertions)]
     pub(super) entered: u64,
+}
+
+/// An I/O of an array that is being submitted, while its parts are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outer {
+    node: u32,
+    len: u64,
+    at: u64,
+    part: u32,
+    divided: bool,
+    opcode: Opcode,
+    over: Step,
 }
 
 impl Call {
@@ -56,6 +70,7 @@ impl Call {
             resume: Step::NextIo,
             after_run: Step::NextIo,
             after: Step::Top,
+            over: Step::NextIo,
             fresh: false,
             bypass: false,
             ordered: false,
@@ -104,6 +119,39 @@ impl Call {
     pub fn begin_taken(&mut self, node: u32, opcode: Opcode, after: Step) {
         self.begin_bio(node, opcode, false, 0);
         (self.single, self.after) = (NONE, after);
+    }
+
+    /// In place of the current I/O go its parts on the members of an array, by `next`, one after the other:
+    /// what to go on with after the last.
+    pub fn descend(&mut self, next: Step) -> Outer {
+        let Call { node, len, at, part, divided, opcode, .. } = *self;
+        let over = std::mem::replace(&mut self.over, next);
+        Outer { node, len, at, part, divided, opcode, over }
+    }
+    /// One of these parts.
+    pub fn begin_member(&mut self, node: u32, opcode: Opcode, divided: bool, len: u64) {
+        (self.node, self.part, self.at) = (node, node, 0);
+        (self.opcode, self.divided, self.len) = (opcode, divided, len);
+    }
+    /// All are on their way.
+    pub fn ascend(&mut self, outer: Outer) {
+        let Outer { node, len, at, part, divided, opcode, over } = outer;
+        (self.node, self.part, self.at, self.over) = (node, part, at, over);
+        (self.opcode, self.divided, self.len) = (opcode, divided, len);
+    }
+    pub fn is_flush(&self) -> bool {
+        self.opcode == Opcode::Flush
+    }
+    pub fn over(&self) -> Step {
+        self.over
+    }
+    pub fn is_member(&self) -> bool {
+        self.over == Step::MdNext
+    }
+    /// The plug is sent on, and then the step.
+    pub fn unplugs_before(&mut self, step: Step) -> bool {
+        self.resume = step;
+        !self.plug.is_empty()
     }
 
     pub fn is_batch(&self) -> bool {

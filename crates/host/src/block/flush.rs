@@ -13,8 +13,12 @@ impl<S: Source> Host<S> {
     /// is at the drive.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let d = thread.disk;
+        let d = self.block.nodes[thread.call.node].disk;
+        let over = thread.call.over;
         let disk = &mut self.block.disks[d];
+        if disk.array.is_some() {
+            return self.md_flush(ctx, t);
+        }
         if disk.critical_map.contains(&thread.hctx) {
             // A flush is nobody's, and shared: it has no class.
             thread.hctx = thread.home;
@@ -23,13 +27,13 @@ impl<S: Source> Host<S> {
         if let Some(pblk) = disk.enter(ctx) {
             pblk.stats.flushes += 1;
             pblk.ftl.flush(ctx, node);
-            self.go(t, Step::NextIo);
+            self.go(t, over);
             self.pump_ftl(ctx, d, Some(core));
             return Flow::Again;
         }
         let scheduled = disk.elevator.is_some();
         if !disk.info.volatile_cache {
-            self.go(t, Step::NextIo);
+            self.go(t, over);
             self.node_done(ctx, node, true, Some(core));
             return Flow::Again;
         }
@@ -43,7 +47,7 @@ impl<S: Source> Host<S> {
                 // Linux lets the flush request wait on hctx->dispatch.
                 let rq = self.flush_request(node, h, NO_TAG);
                 self.block.hctxs[h].dispatch.push_back(rq);
-                self.go(t, Step::NextIo)
+                self.go(t, over)
             }
             None => self.go(t, Step::TagWait),
         }
@@ -62,24 +66,25 @@ impl<S: Source> Host<S> {
     pub(crate) fn issue_flush(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
         let thread = &self.threads[t];
         let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        let over = thread.call.over;
         if self.block.hctxs[h].flush != NONE {
             self.counters.shared_flushes += 1;
             self.block.hctxs[h].flush_pending.push(node);
             if tag != NO_TAG {
                 self.put_driver_tag(ctx, h, tag, core);
             }
-            return self.segment(ctx, t, Step::NextIo);
+            return self.segment(ctx, t, over);
         }
         let rq = self.flush_request(node, h, tag);
         if let Some(end) = self.client_of(h) {
             self.queue_nbd(ctx, end, rq, core);
-            return self.go(t, Step::NextIo);
+            return self.go(t, over);
         }
         let work = self.flush_work(core);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver += work;
-        self.segment(ctx, t, Step::NextIo)
+        self.segment(ctx, t, over)
     }
 
     /// A command without data, and the doorbell.

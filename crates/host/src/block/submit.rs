@@ -29,7 +29,7 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::NextIo);
         }
         let disk = self.block.nodes[node].disk;
-        if disk != thread.disk {
+        if disk != thread.disk && self.block.disks[disk].array.is_none() {
             if !call.plug.is_empty() {
                 // What a plug holds is of one disk.
                 call.resume = Step::NextIo;
@@ -90,13 +90,15 @@ impl<S: Source> Host<S> {
         let call = &mut thread.call;
         let (at, len) = (call.at, call.len);
         if at >= len {
-            return self.go(t, Step::NextIo);
+            let over = call.over;
+            return self.go(t, over);
         }
         let n = self.block.nodes[call.node];
         if at > 0 && planned {
             return self.segment(ctx, t, Step::Part);
         }
         let (opcode, divided, plugged) = (call.opcode, call.divided, call.plugged);
+        let member = call.is_member();
         let trim = opcode == Opcode::Deallocate;
         let part_len = if trim {
             thread.pend.block += spend!(self, thread.core, Bio);
@@ -104,7 +106,7 @@ impl<S: Source> Host<S> {
         } else {
             let bio_at = at % BIO_BYTES;
             let bio_len = (len - (at - bio_at)).min(BIO_BYTES);
-            if bio_at == 0 {
+            if bio_at == 0 && !member {
                 let pages = bio_len.div_ceil(4096);
                 thread.pend.block += spend!(self, thread.core, Bio, BioPage * (pages - 1));
             }
@@ -123,7 +125,10 @@ impl<S: Source> Host<S> {
             thread.plan_waited(Layer::Block, Why::Plugged);
         }
         let disk = &self.block.disks[n.disk];
-        if disk.pblk.is_some() {
+        if disk.bio_based {
+            if disk.array.is_some() {
+                return self.md_bio(ctx, t, part);
+            }
             if disk.bios.is_some() {
                 let thread = &mut self.threads[t];
                 thread.pend.block += spend!(self, thread.core, Scheduler);
@@ -179,7 +184,8 @@ impl<S: Source> Host<S> {
     pub(crate) fn after_part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t];
         let more = thread.call.at < thread.call.len;
-        if more { self.segment(ctx, t, Step::Part) } else { self.go(t, Step::NextIo) }
+        let over = thread.call.over;
+        if more { self.segment(ctx, t, Step::Part) } else { self.go(t, over) }
     }
 
     fn has_merged(&mut self, side: Option<Side>) -> bool {

@@ -1,8 +1,9 @@
 //! What is between an application and a drive besides the block layer: file systems, network block devices,
-//! an FTL on the host and the scheduler in front of it.
+//! arrays, an FTL on the host and the scheduler in front of it.
 
 pub(crate) mod admit;
 pub(crate) mod map_lock;
+pub(crate) mod md;
 pub mod nbd;
 pub(crate) mod pblk;
 pub(crate) mod staging;

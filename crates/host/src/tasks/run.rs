@@ -69,6 +69,8 @@ impl<S: Source> Host<S> {
             Step::Collected => self.collected(ctx, t),
             Step::Vfs => self.vfs_step(ctx, t),
             Step::Nbd(at) => self.nbd_step(ctx, t, at),
+            Step::MdMap => self.md_map(ctx, t),
+            Step::MdNext => self.md_next(ctx, t),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
             Step::NextMerge => self.next_merge(ctx, t),

@@ -21,6 +21,7 @@ use crate::config::Engine;
 use crate::disk::Disk;
 use crate::driver::poll::Looking;
 use crate::engines::fio::Reaping;
+use crate::paths::md::InMd;
 use crate::paths::nbd::At;
 use crate::paths::pblk::InPblk;
 use crate::paths::vfs::InVfs;
@@ -99,6 +100,9 @@ pub(crate) enum Step {
     Vfs,
     /// A thread of a network block device.
     Nbd(At),
+    /// A bio of an array, its processor time behind it, and the next of its parts.
+    MdMap,
+    MdNext,
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
@@ -247,6 +251,7 @@ pub(crate) struct Thread<S> {
     pub timer: Time,
     pub timer_at: Time,
     pub pblk: InPblk,
+    pub md: InMd,
     pub vfs: InVfs,
     pub stats: ThreadStats,
 }
@@ -298,6 +303,7 @@ impl<S> Thread<S> {
             timer: Time::NEVER,
             timer_at: Time::ZERO,
             pblk: InPblk::default(),
+            md: InMd::default(),
             vfs: InVfs::default(),
             stats: ThreadStats::default(),
             spec,

@@ -1,0 +1,11 @@
+//! Arrays of drives as Linux md has them: where each byte is, and the stripe cache of RAID-5.
+//!
+//! A machine without clock or I/O. What it wants done is I/O to members by their numbers in the array;
+//! who drives it, a host's kernel, does that and pays for the work in processor time.
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod layout;
+
+pub use config::{Collect, Level, MdConfig};
+pub use layout::{ArrayError, Layout, PAGE, Piece};
