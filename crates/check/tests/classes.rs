@@ -300,3 +300,19 @@ fn the_workload_attribute_reaches_the_drive() {
         assert!(o.text().contains("\"ways_over_time\""), "{stack}");
     }
 }
+
+/// A job whose attribute is that of its priority's class runs as one that names the attribute itself.
+#[test]
+fn the_attribute_may_follow_fio_s_priority_class() {
+    for (prioclass, attribute) in [(1, "latency"), (2, "none"), (3, "throughput")] {
+        let of = |attr: &str| {
+            let job = format!(
+                "[a]\nrw=randread\nbs=4k\nnumber_ios=200\nnorandommap\nprioclass={prioclass}\n\
+                 workload_attr={attr}\n"
+            );
+            let o = run("z-ssd-flashshare-small", "linux-libaio", &job, &["system=selectisr"]);
+            (o.result.machine.simulated_ns, o.result.threads[0].class)
+        };
+        assert_eq!(of("prioclass"), of(attribute), "prioclass={prioclass}");
+    }
+}

@@ -5,7 +5,7 @@ use crate::dist::ZoneSlice;
 use crate::error::{Clash, ValueError};
 use crate::job::{
     BsSplit, Distribution, Engine, Fadvise, FileServiceKind, Job, Prio, PrioSplit, Rw,
-    SteadyCriterion, SteadyState, SyncMode, WorkloadAttr, WriteHint, ZoneMode, words,
+    SteadyCriterion, SteadyState, SyncMode, WriteHint, ZoneMode, words,
 };
 use crate::options::{choice, flag, floats, integer, ranges};
 use crate::units::{self, Size, Unit};
@@ -213,7 +213,7 @@ pub fn apply(
         }
         "prio" => job.prio = Prio::given(job.prio.class, v.first()? as u8),
         "prioclass" => job.prio = Prio::given(v.first()? as u8, job.prio.level),
-        "workload_attr" => job.workload = v.choice::<WorkloadAttr>()?.attribute(),
+        "workload_attr" => job.workload_attr = v.choice()?,
         "thinktime" => job.thinktime = v.time(Unit::Micros)?,
         "thinktime_spin" => job.thinktime_spin = v.time(Unit::Micros)?,
         "thinktime_blocks" => {

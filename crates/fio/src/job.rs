@@ -147,12 +147,19 @@ choices! {
 }
 choices! {
     /// `workload_attr=`: what sort of application the job is.
-    WorkloadAttr { None = "none", Latency = "latency", Throughput = "throughput" }
+    WorkloadAttr {
+        None = "none", Latency = "latency", Throughput = "throughput", Prioclass = "prioclass",
+    }
 }
 
 impl WorkloadAttr {
-    pub fn attribute(self) -> Workload {
+    /// Of a job of this priority. By `prioclass` real time is latency-critical, idle is for throughput, and
+    /// best effort has none.
+    fn attribute(self, prio: Prio) -> Workload {
         match self {
+            WorkloadAttr::Prioclass if prio.class == Prio::REAL_TIME => Workload::Latency,
+            WorkloadAttr::Prioclass if prio.class == Prio::IDLE => Workload::Throughput,
+            WorkloadAttr::Prioclass => Workload::None,
             WorkloadAttr::None => Workload::None,
             WorkloadAttr::Latency => Workload::Latency,
             WorkloadAttr::Throughput => Workload::Throughput,
@@ -238,6 +245,7 @@ pub struct Prio {
 impl Prio {
     pub const REAL_TIME: u8 = 1;
     pub const BEST_EFFORT: u8 = 2;
+    pub const IDLE: u8 = 3;
 
     /// As fio sets it: without a class it is best effort (ioprio_value).
     pub fn given(class: u8, level: u8) -> Prio {
@@ -465,7 +473,7 @@ pub struct Job {
     /// Priority of every I/O, unless `cmdprio` raises it.
     pub prio: Prio,
     /// Workload attribute of every I/O.
-    pub workload: Workload,
+    pub workload_attr: WorkloadAttr,
     /// Share of I/Os that get `cmdprio`, percent, by direction (trims never do).
     pub cmdprio_percentage: [u32; 3],
     pub cmdprio: [Prio; 3],
@@ -541,6 +549,10 @@ pub struct Job {
 }
 
 impl Job {
+    /// The workload attribute of its task.
+    pub fn workload(&self) -> Workload {
+        self.workload_attr.attribute(self.prio)
+    }
     /// fio's defaults.
     pub fn new(name: &str, place: Place) -> Job {
         Job {
@@ -646,7 +658,7 @@ impl Job {
             cpus_allowed: Vec::new(),
             cpus_policy: CpusPolicy::Shared,
             prio: Prio::default(),
-            workload: Workload::None,
+            workload_attr: WorkloadAttr::None,
             cmdprio_percentage: [0; 3],
             cmdprio: [Prio::default(); 3],
             cmdprio_bssplit: Default::default(),

@@ -317,7 +317,7 @@ pub const OPTIONS: &[OptionDef] = &[
     row("prio", "", Int(0, 7), SHAPES),
     row("prioclass", "", Int(0, 3), SHAPES),
     // Ours: fio has no such option.
-    row("workload_attr", "", Words(&["none", "latency", "throughput"]), SHAPES),
+    row("workload_attr", "", Words(&["none", "latency", "throughput", "prioclass"]), SHAPES),
     row("thinktime", "", MICROS, SHAPES),
     row("thinktime_spin", "", MICROS, SHAPES),
     row("thinktime_blocks", "", U32, SHAPES),

@@ -218,7 +218,7 @@ impl JobSource {
         let mut calls: VecDeque<Next> = ops.into_iter().map(|op| self.around(op)).collect();
         if let Some(op) = op {
             self.issue(io, now);
-            let class = io.prio.io_class().with_workload(self.job.workload);
+            let class = io.prio.io_class().with_workload(self.job.workload());
             let call = match files::next(io.ddir, op, class) {
                 // fio reports the block that the name stood for.
                 Next::File { ddir, op, .. } if self.job.ioengine.is_by_name() => {
@@ -297,7 +297,7 @@ impl JobSource {
         if self.paced {
             self.pacer.issued(&io);
         }
-        let class = io.prio.io_class().with_workload(self.job.workload);
+        let class = io.prio.io_class().with_workload(self.job.workload());
         Next::Io { ddir: io.ddir, offset: io.offset, len: io.len as u32, class }
     }
 }

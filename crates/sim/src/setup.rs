@@ -33,7 +33,7 @@ pub const SAMPLES: Span = Span::from_ms(500);
 /// class says which class of NVMe queue it is; a job without one that is latency-critical has an urgent
 /// queue.
 fn class_of(job: &Job, stack: &StackConfig) -> IoClass {
-    in_queue(job.prio.io_class().with_workload(job.workload), stack)
+    in_queue(job.prio.io_class().with_workload(job.workload()), stack)
 }
 
 fn in_queue(class: IoClass, stack: &StackConfig) -> IoClass {
@@ -162,7 +162,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         log_offset: logs.offset,
         class: class_of(job, stack),
         cmdprios: std::array::from_fn(|d| {
-            let of = |prio: job::Prio| prio.io_class().with_workload(job.workload);
+            let of = |prio: job::Prio| prio.io_class().with_workload(job.workload());
             job.cmdprios(d).into_iter().map(of).collect()
         }),
         log_prio: logs.prio,
