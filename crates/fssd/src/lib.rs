@@ -1,8 +1,460 @@
 //! A flash translation layer for the host, after FSSD (docs/design/hostflash.md): extents in a B+tree, a
 //! log on flash, a collector, checkpoints and recovery.
+//!
+//! ```text
+//! write -> waiting (no room) -> unit of an append point -> the drive's protected buffer -> flash
+//! ```
+//!
+//! A sector's place on flash is settled when it is appended, and the map points there at once. Until its
+//! unit is programmed it is read from the buffer. What flash holds beside its data is kept here by place,
+//! for the collector and for the check of versions; it is no memory of the host's.
 #![forbid(unsafe_code)]
 
 mod arena;
+mod config;
+mod gc;
+mod log;
+mod space;
 mod tree;
+mod write;
 
+pub use config::FssdConfig;
+pub use log::{Holds, Meta, Spare};
 pub use tree::{Extent, Full, LOST, Tree};
+
+use config::Plan;
+use gc::Gc;
+use log::Log;
+use space::{SegmentId, Space, Unit};
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
+use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
+use wordline_translation::{
+    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, HostMemory, MapWork, Memory,
+    Newest, Order, Piece, Source, Translation, split,
+};
+use write::{GC, Open, Point, Taken, USER};
+
+/// The logical sector of a physical one without data.
+const NOBODY: u32 = u32::MAX;
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// Sectors of a command cross the link.
+    Stage {
+        unit: Unit,
+        turn: u64,
+        id: u32,
+        ppa: Ppa,
+        sectors: u32,
+    },
+    Program {
+        unit: Unit,
+    },
+    /// A unit of the victim with so many sectors in use.
+    Read {
+        unit: Unit,
+        valid: u32,
+    },
+    Erase {
+        segment: SegmentId,
+        block: BlockId,
+    },
+}
+
+/// The FTL of FSSD.
+#[derive(Clone)]
+pub struct Fssd {
+    g: Geometry,
+    config: FssdConfig,
+    plan: Plan,
+    tree: Tree,
+    space: Space,
+    /// What flash and buffer hold, by physical sector: the logical one, counted from 1, and its version.
+    oob: Vec<u32>,
+    stamps: Option<Vec<u32>>,
+    points: [Point; 2],
+    units: BTreeMap<Unit, Open>,
+    /// Units of each LUN that are not being programmed, in their order; LUNs that are programming, and
+    /// those to look at.
+    queues: IdVec<LunId, VecDeque<Unit>>,
+    busy: IdVec<LunId, bool>,
+    ready: Vec<LunId>,
+    ops: Slab<Op>,
+    /// Reads of users under way.
+    reads: u32,
+    waiting: Commands,
+    taken: Slab<Taken>,
+    /// The command that was taken in part.
+    taking: Option<u32>,
+    /// What is not durable of users' and of the collector's.
+    orders: [Order; 2],
+    /// Turns that end with the last of several programs.
+    carried: BTreeMap<(usize, u64), u32>,
+    /// The number in the log of the next sector.
+    seq: u64,
+    gc: Gc,
+    log: Log,
+    actions: VecDeque<Action>,
+    counters: Counters,
+    /// There is no space for what has to be moved: writes fail.
+    read_only: bool,
+    stamps_unknown: bool,
+    found: Vec<Extent>,
+}
+
+impl Fssd {
+    /// `bad(lun, line)` tells factory bad blocks. An error names the configuration key.
+    pub fn new(
+        g: &Geometry,
+        over_provisioning: f64,
+        config: &FssdConfig,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
+    ) -> Result<Fssd, BadValue> {
+        Fssd::build(g, over_provisioning, config, bad, None)
+    }
+    fn build(
+        g: &Geometry,
+        over_provisioning: f64,
+        config: &FssdConfig,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
+        sectors: Option<u64>,
+    ) -> Result<Fssd, BadValue> {
+        Plan::check(g, config)?;
+        let space = Space::new(g, config.append_points, bad);
+        let good: Vec<u32> = (0..space.segments.count()).map(|s| space.good_blocks(s)).collect();
+        let plan = Plan::new(g, config, over_provisioning, &good, sectors)?;
+        Ok(Fssd {
+            g: *g,
+            config: config.clone(),
+            plan,
+            tree: Tree::new(config.node_bytes),
+            space,
+            oob: vec![0; g.sectors() as usize],
+            stamps: None,
+            points: [Point::new(config.append_points), Point::new(config.append_points)],
+            units: BTreeMap::new(),
+            queues: IdVec::filled(VecDeque::new(), g.luns),
+            busy: IdVec::filled(false, g.luns),
+            ready: Vec::new(),
+            ops: Slab::with_capacity(64),
+            reads: 0,
+            waiting: Commands::default(),
+            taken: Slab::with_capacity(64),
+            taking: None,
+            orders: Default::default(),
+            carried: BTreeMap::new(),
+            seq: 0,
+            gc: Gc::default(),
+            log: Log::default(),
+            actions: VecDeque::new(),
+            counters: Counters::default(),
+            read_only: false,
+            stamps_unknown: false,
+            found: Vec::new(),
+        })
+    }
+    /// The map.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+    /// Nothing is waiting, unwritten or in flight.
+    pub fn is_quiet(&self) -> bool {
+        self.waiting.is_empty()
+            && self.actions.is_empty()
+            && self.ops.is_empty()
+            && self.units.is_empty()
+            && self.reads == 0
+    }
+    /// Free segments, and the numbers of them at which users wait and collecting starts.
+    pub fn free_segments(&self) -> (u32, u32, u32) {
+        (self.space.free_segments(), self.plan.reserve, self.plan.start)
+    }
+    /// All that came so far is durable when these turns are passed.
+    fn barrier(&self) -> [u64; 2] {
+        self.orders.each_ref().map(Order::next)
+    }
+    fn is_passed(&self, barrier: [u64; 2]) -> bool {
+        (0..2).all(|point| self.orders[point].is_passed(barrier[point]))
+    }
+    fn keep_stamps(&mut self) {
+        if self.stamps.is_none() {
+            self.stamps = Some(vec![0; self.oob.len()]);
+        }
+    }
+
+    /// Writes runs of sectors, each operation done as soon as it is asked for.
+    fn age(
+        &mut self,
+        stamps: &mut Stamps,
+        runs: impl IntoIterator<Item = (u32, u32)>,
+    ) -> Result<(), AgeError> {
+        if !self.ops.is_empty() || !self.waiting.is_empty() || self.reads > 0 {
+            return Err(AgeError::Busy);
+        }
+        if stamps.is_on() {
+            self.adopt_stamps(stamps);
+        }
+        for (lpn, sectors) in runs {
+            if u64::from(lpn) + u64::from(sectors) > self.plan.sectors {
+                let sector = lpn.max(self.plan.sectors as u32);
+                return Err(AgeError::Beyond { sector, sectors: self.plan.sectors });
+            }
+            self.waiting.write(0, Lpn(lpn), sectors, false, Source::Host);
+            self.work(stamps);
+            if !self.at_once(stamps) {
+                return Err(AgeError::Full("no space can be made"));
+            }
+        }
+        Ok(())
+    }
+    /// Ends all operations. False: a command failed.
+    fn at_once(&mut self, stamps: &mut Stamps) -> bool {
+        let mut good = true;
+        while let Some(action) = self.actions.pop_front() {
+            match action {
+                Action::Complete { ok, .. } => good &= ok,
+                Action::Stage { op, .. }
+                | Action::Read { op, .. }
+                | Action::Program { op, .. }
+                | Action::Erase { op, .. }
+                | Action::Sum { op, .. } => {
+                    self.done(op, true);
+                    if self.actions.is_empty() {
+                        self.work(stamps);
+                    }
+                }
+            }
+        }
+        good
+    }
+}
+
+impl Translation for Fssd {
+    fn sectors(&self) -> u64 {
+        self.plan.sectors
+    }
+    fn start(&mut self, ctx: &mut Ctx) {
+        if ctx.stamps.is_on() {
+            self.adopt_stamps(&mut ctx.stamps);
+        }
+        // What came before took no time.
+        self.tree.work = MapWork::default();
+        self.work(&mut ctx.stamps);
+    }
+    fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+        ctx.stamps.prefetch(lpn);
+    }
+    fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
+        self.tree.look_up(lpn.0, sectors, &mut self.found);
+        let (found, at, space) = (&self.found, Cell::new(0), &self.space);
+        let newest = |lpn: u32| {
+            // Sectors are asked for in order.
+            let mut i = at.get();
+            while found.get(i).is_some_and(|e| e.end() <= lpn) {
+                i += 1;
+            }
+            at.set(i);
+            let Some(e) = found.get(i).filter(|e| e.lpn <= lpn) else { return Newest::Unmapped };
+            if e.place == LOST {
+                return Newest::Lost;
+            }
+            let ppa = e.place + (lpn - e.lpn);
+            match space.buffered.get(space.unit_of(ppa) as usize) {
+                true => Newest::Buffer(self.stamp_at(ppa)),
+                false => Newest::Flash(Ppa(ppa)),
+            }
+        };
+        let before = out.len();
+        let mut counters = self.counters;
+        split(ctx, &mut counters, self.g.sectors_per_unit, lpn, sectors, newest, out);
+        self.counters = counters;
+        for ppa in out[before..].iter().filter_map(|piece| piece.place.ppa()) {
+            let s = self.space.shape.segment_of(self.space.unit_of(ppa.0));
+            self.space.segments[s].reads += 1;
+            self.reads += 1;
+        }
+    }
+    fn write(
+        &mut self,
+        ctx: &mut Ctx,
+        tag: u32,
+        lpn: Lpn,
+        sectors: u32,
+        fua: bool,
+        source: Source,
+    ) {
+        if ctx.stamps.is_on() {
+            self.keep_stamps();
+        }
+        self.waiting.write(tag, lpn, sectors, fua, source);
+        self.work(&mut ctx.stamps);
+    }
+    fn flush(&mut self, ctx: &mut Ctx, tag: u32) {
+        self.waiting.flush(tag);
+        self.work(&mut ctx.stamps);
+    }
+    fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
+        self.waiting.trim(tag, lpn, sectors);
+        self.work(&mut ctx.stamps);
+    }
+    fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+    fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
+        self.done(op, outcome == Outcome::Ok);
+        self.work(&mut ctx.stamps);
+    }
+
+    fn digest(&self, ppa: Ppa, _: Lpn, sectors: u32) -> u64 {
+        let mut digest = Digest::new();
+        for ppa in ppa.0..ppa.0 + sectors {
+            digest.add(self.lpn_at(ppa), self.stamp_at(ppa));
+        }
+        digest.get()
+    }
+    fn data(&self, _: u32, ppa: Ppa, to: &mut PageData) {
+        for i in 0..self.g.sectors_per_unit {
+            let lpn = self.lpn_at(ppa.0 + i);
+            if lpn != NOBODY {
+                to.put(i, lpn, self.stamp_at(ppa.0 + i));
+            }
+        }
+    }
+    fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
+        let s = self.space.shape.segment_of(self.space.unit_of(ppa.0));
+        self.space.segments[s].reads -= 1;
+        self.reads -= 1;
+        if self.is_collecting() || self.reads == 0 {
+            self.work(&mut ctx.stamps);
+        }
+    }
+
+    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        let (sectors, run) = (self.plan.sectors as u32, self.g.sectors_per_unit * 16);
+        self.age(
+            stamps,
+            (0..sectors).step_by(run as usize).map(|lpn| (lpn, run.min(sectors - lpn))),
+        )
+    }
+    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+        let runs = lpns.chunk_by(|&a, &b| b == a.wrapping_add(1));
+        self.age(stamps, runs.map(|run| (run[0], run.len() as u32)))
+    }
+    /// Units that are filled in part are padded, so that all is on flash.
+    fn settle(&mut self) {
+        let mut none = Stamps::off();
+        while self.pad(USER) | self.pad(GC) {
+            self.work(&mut none);
+            self.at_once(&mut none);
+        }
+    }
+    fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
+        let luns = self.g.luns;
+        Box::new((0..self.g.lines * luns).map(move |block| BlockState {
+            line: block / luns,
+            lun: block % luns,
+            bad: self.space.is_bad(block),
+            programmed: self.space.programmed[block],
+            erases: self.space.erases[block],
+        }))
+    }
+    fn adopt_stamps(&mut self, stamps: &mut Stamps) {
+        if self.stamps.is_some() && !self.stamps_unknown {
+            return;
+        }
+        let unknown = self.stamps.is_none();
+        self.stamps_unknown = false;
+        self.keep_stamps();
+        let mut extents = Vec::new();
+        self.tree.look_up(0, self.plan.sectors as u32, &mut extents);
+        for e in extents.iter().filter(|e| e.place != LOST) {
+            for (ppa, lpn) in (e.place..).zip(e.lpn..e.end()) {
+                if unknown {
+                    self.note(ppa, lpn, stamps.newest(Lpn(lpn)).max(1));
+                }
+                if stamps.newest(Lpn(lpn)) < self.stamp_at(ppa) {
+                    stamps.restore(Lpn(lpn), self.stamp_at(ppa), false);
+                }
+            }
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    fn memory(&self) -> Memory {
+        let HostMemory { nodes, tables, .. } = self.host_memory();
+        let stamps = self.stamps.as_ref().map_or(0, |stamps| 4 * stamps.len() as u64);
+        Memory { mapping: nodes + tables, stamps, parity: 0, sectors: self.g.sectors() }
+    }
+    fn host_memory(&self) -> HostMemory {
+        HostMemory {
+            nodes: self.tree.bytes(),
+            buffer: self.units.len() as u64 * self.g.unit_bytes(),
+            tables: self.plan.tables + self.log.bytes(),
+        }
+    }
+    fn take_map_work(&mut self) -> MapWork {
+        std::mem::take(&mut self.tree.work)
+    }
+    fn check_invariants(&self) -> Result<(), Breach> {
+        self.check()
+    }
+    fn boxed(&self) -> Box<dyn Translation> {
+        Box::new(self.clone())
+    }
+}
+
+impl Fssd {
+    /// Holds counts against what they count.
+    fn check(&self) -> Result<(), Breach> {
+        let count = |what: String| Err(Breach::Count(what));
+        self.tree.check().or_else(count)?;
+        let (mut units, mut segments) =
+            (vec![0; self.space.valid.len()], vec![0; self.space.segments.len()]);
+        for e in self.tree.all().filter(|e| e.place != LOST) {
+            for (ppa, lpn) in (e.place..).zip(e.lpn..e.end()) {
+                let unit = self.space.unit_of(ppa);
+                units[unit as usize] += 1;
+                segments[self.space.shape.segment_of(unit) as usize] += 1;
+                if self.lpn_at(ppa) != lpn {
+                    let what = format!("is mapped to {ppa}, which holds {}", self.lpn_at(ppa));
+                    return Err(Breach::Sector { lpn, what });
+                }
+            }
+        }
+        if let Some(unit) =
+            (0..units.len() as u32).find(|&u| units[u as usize] != self.space.valid[u])
+        {
+            return count(format!("unit {unit} has {} sectors in use", units[unit as usize]));
+        }
+        for ppa in self.log.places() {
+            segments[self.space.shape.segment_of(self.space.unit_of(ppa)) as usize] += 1;
+        }
+        for (s, segment) in (0..).zip(&self.space.segments) {
+            if segments[s as usize] != segment.valid {
+                return Err(Breach::Line {
+                    line: s,
+                    what: format!("has {} sectors in use", segments[s as usize]),
+                });
+            }
+        }
+        for (&unit, open) in self.open_units() {
+            let of = self.points[open.point].unit == Some(unit);
+            if of != (open.filled < self.g.sectors_per_unit) && of {
+                return count(format!("unit {unit} is full and being filled"));
+            }
+        }
+        if self.space.buffered.count() != self.units.len() {
+            return count("units that are not programmed are miscounted".into());
+        }
+        let gc = self.units.values().filter(|open| open.point == GC).count() as u32;
+        if gc != self.gc.buffered {
+            return count(format!("{gc} units of the collector are not programmed"));
+        }
+        Ok(())
+    }
+}

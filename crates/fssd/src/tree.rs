@@ -532,6 +532,25 @@ impl Tree {
         }
     }
 
+    /// All entries, in order.
+    pub fn all(&self) -> impl Iterator<Item = Extent> + '_ {
+        let mut stack = vec![(self.root, 0)];
+        std::iter::from_fn(move || {
+            loop {
+                let depth = stack.len();
+                let (node, at) = stack.last_mut()?;
+                let (n, i) = (self.arena.get(*node), *at);
+                *at += 1;
+                if i == n[COUNT] as usize {
+                    stack.pop();
+                } else if depth == self.levels {
+                    return Some(self.entry(n, i));
+                } else {
+                    stack.push((n[HEADER + self.inner + i], 0));
+                }
+            }
+        })
+    }
     /// Holds the tree against its rules. An error says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         let (mut nodes, mut entries) = (0, 0);

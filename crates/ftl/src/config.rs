@@ -4,6 +4,7 @@ use crate::line::Lines;
 use crate::map::MAX_SLOTS;
 use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
+pub use wordline_fssd::FssdConfig;
 use wordline_nand::Geometry;
 pub use wordline_translation::FtlCost;
 
@@ -214,6 +215,10 @@ pub struct FtlConfig {
     /// The collector's sectors are copied inside the drive.
     #[serde(default)]
     pub copy_offload: bool,
+    /// Extents in a tree over a log, in place of pblk. Of the keys above it goes by `placement`,
+    /// `over_provisioning` and `cost` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fssd: Option<FssdConfig>,
     #[serde(default)]
     pub cost: FtlCost,
 }
@@ -263,6 +268,7 @@ impl FtlConfig {
             gc_buffer: GcBuffer::Shared,
             parity_offload: false,
             copy_offload: false,
+            fssd: None,
             cost: FtlCost::default(),
         }
     }

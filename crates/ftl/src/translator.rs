@@ -7,6 +7,7 @@ use crate::{
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_base::{BadValue, Ctx, Lpn, PageData, Seed, Stamps};
+use wordline_fssd::Fssd;
 use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
 
 /// Makes FTLs of one kind.
@@ -38,7 +39,7 @@ pub trait FtlKind: Send + Sync {
 pub enum Translator {
     /// pblk with RAIL and its kin.
     Pblk(Box<Ftl>),
-    /// That of media written in place, or one from outside.
+    /// FSSD's, that of media written in place, or one from outside.
     Other(Box<dyn Translation>),
 }
 
@@ -53,6 +54,10 @@ impl Translator {
     ) -> Result<Translator, BadValue> {
         match kind {
             Some(kind) => Ok(Translator::Other(kind.make(geometry, config, bad, seed)?)),
+            None if let Some(fssd) = &config.fssd => {
+                let ftl = Fssd::new(geometry, config.over_provisioning, fssd, bad)?;
+                Ok(Translator::Other(Box::new(ftl)))
+            }
             None if geometry.in_place => Ok(InPlace::new(geometry, config, bad)?.into()),
             None => Ok(Ftl::new(geometry, config, bad, seed)?.into()),
         }
@@ -66,6 +71,7 @@ impl Translator {
     ) -> Result<Translator, LoadError> {
         match kind {
             Some(kind) => Ok(Translator::Other(kind.load(geometry, config, from)?)),
+            None if config.fssd.is_some() => Err(LoadError::Unsupported("fssd".into())),
             None if geometry.in_place => Ok(InPlace::load(geometry, config, from)?.into()),
             None => Ok(Ftl::load(geometry, config, from)?.into()),
         }

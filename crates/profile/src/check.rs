@@ -144,6 +144,18 @@ fn ftl(config: &Config, found: &mut Found) {
             );
         }
     }
+    if let (Some(fssd), Ok(g)) = (&c.fssd, Geometry::new(&config.nand))
+        && !fssd.volatile
+        && c.placement == Placement::Host
+        && config.device.staging_bytes < g.unit_bytes()
+    {
+        let remedy = format!(
+            "needs device.staging_bytes of at least {}, a write unit, where acknowledged writes are \
+             safe: or set it to true",
+            g.unit_bytes()
+        );
+        found.add("ftl.fssd.volatile", remedy);
+    }
     let counts = [
         ("max_request_sectors", c.max_request_sectors),
         ("meta_lines", c.meta_lines),

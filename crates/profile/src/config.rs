@@ -366,8 +366,9 @@ const MEDIA: &str = "nand.media";
 /// The key that gives nbd-server a page cache.
 const SERVED: &str = "stack.nbd.page_cache";
 
-/// The one setting of a drive that stands beside its name.
+/// The settings of a drive that stand beside its name.
 const LBA: &str = "lba";
+const STAGING: &str = "staging_bytes";
 
 /// The keys of that cache are those of `--fs bdev`.
 fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
@@ -484,7 +485,7 @@ fn load(
                 "device" => {
                     let Value::Table(keys) = entry.node.value else { continue };
                     for (key, entry) in keys {
-                        if key == LBA {
+                        if [LBA, STAGING].contains(&key.as_str()) {
                             own.insert(key, entry);
                             continue;
                         }
@@ -492,7 +493,7 @@ fn load(
                         problems.add(
                             entry.key_at,
                             format!(
-                                "unknown key '{word}' in [device]: it has name, description, base, {LBA}"
+                                "unknown key '{word}' in [device]: it has name, description, base, {LBA}, {STAGING}"
                             ),
                         );
                     }
@@ -735,14 +736,16 @@ pub fn resolved_device(config: &Config) -> String {
     let mut out = toml::Table::new();
     let mut header = toml::Table::new();
     header.insert("name".into(), config.device_name.clone().into());
-    header.insert(LBA.into(), config.device.lba.into());
-    out.insert("device".into(), header.into());
     let mut value = value_of(config);
+    for key in [LBA, STAGING] {
+        header.extend(value["device"].get(key).cloned().map(|v| (key.to_string(), v)));
+    }
+    out.insert("device".into(), header.into());
     for section in ["nand", "ftl"] {
         out.insert(section.into(), value[section].clone());
     }
     if let Some(device) = value["device"].as_table_mut() {
-        device.remove(LBA);
+        device.retain(|key, _| ![LBA, STAGING].contains(&key));
         out.extend(std::mem::take(device));
         // Said outright, because absent and "as the preset" must not look the same.
         out.entry("cache").or_insert("none".into());

@@ -73,6 +73,7 @@ static PRESETS: &[Preset] = presets! {
     Ftl "ftl" "rail"
     Ftl "ftl" "rail-hc"
     Ftl "ftl" "rail6"
+    Ftl "ftl" "fssd"
     Stack "stack" "linux-libaio"
     Stack "stack" "linux-pvsync2"
     Stack "stack" "linux-io_uring"

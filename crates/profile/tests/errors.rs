@@ -85,7 +85,7 @@ fn unknown_keys_and_sections() {
     assert_eq!(
         device(|t| t.replace("\nlba", "\nlbas")),
         [format!(
-            "my.toml:{line}:1: unknown key 'lbas' in [device]: it has name, description, base, lba"
+            "my.toml:{line}:1: unknown key 'lbas' in [device]: it has name, description, base, lba, staging_bytes"
         )]
     );
     assert_eq!(

@@ -1,0 +1,176 @@
+//! The `[ftl.fssd]` section of a profile.
+
+use crate::tree::Tree;
+use serde::{Deserialize, Serialize};
+use wordline_base::BadValue;
+use wordline_nand::Geometry;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FssdConfig {
+    /// Bytes of a node of the map, a power of two from 256 to 65536.
+    pub node_bytes: u32,
+    /// Channel groups, each with an open segment of its own for users and for the collector; units are
+    /// dealt to them in turn. Must divide the channels.
+    pub append_points: u32,
+    /// A write is complete when it is in the host's buffer, which a power cut empties. Otherwise it has
+    /// crossed the link by then, and the drive's capacitors keep it.
+    pub volatile: bool,
+    /// Bytes of units that are not programmed at which writes wait.
+    pub buffer_bytes: u64,
+    /// Bytes of host memory that map, buffer and tables may take: a write that would need more fails.
+    /// Absent: no limit.
+    pub host_memory: Option<u64>,
+    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve.
+    pub gc_start: Option<u32>,
+    /// Free segments that are the collector's. Absent: what the least victim may need.
+    pub gc_reserve: Option<u32>,
+    /// Units that the collector reads or has not programmed, at a time.
+    pub gc_units: u32,
+    /// Sectors written by users between two checkpoints of the map. Absent: the capacity.
+    pub checkpoint_sectors: Option<u64>,
+}
+
+impl Default for FssdConfig {
+    fn default() -> FssdConfig {
+        FssdConfig {
+            node_bytes: 4096,
+            append_points: 1,
+            volatile: false,
+            buffer_bytes: 1 << 30,
+            host_memory: None,
+            gc_start: None,
+            gc_reserve: None,
+            gc_units: 32,
+            checkpoint_sectors: None,
+        }
+    }
+}
+
+/// Bytes of an extent on flash, and of what a sector of them begins with.
+const RECORD: u32 = 12;
+const RECORD_HEADER: u32 = 32;
+
+/// What follows from configuration and geometry.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Plan {
+    /// User capacity.
+    pub sectors: u64,
+    /// Free segments at which the collector begins, and those that are its own.
+    pub start: u32,
+    pub reserve: u32,
+    /// Units of the buffer, and nodes of the map that users may make.
+    pub units: usize,
+    pub nodes: u32,
+    /// Extents that a sector of a checkpoint holds.
+    pub extents: usize,
+    /// User sectors between two checkpoints.
+    pub checkpoint: u64,
+    /// Bytes of the tables, those of checkpoints apart.
+    pub tables: u64,
+}
+
+impl Plan {
+    /// What the rest relies on.
+    pub fn check(g: &Geometry, c: &FssdConfig) -> Result<(), BadValue> {
+        let bad = |key: &'static str, why: String| Err(BadValue::new(key, why).below("fssd"));
+        if g.in_place {
+            return bad(
+                "append_points",
+                "a log needs a medium that is erased: nand.in_place must be false".into(),
+            );
+        }
+        if !c.node_bytes.is_power_of_two() || !(Tree::LEAST..=65536).contains(&c.node_bytes) {
+            let least = Tree::LEAST;
+            return bad("node_bytes", format!("must be a power of two from {least} to 65536"));
+        }
+        if c.append_points == 0 || !g.channels.is_multiple_of(c.append_points) {
+            return bad("append_points", format!("must divide the {} channels", g.channels));
+        }
+        if c.gc_units == 0 {
+            return bad("gc_units", "must be at least 1".into());
+        }
+        if c.checkpoint_sectors == Some(0) {
+            return bad("checkpoint_sectors", "must be at least 1".into());
+        }
+        Ok(())
+    }
+    /// `good` is the number of good blocks of each segment. With `sectors` the capacity is known.
+    pub fn new(
+        g: &Geometry,
+        c: &FssdConfig,
+        over_provisioning: f64,
+        good: &[u32],
+        sectors: Option<u64>,
+    ) -> Result<Plan, BadValue> {
+        let bad = |key: &'static str, why: String| Err(BadValue::new(key, why).below("fssd"));
+        let (unit, points) = (g.sectors_per_unit, u64::from(c.append_points));
+        let units = (c.buffer_bytes / g.unit_bytes()).min(1 << 30) as usize;
+        if units < 4 {
+            let least = 4 * g.unit_bytes();
+            return bad("buffer_bytes", format!("must hold 4 units: use at least {least}"));
+        }
+        let sector_bytes = (g.unit_bytes() / u64::from(unit)) as u32;
+        let extents = ((sector_bytes - RECORD_HEADER) / RECORD) as usize;
+
+        // Space, in segments of the most data.
+        let used = || good.iter().copied().filter(|&n| n > 0);
+        let of = |blocks: u32| u64::from(blocks) * u64::from(g.pages * unit);
+        let largest = of(used().max().unwrap_or(0));
+        let total: u64 = used().map(of).sum();
+        let made = sectors.is_none();
+        let sectors = sectors.unwrap_or((total as f64 * (1.0 - over_provisioning / 100.0)) as u64);
+        // A checkpoint beside the one before it, of a map of single sectors.
+        let metadata = 2 * sectors.div_ceil(extents as u64);
+        let metadata = metadata.div_ceil(largest.max(1));
+        // Open segments of users and the collector, and what a victim may need.
+        let reserve_least = 2 + points;
+        let needed = (2 * points + reserve_least + metadata + 3) * largest;
+        if sectors == 0 || made && total < sectors + needed {
+            let percent = needed as f64 / total.max(1) as f64 * 100.0;
+            let why = if percent >= 99.0 {
+                format!(
+                    "{} segments are too few to collect garbage with: use more blocks",
+                    used().count()
+                )
+            } else {
+                format!(
+                    "{over_provisioning} % leaves no room to collect garbage and for checkpoints: this \
+                     geometry needs at least {:.2} %",
+                    percent + 0.01
+                )
+            };
+            return Err(BadValue::new("over_provisioning", why));
+        }
+        let spare = ((total - sectors.min(total)) / largest).saturating_sub(2 * points + metadata);
+        let reserve = c.gc_reserve.map_or(reserve_least, u64::from);
+        let quarter = spare.saturating_sub(reserve) / 4;
+        let start = c.gc_start.map_or(reserve + quarter.max(2), u64::from);
+        if reserve < reserve_least || start <= reserve {
+            let (key, least) = match reserve < reserve_least {
+                true => ("gc_reserve", reserve_least),
+                false => ("gc_start", reserve + 1),
+            };
+            return bad(key, format!("must be at least {least} segments"));
+        }
+        if made && start > spare {
+            return bad("gc_start", format!("is {start}, but only {spare} segments are spare"));
+        }
+        let tables = g.sectors() / u64::from(unit) * 4 + good.len() as u64 * 32;
+        let fixed = tables + units as u64 * g.unit_bytes();
+        let nodes = match c.host_memory {
+            None => u32::MAX,
+            Some(bytes) => (bytes.saturating_sub(fixed) / u64::from(c.node_bytes)) as u32,
+        };
+        if nodes == 0 {
+            let least = fixed + u64::from(c.node_bytes);
+            return bad(
+                "host_memory",
+                format!("must be at least {least} bytes, for tables and buffer"),
+            );
+        }
+        let checkpoint = c.checkpoint_sectors.unwrap_or(sectors);
+        let (start, reserve) = (start as u32, reserve as u32);
+        Ok(Plan { sectors, start, reserve, units, nodes, extents, checkpoint, tables })
+    }
+}

@@ -1,0 +1,320 @@
+//! A drive for the FTL: operations end in any order that is first come first served on each LUN, some
+//! fail, the rules of flash are asserted, and what flash and the drive's protected buffer hold is kept.
+#![allow(dead_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Stamps, Time};
+use wordline_fssd::{Fssd, FssdConfig, Spare};
+use wordline_nand::{BlockId, Geometry, LunId, Outcome, Ppa};
+use wordline_translation::{Action, Piece, Place, Translation};
+
+pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
+    assert_eq!(luns % channels, 0);
+    Geometry {
+        channels,
+        luns,
+        lines,
+        pages,
+        sector: SectorSize::new(512).unwrap(),
+        sectors_per_unit: unit,
+        sectors_per_stripe: unit * luns,
+        sectors_per_line: unit * luns * pages,
+        planes: 1,
+        in_place: false,
+    }
+}
+
+pub fn ctx(sectors: u64) -> Ctx {
+    let mut ctx = Ctx::new();
+    ctx.now = Time(1);
+    ctx.stamps = Stamps::new(sectors);
+    ctx
+}
+
+/// Geometry and configuration drawn from a seed.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub g: Geometry,
+    pub config: FssdConfig,
+    pub over_provisioning: f64,
+    pub bad: Vec<bool>,
+}
+
+impl Kind {
+    pub fn draw(seed: u64) -> Kind {
+        let mut rng = Rng::from_seed(seed ^ 0xF55D);
+        let shapes = [
+            (4, 4, 24, 8, 4),
+            (2, 4, 40, 6, 8),
+            (4, 8, 24, 4, 2),
+            (1, 2, 60, 8, 16),
+            (2, 2, 60, 8, 1),
+        ];
+        let (channels, luns, lines, pages, unit) = rng.pick(&shapes);
+        let sector = SectorSize::new(rng.pick(&[512, 512, 4096])).unwrap();
+        let g = Geometry { sector, ..geometry(channels, luns, lines, pages, unit) };
+        let append_points = if rng.below(2) == 0 { 1 } else { channels.min(2) };
+        let units = rng.pick(&[5, 16, 1000]);
+        let config = FssdConfig {
+            node_bytes: rng.pick(&[256, 512, 4096]),
+            append_points,
+            volatile: rng.below(2) == 0,
+            buffer_bytes: units * g.unit_bytes(),
+            gc_units: rng.pick(&[1, 4, 32]),
+            checkpoint_sectors: rng.pick(&[Some(50), Some(400), None]),
+            ..FssdConfig::default()
+        };
+        let share = rng.pick(&[0, 0, 20_000_000]);
+        let bad = (0..lines * luns).map(|_| rng.chance(share)).collect();
+        Kind { g, config, over_provisioning: 60.0, bad }
+    }
+    pub fn make(&self) -> Fssd {
+        let bad = &mut |lun, line| self.bad[(line * self.g.luns + lun) as usize];
+        Fssd::new(&self.g, self.over_provisioning, &self.config, bad)
+            .unwrap_or_else(|e| panic!("{self:?}: {e}"))
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    Read { sectors: u32 },
+    Program { spares: Vec<(u32, Spare)> },
+    Erase,
+}
+
+#[derive(Clone, Debug)]
+struct Pending {
+    op: u32,
+    ppa: u32,
+    work: Work,
+}
+
+/// Sectors on their way over the link.
+#[derive(Clone, Debug)]
+struct Staging {
+    op: u32,
+    spares: Vec<(u32, Spare)>,
+}
+
+/// Failures per 10^9 operations.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Faults {
+    pub read: u64,
+    pub program: u64,
+    pub erase: u64,
+}
+
+/// What does not go with the power.
+#[derive(Clone, Debug)]
+pub struct Media {
+    pub flash: BTreeMap<u32, Spare>,
+    /// The drive's protected buffer.
+    pub staged: BTreeMap<u32, Spare>,
+    pub pages: IdVec<BlockId, u32>,
+    pub erases: IdVec<BlockId, u32>,
+    pub bad: Vec<bool>,
+}
+
+#[derive(Clone)]
+pub struct Drive {
+    pub g: Geometry,
+    queues: IdVec<LunId, VecDeque<Pending>>,
+    staging: Vec<Staging>,
+    pub media: Media,
+    pub faults: Faults,
+    /// Commands that ended, and how.
+    pub ended: BTreeMap<u32, bool>,
+    pub volatile: bool,
+}
+
+impl Drive {
+    pub fn new(kind: &Kind) -> Drive {
+        let g = kind.g;
+        let blocks = g.lines * g.luns;
+        let media = Media {
+            flash: BTreeMap::new(),
+            staged: BTreeMap::new(),
+            pages: IdVec::filled(0, blocks),
+            erases: IdVec::filled(0, blocks),
+            bad: kind.bad.clone(),
+        };
+        Drive {
+            g,
+            queues: IdVec::filled(VecDeque::new(), g.luns),
+            staging: Vec::new(),
+            media,
+            faults: Faults::default(),
+            ended: BTreeMap::new(),
+            volatile: kind.config.volatile,
+        }
+    }
+    fn block_of(&self, ppa: u32) -> BlockId {
+        self.g.line_of(Ppa(ppa)) * self.g.luns + self.g.lun_of(Ppa(ppa))
+    }
+    /// Takes what the FTL wants done.
+    pub fn drain(&mut self, ftl: &mut Fssd) {
+        while let Some(action) = ftl.poll() {
+            let unit = self.g.sectors_per_unit;
+            let spares = |ppa: Ppa, sectors: u32| -> Vec<(u32, Spare)> {
+                let all = (ppa.0..ppa.0 + sectors).map(Ppa);
+                all.filter_map(|ppa| Some((ppa.0, ftl.spare(ppa)?))).collect()
+            };
+            let (op, ppa, work) = match action {
+                Action::Complete { tag, ok } => {
+                    assert!(self.ended.insert(tag, ok).is_none(), "tag {tag} completed twice");
+                    continue;
+                }
+                Action::Stage { op, ppa, sectors, .. } => {
+                    assert!(!self.volatile && sectors > 0 && ppa.0 % unit + sectors <= unit);
+                    let spares = spares(ppa, sectors);
+                    assert_eq!(spares.len(), sectors as usize, "all of it is there");
+                    self.staging.push(Staging { op, spares });
+                    continue;
+                }
+                Action::Read { op, ppa, sectors, .. } => {
+                    assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
+                    (op, ppa, Work::Read { sectors })
+                }
+                Action::Program { op, ppa, payload, .. } => {
+                    let spares = spares(ppa, unit);
+                    assert!(self.staging.iter().all(|s| s.spares[0].0 / unit != ppa.0 / unit));
+                    let staged = spares.iter().all(|s| self.media.staged.contains_key(&s.0));
+                    let sent = payload as usize == spares.len();
+                    assert!(if payload == 0 { staged } else { sent }, "data come from nowhere");
+                    (op, ppa, Work::Program { spares })
+                }
+                Action::Erase { op, ppa } => (op, ppa, Work::Erase),
+                Action::Sum { .. } => panic!("{action:?}"),
+            };
+            let lun = self.g.lun_of(ppa);
+            self.queues[lun].push_back(Pending { op, ppa: ppa.0, work });
+        }
+    }
+    pub fn is_idle(&self) -> bool {
+        self.staging.is_empty() && self.queues.iter().all(VecDeque::is_empty)
+    }
+    /// Ends an operation drawn at random. False: there is none.
+    pub fn step(&mut self, ftl: &mut Fssd, ctx: &mut Ctx, rng: &mut Rng) -> bool {
+        let luns = 0..self.g.luns;
+        let busy: Vec<LunId> = luns.filter(|&lun| !self.queues[lun].is_empty()).collect();
+        let all = (busy.len() + self.staging.len()) as u64;
+        if all == 0 {
+            return false;
+        }
+        let at = rng.below(all) as usize;
+        let Some(&lun) = busy.get(at) else {
+            let Staging { op, spares } = self.staging.swap_remove(at - busy.len());
+            let ok = !rng.chance(self.faults.read);
+            if ok {
+                self.media.staged.extend(spares);
+            }
+            ftl.on_done(ctx, op, if ok { Outcome::Ok } else { Outcome::Failed });
+            return true;
+        };
+        let Pending { op, ppa, work } = self.queues[lun].pop_front().expect("an operation");
+        let share = match work {
+            Work::Read { .. } => self.faults.read,
+            Work::Program { .. } => self.faults.program,
+            Work::Erase => self.faults.erase,
+        };
+        let ok = !rng.chance(share);
+        self.perform(ppa, work, ok);
+        ftl.on_done(ctx, op, if ok { Outcome::Ok } else { Outcome::Failed });
+        true
+    }
+    fn perform(&mut self, ppa: u32, work: Work, ok: bool) {
+        let block = self.block_of(ppa);
+        let page = self.g.page_of(Ppa(ppa));
+        match work {
+            Work::Read { .. } => {
+                assert!(page < self.media.pages[block], "page {page} of block {block} is blank");
+            }
+            Work::Program { spares } => {
+                assert!(!self.media.bad[block as usize], "block {block} is bad");
+                assert_eq!(page, self.media.pages[block], "pages of block {block} have gaps");
+                self.media.pages[block] += 1;
+                if ok {
+                    for (ppa, spare) in spares {
+                        self.media.staged.remove(&ppa);
+                        self.media.flash.insert(ppa, spare);
+                    }
+                }
+            }
+            Work::Erase => {
+                assert!(!self.media.bad[block as usize], "block {block} is bad");
+                self.media.pages[block] = 0;
+                self.media.erases[block] += 1;
+                let g = self.g;
+                let of = |ppa: &u32| g.line_of(Ppa(*ppa)) * g.luns + g.lun_of(Ppa(*ppa)) == block;
+                self.media.flash.retain(|ppa, _| !of(ppa));
+                self.media.staged.retain(|ppa, _| !of(ppa));
+            }
+        }
+    }
+    /// Ends everything.
+    pub fn settle(&mut self, ftl: &mut Fssd, ctx: &mut Ctx, rng: &mut Rng) {
+        self.drain(ftl);
+        while self.step(ftl, ctx, rng) {
+            self.drain(ftl);
+        }
+    }
+    /// The power goes. What each LUN was doing is done or not, a program perhaps torn; sectors on the link
+    /// arrived or not; and the capacitors program what is in the protected buffer.
+    pub fn cut(&mut self, rng: &mut Rng) -> Media {
+        for staging in std::mem::take(&mut self.staging) {
+            if rng.below(2) == 0 {
+                self.media.staged.extend(staging.spares);
+            }
+        }
+        for lun in 0..self.g.luns {
+            let Some(Pending { ppa, work, .. }) = self.queues[lun].pop_front() else { continue };
+            self.queues[lun].clear();
+            match work {
+                Work::Read { .. } => {}
+                work => match rng.below(3) {
+                    0 => {}
+                    1 => self.perform(ppa, work, true),
+                    _ => self.perform(ppa, work, false),
+                },
+            }
+        }
+        let mut media = self.media.clone();
+        for (ppa, spare) in std::mem::take(&mut media.staged) {
+            let (block, page) = (self.block_of(ppa), self.g.page_of(Ppa(ppa)));
+            media.pages[block] = media.pages[block].max(page + 1);
+            media.flash.insert(ppa, spare);
+        }
+        media
+    }
+}
+
+/// A read of flash that has not ended, and what it must find.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub ppa: Ppa,
+    pub lpn: Lpn,
+    pub sectors: u32,
+    pub expected: u64,
+}
+
+impl Reading {
+    pub fn of(pieces: &[Piece]) -> impl Iterator<Item = Reading> + '_ {
+        pieces.iter().filter_map(|p| match p.place {
+            Place::Flash { ppa, expected } => {
+                Some(Reading { ppa, lpn: p.lpn, sectors: p.sectors, expected })
+            }
+            _ => None,
+        })
+    }
+    /// Ends. What is on flash must be what the FTL takes it to be, and the newest when it was looked up.
+    pub fn end(self, ftl: &mut Fssd, ctx: &mut Ctx, drive: &Drive, what: &str) {
+        let got = ftl.digest(self.ppa, self.lpn, self.sectors);
+        assert_eq!(got, self.expected, "{what}: {self:?}");
+        for (ppa, lpn) in (self.ppa.0..self.ppa.0 + self.sectors).zip(self.lpn.0..) {
+            let held = drive.media.flash.get(&ppa).map(|spare| &spare.holds);
+            let same = matches!(held, Some(wordline_fssd::Holds::Data { lpn: l, .. }) if *l == lpn);
+            assert!(same, "{what}: {ppa} holds {held:?}, not {lpn}");
+        }
+        ftl.read_done(ctx, self.ppa, self.sectors);
+    }
+}
