@@ -70,7 +70,9 @@ impl Part {
             | Layer::Ftl
             | Layer::LunWait
             | Layer::Nand
-            | Layer::Transfer => Part::Drive,
+            | Layer::Transfer
+            | Layer::Bridge
+            | Layer::Sas => Part::Drive,
             Layer::Completion => Part::Completion,
             Layer::Network | Layer::Server => Part::Network,
         }

@@ -55,6 +55,14 @@ impl Ctx {
         }
         number
     }
+    /// The stamps of a drive, which need not be the one at work.
+    #[inline]
+    pub fn stamps_of(&mut self, drive: u8) -> &mut Stamps {
+        match drive == self.drive {
+            true => &mut self.stamps,
+            false => &mut self.others[usize::from(drive)],
+        }
+    }
     /// From here on this drive is at work.
     #[inline]
     pub fn enter_drive(&mut self, drive: u8) {

@@ -45,10 +45,14 @@ pub enum Layer {
     Network,
     /// A server's own work, with the kernel it calls.
     Server,
+    /// A bridge in front of several drives: its engine, and waiting for it or for a tag of a drive.
+    Bridge,
+    /// The link between a bridge and a drive: command, data and response frames.
+    Sas,
 }
 
 /// Number of layers.
-pub const LAYERS: usize = 15;
+pub const LAYERS: usize = 17;
 
 impl Layer {
     /// All layers, in the order of their numbers.
@@ -68,6 +72,8 @@ impl Layer {
         Layer::Completion,
         Layer::Network,
         Layer::Server,
+        Layer::Bridge,
+        Layer::Sas,
     ];
     /// As reports name it.
     pub fn name(self) -> &'static str {
@@ -87,6 +93,8 @@ impl Layer {
             Layer::Completion => "completion",
             Layer::Network => "network",
             Layer::Server => "server",
+            Layer::Bridge => "bridge",
+            Layer::Sas => "SAS link",
         }
     }
 }
@@ -99,7 +107,7 @@ pub enum Why {
     Work,
     /// Waiting for a processor core.
     CoreBusy,
-    /// Waiting for a blk-mq tag.
+    /// Waiting for a tag, of blk-mq or of a drive behind a bridge.
     Tag,
     /// Held in the plug or the scheduler.
     Plugged,
@@ -107,6 +115,8 @@ pub enum Why {
     QueueFull,
     /// Waiting for another command's use of the firmware core.
     FirmwareBusy,
+    /// Waiting for another command in the engine of a bridge.
+    EngineBusy,
     /// Waiting for the link, or for the cache memory's bus.
     LinkBusy,
     /// The drive works on as many commands as it can.
@@ -193,6 +203,7 @@ impl Why {
             Why::Plugged => "plugged or scheduled",
             Why::QueueFull => "submission queue full",
             Why::FirmwareBusy => "firmware busy",
+            Why::EngineBusy => "engine busy",
             Why::LinkBusy => "link busy",
             Why::SlotsFull => "command slots taken",
             Why::ReadLimit => "read limit",

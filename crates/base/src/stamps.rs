@@ -84,6 +84,32 @@ impl Stamps {
         self.most = if self.most < TRIMMED - 1 { self.most + 1 } else { BLANK + 1 };
         self.ledger.submit(lpn.0, sectors, Some(self.most))
     }
+    /// The same of a command that has a version from above, as a bridge's has from its host.
+    pub fn submit_as(&mut self, lpn: Lpn, sectors: u32, version: u32) -> u32 {
+        if self.newest.is_none() {
+            return NONE;
+        }
+        self.most = self.most.max(version);
+        self.ledger.submit(lpn.0, sectors, Some(version))
+    }
+    /// The version of a command under way, by the drive's tag; none where its host gave it none.
+    pub fn version_of(&self, tag: u32) -> Option<u32> {
+        self.ledger.version(tag)
+    }
+    /// Versions from here on are above this one.
+    pub fn begin_above(&mut self, version: u32) {
+        self.most = self.most.max(version);
+    }
+    /// No stamp is above.
+    pub fn most(&self) -> u32 {
+        self.most
+    }
+    /// The sector's newest data are what a drive behind this one has as this version.
+    pub fn set_newest(&mut self, lpn: Lpn, version: u32) {
+        if let Some(newest) = &mut self.newest {
+            newest.set(lpn.0 as usize, version);
+        }
+    }
     /// The same by a host that has no two writes of a sector under way, and counts the versions of each
     /// ([`Stamps::next`]).
     pub fn submit_counted(&mut self, lpn: Lpn, sectors: u32) -> u32 {

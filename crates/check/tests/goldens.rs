@@ -5,8 +5,10 @@
 //! sequence of all events with their times. A part that the record does not name is not compared, so
 //! that a new part of the result needs no new record.
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use wordline_base::Layer;
 use wordline_check::scenarios::{programs, scenarios};
 use wordline_check::{Age, Case, Outcome};
 
@@ -141,6 +143,27 @@ fn hash(text: &str) -> String {
     format!("{:010x}", hash >> 24)
 }
 
+/// Splits over layers without the last of these that are of bridges alone.
+fn without_bridges(mut value: Value) -> Value {
+    let bridge = Layer::Bridge as usize;
+    match &mut value {
+        Value::Array(split)
+            if split.len() == Layer::ALL.len()
+                && split[bridge..].iter().all(|ns| ns.as_f64() == Some(0.0)) =>
+        {
+            split.truncate(bridge);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| *item = without_bridges(item.take()));
+        }
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|field| *field = without_bridges(field.take()));
+        }
+        _ => {}
+    }
+    value
+}
+
 /// The parts of a result, each as a hash.
 fn parts(outcome: &Outcome) -> BTreeMap<String, String> {
     let r = &outcome.result;
@@ -170,12 +193,12 @@ fn parts(outcome: &Outcome) -> BTreeMap<String, String> {
             // A counter that nothing counted says no more than none.
             "counters" => {
                 let counted: Vec<_> = r.machine.counters.iter().filter(|(_, n)| *n > 0).collect();
-                put(name, format!("{counted:?}"));
+                put(name, format!("{counted:?}"))
             }
-            _ => {
-                put(name, value.to_string());
-            }
-        }
+            // Nor does a layer of a bridge where there is none.
+            "layers" => put(name, without_bridges(value.clone()).to_string()),
+            _ => put(name, value.to_string()),
+        };
     }
     parts
 }

@@ -3,6 +3,7 @@
 use crate::args::DeviceCommand;
 use crate::{Failure, load, output};
 use wordline::Drive;
+use wordline_sim::Part;
 
 pub fn device(command: DeviceCommand) -> Result<(), Failure> {
     match command {
@@ -13,7 +14,13 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
         DeviceCommand::Check { profile, parts } => {
             let system = load::combine(&profile, &parts, None)?;
             // What only the building of the machine can find out.
-            Drive::new(&system.drive(), Default::default(), false).map_err(|e| system.misfit(e))?;
+            let machine = system.machine();
+            let drives = machine.drives.iter().enumerate().map(|(d, node)| {
+                Drive::new(&node.config, Default::default(), false)
+                    .map_err(|e| system.misfit(e.of(Part::Drive(d))))
+            });
+            let drives = drives.collect::<Result<Vec<_>, _>>()?;
+            machine.units(&drives.iter().collect::<Vec<_>>()).map_err(|e| system.misfit(e))?;
             output::print(&wordline_profile::explain(&system.config))
         }
     }

@@ -2,7 +2,7 @@
 //! `[limits]`.
 
 use serde::{Deserialize, Serialize};
-use wordline_base::Span;
+use wordline_base::{BadValue, Span};
 use wordline_ftl::FtlConfig;
 use wordline_nand::NandConfig;
 
@@ -38,6 +38,65 @@ pub struct DeviceConfig {
     pub interrupt: InterruptConfig,
     #[serde(default)]
     pub power: PowerConfig,
+    /// What the device is if it has no flash of its own: a bridge in front of drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<BridgeConfig>,
+}
+
+/// A bridge from PCIe to SAS in front of whole drives, over which it stripes. Its engine is the device's
+/// firmware, the commands it has at a time are those in flight of its queues.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BridgeConfig {
+    /// Names of the drives' profiles.
+    pub drives: Vec<String>,
+    /// Bytes on one drive before those on the next.
+    pub stripe_bytes: u32,
+    /// Commands that a drive has at a time; others wait in order.
+    pub drive_tags: u32,
+    /// The engine's time for each command to a drive beyond the first that a command becomes.
+    pub t_part: Span,
+    pub link: SasConfig,
+}
+
+/// The SAS link to one drive.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SasConfig {
+    /// Bytes a second of one direction after line coding, frames' own bytes included.
+    pub rate: u64,
+    /// The most data of a frame.
+    pub frame_bytes: u32,
+    /// Bytes of a frame beside its data.
+    pub frame_overhead: u32,
+    /// Bytes of the frames of a command, of its response, and of a drive that is ready for data.
+    pub command_bytes: u32,
+    pub response_bytes: u32,
+    pub ready_bytes: u32,
+    /// From one end to the other, the opening of the connection included.
+    pub t_way: Span,
+}
+
+impl SasConfig {
+    /// Keys are its own.
+    pub fn check(&self) -> Result<(), BadValue> {
+        if self.rate == 0 || self.rate > 1 << 50 {
+            return Err(BadValue::new("rate", "must be from 1 to 2^50 bytes a second"));
+        }
+        if self.frame_bytes == 0 {
+            return Err(BadValue::new("frame_bytes", "must be at least 1"));
+        }
+        let frames = [
+            ("frame_overhead", self.frame_overhead),
+            ("command_bytes", self.command_bytes),
+            ("response_bytes", self.response_bytes),
+            ("ready_bytes", self.ready_bytes),
+        ];
+        match frames.into_iter().find(|(_, bytes)| *bytes > 1 << 16) {
+            Some((key, _)) => Err(BadValue::new(key, "must be at most 65536 bytes")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Most drives are sold so.

@@ -18,18 +18,17 @@
 //! Left out: the admin queue, PRP lists and metadata, completion queues shared by several submission
 //! queues, and command aborts.
 
-use crate::arbiter::Arbiter;
 use crate::background::{Background, WriteBack};
 use crate::cache::{Cache, CacheStats, LineId, Woken};
-use crate::config::GuardCounts;
-use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig};
+use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
 use crate::execute::{Flight, Sum};
 use crate::firmware::{Firmware, Grant};
-use crate::guard::{Backlog, Guard};
+use crate::front::{Front, Taken};
+use crate::guard::Guard;
 use crate::limits::{Cap, Rate};
 use crate::link::{Link, Switch, Transfer};
 use crate::partition::{Epoch, LATENCY, PARTITION_NAMES, PARTITIONS};
-use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
+use crate::queue::{Posted, QueueFull};
 use crate::readahead::ReadAhead;
 use crate::staging::Staging;
 use crate::stats::{ByClass, CachePartition, Counts, DeviceStats, Energy, slot};
@@ -42,7 +41,7 @@ use wordline_base::{
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
 use wordline_nand::{Class, Geometry, Nand, Record};
-use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
+use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
 /// No command.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -104,33 +103,13 @@ pub(crate) struct Command {
     pub held: Option<u32>,
 }
 
-/// A write to the controller's registers on its way.
-struct Doorbell {
-    arrives: Time,
-    write: Write,
-}
-
-#[derive(Clone, Copy)]
-enum Write {
-    Tail { sq: u16, tail: u32 },
-    Mask { cq: u16, masked: bool, head: u64 },
-}
-
 pub struct Controller {
     pub(crate) config: DeviceConfig,
     pub(crate) cost: FtlCost,
     pub(crate) geometry: Geometry,
     pub(crate) nand: Nand,
     pub(crate) ftl: Option<Translator>,
-    /// By id; so are the completion queues.
-    queues: Vec<Option<SubmissionQueue>>,
-    completions: Vec<Option<CompletionQueue>>,
-    created: u32,
-    doorbells: VecDeque<Doorbell>,
-    arbiter: Arbiter,
-    guard: Option<Guard>,
-    /// Scratch space of the guard's.
-    backlogs: Vec<Backlog>,
+    front: Front,
     pub(crate) link: Link,
     pub(crate) firmware: Firmware,
     read_cap: Cap,
@@ -158,9 +137,6 @@ pub struct Controller {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) misses: Vec<(u32, u32, bool)>,
     pub(crate) touched: Vec<(LineId, u32, u32)>,
-    out: VecDeque<Posted>,
-    /// Completion queues whose interrupt comes alone.
-    late_interrupts: VecDeque<u16>,
     pub(crate) counts: Counts,
     by_class: ByClass,
 }
@@ -173,6 +149,21 @@ impl Controller {
         sector: SectorSize,
         ftl: bool,
     ) -> Result<(), BadValue> {
+        Controller::check_front(device)?;
+        if device.cache.is_some() && !ftl {
+            let message = "needs the FTL in the drive: with placement = \"host\", remove it";
+            return Err(BadValue::new("cache", message));
+        }
+        if let Some(c) = &device.cache {
+            let cache = Cache::new(c, sector)?;
+            read_aheads(c, &cache, 0, (1, sector))?;
+            Epoch::new(&c.epoch)?;
+        }
+        Ok(())
+    }
+
+    /// The same of what is between the host and the inside of a drive.
+    pub(crate) fn check_front(device: &DeviceConfig) -> Result<(), BadValue> {
         let positive = [
             ("queues.count", device.queues.count),
             ("queues.in_flight", device.queues.in_flight),
@@ -221,15 +212,6 @@ impl Controller {
             let message = "must be 0 for no limit, or a power of two from 8192 bytes on (MDTS)";
             return Err(BadValue::new("queues.max_transfer", message));
         }
-        if device.cache.is_some() && !ftl {
-            let message = "needs the FTL in the drive: with placement = \"host\", remove it";
-            return Err(BadValue::new("cache", message));
-        }
-        if let Some(c) = &device.cache {
-            let cache = Cache::new(c, sector)?;
-            read_aheads(c, &cache, 0, (1, sector))?;
-            Epoch::new(&c.epoch)?;
-        }
         device.queues.guard.as_ref().map(Guard::new).transpose()?;
         Link::new(&device.link).map(drop)
     }
@@ -259,13 +241,7 @@ impl Controller {
             background: Background::new(geometry.luns),
             nand,
             ftl,
-            queues: Vec::new(),
-            completions: Vec::new(),
-            created: 0,
-            doorbells: VecDeque::with_capacity(64),
-            arbiter: Arbiter::new(&device.queues),
-            guard: device.queues.guard.as_ref().map(Guard::new).transpose()?,
-            backlogs: Vec::new(),
+            front: Front::new(device)?,
             link: Link::new(&device.link)?,
             firmware: Firmware::new(device.firmware.cores),
             read_cap: Cap::new(limits.read_rate, limits.read_iops),
@@ -286,8 +262,6 @@ impl Controller {
             pieces: Vec::with_capacity(64),
             misses: Vec::with_capacity(64),
             touched: Vec::new(),
-            out: VecDeque::with_capacity(64),
-            late_interrupts: VecDeque::new(),
             counts: Counts::default(),
             by_class: ByClass::default(),
             config: device.clone(),
@@ -302,6 +276,12 @@ impl Controller {
     /// Puts the drive behind a PCIe switch: before the start.
     pub fn join_switch(&mut self, switch: Switch) {
         self.link.join(switch);
+    }
+
+    /// Puts the drive behind a bridge, which is its host over a SAS link: before the start.
+    pub fn join_bridge(&mut self, sas: &SasConfig) -> Result<(), BadValue> {
+        self.link = Link::sas(sas)?;
+        Ok(())
     }
 
     /// Switches the drive on: call once, before anything else.
@@ -324,20 +304,7 @@ impl Controller {
         depth: u32,
         priority: QueuePriority,
     ) -> Result<(), BadValue> {
-        self.may_create(sq)?;
-        let limits = &self.config.queues;
-        if !(2..=limits.depth).contains(&depth) {
-            let message = format!("a queue of {depth} entries: must be 2 to {}", limits.depth);
-            return Err(BadValue::new("queues.depth", message));
-        }
-        let c = usize::from(cq);
-        if self.completions.get(c).is_some_and(Option::is_some) {
-            return Err(BadValue::new("queues.count", format!("completion queue {cq} exists")));
-        }
-        self.completions.resize_with(self.completions.len().max(c + 1), || None);
-        self.completions[c] = Some(CompletionQueue::new(depth));
-        self.add_submission_queue(sq, cq, depth, priority);
-        Ok(())
+        self.front.create_queue(sq, cq, depth, priority)
     }
 
     /// A further submission queue whose commands complete in a queue that exists (NVMe 1.4, section 4.1).
@@ -348,63 +315,28 @@ impl Controller {
         depth: u32,
         priority: QueuePriority,
     ) -> Result<(), BadValue> {
-        self.may_create(sq)?;
-        let Some(Some(shared)) = self.completions.get_mut(usize::from(cq)) else {
-            let message = format!("completion queue {cq} does not exist");
-            return Err(BadValue::new("queues.count", message));
-        };
-        // Room for all that may be in flight.
-        shared.grow(depth);
-        self.add_submission_queue(sq, cq, depth, priority);
-        Ok(())
-    }
-
-    fn may_create(&self, sq: u16) -> Result<(), BadValue> {
-        let bad = |message: String| Err(BadValue::new("queues.count", message));
-        if self.created == self.config.queues.count {
-            return bad(format!("the drive has {} queues", self.created));
-        }
-        if self.queues.get(usize::from(sq)).is_some_and(Option::is_some) {
-            return bad(format!("submission queue {sq} exists"));
-        }
-        Ok(())
-    }
-
-    fn add_submission_queue(&mut self, sq: u16, cq: u16, depth: u32, priority: QueuePriority) {
-        let s = usize::from(sq);
-        let place = self.arbiter.add(sq, priority);
-        self.queues.resize_with(self.queues.len().max(s + 1), || None);
-        self.queues[s] = Some(SubmissionQueue::new(depth, cq, place, priority));
-        self.created += 1;
+        self.front.create_submission_queue(sq, cq, depth, priority)
     }
 
     /// Whether completions of a queue raise interrupts (NVMe 1.4 section 5.3, IEN): off for polled
     /// queues.
     pub fn set_interrupts(&mut self, cq: u16, on: bool) {
-        self.cq(cq).interrupts = on;
+        self.front.set_interrupts(cq, on);
     }
 
     /// The mask bit of a completion queue's vector, before anything is posted.
     pub fn set_masked(&mut self, cq: u16, masked: bool) {
-        self.cq(cq).masked = masked;
+        self.front.set_masked(cq, masked);
     }
     /// The host writes that bit now, and has taken `head` entries from the queue.
     pub fn write_mask(&mut self, ctx: &mut Ctx, cq: u16, masked: bool, head: u64) {
-        let arrives = ctx.now + self.link.t_post;
-        self.register_write(ctx, Doorbell { arrives, write: Write::Mask { cq, masked, head } }, cq);
-    }
-
-    fn sq(&mut self, sq: u16) -> &mut SubmissionQueue {
-        self.queues[usize::from(sq)].as_mut().expect("the submission queue was created")
-    }
-    fn cq(&mut self, cq: u16) -> &mut CompletionQueue {
-        self.completions[usize::from(cq)].as_mut().expect("the completion queue was created")
+        self.front.write_mask(ctx, cq, masked, head, self.link.t_bell);
     }
 
     /// The driver writes a command into the queue's memory.
     #[inline]
     pub fn enqueue(&mut self, sq: u16, sqe: Sqe) -> Result<(), QueueFull> {
-        self.sq(sq).push(sqe)
+        self.front.enqueue(sq, sqe)
     }
 
     /// The host writes the tail doorbell now.
@@ -415,17 +347,7 @@ impl Controller {
     /// The same, so much later.
     #[inline]
     pub fn doorbell_after(&mut self, ctx: &mut Ctx, sq: u16, after: Span) {
-        let arrives = ctx.now + self.link.t_post + after;
-        let tail = self.sq(sq).tail();
-        self.register_write(ctx, Doorbell { arrives, write: Write::Tail { sq, tail } }, sq);
-    }
-
-    /// Writes take effect in the order in which they arrive.
-    #[inline]
-    fn register_write(&mut self, ctx: &mut Ctx, bell: Doorbell, queue: u16) {
-        ctx.at(bell.arrives, Kind::Fetch, u32::from(queue));
-        let later = self.doorbells.iter().rev().take_while(|b| b.arrives > bell.arrives).count();
-        self.doorbells.insert(self.doorbells.len() - later, bell);
+        self.front.doorbell(ctx, sq, self.link.t_bell + after);
     }
 
     #[inline]
@@ -443,7 +365,10 @@ impl Controller {
     ) {
         let index = event.index();
         match event.kind() {
-            Kind::Fetch => self.on_doorbell(ctx),
+            Kind::Fetch => {
+                self.front.on_doorbell(ctx.now);
+                self.fetch(ctx);
+            }
             Kind::Firmware => self.execute(ctx, index),
             Kind::Background => self.background_ready(ctx),
             Kind::Summed => self.sum_done(ctx, index),
@@ -452,7 +377,7 @@ impl Controller {
             Kind::DataOut => self.finish(ctx, index),
             Kind::Posted => self.post(ctx, index),
             Kind::Release => self.release_held_back(ctx),
-            Kind::Aggregation => return self.aggregation_over(ctx, index as u16),
+            Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
             Kind::NandArray | Kind::NandBus | Kind::NandPart => {
                 match self.nand.on_event(ctx, event.kind(), index) {
                     Some(key) => {
@@ -483,58 +408,19 @@ impl Controller {
     /// Whether [`Controller::poll`] or [`Controller::poll_interrupt`] has something.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !self.out.is_empty() || !self.late_interrupts.is_empty()
+        self.front.has_output()
     }
     /// The next completion that became visible to the host; call until `None` after each input.
     #[inline]
     pub fn poll(&mut self) -> Option<Posted> {
-        let posted = self.out.pop_front()?;
-        self.sq(posted.cqe.sq).learn_head(posted.cqe.sq_head);
-        Some(posted)
-    }
-
-    fn on_doorbell(&mut self, ctx: &mut Ctx) {
-        while let Some(bell) = self.doorbells.front()
-            && bell.arrives <= ctx.now
-        {
-            let write = bell.write;
-            self.doorbells.pop_front();
-            let (sq, tail) = match write {
-                Write::Tail { sq, tail } => (sq, tail),
-                Write::Mask { cq, masked, head } => {
-                    self.on_mask(cq, masked, head);
-                    continue;
-                }
-            };
-            let queue = self.sq(sq);
-            queue.ring_up(tail, ctx.now);
-            let (place, ready) = (queue.place, queue.has_work());
-            self.arbiter.set_ready(place, ready);
-        }
-        self.fetch(ctx);
-    }
-
-    /// A vector that is unmasked sends the message that is pending, unless the host has taken all entries.
-    fn on_mask(&mut self, cq: u16, masked: bool, head: u64) {
-        let queue = self.cq(cq);
-        queue.masked = masked;
-        if !masked && std::mem::take(&mut queue.pending) && queue.posted > head {
-            self.counts.interrupts += 1;
-            self.late_interrupts.push_back(cq);
-        }
+        self.front.poll()
     }
 
     /// Fetches commands while there are any and the limit in flight has room.
     fn fetch(&mut self, ctx: &mut Ctx) {
         while self.commands.len() < self.config.queues.in_flight as usize {
-            let Some(sq) = self.pick(ctx.now) else { return };
-            let queue = self.queues[usize::from(sq)].as_mut().expect("a queue in arbitration");
-            let (sqe, arrived) = queue.pop(ctx.now);
-            let priority = queue.priority;
-            if !queue.has_work() {
-                let place = queue.place;
-                self.arbiter.set_ready(place, false);
-            }
+            let Some(taken) = self.front.take(ctx.now) else { return };
+            let Taken { sqe, sq, priority, arrived } = taken;
             let partitions = self.cache.as_ref().and_then(|cache| cache.partitions.as_ref());
             let partition = partitions.map_or(LATENCY, |p| p.of(sqe.class, priority));
             let (lpn, sectors) = sectors_of(&sqe, self.geometry.sector);
@@ -587,52 +473,6 @@ impl Controller {
         }
     }
 
-    /// The queue to take a command from: the guard's choice, or arbitration's.
-    #[inline]
-    fn pick(&mut self, now: Time) -> Option<u16> {
-        let urgent = cfg!(debug_assertions) && self.arbiter.is_urgent();
-        let picked = match self.guard {
-            None => self.arbiter.pick(),
-            Some(_) => self.pick_guarded(now),
-        };
-        if urgent && let Some(sq) = picked {
-            let drained = self.guard.as_ref().is_some_and(|guard| guard.drains(sq));
-            let priority = self.sq(sq).priority;
-            debug_assert!(
-                priority == QueuePriority::Urgent || drained,
-                "queue {sq} of class {priority:?} comes before urgent ones"
-            );
-        }
-        picked
-    }
-    fn pick_guarded(&mut self, now: Time) -> Option<u16> {
-        let guard = self.guard.as_mut()?;
-        if !self.arbiter.is_urgent() {
-            guard.rest();
-            return self.arbiter.pick();
-        }
-        let queues = self.queues.iter().enumerate();
-        self.backlogs.clear();
-        self.backlogs.extend(queues.filter_map(|(sq, queue)| {
-            let queue = queue.as_ref()?;
-            let counts = queue.priority != QueuePriority::Urgent && queue.has_work();
-            let (commands, since) = match guard.counts {
-                GuardCounts::Waiting => (queue.waiting(), queue.oldest()),
-                GuardCounts::Passed => (queue.passed, queue.untouched_since()),
-            };
-            counts.then(|| Backlog { sq: sq as u16, commands, age: now.since(since) })
-        }));
-        let picked = guard.pick(&self.backlogs);
-        if picked.is_none() && guard.counts == GuardCounts::Passed {
-            for passed in &self.backlogs {
-                if let Some(queue) = &mut self.queues[usize::from(passed.sq)] {
-                    queue.passed += 1;
-                }
-            }
-        }
-        picked.or_else(|| self.arbiter.pick())
-    }
-
     #[allow(clippy::too_many_arguments)] // The stages of a fetch, each once.
     fn mark_fetch(
         &self,
@@ -645,12 +485,12 @@ impl Controller {
         ready: Time,
     ) {
         let queue = u32::from(sq);
-        let now = ctx.now;
+        let (now, link) = (ctx.now, self.link.layer);
         if let Some(life) = ctx.lives.of(io) {
-            life.mark(Layer::Link, Why::Doorbell, TO_DEVICE, arrived);
+            life.mark(link, Why::Doorbell, TO_DEVICE, arrived);
             life.mark(Layer::QueueWait, Why::SlotsFull, queue, now);
-            life.mark(Layer::Link, Why::LinkBusy, TO_DEVICE, fetch.start);
-            life.mark(Layer::Link, Why::Fetch, TO_DEVICE, fetch.arrival);
+            life.mark(link, Why::LinkBusy, TO_DEVICE, fetch.start);
+            life.mark(link, Why::Fetch, TO_DEVICE, fetch.arrival);
             life.mark(Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
             life.mark(Layer::Ftl, Why::Work, grant.core, grant.end);
             life.mark(Layer::Cache, Why::Work, 0, ready);
@@ -693,14 +533,15 @@ impl Controller {
         let command = &mut self.commands[cmd];
         command.stage = Stage::DataIn;
         let (io, bytes) = (command.sqe.io, on_link(&command.sqe, self.geometry.sector));
+        let link = self.link.layer;
         let transfer = self.link.data_in(ctx.now, bytes);
         let admitted = self.write_cap.admit(ctx.now, bytes).max(transfer.arrival);
         self.counts.bytes_written += u64::from(bytes);
         self.counts.waits.link += transfer.start.since(ctx.now).0;
         self.counts.waits.limits += admitted.since(transfer.arrival).0;
         if let Some(life) = ctx.lives.of(io) {
-            life.mark(Layer::Link, Why::LinkBusy, TO_DEVICE, transfer.start);
-            life.mark(Layer::Link, Why::Data, TO_DEVICE, transfer.arrival);
+            life.mark(link, Why::LinkBusy, TO_DEVICE, transfer.start);
+            life.mark(link, Why::Data, TO_DEVICE, transfer.arrival);
             life.mark(Layer::Limit, Why::WriteLimit, 0, admitted);
         }
         ctx.slice(Track::Link(TO_DEVICE), "data in", transfer.start, transfer.end, io);
@@ -757,18 +598,18 @@ impl Controller {
             _ => self.firmware.reserve(ctx.now, t_complete),
         };
         let start = core.start.max(sent);
-        let visible = start + t_complete + self.link.t_post;
+        let (visible, link) = (start + t_complete + self.link.t_post, self.link.layer);
         self.counts.bytes_read += u64::from(bytes);
         self.counts.waits.link += transfer.start.since(ctx.now).0;
         self.counts.waits.firmware += start.since(sent).0;
         if let Some(life) = ctx.lives.of(io) {
             let data = if bytes > 0 { Why::Data } else { Why::Work };
             life.mark(Layer::Cache, Why::Work, 0, copied);
-            life.mark(Layer::Link, Why::LinkBusy, TO_HOST, transfer.start);
-            life.mark(Layer::Link, data, TO_HOST, transfer.end);
+            life.mark(link, Why::LinkBusy, TO_HOST, transfer.start);
+            life.mark(link, data, TO_HOST, transfer.end);
             life.mark(Layer::Ftl, Why::FirmwareBusy, core.core, start);
             life.mark(Layer::Ftl, Why::Work, core.core, start + t_complete);
-            life.mark(Layer::Link, Why::Work, TO_HOST, visible);
+            life.mark(link, Why::Work, TO_HOST, visible);
         }
         if ctx.tracks.is_some() {
             let name = if bytes > 0 { "data out" } else { "completion" };
@@ -783,90 +624,30 @@ impl Controller {
     /// A completion entry becomes visible to the host, and its command's slot is free.
     fn post(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { sqe, sq, status, held, .. } = self.commands.remove(cmd);
-        let queue = self.queues[usize::from(sq)].as_ref().expect("the queue of a command");
-        let (cq, sq_head) = (queue.cq, queue.head() as u16);
-        let phase = self.cq(cq).post();
-        let interrupt = self.signal(ctx, cq);
+        self.front.post(ctx, (sq, sqe.cid), sqe.io, status, held);
         self.counts.commands_out[slot(sqe.opcode)] += 1;
         self.counts.failed += u64::from(status != Status::Success);
-        let cqe = Cqe { sq, cid: sqe.cid, sq_head, status, phase, held };
-        self.out.push_back(Posted { cq, cqe, io: sqe.io, interrupt });
         self.fetch(ctx);
-    }
-
-    /// Whether an interrupt goes with the entry just posted (NVMe 1.4 section 5.21.1.8). A
-    /// threshold of one, or a time of zero, means no coalescing.
-    fn signal(&mut self, ctx: &mut Ctx, cq: u16) -> bool {
-        let (threshold, time) = (self.config.interrupt.threshold, self.config.interrupt.time);
-        let queue = self.completions[usize::from(cq)].as_mut().expect("the queue of a command");
-        if !queue.interrupts {
-            return false;
-        }
-        if threshold > 1 && time > Span::ZERO {
-            if queue.unsignalled == 0 {
-                queue.since = ctx.now;
-            }
-            queue.unsignalled += 1;
-            if queue.unsignalled < threshold {
-                if !queue.timer_armed {
-                    queue.timer_armed = true;
-                    ctx.at(ctx.now + time, Kind::Aggregation, u32::from(cq));
-                }
-                return false;
-            }
-            queue.unsignalled = 0;
-        }
-        if queue.masked {
-            queue.pending = true;
-            return false;
-        }
-        self.counts.interrupts += 1;
-        true
     }
 }
 
 impl Controller {
-    /// The aggregation time of a completion queue is over: an interrupt for what has gathered.
-    fn aggregation_over(&mut self, ctx: &mut Ctx, cq: u16) {
-        let time = self.config.interrupt.time;
-        let queue = self.cq(cq);
-        queue.timer_armed = false;
-        if queue.unsignalled == 0 {
-            return;
-        }
-        let due = queue.since + time;
-        if due > ctx.now {
-            // The completions the timer was set for left with an earlier interrupt.
-            queue.timer_armed = true;
-            return ctx.at(due, Kind::Aggregation, u32::from(cq));
-        }
-        queue.unsignalled = 0;
-        if queue.masked {
-            queue.pending = true;
-            return;
-        }
-        self.counts.interrupts += 1;
-        self.late_interrupts.push_back(cq);
-    }
-
     /// Interrupts that come without a completion, because the aggregation time is over: the
     /// completion queues they are for. Call until `None` after each input if coalescing is
     /// configured.
     pub fn poll_interrupt(&mut self) -> Option<u16> {
-        self.late_interrupts.pop_front()
+        self.front.poll_interrupt()
     }
 
     /// Nothing is in flight, queued or being written back.
     pub fn idle(&self) -> bool {
         self.commands.is_empty()
-            && self.doorbells.is_empty()
-            && self.queues.iter().flatten().all(SubmissionQueue::is_empty)
+            && self.front.idle()
             && self.flights.is_empty()
             && self.sums.is_empty()
             && self.write_backs.is_empty()
             && self.background.is_empty()
             && self.nand.in_flight() == 0
-            && self.out.is_empty()
     }
     /// Commands between fetch and completion.
     pub fn in_flight(&self) -> usize {
@@ -970,7 +751,6 @@ impl Controller {
         let [nand_read, nand_program, nand_erase, nand_transfer] =
             self.nand.energy_nj().map(|(_, nj)| nj as f64 * 1e-9);
         let luns = 0..self.geometry.luns;
-        let queues = self.queues.iter().enumerate();
         DeviceStats {
             commands_in: c.commands_in,
             commands_out: c.commands_out,
@@ -978,13 +758,13 @@ impl Controller {
             failed: c.failed,
             bytes_read: c.bytes_read,
             bytes_written: c.bytes_written,
-            interrupts: c.interrupts,
+            interrupts: self.front.interrupts,
             lost_write_backs: c.lost_write_backs,
             rmw_units: c.rmw_units,
             rmw_read_bytes: c.rmw_read_bytes,
             rmw_waits: c.rmw_waits,
-            fetched: queues.filter_map(|(id, q)| Some((id as u16, q.as_ref()?.fetched))).collect(),
-            guard: self.guard.as_ref().map(|guard| guard.stats),
+            fetched: self.front.fetched(),
+            guard: self.front.guard_stats(),
             waits: c.waits,
             link_rate: self.link.rate(),
             link_to_device_busy_ns: to_device.0,

@@ -3,11 +3,13 @@
 
 mod arbiter;
 mod background;
+mod bridge;
 mod cache;
 pub mod config;
 pub mod controller;
 mod execute;
 mod firmware;
+mod front;
 mod ghost;
 mod guard;
 mod limits;
@@ -17,15 +19,18 @@ pub mod queue;
 mod readahead;
 mod staging;
 pub mod stats;
+mod stripes;
 
 #[cfg(test)]
 mod tests;
 
+pub use bridge::{Bridge, BridgeStats, Member, Sent};
 pub use cache::CacheStats;
-pub use config::{DeviceConfig, DriveConfig, SwitchConfig};
+pub use config::{BridgeConfig, DeviceConfig, DriveConfig, SasConfig, SwitchConfig};
 pub use controller::Controller;
 pub use guard::GuardStats;
 pub use link::Switch;
 pub use partition::PARTITION_NAMES;
 pub use queue::{Posted, QueueFull};
 pub use stats::{CachePartition, DeviceStats, ENERGY_STATES, Energy, OPCODES, Waits};
+pub use stripes::{Piece, Stripes};

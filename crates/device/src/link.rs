@@ -9,12 +9,15 @@
 //! come: a transfer begins on the second link `t_forward` after it began on the first, and ends on it
 //! no earlier than that after its end.
 //!
+//! A drive behind a bridge has a SAS link in its place: commands, data and responses are frames of their own
+//! kind, and a drive asks for the data of a write with a frame.
+//!
 //! Left out: packet boundaries, flow-control credits, and link power states; a switch that gives its ports
 //! shares, since transfers go by order of arrival.
 
-use crate::config::{LinkConfig, SwitchConfig};
+use crate::config::{LinkConfig, SasConfig, SwitchConfig};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wordline_base::{BadValue, Span, Time, Timeline};
+use wordline_base::{BadValue, Layer, Span, Time, Timeline};
 
 const SQE_BYTES: u64 = 64;
 const CQE_BYTES: u64 = 16;
@@ -33,12 +36,22 @@ fn lane_rate(generation: u32) -> Option<u64> {
 }
 
 pub(crate) struct Link {
+    /// What its time is charged to.
+    pub layer: Layer,
     /// Bytes a second of one direction.
     rate: u64,
+    /// From the host's write of a doorbell to its arrival, and from what the drive posts to its.
+    pub t_bell: Span,
     pub t_post: Span,
-    t_round_trip: Span,
+    /// From the end of a command, and of a write's data, on the link to their arrival.
+    t_fetch: Span,
+    t_ask: Span,
     t_sqe: Span,
     t_cqe: Span,
+    /// A request for a write's data takes the link to the host for so long.
+    t_ready: Span,
+    /// Data and other bytes of a frame; none where `rate` is that of data.
+    frame: Option<(u32, u32)>,
     to_device: Timeline,
     to_host: Timeline,
     /// From the end of read data on the last link to their arrival.
@@ -121,12 +134,40 @@ impl Link {
         let rate = rate_of(config.generation, config.lanes, config.efficiency)?;
         let span = |bytes| Span::of_bytes(bytes, rate);
         Ok(Link {
+            layer: Layer::Link,
             rate,
+            t_bell: config.t_post,
             t_post: config.t_post,
             t_data: config.t_post,
-            t_round_trip: config.t_round_trip,
+            t_fetch: config.t_round_trip,
+            t_ask: config.t_round_trip,
             t_sqe: span(SQE_BYTES),
             t_cqe: span(CQE_BYTES),
+            t_ready: Span::ZERO,
+            frame: None,
+            to_device: Timeline::default(),
+            to_host: Timeline::default(),
+            switch: None,
+        })
+    }
+
+    /// The link of a drive behind a bridge, which is its host.
+    pub fn sas(config: &SasConfig) -> Result<Link, BadValue> {
+        config.check()?;
+        let span = |bytes: u32| Span::of_bytes(u64::from(bytes), config.rate);
+        let t_ready = span(config.ready_bytes);
+        Ok(Link {
+            layer: Layer::Sas,
+            rate: config.rate,
+            t_bell: Span::ZERO,
+            t_post: config.t_way,
+            t_data: config.t_way,
+            t_fetch: config.t_way,
+            t_ask: t_ready + config.t_way + config.t_way,
+            t_sqe: span(config.command_bytes),
+            t_cqe: span(config.response_bytes),
+            t_ready,
+            frame: Some((config.frame_bytes, config.frame_overhead)),
             to_device: Timeline::default(),
             to_host: Timeline::default(),
             switch: None,
@@ -136,8 +177,10 @@ impl Link {
     /// The drive is behind a switch: what takes no link for its bytes, doorbells and requests for data, goes
     /// through it as well.
     pub fn join(&mut self, switch: Switch) {
+        self.t_bell += switch.t_forward;
         self.t_post += switch.t_forward;
-        self.t_round_trip += switch.t_forward;
+        self.t_fetch += switch.t_forward;
+        self.t_ask += switch.t_forward;
         self.switch = Some(switch);
     }
 
@@ -161,21 +204,30 @@ impl Link {
     }
     /// A transfer is at most 4 GiB, so the product fits 64 bits.
     #[inline]
-    fn span(&self, bytes: u32) -> Span {
-        Span((u64::from(bytes) * 1_000_000_000).div_ceil(self.rate))
+    pub fn span(&self, bytes: u32) -> Span {
+        let bytes = match self.frame {
+            None => u64::from(bytes),
+            Some((data, more)) => {
+                u64::from(bytes) + u64::from(bytes.div_ceil(data)) * u64::from(more)
+            }
+        };
+        Span((bytes * 1_000_000_000).div_ceil(self.rate))
     }
     /// A command fetch.
     #[inline]
     pub fn fetch(&mut self, now: Time) -> Transfer {
         let (start, end) = self.down(now, self.t_sqe, SQE_BYTES);
-        Transfer { start, end, arrival: end + self.t_round_trip }
+        Transfer { start, end, arrival: end + self.t_fetch }
     }
     /// Write data, read from host memory.
     #[inline]
     pub fn data_in(&mut self, now: Time, bytes: u32) -> Transfer {
         let span = self.span(bytes);
+        if self.t_ready > Span::ZERO {
+            self.to_host.reserve(now, self.t_ready);
+        }
         let (start, end) = self.down(now, span, u64::from(bytes));
-        Transfer { start, end, arrival: end + self.t_round_trip }
+        Transfer { start, end, arrival: end + self.t_ask }
     }
     /// Read data (none for other commands) and the completion entry that follows them.
     #[inline]
@@ -183,6 +235,21 @@ impl Link {
         let span = self.span(bytes) + self.t_cqe;
         let (start, end) = self.up(now, span, u64::from(bytes) + CQE_BYTES);
         Transfer { start, end, arrival: end + self.t_data }
+    }
+    /// Read data that no completion entry follows.
+    #[inline]
+    pub fn data(&mut self, now: Time, bytes: u32) -> Transfer {
+        let span = self.span(bytes);
+        let (start, end) = self.up(now, span, u64::from(bytes));
+        Transfer { start, end, arrival: end + self.t_data }
+    }
+    /// Of a completion entry.
+    pub fn t_entry(&self) -> Span {
+        self.t_cqe
+    }
+    /// The most data of a frame, where it has frames.
+    pub fn frame_bytes(&self) -> Option<u32> {
+        self.frame.map(|frame| frame.0)
     }
     pub fn to_device_busy(&self, now: Time) -> Span {
         self.to_device.busy_until(now)
@@ -246,6 +313,34 @@ mod tests {
         assert_eq!((a.end, a.arrival), (Time(32), Time(532)));
         assert_eq!((b.start, b.arrival), (Time(32), Time(564)));
         assert_eq!(link.data_out(Time(0), 4096).end, Time(2048 + 8));
+    }
+
+    /// A frame of 1,024 bytes has 36 more, and 600 MB/s are 600 bytes a microsecond.
+    #[test]
+    fn a_sas_link_carries_frames() {
+        let config = SasConfig {
+            rate: 600_000_000,
+            frame_bytes: 1024,
+            frame_overhead: 36,
+            command_bytes: 60,
+            response_bytes: 30,
+            ready_bytes: 48,
+            t_way: Span(400),
+        };
+        let mut link = Link::sas(&config).unwrap();
+        assert_eq!(link.fetch(Time(0)).arrival, Time(100 + 400));
+        assert_eq!(link.span(2048), Span((2 * (1024 + 36) * 10u64).div_ceil(6)));
+        assert_eq!(link.span(512), Span((512 + 36) * 10 / 6 + 1));
+        // The command's bytes, then the data's; a frame asks for them, and takes the other direction.
+        let data = link.data_in(Time(100), 512);
+        assert_eq!(data.arrival, Time(100 + 914 + 80 + 800));
+        assert_eq!(link.data_out(Time(100), 0).arrival, Time(100 + 80 + 50 + 400));
+        for (key, bad) in [
+            ("rate", SasConfig { rate: 0, ..config.clone() }),
+            ("frame_bytes", SasConfig { frame_bytes: 0, ..config.clone() }),
+        ] {
+            assert_eq!(Link::sas(&bad).err().unwrap().key, key);
+        }
     }
 
     #[test]

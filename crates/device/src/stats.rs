@@ -84,7 +84,6 @@ pub(crate) struct Counts {
     pub failed: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    pub interrupts: u64,
     pub lost_write_backs: u64,
     pub rmw_units: u64,
     pub rmw_read_bytes: u64,

@@ -45,8 +45,8 @@ fn short(path: &str) -> &str {
 pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     let mut found = Found(Vec::new());
     times(config, &mut found);
-    // A geometry that does not exist has no capacity to check.
-    if nand(config, &mut found) {
+    // A geometry that does not exist has no capacity to check. A bridge has none.
+    if config.members.is_empty() && nand(config, &mut found) {
         ftl(config, &mut found);
     }
     device(config, &mut found);
@@ -80,7 +80,12 @@ fn times(config: &Config, found: &mut Found) {
     let too_long = |v: &toml::Value| {
         v.as_str().and_then(|s| Span::parse(s).ok()).is_some_and(|span| span > LONGEST)
     };
+    let bridge = !config.members.is_empty();
+    let of_drives = |path: &str| path.starts_with("nand.") || path.starts_with("ftl.");
     for (path, value) in settings(config) {
+        if bridge && of_drives(&path) {
+            continue;
+        }
         let values = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
         if values.iter().any(too_long) {
             found.add(&path, "must be an hour at most");

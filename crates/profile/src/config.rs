@@ -1,5 +1,6 @@
 //! Sources and overrides in, one [`Config`] out.
 
+use crate::bridge;
 use crate::de::{Naming, fields_of, read};
 use crate::error::{ConfigError, Place, Problems};
 use crate::flashshare::SYSTEM;
@@ -27,6 +28,9 @@ pub struct Config {
     pub nand: NandConfig,
     pub ftl: FtlConfig,
     pub device: DeviceConfig,
+    /// Of a bridge, the drives behind it. `nand` and `ftl` are those of the first with flash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Inside>,
     pub stack: StackConfig,
     /// A program as workload.
     #[serde(default)]
@@ -34,6 +38,18 @@ pub struct Config {
     /// Programs beside it, or beside jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<Beside>,
+}
+
+/// A drive behind a bridge, or a bridge behind one.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Inside {
+    /// The name of its profile.
+    pub name: String,
+    pub nand: NandConfig,
+    pub ftl: FtlConfig,
+    pub device: DeviceConfig,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Inside>,
 }
 
 /// A program beside others, which ends with them.
@@ -45,6 +61,17 @@ pub struct Beside {
 }
 
 impl Config {
+    /// The same with a drive behind the bridge in place of the bridge.
+    pub fn of_member(&self, inside: &Inside) -> Config {
+        Config {
+            device_name: inside.name.clone(),
+            nand: inside.nand.clone(),
+            ftl: inside.ftl.clone(),
+            device: inside.device.clone(),
+            members: inside.members.clone(),
+            ..self.clone()
+        }
+    }
     /// What runs: the program, then those beside it.
     pub fn programs(&self) -> impl Iterator<Item = (&str, &AppConfig)> {
         let app = self.app.iter().map(|app| (self.app_name.as_str(), app));
@@ -177,7 +204,10 @@ pub fn assemble_with_places(
         .iter()
         .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == MEDIA));
     media.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
-    swap_media(&mut tree, &mut problems)?;
+    // That of drives behind a bridge is swapped drive by drive.
+    if !bridge::is_bridge(&tree) {
+        swap_media(&mut tree, &mut problems)?;
+    }
     let (caches, others): (Vec<&String>, Vec<&String>) = others
         .into_iter()
         .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == SERVED));
@@ -204,7 +234,9 @@ pub fn assemble_with_places(
     }
     others.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
-    let whole = problems.is_empty();
+    let mut whole = problems.is_empty();
+    let members = bridge::members(&mut tree, &mut problems)?;
+    whole &= problems.is_empty();
 
     let first = if has_app { names[4].clone() } else { String::new() };
     let beside = beside(sources.with, &first, &mut problems)?;
@@ -232,6 +264,12 @@ pub fn assemble_with_places(
             .expect_err("a section that cannot be read is a problem"));
     };
     let [device_name, ftl_name, stack_name, testbed_name, app_name] = names;
+    let members = members.into_iter().map(|member| member.read(&mut tree, &mut problems));
+    let Some(members) = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>() else {
+        return Err(problems
+            .into_result()
+            .expect_err("a section that cannot be read is a problem"));
+    };
     let config = Config {
         device_name,
         ftl_name,
@@ -241,6 +279,7 @@ pub fn assemble_with_places(
         nand,
         ftl,
         device,
+        members,
         stack,
         app,
         with: Vec::new(),
@@ -255,9 +294,24 @@ pub fn assemble_with_places(
             // An unset value has no place of its own: its section's.
             problems.add(tree.deepest(&path).at, message);
         }
+        for (i, inside) in config.members.iter().enumerate() {
+            check_member(&config.of_member(inside), &format!("members.{i}"), &tree, &mut problems);
+        }
     }
     let places = Places { tree, sources: problems.sources.clone() };
     problems.into_result().map(|()| (config, places))
+}
+
+/// What is wrong with a drive behind a bridge, whose text is kept at `below`.
+fn check_member(config: &Config, below: &str, tree: &Node, problems: &mut Problems) {
+    for (path, message) in crate::check::check(config) {
+        let at = tree.deepest(&format!("{below}.{path}")).at;
+        problems.add(at, format!("{message} ({}, behind a bridge)", config.device_name));
+    }
+    for (i, inside) in config.members.iter().enumerate() {
+        let below = format!("{below}.members.{i}");
+        check_member(&config.of_member(inside), &below, tree, problems);
+    }
 }
 
 /// A program beside others: its name, and its settings below `app`.
@@ -388,7 +442,7 @@ fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigEr
 
 /// Puts the medium named by `nand.media` in place of the drive's own, with as many pages a block as
 /// keep its bytes: what the FTL counts in lines keeps its meaning, and the drive its capacity.
-fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
+pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
     let Some(named) = tree.get("nand").and_then(|nand| nand.get("media")).cloned() else {
         return Ok(());
     };
@@ -429,17 +483,17 @@ fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigErro
 }
 
 /// One source: what it calls itself, and its settings below `nand`, `ftl`, `device`, `stack`.
-struct Loaded {
-    name: String,
+pub(crate) struct Loaded {
+    pub name: String,
     source: u32,
-    tree: Node,
+    pub tree: Node,
     /// A stack's own choice.
     testbed: Option<(String, Place)>,
     /// The preset of its kind that it changes.
     base: Option<(String, Place)>,
 }
 
-fn load(
+pub(crate) fn load(
     kind: Kind,
     source: Source<'_>,
     problems: &mut Problems,
@@ -742,13 +796,20 @@ pub fn resolved_device(config: &Config) -> String {
     }
     out.insert("device".into(), header.into());
     for section in ["nand", "ftl"] {
-        out.insert(section.into(), value[section].clone());
+        // Those of a bridge are its drives'.
+        if config.members.is_empty() {
+            out.insert(section.into(), value[section].clone());
+        }
     }
+    let members = bridge::common(&config.members);
     if let Some(device) = value["device"].as_table_mut() {
         device.retain(|key, _| ![LBA, STAGING].contains(&key));
         out.extend(std::mem::take(device));
         // Said outright, because absent and "as the preset" must not look the same.
         out.entry("cache").or_insert("none".into());
+        if let Some(toml::Value::Table(of)) = out.get_mut("bridge") {
+            of.insert("members".into(), members.into());
+        }
     }
     render(&out)
 }

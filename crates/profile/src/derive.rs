@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
+use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::Placement;
 use wordline_nand::Geometry;
 
@@ -172,16 +173,124 @@ const CQE_BYTES: u64 = 16;
 
 /// Works out the figures of a checked configuration.
 pub fn derive(config: &Config) -> Derived {
+    derive_behind(config, None)
+}
+
+/// The same of a drive or bridge that is behind a bridge, with this link.
+fn derive_behind(config: &Config, sas: Option<&SasConfig>) -> Derived {
+    match &config.device.bridge {
+        Some(bridge) if !config.members.is_empty() => derive_bridge(config, bridge, sas),
+        _ => derive_drive(config, sas),
+    }
+}
+
+/// Payload bytes a second of one direction.
+fn link_rate(config: &Config, sas: Option<&SasConfig>) -> f64 {
+    match sas {
+        Some(sas) => {
+            let share =
+                f64::from(sas.frame_bytes) / f64::from(sas.frame_bytes + sas.frame_overhead);
+            sas.rate as f64 * share
+        }
+        None => {
+            let link = &config.device.link;
+            lane_rate(link.generation) * f64::from(link.lanes) * (link.efficiency / 100.0)
+        }
+    }
+}
+
+/// A bridge: what its drives come to together, its engine and its own link.
+fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>) -> Derived {
+    let inside: Vec<Derived> = config
+        .members
+        .iter()
+        .map(|inside| derive_behind(&config.of_member(inside), Some(&bridge.link)))
+        .collect();
+    let (count, first) = (inside.len() as f64, &inside[0]);
+    let link_rate = link_rate(config, sas);
+    let rates = Rates { config, g: &first.geometry, link_rate, sas };
+    let firmware = &config.device.firmware;
+    let stripe = u64::from(bridge.stripe_bytes);
+    // The slowest of the drives has as much to do as the others.
+    let peak = |write: bool, of: &dyn Fn(&Derived) -> Peak| {
+        let peaks: Vec<Peak> = inside.iter().map(of).collect();
+        let least = peaks.iter().min_by(|a, b| a.bytes_per_s().total_cmp(&b.bytes_per_s()));
+        let Peak { name, bytes, .. } = least.expect("a bridge has drives").clone();
+        let drives = count * least.map_or(0.0, Peak::bytes_per_s);
+        let first = if write { firmware.t_write } else { firmware.t_read };
+        let sectors = rates.g.sector.holding(bytes).saturating_sub(1);
+        let work = first
+            + firmware.t_sector * sectors
+            + bridge.t_part * (bytes.div_ceil(stripe) - 1)
+            + firmware.t_complete;
+        let engine = f64::from(firmware.cores) * bytes as f64 / work.as_secs_f64();
+        rates.peak(name, bytes, vec![("drives", drives), ("engine", engine), ("link", link_rate)])
+    };
+    // Data go from one link to the other frame by frame.
+    let behind = |bytes: u64| {
+        let one = bytes.min(bridge.link.frame_bytes.into());
+        let slower = (rates.link(bytes) + framed(&bridge.link, one)).0;
+        rates.link(one).max(Span(slower.saturating_sub(framed(&bridge.link, bytes).0)))
+    };
+    let stages = |write: bool, of: &[Stage]| {
+        let work = if write { firmware.t_write } else { firmware.t_read };
+        let mut out = rates.fetch(work);
+        out[2].name = "engine";
+        if write {
+            let time = rates.t_ask() + behind(SECTOR);
+            out.push(Stage { name: "data from host", time });
+        }
+        out.extend(of.iter().cloned());
+        let data = if write { Span::ZERO } else { behind(SECTOR) };
+        let name = if write { "entry" } else { "data to host" };
+        out.push(Stage { name, time: data + rates.entry() });
+        rates.complete(out)
+    };
+    let each = |of: fn(&Capacity) -> u64| inside.iter().map(|d| of(&d.capacity)).sum::<u64>();
+    let whole = |capacity: &Capacity| {
+        let sectors = rates.g.sector.of(stripe).max(1);
+        capacity.user_sectors / sectors * sectors
+    };
+    let least = inside.iter().map(|d| whole(&d.capacity)).min().unwrap_or(0);
+    Derived {
+        geometry: first.geometry,
+        capacity: Capacity {
+            sector: first.capacity.sector,
+            raw_sectors: each(|c| c.raw_sectors),
+            metadata_sectors: each(|c| c.metadata_sectors),
+            user_sectors: least * inside.len() as u64,
+            spare_lines: each(|c| c.spare_lines),
+        },
+        link_rate,
+        uniform_wa: inside.iter().map(|d| d.uniform_wa).fold(1.0, f64::max),
+        random_read: peak(false, &|d| d.random_read.clone()),
+        sequential_read: peak(false, &|d| d.sequential_read.clone()),
+        sequential_write: peak(true, &|d| d.sequential_write.clone()),
+        random_write: (0..first.random_write.len())
+            .map(|i| peak(true, &|d| d.random_write[i.min(d.random_write.len() - 1)].clone()))
+            .collect(),
+        read_latency: stages(false, &first.read_latency),
+        cached_read_latency: first.cached_read_latency.as_deref().map(|of| stages(false, of)),
+        write_latency: stages(true, &first.write_latency),
+    }
+}
+
+/// Time of data in frames.
+fn framed(sas: &SasConfig, bytes: u64) -> Span {
+    let frames = bytes.div_ceil(sas.frame_bytes.into());
+    Span::of_bytes(bytes + frames * u64::from(sas.frame_overhead), sas.rate)
+}
+
+fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
     let g = Geometry::new(&config.nand).expect("a Config is checked when it is assembled");
     let capacity = capacity(config, &g);
     let alpha = capacity.data_sectors() as f64 / capacity.user_sectors.max(1) as f64;
-    let link = &config.device.link;
-    let link_rate = lane_rate(link.generation) * f64::from(link.lanes) * (link.efficiency / 100.0);
+    let link_rate = link_rate(config, sas);
     let uniform_wa = match g.in_place {
         true => f64::from(g.sectors_per_unit),
         false => limited_write_amplification(config, &capacity, alpha),
     };
-    let rates = Rates { config, g: &g, link_rate };
+    let rates = Rates { config, g: &g, link_rate, sas };
     Derived {
         geometry: g,
         capacity,
@@ -206,6 +315,8 @@ struct Rates<'a> {
     config: &'a Config,
     g: &'a Geometry,
     link_rate: f64,
+    /// Its link, if it is behind a bridge.
+    sas: Option<&'a SasConfig>,
 }
 
 impl Rates<'_> {
@@ -218,7 +329,24 @@ impl Rates<'_> {
         bytes as f64 / self.channel() as f64
     }
     fn link(&self, bytes: u64) -> Span {
-        Span::of_bytes(bytes, self.link_rate as u64)
+        match self.sas {
+            Some(sas) => framed(sas, bytes),
+            None => Span::of_bytes(bytes, self.link_rate as u64),
+        }
+    }
+    /// A completion entry, or a response, on the link.
+    fn entry(&self) -> Span {
+        match self.sas {
+            Some(sas) => Span::of_bytes(sas.response_bytes.into(), sas.rate),
+            None => self.link(CQE_BYTES),
+        }
+    }
+    /// From the request for a write's data to their first.
+    fn t_ask(&self) -> Span {
+        match self.sas {
+            Some(sas) => Span::of_bytes(sas.ready_bytes.into(), sas.rate) + sas.t_way + sas.t_way,
+            None => self.config.device.link.t_round_trip,
+        }
     }
     fn on_device(&self) -> bool {
         self.config.ftl.placement == Placement::Device
@@ -369,7 +497,10 @@ impl Rates<'_> {
         if let Some(cache) = &d.cache {
             stage("DRAM", Span::of_bytes(SECTOR, cache.rate));
         }
-        stage("data to host", self.link(SECTOR + CQE_BYTES));
+        match self.sas {
+            Some(_) => stage("data frames", self.link(SECTOR) + self.entry()),
+            None => stage("data to host", self.link(SECTOR + CQE_BYTES)),
+        }
         self.complete(out)
     }
 
@@ -383,7 +514,8 @@ impl Rates<'_> {
         }
         let mut out = self.fetch(self.start(true));
         let mut stage = |name, time| out.push(Stage { name, time });
-        stage("data from host", d.link.t_round_trip + self.link(SECTOR));
+        let data = if self.sas.is_some() { "data frames" } else { "data from host" };
+        stage(data, self.t_ask() + self.link(SECTOR));
         if let Some(cache) = &d.cache {
             stage("cache look-up", cache.t_lookup);
             stage("DRAM", Span::of_bytes(SECTOR, cache.rate));
@@ -392,11 +524,22 @@ impl Rates<'_> {
         if !d.cache.as_ref().is_some_and(|cache| cache.write_back) {
             stage("FTL", self.ftl_time(true, self.g.sector.holding(SECTOR)));
         }
+        if self.sas.is_some() {
+            out.push(Stage { name: "response", time: self.entry() });
+        }
         self.complete(out)
     }
 
     fn fetch(&self, firmware: Span) -> Vec<Stage> {
         let link = &self.config.device.link;
+        if let Some(sas) = self.sas {
+            let command = Span::of_bytes(sas.command_bytes.into(), sas.rate) + sas.t_way;
+            return vec![
+                Stage { name: "doorbell", time: Span::ZERO },
+                Stage { name: "command frame", time: command },
+                Stage { name: "controller", time: firmware },
+            ];
+        }
         vec![
             Stage { name: "doorbell", time: link.t_post },
             Stage { name: "command fetch", time: self.link(SQE_BYTES) + link.t_round_trip },
@@ -406,7 +549,11 @@ impl Rates<'_> {
 
     fn complete(&self, mut stages: Vec<Stage>) -> Vec<Stage> {
         let d = &self.config.device;
-        stages.push(Stage { name: "completion", time: d.firmware.t_complete + d.link.t_post });
+        let (name, way) = match self.sas {
+            Some(sas) => ("response", sas.t_way),
+            None => ("completion", d.link.t_post),
+        };
+        stages.push(Stage { name, time: d.firmware.t_complete + way });
         stages.retain(|stage| stage.time > Span::ZERO);
         stages
     }

@@ -1,8 +1,9 @@
 //! The figures of [`crate::derive`] as text, for people.
 
 use crate::config::Config;
-use crate::derive::{Capacity, Peak, Stage, derive, total};
+use crate::derive::{Capacity, Derived, Peak, Stage, derive, total};
 use std::fmt::Write;
+use wordline_device::BridgeConfig;
 use wordline_ftl::Placement;
 
 /// Three significant digits and a prefix: `2.29 TB`.
@@ -85,9 +86,54 @@ impl Lines {
     }
 }
 
+/// The same of a bridge. What its drives are is said of them.
+fn explain_bridge(config: &Config, bridge: &BridgeConfig, d: &Derived) -> String {
+    let c = &d.capacity;
+    let mut out = Lines(String::new());
+    out.head(&format!("{}, a bridge (FTL: {})", config.device_name, config.ftl_name));
+    let both = |bytes: u64| format!("{}  ({})", si(bytes as f64, "B"), binary(bytes));
+    out.row("drives", bridge.drives.join(", "));
+    out.row("stripe", binary(bridge.stripe_bytes.into()));
+    let tags = format!("{}, {} a drive", config.device.queues.in_flight, bridge.drive_tags);
+    out.row("commands at a time", tags);
+    let sas = bridge.link.rate as f64;
+    let share = f64::from(bridge.link.frame_bytes + bridge.link.frame_overhead);
+    let data = sas * f64::from(bridge.link.frame_bytes) / share;
+    out.row("link of a drive", format!("{}, {} of data", si(sas, "B/s"), si(data, "B/s")));
+    out.row("link to the host", format!("{} of data", si(d.link_rate, "B/s")));
+
+    out.head("Capacity");
+    out.row("raw", both(c.raw_bytes()));
+    out.row("spare", format!("{:.1} % of user capacity", c.spare_over_user() * 100.0));
+    out.row("user", both(c.user_bytes()));
+
+    out.head("Peak rates, and what bounds them");
+    out.peak(&d.random_read);
+    out.peak(&d.sequential_read);
+    out.peak(&d.sequential_write);
+    d.random_write.iter().for_each(|peak| out.peak(peak));
+    let first = config.members.first().map_or("", |inside| &inside.name);
+    out.row("", format!("what bounds a drive: wordline device check {first}, and its link here"));
+
+    out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");
+    out.latency("read from flash", &d.read_latency);
+    if let Some(stages) = &d.cached_read_latency {
+        out.latency("read from cache", stages);
+    }
+    out.latency("write, buffered", &d.write_latency);
+
+    out.head("Life");
+    let fill = c.user_bytes() as f64 / d.sequential_write.bytes_per_s();
+    out.row("time to fill", seconds(fill));
+    out.0
+}
+
 /// What a configuration amounts to, as `wordline device check` prints it.
 pub fn explain(config: &Config) -> String {
     let d = derive(config);
+    if let Some(bridge) = &config.device.bridge {
+        return explain_bridge(config, bridge, &d);
+    }
     let (g, c, n) = (&d.geometry, &d.capacity, &config.nand);
     let mut out = Lines(String::new());
     out.head(&format!("{} (FTL: {})", config.device_name, config.ftl_name));

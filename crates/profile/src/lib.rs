@@ -4,6 +4,7 @@
 //! Nothing here opens a file: callers hand in text and the name to report errors under.
 #![forbid(unsafe_code)]
 
+mod bridge;
 mod check;
 mod config;
 mod de;
@@ -15,7 +16,7 @@ mod flashshare;
 mod preset;
 mod tree;
 
-pub use config::{Beside, Config, Places, Source, Sources, assemble, assemble_with_places};
+pub use config::{Beside, Config, Inside, Places, Source, Sources, assemble, assemble_with_places};
 pub use config::{PathKind, paths, settings, value_at};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{Bound, Capacity, Derived, Peak, Stage, derive, fifo_write_amplification};

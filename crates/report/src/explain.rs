@@ -362,6 +362,12 @@ fn strides(m: &Machine) -> Vec<String> {
 }
 
 /// One drive of several.
+/// A line for a drive, and of a bridge one for each drive behind it.
+fn with_members(d: &wordline_sim::DriveResult) -> Vec<String> {
+    let members = d.members.iter().flat_map(with_members);
+    of_drive(d).into_iter().chain(members).collect()
+}
+
 fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
     let count = |name: &str| d.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
@@ -469,7 +475,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         (true, n) => format!("WRONG DATA: {n} of {} look-ups checked", i.checked),
     };
     lines.extend(section("integrity", &[text]));
-    lines.extend(m.drives.iter().flat_map(of_drive));
+    lines.extend(m.drives.iter().flat_map(with_members));
     let e = &m.wear;
     if e.erases_max > 0 {
         let mean = finite(e.erases_mean);

@@ -310,8 +310,9 @@ fn named_pairs(value: &mut Value) {
 /// A split over the layers, as an object by their names.
 fn named_layers(value: &mut Value) {
     if let Value::Array(parts) = value {
-        // Layers of a network are there where there is one.
-        let local = |layer: Layer| !matches!(layer, Layer::Network | Layer::Server);
+        // Layers of a network or a bridge are there where there is one.
+        let others = [Layer::Network, Layer::Server, Layer::Bridge, Layer::Sas];
+        let local = |layer: Layer| !others.contains(&layer);
         let entries = Layer::ALL.iter().zip(parts.iter());
         let entries =
             entries.filter(|(l, ns)| local(**l) || ns.as_f64().is_some_and(|ns| ns > 0.0));

@@ -28,6 +28,11 @@ fn place(step: &Step) -> String {
         (Layer::Cache | Layer::Ftl | Layer::Limit, _) => String::new(),
         (Layer::LunWait | Layer::Nand, _) => format!("LUN {n}"),
         (Layer::Transfer, _) => format!("channel {n}"),
+        (Layer::Bridge, Why::Tag) => format!("drive {n}"),
+        (Layer::Bridge, _) => format!("engine {n}"),
+        (Layer::Sas, Why::Work) => "SAS link to bridge".to_owned(), // the response frame
+        (Layer::Sas, _) if n == 0 => "SAS link to drive".to_owned(),
+        (Layer::Sas, _) => "SAS link to bridge".to_owned(),
     }
 }
 

@@ -7,16 +7,81 @@ use crate::topology::{Behind, Part, SystemConfig, TopologyError};
 use crate::world::{AnySource, ThreadSetup, World};
 use wordline_base::BadValue;
 use wordline_device::config::Arbitration;
-use wordline_device::{Controller, Switch};
+use wordline_device::{Bridge, Controller, Member, Stripes, Switch};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::Placement;
 use wordline_host::config::NbdServer;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{ArrayShape, DiskShape, DriveInfo, Host, StackConfig};
 
+/// What is known of drives and bridges before they are put together.
+pub struct Units {
+    /// By unit.
+    pub infos: Vec<DriveInfo>,
+    /// By bridge, how it stripes and over what.
+    pub stripes: Vec<Stripes>,
+    pub members: Vec<Vec<Member>>,
+}
+
+impl Units {
+    /// Bytes by unit.
+    pub fn bytes(&self) -> Vec<u64> {
+        self.infos.iter().map(|info| info.bytes).collect()
+    }
+}
+
 impl SystemConfig {
+    /// What hosts and bridges know of the drives, or why drives cannot be behind their bridges.
+    pub fn units(&self, drives: &[&Drive]) -> Result<Units, BuildError> {
+        let mut infos: Vec<DriveInfo> =
+            drives.iter().enumerate().map(|(i, drive)| self.drive_info(i, drive)).collect();
+        let (mut stripes, mut bridges) = (Vec::new(), Vec::new());
+        for (b, bridge) in self.bridges.iter().enumerate() {
+            let inside: Vec<&DriveInfo> = bridge.members.iter().map(|m| &infos[*m]).collect();
+            let mut members: Vec<Member> = inside.iter().map(|info| member(info)).collect();
+            // Of one kind some have more bad blocks than others.
+            if bridge.members.iter().all(|unit| self.are_alike(*unit, bridge.members[0])) {
+                let least = members.iter().map(|member| member.bytes).min().unwrap_or(0);
+                members.iter_mut().for_each(|member| member.bytes = least);
+            }
+            let (_, of) = Bridge::check_config(&bridge.device, &members).map_err(|bad| {
+                BuildError::Of { part: Part::Bridge(b), bad: bad.below("device") }
+            })?;
+            let queues = &bridge.device.queues;
+            infos.push(DriveInfo {
+                bytes: of.bytes(),
+                lba_bytes: bridge.device.lba,
+                queues: queues.count,
+                depth: queues.depth,
+                max_transfer: queues.max_transfer,
+                volatile_cache: inside.iter().any(|info| info.volatile_cache),
+                weighted_urgent: queues.arbitration == Arbitration::WeightedUrgent,
+                ..inside[0].clone()
+            });
+            bridges.push(members);
+            stripes.push(of);
+        }
+        Ok(Units { infos, stripes, members: bridges })
+    }
+
+    /// Units that would have the same capacity if no block were bad.
+    fn are_alike(&self, one: usize, other: usize) -> bool {
+        match (self.bridge(one), self.bridge(other)) {
+            (Some(a), Some(b)) => {
+                let both = a.members.iter().zip(&b.members);
+                a.device.bridge == b.device.bridge
+                    && both.into_iter().all(|(a, b)| self.are_alike(*a, *b))
+            }
+            (None, None) => {
+                let [a, b] = [one, other].map(|unit| &self.drives[unit].config);
+                (&a.nand, &a.ftl) == (&b.nand, &b.ftl)
+            }
+            _ => false,
+        }
+    }
+
     /// What a host that has the drive knows of it.
-    pub(crate) fn drive_info(&self, number: usize, drive: &Drive) -> DriveInfo {
+    fn drive_info(&self, number: usize, drive: &Drive) -> DriveInfo {
         let device = &self.drives[number].config.device;
         DriveInfo {
             bytes: drive.bytes(),
@@ -33,7 +98,8 @@ impl SystemConfig {
     }
 
     pub(crate) fn ftl_on_host(&self, drive: usize) -> bool {
-        self.drives[drive].config.ftl.placement == Placement::Host
+        let config = self.drives.get(drive).map(|node| &node.config);
+        config.is_some_and(|config| config.ftl.placement == Placement::Host)
     }
 
     /// The disks of a host, from what is known of all drives.
@@ -111,6 +177,12 @@ impl SystemConfig {
     }
 }
 
+/// What a bridge knows of a drive.
+fn member(info: &DriveInfo) -> Member {
+    let &DriveInfo { bytes, lba_bytes, sector, queues, depth, max_transfer, .. } = info;
+    Member { bytes, lba: lba_bytes, sector, queues, depth, max_transfer }
+}
+
 /// A file system with the jobs' files on it.
 pub(crate) struct Mounting {
     pub fs: Fs,
@@ -145,12 +217,16 @@ impl World {
         threads: &mut [ThreadSetup],
     ) -> Result<(), BuildError> {
         config.check()?;
-        let infos: Vec<DriveInfo> =
-            drives.iter().enumerate().map(|(i, drive)| config.drive_info(i, drive)).collect();
+        let Units { infos, .. } = config.units(drives)?;
         for (i, node) in config.drives.iter().enumerate() {
             let (device, sector) = (&node.config.device, drives[i].nand.geometry.sector);
             Controller::check_config(device, sector, !config.ftl_on_host(i))
                 .map_err(|bad| BuildError::Of { part: Part::Drive(i), bad: bad.below("device") })?;
+            if node.bridge.is_some() && config.ftl_on_host(i) {
+                let why = "must be \"device\" behind a bridge: the host cannot address the flash";
+                let bad = BadValue::new("ftl.placement", why);
+                return Err(BuildError::Of { part: Part::Drive(i), bad });
+            }
         }
         for (i, switch) in config.switches.iter().enumerate() {
             Switch::new(switch).map_err(|bad| BuildError::Of { part: Part::Switch(i), bad })?;

@@ -4,7 +4,7 @@ use crate::result::{ClassLatency, ClassRow, DirResult, DriveClass, ThreadResult}
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use wordline_base::{Ddir, Histogram, IoClass};
-use wordline_device::{DeviceStats, OPCODES};
+use wordline_device::OPCODES;
 use wordline_nvme::Opcode;
 
 impl DirResult {
@@ -72,9 +72,12 @@ pub(crate) fn rows<T: Borrow<ThreadResult>>(threads: impl IntoIterator<Item = T>
         .collect()
 }
 
+/// Commands by class and opcode.
+type ByClass = [(IoClass, [u64; OPCODES.len()])];
+
 /// What came to the drive of each class; nothing if no command has one.
-pub(crate) fn of_drive(device: &DeviceStats, cached: &[(IoClass, u64)]) -> Vec<DriveClass> {
-    if device.by_class.iter().all(|(class, _)| *class == IoClass::NONE) {
+pub(crate) fn of_drive(by_class: &ByClass, cached: &[(IoClass, u64)]) -> Vec<DriveClass> {
+    if by_class.iter().all(|(class, _)| *class == IoClass::NONE) {
         return Vec::new();
     }
     let row = |(class, counts): &(IoClass, [u64; OPCODES.len()])| {
@@ -92,5 +95,5 @@ pub(crate) fn of_drive(device: &DeviceStats, cached: &[(IoClass, u64)]) -> Vec<D
             cached_lines: cached.iter().find(|(c, _)| c == class).map_or(0, |(_, n)| *n),
         }
     };
-    device.by_class.iter().map(row).collect()
+    by_class.iter().map(row).collect()
 }

@@ -14,7 +14,7 @@ pub struct JobDisk {
     /// The host, and the disk's number there.
     pub host: usize,
     pub disk: u16,
-    /// The drive behind it; of an array the first.
+    /// The unit behind it; of an array the first.
     pub drive: usize,
     /// Its drives, if it is an array, and where its bytes are on them.
     pub array: Option<(Vec<usize>, Layout)>,
@@ -66,7 +66,7 @@ pub struct JobDisks {
 }
 
 impl JobDisks {
-    /// Of drives of so many bytes.
+    /// Of units of so many bytes.
     pub fn new(config: &SystemConfig, bytes: &[u64]) -> Result<JobDisks, TopologyError> {
         let layout = |a| config.layout(a, |d| bytes[d]);
         let layouts: Vec<Layout> =
@@ -80,15 +80,13 @@ impl JobDisks {
             };
             all.filter(free).map(move |(disk, behind)| {
                 let (drive, name) = config.drive_behind(behind);
-                let of_drive = &config.drives[drive].config;
-                let mut lba = of_drive.device.lba;
-                // A drive of another size would not be there.
-                let sector = of_drive.nand.sector().unwrap_or_default();
+                let mut lba = config.device(drive).lba;
+                let sector = config.sector(drive);
                 let (name, mut bytes) = (name.to_string(), bytes[drive]);
                 let mut array = None;
                 if let Behind::Array(a) = behind {
                     let members = &config.arrays[a].members;
-                    let lbas = members.iter().map(|&d| config.drives[d].config.device.lba);
+                    let lbas = members.iter().map(|&unit| config.device(unit).lba);
                     lba = lbas.max().unwrap_or(lba);
                     bytes = layouts[a].bytes();
                     array = Some((members.clone(), layouts[a].clone()));

@@ -24,6 +24,7 @@ pub mod topology;
 pub mod world;
 
 pub use app::{AppSource, SharedApp};
+pub use check::Units;
 pub use disks::{JobDisk, JobDisks};
 pub use drive::{About, Drive, Precondition};
 pub use error::{BuildError, JobError, JobFault, LoadError};
@@ -33,6 +34,7 @@ pub use result::*;
 pub use setup::WriteSampler;
 pub use thread::ThreadPlan;
 pub use topology::{
-    ArrayNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig, TopologyError,
+    ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, Route, SystemConfig,
+    TopologyError,
 };
 pub use world::{AnySource, ExitRule, Options, Start, ThreadSetup, World};

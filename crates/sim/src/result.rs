@@ -617,6 +617,10 @@ pub struct DriveResult {
     pub stamp_bytes: u64,
     /// ... and of the check of what pages hold.
     pub page_bytes: u64,
+    /// Of a bridge, the drives behind it, whose sum it is; link and commands by class are its own, and its
+    /// engine is the first of the firmware cores.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<DriveResult>,
 }
 
 /// Adds what has a name to what has the same one.
@@ -684,9 +688,17 @@ impl DriveResult {
         self.page_bytes += o.page_bytes;
     }
 
+    /// The drives with flash: itself, or those behind it.
+    pub fn leaves(&self) -> Vec<&DriveResult> {
+        match &*self.members {
+            [] => vec![self],
+            members => members.iter().flat_map(DriveResult::leaves).collect(),
+        }
+    }
+
     /// The sum of drives, of which there is one at least.
     pub fn sum(drives: &[DriveResult]) -> DriveResult {
-        let mut sum = drives[0].clone();
+        let mut sum = DriveResult { members: Vec::new(), ..drives[0].clone() };
         drives[1..].iter().for_each(|drive| sum.add(drive));
         sum
     }

@@ -4,10 +4,10 @@ use crate::classes;
 use crate::drive::{self, Precondition};
 use crate::result::{
     CachePartitionUse, CacheUse, DriveResult, Integrity, LinkUse, PartialWrites, ReadAheadFrom,
-    StrideReport, WaysFrom, WearSummary, WriteAmplification,
+    StrideReport, WaysFrom, WearSummary, WriteAmplification, add_named,
 };
 use wordline_base::{Stamps, Time};
-use wordline_device::{CachePartition, CacheStats, Controller, ENERGY_STATES};
+use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
 use wordline_host::stats::PblkStats;
 use wordline_nand::PerClass;
@@ -19,6 +19,8 @@ pub(crate) struct DriveSeat {
     /// The host that it is in, and its number there.
     pub host: usize,
     pub disk: u16,
+    /// The bridge in front of it, and its number there: then it is no disk.
+    pub bridge: Option<(usize, u16)>,
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     pub before: Counters,
     pub prepared: Option<Precondition>,
@@ -203,7 +205,7 @@ impl DriveSeat {
             user_flash_reads: flash.ops[Class::UserRead] + flash.ops[Class::RebuildRead],
             strides,
             link_bytes,
-            classes: classes::of_drive(device, &self.controller.cached_by_class()),
+            classes: classes::of_drive(&device.by_class, &self.controller.cached_by_class()),
             channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
             luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
             link: LinkUse {
@@ -233,6 +235,93 @@ impl DriveSeat {
             stamp_bytes: memory.stamps + stamps.memory(),
             // A byte a physical sector, where the FTL has four.
             page_bytes: if stamps.flash.is_on() { memory.stamps / 4 } else { 0 },
+            members: Vec::new(),
+        }
+    }
+}
+
+/// A bridge's place in a running machine.
+pub(crate) struct BridgeSeat {
+    pub name: String,
+    pub bridge: Bridge,
+    /// As of a drive.
+    pub host: usize,
+    pub disk: u16,
+    pub in_front: Option<(usize, u16)>,
+    /// Units behind it.
+    pub members: Vec<usize>,
+}
+
+impl BridgeSeat {
+    /// What it did with the drives behind it. Queues, link and engine are its own, all else are sums.
+    pub fn result(&self, now: Time, members: Vec<DriveResult>, stamps: &Stamps) -> DriveResult {
+        let elapsed = now.0.max(1) as f64;
+        let share = |ns: u64| ns as f64 / elapsed;
+        let stats = self.bridge.stats(now);
+        let sum = DriveResult::sum(&members);
+        let (wrong, examples) = stamps.wrong();
+        debug_assert!(wrong == 0, "a bridge lost what was written: {examples:?}");
+        let energy = &stats.energy;
+        let parts = [
+            ("controller idle", energy.idle),
+            ("firmware", energy.firmware),
+            ("link", energy.link),
+        ];
+        let named = |parts: &[(&str, f64)]| -> Vec<(String, f64)> {
+            parts.iter().map(|(name, j)| (name.to_string(), *j)).collect()
+        };
+        let states: Vec<(&str, f64)> = ENERGY_STATES
+            .into_iter()
+            .zip(self.bridge.energy_by_state(now).map(|nj| nj as f64 * 1e-9))
+            .collect();
+        let (mut energy_j, mut energy_by_state_j) = (sum.energy_j, sum.energy_by_state_j);
+        add_named(&mut energy_j, &named(&parts));
+        add_named(&mut energy_by_state_j, &named(&states));
+        let cached: Vec<_> = sum.classes.iter().map(|c| (c.class, c.cached_lines)).collect();
+        let mut counters = sum.counters;
+        let own = [
+            ("bridge.commands_in", stats.commands_in.iter().sum()),
+            ("bridge.commands_out", stats.commands_out.iter().sum()),
+            ("bridge.failed", stats.failed),
+            ("bridge.parts", stats.parts),
+            ("bridge.bytes_read", stats.bytes_read),
+            ("bridge.bytes_written", stats.bytes_written),
+            ("bridge.wait_queue_ns", stats.wait_queue_ns),
+            ("bridge.wait_link_ns", stats.wait_link_ns),
+            ("bridge.wait_engine_ns", stats.wait_engine_ns),
+            ("bridge.wait_tag_ns", stats.wait_tag_ns),
+            ("bridge.most_commands", stats.most_commands.into()),
+            ("bridge.most_parts", stats.most_parts.into()),
+        ];
+        add_named(&mut counters, &own.map(|(name, n)| (name.to_string(), n)));
+        let sectors = self.bridge.sector().of(self.bridge.stripes().bytes());
+        let each: Vec<String> =
+            members.iter().map(|d| format!("{}: {}", d.name, d.prepared)).collect();
+        DriveResult {
+            name: self.name.clone(),
+            device: String::new(),
+            sectors,
+            prepared: each.join("; "),
+            classes: classes::of_drive(&stats.by_class, &cached),
+            link: LinkUse {
+                to_device: share(stats.link_to_device_busy_ns),
+                to_host: share(stats.link_to_host_busy_ns),
+            },
+            firmware: stats
+                .engine_busy_ns
+                .iter()
+                .map(|&ns| share(ns))
+                .chain(sum.firmware)
+                .collect(),
+            integrity: Integrity { wrong: sum.integrity.wrong + wrong, ..sum.integrity },
+            total_w: sum.total_w + energy.total() / (elapsed / 1e9),
+            energy_j,
+            energy_by_state_j,
+            counters,
+            mapping_bytes_per_sector: sum.mapping_bytes as f64 / sectors.max(1) as f64,
+            stamp_bytes: sum.stamp_bytes + stamps.memory(),
+            members,
+            ..sum
         }
     }
 }

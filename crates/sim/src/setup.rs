@@ -9,7 +9,7 @@ use crate::job::JobSource;
 use crate::replay::{Shift, TraceSource};
 use crate::result::LogKind;
 use crate::thread::ThreadPlan;
-use crate::topology::SystemConfig;
+use crate::topology::{Route, SystemConfig};
 use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -669,6 +669,8 @@ pub struct WriteSampler {
     uniform: Rng,
     sectors: u64,
     sector: SectorSize,
+    /// Of a drive behind bridges: where it is, and the sectors of the outermost.
+    behind: Option<(Route, u64)>,
 }
 
 /// A thread that writes to a disk, among others perhaps.
@@ -692,7 +694,12 @@ impl WriteSampler {
             uniform: seed.stream("age"),
             sectors: sector.of(drive_bytes),
             sector,
+            behind: None,
         }
+    }
+    /// What of this goes to the drive behind bridges, the outermost of so many bytes.
+    pub fn behind(self, route: Route, outermost: u64) -> WriteSampler {
+        WriteSampler { behind: Some((route, self.sector.of(outermost))), ..self }
     }
     /// As the jobs of `plan` write to a drive, which `uniform` is for; `cache` has sums that other
     /// distributions needed too.
@@ -736,7 +743,9 @@ impl WriteSampler {
             bytes =
                 bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
-        let rate = bytes.map(|bytes| uniform.sector.holding(bytes));
+        // Stripes go to all drives behind a bridge alike.
+        let drives = uniform.behind.as_ref().map_or(1, |(route, _)| route.drives());
+        let rate = bytes.map(|bytes| uniform.sector.holding(bytes / drives));
         Ok(WriteSampler { writers, rate, ..uniform })
     }
 
@@ -757,9 +766,10 @@ impl WriteSampler {
     }
 
     fn draw(&mut self) -> u32 {
-        if let Some(sector) = self.run.next() {
+        if let Some(sector) = self.next_of_run() {
             return sector as u32;
         }
+        let whole = self.behind.as_ref().map_or(self.sectors, |(_, sectors)| *sectors);
         while !self.writers.is_empty() {
             self.turn = (self.turn + 1) % self.writers.len();
             let Writer { generator, disk, array, fruitless } = &mut self.writers[self.turn];
@@ -782,11 +792,24 @@ impl WriteSampler {
                         };
                         (offset, len) = (run.start, run.end - run.start);
                     }
-                    *fruitless = 0;
                     let first = self.sector.of(offset);
-                    let end = self.sector.holding(offset + len).min(self.sectors);
-                    self.run = first + 1..end;
-                    return first as u32;
+                    let end = self.sector.holding(offset + len).min(whole);
+                    if self.behind.is_none() {
+                        *fruitless = 0;
+                        self.run = first + 1..end;
+                        return first as u32;
+                    }
+                    self.run = first..end;
+                    let (turn, tries) = (self.turn, *fruitless);
+                    if let Some(sector) = self.next_of_run() {
+                        self.writers[turn].fruitless = 0;
+                        return sector as u32;
+                    }
+                    // It never writes to this drive.
+                    if tries >= FRUITLESS {
+                        self.writers.remove(turn);
+                        self.turn = 0;
+                    }
                 }
                 Some(_) if *fruitless < FRUITLESS => {}
                 // It has ended, or never writes (a mix of 100 % reads).
@@ -797,6 +820,13 @@ impl WriteSampler {
             }
         }
         self.uniform.below(self.sectors) as u32
+    }
+
+    /// The next sector of the I/O at hand that the drive has.
+    fn next_of_run(&mut self) -> Option<u64> {
+        let Some((route, _)) = &self.behind else { return self.run.next() };
+        let sectors = self.sectors;
+        self.run.by_ref().find_map(|sector| route.sector(sector).filter(|at| *at < sectors))
     }
 }
 

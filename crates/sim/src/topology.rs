@@ -4,16 +4,22 @@
 //!   host 0 ──────── drive 0          a drive is in one host, at a root port of its own
 //!      │  └ switch 0 ┬ drive 1       or behind a PCIe switch, whose upstream link its drives share
 //!      │             └ drive 2
+//!      │  └ bridge 0 ┬ drive 3       or behind a bridge, which is one disk to the host: its drives
+//!      │             └ drive 4       are not
 //!   network 0 (exports drive 0)      a network block device: host 1 has drive 0 of host 0 over it
 //!      │
 //!   host 1
 //! ```
 //!
-//! What a host has of all this are disks, numbered from 0: its arrays in their order, then its own drives in
-//! theirs, then its network block devices.
+//! What a host has of all this are disks, numbered from 0: its arrays in their order, then its own drives and
+//! bridges in theirs, then its network block devices. A bridge is where the first of its drives is.
+//!
+//! Drives and bridges together are *units*, numbered through: drives first, then bridges.
 
 use serde::{Deserialize, Serialize};
-use wordline_device::{DriveConfig, SwitchConfig};
+use std::ops::Range;
+use wordline_base::SectorSize;
+use wordline_device::{DeviceConfig, DriveConfig, Stripes, SwitchConfig};
 use wordline_host::StackConfig;
 use wordline_host::config::NbdConfig;
 use wordline_md::{ArrayError, Layout, Level, MdConfig};
@@ -36,6 +42,50 @@ pub struct DriveNode {
     pub host: usize,
     /// The switch in front of it, if there is one.
     pub switch: Option<usize>,
+    /// The bridge in front of it, if there is one. Host and switch are the bridge's then.
+    pub bridge: Option<usize>,
+}
+
+/// Drives behind a bridge, which are one to its host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BridgeNode {
+    /// As jobs name it.
+    pub name: String,
+    /// Its front and, in `bridge`, how it stripes.
+    pub device: DeviceConfig,
+    pub host: usize,
+    pub switch: Option<usize>,
+    /// The bridge in front of this one.
+    pub bridge: Option<usize>,
+    /// Units behind it, in the order of its stripes.
+    pub members: Vec<usize>,
+}
+
+/// Where a unit is behind bridges: of each from the outermost on, how it stripes, and which of its drives
+/// is meant.
+#[derive(Clone, Debug, Default)]
+pub struct Route(Vec<(Stripes, u16)>, SectorSize);
+
+impl Route {
+    /// The sector there that is this sector of the outermost bridge; none: another drive has it.
+    pub fn sector(&self, sector: u64) -> Option<u64> {
+        let at = self.0.iter().try_fold(self.1.bytes_of(sector), |at, (stripes, member)| {
+            let (drive, at) = stripes.place(at);
+            (drive == *member).then_some(at)
+        });
+        at.map(|at| self.1.of(at))
+    }
+    /// Its part of sectors in a row of the outermost bridge.
+    pub fn sectors(&self, range: Range<u64>) -> Range<u64> {
+        let bytes = self.1.bytes_of(range.start)..self.1.bytes_of(range.end);
+        let bytes =
+            self.0.iter().fold(bytes, |bytes, (stripes, member)| stripes.share(*member, &bytes));
+        self.1.of(bytes.start)..self.1.of(bytes.end)
+    }
+    /// Drives that share what is written to the outermost bridge.
+    pub fn drives(&self) -> u64 {
+        self.0.iter().map(|(stripes, _)| stripes.drives() as u64).product()
+    }
 }
 
 /// A drive of one host that another one has as a network block device.
@@ -45,6 +95,7 @@ pub struct NetworkConfig {
     pub name: String,
     pub client: usize,
     pub server: usize,
+    /// Unit.
     pub drive: usize,
     /// Cores of the computer that both ends are on, as two hosts. On an Ethernet they are two computers.
     pub shared_cores: Option<u32>,
@@ -69,6 +120,7 @@ pub struct ArrayNode {
 pub struct SystemConfig {
     pub hosts: Vec<HostConfig>,
     pub drives: Vec<DriveNode>,
+    pub bridges: Vec<BridgeNode>,
     pub switches: Vec<SwitchConfig>,
     pub networks: Vec<NetworkConfig>,
     pub arrays: Vec<ArrayNode>,
@@ -79,6 +131,7 @@ pub struct SystemConfig {
 pub enum Part {
     Host(usize),
     Drive(usize),
+    Bridge(usize),
     Switch(usize),
     Network(usize),
     Array(usize),
@@ -88,6 +141,7 @@ pub enum Part {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
     Array(usize),
+    /// A drive or a bridge, by its unit.
     Drive(usize),
     Network(usize),
 }
@@ -128,6 +182,10 @@ pub enum TopologyError {
         "network {network} exports {drive}, which is in array {array}: export a drive of no array"
     )]
     Exported { network: String, drive: String, array: String },
+    #[error("bridge {0} has no drives: name one at least")]
+    EmptyBridge(String),
+    #[error("bridge {bridge}: {unit} is not behind it alone")]
+    NotBehind { bridge: String, unit: String },
     #[error("network {0}: its client is its server")]
     Loop(String),
     #[error("drives {drives} are in different hosts, and one switch is in front of them")]
@@ -147,7 +205,8 @@ impl SystemConfig {
         match stack.ends() {
             None => SystemConfig {
                 hosts: vec![host("host0", stack)],
-                drives: vec![DriveNode { name, config, host: 0, switch: None }],
+                drives: vec![DriveNode { name, config, host: 0, switch: None, bridge: None }],
+                bridges: Vec::new(),
                 switches: Vec::new(),
                 networks: Vec::new(),
                 arrays: Vec::new(),
@@ -164,7 +223,8 @@ impl SystemConfig {
                 };
                 SystemConfig {
                     hosts: vec![host("client", client), host("server", server)],
-                    drives: vec![DriveNode { name, config, host: 1, switch: None }],
+                    drives: vec![DriveNode { name, config, host: 1, switch: None, bridge: None }],
+                    bridges: Vec::new(),
                     switches: Vec::new(),
                     networks: vec![network],
                     arrays: Vec::new(),
@@ -173,45 +233,97 @@ impl SystemConfig {
         }
     }
 
-    /// The drive that jobs without a `filename` of another one use, and the host that they run on.
-    pub fn drive(&self) -> &DriveConfig {
-        &self.drives[0].config
+    /// A bridge by its unit.
+    pub fn bridge(&self, unit: usize) -> Option<&BridgeNode> {
+        self.bridges.get(unit.checked_sub(self.drives.len())?)
     }
-    pub fn stack(&self) -> &StackConfig {
-        &self.hosts[0].stack
+    /// The name of a unit.
+    pub fn name(&self, unit: usize) -> &str {
+        self.bridge(unit).map_or_else(|| &self.drives[unit].name, |bridge| &bridge.name)
+    }
+    /// What a unit is to its host.
+    pub fn device(&self, unit: usize) -> &DeviceConfig {
+        self.bridge(unit).map_or_else(|| &self.drives[unit].config.device, |bridge| &bridge.device)
+    }
+    /// Of the flash of a unit; drives behind a bridge have one size.
+    pub fn sector(&self, unit: usize) -> SectorSize {
+        let mut unit = unit;
+        while let Some(bridge) = self.bridge(unit) {
+            unit = bridge.members[0];
+        }
+        // A drive of another size would not be there.
+        self.drives[unit].config.nand.sector().unwrap_or_default()
+    }
+    pub fn host_of_unit(&self, unit: usize) -> usize {
+        self.bridge(unit).map_or_else(|| self.drives[unit].host, |bridge| bridge.host)
+    }
+    /// The bridge in front of a unit, and the unit's number there.
+    pub fn in_front(&self, unit: usize) -> Option<(usize, u16)> {
+        let bridge = match self.bridge(unit) {
+            Some(bridge) => bridge.bridge?,
+            None => self.drives[unit].bridge?,
+        };
+        let member = self.bridges[bridge].members.iter().position(|m| *m == unit)?;
+        Some((bridge, member as u16))
+    }
+    /// What the host has that a unit is behind, or is.
+    pub fn outermost(&self, unit: usize) -> usize {
+        let mut unit = unit;
+        while let Some((bridge, _)) = self.in_front(unit) {
+            unit = self.drives.len() + bridge;
+        }
+        unit
+    }
+    /// Where a unit is behind bridges that stripe so.
+    pub fn route(&self, unit: usize, stripes: &[Stripes]) -> Route {
+        let (mut unit, mut steps) = (unit, Vec::new());
+        while let Some((bridge, member)) = self.in_front(unit) {
+            steps.insert(0, (stripes[bridge], member));
+            unit = self.drives.len() + bridge;
+        }
+        Route(steps, self.sector(unit))
+    }
+    /// Drives and bridges that a host sees, in their order.
+    pub fn seen(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = Vec::with_capacity(self.drives.len());
+        for drive in 0..self.drives.len() {
+            let unit = self.outermost(drive);
+            if !all.contains(&unit) {
+                all.push(unit);
+            }
+        }
+        all
     }
 
     /// What is behind each disk of a host, in the order of their numbers.
     pub fn disks(&self, host: usize) -> Vec<Behind> {
         let arrays = (0..self.arrays.len()).filter(|&a| self.host_of(a) == host);
-        let own = self.drives.iter().enumerate().filter(|(_, d)| d.host == host);
+        let own = self.seen().into_iter().filter(|unit| self.host_of_unit(*unit) == host);
         let far = self.networks.iter().enumerate().filter(|(_, n)| n.client == host);
-        let own = own.map(|(i, _)| Behind::Drive(i));
+        let own = own.map(Behind::Drive);
         arrays.map(Behind::Array).chain(own).chain(far.map(|(i, _)| Behind::Network(i))).collect()
     }
     /// The host that an array is in.
     pub fn host_of(&self, array: usize) -> usize {
         let first = self.arrays[array].members.first();
-        first.and_then(|&drive| self.drives.get(drive)).map_or(0, |drive| drive.host)
+        first.map_or(0, |&unit| self.host_of_unit(unit))
     }
-    /// The array that a drive is in.
-    pub fn array_of(&self, drive: usize) -> Option<usize> {
-        self.arrays.iter().position(|array| array.members.contains(&drive))
+    /// The array that a unit is in.
+    pub fn array_of(&self, unit: usize) -> Option<usize> {
+        self.arrays.iter().position(|array| array.members.contains(&unit))
     }
-    /// The drive at the end of it, of an array the first, and its name for jobs.
+    /// The unit at the end of it, of an array the first, and its name for jobs.
     pub fn drive_behind(&self, behind: Behind) -> (usize, &str) {
         match behind {
             Behind::Array(a) => (self.arrays[a].members[0], &self.arrays[a].name),
-            Behind::Drive(d) => (d, &self.drives[d].name),
+            Behind::Drive(d) => (d, self.name(d)),
             Behind::Network(n) => (self.networks[n].drive, &self.networks[n].name),
         }
     }
-    /// The number of a drive among the disks of its own host.
-    pub fn disk_of(&self, drive: usize) -> u16 {
-        let host = self.drives[drive].host;
-        let arrays = (0..self.arrays.len()).filter(|&a| self.host_of(a) == host).count();
-        let drives = self.drives[..drive].iter().filter(|d| d.host == host).count();
-        (arrays + drives) as u16
+    /// The number of a unit among the disks of its own host.
+    pub fn disk_of(&self, unit: usize) -> u16 {
+        let disks = self.disks(self.host_of_unit(unit));
+        disks.iter().position(|disk| *disk == Behind::Drive(unit)).unwrap_or(0) as u16
     }
 
     /// Where the bytes of an array are on drives of so many bytes.
@@ -221,7 +333,7 @@ impl SystemConfig {
         bytes: impl Fn(usize) -> u64,
     ) -> Result<Layout, TopologyError> {
         let node = &self.arrays[array];
-        let of = |&d: &usize| (&*self.drives[d].name, bytes(d));
+        let of = |&d: &usize| (self.name(d), bytes(d));
         let members: Vec<(&str, u64)> = node.members.iter().map(of).collect();
         Layout::new(node.level, node.config.chunk, &members, node.size, 0)
             .map_err(|why| TopologyError::Array { name: node.name.clone(), why })
@@ -233,6 +345,7 @@ impl SystemConfig {
         let counts = [
             ("host", self.hosts.len()),
             ("drive", self.drives.len()),
+            ("drives and bridge", self.drives.len() + self.bridges.len()),
             ("network", self.networks.len()),
         ];
         for (what, count) in counts {
@@ -246,18 +359,37 @@ impl SystemConfig {
             true => Ok(()),
             false => Err(E::Missing { of: of.into(), what, number, count }),
         };
-        for (i, drive) in self.drives.iter().enumerate() {
-            there(&drive.name, "host", drive.host, self.hosts.len())?;
-            let Some(switch) = drive.switch else { continue };
-            there(&drive.name, "switch", switch, self.switches.len())?;
-            let beside = self.drives[..i].iter().find(|d| d.switch == Some(switch));
-            if let Some(other) = beside.filter(|d| d.host != drive.host) {
-                return Err(E::SplitSwitch {
-                    drives: format!("{} and {}", other.name, drive.name),
-                });
+        let units = self.drives.len() + self.bridges.len();
+        for (b, bridge) in self.bridges.iter().enumerate() {
+            if bridge.members.is_empty() {
+                return Err(E::EmptyBridge(bridge.name.clone()));
+            }
+            for &member in &bridge.members {
+                there(&bridge.name, "unit", member, units)?;
+                let front = match self.bridge(member) {
+                    Some(inner) => inner.bridge,
+                    None => self.drives[member].bridge,
+                };
+                // Each is behind one bridge, and bridges inside come first.
+                if front != Some(b) || member >= self.drives.len() + b {
+                    let (bridge, unit) = (bridge.name.clone(), self.name(member).to_string());
+                    return Err(E::NotBehind { bridge, unit });
+                }
             }
         }
-        let drives = self.drives.iter().map(|drive| &drive.name);
+        let fronts = self.drives.iter().map(|d| (&d.name, d.host, d.switch));
+        let fronts = fronts.chain(self.bridges.iter().map(|b| (&b.name, b.host, b.switch)));
+        let fronts: Vec<_> = fronts.collect();
+        for (i, &(name, host, switch)) in fronts.iter().enumerate() {
+            there(name, "host", host, self.hosts.len())?;
+            let Some(switch) = switch else { continue };
+            there(name, "switch", switch, self.switches.len())?;
+            let beside = fronts[..i].iter().find(|d| d.2 == Some(switch));
+            if let Some(other) = beside.filter(|d| d.1 != host) {
+                return Err(E::SplitSwitch { drives: format!("{} and {name}", other.0) });
+            }
+        }
+        let drives = fronts.iter().map(|front| front.0);
         let arrays = self.arrays.iter().map(|array| &array.name);
         let networks = self.networks.iter().map(|n| &n.name);
         let names: Vec<&String> = drives.chain(networks).chain(arrays).collect();
@@ -276,14 +408,14 @@ impl SystemConfig {
         }
         for (i, array) in self.arrays.iter().enumerate() {
             let name = &array.name;
-            let of = |drive: usize| self.drives[drive].name.clone();
+            let of = |unit: usize| self.name(unit).to_string();
             for (m, &drive) in array.members.iter().enumerate() {
-                there(name, "drive", drive, self.drives.len())?;
+                there(name, "drive", drive, units)?;
                 let first = array.members[0];
                 if array.members[..m].contains(&drive) {
                     return Err(E::Again { name: name.clone(), drive: of(drive) });
                 }
-                if self.drives[drive].host != self.drives[first].host {
+                if self.host_of_unit(drive) != self.host_of_unit(first) {
                     return Err(E::SplitArray {
                         name: name.clone(),
                         one: of(first),
@@ -310,8 +442,7 @@ impl SystemConfig {
             let name = &network.name;
             there(name, "host", network.client, self.hosts.len())?;
             there(name, "host", network.server, self.hosts.len())?;
-            there(name, "drive", network.drive, self.drives.len())?;
-            let drive = &self.drives[network.drive];
+            there(name, "drive", network.drive, units)?;
             if network.client == network.server {
                 return Err(E::Loop(name.clone()));
             }
@@ -323,8 +454,10 @@ impl SystemConfig {
                 let host = self.hosts[network.server].name.clone();
                 return Err(E::PagesOfFiles { name: name.clone(), host });
             }
-            if drive.host != network.server {
-                let (drive, host) = (drive.name.clone(), self.hosts[drive.host].name.clone());
+            let host = self.host_of_unit(network.drive);
+            if host != network.server {
+                let (drive, host) =
+                    (self.name(network.drive).into(), self.hosts[host].name.clone());
                 return Err(E::NotServers { name: name.clone(), drive, host });
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::app::{AppSource, SharedApp};
 use crate::caution::{self, Seen};
-use crate::check::Mounting;
+use crate::check::{Mounting, Units};
 use crate::classes;
 use crate::collect::{LayerSums, Slowest};
 use crate::cpu::CpuSource;
@@ -13,15 +13,15 @@ use crate::job::{EINVAL, EIO, JobSource};
 use crate::net::Network;
 use crate::replay::TraceSource;
 use crate::result::*;
-use crate::seat::{DriveSeat, Totals};
+use crate::seat::{BridgeSeat, DriveSeat, Totals};
 use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use crate::topology::{Behind, Part, SystemConfig};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, Span, Time, Tracks};
-use wordline_device::{Controller, Switch};
+use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, Span, Stamps, Time, Tracks};
+use wordline_device::{Bridge, Controller, DeviceConfig, Switch};
 use wordline_fs::FsConfig;
 use wordline_ftl::{Placement, Translation, Translator};
 use wordline_host::config::{IdleConfig, PowerConfig};
@@ -128,6 +128,9 @@ pub struct World {
     ctx: Ctx,
     hosts: Vec<HostSeat>,
     drives: Vec<DriveSeat>,
+    bridges: Vec<BridgeSeat>,
+    /// Units that hosts see, in their order.
+    seen: Vec<usize>,
     networks: Vec<NetworkSeat>,
     /// Host of each thread, and its number there.
     places: Vec<(usize, u32)>,
@@ -165,7 +168,7 @@ struct HostSeat {
     host: Host<AnySource>,
     /// The machine's number of each of its jobs' threads.
     threads: Vec<u32>,
-    /// The drive behind each of its disks, as it is to this host, and whether that is directly.
+    /// The unit behind each of its disks, as it is to this host, and whether that is directly.
     disks: Vec<(usize, bool)>,
     power: (PowerConfig, IdleConfig),
 }
@@ -175,6 +178,25 @@ struct NetworkSeat {
     /// Hosts at its ends, and its number there.
     client: (usize, u16),
     server: (usize, u16),
+}
+
+/// The SAS link of a drive behind a bridge, and its queue.
+fn behind_bridge(controller: &mut Controller, bridge: &DeviceConfig) -> Result<(), BadValue> {
+    let Some(config) = &bridge.bridge else { return Ok(()) };
+    controller.join_bridge(&config.link)?;
+    let (depth, priority) = Bridge::queue_of_drives(config.drive_tags);
+    controller.create_queue(Bridge::QUEUE, Bridge::QUEUE, depth, priority)?;
+    controller.set_interrupts(Bridge::QUEUE, false);
+    Ok(())
+}
+/// The same of a bridge behind a bridge.
+fn inside_bridge(inner: &mut Bridge, outer: &DeviceConfig) -> Result<(), BadValue> {
+    let Some(config) = &outer.bridge else { return Ok(()) };
+    inner.join_bridge(&config.link)?;
+    let (depth, priority) = Bridge::queue_of_drives(config.drive_tags);
+    inner.create_queue(Bridge::QUEUE, Bridge::QUEUE, depth, priority)?;
+    inner.set_interrupts(Bridge::QUEUE, false);
+    Ok(())
 }
 
 /// Makes a file system with the jobs' files on it.
@@ -213,12 +235,11 @@ impl World {
         };
         let switches: Vec<Switch> =
             config.switches.iter().enumerate().map(switch).collect::<Result<_, _>>()?;
-        let mut infos = Vec::with_capacity(drives.len());
+        let Units { infos, members, .. } = config.units(&drives.iter().collect::<Vec<_>>())?;
         let mut seats = Vec::with_capacity(drives.len());
         let mut on_host = Vec::with_capacity(drives.len());
+        let (mut most, mut versions) = (0, true);
         for (number, (drive, node)) in drives.into_iter().zip(&config.drives).enumerate() {
-            let info = config.drive_info(number, &drive);
-            infos.push(info);
             let Drive { nand, ftl, stamps, prepared, ageing, unsteady, .. } = drive;
             ctx.add_drive(stamps);
             let before = *ftl.counters();
@@ -236,18 +257,57 @@ impl World {
             let mut controller = Controller::new(&of.device, nand, in_device)
                 .map_err(below(Part::Drive(number), "device"))?;
             controller.set_ftl_cost(&of.ftl.cost);
-            if let Some(switch) = node.switch {
+            let bridge = config.in_front(number);
+            if let Some((bridge, _)) = bridge {
+                let device = &config.bridges[bridge].device;
+                behind_bridge(&mut controller, device)
+                    .map_err(below(Part::Bridge(bridge), "device"))?;
+            } else if let Some(switch) = node.switch {
                 controller.join_switch(switches[switch].clone());
             }
+            most = most.max(ctx.stamps_of(number as u8).most());
+            versions &= ctx.stamps_of(number as u8).is_on();
             seats.push(DriveSeat {
                 name: node.name.clone(),
                 controller,
                 host: node.host,
                 disk: config.disk_of(number),
+                bridge,
                 before,
                 prepared,
                 ageing,
                 unsteady,
+            });
+        }
+
+        let mut bridges = Vec::with_capacity(config.bridges.len());
+        for (b, node) in config.bridges.iter().enumerate() {
+            let unit = config.drives.len() + b;
+            on_host.push(None);
+            // What drives hold from before is below what is written from now on.
+            let mut stamps = match versions {
+                true => Stamps::new(infos[unit].sector.of(infos[unit].bytes)),
+                false => Stamps::off(),
+            };
+            stamps.begin_above(most);
+            ctx.add_drive(stamps);
+            let numbers: Vec<u8> = node.members.iter().map(|m| *m as u8).collect();
+            let here = |bad: BadValue| below(Part::Bridge(b), "device")(bad);
+            let mut bridge =
+                Bridge::new(&node.device, &members[b], unit as u8, &numbers).map_err(here)?;
+            let in_front = config.in_front(unit);
+            if let Some((outer, _)) = in_front {
+                inside_bridge(&mut bridge, &config.bridges[outer].device).map_err(here)?;
+            } else if let Some(switch) = node.switch {
+                bridge.join_switch(switches[switch].clone());
+            }
+            bridges.push(BridgeSeat {
+                name: node.name.clone(),
+                bridge,
+                host: node.host,
+                disk: config.disk_of(unit),
+                in_front,
+                members: node.members.clone(),
             });
         }
 
@@ -332,9 +392,23 @@ impl World {
                 if !directly {
                     continue;
                 }
+                let (sq, cq) = (queue.sq, queue.cq);
+                if let Some(b) = drive.checked_sub(seats.len()) {
+                    let bridge = &mut bridges[b].bridge;
+                    let here = below(Part::Bridge(b), "device");
+                    if sq != cq {
+                        bridge
+                            .create_submission_queue(sq, cq, queue.depth, queue.priority)
+                            .map_err(here)?;
+                        continue;
+                    }
+                    bridge.create_queue(sq, cq, queue.depth, queue.priority).map_err(here)?;
+                    bridge.set_interrupts(cq, queue.interrupts);
+                    bridge.set_masked(cq, queue.masked);
+                    continue;
+                }
                 debug_assert_eq!(seats[drive].host, h);
                 let controller = &mut seats[drive].controller;
-                let (sq, cq) = (queue.sq, queue.cq);
                 if sq != cq {
                     controller
                         .create_submission_queue(sq, cq, queue.depth, queue.priority)
@@ -372,6 +446,8 @@ impl World {
             ctx,
             hosts,
             drives: seats,
+            bridges,
+            seen: config.seen(),
             networks,
         };
         world.series_last = world.series_now(Time::ZERO);
@@ -433,7 +509,12 @@ impl World {
                 Kind::Limit => self.stop(),
                 kind => {
                     self.ctx.enter_drive(event.node());
-                    let drive = &mut self.drives[node];
+                    let Some(drive) = self.drives.get_mut(node) else {
+                        let bridge = &mut self.bridges[node - self.drives.len()].bridge;
+                        bridge.on_event(&mut self.ctx, event);
+                        self.pump();
+                        continue;
+                    };
                     if kind == Kind::FtlTimer && drive.controller.ftl().is_none() {
                         self.hosts[drive.host].host.on_event(&mut self.ctx, event);
                     } else {
@@ -462,6 +543,11 @@ impl World {
             for d in 0..self.drives.len() {
                 let drive = &mut self.drives[d];
                 if let Some(posted) = drive.controller.poll() {
+                    if let Some((b, member)) = drive.bridge {
+                        self.ctx.enter_drive((self.drives.len() + b) as u8);
+                        self.bridges[b].bridge.on_posted(&mut self.ctx, member, posted);
+                        continue 'again;
+                    }
                     let host = &mut self.hosts[drive.host].host;
                     let queue = (drive.disk, posted.cq);
                     host.on_posted(&mut self.ctx, queue, posted.cqe, posted.interrupt);
@@ -470,6 +556,12 @@ impl World {
                 if let Some(cq) = drive.controller.poll_interrupt() {
                     let host = &mut self.hosts[drive.host].host;
                     host.on_interrupt(&mut self.ctx, (drive.disk, cq));
+                    continue 'again;
+                }
+            }
+            for b in 0..self.bridges.len() {
+                if self.bridges[b].bridge.has_output() {
+                    self.carry(b);
                     continue 'again;
                 }
             }
@@ -484,6 +576,37 @@ impl World {
         }
     }
 
+    /// What a bridge has for its host or for a drive behind it.
+    fn carry(&mut self, b: usize) {
+        let drives = self.drives.len();
+        let BridgeSeat { bridge, host, disk, in_front, members, .. } = &mut self.bridges[b];
+        if let Some(sent) = bridge.poll_sent() {
+            let unit = members[usize::from(sent.drive)];
+            self.ctx.enter_drive(unit as u8);
+            let full = "a bridge has no more commands for a drive than tags";
+            if let Some(inner) = unit.checked_sub(drives) {
+                let bridge = &mut self.bridges[inner].bridge;
+                bridge.enqueue(Bridge::QUEUE, sent.sqe).expect(full);
+                bridge.doorbell_after(&mut self.ctx, Bridge::QUEUE, Span::ZERO);
+            } else {
+                let controller = &mut self.drives[unit].controller;
+                controller.enqueue(Bridge::QUEUE, sent.sqe).expect(full);
+                controller.doorbell(&mut self.ctx, Bridge::QUEUE);
+            }
+        } else if let Some(posted) = bridge.poll() {
+            if let Some((outer, member)) = *in_front {
+                self.ctx.enter_drive((drives + outer) as u8);
+                self.bridges[outer].bridge.on_posted(&mut self.ctx, member, posted);
+                return;
+            }
+            let queue = (*disk, posted.cq);
+            let host = &mut self.hosts[*host].host;
+            host.on_posted(&mut self.ctx, queue, posted.cqe, posted.interrupt);
+        } else if let Some(cq) = bridge.poll_interrupt() {
+            self.hosts[*host].host.on_interrupt(&mut self.ctx, (*disk, cq));
+        }
+    }
+
     #[inline]
     fn output(&mut self, h: usize, output: Output) {
         match output {
@@ -491,16 +614,25 @@ impl World {
             Output::Submit { disk, sq, sqe, after } => {
                 let (drive, _) = self.hosts[h].disks[usize::from(disk)];
                 self.ctx.enter_drive(drive as u8);
-                let controller = &mut self.drives[drive].controller;
-                controller
-                    .enqueue(sq, sqe)
-                    .expect("the driver counts the free entries of its queues");
-                controller.doorbell_after(&mut self.ctx, sq, after);
+                let full = "the driver counts the free entries of its queues";
+                if let Some(seat) = self.drives.get_mut(drive) {
+                    seat.controller.enqueue(sq, sqe).expect(full);
+                    seat.controller.doorbell_after(&mut self.ctx, sq, after);
+                } else {
+                    let bridge = &mut self.bridges[drive - self.drives.len()].bridge;
+                    bridge.enqueue(sq, sqe).expect(full);
+                    bridge.doorbell_after(&mut self.ctx, sq, after);
+                }
             }
             Output::Mask { disk, cq, masked, head } => {
                 let (drive, _) = self.hosts[h].disks[usize::from(disk)];
                 self.ctx.enter_drive(drive as u8);
-                self.drives[drive].controller.write_mask(&mut self.ctx, cq, masked, head);
+                if let Some(seat) = self.drives.get_mut(drive) {
+                    seat.controller.write_mask(&mut self.ctx, cq, masked, head);
+                } else {
+                    let bridge = &mut self.bridges[drive - self.drives.len()].bridge;
+                    bridge.write_mask(&mut self.ctx, cq, masked, head);
+                }
             }
             Output::Finished(finished) => self.finished(h, &finished),
             Output::Ended { thread } => self.thread_ended(self.hosts[h].threads[thread as usize]),
@@ -759,8 +891,10 @@ impl World {
             }
         }
         let mut all = Vec::new();
+        let leaves: Vec<&DriveResult> =
+            machine.drives.iter().flat_map(DriveResult::leaves).collect();
         for (d, drive) in self.drives.iter().enumerate() {
-            let wa = match machine.drives.get(d) {
+            let wa = match leaves.get(d) {
                 Some(own) => &own.write_amplification,
                 None => &machine.write_amplification,
             };
@@ -826,6 +960,10 @@ impl World {
         for (d, drive) in self.drives.iter().enumerate() {
             let one = drive.totals(self.ftl_of(d), now);
             sum.iter_mut().zip(one).for_each(|(sum, n)| *sum += n);
+        }
+        for seat in &self.bridges {
+            let energy = seat.bridge.energy_by_state(now);
+            sum[4..].iter_mut().zip(energy).for_each(|(sum, nj)| *sum += nj);
         }
         sum
     }
@@ -991,13 +1129,9 @@ impl World {
     fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
         let elapsed = now.0.max(1) as f64;
         let share = |ns: u64| ns as f64 / elapsed;
-        let mut drives = Vec::with_capacity(self.drives.len());
-        for d in 0..self.drives.len() {
-            self.ctx.enter_drive(d as u8);
-            let seat = &self.drives[d];
-            let pblk = self.hosts[seat.host].host.pblk_stats(seat.disk);
-            drives.push(seat.result(now, self.ftl_of(d), pblk.as_ref(), &self.ctx.stamps));
-        }
+        let seen: Vec<usize> = self.seen.clone();
+        let drives: Vec<DriveResult> =
+            seen.into_iter().map(|unit| self.result_of(unit, now)).collect();
         let sum = DriveResult::sum(&drives);
         let over_time: Vec<_> =
             self.series.iter().map(|(at, r)| (*at, [r[0], r[1], r[2], r[3]])).collect();
@@ -1065,8 +1199,29 @@ impl World {
             mapping_bytes_per_sector: sum.mapping_bytes_per_sector,
             stamp_bytes: sum.stamp_bytes,
             page_bytes: sum.page_bytes,
-            drives: if drives.len() > 1 { drives } else { Vec::new() },
+            drives: if self.drives.len() > 1 || !self.bridges.is_empty() {
+                drives
+            } else {
+                Vec::new()
+            },
         }
+    }
+
+    /// What a drive did, or a bridge with the drives behind it.
+    fn result_of(&mut self, unit: usize, now: Time) -> DriveResult {
+        if let Some(b) = unit.checked_sub(self.drives.len()) {
+            let members = self.bridges[b].members.clone();
+            let members = members.into_iter().map(|unit| self.result_of(unit, now)).collect();
+            self.ctx.enter_drive(unit as u8);
+            return self.bridges[b].result(now, members, &self.ctx.stamps);
+        }
+        self.ctx.enter_drive(unit as u8);
+        let seat = &self.drives[unit];
+        let pblk = match seat.bridge {
+            None => self.hosts[seat.host].host.pblk_stats(seat.disk),
+            Some(_) => None,
+        };
+        seat.result(now, self.ftl_of(unit), pblk.as_ref(), &self.ctx.stamps)
     }
 
     /// Every counter of the machine, those of its drives among them.

@@ -13,8 +13,8 @@ use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
     AnySource, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
-    Precondition, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, World, WriteSampler,
-    setup,
+    Precondition, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, Units, World,
+    WriteSampler, setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
 
@@ -194,9 +194,10 @@ impl Plan {
 
     fn check_all(mut self, drives: Vec<Drive>, zetans: &mut ZetanCache) -> Result<Checked, Error> {
         let machine = self.system.machine();
-        let disks = self.disks(&drives)?;
+        let units = self.units(&drives)?;
+        let disks = self.disks(&units)?;
         let mut threads = self.threads(&machine, &disks, zetans)?;
-        let bays = self.bays(drives, &disks, zetans)?;
+        let bays = self.bays(drives, &units, &disks, zetans)?;
         let apps = self.apps(disks.first().bytes)?;
         let paced = self.state == Precondition::Paced;
         match &self.workload {
@@ -224,31 +225,44 @@ impl Plan {
         Ok(Checked { plan: self, bays, threads, layout, first, loaded: false })
     }
 
-    fn disks(&self, drives: &[Drive]) -> Result<JobDisks, Error> {
-        let bytes: Vec<u64> = drives.iter().map(Drive::bytes).collect();
-        let disks = JobDisks::new(&self.system.machine(), &bytes);
+    fn disks(&self, units: &Units) -> Result<JobDisks, Error> {
+        let disks = JobDisks::new(&self.system.machine(), &units.bytes());
         disks.map_err(|e| self.system.misfit(e.into()))
+    }
+
+    /// What is known of drives and bridges before they are put together.
+    fn units(&self, drives: &[Drive]) -> Result<Units, Error> {
+        let all: Vec<&Drive> = drives.iter().collect();
+        self.system.machine().units(&all).map_err(|e| self.system.misfit(e))
     }
 
     /// The drives, and what ages each.
     fn bays(
         &self,
         drives: Vec<Drive>,
+        units: &Units,
         disks: &JobDisks,
         zetans: &mut ZetanCache,
     ) -> Result<Vec<Bay>, Error> {
+        let machine = self.system.machine();
         let bay = |(d, (drive, node)): (usize, (Drive, &DriveNode))| {
             let own = self.seed_of(d);
-            let uniform = WriteSampler::uniform(drive.bytes(), drive.nand.geometry.sector, own);
+            let unit = machine.outermost(d);
+            let mut uniform = WriteSampler::uniform(drive.bytes(), drive.nand.geometry.sector, own);
+            // Jobs write to the bridge, the drive has its stripes of that.
+            let route = (unit != d).then(|| machine.route(d, &units.stripes));
+            if let Some(route) = &route {
+                uniform = uniform.behind(route.clone(), units.infos[unit].bytes);
+            }
             let sampler = match &self.workload {
                 Workload::Jobs(jobs) => {
-                    WriteSampler::of_jobs(jobs, disks, d, uniform, Seed(self.seed), zetans)?
+                    WriteSampler::of_jobs(jobs, disks, unit, uniform, Seed(self.seed), zetans)?
                 }
                 Workload::Replay(_) => uniform,
             };
-            Ok(Bay { name: node.name.clone(), drive, sampler, seed: own })
+            Ok(Bay { name: node.name.clone(), drive, sampler, seed: own, unit, route })
         };
-        drives.into_iter().zip(&self.system.machine().drives).enumerate().map(bay).collect()
+        drives.into_iter().zip(&machine.drives).enumerate().map(bay).collect()
     }
 
     /// The programs that run, each as it is after a load. Each has draws of its own.
@@ -317,8 +331,10 @@ impl Plan {
     pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Drive, Error> {
         self.alone("a drive to share", "prepare each plan by itself")?;
         let drives = self.fresh()?;
-        let disks = self.disks(&drives)?;
-        let (bays, apps) = (self.bays(drives, &disks, zetans)?, self.apps(disks.first().bytes)?);
+        let units = self.units(&drives)?;
+        let disks = self.disks(&units)?;
+        let bays = self.bays(drives, &units, &disks, zetans)?;
+        let apps = self.apps(disks.first().bytes)?;
         let paced = self.state == Precondition::Paced;
         if paced {
             self.state = Precondition::Fill;
@@ -410,6 +426,10 @@ struct Bay {
     drive: Drive,
     sampler: WriteSampler,
     seed: Seed,
+    /// What its host sees of it.
+    unit: usize,
+    /// Where it is behind bridges.
+    route: Option<Route>,
 }
 
 /// A plan that can run, on drives whose state is still to come.
@@ -483,9 +503,9 @@ impl Checked {
         let step = Step::Lay { bytes };
         watch.begin(step);
         let rest = self.plan.state == Precondition::Random;
-        for (d, bay) in self.bays.iter_mut().enumerate() {
-            let Some(member) = self.first.member(d) else { continue };
-            let runs: Vec<Extent> = match &self.first.array {
+        for bay in &mut self.bays {
+            let Some(member) = self.first.member(bay.unit) else { continue };
+            let mut runs: Vec<Extent> = match &self.first.array {
                 None => self.layout.clone(),
                 Some((_, array)) => {
                     let written = |run: &Extent| {
@@ -498,6 +518,12 @@ impl Checked {
                     self.layout.iter().filter_map(written).map(of).collect()
                 }
             };
+            if let Some(route) = &bay.route {
+                for run in &mut runs {
+                    let part = route.sectors(run.at..run.at + run.sectors);
+                    *run = Extent { at: part.start, sectors: part.end - part.start };
+                }
+            }
             bay.drive.lay(&runs, rest).map_err(Error::ageing)?;
         }
         watch.done(step, &self.bays[0].drive);
@@ -573,7 +599,7 @@ impl Prepared {
     pub fn start(self) -> Result<Run, Error> {
         let Prepared { plan, drives, threads, loaded } = self;
         let expected = plan.expected();
-        let disks = plan.disks(&drives)?;
+        let disks = plan.disks(&plan.units(&drives)?)?;
         Run::new(plan, drives, disks, threads, expected, loaded)
     }
 }

@@ -3,8 +3,10 @@
 use crate::plan::{Plan, Workload};
 use crate::{Error, System};
 use wordline_base::{Span, Time};
+use wordline_profile::Inside;
 use wordline_sim::{
-    Drive, Ended, JobDisks, Provenance, RunResult, StoppedBy, ThreadSetup, World, setup,
+    Drive, DriveResult, Ended, JobDisks, Provenance, RunResult, StoppedBy, ThreadSetup, World,
+    setup,
 };
 use wordline_trace::{Align, Rounded};
 use wordline_translation::Translation;
@@ -136,6 +138,7 @@ impl Run {
             result.machine.drives.iter_mut().zip(std::iter::once(&system.config).chain(more))
         {
             drive.device.clone_from(&config.device_name);
+            name_members(drive, &config.members);
         }
         if self.by_user {
             result.stopped = StoppedBy::User;
@@ -224,5 +227,13 @@ impl Plan {
             scale: scale.as_ref().map_or(String::new(), |(scale, _)| scale.to_string()),
             overrides: overrides.iter().chain(&self.system.nodes.set).cloned().collect(),
         }
+    }
+}
+
+/// The names of the profiles of drives behind a bridge.
+fn name_members(drive: &mut DriveResult, members: &[Inside]) {
+    for (drive, inside) in drive.members.iter_mut().zip(members) {
+        drive.device.clone_from(&inside.name);
+        name_members(drive, &inside.members);
     }
 }

@@ -80,6 +80,14 @@ impl Scale {
         }
         let (blocks, pages) =
             (u64::from(config.nand.blocks), u64::from(config.nand.pages_per_block));
+        if let Some(other) = config.members.iter().find(|inside| inside.nand != config.nand) {
+            let message = format!(
+                "--scale cuts drives behind a bridge alike, and {} has other flash than the first: leave it \
+                 out, or set nand.blocks",
+                other.name
+            );
+            return Err(ConfigError::plain(message));
+        }
         // Fewer blocks; and where few lines would be left, more and shorter ones again.
         let mut cut_pages = pages;
         let cut_blocks = |pages_now: u64| self.of(blocks * pages) / pages_now;
@@ -104,10 +112,16 @@ impl Scale {
             fits
         };
         let mut caches = false;
-        if let Some(cache) = &config.device.cache {
+        // Of drives behind a bridge all caches alike.
+        let (mut device, mut prefix, mut inside) = (&config.device, String::new(), &config.members);
+        while let Some(first) = inside.first() {
+            prefix += "bridge.members.";
+            (device, inside) = (&first.device, &first.members);
+        }
+        if let Some(cache) = &device.cache {
             let set = u64::from(cache.line_bytes) * u64::from(cache.ways);
             let sets = (self.of(cache.bytes) / set).max(1);
-            caches |= add("cache.bytes", sets * set);
+            caches |= add(&format!("{prefix}cache.bytes"), sets * set);
         }
         if let Some(fs) = &config.stack.fs {
             caches |= add("fs.memory", self.of(fs.memory) >> 12 << 12);

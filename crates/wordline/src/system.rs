@@ -4,11 +4,12 @@ use crate::topology::{Nodes, Written, arrayed, drive_of, misfit};
 use crate::{Error, Scale, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wordline_base::BadValue;
 use wordline_device::DriveConfig;
 use wordline_ftl::{FtlConfig, FtlKind};
 use wordline_md::Level;
 use wordline_profile::{Config, ConfigError, Places, Sources, settings};
-use wordline_sim::{BuildError, Drive, SystemConfig};
+use wordline_sim::{BuildError, Drive, Part, SystemConfig};
 
 /// Names, or the one that all are.
 fn alike<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -107,16 +108,24 @@ impl System {
     pub fn misfit(&self, error: BuildError) -> Error {
         match error {
             BuildError::Value(bad) => self.places.error(&bad.key, &bad.why).into(),
-            BuildError::Of { part, bad } => match self.nodes.written(part) {
-                Written::First => self.places.error(&bad.key, &bad.why).into(),
-                Written::Own(places) => places.error(&bad.key, &bad.why).into(),
-                Written::Switch(name) => {
-                    // Its entry is a link of its own.
-                    let key = bad.key.strip_prefix("link.").unwrap_or(&bad.key);
-                    misfit(format!("switch {name}: {key} {}", bad.why))
-                }
-            },
+            BuildError::Of { part, bad } => {
+                let (part, key) = self.nodes.entry(&self.config, part);
+                self.misfit_of(part, BadValue::new(format!("{key}{}", bad.key), bad.why))
+            }
             other => Error::Build(other),
+        }
+    }
+
+    /// The same of an entry of the machine's lists.
+    fn misfit_of(&self, part: Part, bad: BadValue) -> Error {
+        match self.nodes.written(part) {
+            Written::First => self.places.error(&bad.key, &bad.why).into(),
+            Written::Own(places) => places.error(&bad.key, &bad.why).into(),
+            Written::Switch(name) => {
+                // Its entry is a link of its own.
+                let key = bad.key.strip_prefix("link.").unwrap_or(&bad.key);
+                misfit(format!("switch {name}: {key} {}", bad.why))
+            }
         }
     }
 
@@ -150,7 +159,7 @@ impl System {
 
     /// The FTL runs on the host, as pblk does.
     pub fn ftl_on_host(&self) -> bool {
-        self.config.ftl.placement == wordline_ftl::Placement::Host
+        self.config.members.is_empty() && self.config.ftl.placement == wordline_ftl::Placement::Host
     }
 
     /// Whether a drive is the one described here: its flash, its logical blocks, its FTL and that FTL's

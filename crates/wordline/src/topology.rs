@@ -38,8 +38,10 @@ use serde::Deserialize;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::config::Transport;
 use wordline_md::{Level, MdConfig};
-use wordline_profile::{Config, ConfigError, Places, Source, Sources};
-use wordline_sim::{ArrayNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig};
+use wordline_profile::{Config, ConfigError, Inside, Places, Source, Sources};
+use wordline_sim::{
+    ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig,
+};
 
 /// A drive of several.
 #[derive(Clone)]
@@ -130,7 +132,9 @@ impl Nodes {
     pub(crate) fn written(&self, part: Part) -> Written<'_> {
         let after_first = |number: usize| number.wrapping_sub(1);
         let places = match part {
-            Part::Drive(d) => self.drives.get(after_first(d)).map(|node| &node.places),
+            Part::Drive(d) | Part::Bridge(d) => {
+                self.drives.get(after_first(d)).map(|node| &node.places)
+            }
             Part::Host(h) => self.hosts.get(after_first(h)).map(|node| &node.places),
             Part::Network(n) => self.networks.get(n).map(|node| &node.places),
             Part::Array(_) => None,
@@ -141,25 +145,147 @@ impl Nodes {
 
     /// The whole machine, around its first drive and its first host.
     pub(crate) fn machine(&self, first: &Config) -> SystemConfig {
-        let single = SystemConfig::single(drive_of(first), first.stack.clone());
         if self.are_none() {
+            let mut single = SystemConfig::single(drive_of(first), first.stack.clone());
+            let drive = single.drives.swap_remove(0);
+            let mut lists = Lists::default();
+            lists.add(&drive.name, first, (drive.host, None));
+            (single.drives, single.bridges) = lists.joined();
+            // A network's drive is the only one.
+            let unit = single.outermost(0);
+            single.networks.iter_mut().for_each(|network| network.drive = unit);
             return single;
         }
         let mut hosts = vec![HostConfig { name: FIRST_HOST.into(), stack: first.stack.clone() }];
         hosts.extend(self.hosts.iter().map(|node| node.config.clone()));
         let name = self.first.clone().unwrap_or_else(|| name_of(0));
-        let mut drives =
-            vec![DriveNode { name, config: drive_of(first), host: 0, switch: self.switch }];
-        drives.extend(self.drives.iter().map(|node| DriveNode {
-            name: node.name.clone(),
-            config: drive_of(&node.config),
-            host: node.host,
-            switch: node.switch,
-        }));
+        let more = self.drives.iter().map(|n| (&*n.name, &n.config, n.host, n.switch));
+        let listed = std::iter::once((&*name, first, 0, self.switch)).chain(more);
+        let mut lists = Lists::default();
+        let units: Vec<Unit> = listed
+            .map(|(name, config, host, switch)| lists.add(name, config, (host, switch)))
+            .collect();
+        let (drives, bridges) = lists.joined();
+        let number = |unit: &Unit| unit.number(drives.len());
         let switches = self.switches.iter().map(|node| node.config.clone()).collect();
-        let networks = self.networks.iter().map(|node| node.config.clone()).collect();
-        let arrays = self.arrays.clone();
-        SystemConfig { hosts, drives, switches, networks, arrays }
+        let network = |node: &NetworkNode| {
+            // There its drive is the number of an entry.
+            NetworkConfig { drive: number(&units[node.config.drive]), ..node.config.clone() }
+        };
+        let networks = self.networks.iter().map(network).collect();
+        let array = |node: &ArrayNode| ArrayNode {
+            members: node.members.iter().map(|&entry| number(&units[entry])).collect(),
+            ..node.clone()
+        };
+        let arrays = self.arrays.iter().map(array).collect();
+        SystemConfig { hosts, drives, bridges, switches, networks, arrays }
+    }
+
+    /// The entry that a drive or a bridge of the machine is of, and the key of its settings there.
+    pub(crate) fn entry(&self, first: &Config, part: Part) -> (Part, String) {
+        let (Part::Drive(wanted) | Part::Bridge(wanted)) = part else {
+            return (part, String::new());
+        };
+        let of_drives = matches!(part, Part::Drive(_));
+        let configs = std::iter::once(first).chain(self.drives.iter().map(|node| &node.config));
+        let mut seen = 0;
+        for (entry, config) in configs.enumerate() {
+            let mut keys = Vec::new();
+            keys_of(&config.members, "", of_drives, &mut keys);
+            if seen + keys.len() > wanted {
+                return (Part::Drive(entry), keys.swap_remove(wanted - seen));
+            }
+            seen += keys.len();
+        }
+        (part, String::new())
+    }
+}
+
+/// A drive or a bridge, by its number in its list.
+#[derive(Clone, Copy)]
+enum Unit {
+    Drive(usize),
+    Bridge(usize),
+}
+
+impl Unit {
+    /// Drives first, then bridges.
+    fn number(self, drives: usize) -> usize {
+        match self {
+            Unit::Drive(d) => d,
+            Unit::Bridge(b) => drives + b,
+        }
+    }
+}
+
+/// Drives and bridges of a machine as they are put together.
+#[derive(Default)]
+struct Lists {
+    drives: Vec<DriveNode>,
+    bridges: Vec<(BridgeNode, Vec<Unit>)>,
+}
+
+impl Lists {
+    /// A drive, or a bridge with all that is behind it. Drives behind a bridge are named by their numbers.
+    fn add(&mut self, name: &str, config: &Config, (host, switch): (usize, Option<usize>)) -> Unit {
+        let Config { device, nand, ftl, members, .. } = config;
+        let inside = Inside {
+            name: config.device_name.clone(),
+            nand: nand.clone(),
+            ftl: ftl.clone(),
+            device: device.clone(),
+            members: members.clone(),
+        };
+        let unit = self.inside(name, &inside, host);
+        match unit {
+            Unit::Drive(d) => self.drives[d].switch = switch,
+            Unit::Bridge(b) => self.bridges[b].0.switch = switch,
+        }
+        unit
+    }
+
+    fn inside(&mut self, name: &str, inside: &Inside, host: usize) -> Unit {
+        let name = name.to_string();
+        if inside.members.is_empty() {
+            let Inside { nand, device, ftl, .. } = inside.clone();
+            let config = DriveConfig { nand, device, ftl };
+            self.drives.push(DriveNode { name, config, host, switch: None, bridge: None });
+            return Unit::Drive(self.drives.len() - 1);
+        }
+        let members = inside.members.iter().enumerate();
+        let members: Vec<Unit> =
+            members.map(|(i, one)| self.inside(&format!("{name}.{i}"), one, host)).collect();
+        let number = self.bridges.len();
+        for member in &members {
+            match member {
+                Unit::Drive(d) => self.drives[*d].bridge = Some(number),
+                Unit::Bridge(b) => self.bridges[*b].0.bridge = Some(number),
+            }
+        }
+        let device = inside.device.clone();
+        let (switch, bridge) = (None, None);
+        let node = BridgeNode { name, device, host, switch, bridge, members: Vec::new() };
+        self.bridges.push((node, members));
+        Unit::Bridge(number)
+    }
+
+    fn joined(self) -> (Vec<DriveNode>, Vec<BridgeNode>) {
+        let drives = self.drives.len();
+        let bridges = self.bridges.into_iter().map(|(node, members)| BridgeNode {
+            members: members.iter().map(|unit| unit.number(drives)).collect(),
+            ..node
+        });
+        (self.drives, bridges.collect())
+    }
+}
+
+/// Keys of the drives with flash of an entry, or of its bridges, in the order of the machine's lists.
+fn keys_of(members: &[Inside], key: &str, of_drives: bool, out: &mut Vec<String>) {
+    for (i, inside) in members.iter().enumerate() {
+        keys_of(&inside.members, &format!("{key}members.{i}."), of_drives, out);
+    }
+    if of_drives == members.is_empty() {
+        out.push(key.to_string());
     }
 }
 
@@ -441,6 +567,7 @@ impl Topology {
                     "nand.",
                     "ftl.",
                     "device.",
+                    "bridge.",
                     "cache.",
                     "limits.",
                     "link.",

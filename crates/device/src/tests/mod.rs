@@ -77,6 +77,7 @@ pub fn device_config() -> DeviceConfig {
         staging_bytes: 0,
         interrupt: InterruptConfig::default(),
         power: PowerConfig { idle_mw: 2000, firmware_mw: 300, link_mw: 500 },
+        bridge: None,
     }
 }
 
