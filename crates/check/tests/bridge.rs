@@ -564,12 +564,13 @@ fn bad_bridges_are_refused() {
         let error = refused(&with(lines), set);
         assert!(error.contains(told), "{lines} {set:?}: {error}");
     }
-    // A bridge behind itself.
+    // A state is of one drive.
     let states = Case::new("bssd-small", "[a]\nrw=randread\nnumber_ios=1\n");
     let config = states.config().unwrap();
     let plan = Plan::new(System::from_config(config, &[]), jobs("t.fio", states.job).unwrap());
     let error = plan.check().unwrap().can_be_saved().unwrap_err().to_string();
     assert!(error.contains("a saved state is of one drive, and this machine has 2"), "{error}");
+    assert!(error.contains("are prepared anew in each run"), "{error}");
 }
 
 /// What `[bridge.members]` and overrides of flash say is said of every drive, and a resolved profile is the

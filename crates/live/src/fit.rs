@@ -62,6 +62,12 @@ pub fn can_be_served(system: &DriveConfig) -> Result<(), Error> {
              the same medium is written in lines",
         ));
     }
+    if system.device.bridge.is_some() {
+        return Err(Error::usage(
+            "a bridge over several drives (bridge.drives) is not served: an image keeps one drive. Take \
+             the profile of a drive behind it",
+        ));
+    }
     let sector = system.nand.sector_bytes;
     if sector != 4096 {
         return Err(Error::usage(format!(

@@ -475,7 +475,11 @@ impl Checked {
     }
     /// A state is of one drive.
     pub fn can_be_saved(&self) -> Result<(), StateError> {
-        self.plan.alone("a saved state", "save each drive in a run of its own")
+        let remedy = match self.plan.system.machine().bridges.is_empty() {
+            true => "save each drive in a run of its own",
+            false => "drives behind a bridge are prepared anew in each run, with --precondition",
+        };
+        self.plan.alone("a saved state", remedy)
     }
 
     /// Brings the drives into the plan's state.
