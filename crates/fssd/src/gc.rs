@@ -132,6 +132,11 @@ impl Fssd {
             return false;
         }
         self.gc.reading = None;
+        if self.space.segments[segment].valid > 0 {
+            // There was no space to move all of it: it stays as it is.
+            self.space.segments[segment].state = State::Closed;
+            return false;
+        }
         let barrier = self.barrier();
         self.gc.drained.push(Drained { segment, barrier, erasing: None });
         true

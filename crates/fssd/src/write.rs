@@ -277,7 +277,7 @@ impl Fssd {
             let turn = self.orders[USER].enter();
             self.taken[id].stages += 1;
             self.stage(Op::Stage { unit, turn, id, ppa: Ppa(first + at), sectors });
-        } else if open.turns.is_empty() {
+        } else if at == 0 {
             open.turns.push((open.point, self.orders[open.point].enter()));
         }
         if at + sectors == size {
