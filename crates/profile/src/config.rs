@@ -264,6 +264,8 @@ pub fn assemble_with_places(
             .expect_err("a section that cannot be read is a problem"));
     };
     let [device_name, ftl_name, stack_name, testbed_name, app_name] = names;
+    // Of the keys of other FTLs it has none but cost and over-provisioning.
+    let ftl_name = if ftl.fssd.is_some() { "fssd".into() } else { ftl_name };
     let members = members.into_iter().map(|member| member.read(&mut tree, &mut problems));
     let Some(members) = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>() else {
         return Err(problems

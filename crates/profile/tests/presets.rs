@@ -24,7 +24,8 @@ fn every_combination_assembles() {
                     let sources = Sources { ftl, testbed, ..Sources::presets(device, stack) };
                     let result = assemble(sources, &[]);
                     // An FTL on the host is kernel code, and so is a network block device.
-                    let kernel = device.starts_with("cnex") || stack.starts_with("nbd");
+                    let on_host = ["cnex", "fssd"].iter().any(|name| device.starts_with(name));
+                    let kernel = on_host || stack.starts_with("nbd");
                     if kernel && testbed == Some(Source::Preset("none")) {
                         let error = result.unwrap_err().to_string();
                         assert!(error.starts_with("none.toml:"), "{error}");
