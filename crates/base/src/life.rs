@@ -191,6 +191,16 @@ pub enum Why {
     Journal,
     /// Dirty pages over their limit, or no page to be had.
     DirtyLimit,
+    /// An array's stripes are all in use, or one is held by an overlapping I/O.
+    Stripe,
+    /// A stripe waits for its array's thread.
+    StripeThread,
+    /// Parity is computed.
+    Xor,
+    /// The flash is read for the parity of a write.
+    ParityRead,
+    /// A bit of an array's bitmap is written.
+    Bitmap,
 }
 
 impl Why {
@@ -241,6 +251,11 @@ impl Why {
             Why::Drain => "end of the job",
             Why::Journal => "waiting for the journal",
             Why::DirtyLimit => "too many dirty pages",
+            Why::Stripe => "waiting for a stripe",
+            Why::StripeThread => "stripe queued",
+            Why::Xor => "parity sums",
+            Why::ParityRead => "array read, for parity",
+            Why::Bitmap => "waiting for the bitmap",
         }
     }
 }

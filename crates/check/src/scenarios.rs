@@ -431,6 +431,13 @@ fsync=1
         classes(),
         classes().set("flashshare.accelerator=true"),
         Case::new("z-ssd-small", jobs).age(Age::Filled).array(Level::Raid0, 3),
+        Case::new("z-ssd-small", jobs)
+            .age(Age::Steady)
+            .array(Level::Raid5, 4)
+            .set("stack.md.stripe_cache=32")
+            .set("stack.md.bitmap=65536")
+            .set("stack.md.gc=token")
+            .set("stack.md.core=1"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -209,3 +209,224 @@ fn a_misfit_names_its_place_and_the_remedy() {
     let text = error(&sized, "linux-libaio", job);
     assert!(text == "no error" || text.contains("at most that"), "{text}");
 }
+
+fn of_array(result: &RunResult, name: &str) -> u64 {
+    counter(&result.machine.arrays[0].counters, name)
+}
+
+const MIXED: &str = "
+[global]
+norandommap
+[w]
+rw=randwrite
+bssplit=4k/50:12k/20:64k/20:512/10
+bs_unaligned=0
+iodepth=8
+number_ios=400
+[r]
+rw=randread
+bs=4k-40k
+iodepth=8
+number_ios=400
+[s]
+ioengine=pvsync2
+rw=write
+bs=256k
+number_ios=30
+fsync=7
+[t]
+rw=trim
+bs=512k
+number_ios=6
+";
+
+/// Jobs of all kinds, on drives of all kinds: all that is read was written, and parity is right at the end.
+#[test]
+fn raid5_returns_what_was_written() {
+    for (device, set) in [
+        ("z-ssd-small", &[SMALL[0], SMALL[1]][..]),
+        (
+            "z-ssd-small",
+            &[
+                "nand.blocks=64",
+                "nand.pages_per_block=8",
+                "stack.md.chunk=4096",
+                "stack.md.stripe_cache=17",
+            ],
+        ),
+        (
+            "intel-750-small",
+            &[
+                "nand.blocks=64",
+                "nand.pages_per_block=8",
+                "cache.capacitor=false",
+                "stack.md.bitmap=65536",
+            ],
+        ),
+        (
+            "z-ssd-small",
+            &[
+                "nand.blocks=64",
+                "nand.pages_per_block=8",
+                "stack.scheduler=mq-deadline",
+                "stack.cores=1",
+            ],
+        ),
+        ("cnex-small", &["nand.blocks=64", "nand.pages_per_block=8", "device.lba=512"]),
+    ] {
+        for members in [3, 5] {
+            let result = run(of("raid5", members, device, "", set), MIXED);
+            let array = &result.machine.arrays[0];
+            assert_eq!(array.wrong, 0, "{device} {set:?}");
+            assert!(array.checked > 1000, "{device} {set:?}: {}", array.checked);
+            assert!(of_array(&result, "rmw_writes") + of_array(&result, "rcw_writes") > 100);
+            assert!(of_array(&result, "full_writes") > 10);
+            assert!(array.xor_ns > 0 && array.stripe_bytes > 0);
+        }
+    }
+}
+
+/// A small write reads data and parity and writes both.
+#[test]
+fn a_small_write_costs_two_reads_and_two_writes() {
+    let job = "[w]\nioengine=pvsync2\nrw=randwrite\nbs=4k\nnumber_ios=200\n";
+    let set = [SMALL[0], SMALL[1], "stack.md.stripe_cache=17"];
+    let result = run(of("raid5", 5, "z-ssd-small", "", &set), job);
+    let sum = |name: &str| -> u64 { (0..5).map(|d| of_drive(&result, d, name)).sum() };
+    let (read, written) = (sum("device.bytes_read") / 4096, sum("device.bytes_written") / 4096);
+    // Some pages are still in a stripe from the write before.
+    assert!((390..=400).contains(&read), "{read} pages read");
+    assert_eq!(written, 400);
+    assert_eq!(of_array(&result, "rmw_writes"), 200);
+    // Whole rows read nothing, and write each page once.
+    let job = "[w]\nrw=write\nbs=256k\niodepth=1\nnumber_ios=40\n";
+    let result = run(of("raid5", 5, "z-ssd-small", "", &SMALL), job);
+    let sum = |name: &str| -> u64 { (0..5).map(|d| of_drive(&result, d, name)).sum() };
+    assert_eq!(sum("device.bytes_read"), 0);
+    assert_eq!(sum("device.bytes_written") / 4096, 40 * 16 * 5);
+    assert_eq!(of_array(&result, "full_writes"), 40 * 16);
+    // Neighbours merge on their way.
+    let requests = counter(&result.machine.counters, "host.requests");
+    assert!(requests < 40 * 5 * 4, "{requests} requests for {} chunks", 40 * 5);
+}
+
+/// Reads of a whole array go to the members; without one its pages are the sum of all others.
+#[test]
+fn a_degraded_read_costs_all_other_members() {
+    let job = "[r]\nioengine=pvsync2\nrw=randread\nbs=4k\nnumber_ios=300\n";
+    let members = 5;
+    let set = [SMALL[0], SMALL[1], "stack.md.stripe_cache=17"];
+    let whole = run(of("raid5", members, "z-ssd-small", "", &set), job);
+    let sum = |result: &RunResult| -> u64 {
+        (0..members).map(|d| of_drive(result, d, "device.bytes_read") / 4096).sum()
+    };
+    assert_eq!(sum(&whole), 300);
+    let fail = "fail = { member = \"nvme2n1\", at = \"0ns\" }";
+    let lost = run(of("raid5", members, "z-ssd-small", fail, &set), job);
+    let degraded = of_array(&lost, "degraded_reads");
+    assert!((30..100).contains(&degraded), "{degraded}");
+    assert_eq!(of_drive(&lost, 2, "device.bytes_read"), 0);
+    let others = degraded * (members as u64 - 2);
+    let all = sum(&lost) + of_array(&lost, "cache_hits");
+    assert!(all <= 300 + others && all + 40 > 300 + others, "{all} pages, {degraded} degraded");
+    assert_eq!(lost.machine.arrays[0].missing, 1);
+}
+
+/// A drive is lost in the middle of the load; a spare takes its place, is filled under load, and nothing is lost.
+#[test]
+fn a_lost_drive_is_rebuilt_under_load() {
+    let job = "[global]\nnorandommap\n[w]\nrw=randwrite\nbssplit=4k/70:64k/30\niodepth=8\nruntime=60ms\ntime_based\n\
+               [r]\nrw=randread\nbs=8k\niodepth=4\nruntime=60ms\ntime_based\n";
+    let more = "spare = \"nvme4n1\"\nfail = { member = \"nvme1n1\", at = \"3ms\" }\nsize = 4194304\nsync_speed_max = 2000000000";
+    let topology = drives("z-ssd-small", 5) + &array("raid5", 4, more);
+    let set = SMALL.iter().map(ToString::to_string).collect();
+    let result = run(system(&topology, &Common { set, ..common("linux-libaio") }).unwrap(), job);
+    let array = &result.machine.arrays[0];
+    assert_eq!((array.missing, array.syncing, array.wrong), (0, false, 0), "{:?}", array.counters);
+    assert_eq!(of_array(&result, "rebuilt_pages"), 1024);
+    assert!(of_array(&result, "degraded_reads") > 0);
+    assert!(of_drive(&result, 4, "device.bytes_written") >= 4 << 20);
+}
+
+/// A journal takes data and parity first.
+#[test]
+fn a_journal_has_all_that_is_written() {
+    let job = "[w]\nrw=randwrite\nbs=4k\niodepth=4\nnumber_ios=200\nnorandommap\n";
+    let topology = drives("z-ssd-small", 5) + &array("raid5", 4, "journal = \"nvme4n1\"");
+    let set: Vec<String> = SMALL.iter().map(ToString::to_string).collect();
+    let common = Common { set, ..common("linux-libaio") };
+    let result = run(system(&topology, &common).unwrap(), job);
+    let pages = of_array(&result, "log_pages");
+    assert!(pages >= 3 * of_array(&result, "log_writes") && pages > 400);
+    assert_eq!(of_drive(&result, 4, "device.bytes_written"), pages * 4096);
+    assert!(!result.machine.arrays[0].write_hole);
+}
+
+/// A run on drives that have to make room for what is written, with reads beside.
+fn collecting(level: &str, members: usize, gc: &str, rate: &str) -> RunResult {
+    let job = "[global]\nnorandommap\nbs=4k\n[w]\nrw=randwrite\niodepth=16\nrate_iops=RATE\nruntime=80ms\ntime_based\n\
+               [r]\nrw=randread\niodepth=4\nruntime=80ms\ntime_based\n";
+    let job = job.replace("RATE", rate);
+    let gc = format!("stack.md.gc={gc}");
+    let set = [SMALL[0], SMALL[1], "stack.md.gc_slot=500us", "ftl.over_provisioning=30", &gc];
+    let mut plan = plan(of(level, members, "z-ssd-small", "", &set), &job);
+
+    plan.state = Precondition::Steady;
+    let result = plan.prepare().unwrap().start().unwrap().to_end();
+    result.verdict().unwrap();
+    result
+}
+
+#[test]
+fn with_a_token_one_member_makes_room_at_a_time() {
+    for (level, rate) in [("raid0", "40k"), ("raid5", "16k")] {
+        let free = collecting(level, 4, "uncoordinated", rate);
+        let token = collecting(level, 4, "token", rate);
+        let (free, token) = (&free.machine.arrays[0], &token.machine.arrays[0]);
+        assert!(free.most_collecting > 1, "{level}: {}", free.most_collecting);
+        assert_eq!((token.most_collecting, token.forced_collections), (1, 0), "{level}");
+        assert!(token.met_collecting < free.met_collecting, "{level}");
+        assert_eq!(free.wrong + token.wrong, 0);
+    }
+}
+
+/// Where one member alone makes room, its reads are rebuilt from the others; crates/md has the rule by itself.
+#[test]
+fn reads_go_around_a_member_that_makes_room() {
+    let free = collecting("raid5", 5, "uncoordinated", "6k");
+    let around = collecting("raid5", 5, "around", "6k");
+    assert_eq!(of_array(&free, "around_reads"), 0);
+    assert!(of_array(&around, "around_reads") > 0);
+    let (free, around) = (&free.machine.arrays[0], &around.machine.arrays[0]);
+    assert!(around.met_share <= free.met_share, "{} {}", around.met_share, free.met_share);
+    assert_eq!(around.wrong, 0);
+}
+
+/// The more drives, the more requests meet one that makes room.
+#[test]
+fn a_wider_array_meets_collecting_drives_more_often() {
+    let share = |n: usize| {
+        let rate = format!("{}k", 8 * n);
+        collecting("raid0", n, "uncoordinated", &rate).machine.arrays[0].met_share
+    };
+    let shares: Vec<f64> = [1, 2, 4, 8].into_iter().map(share).collect();
+    assert!(shares.iter().all(|s| *s >= 0.0 && *s < 1.0), "{shares:?}");
+    assert!(shares[0] > 0.0 && shares[1] > shares[0] && shares[2] > shares[0], "{shares:?}");
+}
+
+/// What is under way is what comes back a second times how long it takes.
+#[test]
+fn littles_law_holds() {
+    let job = "[a]\nrw=randrw\nbs=4k\niodepth=16\nruntime=40ms\ntime_based\nnorandommap\n";
+    for level in ["raid0", "raid5"] {
+        let set = [SMALL[0], SMALL[1], "testbed.cost.application=0ns"];
+        let result = run(of(level, 4, "z-ssd-small", "", &set), job);
+        let (mut sum, mut n) = (0.0, 0);
+        for dir in &result.threads[0].dirs {
+            sum += dir.lat.mean() * dir.total_ios as f64;
+            n += dir.total_ios;
+        }
+        let under_way = sum / result.machine.simulated_ns as f64;
+        assert!((14.0..=16.2).contains(&under_way), "{level}: {under_way} of 16, {n} I/Os");
+    }
+}

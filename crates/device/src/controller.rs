@@ -672,6 +672,14 @@ impl Controller {
     pub fn ftl(&self) -> Option<&Translator> {
         self.ftl.as_ref()
     }
+    /// The host says whether the drive's FTL may make space before it must: a vendor's command, taken at
+    /// once.
+    pub fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
+        if let Some(ftl) = &mut self.ftl {
+            ftl.hold_collection(ctx, hold);
+            self.settle(ctx);
+        }
+    }
     /// The cache has a newer version of the sector than the FTL, or is about to hand one over.
     pub fn holds_dirty(&self, lpn: Lpn) -> bool {
         let Some(cache) = &self.cache else { return false };

@@ -17,6 +17,7 @@
 use crate::config::{FtlConfig, VictimPolicy};
 use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::{LOST, Where};
+use crate::rate::Rate;
 use crate::ring::{Entry, GC};
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
@@ -90,6 +91,8 @@ pub(crate) struct Gc {
     level_at: u64,
     /// Something changed that may let the collector go on.
     pub kick: bool,
+    /// Victims are begun only if users would soon wait for space.
+    pub held: bool,
     /// Lines changed since victims were last looked for, which is a pass over all lines.
     pub look: bool,
     pub scratch: Vec<u32>,
@@ -109,9 +112,14 @@ impl Gc {
             barrier: [u64::MAX; 2],
             level_at: 0,
             kick: false,
+            held: false,
             look: true,
             scratch: Vec::with_capacity(lines as usize),
         }
+    }
+    /// A victim is not empty yet.
+    pub fn is_moving(&self) -> bool {
+        self.victims.iter().any(|v| !v.emptied)
     }
     fn victim(&mut self, line: LineId) -> &mut Victim {
         self.victims.iter_mut().find(|v| v.line == line).expect("a victim")
@@ -207,6 +215,11 @@ impl Ftl {
         progress
     }
 
+    /// Victims wait until they are allowed, as long as a quarter is left of what users have before they wait.
+    fn is_held(&self) -> bool {
+        let Rate { high, reserve, .. } = self.rate;
+        self.gc.held && self.scarce_blocks() > reserve + (high.saturating_sub(reserve)) / 4
+    }
     pub(crate) fn should_collect(&self) -> bool {
         self.scarce_blocks() < self.rate.high || self.lines.write_errors > 0
     }
@@ -214,6 +227,7 @@ impl Ftl {
         let mut progress = false;
         while self.gc.look
             && !self.stopping
+            && !self.is_held()
             && self.gc.victims.len() < self.config.gc_lines as usize
         {
             let levelled = self.coldest_line();

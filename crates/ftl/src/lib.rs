@@ -337,6 +337,16 @@ impl Ftl {
     pub fn collects(&self) -> bool {
         true
     }
+    /// A victim's sectors are being moved.
+    pub fn is_collecting(&self) -> bool {
+        self.gc.is_moving()
+    }
+    /// No victim is begun but for want of space, or again for any reason.
+    pub fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
+        self.gc.held = hold;
+        (self.gc.look, self.gc.kick) = (true, true);
+        self.work(ctx);
+    }
     /// Every block, line by line.
     pub fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
         let luns = self.g.luns;

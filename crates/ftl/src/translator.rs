@@ -172,6 +172,8 @@ hand_on! {
     fn take_map_work(&mut) -> MapWork;
     fn wear(&) -> Wear;
     fn collects(&) -> bool;
+    fn is_collecting(&) -> bool;
+    fn hold_collection(&mut, ctx: &mut Ctx, hold: bool);
     fn strides(&) -> Option<StrideUse>;
     fn check_invariants(&) -> Result<(), Breach>;
 }

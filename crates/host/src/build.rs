@@ -258,6 +258,23 @@ impl<S: Source> Host<S> {
             }));
         }
         let any = || 0..stack.cores;
+        for d in 0..disks.len() as u16 {
+            let disk = &disks[d];
+            let Some(array) = &disk.array else { continue };
+            if !array.has_parity() {
+                continue;
+            }
+            let core = array.core().unwrap_or_else(|| placing.least(any()));
+            placing.take(core);
+            let at = (d, disk);
+            let thread = placing.kernel("raid5d", core, at, Step::Md, Asleep::Actions);
+            let core = placing.least(any());
+            let sync = placing.kernel("md_resync", core, at, Step::MdSync, Asleep::Actions);
+            placing.threads[thread].md.array = Some(d);
+            placing.threads[sync].md.array = Some(d);
+            let array = disks[d].array.as_deref_mut().expect("it was there");
+            array.has_threads(thread, sync);
+        }
         for job in 0..count {
             if !placing.threads[job].spec.reaper || !stack.kernel {
                 continue;

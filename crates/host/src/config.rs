@@ -509,6 +509,20 @@ pub struct FlashShareCost {
 pub struct MdCost {
     /// raid0_make_request: the place of a bio's part, and its way to the member.
     pub raid0: Span,
+    /// raid5_read_one_chunk: the same of a read that goes by the stripes.
+    pub raid5_read: Span,
+    /// raid5_make_request, a page: its stripe found, the bio added, the stripe released.
+    pub raid5_page: Span,
+    /// handle_stripe, a pass.
+    pub handle: Span,
+    /// xor_blocks: 4 KiB added to 4 KiB.
+    pub xor_page: Span,
+    /// async_copy_data: 4 KiB between a bio and a stripe.
+    pub copy_page: Span,
+    /// raid5_end_read_request and raid5_end_write_request, with their way back to the array's thread.
+    pub end_request: Span,
+    /// raid5_sync_request, a stripe.
+    pub sync_request: Span,
 }
 
 /// Calls on sockets, without `crossing`.

@@ -6,7 +6,7 @@ use crate::config::StackConfig;
 use crate::paths::admit::Bios;
 use crate::paths::md::Array;
 use crate::paths::pblk::Pblk;
-use wordline_base::{Ctx, SectorSize, Time};
+use wordline_base::{Ctx, SectorSize, Span, Time};
 use wordline_ftl::Translator;
 use wordline_ftl::config::FtlCost;
 use wordline_md::{Layout, MdConfig};
@@ -51,8 +51,15 @@ pub struct DiskShape {
 pub struct ArrayShape {
     pub config: MdConfig,
     pub layout: Layout,
-    /// The numbers of its members among the host's disks.
+    /// The numbers of its members among the host's disks, of a spare and of the journal.
     pub members: Vec<u16>,
+    pub spare: Option<u16>,
+    pub journal: Option<u16>,
+    pub journal_bytes: u64,
+    /// This member is lost then.
+    pub fail: Option<(u32, Span)>,
+    /// What pages hold is kept and checked.
+    pub checks: bool,
 }
 
 impl DiskShape {

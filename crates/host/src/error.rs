@@ -1,7 +1,7 @@
 //! Why a host cannot be built, and what shows it before one is.
 
 use crate::config::{Issue, NbdConfig, NbdServer};
-use crate::disk::{DiskShape, DriveInfo};
+use crate::disk::{ArrayShape, DiskShape, DriveInfo};
 use crate::source::ThreadSpec;
 use crate::{Engine, Scheduler, StackConfig};
 use wordline_base::{BadValue, QueuePriority, Span};
@@ -50,8 +50,8 @@ pub(crate) fn check(
     disks: &[DiskShape],
 ) -> Result<Vec<Queues>, HostError> {
     let of = |(number, disk): (usize, &DiskShape)| {
-        if disk.array.is_some() {
-            return Queues::of_array(config, jobs, number as u16);
+        if let Some(array) = &disk.array {
+            return Queues::of_array(config, jobs, number as u16, array);
         }
         Queues::new(disk.queue.as_deref().unwrap_or(config), jobs, number as u16, disk)
     };
@@ -153,9 +153,16 @@ impl Queues {
         config: &StackConfig,
         jobs: &[&ThreadSpec],
         number: u16,
+        array: &ArrayShape,
     ) -> Result<Queues, HostError> {
         if !config.kernel {
             return stack("kernel", "must be true: an array is the kernel's");
+        }
+        if let Err(bad) = array.config.check() {
+            return Err(HostError::Stack(bad));
+        }
+        if let Some(core) = array.config.core.filter(|&core| core >= config.cores) {
+            return stack("md.core", format!("is {core}, there are {} cores", config.cores));
         }
         let takes =
             |job: &&&ThreadSpec| job.engine == Engine::Spdk && disks_of(job).contains(&number);

@@ -57,6 +57,13 @@ functions! {
     FtlWriter "FTL on the host, writer" System |_c| 0;
     FtlCollector "FTL on the host, collector" System |_c| 0;
     Raid0 "raid0_make_request" System |c| c.md.raid0.0;
+    Raid5Read "raid5_read_one_chunk" System |c| c.md.raid5_read.0;
+    Raid5Make "raid5_make_request" System |c| c.md.raid5_page.0;
+    HandleStripe "handle_stripe" System |c| c.md.handle.0;
+    XorBlocks "xor_blocks" System |c| c.md.xor_page.0;
+    CopyData "async_copy_data" System |c| c.md.copy_page.0;
+    Raid5End "raid5_end_request" System |c| c.md.end_request.0;
+    SyncRequest "raid5_sync_request" System |c| c.md.sync_request.0;
     // As much as the file system says: calls of applications, and its own threads.
     FileSystem "file system and page cache" System |_c| 0;
     FileSystemThreads "write-back and journal" System |_c| 0;

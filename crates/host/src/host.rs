@@ -6,6 +6,7 @@ use crate::config::{Engine, HostCost, KworkerConfig};
 use crate::disk::{Disk, DriveInfo};
 use crate::driver::poll::PollStats;
 use crate::function::{Spans, spend};
+use crate::paths::md::MD;
 use crate::paths::nbd::{End, Message};
 use crate::paths::vfs::{Vfs, tasks_of};
 use crate::source::Source;
@@ -74,6 +75,11 @@ pub enum Output {
         cq: u16,
         masked: bool,
         head: u64,
+    },
+    /// A drive is told whether its FTL may make space for writes before it must.
+    Hold {
+        disk: u16,
+        hold: bool,
     },
     Finished(Finished),
     /// A job has issued its last I/O and has everything back.
@@ -235,6 +241,7 @@ impl<S: Source> Host<S> {
             core.idle_since = Some(ctx.now);
         }
         self.start_background(ctx);
+        self.md_start(ctx);
         for (i, thread) in self.threads.iter().enumerate() {
             if thread.asleep == Asleep::Start && thread.spec.start < Time::NEVER {
                 ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
@@ -279,6 +286,7 @@ impl<S: Source> Host<S> {
             Kind::HostTimer if index & ELEVATOR != 0 => {
                 self.elevator_timer(ctx, (index - ELEVATOR) as u16);
             }
+            Kind::HostTimer if index & MD != 0 => self.md_timer(ctx, index - MD),
             Kind::HostTimer if index & TICK != 0 => self.tick(ctx, index - TICK),
             Kind::HostTimer if index & WORK != 0 => self.work_due(ctx, index - WORK),
             Kind::HostTimer => self.fs_timer(ctx),

@@ -114,6 +114,7 @@ impl Pair {
                 }
                 Output::Send { message: m, .. } => self.receive(m),
                 Output::Ended { .. } => {}
+                Output::Hold { .. } => panic!("no drive of these hosts is in an array"),
                 Output::Mask { .. } => panic!("no queue of these hosts is masked"),
                 Output::Finished(f) => {
                     let life = self.ctx.lives.end(f.io);

@@ -230,6 +230,7 @@ impl<S: Source> World<S> {
                         self.host.on_interrupt(&mut self.ctx, (0, cq));
                     }
                 }
+                Output::Hold { .. } => {}
                 Output::Send { message: m, .. } => panic!("{m:?} without a network"),
                 Output::Finished(f) => {
                     self.count += 1;

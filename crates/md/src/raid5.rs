@@ -425,6 +425,22 @@ impl Raid5 {
     pub fn poll(&mut self) -> Option<Out> {
         self.out.pop_front()
     }
+    /// The stripe that an I/O is for, if it is for one.
+    pub fn stripe_of(&self, io: u32) -> Option<u32> {
+        let s = self.ios[io].stripe;
+        (s != NOBODY).then_some(s)
+    }
+    pub fn what(&self, io: u32) -> What {
+        self.ios[io].what
+    }
+    /// None of a stripe's I/O is out.
+    pub fn is_back(&self, s: u32) -> bool {
+        self.heads[s as usize].flying == 0
+    }
+    /// Bios that wait for a bit of the bitmap.
+    pub fn at_bitmap(&self, to: &mut Vec<u32>) {
+        self.at_bitmap.iter().for_each(|&s| self.waiting(s, to));
+    }
     /// I/Os that are out.
     pub fn flying(&self) -> usize {
         self.ios.len()
@@ -592,7 +608,7 @@ impl Raid5 {
     }
 
     /// The next stripe to handle. Stripes that must read wait until no other reads (raid5_activate_delayed).
-    pub fn next(&mut self) -> Option<u32> {
+    pub fn next_stripe(&mut self) -> Option<u32> {
         if self.prereading == 0 {
             while let Some(s) = self.delayed.pop_front() {
                 let head = &mut self.heads[s as usize];
@@ -933,8 +949,7 @@ impl Raid5 {
         let (n, at) = (there.len(), s as usize);
         let count = |raid: &Raid5| {
             let (mut rmw, mut rcw) = (0, 0);
-            for m in 0..n {
-                let dev = &raid.heads[at].devs[m];
+            for (m, dev) in raid.heads[at].devs.iter().enumerate() {
                 // What cannot be read is no way.
                 let cost = if there[m] { 1 } else { 2 * n };
                 if (!dev.write.is_empty() || m == parity) && !dev.uptodate {
@@ -1020,9 +1035,11 @@ impl Raid5 {
             {
                 let taken = self.taken.at(byte / PAGE);
                 for part in &dev.written {
-                    for i in usize::from(part.from)..usize::from(part.to) {
-                        dev.page[i] = content(byte / PART + i as u64, part.write);
-                        taken[i] = dev.page[i];
+                    let parts = usize::from(part.from)..usize::from(part.to);
+                    for (i, last) in taken.iter_mut().enumerate().filter(|(i, _)| parts.contains(i))
+                    {
+                        *last = content(byte / PART + i as u64, part.write);
+                        dev.page[i] = *last;
                     }
                 }
             }

@@ -117,7 +117,7 @@ impl World {
     fn step(&mut self) -> bool {
         self.drain();
         let handles = self.out.is_empty() || self.rng.below(2) == 0;
-        if handles && let Some(s) = self.raid.next() {
+        if handles && let Some(s) = self.raid.next_stripe() {
             self.raid.handle(s);
             return true;
         }
@@ -376,7 +376,7 @@ fn small_and_full_writes_cost_what_they_must() {
             let mut reads_writes = (0, 0);
             loop {
                 w.drain();
-                if let Some(s) = w.raid.next() {
+                if let Some(s) = w.raid.next_stripe() {
                     w.raid.handle(s);
                     continue;
                 }
@@ -402,5 +402,33 @@ fn small_and_full_writes_cost_what_they_must() {
         w.bio(7 * row, PAGE, false);
         assert_eq!(ios(&mut w), (members - 1, 0), "{members} members");
         w.right(0);
+    }
+}
+
+/// Reads of a member that makes room go to the others, unless one of these does too.
+#[test]
+fn reads_go_around_a_busy_member_alone() {
+    for seed in 0..50 {
+        let mut w = World::random(seed, Guards::default());
+        w.history(30);
+        w.settle();
+        let members = w.raid.layout().members;
+        let busy = w.rng.below(u64::from(members)) as u32;
+        w.raid.set_busy(busy, true);
+        assert!((0..members).all(|m| w.raid.goes_around(m) == (m == busy)), "seed {seed}");
+        for _ in 0..40 {
+            let byte = w.rng.below(w.bytes() / PAGE) * PAGE;
+            w.bio(byte, PAGE, false);
+            while let Some(s) = w.raid.next_stripe() {
+                w.raid.handle(s);
+            }
+            w.drain();
+            assert!(w.out.iter().all(|io| io.to != To::Member(busy)), "seed {seed}");
+            w.settle();
+        }
+        w.right(seed);
+        let other = (busy + 1) % members;
+        w.raid.set_busy(other, true);
+        assert!(!w.raid.goes_around(busy) && !w.raid.goes_around(other), "seed {seed}");
     }
 }

@@ -475,6 +475,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         (true, n) => format!("WRONG DATA: {n} of {} look-ups checked", i.checked),
     };
     lines.extend(section("integrity", &[text]));
+    lines.extend(m.arrays.iter().flat_map(of_array));
     lines.extend(m.drives.iter().flat_map(with_members));
     let e = &m.wear;
     if e.erases_max > 0 {
@@ -516,6 +517,41 @@ fn tail(result: &RunResult) -> Vec<String> {
         lines.extend(section("note", std::slice::from_ref(note)));
     }
     lines
+}
+
+/// What an array did.
+fn of_array(a: &wordline_sim::ArrayResult) -> Vec<String> {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mut items = vec![
+        format!("{} of {} members", a.level, a.members),
+        format!("{} requests", a.requests),
+        format!("{} of them met a member that made room for writes", share_text(a.met_share)),
+    ];
+    let counted = a.counters.iter().filter(|(_, n)| *n > 0);
+    items.extend(counted.map(|(name, n)| format!("{n} {}", name.replace('_', " "))));
+    if a.stripe_bytes > 0 {
+        items.push(format!("parity sums {:.3} ms", a.xor_ns as f64 / 1e6));
+        items.push(format!("stripes {:.1} MiB", mib(a.stripe_bytes)));
+    }
+    if a.bitmap_bytes > 0 {
+        items.push(format!("bitmap {} bytes", a.bitmap_bytes));
+    }
+    if a.forced_collections > 0 {
+        items.push(format!("{} collections without the token", a.forced_collections));
+    }
+    match (a.missing, a.syncing) {
+        (0, false) => {}
+        (0, true) => items.push("parity being looked at".into()),
+        (_, true) => items.push("a member being rebuilt".into()),
+        (n, false) => items.push(format!("{n} lost")),
+    }
+    let text = match a.wrong {
+        _ if a.checked == 0 => return section(&a.name, &items),
+        0 => format!("{} look-ups and all parity right", a.checked),
+        n => format!("WRONG DATA OR PARITY: {n}"),
+    };
+    items.push(text);
+    section(&a.name, &items)
 }
 
 /// A summary for the reader of the normal output: what was run, where the time of its I/Os went,

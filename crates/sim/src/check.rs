@@ -172,7 +172,19 @@ impl SystemConfig {
             ..drives[node.members[0]].clone()
         };
         let members = node.members.iter().map(number).collect();
-        let array = ArrayShape { config: node.config.clone(), layout, members };
+        let array = ArrayShape {
+            config: node.config.clone(),
+            layout,
+            members,
+            spare: node.spare.as_ref().map(number),
+            journal: node.journal.as_ref().map(number),
+            journal_bytes: node.journal.map_or(0, |d| drives[d].bytes),
+            fail: node.fail.and_then(|(drive, at)| {
+                let member = node.members.iter().position(|&d| d == drive)?;
+                Some((member as u32, at))
+            }),
+            checks: true,
+        };
         Ok(DiskShape { info, ftl_on_host: false, queue: None, array: Some(Box::new(array)) })
     }
 }

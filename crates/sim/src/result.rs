@@ -1,8 +1,10 @@
 //! What a run produced. Reports read this and nothing else.
 
+use crate::topology::ArrayNode;
 use serde::{Serialize, Serializer};
 use wordline_base::time::serialize_ns;
 use wordline_base::{Ddir, Histogram, IoClass, Life, Span, Time, Tracks};
+use wordline_host::ArrayStats;
 pub use wordline_host::function::CPU_OWNERS;
 pub use wordline_host::stats::MEMORY_OWNERS;
 use wordline_trace::{Request, TraceError};
@@ -150,8 +152,9 @@ impl RunResult {
         if let Some(error) = &self.trace_error {
             return Err(RunError::Trace { error: error.clone(), served });
         }
-        if integrity.wrong > 0 {
-            return Err(RunError::WrongReads(integrity.wrong));
+        let of_arrays: u64 = self.machine.arrays.iter().map(|array| array.wrong).sum();
+        if integrity.wrong + of_arrays > 0 {
+            return Err(RunError::WrongReads(integrity.wrong + of_arrays));
         }
         match self.ended {
             Ended::Complete if generated != served => Err(RunError::Lost { generated, served }),
@@ -551,9 +554,86 @@ pub struct Machine {
     pub stamp_bytes: u64,
     /// ... of the check of what pages hold.
     pub page_bytes: u64,
+    /// Array by array.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arrays: Vec<ArrayResult>,
     /// Drive by drive, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveResult>,
+}
+
+/// What an array did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ArrayResult {
+    /// As jobs name it.
+    pub name: String,
+    /// As mdadm names it.
+    pub level: String,
+    /// Its members.
+    pub members: u64,
+    /// Bytes that it has.
+    pub bytes: u64,
+    /// Bios that came to it.
+    pub requests: u64,
+    /// Those that went to a member while it made room for writes, and their share.
+    pub met_collecting: u64,
+    /// ... as a share.
+    pub met_share: f64,
+    /// Members that made room at a time, at most.
+    pub most_collecting: u64,
+    /// Times one had to begin without the token.
+    pub forced_collections: u64,
+    /// Processor time of parity sums.
+    pub xor_ns: u64,
+    /// Host memory: pages of stripes, the bitmap, the journal's block of metadata.
+    pub stripe_bytes: u64,
+    /// ... of the bitmap.
+    pub bitmap_bytes: u64,
+    /// ... of the journal.
+    pub journal_bytes: u64,
+    /// Look-ups that were held against the newest writes, and those and rows of parity that were wrong.
+    pub checked: u64,
+    /// ... wrong ones.
+    pub wrong: u64,
+    /// Memory of that check.
+    pub check_bytes: u64,
+    /// Members that are lost, or not rebuilt yet.
+    pub missing: u64,
+    /// Rows are left to be rebuilt or looked at.
+    pub syncing: bool,
+    /// Nothing closes the write hole: after a power cut parity may be wrong, and a drive lost then takes what it
+    /// rebuilds with it.
+    pub write_hole: bool,
+    /// What the stripe cache counted.
+    pub counters: Vec<(String, u64)>,
+}
+
+impl ArrayResult {
+    pub(crate) fn new(node: &ArrayNode, stats: &ArrayStats) -> ArrayResult {
+        let counters = stats.raid5.iter().flat_map(|of| of.list().collect::<Vec<_>>());
+        ArrayResult {
+            name: node.name.clone(),
+            level: node.level.name().into(),
+            members: node.members.len() as u64,
+            bytes: stats.bytes,
+            requests: stats.requests,
+            met_collecting: stats.met_collecting,
+            met_share: stats.met_collecting as f64 / stats.requests.max(1) as f64,
+            most_collecting: stats.most_collecting.into(),
+            forced_collections: stats.forced_collections,
+            xor_ns: stats.xor_ns,
+            stripe_bytes: stats.stripe_bytes,
+            bitmap_bytes: stats.bitmap_bytes,
+            journal_bytes: stats.journal_bytes,
+            checked: stats.checked,
+            wrong: stats.wrong,
+            check_bytes: stats.check_bytes,
+            missing: stats.missing.into(),
+            syncing: stats.syncing,
+            write_hole: node.level.parities() > 0 && node.journal.is_none(),
+            counters: counters.map(|(name, n)| (name.to_string(), n)).collect(),
+        }
+    }
 }
 
 /// What one drive of several did; what the machine says of its drives is their sum. Shares are of the

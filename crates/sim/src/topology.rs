@@ -18,11 +18,11 @@
 
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use wordline_base::SectorSize;
+use wordline_base::{SectorSize, Span};
 use wordline_device::{DeviceConfig, DriveConfig, Stripes, SwitchConfig};
 use wordline_host::StackConfig;
 use wordline_host::config::NbdConfig;
-use wordline_md::{ArrayError, Layout, Level, MdConfig};
+use wordline_md::{ArrayError, Collect, Layout, Level, MdConfig};
 
 /// A computer: its cores and its software.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,7 +112,19 @@ pub struct ArrayNode {
     pub members: Vec<usize>,
     /// Bytes of each that are used; none: all.
     pub size: Option<u64>,
+    /// The drive that takes the place of a lost one, and the one that has the journal.
+    pub spare: Option<usize>,
+    pub journal: Option<usize>,
+    /// This drive is lost so long after the start.
+    pub fail: Option<(usize, Span)>,
     pub config: MdConfig,
+}
+
+impl ArrayNode {
+    /// Its drives: members, spare and journal.
+    pub fn drives(&self) -> impl Iterator<Item = usize> + '_ {
+        self.members.iter().copied().chain(self.spare).chain(self.journal)
+    }
 }
 
 /// A system under test.
@@ -186,6 +198,16 @@ pub enum TopologyError {
     EmptyBridge(String),
     #[error("bridge {bridge}: {unit} is not behind it alone")]
     NotBehind { bridge: String, unit: String },
+    #[error("array {name}: {what} is for an array with parity, and this is {level}: take raid5")]
+    NoParity { name: String, what: &'static str, level: &'static str },
+    #[error(
+        "array {name}: the spare {spare} has {has} bytes, and {needs} of {first} are used: a spare of that size"
+    )]
+    SmallSpare { name: String, spare: String, has: u64, first: String, needs: u64 },
+    #[error("array {0}: a journal closes the write hole by itself: leave out bitmap, as md does")]
+    BothGuards(String),
+    #[error("array {name}: fail names {drive}, which is none of its members")]
+    NoMember { name: String, drive: String },
     #[error("network {0}: its client is its server")]
     Loop(String),
     #[error("drives {drives} are in different hosts, and one switch is in front of them")]
@@ -310,7 +332,7 @@ impl SystemConfig {
     }
     /// The array that a unit is in.
     pub fn array_of(&self, unit: usize) -> Option<usize> {
-        self.arrays.iter().position(|array| array.members.contains(&unit))
+        self.arrays.iter().position(|array| array.drives().any(|d| d == unit))
     }
     /// The unit at the end of it, of an array the first, and its name for jobs.
     pub fn drive_behind(&self, behind: Behind) -> (usize, &str) {
@@ -335,7 +357,23 @@ impl SystemConfig {
         let node = &self.arrays[array];
         let of = |&d: &usize| (self.name(d), bytes(d));
         let members: Vec<(&str, u64)> = node.members.iter().map(of).collect();
-        Layout::new(node.level, node.config.chunk, &members, node.size, 0)
+        if let (Some(spare), Some(&(first, least))) =
+            (node.spare, members.iter().min_by_key(|m| m.1))
+        {
+            let (has, needs) = (bytes(spare), node.size.unwrap_or(least));
+            if has < needs {
+                let (name, spare) = (node.name.clone(), self.name(spare).to_string());
+                return Err(TopologyError::SmallSpare {
+                    name,
+                    spare,
+                    has,
+                    first: first.into(),
+                    needs,
+                });
+            }
+        }
+        let kept = if node.level.parities() > 0 { node.config.kept() } else { 0 };
+        Layout::new(node.level, node.config.chunk, &members, node.size, kept)
             .map_err(|why| TopologyError::Array { name: node.name.clone(), why })
     }
 
@@ -409,10 +447,11 @@ impl SystemConfig {
         for (i, array) in self.arrays.iter().enumerate() {
             let name = &array.name;
             let of = |unit: usize| self.name(unit).to_string();
-            for (m, &drive) in array.members.iter().enumerate() {
+            let all: Vec<usize> = array.drives().collect();
+            for (m, &drive) in all.iter().enumerate() {
                 there(name, "drive", drive, units)?;
-                let first = array.members[0];
-                if array.members[..m].contains(&drive) {
+                let first = all[0];
+                if all[..m].contains(&drive) {
                     return Err(E::Again { name: name.clone(), drive: of(drive) });
                 }
                 if self.host_of_unit(drive) != self.host_of_unit(first) {
@@ -422,7 +461,9 @@ impl SystemConfig {
                         other: of(drive),
                     });
                 }
-                if let Some(before) = self.arrays[..i].iter().find(|a| a.members.contains(&drive)) {
+                if let Some(before) =
+                    self.arrays[..i].iter().find(|a| a.drives().any(|d| d == drive))
+                {
                     let (one, other) = (before.name.clone(), name.clone());
                     return Err(E::TwoArrays { drive: of(drive), one, other });
                 }
@@ -436,6 +477,26 @@ impl SystemConfig {
             if count < least {
                 let why = ArrayError::TooFew { level: array.level.name(), least, count };
                 return Err(E::Array { name: name.clone(), why });
+            }
+            let asks = [
+                ("a spare", array.spare.is_some()),
+                ("a journal", array.journal.is_some()),
+                ("a drive that is lost", array.fail.is_some()),
+                ("a bitmap", array.config.bitmap > 0),
+                ("reads that go around a drive", array.config.gc == Collect::Around),
+            ];
+            if let (0, Some((what, _))) =
+                (array.level.parities(), asks.iter().find(|(_, asks)| *asks))
+            {
+                return Err(E::NoParity { name: name.clone(), what, level: array.level.name() });
+            }
+            if array.journal.is_some() && array.config.bitmap > 0 {
+                return Err(E::BothGuards(name.clone()));
+            }
+            if let Some((drive, _)) = array.fail.filter(|(drive, _)| !array.members.contains(drive))
+            {
+                let drive = of(drive);
+                return Err(E::NoMember { name: name.clone(), drive });
             }
         }
         for (i, network) in self.networks.iter().enumerate() {

@@ -16,7 +16,7 @@ use crate::result::*;
 use crate::seat::{BridgeSeat, DriveSeat, Totals};
 use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
-use crate::topology::{Behind, Part, SystemConfig};
+use crate::topology::{ArrayNode, Behind, Part, SystemConfig};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wordline_base::life::LAYERS;
@@ -25,8 +25,11 @@ use wordline_device::{Bridge, Controller, DeviceConfig, Switch};
 use wordline_fs::FsConfig;
 use wordline_ftl::{Placement, Translation, Translator};
 use wordline_host::config::{IdleConfig, PowerConfig};
+use wordline_host::md::Collect;
 use wordline_host::source::{Next, Source, ThreadSpec};
-use wordline_host::{DiskShape, DiskSpec, DriveInfo, Finished, Host, HostStats, Message, Output};
+use wordline_host::{
+    ArrayStats, DiskShape, DiskSpec, DriveInfo, Finished, Host, HostStats, Message, Output,
+};
 use wordline_trace::{Request, Rounded};
 
 /// Where a thread's I/Os come from.
@@ -132,6 +135,10 @@ pub struct World {
     /// Units that hosts see, in their order.
     seen: Vec<usize>,
     networks: Vec<NetworkSeat>,
+    /// Arrays, each with its host.
+    arrays: Vec<(usize, ArrayNode)>,
+    /// Drives of arrays, with whether each makes room for writes.
+    watched: Vec<(usize, bool)>,
     /// Host of each thread, and its number there.
     places: Vec<(usize, u32)>,
     threads: Vec<ThreadStats>,
@@ -153,6 +160,8 @@ pub struct World {
     served: u64,
     stopped: bool,
     apps: Vec<AppSeat>,
+    /// Programs or members of arrays are looked at after each event.
+    looks: bool,
 }
 
 /// A program.
@@ -235,6 +244,7 @@ impl World {
         };
         let switches: Vec<Switch> =
             config.switches.iter().enumerate().map(switch).collect::<Result<_, _>>()?;
+        let checks = drives.iter().all(|drive| drive.stamps.is_on());
         let Units { infos, members, .. } = config.units(&drives.iter().collect::<Vec<_>>())?;
         let mut seats = Vec::with_capacity(drives.len());
         let mut on_host = Vec::with_capacity(drives.len());
@@ -339,7 +349,10 @@ impl World {
         for (h, (host, jobs)) in config.hosts.iter().zip(jobs).enumerate() {
             let stack = &host.stack;
             let behind = config.disks(h);
-            let shapes = config.shapes(h, &infos)?;
+            let mut shapes = config.shapes(h, &infos)?;
+            for array in shapes.iter_mut().filter_map(|shape| shape.array.as_deref_mut()) {
+                array.checks = checks;
+            }
             let disks: Vec<(usize, bool)> = behind
                 .iter()
                 .map(|b| (config.drive_behind(*b).0, matches!(b, Behind::Drive(_))))
@@ -442,6 +455,7 @@ impl World {
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
             stopped: false,
+            looks: !apps.is_empty() || !config.arrays.is_empty(),
             apps,
             ctx,
             hosts,
@@ -449,6 +463,16 @@ impl World {
             bridges,
             seen: config.seen(),
             networks,
+            watched: (0..config.drives.len())
+                .filter(|&d| config.array_of(d).is_some())
+                .map(|d| (d, false))
+                .collect(),
+            arrays: config
+                .arrays
+                .iter()
+                .enumerate()
+                .map(|(a, node)| (config.host_of(a), node.clone()))
+                .collect(),
         };
         world.series_last = world.series_now(Time::ZERO);
         world.start(options);
@@ -469,6 +493,17 @@ impl World {
             }
         }
         self.end_with_io();
+        for (_, array) in &self.arrays {
+            // Before they begin.
+            let held = match array.config.gc {
+                Collect::Token => &array.members[1..],
+                Collect::Uncoordinated | Collect::Around => &[],
+            };
+            for &d in held {
+                self.ctx.enter_drive(d as u8);
+                self.drives[d].controller.hold_collection(&mut self.ctx, true);
+            }
+        }
         for (d, drive) in self.drives.iter_mut().enumerate() {
             self.ctx.enter_drive(d as u8);
             drive.controller.start(&mut self.ctx);
@@ -499,7 +534,7 @@ impl World {
                     let host = &mut self.hosts[node].host;
                     host.on_event(&mut self.ctx, event);
                     // All was handed on before the event: nobody else can have anything.
-                    if !host.has_output() && self.apps.is_empty() {
+                    if !host.has_output() && !self.looks {
                         continue;
                     }
                 }
@@ -519,15 +554,33 @@ impl World {
                         self.hosts[drive.host].host.on_event(&mut self.ctx, event);
                     } else {
                         drive.controller.on_event(&mut self.ctx, event);
-                        if !drive.controller.has_output() && self.apps.is_empty() {
+                        if !drive.controller.has_output() && !self.looks {
                             continue;
                         }
                     }
                 }
             }
             self.pump();
+            if !self.watched.is_empty() {
+                self.watch();
+            }
         }
         true
+    }
+
+    /// Tells hosts which members of arrays begin to make room for writes, and which have made it.
+    fn watch(&mut self) {
+        for i in 0..self.watched.len() {
+            let (d, before) = self.watched[i];
+            let now = self.ftl_of(d).is_collecting();
+            if now != before {
+                self.watched[i].1 = now;
+                let drive = &self.drives[d];
+                let (host, disk) = (drive.host, drive.disk);
+                self.hosts[host].host.member_collects(&mut self.ctx, disk, now);
+                self.pump();
+            }
+        }
     }
 
     /// Carries what hosts and drives have for each other until none has anything.
@@ -632,6 +685,13 @@ impl World {
                 } else {
                     let bridge = &mut self.bridges[drive - self.drives.len()].bridge;
                     bridge.write_mask(&mut self.ctx, cq, masked, head);
+                }
+            }
+            Output::Hold { disk, hold } => {
+                let (drive, _) = self.hosts[h].disks[usize::from(disk)];
+                self.ctx.enter_drive(drive as u8);
+                if let Some(seat) = self.drives.get_mut(drive) {
+                    seat.controller.hold_collection(&mut self.ctx, hold);
                 }
             }
             Output::Finished(finished) => self.finished(h, &finished),
@@ -1092,7 +1152,18 @@ impl World {
             self.apps.iter().flat_map(|seat| seat.app.borrow().turnarounds()).collect();
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
-        let warnings = self.warnings(&machine);
+        let mut warnings = self.warnings(&machine);
+        for array in machine.arrays.iter().filter(|array| array.write_hole) {
+            let rows = match array.bitmap_bytes {
+                0 => "all rows",
+                _ => "the rows that its bitmap names",
+            };
+            warnings.push(format!(
+                "{}: the write hole is open, as md leaves it: after a power cut parity may be wrong until {rows} have \
+                 been looked at, and a drive lost before that takes more with it than its own writes; a journal closes it",
+                array.name
+            ));
+        }
         let prepared = match &*self.drives {
             [one] => one.described(),
             many => {
@@ -1204,7 +1275,23 @@ impl World {
             } else {
                 Vec::new()
             },
+            arrays: self.arrays(),
         }
+    }
+
+    /// What each array did.
+    fn arrays(&self) -> Vec<ArrayResult> {
+        let of_host = |(h, seat): (usize, &HostSeat)| {
+            let arrays = seat.host.arrays();
+            arrays.into_iter().map(move |stats| (h, stats)).collect::<Vec<_>>()
+        };
+        let all = self.hosts.iter().enumerate().flat_map(of_host);
+        let result = |(h, stats): (usize, ArrayStats)| {
+            let mut of_host = self.arrays.iter().filter(|(host, _)| *host == h);
+            let (_, node) = of_host.nth(usize::from(stats.disk)).expect("an array of the list");
+            ArrayResult::new(node, &stats)
+        };
+        all.map(result).collect()
     }
 
     /// What a drive did, or a bridge with the drives behind it.

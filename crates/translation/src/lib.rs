@@ -348,6 +348,13 @@ pub trait Translation: Send {
     fn collects(&self) -> bool {
         true
     }
+    /// Space is being made: valid sectors are being moved.
+    fn is_collecting(&self) -> bool {
+        false
+    }
+    /// No victim is begun from here on, or they are again. Where users would have to wait for space they
+    /// are begun all the same. An FTL that makes no space has nothing to hold.
+    fn hold_collection(&mut self, _ctx: &mut Ctx, _hold: bool) {}
     /// None without parity.
     fn strides(&self) -> Option<StrideUse> {
         None

@@ -35,9 +35,10 @@
 
 use crate::{Error, Scale, System};
 use serde::Deserialize;
+use wordline_base::Span;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::config::Transport;
-use wordline_md::{Level, MdConfig};
+use wordline_md::{Collect, Level, MdConfig};
 use wordline_profile::{Config, ConfigError, Inside, Places, Source, Sources};
 use wordline_sim::{
     ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig,
@@ -363,7 +364,23 @@ struct ArrayEntry {
     level: String,
     members: Vec<String>,
     size: Option<u64>,
+    spare: Option<String>,
+    journal: Option<String>,
+    fail: Option<FailEntry>,
     chunk: Option<u64>,
+    stripe_cache: Option<u32>,
+    bitmap: Option<u64>,
+    gc: Option<Collect>,
+    gc_slot: Option<Span>,
+    sync_speed_max: Option<u64>,
+    core: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FailEntry {
+    member: String,
+    at: Span,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -424,6 +441,9 @@ pub(crate) fn arrayed(system: &mut System, level: Level, drives: u32) {
         level,
         members: (0..drives as usize).collect(),
         size: None,
+        spare: None,
+        journal: None,
+        fail: None,
         config: system.config.stack.md.clone(),
     }];
 }
@@ -538,8 +558,24 @@ impl Topology {
             return Err(misfit(format!("{of}: members = [] names no drive")));
         };
         let stack = &drives[first].1.config.stack;
-        let config = MdConfig { chunk: entry.chunk.unwrap_or(stack.md.chunk) };
-        Ok(ArrayNode { name, level, members, size: entry.size, config })
+        let md = &stack.md;
+        let config = MdConfig {
+            chunk: entry.chunk.unwrap_or(md.chunk),
+            stripe_cache: entry.stripe_cache.unwrap_or(md.stripe_cache),
+            bitmap: entry.bitmap.unwrap_or(md.bitmap),
+            gc: entry.gc.unwrap_or(md.gc),
+            gc_slot: entry.gc_slot.unwrap_or(md.gc_slot),
+            sync_speed_max: entry.sync_speed_max.unwrap_or(md.sync_speed_max),
+            core: entry.core.or(md.core),
+        };
+        let fail = match &entry.fail {
+            None => None,
+            Some(FailEntry { member, at }) => Some((drive(member)?, *at)),
+        };
+        let spare = entry.spare.as_ref().map(drive).transpose()?;
+        let journal = entry.journal.as_ref().map(drive).transpose()?;
+        let size = entry.size;
+        Ok(ArrayNode { name, level, members, size, spare, journal, fail, config })
     }
 
     /// The machine.

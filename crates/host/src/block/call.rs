@@ -139,6 +139,12 @@ impl Call {
         (self.node, self.part, self.at, self.over) = (node, part, at, over);
         (self.opcode, self.divided, self.len) = (opcode, divided, len);
     }
+    /// A bio of an array's thread; then `over`.
+    pub fn begin_stripe(&mut self, node: u32, opcode: Opcode, divided: bool, len: u64, over: Step) {
+        (self.aio, self.single, self.index, self.fresh) = (false, NONE, 1, false);
+        self.begin_member(node, opcode, divided, len);
+        (self.plugged, self.over) = (true, over);
+    }
     pub fn is_flush(&self) -> bool {
         self.opcode == Opcode::Flush
     }
@@ -146,7 +152,7 @@ impl Call {
         self.over
     }
     pub fn is_member(&self) -> bool {
-        self.over == Step::MdNext
+        self.over != Step::NextIo
     }
     /// The plug is sent on, and then the step.
     pub fn unplugs_before(&mut self, step: Step) -> bool {

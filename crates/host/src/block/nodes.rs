@@ -97,6 +97,9 @@ impl<S: Source> Host<S> {
                 return self.io_done(ctx, n, on);
             }
             let (parent, life, ok) = (node.parent, node.life, node.ok);
+            if disk != self.block.nodes[parent].disk && self.member_done(ctx, n, on) {
+                return;
+            }
             self.block.nodes.remove(n);
             let up = &mut self.block.nodes[parent];
             up.ok &= ok;
@@ -112,7 +115,10 @@ impl<S: Source> Host<S> {
     fn io_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
         let node = self.block.nodes[n];
         if node.bio != NONE {
-            return self.bio_done(ctx, n, on);
+            return match self.threads[node.thread].md.array {
+                None => self.bio_done(ctx, n, on),
+                Some(d) => self.md_io_done(ctx, d, n, on),
+            };
         }
         let t = node.thread;
         if !self.kernel {

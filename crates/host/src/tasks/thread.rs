@@ -103,6 +103,13 @@ pub(crate) enum Step {
     /// A bio of an array, its processor time behind it, and the next of its parts.
     MdMap,
     MdNext,
+    /// Its pages go to stripes.
+    MdAdd,
+    /// An array's thread: its next stripe, and the next I/O of those that it handled.
+    Md,
+    MdIssue,
+    /// The thread that rebuilds members: its next row.
+    MdSync,
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,

@@ -444,6 +444,7 @@ impl Random {
             mapping_bytes_per_sector: self.float(),
             stamp_bytes: self.any(),
             page_bytes: self.any(),
+            arrays: Vec::new(),
             drives: Vec::new(),
         }
     }
