@@ -51,7 +51,7 @@ fn mixed_sizes_under_collection_read_what_was_written() {
     let m = &o.result.machine;
     assert!(m.integrity.checked > 1000 && m.integrity.wrong == 0);
     assert_eq!(m.partial_writes.sectors, 0, "512-byte sectors are never written in part");
-    let nodes = m.host.as_ref().unwrap().memory_by_owner.iter().find(|o| o.owner == "map_nodes");
+    let nodes = m.host.as_ref().unwrap().memory_by_owner.iter().find(|o| o.name == "map_nodes");
     let nodes = nodes.expect("the map is in host memory");
     assert!(nodes.end_bytes > 0 && nodes.end_bytes % 4096 == 0, "{nodes:?}");
     assert!(counter(&o, "ftl.gc_sectors") > 0 || m.write_amplification.factor.is_some());

@@ -68,6 +68,12 @@ pub fn can_be_served(system: &DriveConfig) -> Result<(), Error> {
              the profile of a drive behind it",
         ));
     }
+    if system.ftl.fssd.is_some() {
+        return Err(Error::usage(
+            "FSSD's flash software (ftl.fssd) is not served: its map is not rebuilt from an image. Take \
+             another drive, or --set ftl.fssd=none",
+        ));
+    }
     let sector = system.nand.sector_bytes;
     if sector != 4096 {
         return Err(Error::usage(format!(

@@ -99,10 +99,10 @@ fn host_lines(host: &wordline_sim::HostReport, served: u64) -> Vec<String> {
     }
     lines.extend(section("an I/O costs", &items));
     let files_or_ftl = |owner: &str| !matches!(owner, "driver" | "all");
-    if host.memory_by_owner.iter().any(|m| files_or_ftl(&m.owner)) {
+    if host.memory_by_owner.iter().any(|m| files_or_ftl(&m.name)) {
         let mib = |bytes: u64| format!("{:.1}", bytes as f64 / (1 << 20) as f64);
         let items = host.memory_by_owner.iter().map(|m| {
-            let (name, p50, max) = (m.owner.replace('_', " "), m.p50_bytes, m.max_bytes);
+            let (name, p50, max) = (m.name.replace('_', " "), m.p50_bytes, m.max_bytes);
             format!("{name} {} MiB (at most {})", mib(p50), mib(max))
         });
         lines.extend(section("host memory", &items.collect::<Vec<_>>()));

@@ -350,7 +350,7 @@ pub(crate) const HOST_COLUMNS: [&str; 9] = [
 fn host_intervals(host: &mut Value) {
     let had = |list: &str| -> Vec<Value> {
         let owners = host[list].as_array().into_iter().flatten();
-        owners.map(|owner| owner["owner"].clone()).collect()
+        owners.map(|owner| owner["name"].clone()).collect()
     };
     let (cpu, memory) = (had("cpu_by_owner"), had("memory_by_owner"));
     let named = |values: &Value, names: &[&str], had: &[Value], unit: &str| -> Value {

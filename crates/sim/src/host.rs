@@ -62,7 +62,7 @@ fn cpu_by_owner(rows: &[HostRow], host: &HostStats) -> Vec<CpuOwner> {
             row.by_owner[i] as f64 / length / cores
         });
         let (share_p50, share_max) = spread(shares.collect());
-        CpuOwner { owner: name.to_string(), ns: all.by_owner[i], share_p50, share_max }
+        CpuOwner { name: name.to_string(), ns: all.by_owner[i], share_p50, share_max }
     };
     CPU_OWNERS.iter().enumerate().map(owner).filter(|o| o.ns > 0).collect()
 }
@@ -72,7 +72,7 @@ fn memory_by_owner(rows: &[HostRow], host: &HostStats) -> Vec<MemoryOwner> {
     let owner = |name: &str, bytes: u64, of: &dyn Fn(&HostRow) -> u64| {
         let (p50, max) = spread(rows.iter().map(|row| of(row) as f64).collect());
         let (p50_bytes, max_bytes) = (p50 as u64, (max as u64).max(bytes));
-        MemoryOwner { owner: name.to_string(), end_bytes: bytes, p50_bytes, max_bytes }
+        MemoryOwner { name: name.to_string(), end_bytes: bytes, p50_bytes, max_bytes }
     };
     let each = MEMORY_OWNERS.iter().enumerate();
     let mut all: Vec<MemoryOwner> =

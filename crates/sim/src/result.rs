@@ -1098,7 +1098,7 @@ pub struct HostRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct CpuOwner {
     /// Whose.
-    pub owner: String,
+    pub name: String,
     /// Nanoseconds of all cores.
     pub ns: u64,
     /// Share of all cores in an interval: median and most.
@@ -1111,7 +1111,7 @@ pub struct CpuOwner {
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryOwner {
     /// Whose.
-    pub owner: String,
+    pub name: String,
     /// Bytes at the end of the run.
     pub end_bytes: u64,
     /// By intervals: median and most.

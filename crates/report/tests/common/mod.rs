@@ -321,13 +321,13 @@ impl Random {
                 context_switches: self.any(),
                 looks: self.any(),
                 cpu_by_owner: vec![CpuOwner {
-                    owner: "kernel".into(),
+                    name: "kernel".into(),
                     ns: self.any(),
                     share_p50: self.float(),
                     share_max: self.float(),
                 }],
                 memory_by_owner: vec![MemoryOwner {
-                    owner: "driver".into(),
+                    name: "driver".into(),
                     end_bytes: self.any(),
                     p50_bytes: self.any(),
                     max_bytes: self.any(),
