@@ -84,6 +84,15 @@ Examples:
   wordline study run rail/read-latency-vs-write-rate --out results --jobs 2
   wordline study run my.toml --out results --point system=pblk --dry-run";
 
+const STUDY_CLAIMS_HELP: &str = "\
+Results of another build of the program, and of another scale, are not looked at: their claims are
+not run. Verdicts: met, direction, wrong, not run, set (a profile or a study has it as a setting), not covered.
+
+Examples:
+  wordline study claims --out results
+  wordline study claims --out results --paper litz-tos22 --run --scale quick
+  wordline study claims --out results --format csv -o claims.csv";
+
 const STUDY_RUN_HELP: &str = "\
 Each point's result is kept in DIR/STUDY/points as soon as it is there: the same command goes on
 where an earlier one was stopped, by whatever means, and runs again what a changed study, profile or
@@ -245,6 +254,10 @@ pub enum StudyCommand {
     /// Run what has no result yet, then tabulate all of it
     #[command(after_help = STUDY_RUN_HELP)]
     Run(StudyRunArgs),
+    /// What was published, claim by claim: the study and points that decide it, what came out, and
+    /// the verdict
+    #[command(after_help = STUDY_CLAIMS_HELP)]
+    Claims(StudyClaimsArgs),
     /// Ages a drive and runs points on copies of it, as told on standard input
     #[command(hide = true)]
     Worker,
@@ -276,6 +289,39 @@ pub struct StudyRunArgs {
     /// Name the points, and those that share a drive, and stop there
     #[arg(long)]
     pub dry_run: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ClaimsFormat {
+    Md,
+    Csv,
+    Json,
+}
+
+#[derive(Args, Clone)]
+pub struct StudyClaimsArgs {
+    /// Only the claims of this paper
+    #[arg(long, value_name = "PAPER")]
+    pub paper: Option<String>,
+    /// Where `wordline study run` left its results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Run what has no result yet first, study by study
+    #[arg(long)]
+    pub run: bool,
+    /// Points and ageing drives at once; the machine's cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    #[arg(long, value_enum, default_value = "whole")]
+    pub scale: ScaleArg,
+    #[arg(long, value_enum, default_value = "md")]
+    pub format: ClaimsFormat,
+    /// To this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// No progress and no notes on standard error
     #[arg(long, short)]
     pub quiet: bool,

@@ -1,12 +1,12 @@
 //! `wordline study`: published figures and studies of one's own.
 
-use crate::args::{ScaleArg, StudyCommand, StudyRunArgs};
+use crate::args::{ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyRunArgs};
 use crate::progress::StudyProgress;
 use crate::{Failure, files, output, remark, signals};
 use std::path::Path;
 use wordline_study::{
-    Event, Options, Plan, Scale, Stopped, Store, Study, Watch, digest_bytes, parse_only, tabulate,
-    write_tables,
+    Claims, Event, Failed, Options, Plan, Scale, Stopped, Store, Study, Watch, claims,
+    digest_bytes, parse_only, tabulate, write_tables,
 };
 
 pub fn study(command: StudyCommand) -> Result<(), Failure> {
@@ -14,6 +14,7 @@ pub fn study(command: StudyCommand) -> Result<(), Failure> {
         StudyCommand::List => output::print(&wordline_study::list()),
         StudyCommand::Show { name } => output::print(&read(&name)?.1),
         StudyCommand::Run(args) => run(&args),
+        StudyCommand::Claims(args) => decide(&args),
         StudyCommand::Worker => {
             wordline_study::work();
             Ok(())
@@ -39,10 +40,7 @@ fn read(name: &str) -> Result<(Study, String), Failure> {
 
 fn run(args: &StudyRunArgs) -> Result<(), Failure> {
     let (study, _) = read(&args.study)?;
-    let scale = match args.scale {
-        ScaleArg::Whole => Scale::Whole,
-        ScaleArg::Quick => Scale::Quick,
-    };
+    let scale = scale(args.scale);
     let only = parse_only(&study, &args.point).map_err(Failure::usage)?;
     let plan = Plan::new(&study, scale, &only, &|path| {
         files::read_text(path).map_err(std::io::Error::other)
@@ -51,32 +49,11 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
     if args.dry_run {
         return output::print(&dry(&plan));
     }
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::run(format!("cannot find this program: {e}")))?;
-    let bytes = std::fs::read(&program)
-        .map_err(|e| Failure::run(format!("cannot read {}: {e}", program.display())))?;
-    let options = Options {
-        jobs: args.jobs.map_or_else(cores, |n| n as usize),
-        program,
-        arguments: vec!["study".into(), "worker".into()],
-        build: digest_bytes(&bytes),
-    };
-    drop(bytes);
+    let options = options(args.jobs)?;
     let store = Store::open(&args.out, &study.name, &options.build).map_err(Failure::usage)?;
     signals::install();
     signals::run_begins();
-    let mut watch =
-        Watcher { progress: StudyProgress::begin(&plan, options.jobs, args.quiet), args };
-    let ran = wordline_study::run(&plan, &store, &options, &mut watch);
-    watch.progress.end();
-    let failed = ran.map_err(|stopped| match stopped {
-        Stopped::Unusable(message) => Failure::usage(message),
-        Stopped::Broken(message) => Failure::run(message),
-        Stopped::Asked { done } => Failure::run(format!(
-            "interrupted: {done} of {} points are done, the same command goes on from there",
-            plan.points.len()
-        )),
-    })?;
+    let failed = run_points(&plan, &store, &options, args.quiet)?;
     let table = tabulate(&study, &plan, &store, &failed).map_err(Failure::usage)?;
     for path in write_tables(&table, &store, &args.out).map_err(Failure::run)? {
         if !args.quiet {
@@ -93,6 +70,91 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
             plan.points[first.point].label(),
             first.why
         ))),
+    }
+}
+
+fn scale(arg: ScaleArg) -> Scale {
+    match arg {
+        ScaleArg::Whole => Scale::Whole,
+        ScaleArg::Quick => Scale::Quick,
+    }
+}
+
+/// This program as its own worker.
+fn options(jobs: Option<u32>) -> Result<Options, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::run(format!("cannot find this program: {e}")))?;
+    let bytes = std::fs::read(&program)
+        .map_err(|e| Failure::run(format!("cannot read {}: {e}", program.display())))?;
+    Ok(Options {
+        jobs: jobs.map_or_else(cores, |n| n as usize),
+        program,
+        arguments: vec!["study".into(), "worker".into()],
+        build: digest_bytes(&bytes),
+    })
+}
+
+/// Runs what has no result yet.
+fn run_points(
+    plan: &Plan,
+    store: &Store,
+    options: &Options,
+    quiet: bool,
+) -> Result<Vec<Failed>, Failure> {
+    let mut watch = Watcher { progress: StudyProgress::begin(plan, options.jobs, quiet), quiet };
+    let ran = wordline_study::run(plan, store, options, &mut watch);
+    watch.progress.end();
+    ran.map_err(|stopped| match stopped {
+        Stopped::Unusable(message) => Failure::usage(message),
+        Stopped::Broken(message) => Failure::run(message),
+        Stopped::Asked { done } => Failure::run(format!(
+            "interrupted: {done} of {} points are done, the same command goes on from there",
+            plan.points.len()
+        )),
+    })
+}
+
+/// `study claims`: what came of each statement of the list.
+fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
+    let list = Claims::own().map_err(Failure::usage)?;
+    let paper = args.paper.as_deref();
+    if let Some(id) = paper {
+        list.paper(id).map_err(|e| Failure::usage(format!("--paper {id}: {e}")))?;
+    }
+    let scale = scale(args.scale);
+    let options = options(args.jobs)?;
+    let mut failed = Vec::new();
+    if args.run {
+        signals::install();
+        signals::run_begins();
+        for study in claims::studies_of(list, paper).map_err(Failure::usage)? {
+            let plan = claims::plan(&study, scale).map_err(Failure::usage)?;
+            let store =
+                Store::open(&args.out, &study.name, &options.build).map_err(Failure::usage)?;
+            if !args.quiet {
+                remark(&format!("{}: {} points", study.name, plan.points.len()));
+            }
+            for f in run_points(&plan, &store, &options, args.quiet)? {
+                failed.push(format!("{}: {}: {}", study.name, plan.points[f.point].label(), f.why));
+            }
+        }
+    }
+    let decided =
+        claims::decide(list, paper, &args.out, scale, &options.build).map_err(Failure::usage)?;
+    let text = match args.format {
+        ClaimsFormat::Md => claims::markdown(list, &decided, scale),
+        ClaimsFormat::Csv => claims::csv(&decided),
+        ClaimsFormat::Json => claims::json(list, &decided, scale),
+    };
+    match &args.output {
+        Some(path) => files::write(path, |w| w.write_all(text.as_bytes()))?,
+        None => output::print(&text)?,
+    }
+    match failed.first() {
+        None => Ok(()),
+        Some(first) => {
+            Err(Failure::run(format!("{} points have no result, the first: {first}", failed.len())))
+        }
     }
 }
 
@@ -115,18 +177,18 @@ fn dry(plan: &Plan) -> String {
     out
 }
 
-struct Watcher<'a> {
+struct Watcher {
     progress: StudyProgress,
-    args: &'a StudyRunArgs,
+    quiet: bool,
 }
 
-impl Watch for Watcher<'_> {
+impl Watch for Watcher {
     fn event(&mut self, event: Event) {
         match &event {
-            Event::Note(text) if !self.args.quiet => {
+            Event::Note(text) if !self.quiet => {
                 self.progress.suspend(|| remark(&format!("note: {text}")));
             }
-            Event::Found(n) if *n > 0 && !self.args.quiet => {
+            Event::Found(n) if *n > 0 && !self.quiet => {
                 remark(&format!("{n} points are there from before"));
             }
             _ => {}

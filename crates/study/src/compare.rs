@@ -1,5 +1,6 @@
 //! What was published beside what came out.
 
+use crate::claims::{Claim, Claims};
 use crate::metric::counterpart;
 use crate::plan::{Plan, Point};
 use crate::spec::{At, Published, Study, Trend};
@@ -28,6 +29,38 @@ impl Verdict {
     }
 }
 
+/// What our numbers are to a claim of the list, the best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    /// The number within its tolerance, or the order at every point.
+    Met,
+    /// Not the size but the sign, or the order at most points.
+    Direction,
+    Wrong,
+    NotRun,
+}
+
+impl Judgement {
+    pub fn word(self) -> &'static str {
+        match self {
+            Judgement::Met => "met",
+            Judgement::Direction => "direction",
+            Judgement::Wrong => "wrong",
+            Judgement::NotRun => "not run",
+        }
+    }
+
+    /// Of an order that holds in so many cases of all.
+    fn of_order(held: usize, all: usize) -> Judgement {
+        match held {
+            _ if held == all => Judgement::Met,
+            _ if 2 * held > all => Judgement::Direction,
+            _ => Judgement::Wrong,
+        }
+    }
+}
+
 /// One published statement and our numbers for it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
@@ -38,6 +71,15 @@ pub struct Comparison {
     /// Relative, where both are numbers.
     pub difference: Option<f64>,
     pub verdict: Verdict,
+    /// Of a statement about a claim of the list.
+    pub claim: Option<String>,
+    pub judgement: Option<Judgement>,
+}
+
+impl Comparison {
+    pub fn word(&self) -> &'static str {
+        self.judgement.map_or(self.verdict.word(), Judgement::word)
+    }
 }
 
 fn selected(point: &Point, at: &At) -> bool {
@@ -74,7 +116,14 @@ impl Comparer<'_> {
             ours,
             difference: None,
             verdict,
+            claim: self.claim.claim.clone(),
+            judgement: self.claim.claim.as_ref().map(|_| Judgement::NotRun),
         }
+    }
+
+    /// The claim of the list that this statement is about.
+    fn listed(&self) -> Option<&'static Claim> {
+        Claims::own().ok()?.find(self.claim.claim.as_deref()?).ok()
     }
 
     fn unit(&self) -> String {
@@ -134,6 +183,17 @@ impl Comparer<'_> {
         let of = if values.len() > 1 { format!(" (of {})", values.len()) } else { String::new() };
         let mut made = self.made(published, format!("{}{unit}{of}", number(ours)), verdict);
         made.difference = Some(ours / bound - 1.0).filter(|x| x.is_finite());
+        made.judgement = self.listed().map(|listed| match listed.number() {
+            Some(_) => values.iter().map(|&v| listed.judge(v)).max().expect("there are values"),
+            None => {
+                let held = |v: &&f64| match word {
+                    "below " => **v < bound,
+                    "above " => **v > bound,
+                    _ => false,
+                };
+                Judgement::of_order(values.iter().filter(held).count(), values.len())
+            }
+        });
         made
     }
 
@@ -199,7 +259,9 @@ impl Comparer<'_> {
             1 => String::new(),
             all => format!(" ({} of {all})", held.len()),
         };
-        self.made(published, format!("{row}{}{of}", self.unit()), verdict)
+        let mut made = self.made(published, format!("{row}{}{of}", self.unit()), verdict);
+        made.judgement = made.claim.as_ref().map(|_| Judgement::of_order(held.len(), rows.len()));
+        made
     }
 }
 

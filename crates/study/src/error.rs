@@ -26,6 +26,12 @@ impl Unknown {
         let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
         Unknown { what: what.into(), name: name.into(), known, near }
     }
+
+    /// With `instead` in place of the known ones, where they are too many to be named.
+    pub(crate) fn of_many(mut self, instead: &str) -> Unknown {
+        self.known = vec![instead.into()];
+        self
+    }
 }
 
 /// No study of that name.

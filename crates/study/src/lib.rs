@@ -5,6 +5,7 @@
 //! Of the effects ring: it reads no clock, but starts processes and writes files.
 
 mod chart;
+pub mod claims;
 mod compare;
 mod digest;
 mod error;
@@ -21,7 +22,8 @@ mod store;
 mod table;
 mod worker;
 
-pub use compare::{Comparison, Verdict};
+pub use claims::Claims;
+pub use compare::{Comparison, Judgement, Verdict};
 pub use digest::digest_bytes;
 pub use error::{
     FormulaError, NoStudy, OnlyError, PathError, PointError, StoreError, Unknown, VariableError,

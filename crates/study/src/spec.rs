@@ -1,6 +1,7 @@
 //! A study file: what to run, over which axes, what to read from the results, and what was
 //! published.
 
+use crate::claims::Claims;
 use crate::error::Unknown;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -244,7 +245,12 @@ pub enum Trend {
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Published {
+    /// A claim of the list, which has its words and its number.
+    #[serde(default)]
+    pub claim: Option<String>,
+    #[serde(default)]
     pub what: String,
+    #[serde(default)]
     pub place: String,
     pub metric: String,
     /// The points meant; all of an axis that is not named.
@@ -334,9 +340,58 @@ impl Study {
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Study, ConfigError> {
         let document = Document::parse(file, text)?;
         let spec: Spec = document.read(&LISTS)?;
-        let study = Study { name: name.into(), spec, document };
+        let mut study = Study { name: name.into(), spec, document };
+        study.take_claims()?;
         study.check()?;
         Ok(study)
+    }
+
+    /// Gives statements the words and the number of the claims they name.
+    fn take_claims(&mut self) -> Result<(), ConfigError> {
+        for (i, statement) in self.spec.published.iter_mut().enumerate() {
+            let at = format!("published.{i}");
+            let Some(id) = &statement.claim else {
+                let missing = match (statement.what.is_empty(), statement.place.is_empty()) {
+                    (true, _) => "what",
+                    (_, true) => "place",
+                    _ => continue,
+                };
+                let message =
+                    format!("the key '{missing}' of [[published]] is missing, or 'claim'");
+                return Err(self.document.error(&at, message));
+            };
+            let list = Claims::own()?;
+            let claim = list
+                .find(id)
+                .map_err(|e| self.document.error(&format!("{at}.claim"), e.to_string()))?;
+            if !statement.place.is_empty() {
+                let message = "a claim has a place of its own: leave this out";
+                return Err(self.document.error(&format!("{at}.place"), message));
+            }
+            if statement.what.is_empty() {
+                statement.what.clone_from(&claim.what);
+            }
+            statement.place = format!("{}: {}", claim.paper, claim.place);
+            let own = [statement.value, statement.below, statement.above];
+            let has_own = statement.along.is_some() || own.iter().any(Option::is_some);
+            match claim.number() {
+                Some(_) if statement.along.is_none() && has_own => {
+                    let message = format!("the claim {id} has the number: leave this one out");
+                    return Err(self.document.error(&at, message));
+                }
+                Some(_) if statement.along.is_none() => {
+                    statement.value = claim.value.as_ref().and_then(Scalar::number);
+                    (statement.below, statement.above) = (claim.below, claim.above);
+                }
+                None if statement.value.is_some() => {
+                    let message =
+                        format!("the claim {id} has no number: give below, above or a trend");
+                    return Err(self.document.error(&format!("{at}.value"), message));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     pub fn axis(&self, name: &str) -> Option<&Axis> {

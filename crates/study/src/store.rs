@@ -30,7 +30,8 @@ pub struct Store {
     folder: PathBuf,
     /// Digest of the program: other programs' results are not its own.
     build: String,
-    _lock: File,
+    /// None where only what is there is read.
+    _lock: Option<File>,
 }
 
 impl Store {
@@ -40,7 +41,12 @@ impl Store {
         let path = out.join(study).join(".lock");
         let lock = File::create(&path).map_err(StoreError::write(&path))?;
         lock.try_lock().map_err(|_| StoreError::InUse { folder: folder.clone() })?;
-        Ok(Store { folder, build: build.into(), _lock: lock })
+        Ok(Store { folder, build: build.into(), _lock: Some(lock) })
+    }
+
+    /// Only to read what is there, which may be nothing.
+    pub fn look(out: &Path, study: &str, build: &str) -> Store {
+        Store { folder: out.join(study).join("points"), build: build.into(), _lock: None }
     }
 
     pub fn path(&self, point: &Point) -> PathBuf {

@@ -168,7 +168,7 @@ impl Table<'_> {
                     c.published.clone(),
                     c.ours.clone(),
                     difference,
-                    c.verdict.word().into(),
+                    c.word().into(),
                 ]);
             }
             out.push('\n');

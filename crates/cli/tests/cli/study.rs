@@ -331,6 +331,35 @@ fn a_point_without_a_result_leaves_the_others() {
 }
 
 #[test]
+fn claims_have_verdicts_without_a_result_too() {
+    let place = Place::new();
+    let words = "study claims --out a --paper zhang-osdi18";
+    let shown = place.run(words).ok().out;
+    assert!(shown.starts_with("whole scale\n\n| paper | claims |"), "{shown}");
+    assert!(shown.contains("flashshare/colocation: p99_9 at drive z-ssd"), "{shown}");
+    let csv = place.run(&format!("{words} --format csv")).ok().out;
+    let with = |verdict: &str| csv.lines().filter(|l| l.contains(verdict)).count();
+    assert!(with(",not run,") > 0 && with(",set,") > 0 && with(",not covered,") > 0, "{csv}");
+    place.run(&format!("{words} --format json -o c.json")).ok();
+    let json: serde_json::Value = serde_json::from_str(&place.text("c.json")).expect("JSON");
+    let claims = json["claims"].as_array().expect("an array").len();
+    assert_eq!(
+        (json["counts"][0]["all"].as_u64(), csv.lines().count()),
+        (Some(claims as u64), claims + 1)
+    );
+    place.run("study claims --paper zhang-osdi81").fails(2, &["did you mean 'zhang-osdi18'?"]);
+    assert_eq!(place.files(), ["c.json"], "nothing else is written");
+    // A study names a claim that the list has, and leaves its number to it.
+    let named = |claim: &str| STUDY.replacen("what = \"one rate\"\nplace = \"figure 1\"", claim, 1);
+    place.file("s.toml", named("claim = \"rail-max-write-pblc\""));
+    place.run("study run s.toml").fails(2, &["s.toml:", "did you mean 'rail-max-write-pblk'?"]);
+    place.file("s.toml", named("claim = \"rail-max-write-pblk\""));
+    place.run("study run s.toml").fails(2, &["s.toml:", "has the number: leave this one out"]);
+    place.file("s.toml", named("place = \"figure 1\""));
+    place.run("study run s.toml").fails(2, &["the key 'what' of [[published]] is missing"]);
+}
+
+#[test]
 fn list_show_and_dry_run() {
     let place = place();
     let list = place.run("study list").ok().out;
