@@ -34,6 +34,30 @@ number_ios=20
 
 /// Jobs on small drives that between them reach every setting.
 pub fn scenarios() -> Vec<Case<'static>> {
+    const FSSD: &str = "
+[writers]
+ioengine=libaio
+rw=randwrite
+bsrange=512-32k
+blockalign=512
+norandommap
+iodepth=32
+numjobs=2
+number_ios=1500
+[readers]
+ioengine=libaio
+rw=randread
+bs=512
+norandommap
+iodepth=4
+number_ios=1500
+[trims]
+ioengine=libaio
+rw=randtrim
+bs=1m
+norandommap
+number_ios=60
+";
     let jobs = MIXED;
     // Two classes of queues, so that arbitration has something to weigh.
     const CLASSES: &str = "
@@ -438,6 +462,16 @@ fsync=1
             .set("stack.md.bitmap=65536")
             .set("stack.md.gc=token")
             .set("stack.md.core=1"),
+        // Buffers of few units, so that writes wait for them.
+        Case::new("fssd-small", FSSD)
+            .age(Age::Filled)
+            .set("ftl.over_provisioning=45")
+            .set("ftl.fssd.buffer_bytes=262144")
+            .set("ftl.fssd.gc_units=4")
+            .set("nand.channels=4")
+            .set("ftl.fssd.append_points=2")
+            .set("ftl.fssd.checkpoint_sectors=20000")
+            .set("staging_bytes=65536"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -125,7 +125,7 @@ fn energy(what: &str, m: &Machine, config: &Config) {
     }
 }
 
-fn write_amplification(what: &str, m: &Machine) {
+fn write_amplification(what: &str, m: &Machine, sector: u64) {
     let w = &m.write_amplification;
     let by_cause = [w.user_sectors, w.gc_sectors, w.padding_sectors, w.metadata_sectors];
     let c = |name: &str| counter(m, name);
@@ -154,7 +154,7 @@ fn write_amplification(what: &str, m: &Machine) {
     match w.factor_in_bytes {
         None => assert_eq!(w.host_bytes, 0, "{what}"),
         Some(factor) => {
-            let flash = (all + w.parity_sectors) * 4096;
+            let flash = (all + w.parity_sectors) * sector;
             assert_eq!(w.flash_bytes as f64, flash as f64, "{what}");
             same(&format!("{what}: in bytes"), factor, flash as f64 / w.host_bytes as f64);
         }
@@ -241,11 +241,12 @@ fn link(what: &str, m: &Machine, config: &Config) {
     if m.link_bytes.is_empty() {
         return;
     }
-    let unit = u64::from(config.nand.planes * config.nand.page_bytes) / 4096;
+    let sector = u64::from(config.nand.sector_bytes);
+    let unit = u64::from(config.nand.planes * config.nand.page_bytes) / sector;
     let of = |name: &str| m.link_bytes.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
     let near = |of: &str, link: u64, counted: u64| {
-        let most = counted * 4096;
-        let least = counted.saturating_sub(ON_THEIR_WAY * unit) * 4096;
+        let most = counted * sector;
+        let least = counted.saturating_sub(ON_THEIR_WAY * unit) * sector;
         assert!((least..=most).contains(&link), "{what}: {of}: {link} bytes, {counted} sectors");
     };
     let c = |name: &str| counter(m, name);
@@ -312,7 +313,7 @@ fn add_up(case: &Case) -> Machine {
     let (config, o) = run(case);
     let m = &o.result.machine;
     energy(&what, m, &config);
-    write_amplification(&what, m);
+    write_amplification(&what, m, config.nand.sector_bytes.into());
     reads(&what, m);
     host(&what, m);
     link(&what, m, &config);

@@ -138,6 +138,10 @@ impl InPblk {
         self.piece = 0;
         &mut self.pieces
     }
+    /// Part of the node's data is among what it stages.
+    fn stages_of(&self, node: u32) -> bool {
+        self.stages.iter().any(|stage| stage.tag == node)
+    }
     pub fn becomes(&mut self, role: Role) {
         self.role = role;
     }
@@ -398,7 +402,9 @@ impl<S: Source> Host<S> {
         thread.pend.ftl += pblk.cost.background_command.0 * stages;
         thread.pend.block += spend!(self, thread.core, Block * stages);
         thread.pend.driver += spend!(self, thread.core, DmaMap * stages, Doorbell * stages);
-        thread.plan_for(part);
+        if thread.pblk.stages_of(part) {
+            thread.plan_for(part);
+        }
         self.segment(ctx, t, Step::PblkRead)
     }
 
@@ -521,10 +527,15 @@ impl<S: Source> Host<S> {
         self.pblk_change(ctx, part, core);
         self.block.changes = NONE;
         let thread = &mut self.threads[t];
-        let staged = !thread.pblk.stages.is_empty();
-        if staged || !thread.pblk.completions.is_empty() {
+        // Others' writes may find room by what this one does.
+        let staged = thread.pblk.stages_of(part);
+        if staged || thread.pblk.completions.iter().any(|&(tag, _)| tag == part) {
             thread.plan_on(part);
-            if staged && let Some(pblk) = &mut self.block.disks[thread.disk].pblk {
+            let writes = self.block.nodes[part].ddir == Ddir::Write;
+            if staged
+                && writes
+                && let Some(pblk) = &mut self.block.disks[thread.disk].pblk
+            {
                 pblk.stats.write_waits -= 1;
             }
         } else {
