@@ -63,7 +63,13 @@ fn workers_wait_for_the_lock_of_the_map() {
     let waits = |workers: u32| {
         let job = format!("{WRITES}iodepth=16\nnumjobs={workers}\n");
         let o = run(&job, Age::Fresh, &["stack.cores=4", "ftl.cost.map.insert=5us"]);
-        o.result.machine.host.unwrap().context_switches
+        let of = |name: &str| counter(&o, &format!("ftl_host.{name}"));
+        let writes = 4000 * u64::from(workers);
+        assert!(of("lock_alone") >= writes, "each write changes the map with it for itself");
+        assert!(of("entries_inserted") >= writes && of("nodes_visited") >= writes);
+        assert_eq!(of("lock_shared"), 0, "nothing is read");
+        assert!(of("staged") >= writes, "each write is sent ahead");
+        of("lock_waits")
     };
-    assert!(waits(4) > waits(1), "nobody slept for the lock");
+    assert!(waits(4) > 1000 && waits(1) < waits(4) / 10, "nobody slept for the lock");
 }

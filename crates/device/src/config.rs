@@ -215,7 +215,7 @@ pub struct FirmwareConfig {
     pub t_write: Span,
     /// Flush, deallocate and vector commands.
     pub t_other: Span,
-    /// Added for each 4 KiB sector of a command beyond the first.
+    /// Added for each sector of a command beyond the first.
     pub t_sector: Span,
     /// Building and posting a completion entry.
     pub t_complete: Span,

@@ -419,7 +419,7 @@ impl<S: Source> Host<S> {
 
     /// Of pblk's block device in front of a disk.
     pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
-        self.block.disks[disk].pblk.as_ref().map(|p| p.stats)
+        self.block.disks[disk].pblk.as_ref().map(|p| p.stats())
     }
     /// The counts of one thread so far; its times are in [`Host::stats`].
     pub fn thread_counts(&self, thread: u32) -> &crate::ThreadStats {
@@ -459,7 +459,7 @@ impl<S: Source> Host<S> {
             idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,
             memory: self.memory(),
-            pblk: self.disks_stats(|d| d.pblk.as_ref().map(|p| p.stats)),
+            pblk: self.disks_stats(|d| d.pblk.as_ref().map(|p| p.stats())),
             bios: self.disks_stats(|d| d.bios.as_ref().map(|b| b.stats())),
         }
     }

@@ -93,6 +93,23 @@ impl DriveSeat {
         let of_ftl = c.since(b);
         let mut counters: Vec<(String, u64)> =
             of_ftl.list().map(|(name, n)| (format!("ftl.{name}"), n)).collect();
+        if let Some(p) = on_host {
+            let (work, lock) = (&p.map_work, &p.map_lock);
+            let of_host = [
+                ("staged", p.staged),
+                ("staging_waits", p.staging_waits),
+                ("nodes_visited", work.visited),
+                ("entries_inserted", work.inserted),
+                ("entries_removed", work.removed),
+                ("nodes_split", work.splits),
+                ("nodes_merged", work.merges),
+                ("lock_shared", lock.shared),
+                ("lock_alone", lock.alone),
+                ("lock_waits", lock.waits),
+            ];
+            let had = of_host.into_iter().filter(|(_, n)| *n > 0);
+            counters.extend(had.map(|(name, n)| (format!("ftl_host.{name}"), n)));
+        }
         let link_bytes = on_host.map_or(Vec::new(), |p| {
             let of = |class: &Class| {
                 let sectors = p.link_sectors[*class as usize];

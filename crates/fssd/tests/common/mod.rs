@@ -1,6 +1,6 @@
 //! A drive for the FTL: operations end in any order that is first come first served on each LUN, some
 //! fail, the rules of flash are asserted, and what flash and the drive's protected buffer hold is kept.
-#![allow(dead_code)]
+#![allow(dead_code)] // each test file uses a part
 
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Stamps, Time};

@@ -80,6 +80,10 @@ pub(crate) struct End {
 }
 
 impl Pblk {
+    pub fn stats(&self) -> PblkStats {
+        let map_lock = self.lock.as_ref().map_or_else(Default::default, |lock| lock.stats);
+        PblkStats { map_lock, ..self.stats }
+    }
     /// One of the kernel threads will do it.
     pub fn later(&mut self, todo: Todo) {
         let collects = match todo {
