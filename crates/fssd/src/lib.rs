@@ -14,12 +14,14 @@ mod arena;
 mod config;
 mod gc;
 mod log;
+mod recover;
 mod space;
 mod tree;
 mod write;
 
 pub use config::FssdConfig;
 pub use log::{Holds, Meta, Spare};
+pub use recover::{Media, Recovery};
 pub use tree::{Extent, Full, LOST, Tree};
 
 use config::Plan;

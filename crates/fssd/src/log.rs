@@ -56,14 +56,14 @@ pub(crate) struct Run {
 pub(crate) struct Checkpoint {
     pub id: u64,
     pub from_seq: u64,
-    /// By the first sector of the range.
-    pub runs: BTreeMap<u32, Run>,
+    /// By the first sector of the range, and their place.
+    pub runs: BTreeMap<(u32, u32), Run>,
     pub done: Option<u32>,
 }
 
 impl Checkpoint {
-    fn add(&mut self, from: u32, to: u32, ppa: u32, unit: u32) {
-        if let Some((_, last)) = self.runs.range_mut(..from).next_back()
+    pub fn add(&mut self, from: u32, to: u32, ppa: u32, unit: u32) {
+        if let Some((_, last)) = self.runs.range_mut(..(from, 0)).next_back()
             && last.to == from
             && last.ppa + last.sectors == ppa
             && last.ppa / unit == ppa / unit
@@ -71,7 +71,7 @@ impl Checkpoint {
             (last.sectors, last.to) = (last.sectors + 1, to);
             return;
         }
-        self.runs.insert(from, Run { ppa, sectors: 1, to });
+        self.runs.insert((from, ppa), Run { ppa, sectors: 1, to });
     }
 }
 
@@ -108,7 +108,7 @@ impl Log {
     /// Bytes of the tables.
     pub fn bytes(&self) -> u64 {
         let runs: usize = self.checkpoints().map(|c| c.runs.len()).sum();
-        (runs * size_of::<(u32, Run)>() + self.trims.len() * size_of::<(u32, Trim)>()) as u64
+        (runs * size_of::<((u32, u32), Run)>() + self.trims.len() * size_of::<(u32, Trim)>()) as u64
     }
     /// Where metadata are that are of use.
     pub fn places(&self) -> impl Iterator<Item = u32> {
@@ -242,16 +242,16 @@ impl Fssd {
     }
     fn rescue_checkpoint(&mut self, c: &mut Checkpoint, is_there: &impl Fn(u32) -> bool) -> bool {
         let runs = c.runs.iter().filter(|(_, run)| is_there(run.ppa));
-        let runs: Vec<(u32, Run)> = runs.map(|(&from, &run)| (from, run)).collect();
-        for (from, run) in runs {
+        let runs: Vec<((u32, u32), Run)> = runs.map(|(&key, &run)| (key, run)).collect();
+        for (key, run) in runs {
             // As long as not all of it is written again it counts as it is.
-            let (mut at, mut pieces) = (from, Vec::new());
+            let (mut at, mut pieces) = (key.0, Vec::new());
             while at < run.to {
                 let Some((ppa, next)) = self.put_piece(c.id, at, run.to) else { return false };
                 pieces.push((at, next, ppa));
                 at = next;
             }
-            c.runs.remove(&from);
+            c.runs.remove(&key);
             self.space.count_meta(run.ppa, run.sectors, false);
             for (from, to, ppa) in pieces {
                 c.add(from, to, ppa, self.g.sectors_per_unit);

@@ -118,13 +118,7 @@ impl Fssd {
                 if self.open(USER).or_else(|| self.open_anyway(USER, 1)).is_none() {
                     return false;
                 }
-                let space = &mut self.space;
-                let mut gone = |e: Extent| {
-                    if e.place != LOST {
-                        space.count(e.place, e.sectors, false);
-                    }
-                };
-                let done = self.tree.remove(lpn, sectors, self.plan.nodes, &mut gone);
+                let done = self.unmap_now(lpn, sectors, self.plan.nodes);
                 if done.is_err() {
                     self.refuse();
                     return true;
@@ -185,6 +179,14 @@ impl Fssd {
             self.space.count(e.place, e.sectors, true);
         }
         Ok(())
+    }
+    pub(crate) fn unmap_now(&mut self, lpn: u32, sectors: u32, most: u32) -> Result<(), Full> {
+        let space = &mut self.space;
+        self.tree.remove(lpn, sectors, most, &mut |gone| {
+            if gone.place != LOST {
+                space.count(gone.place, gone.sectors, false);
+            }
+        })
     }
     #[inline]
     pub(crate) fn note(&mut self, ppa: u32, lpn: u32, stamp: u32) {

@@ -20,7 +20,8 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
         let mut ctx = ctx(sectors.into());
         let mut drive = Drive::new(&kind);
         if rng.below(2) == 0 {
-            drive.faults = Faults { read: 5_000_000, program: 3_000_000, erase: 3_000_000 };
+            drive.faults =
+                Faults { read: 5_000_000, program: 3_000_000, erase: 3_000_000, ..drive.faults };
         }
         let faulty = drive.faults.read > 0;
         ftl.start(&mut ctx);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Stamps, Time};
-use wordline_fssd::{Fssd, FssdConfig, Spare};
+use wordline_fssd::{Fssd, FssdConfig, Recovery, Spare};
 use wordline_nand::{BlockId, Geometry, LunId, Outcome, Ppa};
 use wordline_translation::{Action, Piece, Place, Translation};
 
@@ -102,6 +102,7 @@ pub struct Faults {
     pub read: u64,
     pub program: u64,
     pub erase: u64,
+    pub stage: u64,
 }
 
 /// What does not go with the power.
@@ -113,6 +114,8 @@ pub struct Media {
     pub pages: IdVec<BlockId, u32>,
     pub erases: IdVec<BlockId, u32>,
     pub bad: Vec<bool>,
+    /// Blocks that failed since.
+    pub failed: Vec<bool>,
 }
 
 #[derive(Clone)]
@@ -137,6 +140,7 @@ impl Drive {
             pages: IdVec::filled(0, blocks),
             erases: IdVec::filled(0, blocks),
             bad: kind.bad.clone(),
+            failed: vec![false; blocks as usize],
         };
         Drive {
             g,
@@ -190,6 +194,19 @@ impl Drive {
             self.queues[lun].push_back(Pending { op, ppa: ppa.0, work });
         }
     }
+    /// The FTL of what is left.
+    pub fn recover(&self, kind: &Kind, sectors: u64) -> (Fssd, Recovery) {
+        let media = &self.media;
+        let media = wordline_fssd::Media {
+            sectors,
+            bad: &|block| media.bad[block as usize],
+            programmed: &media.pages,
+            erases: &media.erases,
+            spare: &|ppa| media.flash.get(&ppa.0).cloned(),
+        };
+        Fssd::recover(&kind.g, kind.over_provisioning, &kind.config, &media)
+            .unwrap_or_else(|e| panic!("{kind:?}: {e}"))
+    }
     pub fn is_idle(&self) -> bool {
         self.staging.is_empty() && self.queues.iter().all(VecDeque::is_empty)
     }
@@ -204,7 +221,7 @@ impl Drive {
         let at = rng.below(all) as usize;
         let Some(&lun) = busy.get(at) else {
             let Staging { op, spares } = self.staging.swap_remove(at - busy.len());
-            let ok = !rng.chance(self.faults.read);
+            let ok = !rng.chance(self.faults.stage);
             if ok {
                 self.media.staged.extend(spares);
             }
@@ -218,11 +235,12 @@ impl Drive {
             Work::Erase => self.faults.erase,
         };
         let ok = !rng.chance(share);
-        self.perform(ppa, work, ok);
+        self.perform(ppa, work, ok, !ok);
         ftl.on_done(ctx, op, if ok { Outcome::Ok } else { Outcome::Failed });
         true
     }
-    fn perform(&mut self, ppa: u32, work: Work, ok: bool) {
+    /// `failed`: the block is no good, as the drive knows.
+    fn perform(&mut self, ppa: u32, work: Work, ok: bool, failed: bool) {
         let block = self.block_of(ppa);
         let page = self.g.page_of(Ppa(ppa));
         match work {
@@ -233,6 +251,7 @@ impl Drive {
                 assert!(!self.media.bad[block as usize], "block {block} is bad");
                 assert_eq!(page, self.media.pages[block], "pages of block {block} have gaps");
                 self.media.pages[block] += 1;
+                self.media.failed[block as usize] |= failed;
                 if ok {
                     for (ppa, spare) in spares {
                         self.media.staged.remove(&ppa);
@@ -243,6 +262,7 @@ impl Drive {
             Work::Erase => {
                 assert!(!self.media.bad[block as usize], "block {block} is bad");
                 self.media.pages[block] = 0;
+                self.media.failed[block as usize] |= failed;
                 self.media.erases[block] += 1;
                 let g = self.g;
                 let of = |ppa: &u32| g.line_of(Ppa(*ppa)) * g.luns + g.lun_of(Ppa(*ppa)) == block;
@@ -273,8 +293,8 @@ impl Drive {
                 Work::Read { .. } => {}
                 work => match rng.below(3) {
                     0 => {}
-                    1 => self.perform(ppa, work, true),
-                    _ => self.perform(ppa, work, false),
+                    1 => self.perform(ppa, work, true, false),
+                    _ => self.perform(ppa, work, false, false),
                 },
             }
         }
@@ -284,6 +304,10 @@ impl Drive {
             media.pages[block] = media.pages[block].max(page + 1);
             media.flash.insert(ppa, spare);
         }
+        for (bad, failed) in media.bad.iter_mut().zip(&media.failed) {
+            *bad |= failed;
+        }
+        self.media = media.clone();
         media
     }
 }
