@@ -3,7 +3,7 @@
 # A Rust toolchain is expected; make test adds Debian packages by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test seeds jobs mutants gate bench build lint setup-test setup-bench clean
+.PHONY: demo test test-python wheel seeds jobs mutants gate bench build lint setup-test setup-python setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -24,7 +24,20 @@ WORDLINE_TESTS ?= all
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 WORDLINE_TESTS=$(WORDLINE_TESTS) cargo test --workspace --no-fail-fast
 	cargo test --manifest-path examples/ftl/Cargo.toml --target-dir target/examples
+	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory gate
+
+# The package wordline for Python, from the same crates as the tests above are built of.
+PYTHON := target/venv/bin/python
+test-python: setup-python
+	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --profile test -p wordline-python -p wordline-cli
+	cp target/debug/lib_wordline.so python/wordline/_wordline.abi3.so
+	PYTHONPATH=python $(PYTHON) -m pytest
+
+# A wheel for every Python from 3.11 on, in target/wheels; pip install . makes the same.
+wheel: setup-python
+	$(PYTHON) -m maturin build --release --quiet --out target/wheels
+	@ls target/wheels/*.whl
 
 # More seeds of the FTL's properties: make seeds SEEDS=5000
 SEEDS ?= 5000
@@ -61,6 +74,13 @@ setup-test:
 	@scripts/need fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils nbdsh python3-libnbd openssl openssl
 	@scripts/need fusermount3 fuse3 nbdfuse libnbd-bin mkfs.ext4 e2fsprogs mkfs.xfs xfsprogs xfs_io xfsprogs \
 	    sqlite3 sqlite3 db_bench rocksdb-tools wt wiredtiger pgbench postgresql
+
+# A folder with the packages of python/requirements.txt, made anew when that changes.
+setup-python: target/venv/.made
+target/venv/.made: python/requirements.txt
+	@python3 -m venv target/venv 2>/dev/null || { scripts/need "" python3-venv; python3 -m venv target/venv; }
+	@target/venv/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements.txt
+	@touch $@
 
 setup-bench:
 	@scripts/need valgrind valgrind

@@ -62,6 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "study",
         &["base", "nand", "ftl", "fio", "sim", "report", "profile", "app", "huge", "wordline"],
     ),
+    ("frontend", &["wordline", "nand", "fio", "trace", "report", "profile", "study"]),
     ("nbd", &["base"]),
     ("live", &["base", "nvme", "nand", "ftl", "device", "nbd"]),
 ];

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use wordline::{Align, Scale};
 use wordline_base::Workload;
+use wordline_frontend::{JobRun, Machine, Parts, Prepare, Settings, TraceReplay};
 use wordline_sim::Precondition;
 use wordline_trace::Format as TraceFormat;
 
@@ -352,8 +353,8 @@ pub struct MachineArgs {
     /// Device profile: a name from `wordline device list`, or a TOML file. Several with commas: a drive
     /// each, which jobs name as filename=/dev/nvme0n1, /dev/nvme1n1 and so on, and a trace's volumes go
     /// to in turn
-    #[arg(long, default_value = "cnex-westlake", value_name = "NAME|FILE")]
-    #[arg(default_value_if("system", ArgPredicate::IsPresent, "z-ssd-flashshare"))]
+    #[arg(long, default_value = Machine::DEVICE, value_name = "NAME|FILE")]
+    #[arg(default_value_if("system", ArgPredicate::IsPresent, Machine::DEVICE_OF_SYSTEMS))]
     pub device: String,
     /// So many drives of the device
     #[arg(long, value_name = "N", conflicts_with = "topology", value_parser = clap::value_parser!(u32).range(1..=255))]
@@ -403,30 +404,83 @@ pub struct PartArgs {
 }
 
 impl CommonArgs {
-    /// The state that the drive is brought into; a state that is loaded stays as it is.
-    pub fn state(&self) -> Precondition {
-        match self.precondition {
-            _ if self.load_state.is_some() => Precondition::None,
-            Prepare::Auto => Precondition::Fill,
-            Prepare::As(how) => how,
+    /// The same, as the library of the front ends takes it.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            machine: self.machine.named(),
+            precondition: self.precondition,
+            load_state: self.load_state.clone(),
+            seed: self.seed,
+            slowest: self.slowest,
+            slices: self.timeline.is_some().then_some(self.timeline_limit),
+            latency_over_time: false,
+            integrity: !self.no_integrity,
+            shuffle_ties: self.shuffle_ties,
+            align: self.align.into(),
+            limit: self.limit.clone(),
+        }
+    }
+}
+
+impl MachineArgs {
+    pub fn named(&self) -> Machine {
+        Machine {
+            device: self.device.clone(),
+            drives: self.drives,
+            array: self.array.clone(),
+            topology: self.topology.clone(),
+            parts: self.parts.named(),
         }
     }
 }
 
 impl PartArgs {
-    /// Overrides that have options of their own.
-    pub fn chosen(&self) -> Vec<String> {
-        let media = self.media.iter().map(|name| format!("nand.media={name}"));
-        media.chain(self.system.iter().map(|name| format!("system={name}"))).collect()
+    pub fn named(&self) -> Parts {
+        Parts {
+            media: self.media.clone(),
+            ftl: self.ftl.clone(),
+            stack: self.stack.clone(),
+            testbed: self.testbed.clone(),
+            fs: self.fs.clone(),
+            system: self.system.clone(),
+            set: self.set.clone(),
+            scale: self.scale,
+        }
     }
 }
 
-/// What `--precondition` asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Prepare {
-    /// What the run needs to mean something.
-    Auto,
-    As(Precondition),
+impl RunArgs {
+    /// What is to run.
+    pub fn jobs(&self) -> JobRun {
+        JobRun {
+            fio: self.fio.clone(),
+            files: self.files.iter().map(|f| f.display().to_string()).collect(),
+            sections: self.section.clone(),
+            strict: self.strict,
+            app: self.app.clone(),
+            with: self.with.clone(),
+        }
+    }
+}
+
+impl ReplayArgs {
+    /// What is to be replayed, and how.
+    pub fn replay(&self) -> TraceReplay {
+        TraceReplay {
+            files: self.files.clone(),
+            format: self.format.clone(),
+            columns: self.columns.clone(),
+            rwmixread: self.rwmixread,
+            bs: self.bs.clone(),
+            address_unit: self.address_unit.clone(),
+            time_unit: self.time_unit.clone(),
+            action: self.action.clone(),
+            time_scale: self.time_scale.clone(),
+            closed_loop: self.closed_loop,
+            volume: self.volume.clone(),
+            wrap: self.wrap,
+        }
+    }
 }
 
 fn systems() -> impl TypedValueParser<Value = String> {
@@ -439,10 +493,7 @@ fn preconditions() -> impl TypedValueParser<Value = Prepare> {
     let named = |p: Precondition| PossibleValue::new(p.name()).help(p.help());
     let auto = std::iter::once(PossibleValue::new("auto").help(AUTO));
     let values = auto.chain(Precondition::ALL.map(named)).collect::<Vec<_>>();
-    PossibleValuesParser::new(values).map(|name| {
-        let named = |p: &Precondition| p.name() == name;
-        Precondition::ALL.into_iter().find(named).map_or(Prepare::Auto, Prepare::As)
-    })
+    PossibleValuesParser::new(values).map(|name| Prepare::from_name(&name).unwrap_or(Prepare::Auto))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

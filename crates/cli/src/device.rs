@@ -1,7 +1,7 @@
 //! `wordline device`: what profiles there are and what follows from one.
 
 use crate::args::DeviceCommand;
-use crate::{Failure, load, output};
+use crate::{Failure, output};
 use wordline::Drive;
 use wordline_sim::Part;
 
@@ -12,7 +12,7 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
             output::print(wordline_profile::show(&name).map_err(Failure::usage)?)
         }
         DeviceCommand::Check { profile, parts } => {
-            let system = load::combine(&profile, &parts, None)?;
+            let system = wordline_frontend::combine(&profile, &parts.named(), None)?;
             // What only the building of the machine can find out.
             let machine = system.machine();
             let drives = machine.drives.iter().enumerate().map(|(d, node)| {

@@ -4,9 +4,7 @@
 mod args;
 mod attribute;
 mod device;
-mod files;
 mod finish;
-mod load;
 mod output;
 mod prepare;
 mod progress;
@@ -22,6 +20,7 @@ mod words;
 use args::Command;
 use std::io::Write;
 use std::process::ExitCode;
+pub use wordline_frontend::files;
 
 #[global_allocator]
 static ALLOCATOR: wordline_huge::HugePages = wordline_huge::HugePages;
@@ -60,6 +59,15 @@ impl From<wordline::Error> for Failure {
         match error {
             wordline::Error::Run(error) => Failure::run(error),
             error => Failure::usage(error),
+        }
+    }
+}
+
+impl From<wordline_frontend::Failure> for Failure {
+    fn from(failure: wordline_frontend::Failure) -> Failure {
+        match failure {
+            wordline_frontend::Failure::Usage(message) => Failure::Usage(message),
+            wordline_frontend::Failure::Run(message) => Failure::Run(message),
         }
     }
 }

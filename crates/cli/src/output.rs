@@ -22,30 +22,27 @@ pub fn print(text: &str) -> Result<(), Failure> {
 fn text(result: &RunResult, args: &CommonArgs) -> String {
     let mut text = String::new();
     for (i, format) in args.output_format.iter().enumerate() {
-        if args.output_format[..i].contains(format) {
-            continue;
-        }
-        match format {
-            Format::Normal => {
-                text += &report::preface_text(result);
-                text += &report::fio_normal(result);
-                text += &report::app_text(result);
-                text += "\n";
-                text += &report::explain_text(result);
-                if args.slowest > 0 {
-                    text += "\n";
-                    text += &report::slowest_text(result, args.slowest);
-                }
-            }
-            Format::Terse => text += &report::fio_terse(result),
-            Format::Json => text += &report::fio_json(result, false, &Default::default()),
-            Format::JsonPlus => text += &report::fio_json(result, true, &Default::default()),
-        }
-        if !text.ends_with('\n') {
-            text.push('\n');
+        if !args.output_format[..i].contains(format) {
+            text += &wordline_frontend::text(result, (*format).into(), args.slowest);
         }
     }
     text
+}
+
+impl From<Format> for wordline_frontend::Format {
+    fn from(format: Format) -> wordline_frontend::Format {
+        match format {
+            Format::Normal => wordline_frontend::Format::Normal,
+            Format::Terse => wordline_frontend::Format::Terse,
+            Format::Json => wordline_frontend::Format::Json,
+            Format::JsonPlus => wordline_frontend::Format::JsonPlus,
+        }
+    }
+}
+
+/// Keeps what went wrong.
+fn note(failures: &mut Vec<String>, written: Result<(), impl Into<Failure>>) {
+    failures.extend(written.err().map(|failure| failure.into().into_message()));
 }
 
 /// Writes all there is to write, and whatever fails leaves the rest alone; standard output comes
@@ -53,29 +50,29 @@ fn text(result: &RunResult, args: &CommonArgs) -> String {
 pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
     let text = text(result, args);
     let mut failures = Vec::new();
-    let mut check = |written: Result<(), Failure>| {
-        failures.extend(written.err().map(Failure::into_message));
-    };
     for (path, requests) in &result.iologs {
-        check(files::write(&PathBuf::from(path), |w| {
-            let mut log = wordline_trace::IologWriter::new(w)?;
-            requests.iter().try_for_each(|request| log.write(request, "drive"))?;
-            log.finish().map(|_| ())
-        }));
+        note(
+            &mut failures,
+            files::write(&PathBuf::from(path), |w| {
+                let mut log = wordline_trace::IologWriter::new(w)?;
+                requests.iter().try_for_each(|request| log.write(request, "drive"))?;
+                log.finish().map(|_| ())
+            }),
+        );
     }
     for (name, logs) in report::log_files(result) {
         let write = |w: &mut dyn Write| logs.iter().try_for_each(|log| report::write_log(log, w));
-        check(files::write(&PathBuf::from(name), write));
+        note(&mut failures, files::write(&PathBuf::from(name), write));
     }
     if let Some(path) = &args.timeline {
-        check(files::write(path, |w| report::timeline_json(result, w)));
+        note(&mut failures, files::write(path, |w| report::timeline_json(result, w)));
     }
     if let Some(path) = &args.over_time {
-        check(files::write(path, |w| report::over_time_csv(result, w)));
+        note(&mut failures, files::write(path, |w| report::over_time_csv(result, w)));
     }
     match &args.output {
-        Some(path) => check(files::write(path, |w| w.write_all(text.as_bytes()))),
-        None => check(print(&text)),
+        Some(path) => note(&mut failures, files::write(path, |w| w.write_all(text.as_bytes()))),
+        None => note(&mut failures, print(&text)),
     }
     remarks(result, args);
     if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\nwordline: "))) }

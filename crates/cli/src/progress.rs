@@ -1,12 +1,12 @@
 //! What a terminal shows while time passes. Nothing of it appears anywhere else.
 
 use crate::args::CommonArgs;
-use crate::files::Consumed;
 use crate::remark;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use wordline::{Expected, Run, Span};
+use wordline_frontend::files::Consumed;
 
 /// Between two drawings.
 const REDRAW: Duration = Duration::from_millis(100);

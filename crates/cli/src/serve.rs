@@ -1,7 +1,7 @@
 //! `wordline serve` and `wordline image`.
 
-use crate::args::{ImageCommand, ImageIoArg, PartArgs, ServeArgs, StatsArg, TapeCommand};
-use crate::{Failure, attribute, load, remark};
+use crate::args::{ImageCommand, ImageIoArg, ServeArgs, StatsArg, TapeCommand};
+use crate::{Failure, attribute, remark};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use wordline::System;
 use wordline_device::DriveConfig;
 use wordline_fio::Size;
+use wordline_frontend::{Machine, Parts, combine, from_text};
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::{Recovered, recover};
 use wordline_live::tape::Recording;
@@ -33,7 +34,7 @@ fn parse_size(text: &str) -> Result<u64, Failure> {
 
 /// The profile that an image keeps.
 fn stored(image: &Image) -> Result<System, Failure> {
-    load::from_text(&name_of(image), &image.superblock.config, None, &[])
+    Ok(from_text(&name_of(image), &image.superblock.config, None, &[])?)
 }
 fn name_of(image: &Image) -> String {
     format!("{} (the profile in it)", image.path().display())
@@ -81,21 +82,14 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), F
 
 /// What the command line says; where it names no device, that of the image.
 fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
-    let parts = PartArgs {
-        scale: None,
-        ftl: args.ftl.clone().unwrap_or_else(|| "pblk".into()),
-        stack: "linux-libaio".into(),
-        testbed: None,
-        fs: "none".into(),
-        system: None,
-        media: None,
-        set: args.overrides.clone(),
-    };
+    let ftl = args.ftl.clone().unwrap_or_else(|| "pblk".into());
+    let parts = Parts { ftl, set: args.overrides.clone(), ..Parts::default() };
     if let (None, Some(image)) = (&args.device, image) {
         let ftl = args.ftl.as_deref();
-        return load::from_text(&name_of(image), &image.superblock.config, ftl, &args.overrides);
+        let config = &image.superblock.config;
+        return Ok(from_text(&name_of(image), config, ftl, &args.overrides)?);
     }
-    load::combine(args.device.as_deref().unwrap_or("cnex-westlake"), &parts, None)
+    Ok(combine(args.device.as_deref().unwrap_or(Machine::DEVICE), &parts, None)?)
 }
 
 /// Makes the image if there is none.
@@ -253,7 +247,7 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
     let TapeCommand::Replay { tape } = command;
     let recording = Recording::open(&tape)?;
     let name = format!("{} (the profile in it)", tape.display());
-    let system = load::from_text(&name, recording.profile(), None, &[])?.drive();
+    let system = from_text(&name, recording.profile(), None, &[])?.drive();
     let r = recording.replay(&system)?;
     let mut text = format!(
         "{} inputs, {} events, {:.6} s in the model\n",

@@ -5,9 +5,8 @@
 
 use crate::Failure;
 use crate::args::RunArgs;
-use crate::load::Outside;
-use crate::run::parse_with;
 use wordline_fio::{Env, Plan};
+use wordline_frontend::{Outside, parse_with};
 
 /// Files as they are up to the end of one section.
 struct Until<'a> {

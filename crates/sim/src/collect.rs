@@ -1,6 +1,6 @@
 //! Statistics gathered as I/Os finish: fio's own, and where the time went.
 
-use crate::result::{DirResult, HistLine, LayerRow, LayerTable, LogLine};
+use crate::result::{DirResult, HistLine, LatencyOverTime, LayerRow, LayerTable, LogLine};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wordline_base::hist::{self, BUCKETS};
@@ -60,6 +60,51 @@ impl LayerSums {
             mean_by_layer_ns: total.iter().map(|&t| t as f64 / count as f64).collect(),
             at: SPLIT_AT.iter().filter_map(|&p| row(p)).collect(),
         })
+    }
+}
+
+/// Latency by interval of completion. Intervals become twice as long, two and two put together, as often as
+/// a run goes beyond them.
+pub struct LatencySeries {
+    of: LatencyOverTime,
+}
+
+impl LatencySeries {
+    const ROWS: usize = 128;
+
+    pub fn new(interval: Span) -> LatencySeries {
+        let of = LatencyOverTime { interval_ns: interval.0.max(1), intervals: Vec::new() };
+        LatencySeries { of }
+    }
+
+    pub fn add(&mut self, at: Time, ddir: Ddir, latency: Span) {
+        let row = loop {
+            let row = (at.0 / self.of.interval_ns) as usize;
+            if row < LatencySeries::ROWS {
+                break row;
+            }
+            self.halve();
+        };
+        if row >= self.of.intervals.len() {
+            self.of.intervals.resize_with(row + 1, Default::default);
+        }
+        self.of.intervals[row][ddir as usize].add(latency.0);
+    }
+
+    fn halve(&mut self) {
+        let pairs = std::mem::take(&mut self.of.intervals);
+        let mut pairs = pairs.into_iter();
+        while let Some(mut first) = pairs.next() {
+            for (sum, more) in first.iter_mut().zip(pairs.next().iter().flatten()) {
+                sum.merge(more);
+            }
+            self.of.intervals.push(first);
+        }
+        self.of.interval_ns *= 2;
+    }
+
+    pub fn take(self) -> LatencyOverTime {
+        self.of
     }
 }
 
@@ -257,6 +302,28 @@ mod tests {
         }
         let latencies: Vec<u64> = slowest.take().iter().map(|l| l.latency().0).collect();
         assert_eq!(latencies, [9, 9, 7]);
+    }
+
+    #[test]
+    fn intervals_grow_with_the_run_and_keep_every_io() {
+        let mut series = LatencySeries::new(Span(10));
+        let mut all = Histogram::new();
+        for i in 0..100_000u64 {
+            let ddir = if i % 3 == 0 { Ddir::Write } else { Ddir::Read };
+            series.add(Time(i), ddir, Span(i % 1_009));
+            all.add(i % 1_009);
+        }
+        let of = series.take();
+        // 128 intervals of 10, doubled until 100,000 is within them.
+        assert_eq!((of.interval_ns, of.intervals.len()), (1280, 79));
+        let (mut sum, mut counts) = (Histogram::new(), Vec::new());
+        for row in &of.intervals {
+            counts.push(row.iter().map(Histogram::len).sum::<u64>());
+            row.iter().for_each(|h| sum.merge(h));
+        }
+        assert_eq!(sum, all);
+        assert!(counts[..78].iter().all(|&n| n == 1280), "{counts:?}");
+        assert_eq!(of.intervals[0][Ddir::Write as usize].len(), 427);
     }
 
     #[test]

@@ -127,6 +127,9 @@ pub struct RunResult {
     pub turnarounds: Vec<wordline_app::Turnaround>,
     /// The slowest I/Os, slowest first.
     pub slowest: Vec<Life>,
+    /// Latency by interval, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_over_time: Option<LatencyOverTime>,
     /// Slices for drawing, if asked for.
     pub tracks: Option<Box<Tracks>>,
     /// What `write_iolog` asked for: file, and the requests as they were issued.
@@ -403,6 +406,15 @@ pub struct SteadyResult {
     /// Bytes a second.
     #[serde(rename = "bw_bytes")]
     pub bw: Vec<u64>,
+}
+
+/// Total latency of all threads' I/Os, by interval of their completion.
+#[derive(Clone, Default, Serialize)]
+pub struct LatencyOverTime {
+    /// Of each interval; the first begins when the machine is switched on.
+    pub interval_ns: u64,
+    /// By `Ddir::Read`, `Write`, `Trim`; intervals with no I/O at the end are left out.
+    pub intervals: Vec<[Histogram; 3]>,
 }
 
 /// What one thread of a job did.

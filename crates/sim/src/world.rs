@@ -4,7 +4,7 @@ use crate::app::{AppSource, SharedApp};
 use crate::caution::{self, Seen};
 use crate::check::{Mounting, Units};
 use crate::classes;
-use crate::collect::{LayerSums, Slowest};
+use crate::collect::{LatencySeries, LayerSums, Slowest};
 use crate::cpu::CpuSource;
 use crate::drive::Drive;
 use crate::error::BuildError;
@@ -118,6 +118,8 @@ pub struct Options {
     pub digest: bool,
     /// Stop at this time whatever the jobs say.
     pub limit: Option<Span>,
+    /// Keep latency by interval.
+    pub latency_over_time: bool,
 }
 
 /// End of an interval, and what came within it.
@@ -150,6 +152,7 @@ pub struct World {
     /// Threads that have not ended.
     running: usize,
     layers: [LayerSums; 3],
+    latencies: Option<LatencySeries>,
     slowest: Slowest,
     series: Vec<Row>,
     series_interval: Span,
@@ -446,6 +449,7 @@ impl World {
             exits,
             places,
             layers: Default::default(),
+            latencies: options.latency_over_time.then(|| LatencySeries::new(SERIES_INTERVAL)),
             slowest: Slowest::new(options.slowest),
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,
@@ -771,6 +775,9 @@ impl World {
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
         if f.ok && stats.counts(f.completed) && !f.ddir.is_sync() {
             self.layers[f.ddir as usize].add(life);
+            if let Some(series) = &mut self.latencies {
+                series.add(f.completed, f.ddir, life.latency());
+            }
             self.slowest.offer(life, thread);
         }
         self.ctx.lives.release(f.io);
@@ -1189,6 +1196,7 @@ impl World {
             with,
             turnarounds,
             slowest: self.slowest.take(),
+            latency_over_time: self.latencies.map(LatencySeries::take),
             iologs,
             tracks: self.ctx.tracks.take(),
             prepared,

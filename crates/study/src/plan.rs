@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
-use wordline_app::AppConfig;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError, Source, Sources};
@@ -270,14 +269,7 @@ impl Builder<'_> {
         if config.programs().count() > 0 && *precondition == Precondition::Paced {
             return Err(PointError::PacedProgram);
         }
-        let mut ageing = format!(
-            "{precondition:?} {seed} {integrity} {}\n{:?}\n{:?}\n",
-            config.device.lba, config.nand, config.ftl
-        );
-        if matches!(precondition, Precondition::Steady | Precondition::Random) {
-            ageing += &setup::writes(plan);
-        }
-        config.programs().for_each(|(_, app)| ageing += &AppConfig::layout_key(app));
+        let ageing = wordline::ageing_key(config, *precondition, *seed, *integrity, Some(plan));
         let next = self.groups.len();
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {

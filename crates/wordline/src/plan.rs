@@ -6,11 +6,12 @@ use crate::{System, align, parts};
 use std::io::{self, Cursor, Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
-use wordline_app::{App, Extent};
+use wordline_app::{App, AppConfig, Extent};
 use wordline_base::{SECTOR, Seed, Span, Time};
 use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
+use wordline_profile::Config;
 use wordline_sim::{
     AnySource, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
     Precondition, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, Units, World,
@@ -351,10 +352,43 @@ impl Plan {
         Ok(drive)
     }
 
+    /// What the drive of [`Plan::share`] depends on, as text: plans with equal ones can share it. None where
+    /// there is no such drive.
+    pub fn ageing_key(&self) -> Option<String> {
+        self.alone("a drive to share", "").ok()?;
+        let System { config, ftl, .. } = &self.system;
+        let jobs = match &self.workload {
+            Workload::Jobs(jobs) => Some(jobs),
+            Workload::Replay(_) => None,
+        };
+        let kind = ftl.as_ref().map(|kind| kind.name());
+        let key = ageing_key(config, self.state, self.seed, self.integrity, jobs);
+        Some(format!("{kind:?} {key}"))
+    }
+
     /// Ages a drive for the plan, and shows where it is wrong before that.
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.check()?.prepare(&mut ())
     }
+}
+
+/// What a drive depends on that is aged for jobs, as text; plans of drives with equal ones can share one
+/// ([`Plan::share`]).
+pub fn ageing_key(
+    config: &Config,
+    state: Precondition,
+    seed: u64,
+    integrity: bool,
+    jobs: Option<&Jobs>,
+) -> String {
+    let lba = config.device.lba;
+    let mut key = format!("{state:?} {seed} {integrity} {lba}\n{:?}\n", config.nand);
+    key += &format!("{:?}\n", config.ftl);
+    if matches!(state, Precondition::Steady | Precondition::Random) {
+        key += &jobs.map_or(String::new(), setup::writes);
+    }
+    config.programs().for_each(|(_, app)| key += &AppConfig::layout_key(app));
+    key
 }
 
 /// What the files of programs take, one program behind the other.

@@ -1,0 +1,62 @@
+//! The state of drives: from files, into files, and what goes on meanwhile in words.
+
+use crate::{Failure, files};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use wordline::{Checked, Drive, Precondition, Step};
+
+/// Takes up a state kept in a file.
+pub fn load(checked: &mut Checked, path: &Path) -> Result<(), Failure> {
+    let failed =
+        |e: String| Failure::usage(format!("cannot load the state {}: {e}", path.display()));
+    let file = File::open(path).map_err(|e| failed(files::explain(&e)))?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    checked.load(&mut reader).map_err(|e| failed(e.to_string()))
+}
+
+/// Keeps the state in a file.
+pub fn save(checked: &Checked, path: &Path) -> Result<(), Failure> {
+    files::write(path, |w| checked.save(w))
+}
+
+/// What a step does.
+pub fn doing(step: Step) -> String {
+    match step {
+        Step::Fill { bytes } => format!("filling the drive, {}", gigabytes(bytes)),
+        Step::Age { how, own } => {
+            let until = match how {
+                Precondition::Paced => "the collector keeps pace",
+                _ => "write amplification is steady",
+            };
+            format!("overwriting it {} until {until}", whose(how, own))
+        }
+        Step::Lay { .. } => "writing the program's files".into(),
+    }
+}
+
+/// What it did.
+pub fn did(step: Step, drive: &Drive) -> String {
+    match step {
+        Step::Fill { bytes } => format!("filled the drive, {}", gigabytes(bytes)),
+        Step::Age { how, own } => {
+            let last = drive.ageing.last().copied().unwrap_or(1.0);
+            let (whose, windows) = (whose(how, own), drive.ageing.len());
+            format!("overwrote it {whose}: write amplification {last:.2} after {windows} windows")
+        }
+        Step::Lay { bytes } => format!("wrote the program's files, {}", gigabytes(bytes)),
+    }
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+fn whose(how: Precondition, own: bool) -> &'static str {
+    match (how, own) {
+        (Precondition::Steady, true) => "with the job's writes",
+        (Precondition::Random, true) => "at random, then with the job's writes",
+        (Precondition::Paced, true) => "at random, then at the job's pace",
+        _ => "at random",
+    }
+}

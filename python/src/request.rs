@@ -1,0 +1,249 @@
+//! A run as Python words it: JSON whose keys are those of `wordline.run` and `wordline.replay`.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use wordline::{Align, Scale};
+use wordline_frontend::{
+    Failure, JobRun, Machine, Outside, Parts, Prepare, Settings, TraceReplay, files,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    machine: MachineWords,
+    #[serde(default)]
+    run: RunWords,
+    work: Work,
+}
+
+/// What runs.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Work {
+    Jobs(Box<JobWords>),
+    Replay(Box<ReplayWords>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineWords {
+    device: Option<String>,
+    drives: Option<u32>,
+    array: Option<String>,
+    topology: Option<String>,
+    media: Option<String>,
+    ftl: Option<String>,
+    stack: Option<String>,
+    testbed: Option<String>,
+    fs: Option<String>,
+    system: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+    scale: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RunWords {
+    precondition: Option<String>,
+    load_state: Option<PathBuf>,
+    save_state: Option<PathBuf>,
+    seed: Option<u64>,
+    slowest: usize,
+    timeline: Option<usize>,
+    over_time: bool,
+    integrity: Option<bool>,
+    align: Option<String>,
+    limit: Option<String>,
+    shuffle_ties: Option<u64>,
+    share: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct JobWords {
+    fio: Vec<String>,
+    files: Vec<String>,
+    /// In place of standard input.
+    text: Option<String>,
+    variables: BTreeMap<String, String>,
+    sections: Vec<String>,
+    strict: bool,
+    app: Option<String>,
+    with: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplayWords {
+    files: Vec<PathBuf>,
+    format: Option<String>,
+    columns: Option<String>,
+    rwmixread: Option<u8>,
+    bs: Option<String>,
+    address_unit: Option<String>,
+    time_unit: Option<String>,
+    action: Option<String>,
+    time_scale: Option<String>,
+    closed_loop: Option<u32>,
+    volume: Option<String>,
+    #[serde(default)]
+    wrap: bool,
+}
+
+/// Jobs with what stands for files and variables, or a trace.
+pub enum Todo {
+    Jobs(JobRun, Given),
+    Replay(TraceReplay),
+}
+
+/// What a job file finds: the text at hand, values of `${NAME}`, and beyond that the world.
+#[derive(Clone)]
+pub struct Given {
+    text: Option<String>,
+    variables: BTreeMap<String, String>,
+}
+
+impl wordline_frontend::Env for Given {
+    fn read_file(&mut self, path: &str) -> std::io::Result<String> {
+        match (path, &self.text) {
+            ("-", Some(text)) => Ok(text.clone()),
+            _ => Outside.read_file(path),
+        }
+    }
+    fn var(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned().or_else(|| Outside.var(name))
+    }
+}
+
+/// All of it, in types.
+pub struct Asked {
+    pub settings: Settings,
+    pub save_state: Option<PathBuf>,
+    /// The aged drive is kept for the next run that can start from it.
+    pub share: bool,
+    pub todo: Todo,
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(json: &str) -> Result<T, Failure> {
+    serde_json::from_str(json).map_err(|e| Failure::usage(format!("arguments: {e}")))
+}
+
+impl MachineWords {
+    pub fn from_json(json: &str) -> Result<Machine, Failure> {
+        parse::<MachineWords>(json)?.machine()
+    }
+
+    fn machine(self) -> Result<Machine, Failure> {
+        let plain = Parts::default();
+        let scale = self.scale.map(|text| text.parse::<Scale>()).transpose();
+        let device = match (self.device, &self.system) {
+            (Some(device), _) => device,
+            (None, Some(_)) => Machine::DEVICE_OF_SYSTEMS.into(),
+            (None, None) => Machine::DEVICE.into(),
+        };
+        let named = |system: &String| wordline_profile::SYSTEMS.iter().any(|(n, _)| n == system);
+        if let Some(system) = self.system.as_ref().filter(|system| !named(system)) {
+            let names: Vec<&str> = wordline_profile::SYSTEMS.iter().map(|(n, _)| *n).collect();
+            let known = names.join(", ");
+            return Err(Failure::usage(format!("system: no system '{system}': use {known}")));
+        }
+        if let Some(level) = self.array.as_ref().filter(|l| !["raid0", "raid5"].contains(&&***l)) {
+            return Err(Failure::usage(format!("array: no level '{level}': use raid0 or raid5")));
+        }
+        if self.drives.is_some_and(|n| !(1..=255).contains(&n)) {
+            return Err(Failure::usage("drives: must be 1 to 255"));
+        }
+        Ok(Machine {
+            device,
+            drives: self.drives,
+            array: self.array,
+            topology: self.topology,
+            parts: Parts {
+                media: self.media,
+                ftl: self.ftl.unwrap_or(plain.ftl),
+                stack: self.stack.unwrap_or(plain.stack),
+                testbed: self.testbed,
+                fs: self.fs.unwrap_or(plain.fs),
+                system: self.system,
+                set: self.set,
+                scale: scale.map_err(|e| Failure::usage(format!("scale: {e}")))?,
+            },
+        })
+    }
+}
+
+impl Request {
+    pub fn from_json(json: &str) -> Result<Asked, Failure> {
+        let Request { machine, run, work } = parse(json)?;
+        let precondition = run.precondition.as_deref().unwrap_or("auto");
+        let precondition = Prepare::from_name(precondition).ok_or_else(|| {
+            let names = wordline::Precondition::ALL.map(|p| p.name()).join(", ");
+            Failure::usage(format!("precondition: no state '{precondition}': use auto, {names}"))
+        })?;
+        let align = match run.align.as_deref() {
+            None | Some("error") => Align::Error,
+            Some("round") => Align::Round,
+            Some(other) => {
+                let why = format!("align: no way '{other}': use error or round");
+                return Err(Failure::usage(why));
+            }
+        };
+        if let Some(path) = &run.save_state {
+            files::check_writable(path)?;
+        }
+        let settings = Settings {
+            machine: machine.machine()?,
+            precondition,
+            load_state: run.load_state,
+            seed: run.seed.unwrap_or(1),
+            slowest: run.slowest,
+            slices: run.timeline,
+            latency_over_time: run.over_time,
+            integrity: run.integrity.unwrap_or(true),
+            shuffle_ties: run.shuffle_ties,
+            align,
+            limit: run.limit,
+        };
+        let todo = match work {
+            Work::Jobs(words) => words.todo(),
+            Work::Replay(words) => Todo::Replay(words.replay()?),
+        };
+        Ok(Asked { settings, save_state: run.save_state, share: run.share, todo })
+    }
+}
+
+impl JobWords {
+    fn todo(self) -> Todo {
+        let JobWords { fio, files, text, variables, sections, strict, app, with } = self;
+        let run = JobRun { fio, files, sections, strict, app, with };
+        Todo::Jobs(run, Given { text, variables })
+    }
+}
+
+impl ReplayWords {
+    fn replay(self) -> Result<TraceReplay, Failure> {
+        let plain = TraceReplay::default();
+        if self.rwmixread.is_some_and(|percent| percent > 100) {
+            return Err(Failure::usage("rwmixread: must be 0 to 100 percent"));
+        }
+        if self.closed_loop.is_some_and(|n| !(1..=65_536).contains(&n)) {
+            return Err(Failure::usage("closed_loop: must be 1 to 65536 requests in flight"));
+        }
+        Ok(TraceReplay {
+            files: self.files,
+            format: self.format.unwrap_or(plain.format),
+            columns: self.columns,
+            rwmixread: self.rwmixread,
+            bs: self.bs,
+            address_unit: self.address_unit,
+            time_unit: self.time_unit,
+            action: self.action.unwrap_or(plain.action),
+            time_scale: self.time_scale,
+            closed_loop: self.closed_loop,
+            volume: self.volume,
+            wrap: self.wrap,
+        })
+    }
+}

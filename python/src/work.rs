@@ -1,0 +1,168 @@
+//! A run in a thread of its own: Python waits for it, and may stop it.
+
+use crate::request::{Asked, Todo};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use wordline::{Checked, Drive, Plan, Prepared, Run, RunResult, Step, Watch, ZetanCache};
+use wordline_frontend::{Failure, Origin, Settings, check_memory, state};
+use wordline_sim::setup;
+
+/// Events between two looks at what Python says.
+const CHUNK: u64 = 50_000;
+
+/// How a run goes, for who watches; and what is said to it.
+#[derive(Default)]
+pub struct Signals {
+    /// The run stops: no new I/O, what is in flight drains.
+    pub stop: AtomicBool,
+    /// Nobody waits for the result any more.
+    pub abandoned: AtomicBool,
+    /// There is a run that can be stopped.
+    pub running: AtomicBool,
+    pub now_ns: AtomicU64,
+    pub served: AtomicU64,
+    /// One more than thousandths; 0 is not known.
+    pub part: AtomicU64,
+    pub phase: Mutex<String>,
+}
+
+impl Signals {
+    fn abandoned(&self) -> Result<(), Failure> {
+        match self.abandoned.load(Ordering::Relaxed) {
+            true => Err(Failure::run("nobody waits for the run any more")),
+            false => Ok(()),
+        }
+    }
+    fn say(&self, text: String) {
+        *self.phase.lock().unwrap_or_else(|e| e.into_inner()) = text;
+    }
+}
+
+/// A drive that was aged, and what it depends on.
+struct Kept {
+    key: String,
+    drive: Drive,
+}
+
+/// The last drive that a run was to share. One: whoever runs many orders them by it.
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+
+struct Shown<'a> {
+    signals: &'a Signals,
+    drive: String,
+}
+
+impl Watch for Shown<'_> {
+    fn drive(&mut self, name: &str) {
+        self.drive = format!("{name}: ");
+    }
+    fn begin(&mut self, step: Step) {
+        self.signals.say(format!("{}{}", self.drive, state::doing(step)));
+    }
+}
+
+/// Runs what is asked for.
+pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
+    let Asked { settings, save_state, share, todo } = asked;
+    let plan = plan(&todo, &settings)?;
+    check_memory(&plan.system, &settings)?;
+    let key = match share && save_state.is_none() && settings.load_state.is_none() {
+        true => plan.ageing_key(),
+        false => None,
+    };
+    let prepared = match key {
+        Some(key) => shared(&todo, &settings, key, signals)?,
+        None => alone(plan.check()?, &settings, save_state.as_deref(), signals)?,
+    };
+    signals.abandoned()?;
+    let mut run = prepared.start()?;
+    let origin = Origin::of(&run, &settings);
+    to_end(&mut run, signals)?;
+    let mut result = run.finish();
+    if let Some(error) = &result.trace_error
+        && result.machine.served == 0
+    {
+        return Err(Failure::usage(error));
+    }
+    origin.tell(&mut result);
+    Ok(result)
+}
+
+fn plan(todo: &Todo, settings: &Settings) -> Result<Plan, Failure> {
+    match todo {
+        Todo::Jobs(jobs, given) => {
+            let system = settings.machine.system(jobs.app.as_deref(), &jobs.with)?;
+            let engine = setup::engine_name(system.config.stack.engine);
+            let parsed = jobs.parse(engine, &mut given.clone())?;
+            jobs.plan(system, parsed, settings)
+        }
+        Todo::Replay(replay) => {
+            let system = || settings.machine.system(None, &[]);
+            Ok(replay.plan(system, settings)?.0)
+        }
+    }
+}
+
+fn alone(
+    mut checked: Checked,
+    settings: &Settings,
+    save: Option<&std::path::Path>,
+    signals: &Signals,
+) -> Result<Prepared, Failure> {
+    if let Some(path) = &settings.load_state {
+        signals.say("loading the drive's state".into());
+        state::load(&mut checked, path)?;
+    }
+    if save.is_some() {
+        checked.can_be_saved().map_err(wordline::Error::from)?;
+    }
+    let mut watch = Shown { signals, drive: String::new() };
+    checked.age(&mut watch)?;
+    if let Some(path) = save {
+        signals.say("saving the drive's state".into());
+        state::save(&checked, path)?;
+    }
+    checked.lay(&mut watch)?;
+    Ok(checked.as_it_is())
+}
+
+/// On a copy of the drive kept from before, or of one that is kept from now on.
+fn shared(
+    todo: &Todo,
+    settings: &Settings,
+    key: String,
+    signals: &Signals,
+) -> Result<Prepared, Failure> {
+    let mut zetans = ZetanCache::default();
+    let kept = || KEPT.lock().unwrap_or_else(|e| e.into_inner());
+    let copy = kept().as_ref().filter(|kept| kept.key == key).map(|kept| kept.drive.clone());
+    let drive = match copy {
+        Some(drive) => drive,
+        None => {
+            signals.say("preparing the drive".into());
+            *kept() = None;
+            let drive = plan(todo, settings)?.share(&mut zetans)?;
+            *kept() = Some(Kept { key, drive: drive.clone() });
+            drive
+        }
+    };
+    Ok(plan(todo, settings)?.check_on(drive, &mut zetans)?.pace()?)
+}
+
+/// Steps the run. A stop drains what is in flight.
+fn to_end(run: &mut Run, signals: &Signals) -> Result<(), Failure> {
+    signals.say(String::new());
+    signals.running.store(true, Ordering::SeqCst);
+    let mut stopped = false;
+    while run.step(CHUNK) {
+        signals.now_ns.store(run.now().0, Ordering::Relaxed);
+        signals.served.store(run.served(), Ordering::Relaxed);
+        signals.part.store(run.thousandths().map_or(0, |n| n + 1), Ordering::Relaxed);
+        if !stopped && signals.stop.load(Ordering::SeqCst) {
+            stopped = true;
+            run.stop();
+        }
+        signals.abandoned()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+"""Where things are, and small machines."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import wordline as wl
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """The command line of the same build."""
+    path = os.environ.get("WORDLINE", str(ROOT / "target/debug/wordline"))
+    assert os.access(path, os.X_OK), f"no {path}: make test-python builds it"
+    return path
+
+
+@pytest.fixture
+def shell(program, tmp_path):
+    """Runs the command line in a folder of the test's own."""
+
+    def run(*words: str) -> str:
+        done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+MIXED = """
+[readers]
+rw=randread
+bs=4k
+iodepth=8
+number_ios=3000
+
+[writer]
+rw=randwrite
+bs=4k
+iodepth=4
+number_ios=3000
+"""
+
+
+@pytest.fixture(scope="session")
+def mixed() -> wl.Result:
+    """Readers beside a writer on a small drive."""
+    return wl.run(MIXED, device="cnex-small", precondition="fill", progress=False)

@@ -1,0 +1,124 @@
+"""Pictures: every one has marks, its axes have units, its legend is beside the data."""
+
+import pytest
+
+import wordline as wl
+
+matplotlib = pytest.importorskip("matplotlib")
+
+from wordline import plot  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def other(mixed_job):
+    return wl.run(mixed_job, device="cnex-small", ftl="rail", precondition="fill", progress=False)
+
+
+@pytest.fixture(scope="module")
+def mixed_job():
+    from conftest import MIXED
+
+    return MIXED
+
+
+def boxes(picture):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(picture.figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    for axes in picture.axes:
+        legend = axes.get_legend()
+        if legend is not None:
+            yield axes.get_window_extent(renderer), legend.get_window_extent(renderer)
+
+
+def labels(axis):
+    return [text.get_text() for text in axis.get_ticklabels() if text.get_text()]
+
+
+def test_every_picture_has_marks_and_its_legend_beside_them(mixed, other, tmp_path):
+    pictures = {
+        "cdf": mixed.plot.cdf(),
+        "jobs": mixed.plot.cdf(by="job"),
+        "breakdown": mixed.plot.breakdown(),
+        "one": mixed.plot.breakdown("write"),
+        "over_time": mixed.plot.over_time(),
+        "heatmap": mixed.plot.heatmap("write"),
+        "compare": mixed.plot.compare(other),
+    }
+    for name, picture in pictures.items():
+        for axes in picture.axes:
+            marks = len(axes.lines) + len(axes.patches) + len(axes.collections)
+            assert marks > 0, name
+        for data, legend in boxes(picture):
+            assert legend.x0 >= data.x1, name
+        picture.save(tmp_path / f"{name}.png", dpi=50)
+        picture.save(tmp_path / f"{name}.svg")
+        assert (tmp_path / f"{name}.png").stat().st_size > 2000
+        assert picture._repr_png_()[:4] == b"\x89PNG"
+
+
+def test_the_tail_is_in_nines_and_latency_in_times(mixed):
+    axes = mixed.plot.cdf("read").axes[0]
+    axes.figure.canvas.draw()
+    assert labels(axes.yaxis)[:4] == ["0 %", "50 %", "90 %", "99 %"]
+    assert "99.9 %" in labels(axes.yaxis)
+    assert axes.get_xscale() == "log"
+    assert any(text.endswith(" us") for text in labels(axes.xaxis))
+    # The curve is the distribution: at two nines it is at the 99th percentile.
+    x, y = axes.lines[0].get_data()
+    at = x[(y >= 2).argmax()]
+    assert at == mixed.read.latency.percentile_ns(99)
+
+
+def test_a_comparison_names_what_differs(mixed, other):
+    picture = mixed.plot.compare(other, at="p50")
+    names = [text.get_text() for text in picture.axes[0].get_legend().get_texts()]
+    assert names == ["pblk", "rail"]
+    named = mixed.plot.compare(other, labels=["a", "b"], direction="write")
+    assert labels(named.axes[1].yaxis) == ["a", "b"]
+    same = mixed.plot.compare(mixed)
+    assert [t.get_text() for t in same.axes[0].get_legend().get_texts()] == ["run (1)", "run (2)"]
+
+
+def test_parts_of_a_bar_fill_it(mixed):
+    axes = mixed.plot.breakdown("read").axes[0]
+    ends = {}
+    for bar in axes.patches:
+        ends.setdefault(round(bar.get_y(), 3), []).append(bar.get_x() + bar.get_width())
+    for of in ends.values():
+        assert max(of) == pytest.approx(100, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "draw, part",
+    [
+        (lambda r: r.plot.cdf("trim"), "no trims"),
+        (lambda r: r.plot.cdf("reads"), "use read, write or trim"),
+        (lambda r: r.plot.cdf(by="thread"), "use direction or job"),
+        (lambda r: r.plot.compare(r, labels=["one"]), "1 for 2 results"),
+        (lambda r: r.plot.compare(r, at="p98"), "use mean, p50"),
+        (lambda r: r.plot.cdf().save("a.jpeg"), "ends in .png"),
+    ],
+)
+def test_pictures_that_cannot_be_are_refused(mixed, draw, part):
+    with pytest.raises(wl.InputError, match=part):
+        draw(mixed)
+
+
+def test_a_run_without_series_says_so():
+    result = wl.run(rw="randread", number_ios=50, device="z-ssd-small", over_time=False, progress=False)
+    result.plot.cdf()
+    for draw in (result.plot.heatmap, result.plot.over_time):
+        with pytest.raises(wl.InputError, match="over_time=True"):
+            draw()
+
+
+def test_times_are_written_with_the_unit_that_suits_them():
+    from wordline._html import duration
+
+    times = {5: "5 ns", 1500: "1.5 us", 250_000: "250 us", 2e6: "2 ms", 12.34e9: "12.3 s"}
+    for ns, text in times.items():
+        assert duration(ns) == text
+    assert plot._count(1500) == "1.5 k"

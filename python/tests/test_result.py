@@ -1,0 +1,254 @@
+"""Results: numbers equal those of the JSON, files are whole, tables have units."""
+
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+import wordline as wl
+from conftest import ROOT
+
+
+def test_numbers_are_those_of_the_json(mixed):
+    data = json.loads(mixed.json(plus=True))
+    for job in data["jobs"]:
+        thread = mixed[job["jobname"]]
+        for name in ("read", "write"):
+            there, one = job[name], thread.direction(name)
+            if there["total_ios"] == 0:
+                assert one is None
+                continue
+            assert one.ios == there["total_ios"] and one.bytes == there["io_bytes"]
+            assert one.iops == pytest.approx(there["iops"])
+            for latency, key in [
+                (one.latency, "lat_ns"),
+                (one.completion_latency, "clat_ns"),
+                (one.submission_latency, "slat_ns"),
+            ]:
+                assert latency.count == there[key]["N"]
+                assert (latency.min_ns, latency.max_ns) == (there[key]["min"], there[key]["max"])
+                assert latency.mean_ns == pytest.approx(there[key]["mean"], abs=1e-5)
+                for percent, value in there[key].get("percentile", {}).items():
+                    assert latency.percentile_ns(float(percent)) == value
+                bins = there[key].get("bins")
+                if bins is not None:
+                    there_counts = {int(at): n for at, n in bins.items()}
+                    here = latency.counts > 0
+                    assert dict(zip(latency.values_ns[here], latency.counts[here])) == there_counts
+    machine = data["wordline"]["machine"]
+    assert mixed.machine["served"] == machine["served"] == 6000
+    assert mixed.simulated_ns == machine["simulated_ns"]
+    assert mixed.provenance == data["wordline"]["provenance"]
+
+
+def test_a_distribution_of_all_is_the_sum(mixed):
+    both = mixed["readers"].read.latency.merge(mixed["writer"].write.latency)
+    assert both.count == 6000
+    counts = mixed.read.latency.counts + mixed.write.latency.counts
+    assert (both.counts == counts).all()
+    values = np.repeat(both.values_ns.astype(float), both.counts)
+    assert both.stddev_ns == pytest.approx(values.std(ddof=1), rel=0.02)
+    latency, share = mixed.read.latency.cdf()
+    assert (np.diff(latency.astype(float)) > 0).all() and share[-1] == pytest.approx(1)
+    assert mixed.read.latency.share_above(0) == 1
+    assert mixed.read.latency.share_above(mixed.read.latency.percentile_ns(99)) <= 0.01
+
+
+def test_where_the_time_went_sums_to_the_latency(mixed):
+    for direction in ("read", "write"):
+        parts = mixed.breakdown(direction)
+        assert parts.rows == ("mean", "p50", "p99", "p99.9", "p99.99")
+        assert parts.by_layer_ns.sum(axis=1) == pytest.approx(parts.latency_ns, abs=1)
+        assert len(parts.layers) == parts.by_layer_ns.shape[1]
+    with pytest.raises(wl.InputError, match="trim"):
+        mixed.breakdown("trim")
+
+
+def test_intervals_have_every_io(mixed):
+    for direction, of in [("read", mixed.read), ("write", mixed.write)]:
+        matrix = mixed.latency_counts(direction)
+        assert (matrix.sum(axis=0) == of.latency.counts).all()
+        series = mixed.series(direction)
+        assert series["ios"].sum() == of.ios
+        assert series.columns[:4] == ["begin_s", "end_s", "ios", "iops"]
+        assert "p99_9_ns" in series
+    programs = mixed.series("programs")
+    amplification = mixed.machine["write_amplification"]
+    assert programs["user_sectors"].sum() == amplification["user_sectors"]
+    assert mixed.series("host")["end_s"][-1] == pytest.approx(mixed.simulated_ns / 1e9)
+    assert mixed.series("energy").rows > 0
+    with pytest.raises(wl.InputError, match="programs"):
+        mixed.series("reads")
+    plain = wl.run(rw="randread", number_ios=10, device="z-ssd-small", over_time=False, progress=False)
+    with pytest.raises(wl.InputError, match="over_time=True"):
+        plain.series("read")
+
+
+def test_arrays_are_views_that_nobody_can_write(mixed):
+    counts = mixed["readers"].read.latency.counts
+    assert counts is mixed["readers"].read.latency.counts
+    assert np.shares_memory(mixed.latency_counts("read"), mixed.latency_counts("read")[3:])
+    with pytest.raises(ValueError):
+        counts[0] = 1
+    with pytest.raises(ValueError):
+        mixed.latency_counts("read")[0, 0] = 1
+
+
+def test_the_slowest_have_their_steps(mixed):
+    lives = mixed.slowest
+    assert len(lives) == 20
+    assert [life.latency_ns for life in lives] == sorted((l.latency_ns for l in lives), reverse=True)
+    for life in lives:
+        assert sum(life.spent_ns.values()) == life.latency_ns
+        assert life.thread in ("readers", "writer") and life.steps
+    assert max(mixed.read.latency.max_ns, mixed.write.latency.max_ns) == lives[0].latency_ns
+
+
+def test_tables_have_units_in_their_names(mixed):
+    frame = mixed.to_polars()
+    assert frame["direction"].to_list() == ["read", "write"]
+    assert frame["p99_9_ns"][0] == mixed.read.latency.percentile_ns(99.9)
+    assert mixed.to_pandas("breakdown").shape[0] == 5
+    assert mixed.to_polars("read").height == mixed.series("read").rows
+    assert mixed.metrics()["read_p99_99_ns"] == mixed.read.latency.percentile_ns(99.99)
+    plain = {"percentile", "direction", "ios", "iops", "at", "looks", "interrupts"}
+    plain |= {"context_switches", "loads", "stores"}
+    for table in ("summary", "percentiles", "breakdown", "read", "programs", "host", "energy"):
+        for column in mixed._table(table).columns:
+            assert column in plain or column.endswith(("_ns", "_s", "_j", "_sectors")), column
+
+
+def test_logs_that_jobs_ask_for(tmp_path):
+    job = "[a]\nrw=randread\nnumber_ios=300\nwrite_lat_log=here\nwrite_hist_log=here\nlog_hist_msec=1\n"
+    result = wl.run(job, device="z-ssd-small", progress=False)
+    log = result.logs["here_lat.1.log"]
+    assert log.columns == ["at_ns", "value", "direction", "size_bytes", "offset_bytes"]
+    assert log.rows == 300 and (log["size_bytes"] == 4096).all()
+    names = result.write_logs(tmp_path)
+    lines = (tmp_path / "here_lat.1.log").read_text().splitlines()
+    assert len(lines) == 300 and str(tmp_path / "here_clat.1.log") in names
+    assert int(lines[0].split(",")[1]) == log["value"][0]
+    assert result.logs["here_clat_hist.1.log"]["counts"].shape[1] == 1856
+
+
+def test_a_timeline_is_written(tmp_path):
+    result = wl.run(rw="randread", number_ios=50, device="z-ssd-small", timeline=1000, progress=False)
+    result.write_timeline(tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
+def test_a_saved_result_is_the_same(mixed, tmp_path):
+    path = tmp_path / "a.wordline"
+    mixed.save(path)
+    for again in (wl.load(path), pickle.loads(pickle.dumps(mixed))):
+        assert again.json(plus=True) == mixed.json(plus=True)
+        assert again.report() == mixed.report() and again.terse() == mixed.terse()
+        assert again.metrics() == mixed.metrics()
+        assert (again.latency_counts("read") == mixed.latency_counts("read")).all()
+        assert again._repr_html_() == mixed._repr_html_()
+        assert [a.steps for a in again.slowest] == [b.steps for b in mixed.slowest]
+    # A saved one can be saved again, to the same bytes.
+    wl.load(path).save(tmp_path / "b.wordline")
+    assert (tmp_path / "b.wordline").read_bytes() == path.read_bytes()
+    with pytest.raises(wl.InputError, match="no timeline"):
+        wl.load(path).write_timeline(tmp_path / "t.json")
+
+
+def rewritten(path, change):
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def test_files_that_are_no_results_are_refused(mixed, tmp_path):
+    path = tmp_path / "a.wordline"
+    mixed.save(path)
+    whole = path.read_bytes()
+    for damage in (b"", b"text", whole[: len(whole) // 2]):
+        path.write_bytes(damage)
+        with pytest.raises(wl.FormatError, match="a.wordline"):
+            wl.load(path)
+    path.write_bytes(whole)
+
+    def older(members):
+        head = json.loads(members["format.json"])
+        members["format.json"] = json.dumps({**head, "format_version": 0, "wordline": "0.0.9"}).encode()
+
+    rewritten(path, older)
+    with pytest.raises(wl.FormatError, match="0.0.9.*run it again"):
+        wl.load(path)
+    path.write_bytes(whole)
+    rewritten(path, lambda members: members.pop("document.json"))
+    with pytest.raises(wl.FormatError, match="document.json"):
+        wl.load(path).metrics()
+    with pytest.raises(FileNotFoundError):
+        wl.load(tmp_path / "none")
+
+
+def test_a_disk_without_room_leaves_nothing_new(mixed, tmp_path):
+    """A limit on file size stands for a full disk: the system's error comes in the midst of the write."""
+    path = tmp_path / "a.wordline"
+    mixed.save(path)
+    before = path.read_bytes()
+    script = f"""
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+import wordline as wl
+try:
+    wl.load({str(path)!r}).save({str(path)!r})
+except OSError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "a.wordline" in done.stdout and "name another place" in done.stdout, done
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.wordline"]
+
+
+def test_a_notebook_shows_numbers_and_where_the_time_went(mixed):
+    page = mixed._repr_html_()
+    for part in ("cnex-small", "p99.9", "LUN wait", f"{mixed.read.iops:,.0f}"):
+        assert part in page
+    failed = "<script>"
+    assert failed not in page
+    assert "p99_ns" in mixed.summary()._repr_html_()
+    assert "us" in repr(mixed) and "IOPS" in repr(mixed)
+
+
+def test_nothing_optional_is_needed():
+    """The core imports numpy and what Python has itself."""
+    script = """
+import sys
+class Refuse:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in {"pandas", "polars", "matplotlib", "optuna", "distributed", "dask", "IPython"}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import wordline as wl
+r = wl.run(rw="randread", number_ios=10, device="z-ssd-small")
+r._repr_html_()
+try:
+    r.to_polars()
+except wl.MissingPackage as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "to_polars() needs the package polars: pip install 'wordline[polars]'\n", done.stderr
+
+
+def test_types_hold():
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", str(ROOT / "target/mypy")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,257 @@
+"""Runs: the same as the command line's, errors with place and remedy, interrupts."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import wordline as wl
+from conftest import MIXED, ROOT
+
+
+# One run in the words of both.
+SAME = [
+    (
+        {"rw": "randread", "bs": "4k", "iodepth": 8, "number_ios": 2000, "device": "z-ssd-small"},
+        "run --name=job --rw=randread --bs=4k --iodepth=8 --number_ios=2000 --device z-ssd-small",
+    ),
+    (
+        {
+            "rw": "randwrite",
+            "bs": "4k",
+            "norandommap": True,
+            "number_ios": 2000,
+            "device": wl.Device("cnex-small", ftl="rail", set={"nand.t_read": "40us"}),
+            "set": {"ftl.gc_start_lines": 9},
+            "precondition": "steady",
+            "seed": 7,
+            "stack": "linux-io_uring",
+            "limit": "20ms",
+        },
+        "run --name=job --rw=randwrite --bs=4k --norandommap=1 --number_ios=2000 --device cnex-small --ftl rail "
+        "--set nand.t_read=40us --set ftl.gc_start_lines=9 --precondition steady --seed 7 --stack linux-io_uring --limit 20ms",
+    ),
+    (
+        {"app": "web-server", "device": "z-ssd-small", "limit": "5ms", "precondition": "none"},
+        "run --app web-server --device z-ssd-small --limit 5ms --precondition none",
+    ),
+    (
+        {"rw": "randread", "number_ios": 500, "device": "z-ssd-small", "drives": 2, "array": "raid0"},
+        "run --name=job --rw=randread --number_ios=500 --device z-ssd-small --drives 2 --array raid0",
+    ),
+]
+
+
+@pytest.mark.parametrize("arguments, words", SAME)
+def test_the_command_line_gives_the_same_bytes(arguments, words, shell):
+    result = wl.run(progress=False, **arguments)
+    for format, text in [
+        ("json", result.json()),
+        ("json+", result.json(plus=True)),
+        ("normal", result.report()),
+        ("terse", result.terse()),
+    ]:
+        assert shell(*words.split(), "--output-format", format) == text
+
+
+def test_files_text_and_replays_give_the_same_bytes(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.fio").write_text(MIXED)
+    flags = "--device cnex-small --output-format json+ --section readers".split()
+    result = wl.run("a.fio", device="cnex-small", sections=["readers"], progress=False)
+    assert shell("run", "a.fio", *flags) == result.json(plus=True)
+    # Text at hand is what the command line calls its standard input.
+    text = wl.run(MIXED, device="cnex-small", sections=["readers"], progress=False)
+    assert text.json() == result.json().replace("a.fio", "-")
+    jobs = [
+        wl.Job("readers", rw="randread", bs="4k", iodepth=8, number_ios=3000),
+        wl.Job("writer", rw="randwrite", bs="4k", iodepth=4, number_ios=3000),
+    ]
+    both = wl.run(jobs, device="cnex-small", progress=False)
+    assert both.read.ios == both.write.ios == 3000
+    trace = str(ROOT / "examples/traces/msr.csv")
+    replayed = wl.replay(trace, device="z-ssd-small", wrap=True, closed_loop=4, progress=False)
+    words = ["replay", trace, "--device", "z-ssd-small", "--wrap", "--closed-loop", "4"]
+    assert shell(*words, "--output-format", "json+") == replayed.json(plus=True)
+
+
+def test_a_shared_drive_changes_nothing():
+    arguments = {
+        "device": "cnex-small",
+        "precondition": "steady",
+        "rw": "randwrite",
+        "number_ios": 2000,
+        "progress": False,
+    }
+    alone = wl.run(**arguments)
+    first, second = (wl.run(share=True, **arguments) for _ in range(2))
+    assert alone.json(plus=True) == first.json(plus=True) == second.json(plus=True)
+    # Another drive, and this one again.
+    wl.run(share=True, **{**arguments, "seed": 2})
+    assert wl.run(share=True, **arguments).json(plus=True) == alone.json(plus=True)
+
+
+def test_a_kept_state_is_taken_up(tmp_path):
+    state = tmp_path / "drive.state"
+    arguments = {"device": "cnex-small", "rw": "randread", "number_ios": 500, "progress": False}
+    first = wl.run(precondition="random", save_state=state, **arguments)
+    again = wl.run(load_state=state, **arguments)
+    assert str(state) in again.prepared
+    assert again.read.latency.percentiles_ns() == first.read.latency.percentiles_ns()
+
+
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        ({}, ["no job", "wordline.run(rw="]),
+        ({"job": "[a]\nrw=randread\niodpeth=3\n"}, ["-:3", "iodpeth", "iodepth"]),
+        ({"job": "missing.fio"}, ["missing.fio", "check the path"]),
+        ({"rw": "randread", "device": "z-sdd-small"}, ["z-sdd-small", "did you mean 'z-ssd-small'"]),
+        ({"rw": "randread", "set": {"nand.t_raed": "3us"}}, ["nand.t_raed", "did you mean 't_read'"]),
+        ({"rw": "randread", "precondition": "old"}, ["precondition", "'old'", "steady"]),
+        ({"rw": "randread", "scale": "7"}, ["scale", "1/16"]),
+        ({"rw": "randread", "align": "up"}, ["align", "error or round"]),
+        ({"rw": "randread", "limit": "soon"}, ["limit", "soon"]),
+        ({"rw": "randread", "drives": 0}, ["drives", "1 to 255"]),
+        ({"rw": "randread", "array": "raid9"}, ["raid9", "raid0 or raid5"]),
+        ({"rw": "randread", "system": "x"}, ["system", "vanilla"]),
+        ({"rw": ["randread"]}, ["job option rw", "list", "string"]),
+        ({"job": "[a]\nrw=randread\n", "iodepth": 3}, ["iodepth", "variables"]),
+        ({"rw": "randread", "bs": 512, "device": "cnex-small"}, ["512", "4096"]),
+        ({"rw": "randread", "load_state": "none.state"}, ["none.state", "check the path"]),
+        ({"rw": "randread", "save_state": "/nowhere/a"}, ["/nowhere/a", "check the path"]),
+        ({"job": "-"}, ["standard input"]),
+    ],
+)
+def test_bad_input_is_named_with_its_place_and_a_remedy(arguments, parts):
+    with pytest.raises(wl.InputError) as error:
+        wl.run(progress=False, **{"device": "z-ssd-small", **arguments})
+    for part in parts:
+        assert part in str(error.value)
+    assert isinstance(error.value, ValueError)
+
+
+def test_bad_replays_are_named(tmp_path):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("1,2,3\nx\n")
+    for arguments, part in [
+        ({"trace": bad}, "bad.csv"),
+        ({"trace": []}, "no file"),
+        ({"trace": bad, "closed_loop": 0}, "closed_loop"),
+        ({"trace": bad, "closed_loop": 1, "time_scale": 2}, "time_scale"),
+        ({"trace": bad, "rwmixread": 101}, "rwmixread"),
+        ({"trace": bad, "format": "mrs"}, "msr"),
+    ]:
+        with pytest.raises(wl.InputError, match=part):
+            wl.replay(device="z-ssd-small", progress=False, **arguments)
+
+
+def test_a_failed_run_is_an_error_with_its_result():
+    with pytest.raises(wl.RunError) as error:
+        wl.run(
+            rw="randread",
+            number_ios=2000,
+            max_latency="1us",
+            device="z-ssd-small",
+            progress=False,
+        )
+    assert "job 'job' failed" in str(error.value)
+    assert error.value.result.ended == "failed"
+
+
+def test_values_of_variables_come_first(monkeypatch):
+    monkeypatch.setenv("DEPTH", "2")
+    job = "[a]\nrw=randread\niodepth=${DEPTH}\nnumber_ios=100\n"
+    for variables, depth in [({}, 2), ({"DEPTH": 16}, 16)]:
+        result = wl.run(job, variables=variables, device="z-ssd-small", progress=False)
+        assert result["a"].about["iodepth"] == depth
+
+
+LONG = {"rw": "randread", "number_ios": 50_000_000, "device": "z-ssd-small", "progress": False}
+
+
+def test_an_interrupt_ends_a_run_with_its_result():
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    result = wl.run(**LONG)
+    assert result.interrupted and result.ended == "interrupted"
+    assert 0 < result.read.ios < 50_000_000
+    assert "interrupted" in result.failure
+
+
+def test_a_run_lets_other_threads_go_on():
+    ticks = []
+
+    def tick():
+        while len(ticks) < 200:
+            ticks.append(time.monotonic())
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    result = wl.run(**{**LONG, "number_ios": 300_000})
+    assert result.read.ios == 300_000
+    thread.join()
+    # A run that kept Python to itself would leave a gap of its own length.
+    assert np.median(np.diff(ticks)) < 0.05
+
+
+def test_progress_is_told():
+    seen = []
+
+    class Seen:
+        def __call__(self, phase, part, now_ns, ios):
+            seen.append((phase, part, now_ns, ios))
+
+        def close(self):
+            seen.append(None)
+
+    wl.run(**{**LONG, "number_ios": 400_000, "progress": Seen()})
+    assert seen[-1] is None
+    parts = [one[1] for one in seen[:-1] if one[1] is not None]
+    assert parts and parts == sorted(parts) and 0 < parts[-1] <= 1
+
+
+def test_a_terminal_sees_progress_and_ctrl_c():
+    """A script on a terminal of its own: a bar is drawn, Ctrl-C ends the run, and the script goes on."""
+    script = textwrap.dedent(
+        """
+        import wordline as wl
+        r = wl.run(rw="randread", number_ios=50_000_000, device="z-ssd-small")
+        print("after", r.interrupted, r.read.ios > 0)
+        """
+    )
+    import pty
+
+    main, other = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=other, stdout=subprocess.PIPE, stderr=other
+    )
+    os.close(other)
+    drawn = b""
+    while b"simulated" not in drawn:
+        drawn += os.read(main, 4096)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=20)
+    os.close(main)
+    assert out == b"after True True\n"
+    assert b"I/Os" in drawn
+
+
+def test_devices_tell_what_they_are():
+    assert "cnex-westlake" in wl.Device.list()
+    device = wl.Device("cnex-small", set={"nand.t_read": "55us"})
+    assert device.settings["nand.t_read"].strip('"') == "55us"
+    assert "capacity" in device.check()
+    assert "[nand]" in device.profile
+    assert device.with_(set={"ftl.over_provisioning": 20}).set == {
+        "nand.t_read": "55us",
+        "ftl.over_provisioning": 20,
+    }
+    with pytest.raises(wl.InputError, match="nand.t_read"):
+        device.with_(set={"nand.t_read": "fast"}).check()

@@ -1,0 +1,330 @@
+"""Sweeps: the same rows whatever runs them; kept, gone on with, and never half-written."""
+
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import polars
+import pytest
+
+import wordline as wl
+from conftest import ROOT
+from wordline import _points, _wordline
+
+AXES = {"iodepth": [1, 8], "ftl": ["pblk", "rail"], "ftl.over_provisioning": [15.0, 20.0]}
+COMMON = {
+    "device": "cnex-small",
+    "rw": "randrw",
+    "number_ios": 300,
+    "precondition": "fill",
+    "progress": False,
+}
+
+
+def numbers(sweep):
+    """Rows without what is of the run of the sweep, not of the point."""
+    return [{k: v for k, v in row.items() if k not in ("wall_s", "key")} for row in sweep]
+
+
+def plain(row):
+    return {key: value for key, value in row.items() if value is not None}
+
+
+@pytest.fixture(scope="module")
+def inline():
+    return wl.sweep(AXES, executor="inline", **COMMON)
+
+
+def test_a_row_is_a_run(inline):
+    assert len(inline) == 8 and not inline.failures
+    row = inline[5]
+    assert (row["iodepth"], row["ftl"], row["ftl.over_provisioning"]) == (8, "pblk", 20.0)
+    arguments = {**COMMON, "iodepth": 8, "ftl": "pblk", "set": {"ftl.over_provisioning": 20.0}}
+    result = wl.run(**arguments)
+    for name, value in result.metrics().items():
+        assert row[name] == value, name
+
+
+def test_points_of_one_aged_drive_are_as_if_each_had_its_own():
+    common = {**COMMON, "precondition": "steady", "rw": "randwrite"}
+    sweep = wl.sweep({"number_ios": [100, 200, 300]}, workers=1, **common)
+    for row in sweep:
+        result = wl.run(**{**common, "number_ios": row["number_ios"]})
+        assert row["write_p99_ns"] == result.write.latency.percentile_ns(99)
+        assert row["write_amplification"] == result.write_amplification
+
+
+def test_processes_and_executors_give_the_same_rows(inline):
+    assert numbers(wl.sweep(AXES, workers=2, **COMMON)) == numbers(inline)
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        assert numbers(wl.sweep(AXES, executor=executor, **COMMON)) == numbers(inline)
+
+
+def read_ios_twice(result):
+    return {"twice": 2 * result.read.ios}
+
+
+def test_measures_and_variables():
+    job = "[a]\nrw=randread\niodepth=${depth}\nnumber_ios=100\n"
+    points = [{"depth": 2}, {"depth": 4, "seed": 9}]
+    sweep = wl.sweep(points, job=job, device="z-ssd-small", measure=read_ios_twice, workers=1)
+    assert sweep.column("twice") == [200, 200] and sweep[1]["seed"] == 9
+    with pytest.raises(wl.InputError, match="column 'thrice': there are depth"):
+        sweep.column("thrice")
+    # A function of a notebook goes along.
+    local = wl.sweep(points, job=job, device="z-ssd-small", measure=lambda r: {"n": r.read.ios}, workers=1)
+    assert local.column("n") == [100, 100]
+
+
+def test_points_that_fail_are_named_and_others_go_on():
+    points = [{"iodepth": 1}, {"bs": 512}, {"device": "none"}, {"iodepth": 4}]
+    for executor in ("inline", "processes"):
+        sweep = wl.sweep(points, executor=executor, **{**COMMON, "precondition": "none"})
+        assert len(sweep) == 4 and sorted(sweep.failures) == [1, 2]
+        assert "512" in sweep.failures[1] and "unknown device 'none'" in sweep.failures[2]
+        assert [row["read_ios"] > 0 for row in sweep.good] == [True, True]
+
+    def broken(result):
+        raise KeyError("p50")
+
+    sweep = wl.sweep(points[:1], executor="inline", measure=broken, **COMMON)
+    assert sweep.failures == {0: "measure: KeyError: 'p50'"}
+
+
+def killer(result):
+    """Ends its process at one point, always."""
+    if result["job"].about["iodepth"] == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def test_a_process_that_dies_costs_its_point_alone():
+    points = [{"iodepth": depth} for depth in (1, 2, 3, 4, 5)]
+    common = {**COMMON, "precondition": "none", "number_ios": 50}
+    sweep = wl.sweep(points, measure=killer, workers=1, **common)
+    assert list(sweep.failures) == [2] and "SIGKILL" in sweep.failures[2]
+    assert len(sweep.good) == 4
+
+
+@pytest.mark.parametrize(
+    "points, more, part",
+    [
+        ({"ftl": "rail"}, {}, "axis ftl: 'rail' is no list"),
+        ({"ftl": []}, {}, "axis ftl: no value"),
+        ([{"rw": ["x"]}], {}, "point 0 rw="),
+        ([{}], {"executor": 7}, "executor 7: use 'processes'"),
+        ([{}], {"workers": 0}, "workers: 0"),
+        ([{}], {"flush_s": 0}, "flush_s 0"),
+        ([{}], {"job": "none.fio"}, "none.fio"),
+    ],
+)
+def test_bad_sweeps_are_named(points, more, part):
+    common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 10, **more}
+    if "job" in more:
+        common = {"device": "z-ssd-small", **more}
+    with pytest.raises(wl.InputError, match=part):
+        wl.sweep(points, **common)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_kept_sweep_goes_on_and_runs_nothing_twice(inline, tmp_path, monkeypatch):
+    out = tmp_path / "kept"
+    first = wl.sweep(wl.grid(AXES)[:3], executor="inline", out=out, **COMMON)
+    assert numbers(first) == numbers(inline)[:3]
+    ran = []
+    whole = _points.run_point
+    monkeypatch.setattr(_points, "run_point", lambda p, m: ran.append(p.index) or whole(p, m))
+    sweep = wl.sweep(AXES, executor="inline", out=out, **COMMON)
+    assert sorted(ran) == [3, 4, 5, 6, 7] and numbers(sweep) == numbers(inline)
+    table = polars.read_parquet(out / "results.parquet")
+    assert [plain(row) for row in table.drop("wall_s", "key").to_dicts()] == [
+        plain(row) for row in numbers(inline)
+    ]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert (manifest["points"], manifest["done"], manifest["failed"]) == (8, 8, 0)
+    assert manifest["complete"] and sum(part["rows"] for part in manifest["parts"]) == 8
+    ran.clear()
+    before = files(out)
+    wl.sweep(AXES, executor="inline", out=out, **COMMON)
+    assert not ran and files(out) == before
+    # Another measure is another sweep; a damaged part is run again.
+    wl.sweep(wl.grid(AXES)[:1], executor="inline", out=out, measure=read_ios_twice, **COMMON)
+    assert ran == [0]
+    ran.clear()
+    part = out / "parts" / "part-000002.parquet"
+    part.write_bytes(part.read_bytes()[:-9])
+    assert numbers(wl.sweep(AXES, executor="inline", out=out, **COMMON)) == numbers(inline)
+    assert sorted(ran) == [3, 4, 5, 6, 7]
+
+
+def test_points_that_failed_are_tried_again(tmp_path):
+    common = {**COMMON, "precondition": "none", "executor": "inline", "out": tmp_path}
+    state = tmp_path / "later.state"
+    point = [{"precondition": "auto", "load_state": str(state)}]
+    assert wl.sweep(point, **common).failures
+    wl.run(device="cnex-small", rw="randread", number_ios=1, save_state=state, progress=False)
+    assert not wl.sweep(point, **common).failures
+
+
+def test_folders_of_others_are_refused(tmp_path):
+    common = {**COMMON, "precondition": "none", "number_ios": 10, "executor": "inline"}
+    wl.sweep([{}], out=tmp_path, **common)
+    manifest = tmp_path / "manifest.json"
+    good = json.loads(manifest.read_text())
+    for text, part in [
+        ("x", "not the manifest"),
+        ("{}", "not the manifest"),
+        (json.dumps({**good, "wordline": "0.0.1"}), "made by wordline 0.0.1"),
+    ]:
+        manifest.write_text(text)
+        with pytest.raises(wl.FormatError, match=part):
+            wl.sweep([{}], out=tmp_path, **common)
+    with pytest.raises(OSError, match="name another"):
+        wl.sweep([{}], out="/proc/nowhere", **common)
+
+
+def test_a_sweep_that_is_killed_leaves_whole_files(tmp_path):
+    script = textwrap.dedent(
+        f"""
+        import wordline as wl
+        wl.sweep({{"seed": range(400)}}, device="z-ssd-small", rw="randread", number_ios=300, precondition="none",
+                 workers=1, flush_s=0.05, out={str(tmp_path)!r})
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    manifest = tmp_path / "manifest.json"
+    end = time.monotonic() + 30
+    while not (manifest.exists() and len(json.loads(manifest.read_text())["parts"]) > 3):
+        assert time.monotonic() < end and child.poll() is None
+        time.sleep(0.02)
+    child.kill()
+    child.wait()
+    listed = json.loads(manifest.read_text())["parts"]
+    rows = sum(polars.read_parquet(tmp_path / "parts" / part["file"]).height for part in listed)
+    assert rows == sum(part["rows"] for part in listed) >= 4
+    points = {"seed": range(rows + 3)}
+    common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 300, "precondition": "none"}
+    sweep = wl.sweep(points, executor="inline", out=tmp_path, **common)
+    assert len(sweep) == rows + 3 and not sweep.failures
+
+
+def test_a_disk_without_room_ends_a_sweep_with_what_is_whole(tmp_path):
+    """A limit on file size stands for a full disk."""
+    script = textwrap.dedent(
+        f"""
+        import resource, signal
+        import wordline as wl
+        common = dict(device="z-ssd-small", rw="randread", number_ios=50, precondition="none", executor="inline",
+                      out={str(tmp_path)!r})
+        wl.sweep({{"seed": [1]}}, **common)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+        try:
+            wl.sweep({{"seed": [1, 2]}}, **common)
+        except wl.SweepError as error:
+            print(error)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    for part in ("cannot write", "free space", "goes on with what is whole"):
+        assert part in done.stdout, done
+    assert polars.read_parquet(tmp_path / "results.parquet").height == 1
+    assert not [name for name in files(tmp_path) if name.startswith(".wordline-")]
+
+
+def test_an_interrupt_ends_a_sweep_with_its_rows(tmp_path):
+    script = textwrap.dedent(
+        f"""
+        import wordline as wl
+        s = wl.sweep({{"seed": range(20000)}}, device="z-ssd-small", rw="randread", number_ios=300,
+                     precondition="none", workers=2, out={str(tmp_path)!r}, flush_s=0.2)
+        print(s.interrupted, len(s) > 0, len(s) < 20000)
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    end = time.monotonic() + 60
+    while not (tmp_path / "manifest.json").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=30)
+    assert out == b"True True True\n"
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert not manifest["complete"] and manifest["done"] > 0
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+    ) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def slow(result):
+    time.sleep(0.05)
+    return {}
+
+
+def test_a_cluster_gives_the_same_rows_with_a_worker_killed_in_the_middle(client):
+    common = {**COMMON, "precondition": "none", "number_ios": 100}
+    points = {"seed": range(60)}
+    killed = []
+
+    def kill(progress):
+        if not killed:
+            pids = client.run(os.getpid)
+            killed.append(os.kill(next(iter(pids.values())), signal.SIGKILL))
+
+    plan = [_points.Point(i, str(i), "{}", "") for i in range(3)]
+    assert [len(lot) for lot in _points.batches(plan, 1)] == [1, 1, 1]
+    import threading
+
+    timer = threading.Timer(0.5, kill, [None])
+    timer.start()
+    sweep = wl.sweep(points, executor=client, measure=slow, **common)
+    timer.join()
+    assert killed and len(sweep) == 60 and not sweep.failures
+    here = wl.sweep(points, executor="inline", **common)
+    assert numbers(sweep) == numbers(here)
+
+
+def test_a_point_that_kills_its_workers_is_named(client):
+    common = {**COMMON, "precondition": "none", "number_ios": 50}
+    points = [{"iodepth": depth} for depth in (1, 3, 4)]
+    client.wait_for_workers(2, timeout=30)
+    sweep = wl.sweep(points, executor=client, measure=killer, **common)
+    assert list(sweep.failures) == [1] and "died" in sweep.failures[1]
+    assert len(sweep.good) == 2
+
+
+def test_a_cluster_with_another_version_is_refused(client, monkeypatch):
+    client.wait_for_workers(2, timeout=30)
+
+    def other():
+        import wordline._wordline as native
+
+        native.VERSION = "9.9.9"
+
+    def back(version):
+        import wordline._wordline as native
+
+        native.VERSION = version
+
+    client.run(other)
+    try:
+        with pytest.raises(wl.VersionError, match="9.9.9.*install the same"):
+            wl.sweep([{}], executor=client, **COMMON)
+        with pytest.raises(wl.VersionError, match="this worker has wordline 9.9.9"):
+            client.submit(_points.run_batch, _wordline.VERSION, [], None).result()
+    finally:
+        client.run(back, _wordline.VERSION)

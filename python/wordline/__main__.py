@@ -1,0 +1,100 @@
+"""``python -m wordline``: what the command line ``wordline`` leaves to Python."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from . import _wordline
+from .errors import Error, InputError
+from .result import write_whole
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="wordline", description="The parts of wordline that are in Python")
+    parser.add_argument("--expect", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="command", required=True)
+    tune = commands.add_parser(
+        "tune",
+        help="find the best configuration that keeps its constraints",
+        description="Finds the best configuration that keeps its constraints. FILE has [tune] with objective, "
+        "constraints and trials, [space] with what is to be chosen, [run] with arguments of wordline.run.",
+    )
+    tune.add_argument("file", metavar="FILE", help="a TOML file")
+    tune.add_argument("--out", metavar="DIR", help="keep every run there, and front.png; the same command goes on")
+    tune.add_argument("--jobs", type=int, metavar="N", help="runs at once; the machine's cores by default")
+    tune.add_argument("--dask", metavar="ADDRESS", help="run on the cluster of this scheduler")
+    tune.add_argument("--json", action="store_true", help="print the answer as JSON")
+    tune.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def client(address: str) -> Any:
+    """A client of a cluster, or an error that names the address."""
+    from .errors import need
+
+    distributed: Any = need("distributed", "dask", "--dask")
+    try:
+        return distributed.Client(address, timeout=10)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"--dask {address}: no scheduler answers there ({error}): start one with dask scheduler"
+        ) from None
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from .tune import from_toml, tune
+
+    try:
+        with open(arguments.file, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read {arguments.file}: {why}: check the path") from None
+    asked = from_toml(arguments.file, text)
+    executor = None if arguments.dask is None else client(arguments.dask)
+    tuned = tune(
+        executor=executor,
+        workers=arguments.jobs,
+        out=arguments.out,
+        progress=False if arguments.quiet else None,
+        **asked,
+    )
+    if arguments.out is not None and (tuned.constraints or len(tuned.objectives) > 1) and tuned.rows:
+        try:
+            tuned.plot().save(os.path.join(arguments.out, "front.png"))
+        except ImportError as error:
+            print(f"wordline: note: no front.png: {error}", file=sys.stderr)
+    if arguments.json:
+        answer = {"best": tuned.best, "row": tuned.best_row, "front": tuned.front}
+        print(json.dumps(answer, indent=1))
+    else:
+        sys.stdout.write(tuned.report())
+    return 0 if tuned.best is not None and not tuned.interrupted else 1
+
+
+def main(words: list[str] | None = None) -> int:
+    """The exit status: 0 done, 1 failed or no answer, 2 unusable input."""
+    arguments = _parser().parse_args(words)
+    if arguments.expect not in (None, _wordline.VERSION):
+        print(
+            f"wordline: the Python package is of version {_wordline.VERSION}, the program of {arguments.expect}: "
+            "install the same of both",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        return _tune(arguments)
+    except Error as error:
+        print(f"wordline: {error}", file=sys.stderr)
+        return 2 if isinstance(error, (InputError, ImportError, ValueError)) else 1
+    except OSError as error:
+        print(f"wordline: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

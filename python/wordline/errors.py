@@ -1,0 +1,80 @@
+"""What can go wrong. Every message says where, and what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from . import _wordline
+
+if TYPE_CHECKING:
+    from .result import Result
+
+
+class Error(Exception):
+    """The base of all others."""
+
+
+class InputError(Error, ValueError):
+    """What was given cannot be used: a job, a profile, a setting, a trace."""
+
+
+class RunError(Error, RuntimeError):
+    """A run whose numbers are not those of a whole run. ``result`` is what there is of it."""
+
+    def __init__(self, message: str, result: Result | None = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class FormatError(Error, ValueError):
+    """A file that is no result, or one of another version."""
+
+
+class VersionError(Error, RuntimeError):
+    """A cluster whose workers have another version of the package."""
+
+
+class SweepError(Error, RuntimeError):
+    """A sweep that could not go on. What it had finished is on disk, whole."""
+
+
+class MissingPackage(Error, ImportError):
+    """An optional package is not installed; the message says how to get it."""
+
+
+_TEXTS = "device ftl stack testbed media fs system scale precondition align app limit array topology columns format"
+_REMEDIES = (
+    (re.compile(r"--set ([\w.-]+)=([^\s,:;)]+)"), r"set={'\1': '\2'}"),
+    (re.compile(rf"--({_TEXTS.replace(' ', '|')}) ([^\s,:;)]+)"), r"\1='\2'"),
+    (re.compile(r"--(drives|closed-loop|seed|rwmixread) (\d+)"), r"\1=\2"),
+    (re.compile(r"--no-integrity\b"), "integrity=False"),
+    (re.compile(r"--([a-z]+(?:-[a-z]+)*)"), lambda found: found[1].replace("-", "_")),
+)
+
+
+def in_python(message: str) -> str:
+    """A message of the command line in the words of this package's arguments."""
+    for pattern, words in _REMEDIES:
+        message = pattern.sub(words, message)
+    return message
+
+
+def native(error: Exception) -> Error:
+    """An error of the native module as one of these."""
+    message = in_python(str(error))
+    if isinstance(error, _wordline.InputError):
+        return InputError(message)
+    return RunError(message)
+
+
+def need(module: str, extra: str, what: str) -> object:
+    """An optional package, or an error that says how to install it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingPackage(
+            f"{what} needs the package {module.split('.')[0]}: pip install 'wordline[{extra}]'"
+        ) from error

@@ -1,0 +1,751 @@
+"""What came of a run."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _wordline
+from .distribution import Distribution, percentile_of_counts
+from .errors import FormatError, InputError, need
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+    from .plot import Plots
+
+DIRECTIONS = ("read", "write", "trim")
+_FORMATS = ("normal", "terse", "json", "json+")
+# Of a saved result. A number for every change that older readers would misread.
+_FORMAT, _FORMAT_VERSION = "wordline result", 1
+_MAX_MEMBER_BYTES = 4 << 30
+
+
+class Series(Mapping[str, NDArray[Any]]):
+    """Columns of equal length. Their names end in their units."""
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """Their names."""
+        return list(self._columns)
+
+    @property
+    def rows(self) -> int:
+        """The length of each."""
+        return len(next(iter(self._columns.values()), np.empty(0)))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as pandas has it."""
+        module: Any = need("pandas", "pandas", "to_pandas()")
+        frame: pandas.DataFrame = module.DataFrame(self._columns)
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same as polars has it."""
+        module: Any = need("polars", "polars", "to_polars()")
+        frame: polars.DataFrame = module.DataFrame(self._columns)
+        return frame
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._columns)
+        body = ""
+        for row in list(zip(*(values[:20] for values in self._columns.values()))):
+            cells = "".join(f"<td style='text-align:right'>{_cell(v)}</td>" for v in row)
+            body += f"<tr>{cells}</tr>"
+        more = "" if self.rows <= 20 else f"<p>{self.rows - 20} further rows</p>"
+        return f"<table><tr>{head}</tr>{body}</table>{more}"
+
+    def __repr__(self) -> str:
+        return f"Series({self.rows} rows: {', '.join(self._columns)})"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (float, np.floating)):
+        return f"{value:,.4g}" if abs(float(value)) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}"
+    return html.escape(str(value))
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Reads, writes or trims, of a thread or of all."""
+
+    name: str
+    ios: int
+    bytes: int
+    runtime_ns: int
+    latency: Distribution
+    completion_latency: Distribution
+    submission_latency: Distribution
+
+    @property
+    def iops(self) -> float:
+        """I/Os a second."""
+        return self.ios * 1e9 / self.runtime_ns if self.runtime_ns else 0.0
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """Bytes a second."""
+        return self.bytes * 1e9 / self.runtime_ns if self.runtime_ns else 0.0
+
+    def _with(self, other: Direction) -> Direction:
+        return Direction(
+            self.name,
+            self.ios + other.ios,
+            self.bytes + other.bytes,
+            max(self.runtime_ns, other.runtime_ns),
+            self.latency.merge(other.latency),
+            self.completion_latency.merge(other.completion_latency),
+            self.submission_latency.merge(other.submission_latency),
+        )
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What a thread of a job did."""
+
+    name: str
+    number: int
+    about: Mapping[str, Any]
+    read: Direction | None
+    write: Direction | None
+    trim: Direction | None
+
+    def direction(self, name: str) -> Direction | None:
+        """One of them by its name."""
+        return {"read": self.read, "write": self.write, "trim": self.trim}[_direction(name)]
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Where the time of I/Os went, layer by layer: at the mean, and of the I/Os at percentiles."""
+
+    direction: str
+    layers: tuple[str, ...]
+    rows: tuple[str, ...]
+    latency_ns: NDArray[np.float64]
+    by_layer_ns: NDArray[np.float64]
+
+    def series(self) -> Series:
+        """A row for the mean and each percentile, a column for each layer that had a part."""
+        columns: dict[str, NDArray[Any]] = {
+            "at": np.array(self.rows),
+            "latency_ns": self.latency_ns,
+        }
+        for i, layer in enumerate(self.layers):
+            if self.by_layer_ns[:, i].any():
+                columns[f"{layer.replace(' ', '_')}_ns"] = self.by_layer_ns[:, i]
+        return Series(columns)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As pandas has it."""
+        return self.series().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """As polars has it."""
+        return self.series().to_polars()
+
+    def _repr_html_(self) -> str:
+        return self.series()._repr_html_()
+
+
+@dataclass(frozen=True)
+class Life:
+    """An I/O from the application's call to its return."""
+
+    direction: str
+    thread: str
+    offset_bytes: int
+    size_bytes: int
+    begin_ns: int
+    end_ns: int
+    spent_ns: Mapping[str, int]
+    steps: tuple[Mapping[str, Any], ...]
+
+    @property
+    def latency_ns(self) -> int:
+        """From the call to the return."""
+        return self.end_ns - self.begin_ns
+
+    def __repr__(self) -> str:
+        longest = sorted(self.spent_ns.items(), key=lambda item: -item[1])[:3]
+        spent = ", ".join(f"{layer} {ns / 1e3:.1f} us" for layer, ns in longest)
+        return f"Life({self.direction} of {self.thread}, {self.latency_ns / 1e3:.1f} us: {spent})"
+
+
+class _Source(Protocol):
+    def text(self, format: str, slowest: int) -> str: ...
+    def document(self) -> str: ...
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    def over_time_csv(self) -> str: ...
+    def write_timeline(self, path: str | os.PathLike[str]) -> None: ...
+    def write_logs(self, folder: str | os.PathLike[str]) -> list[str]: ...
+
+
+class _Saved:
+    """A result that was read from a file."""
+
+    def __init__(self, name: str, members: Mapping[str, bytes]) -> None:
+        self._name = name
+        self._members = members
+
+    def _member(self, name: str) -> bytes:
+        try:
+            return self._members[name]
+        except KeyError:
+            raise FormatError(f"{self._name}: no {name} in it: the file is not whole") from None
+
+    def text(self, format: str, slowest: int) -> str:
+        if format not in _FORMATS:
+            raise ValueError(f"no format '{format}': use {', '.join(_FORMATS)}")
+        return self._member(f"report.{format}").decode()
+
+    def document(self) -> str:
+        return self._member("document.json").decode()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {}
+        for name, data in self._members.items():
+            if name.endswith(".npy"):
+                arrays[name[: -len(".npy")]] = np.load(io.BytesIO(data), allow_pickle=False)
+        return arrays
+
+    def over_time_csv(self) -> str:
+        return self._member("over_time.csv").decode()
+
+    def write_timeline(self, path: str | os.PathLike[str]) -> None:
+        raise InputError(f"{self._name}: a saved result has no timeline: write it before")
+
+    def write_logs(self, folder: str | os.PathLike[str]) -> list[str]:
+        raise InputError(f"{self._name}: a saved result has its logs as arrays: see Result.logs")
+
+
+def _direction(name: str) -> str:
+    if name not in DIRECTIONS:
+        raise InputError(f"direction '{name}': use read, write or trim")
+    return name
+
+
+_EMPTY = {"count": 0, "min_ns": 0, "max_ns": 0, "mean_ns": 0.0, "stddev_ns": 0.0}
+
+
+class Result:
+    """What came of a run: numbers, tables, pictures, and the command line's own reports."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+
+    # What was run.
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self._source.document())
+        return document
+
+    @cached_property
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = self._source.arrays()
+        for values in arrays.values():
+            values.flags.writeable = False
+        return arrays
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What was run: version, profiles, workload, seed, overrides."""
+        return dict(self._document["provenance"])
+
+    @property
+    def label(self) -> str:
+        """The run in a few words, for legends."""
+        about = self._document["provenance"]
+        overrides = "".join(f" {one}" for one in about["overrides"])
+        return f"{about['device']} {about['ftl']}{overrides}"
+
+    @property
+    def ended(self) -> str:
+        """``complete``, ``interrupted`` or ``failed``."""
+        return str(self._document["ended"])
+
+    @property
+    def interrupted(self) -> bool:
+        """The user stopped it: the numbers are of the part before that."""
+        return bool(self._document["stopped"] == "user")
+
+    @property
+    def failure(self) -> str | None:
+        """Why the numbers are not those of a whole run."""
+        failure = self._document["failure"]
+        return None if failure is None else str(failure)
+
+    @property
+    def prepared(self) -> str:
+        """The state that the run found the drive in."""
+        return str(self._document["prepared"])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What may mislead about the numbers."""
+        return list(self._document["warnings"])
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks: options without meaning, dropped lines of traces, and the like."""
+        return list(self._document["notes"])
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """What the machine did meanwhile, whole."""
+        return dict(self._document["machine"])
+
+    @property
+    def simulated_ns(self) -> int:
+        """Simulated time of the run."""
+        return int(self._document["machine"]["simulated_ns"])
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counters of FTL, device and host, by name."""
+        return dict(self._document["machine"]["counters"])
+
+    @property
+    def write_amplification(self) -> float | None:
+        """Sectors programmed for each that users wrote, parity included; none if they wrote nothing."""
+        factor = self._document["machine"]["write_amplification"]["factor_with_parity"]
+        return None if factor is None else float(factor)
+
+    # Latency.
+
+    def _distribution(self, key: str, exact: Mapping[str, float]) -> Distribution:
+        counts = self._arrays.get(key)
+        if counts is None:
+            counts = np.zeros(len(_wordline.bucket_midpoints()), dtype=np.int64)
+        return Distribution(counts, exact)
+
+    @cached_property
+    def threads(self) -> list[Thread]:
+        """The threads of jobs, in order of start; a job's clones are threads of its name."""
+        threads = []
+        for t, about in enumerate(self._document["threads"]):
+            directions: dict[str, Direction | None] = dict.fromkeys(DIRECTIONS)
+            for name, of in about["directions"].items():
+                key = f"threads/{t}/{name}"
+                directions[name] = Direction(
+                    name,
+                    of["ios"],
+                    of["bytes"],
+                    of["runtime_ns"],
+                    self._distribution(f"{key}/lat", of["lat"]),
+                    self._distribution(f"{key}/clat", of["clat"]),
+                    self._distribution(f"{key}/slat", of["slat"]),
+                )
+            threads.append(Thread(about["name"], about["number"], about, **directions))
+        return threads
+
+    def __getitem__(self, job: str) -> Thread:
+        for thread in self.threads:
+            if thread.name == job:
+                return thread
+        names = ", ".join(dict.fromkeys(thread.name for thread in self.threads))
+        raise KeyError(f"no job '{job}': there are {names}")
+
+    def direction(self, name: str, job: str | None = None) -> Direction | None:
+        """All reads, writes or trims, of all jobs or of one."""
+        _direction(name)
+        if job is not None:
+            self[job]
+        total: Direction | None = None
+        for thread in self.threads:
+            one = thread.direction(name)
+            if one is not None and job in (None, thread.name):
+                total = one if total is None else total._with(one)
+        return total
+
+    @cached_property
+    def read(self) -> Direction | None:
+        """All reads."""
+        return self.direction("read")
+
+    @cached_property
+    def write(self) -> Direction | None:
+        """All writes."""
+        return self.direction("write")
+
+    @cached_property
+    def trim(self) -> Direction | None:
+        """All trims."""
+        return self.direction("trim")
+
+    @property
+    def directions(self) -> list[Direction]:
+        """Those that had any I/O."""
+        return [one for one in (self.read, self.write, self.trim) if one is not None]
+
+    def _main(self, direction: str | None) -> str:
+        """The direction meant where none is named: the first that had I/Os."""
+        if direction is not None:
+            return _direction(direction)
+        if not self.directions:
+            raise InputError("the run has no I/O: there is no latency to tell")
+        return self.directions[0].name
+
+    def percentiles(self, direction: str | None = None, job: str | None = None) -> Series:
+        """Percentiles of total latency."""
+        of = self.direction(self._main(direction), job)
+        at = np.array([1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.999])
+        latencies = [0 if of is None else of.latency.percentile_ns(p) for p in at]
+        return Series({"percentile": at, "latency_ns": np.array(latencies, dtype=np.int64)})
+
+    def breakdown(self, direction: str | None = None) -> Breakdown:
+        """Where the time of reads, writes or trims went."""
+        name = self._main(direction)
+        for table in self._document["machine"]["layers"]:
+            if table["ddir"] == name:
+                at = table["at"]
+                rows = ("mean", *(f"p{row['percentile']:g}" for row in at))
+                return Breakdown(
+                    name,
+                    tuple(self._document["layers"]),
+                    rows,
+                    np.array([table["mean_ns"], *(row["latency_ns"] for row in at)], dtype=float),
+                    np.array([table["mean_by_layer_ns"], *(row["by_layer_ns"] for row in at)]),
+                )
+        raise InputError(f"breakdown: the run has no {name}s")
+
+    @cached_property
+    def slowest(self) -> list[Life]:
+        """The slowest I/Os that were kept, slowest first."""
+        lives = []
+        for life in self._document["slowest"]:
+            lives.append(
+                Life(
+                    life["ddir"],
+                    self._document["threads"][life["job"]]["name"],
+                    life["offset_bytes"],
+                    life["len_bytes"],
+                    life["begin_ns"],
+                    life["end_ns"],
+                    life["spent_ns"],
+                    tuple(life["steps"]),
+                )
+            )
+        return lives
+
+    # Over time.
+
+    @property
+    def interval_ns(self) -> int:
+        """Length of the intervals of latency over time."""
+        interval = self._document["over_time_interval_ns"]
+        if interval is None:
+            raise InputError("latency over time was not kept: run with over_time=True")
+        return int(interval)
+
+    def latency_counts(self, direction: str | None = None) -> NDArray[np.int64]:
+        """I/Os by interval (rows) and bucket of latency (columns): a view."""
+        name = self._main(direction)
+        interval = self.interval_ns
+        matrix = self._arrays.get(f"over_time/{name}")
+        if matrix is None:
+            raise InputError(f"latency over time: the run has no {name}s (intervals of {interval} ns)")
+        return matrix
+
+    def series(self, of: str = "read", percents: tuple[float, ...] = (50, 99, 99.9)) -> Series:
+        """The run in intervals.
+
+        ``read``, ``write``, ``trim``: I/Os a second and percentiles of latency. ``programs``: sectors programmed and
+        why. ``host``: what cores did. ``energy``: joules by what they were for.
+        """
+        if of in DIRECTIONS:
+            return self._latency_series(of, percents)
+        if of == "programs":
+            rows = self._document["machine"]["write_amplification"]["over_time"]
+            names = ["user_sectors", "gc_sectors", "padding_sectors", "metadata_sectors"]
+            return _pairs(rows, names)
+        if of == "energy":
+            machine = self._document["machine"]
+            names = [f"{name.replace(' ', '_')}_j" for name, _ in machine["energy_by_state_j"]]
+            return _pairs(machine["energy_over_time"], names)
+        if of == "host":
+            return self._host_series()
+        raise InputError(f"series '{of}': use read, write, trim, programs, host or energy")
+
+    def _latency_series(self, name: str, percents: tuple[float, ...]) -> Series:
+        matrix, step = self.latency_counts(name), self.interval_ns
+        begin = np.arange(len(matrix), dtype=np.int64) * step
+        end = np.minimum(begin + step, self.simulated_ns)
+        ios = matrix.sum(axis=1)
+        columns: dict[str, NDArray[Any]] = {
+            "begin_s": begin / 1e9,
+            "end_s": end / 1e9,
+            "ios": ios,
+            "iops": ios / np.maximum((end - begin) / 1e9, 1e-9),
+        }
+        for percent in percents:
+            values = [percentile_of_counts(row, percent) if row.any() else np.nan for row in matrix]
+            columns[f"p{percent:g}_ns".replace(".", "_")] = np.array(values, dtype=float)
+        return Series(columns)
+
+    def _host_series(self) -> Series:
+        host = self._document["machine"]["host"]
+        names = (
+            "user_ns system_ns interrupt_ns idle_ns looks interrupts context_switches loads stores"
+        ).split()
+        rows = [(row["end_ns"], row["totals"]) for row in (host or {}).get("over_time", [])]
+        return _pairs(rows, names)
+
+    @cached_property
+    def logs(self) -> dict[str, Series]:
+        """Logs that jobs asked for (``write_lat_log`` and its kind), by the names that fio's files have."""
+        found: dict[str, dict[str, NDArray[Any]]] = {}
+        for key, values in self._arrays.items():
+            if key.startswith("logs/"):
+                name, column = key[len("logs/") :].rsplit("/", 1)
+                found.setdefault(name, {})[column] = values
+        return {name: Series(columns) for name, columns in found.items()}
+
+    def write_logs(self, folder: str | os.PathLike[str] = ".") -> list[str]:
+        """Writes the logs that jobs asked for as fio's files; their paths."""
+        return [os.fspath(path) for path in self._source.write_logs(os.fspath(folder))]
+
+    def write_timeline(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Chrome trace for Perfetto, of a run with ``timeline``."""
+        self._source.write_timeline(os.fspath(path))
+
+    # Tables.
+
+    def summary(self) -> Series:
+        """A row for each direction."""
+        rows = self.directions
+        percents = (50, 99, 99.9, 99.99, 99.999)
+        columns: dict[str, NDArray[Any]] = {
+            "direction": np.array([one.name for one in rows]),
+            "ios": np.array([one.ios for one in rows]),
+            "iops": np.array([one.iops for one in rows]),
+            "bandwidth_bytes_per_s": np.array([one.bandwidth_bytes_per_s for one in rows]),
+            "mean_ns": np.array([one.latency.mean_ns for one in rows]),
+        }
+        for p in percents:
+            name = f"p{p:g}_ns".replace(".", "_")
+            columns[name] = np.array([one.latency.percentile_ns(p) for one in rows])
+        columns["max_ns"] = np.array([one.latency.max_ns for one in rows])
+        return Series(columns)
+
+    def metrics(self) -> dict[str, float | str | None]:
+        """The numbers of the run by names, for tables of many runs."""
+        row: dict[str, float | str | None] = {}
+        for one in self.directions:
+            row[f"{one.name}_ios"] = one.ios
+            row[f"{one.name}_iops"] = one.iops
+            row[f"{one.name}_bytes_per_s"] = one.bandwidth_bytes_per_s
+            row[f"{one.name}_mean_ns"] = one.latency.mean_ns
+            for p in (50, 99, 99.9, 99.99, 99.999):
+                name = f"{one.name}_p{p:g}_ns".replace(".", "_")
+                row[name] = one.latency.percentile_ns(p)
+            row[f"{one.name}_max_ns"] = one.latency.max_ns
+        row["write_amplification"] = self.write_amplification
+        row["simulated_s"] = self.simulated_ns / 1e9
+        row["watts"] = self._document["machine"]["total_w"]
+        row["ended"] = self.ended
+        row["warnings"] = len(self.warnings)
+        return row
+
+    def _table(self, table: str) -> Series:
+        if table == "summary":
+            return self.summary()
+        if table == "percentiles":
+            return self.percentiles()
+        if table == "breakdown":
+            return self.breakdown().series()
+        return self.series(table)
+
+    def to_pandas(self, table: str = "summary") -> pandas.DataFrame:
+        """A table: summary, percentiles, breakdown, or a kind of :meth:`series`."""
+        return self._table(table).to_pandas()
+
+    def to_polars(self, table: str = "summary") -> polars.DataFrame:
+        """A table: summary, percentiles, breakdown, or a kind of :meth:`series`."""
+        return self._table(table).to_polars()
+
+    # Reports of the command line.
+
+    def json(self, plus: bool = False) -> str:
+        """fio's JSON, or JSON+, as ``wordline run`` writes it: byte by byte."""
+        return self._source.text("json+" if plus else "json", 0)
+
+    def report(self, slowest: int = 0) -> str:
+        """The report that ``wordline run`` prints, with the lives of so many of the slowest I/Os."""
+        return self._source.text("normal", slowest)
+
+    def terse(self) -> str:
+        """fio's terse output."""
+        return self._source.text("terse", 0)
+
+    def over_time_csv(self) -> str:
+        """The machine in intervals, as ``wordline run --over-time`` writes it."""
+        return self._source.over_time_csv()
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Keeps all of it but a timeline in one file, which appears when it is complete."""
+        path = os.fspath(path)
+        head = {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "wordline": self._document["provenance"]["version"],
+        }
+
+        def write(file: Any) -> None:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                # One date for all, so that equal results are equal files.
+                def put(name: str, data: bytes) -> None:
+                    about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                    about.compress_type = zipfile.ZIP_DEFLATED
+                    archive.writestr(about, data)
+
+                put("format.json", json.dumps(head).encode())
+                put("document.json", self._source.document().encode())
+                put("over_time.csv", self.over_time_csv().encode())
+                for format in _FORMATS:
+                    put(f"report.{format}", self._source.text(format, 0).encode())
+                for name, values in self._arrays.items():
+                    data = io.BytesIO()
+                    np.save(data, values, allow_pickle=False)
+                    put(f"{name}.npy", data.getvalue())
+
+        write_whole(path, write)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Result:
+        """A result that :meth:`save` kept."""
+        return load(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        members = {"document.json": self._source.document().encode()}
+        members["over_time.csv"] = self.over_time_csv().encode()
+        for format in _FORMATS:
+            members[f"report.{format}"] = self._source.text(format, 0).encode()
+        for name, values in self._arrays.items():
+            data = io.BytesIO()
+            np.save(data, values, allow_pickle=False)
+            members[f"{name}.npy"] = data.getvalue()
+        return _unpickled, (members,)
+
+    # Pictures.
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures by matplotlib: ``plot.cdf()``, ``breakdown()``, ``over_time()``, ``heatmap()``, ``compare()``."""
+        from .plot import Plots
+
+        return Plots(self)
+
+    def __repr__(self) -> str:
+        parts = []
+        for one in self.directions:
+            parts.append(
+                f"{one.name} {one.iops:,.0f} IOPS, p99 {one.latency.percentile_ns(99) / 1e3:,.0f} us"
+            )
+        state = "" if self.failure is None else f", {self.ended}"
+        return f"Result({self.label}: {'; '.join(parts) or 'no I/O'}{state})"
+
+    def _repr_html_(self) -> str:
+        from ._html import result_html
+
+        return result_html(self)
+
+
+def _pairs(rows: Any, names: list[str]) -> Series:
+    """Rows of the end of an interval and numbers within it."""
+    values = np.array([row[1] for row in rows], dtype=float).reshape(len(rows), -1)
+    columns: dict[str, NDArray[Any]] = {"end_s": np.array([row[0] for row in rows]) / 1e9}
+    for i, name in enumerate(names):
+        columns[name] = values[:, i] if len(rows) else np.empty(0)
+    return Series(columns)
+
+
+def _unpickled(members: dict[str, bytes]) -> Result:
+    return Result(_Saved("a result that was sent", members))
+
+
+def write_whole(path: str, write: Any) -> None:
+    """Writes a file that appears under its name only when it is complete."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        handle, unfinished = tempfile.mkstemp(prefix=".wordline-", dir=folder)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot write {path}: {error.strerror}: name another place"
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(unfinished, 0o666 & ~mask)
+        os.replace(unfinished, path)
+    except BaseException as error:
+        if os.path.exists(unfinished):
+            os.unlink(unfinished)
+        if isinstance(error, OSError):
+            raise OSError(
+                error.errno,
+                f"cannot write {path}: {error.strerror}: free space there or name another place; "
+                "nothing new was left there",
+            ) from error
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Result:
+    """A result that :meth:`Result.save` kept."""
+    path = os.fspath(path)
+    members = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for about in archive.infolist():
+                if about.file_size > _MAX_MEMBER_BYTES:
+                    raise FormatError(f"{path}: {about.filename} in it is too long: the file is damaged")
+                members[about.filename] = archive.read(about)
+        head = json.loads(members["format.json"])
+        known = head["format"] == _FORMAT
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(
+            f"{path}: not a result, or not a whole one: name a file that Result.save wrote"
+        ) from None
+    if not known:
+        raise FormatError(f"{path}: not a result: name a file that Result.save wrote")
+    if head.get("format_version") != _FORMAT_VERSION:
+        raise FormatError(
+            f"{path}: saved by wordline {head.get('wordline')} in format {head.get('format_version')}, this is "
+            f"{_wordline.VERSION} with format {_FORMAT_VERSION}: run it again, or read it with that version"
+        )
+    return Result(_Saved(path, members))

@@ -1,0 +1,459 @@
+"""Many runs: grids and lists of points, on this machine or a cluster, kept as Parquet."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import inspect
+import io
+import itertools
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _points, _wordline
+from ._points import Measure, Point, Row
+from ._run import run_request
+from .device import Device
+from .errors import FormatError, InputError, SweepError, need
+from .result import write_whole
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_FORMAT, _FORMAT_VERSION = "wordline sweep", 1
+_ARGUMENTS = frozenset(
+    name
+    for name, parameter in inspect.signature(run_request).parameters.items()
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+)
+
+
+def grid(axes: Mapping[str, Iterable[Any]] | None = None, /, **more: Iterable[Any]) -> list[dict[str, Any]]:
+    """Every combination of the axes' values, the last axis fastest.
+
+    >>> grid(ftl=["pblk", "rail"], iodepth=[1, 8])[1]
+    {'ftl': 'pblk', 'iodepth': 8}
+    """
+    all_axes = {**(axes or {}), **more}
+    for name, values in all_axes.items():
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise InputError(f"axis {name}: {values!r} is no list of values: write [{values!r}]")
+    columns = [list(values) for values in all_axes.values()]
+    for name, column in zip(all_axes, columns):
+        if not column:
+            raise InputError(f"axis {name}: no value: leave it out or give one")
+    return [dict(zip(all_axes, values)) for values in itertools.product(*columns)]
+
+
+def arguments(point: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """A point's arguments of :func:`wordline.run`, laid over what all have in common.
+
+    A key with a dot is a setting (``ftl.over_provisioning``). Another that is no argument of ``run`` is a variable of the
+    job's text, or an option of the job where there is no text.
+    """
+    found = dict(common)
+    settings = dict(found.get("set") or {})
+    variables = dict(found.get("variables") or {})
+    texts = isinstance(point.get("job", found.get("job")), (str, os.PathLike))
+    for key, value in point.items():
+        if key == "set":
+            settings.update(value)
+        elif key == "variables":
+            variables.update(value)
+        elif key in _ARGUMENTS:
+            found[key] = value
+        elif "." in key:
+            settings[key] = value
+        elif texts:
+            variables[key] = value
+        else:
+            found[key] = value
+    if settings:
+        found["set"] = settings
+    if variables:
+        found["variables"] = variables
+    return found
+
+
+def _shipped(found: dict[str, Any]) -> dict[str, Any]:
+    """With the text of a job file: other machines may not have the file."""
+    job = found.get("job")
+    path = isinstance(job, os.PathLike) or (
+        isinstance(job, str) and "\n" not in job and not job.lstrip().startswith("[")
+    )
+    if path:
+        try:
+            with open(job, encoding="utf-8") as file:  # type: ignore[arg-type]
+                return {**found, "job": file.read().rstrip("\n") + "\n"}
+        except OSError as error:
+            raise InputError(f"job: cannot read {job}: {error.strerror}: check the path") from None
+    return found
+
+
+def _files(found: Mapping[str, Any]) -> str:
+    """What profiles on disk say: another text is another point."""
+    digest = hashlib.sha256()
+    device = found.get("device")
+    names = [device.name if isinstance(device, Device) else device]
+    names += [found.get(key) for key in ("ftl", "stack", "testbed", "fs", "app", "topology", "load_state")]
+    for name in names:
+        if isinstance(name, (str, os.PathLike)) and os.path.isfile(name):
+            with open(name, "rb") as file:
+                digest.update(file.read())
+    return digest.hexdigest()
+
+
+def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], measure: str) -> Point:
+    found = _shipped(arguments(point, common))
+    defaults = {"slowest": 0, "over_time": False, "share": True}
+    try:
+        request = run_request(**{**defaults, **found})
+    except InputError as error:
+        raise InputError(f"point {index} {_words(point)}: {error}") from None
+    except TypeError as error:
+        raise InputError(f"point {index} {_words(point)}: {error}") from None
+    text = json.dumps(request, sort_keys=True)
+    key = hashlib.sha256(f"{_wordline.VERSION}\n{measure}\n{_files(found)}\n{text}".encode())
+    run = request["run"]
+    drive = [request["machine"], run.get("precondition"), run.get("seed"), run.get("integrity")]
+    if run.get("precondition") in ("steady", "random"):
+        drive.append(request["work"])
+    return Point(index, key.hexdigest()[:24], text, json.dumps(drive, sort_keys=True))
+
+
+def _words(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in point.items())
+
+
+def _plain(value: Any) -> Any:
+    """A point's value as a table can have it."""
+    if isinstance(value, Device):
+        return value.name
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+class _Store:
+    """A folder with what is done: parts in Parquet, and a manifest that lists them. Each file is whole."""
+
+    def __init__(self, folder: str, points: int, measure: str) -> None:
+        self.polars: Any = need("polars", "sweep", "a sweep that is kept")
+        self.folder = folder
+        try:
+            os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
+            self.lock = self._locked()
+        except OSError as error:
+            raise OSError(
+                error.errno, f"cannot write {folder}: {error.strerror}: name another folder"
+            ) from None
+        self.manifest: dict[str, Any] = {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "wordline": _wordline.VERSION,
+            "measure": measure,
+            "parts": [],
+        }
+        self.rows: dict[str, Row] = {}
+        self.damaged: list[str] = []
+        self._read()
+        self.manifest["points"] = points
+
+    def _locked(self) -> Any:
+        import fcntl
+
+        lock = open(os.path.join(self.folder, ".lock"), "w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise SweepError(
+                f"{self.folder}: another sweep writes there: wait for it, or name another folder"
+            ) from None
+        return lock
+
+    def _path(self, *parts: str) -> str:
+        return os.path.join(self.folder, *parts)
+
+    def _read(self) -> None:
+        try:
+            with open(self._path("manifest.json"), encoding="utf-8") as file:
+                found = json.load(file)
+        except FileNotFoundError:
+            return
+        except ValueError:
+            raise FormatError(
+                f"{self._path('manifest.json')}: not the manifest of a sweep: remove it or name another folder"
+            ) from None
+        if not isinstance(found, dict) or found.get("format") != _FORMAT:
+            raise FormatError(
+                f"{self._path('manifest.json')}: not the manifest of a sweep: name another folder"
+            )
+        same = (found.get("format_version"), found.get("wordline"))
+        if same != (_FORMAT_VERSION, _wordline.VERSION):
+            raise FormatError(
+                f"{self.folder}: made by wordline {same[1]} in format {same[0]}, this is {_wordline.VERSION} with "
+                f"{_FORMAT_VERSION}: name another folder, or go on with that version"
+            )
+        for part in found["parts"]:
+            try:
+                with open(self._path("parts", part["file"]), "rb") as file:
+                    data = file.read()
+            except OSError:
+                data = b""
+            if hashlib.sha256(data).hexdigest() != part["sha256"]:
+                self.damaged.append(part["file"])
+                continue
+            self.manifest["parts"].append(part)
+            for row in self.polars.read_parquet(io.BytesIO(data)).to_dicts():
+                self.rows[row["key"]] = row
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """One more part."""
+        number = max((int(part["file"][5:-8]) for part in self.manifest["parts"]), default=0) + 1
+        data = self._parquet(rows)
+        file = f"part-{number:06}.parquet"
+        write_whole(self._path("parts", file), lambda to: to.write(data))
+        about = {"file": file, "rows": len(rows), "sha256": hashlib.sha256(data).hexdigest()}
+        self.manifest["parts"].append(about)
+        self._write_manifest()
+
+    def _parquet(self, rows: Sequence[Row]) -> bytes:
+        data = io.BytesIO()
+        frame = self.polars.DataFrame(list(rows), infer_schema_length=None, strict=False)
+        frame.write_parquet(data)
+        return data.getvalue()
+
+    def _write_manifest(self) -> None:
+        text = json.dumps(self.manifest, indent=1) + "\n"
+        write_whole(self._path("manifest.json"), lambda to: to.write(text.encode()))
+
+    def finish(self, rows: Sequence[Row], complete: bool) -> None:
+        """The table of all, and the manifest's last word."""
+        if rows:
+            data = self._parquet(rows)
+            write_whole(self._path("results.parquet"), lambda to: to.write(data))
+        wrong = [{"index": row["index"], "error": row["error"]} for row in rows if row["error"]]
+        self.manifest["done"], self.manifest["failed"] = len(rows) - len(wrong), len(wrong)
+        # The others are in the table.
+        self.manifest["first_failed"] = wrong[:100]
+        self.manifest["complete"] = complete
+        self._write_manifest()
+
+    def close(self) -> None:
+        self.lock.close()
+
+
+class Sweep(Sequence[Row]):
+    """A row for each point that came to an end: its own values, the numbers of its run, and what went wrong."""
+
+    def __init__(self, rows: Sequence[Row], points: int, interrupted: bool, folder: str | None) -> None:
+        self._rows = list(rows)
+        self.points = points
+        self.interrupted = interrupted
+        self.folder = folder
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """Why points failed, by their number."""
+        return {row["index"]: row["error"] for row in self._rows if row["error"]}
+
+    @property
+    def good(self) -> list[Row]:
+        """Rows of the points that did not."""
+        return [row for row in self._rows if not row["error"]]
+
+    def column(self, name: str) -> list[Any]:
+        """A number of every point that did not fail."""
+        if self._rows and all(name not in row for row in self._rows):
+            known = ", ".join(self._columns())
+            raise InputError(f"column '{name}': there are {known}")
+        return [row.get(name) for row in self.good]
+
+    def _columns(self) -> list[str]:
+        return list(dict.fromkeys(key for row in self._rows for key in row))
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows, as polars has them."""
+        module: Any = need("polars", "polars", "to_polars()")
+        frame: polars.DataFrame = module.DataFrame(
+            self._rows, infer_schema_length=None, strict=False
+        )
+        return frame
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All rows, as pandas has them."""
+        module: Any = need("pandas", "pandas", "to_pandas()")
+        frame: pandas.DataFrame = module.DataFrame(self._rows)
+        return frame
+
+    def __repr__(self) -> str:
+        failures = f", {len(self.failures)} failed" if self.failures else ""
+        state = ", interrupted" if self.interrupted else ""
+        return f"Sweep({len(self)} of {self.points} points{failures}{state})"
+
+    def _repr_html_(self) -> str:
+        hidden = {"key", "wall_s"}
+        names = [
+            name
+            for name in self._columns()
+            if name not in hidden and any(row.get(name) is not None for row in self._rows)
+        ]
+
+        def cell(value: Any) -> str:
+            text = f"{value:,.4g}" if isinstance(value, float) else "" if value is None else str(value)
+            return f"<td style='text-align:right'>{html.escape(text)}</td>"
+
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        body = "".join(
+            f"<tr>{''.join(cell(row.get(name)) for name in names)}</tr>" for row in self._rows[:50]
+        )
+        more = f"<p>{len(self) - 50} further rows</p>" if len(self) > 50 else ""
+        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>{more}"
+
+
+class _Shown:
+    """A line about a sweep, on a terminal."""
+
+    def __init__(self, progress: bool | None, points: int, done: int) -> None:
+        self.shown = sys.stderr.isatty() if progress is None else progress
+        self.points, self.first, self.begun, self.drawn = points, done, time.monotonic(), 0.0
+
+    def draw(self, done: int, failed: int) -> None:
+        now = time.monotonic()
+        if not self.shown or now - self.drawn < 0.2:
+            return
+        self.drawn = now
+        rate = (done - self.first) / max(now - self.begun, 1e-9)
+        left = f", {(self.points - done) / rate:.0f} s to go" if rate > 0 else ""
+        wrong = f", {failed} failed" if failed else ""
+        sys.stderr.write(f"\r\x1b[2K{done:,} of {self.points:,} points{wrong}, {rate:.1f} a second{left}")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.shown and self.drawn:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def sweep(
+    points: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
+    *,
+    executor: Any = None,
+    workers: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    measure: Measure | None = None,
+    retry_failed: bool = True,
+    flush_s: float = 10.0,
+    progress: bool | None = None,
+    **common: Any,
+) -> Sweep:
+    """Runs many points, each a call of :func:`wordline.run` with its own arguments laid over those all share.
+
+    ``points`` is a mapping of axes to values (see :func:`grid`) or a list of mappings. A key with a dot is a setting
+    of the machine; another that is no argument of ``run`` is a variable ``${key}`` of the job's text, or an option of
+    the job where it is given by options. A row has the numbers of ``Result.metrics`` and what ``measure(result)``
+    returns.
+
+    ``executor`` is ``"processes"`` (the default, ``workers`` of them), ``"inline"``, an executor of
+    ``concurrent.futures``, or a ``Client`` of Dask distributed. Points that begin with the same aged drive run one
+    after the other in a process that keeps it.
+
+    With ``out`` rows are kept in that folder as they come, at least every ``flush_s`` seconds: parts in Parquet and
+    a manifest, each file whole at any time; at the end all of them are in ``results.parquet``. The same call goes on
+    where an earlier one was stopped, by whatever means. A point that fails is a row with its reason in ``error``;
+    the next call tries it again unless ``retry_failed`` is false. Ctrl-C ends a sweep with the rows so far.
+    """
+    listed = grid(points) if isinstance(points, Mapping) else [dict(point) for point in points]
+    name = "" if measure is None else _source(measure)
+    todo = [_point(i, point, common, name) for i, point in enumerate(listed)]
+    own = [{key: _plain(value) for key, value in point.items()} for point in listed]
+    folder = None if out is None else os.fspath(out)
+    store = None if folder is None else _Store(folder, len(todo), name)
+    try:
+        return _run(todo, own, store, folder, _Order(executor, workers, measure, retry_failed, flush_s), progress)
+    finally:
+        if store is not None:
+            store.close()
+
+
+class _Order:
+    def __init__(
+        self, executor: Any, workers: int | None, measure: Measure | None, retry: bool, flush_s: float
+    ) -> None:
+        if not flush_s > 0 or math.isinf(flush_s):
+            raise InputError(f"flush_s {flush_s}: must be a time above 0")
+        self.executor, self.workers, self.measure = executor, workers, measure
+        self.retry, self.flush_s = retry, flush_s
+
+
+def _source(measure: Measure) -> str:
+    """What a measure is: another text is another measure."""
+    try:
+        return inspect.getsource(measure)
+    except (OSError, TypeError):
+        return getattr(measure, "__qualname__", repr(measure))
+
+
+def _run(
+    todo: Sequence[Point],
+    own: Sequence[Row],
+    store: _Store | None,
+    folder: str | None,
+    order: _Order,
+    progress: bool | None,
+) -> Sweep:
+    rows: dict[int, Row] = {}
+    for point in todo:
+        row = None if store is None else store.rows.get(point.key)
+        if row is not None and not (row["error"] and order.retry):
+            rows[point.index] = {**row, "index": point.index}
+    left = [point for point in todo if point.index not in rows]
+    shown = _Shown(progress, len(todo), len(rows))
+    unwritten: list[Row] = []
+    written, interrupted = time.monotonic(), False
+
+    def flush() -> None:
+        nonlocal written
+        if store is not None and unwritten:
+            store.add(unwritten)
+            unwritten.clear()
+        written = time.monotonic()
+
+    try:
+        if left:
+            source = _points.pool(order.executor, order.workers).run(left, order.measure)
+            try:
+                for row in source:
+                    row = {**own[row["index"]], **row}
+                    rows[row["index"]] = row
+                    unwritten.append(row)
+                    shown.draw(len(rows), sum(bool(r["error"]) for r in rows.values()))
+                    if time.monotonic() - written >= order.flush_s:
+                        flush()
+            except KeyboardInterrupt:
+                interrupted = True
+            finally:
+                source.close()
+                flush()
+        done = [rows[index] for index in sorted(rows)]
+        if store is not None:
+            store.finish(done, len(done) == len(todo))
+    except OSError as error:
+        raise SweepError(f"{error}; the same call goes on with what is whole in {folder}") from error
+    finally:
+        shown.close()
+    return Sweep(done, len(todo), interrupted, folder)

@@ -1,0 +1,448 @@
+"""The best configuration that keeps what is asked of it: a search by Optuna, verified under other seeds."""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._points import Row, cores
+from .errors import InputError, need
+from .sweep import sweep
+
+if TYPE_CHECKING:
+    from .plot import Picture
+
+_UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "": 1.0}
+_CONSTRAINT = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*([-+\d.eE]+)\s*(\w*)\s*")
+_OBJECTIVE = re.compile(r"\s*(minimi[sz]e|maximi[sz]e)\s+([\w.]+)\s*")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound on a number of the run, or of the point: ``read_p99_99_ns <= 1ms``."""
+
+    name: str
+    below: bool
+    bound: float
+    text: str
+
+    @staticmethod
+    def parse(text: str) -> Constraint:
+        """From its words. A time may have its unit (ns, us, ms, s), a number k, M or G."""
+        found = _CONSTRAINT.fullmatch(text)
+        if found is None or found[4] not in _UNITS:
+            raise InputError(
+                f"constraint '{text}': write a number's name, <= or >=, and a bound, as in 'read_p99_99_ns <= 1ms'"
+            )
+        name, sign, number, unit = found.groups()
+        try:
+            value = float(number)
+        except ValueError:
+            raise InputError(f"constraint '{text}': '{number}' is no number") from None
+        if unit in ("ns", "us", "ms", "s"):
+            # Names tell the unit that their numbers are in.
+            if not name.endswith(("_ns", "_s")):
+                raise InputError(f"constraint '{text}': {name} is no time: leave out '{unit}'")
+            value *= _UNITS[unit] / (1e9 if name.endswith("_s") else 1.0)
+        else:
+            value *= _UNITS[unit]
+        return Constraint(name, sign.startswith("<"), value, " ".join(text.split()))
+
+    def excess(self, row: Row) -> float:
+        """How far a row is from keeping it, as a share of the bound; 0 or less keeps it."""
+        value = _number(row, self.name, f"constraint '{self.text}'")
+        distance = value - self.bound if self.below else self.bound - value
+        return distance / max(abs(self.bound), 1e-12)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A number to make as small or as large as may be."""
+
+    name: str
+    smallest: bool
+
+    @staticmethod
+    def parse(text: str) -> Objective:
+        """From its words: ``minimize ftl.over_provisioning``."""
+        found = _OBJECTIVE.fullmatch(text)
+        if found is None:
+            raise InputError(
+                f"objective '{text}': write minimize or maximize and a number's name, as in 'minimize read_p99_9_ns'"
+            )
+        return Objective(found[2], found[1].startswith("min"))
+
+    def value(self, row: Row) -> float:
+        """Of a row."""
+        return _number(row, self.name, f"objective '{self.name}'")
+
+    def cost(self, row: Row) -> float:
+        """The same, smaller is better."""
+        return self.value(row) if self.smallest else -self.value(row)
+
+
+def _number(row: Row, name: str, what: str) -> float:
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        known = ", ".join(key for key, v in row.items() if isinstance(v, (int, float)))
+        raise InputError(f"{what}: a run has no number {name}: it has {known}")
+    return float(value)
+
+
+def _dimension(name: str, values: Any) -> tuple[str, Any]:
+    """A kind and what goes with it: choices, or a range of whole or other numbers."""
+    if isinstance(values, range):
+        if len(values) == 0 or values.step < 1:
+            raise InputError(f"space {name}: {values!r} has no value: write range(low, high) with low below high")
+        return "range", {"low": values[0], "high": values[-1], "step": values.step, "log": False}
+    if isinstance(values, Mapping):
+        unknown = set(values) - {"low", "high", "step", "log"}
+        if unknown or not {"low", "high"} <= set(values):
+            raise InputError(
+                f"space {name}: {dict(values)!r}: a range has low and high, and may have step or log"
+            )
+        of = {"step": None, "log": False, **values}
+    elif isinstance(values, tuple) and len(values) == 2:
+        of = {"low": values[0], "high": values[1], "step": None, "log": False}
+    elif isinstance(values, list) and values:
+        return "choices", values
+    else:
+        raise InputError(f"space {name}: {values!r}: give a list of choices, or a pair (low, high) of a range")
+    low, high, step, log = of["low"], of["high"], of["step"], of["log"]
+    for number in (low, high):
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+            raise InputError(f"space {name}: {number!r} is no number")
+    if low > high:
+        raise InputError(f"space {name}: low {low} is above high {high}: exchange them")
+    if log and (low <= 0 or step is not None):
+        raise InputError(f"space {name}: a log range begins above 0 and has no step")
+    if step is not None and not step > 0:
+        raise InputError(f"space {name}: step {step} must be above 0")
+    return "range", of
+
+
+class Tuned:
+    """What a search found."""
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        names: Sequence[str],
+        objectives: Sequence[Objective],
+        constraints: Sequence[Constraint],
+    ) -> None:
+        self.names = list(names)
+        self.objectives = list(objectives)
+        self.constraints = list(constraints)
+        # Points that were tried, each once, and why others failed.
+        self.rows = [row for row in rows if not row["error"]]
+        self.failures = [row for row in rows if row["error"]]
+        # The answer: the point, and its runs under the seeds of the search and of the verification.
+        self.best: dict[str, Any] | None = None
+        self.best_row: Row | None = None
+        # Point by point, in the order in which they were looked at: whether it held, and its runs.
+        self.verified: list[tuple[dict[str, Any], bool, list[Row]]] = []
+        self.interrupted = False
+        # What may mislead about the answer.
+        self.warnings: list[str] = []
+
+    def point(self, row: Row) -> dict[str, Any]:
+        """What was chosen in a row."""
+        return {name: row[name] for name in self.names}
+
+    def keeps(self, row: Row) -> bool:
+        """Whether a row keeps every constraint."""
+        return not row["error"] and all(c.excess(row) <= 0 for c in self.constraints)
+
+    def costs(self, row: Row) -> tuple[float, ...]:
+        """What a row is compared by: its objectives, and with one of them how far it is from the first constraint."""
+        costs = tuple(objective.cost(row) for objective in self.objectives)
+        if len(costs) == 1 and self.constraints:
+            return (*costs, self.constraints[0].excess(row))
+        return costs
+
+    @property
+    def front(self) -> list[Row]:
+        """Points that no other beats in all that they are compared by, the cheapest first. With one objective and a
+        constraint it is the trade-off between the two; with several objectives all of them keep the constraints."""
+        rows = self.rows if len(self.objectives) == 1 else [r for r in self.rows if self.keeps(r)]
+        all_costs = [self.costs(row) for row in rows]
+        return [row for row, _ in sorted(
+            (
+                (row, costs)
+                for row, costs in zip(rows, all_costs)
+                if not any(_beats(other, costs) for other in all_costs)
+            ),
+            key=lambda pair: pair[1],
+        )]
+
+    @property
+    def nearest(self) -> Row | None:
+        """The point that misses its constraints by least."""
+        far = lambda row: max((c.excess(row) for c in self.constraints), default=0.0)  # noqa: E731
+        return min(self.rows, key=far, default=None)
+
+    def report(self) -> str:
+        """In words, for a terminal."""
+        lines = [f"{len(self.rows)} points were tried" + (", then interrupted" if self.interrupted else "")]
+        if self.failures:
+            lines.append(f"{len(self.failures)} failed, the first: {self.failures[0]['error']}")
+        for row in self.front:
+            mark = "keeps" if self.keeps(row) else "misses"
+            lines.append(f"  {_words(self.point(row))}: {self._numbers(row)}: {mark} its constraints")
+        for point, held, rows in self.verified:
+            seeds = ", ".join(str(row.get("seed")) for row in rows)
+            lines.append(f"under seeds {seeds}: {_words(point)} {'holds' if held else 'does not hold'}")
+        lines += [f"warning: {warning}" for warning in self.warnings]
+        if self.best is not None and self.best_row is not None:
+            lines.append(f"answer: {_words(self.best)}: {self._numbers(self.best_row)}")
+        else:
+            nearest = self.nearest
+            near = "" if nearest is None else (
+                f"; nearest is {_words(self.point(nearest))}: {self._numbers(nearest)}"
+            )
+            lines.append(f"no answer: no point holds{near}: widen the space or loosen a constraint")
+        return "\n".join(lines) + "\n"
+
+    def _numbers(self, row: Row) -> str:
+        names = [o.name for o in self.objectives] + [c.name for c in self.constraints]
+        return ", ".join(f"{name} {row[name]:,.6g}" for name in dict.fromkeys(names) if name not in self.names)
+
+    def plot(self) -> Picture:
+        """The points tried, and the front: the trade-off between the objective and the first constraint, or between
+        two objectives."""
+        from .plot import front_picture
+
+        return front_picture(self)
+
+    def __repr__(self) -> str:
+        answer = "no answer" if self.best is None else _words(self.best)
+        return f"Tuned({answer}; {len(self.rows)} points, {len(self.front)} on the front)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.report())}</pre>"
+
+
+def _beats(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
+
+
+def _words(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={_short(value)}" for key, value in point.items())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class _Search:
+    """Optuna's side: what to try next."""
+
+    def __init__(self, space: Mapping[str, Any], tuned: Tuned, seed: int) -> None:
+        optuna: Any = need("optuna", "tune", "tune()")
+        self.optuna = optuna
+        self.optuna.logging.set_verbosity(self.optuna.logging.WARNING)
+        self.dimensions = {name: _dimension(name, values) for name, values in space.items()}
+        self.tuned = tuned
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sampler = self.optuna.samplers.TPESampler(
+                seed=seed, constraints_func=lambda trial: trial.user_attrs["excess"], n_startup_trials=10
+            )
+        directions = ["minimize" if o.smallest else "maximize" for o in tuned.objectives]
+        self.study = self.optuna.create_study(directions=directions, sampler=sampler)
+
+    def ask(self) -> tuple[Any, dict[str, Any]]:
+        trial = self.study.ask()
+        point = {}
+        for name, (kind, of) in self.dimensions.items():
+            if kind == "choices":
+                # By number: a choice may be anything.
+                point[name] = of[trial.suggest_int(f"{name} (choice)", 0, len(of) - 1)] if len(of) > 1 else of[0]
+            elif all(isinstance(of[key], int) for key in ("low", "high")) and isinstance(
+                of["step"], (int, type(None))
+            ):
+                point[name] = trial.suggest_int(
+                    name, of["low"], of["high"], step=of["step"] or 1, log=bool(of["log"])
+                )
+            else:
+                point[name] = trial.suggest_float(
+                    name, of["low"], of["high"], step=of["step"], log=bool(of["log"])
+                )
+        return trial, point
+
+    def tell(self, trial: Any, row: Row) -> None:
+        if row["error"]:
+            trial.set_user_attr("excess", [1e9])
+            self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+            return
+        tuned = self.tuned
+        trial.set_user_attr("excess", [c.excess(row) for c in tuned.constraints])
+        self.study.tell(trial, [o.value(row) for o in tuned.objectives])
+
+
+def tune(
+    space: Mapping[str, Any],
+    objective: str | Sequence[str],
+    constraints: Iterable[str] = (),
+    *,
+    trials: int = 50,
+    seed: int = 1,
+    verify_seeds: Sequence[int] = (2, 3, 4),
+    verify_most: int = 10,
+    executor: Any = None,
+    workers: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    **common: Any,
+) -> Tuned:
+    """Searches the space for the point that is best by its objective among those that keep all constraints.
+
+    ``space`` has a list of choices, a pair ``(low, high)``, a ``range`` or a mapping with low, high, step and log for
+    each key; keys are those of :func:`wordline.sweep`'s points. ``objective`` is ``"minimize NAME"`` or ``"maximize
+    NAME"``, or two and more of them for a front; ``constraints`` are bounds such as ``"read_p99_99_ns <= 1ms"``. Names
+    are columns of a sweep: keys of the space and numbers of ``Result.metrics``.
+
+    ``trials`` points are tried under ``seed``, a few at a time where workers are free; a point met again is not run
+    again. Then the best are run under each of ``verify_seeds``: the answer is the first that keeps its constraints
+    under all, of ``verify_most`` looked at. A job draws other I/O under another seed if it says ``randrepeat=0``. With ``out`` every run is kept as by :func:`wordline.sweep`, and the same
+    call goes on where an earlier one was stopped.
+    """
+    if not space:
+        raise InputError("space: nothing to choose: give keys with their values")
+    if trials < 1:
+        raise InputError(f"trials: {trials} try nothing: give 1 or more")
+    if "seed" in space or seed in verify_seeds:
+        raise InputError("verify_seeds: they are others than that of the search: leave out seed")
+    objectives = [Objective.parse(text) for text in ([objective] if isinstance(objective, str) else objective)]
+    if not objectives:
+        raise InputError("objective: none: write for example 'minimize read_p99_9_ns'")
+    tuned = Tuned([], list(space), objectives, [Constraint.parse(text) for text in constraints])
+    search = _Search(space, tuned, seed)
+    if executor is None and workers is None:
+        workers = cores()
+    known: dict[str, Row] = {}
+
+    def run(points: Sequence[Mapping[str, Any]]) -> list[Row]:
+        """Rows in the points' order; what is known is not run again."""
+        new = {repr(point): point for point in points if repr(point) not in known}
+        if new:
+            done = sweep(
+                list(new.values()),
+                executor=executor if len(new) > 1 or executor is not None else "inline",
+                workers=workers,
+                out=out,
+                progress=False,
+                retry_failed=False,
+                **common,
+            )
+            listed = list(new)
+            known.update({listed[row["index"]]: row for row in done})
+            if done.interrupted:
+                raise KeyboardInterrupt
+        return [known[repr(point)] for point in points]
+
+    shown = sys.stderr.isatty() if progress is None else progress
+    width = max(1, min(workers or 4, 16))
+    tried: dict[str, Row] = {}
+    try:
+        asked = 0
+        while asked < trials:
+            count = min(width, trials - asked)
+            batch = [search.ask() for _ in range(count)]
+            asked += count
+            for (trial, point), row in zip(batch, run([{**p, "seed": seed} for _, p in batch])):
+                search.tell(trial, row)
+                tried.setdefault(repr(point), row)
+            if shown:
+                sys.stderr.write(f"\r\x1b[2K{asked} of {trials} trials, {len(tried)} points")
+                sys.stderr.flush()
+        _take(tuned, tried.values())
+        _verify(tuned, run, list(verify_seeds), verify_most)
+    except KeyboardInterrupt:
+        tuned.interrupted = True
+        _take(tuned, tried.values())
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+    return tuned
+
+
+def _take(tuned: Tuned, rows: Iterable[Row]) -> None:
+    tuned.rows, tuned.failures = [], []
+    for row in rows:
+        (tuned.failures if row["error"] else tuned.rows).append(row)
+
+
+def _verify(tuned: Tuned, run: Any, seeds: list[int], most: int) -> None:
+    """The best points again, each under other seeds."""
+    kept = [row for row in tuned.rows if tuned.keeps(row)]
+    several = len(tuned.objectives) > 1
+    candidates = tuned.front if several else sorted(kept, key=lambda row: tuned.costs(row))
+    for row in candidates[:most]:
+        point = tuned.point(row)
+        again = run([{**point, "seed": seed} for seed in seeds])
+        held = all(tuned.keeps(one) for one in again)
+        tuned.verified.append((point, held, again))
+        if held and all(_same(one, row) for one in again) and not tuned.warnings:
+            tuned.warnings.append(
+                "other seeds changed nothing, so that they verify nothing: a job's I/O is the same under each seed "
+                "unless it says randrepeat=0"
+            )
+        if held and tuned.best is None:
+            tuned.best, tuned.best_row = point, row
+            if not several:
+                return
+
+
+def _same(a: Row, b: Row) -> bool:
+    """Whether two runs gave the same numbers."""
+    own = {"seed", "index", "key", "wall_s"}
+    return all(a.get(key) == b.get(key) for key in {*a, *b} - own)
+
+
+def from_toml(path: str, text: str) -> dict[str, Any]:
+    """The arguments of :func:`tune` in a TOML file: [tune], [space] and [run]."""
+    import tomllib
+
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    known = {"objective", "constraints", "trials", "seed", "verify_seeds", "verify_most"}
+    for section in found:
+        if section not in ("tune", "space", "run") or not isinstance(found[section], dict):
+            raise InputError(f"{path}: unknown section '{section}': there are [tune], [space] and [run]")
+    tune_of = found.get("tune", {})
+    for key in tune_of:
+        if key not in known:
+            raise InputError(f"{path}: [tune] has no key '{key}': it has {', '.join(sorted(known))}")
+    if "objective" not in tune_of:
+        raise InputError(f"{path}: [tune] names no objective: write objective = \"minimize read_p99_9_ns\"")
+    if not found.get("space"):
+        raise InputError(f"{path}: [space] is missing: write what is to be chosen, as in ftl = [\"pblk\", \"rail\"]")
+    run = found.get("run", {})
+    for key in ("out", "executor", "workers", "progress"):
+        if key in run:
+            raise InputError(f"{path}: [run] has no key '{key}': it is an option of the command line")
+    return {"space": _flat(found["space"]), **tune_of, **run}
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Keys with dots, whether they were quoted or not."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping) and not {"low", "high"} & set(value):
+            flat.update(_flat(value, f"{above}{key}."))
+        else:
+            flat[f"{above}{key}"] = value
+    return flat
