@@ -8,7 +8,7 @@ use crate::config::{Engine, Issue, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
 use crate::driver::poll::PollStats;
 use crate::error::{self, HostError, Queues};
-use crate::function::spans;
+use crate::function::{Warm, spans};
 use crate::host::Host;
 use crate::paths::admit::Bios;
 use crate::paths::map_lock::MapLock;
@@ -362,6 +362,7 @@ impl<S: Source> Host<S> {
         });
         Ok(Host {
             number: 0,
+            warm: Warm::new(&stack.cost.warm, &spans(&stack.cost)),
             spans: spans(&stack.cost),
             cost: stack.cost.clone(),
             kernel: stack.kernel,

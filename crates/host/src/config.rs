@@ -481,9 +481,41 @@ pub struct HostCost {
     #[serde(default)]
     pub md: MdCost,
     #[serde(default)]
+    pub warm: WarmConfig,
+    #[serde(default)]
     pub memory: MemoryConfig,
     #[serde(default)]
     pub power: PowerConfig,
+}
+
+/// How much less code takes that the core ran a moment ago (function.rs has the list). The lengths above
+/// are those after a pause of the core.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WarmConfig {
+    /// Of its length, what a call takes right after another one. 1: pauses change nothing.
+    pub share: f64,
+    /// Other work of the core that displaces the code: half of it, half of the saving.
+    pub displaced: Span,
+}
+
+impl Default for WarmConfig {
+    fn default() -> WarmConfig {
+        WarmConfig { share: 1.0, displaced: Span::from_us(100) }
+    }
+}
+
+impl WarmConfig {
+    /// What cannot be, with its key.
+    pub fn check(&self) -> Result<(), BadValue> {
+        if !(self.share > 0.0 && self.share <= 1.0) {
+            return Err(BadValue::new("cost.warm.share", "must be above 0 and at most 1"));
+        }
+        if self.displaced == Span::ZERO {
+            return Err(BadValue::new("cost.warm.displaced", "must be above 0"));
+        }
+        Ok(())
+    }
 }
 
 /// What FlashShare adds to the kernel or takes from it.

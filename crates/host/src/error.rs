@@ -240,6 +240,7 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
     if config.kworker.interval > Span::ZERO && config.kworker.work >= config.kworker.interval {
         return stack("kworker.work", "must be less than its interval");
     }
+    config.cost.warm.check()?;
     if config.scheduler != Scheduler::None && config.scheduler_tags == 0 {
         return stack("scheduler_tags", "must be at least 1");
     }

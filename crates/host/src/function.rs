@@ -1,7 +1,8 @@
-//! What a core's time goes to, function by function. A function has a fixed length, so the hot path
-//! only counts its calls; time, loads and stores follow from these.
+//! What a core's time goes to, function by function. A function has a fixed length after a pause of its
+//! core; loads and stores follow from its calls. Code of an I/O's way that ran a moment ago on the same
+//! core is in its caches and takes less (see [`Warm`]).
 
-use crate::config::{HostCost, MemoryConfig};
+use crate::config::{HostCost, MemoryConfig, WarmConfig};
 use serde::Serialize;
 
 macro_rules! functions {
@@ -156,30 +157,117 @@ impl std::ops::AddAssign for Use {
     }
 }
 
+/// Whose length depends on what is in the core's caches: code of the kernel and of the job that runs once
+/// an I/O. Not so loops, whose turns were counted warm; entries and exits, register writes and messages
+/// between cores, which wait for hardware; copies and sums of data, which is new each time; and calls on
+/// sockets, whose lengths come from loops of such calls.
+const CODE: [Function; 21] = [
+    Function::Application,
+    Function::Syscall,
+    Function::AioSubmit,
+    Function::AioGetevents,
+    Function::UringEnter,
+    Function::Bio,
+    Function::Block,
+    Function::Bypass,
+    Function::Hazard,
+    Function::Scheduler,
+    Function::Raid0,
+    Function::Raid5Read,
+    Function::Raid5Make,
+    Function::HandleStripe,
+    Function::Raid5End,
+    Function::SyncRequest,
+    Function::DmaMap,
+    Function::Interrupt,
+    Function::Completion,
+    Function::WakeUp,
+    Function::Finish,
+];
+
+/// What a call saves whose code ran on the same core before: all of `saves` right after it, less by
+/// what other work of the core displaced meanwhile, nothing once the core was idle in between.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Warm {
+    saves: Spans,
+    /// Nanoseconds of other work that displace all of it.
+    displaced: u64,
+}
+
+impl Warm {
+    pub fn new(config: &WarmConfig, spans: &Spans) -> Warm {
+        let mut saves = [0; FUNCTIONS];
+        for f in CODE.map(|f| f as usize) {
+            saves[f] = spans[f] - (spans[f] as f64 * config.share).round() as u64;
+        }
+        Warm { saves, displaced: config.displaced.0.max(1) }
+    }
+
+    #[inline]
+    fn after(&self, f: usize, other: u64) -> u64 {
+        let most = self.saves[f];
+        most - most * other.min(self.displaced) / self.displaced
+    }
+}
+
 /// Calls of one core, and time of what has no fixed length.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Calls {
     pub calls: Spans,
     pub extra: Spans,
+    /// Time that calls took less than a cold one.
+    saved: Spans,
+    /// What the core had worked when a function was last called.
+    last: Spans,
+    /// What the core had worked when it last went idle: what ran before is cold.
+    cold: u64,
+    /// Of the core's time, what loops of looks took: they displace nothing.
+    pub spun: u64,
 }
 
 impl Default for Calls {
     fn default() -> Calls {
-        Calls { calls: [0; FUNCTIONS], extra: [0; FUNCTIONS] }
+        let none = [0; FUNCTIONS];
+        Calls { calls: none, extra: none, saved: none, last: none, cold: 1, spun: 0 }
     }
 }
 
 impl Calls {
+    /// `n` calls in a row, by a core that has been busy for `busy`; their time.
+    #[inline]
+    pub fn spend(&mut self, f: usize, n: u64, busy: u64, spans: &Spans, warm: &Warm) -> u64 {
+        self.calls[f] += n;
+        let mut ns = spans[f] * n;
+        if warm.saves[f] > 0 && n > 0 {
+            let worked = busy - self.spun;
+            let first = match self.last[f] >= self.cold {
+                true => warm.after(f, worked - self.last[f]),
+                false => 0,
+            };
+            let saved = first + warm.saves[f] * (n - 1);
+            self.saved[f] += saved;
+            self.last[f] = worked;
+            ns -= saved;
+        }
+        ns
+    }
+
+    /// The core goes idle, after `busy`.
+    pub fn pause(&mut self, busy: u64) {
+        self.cold = (busy - self.spun).max(1);
+    }
+
     pub fn uses(&self, spans: &Spans, memory: &MemoryConfig) -> Vec<Use> {
         (0..FUNCTIONS)
             .map(|f| {
                 let calls = self.calls[f];
-                let ns = calls * spans[f] + self.extra[f];
+                // Warm code has as many instructions as cold code.
+                let cold = calls * spans[f] + self.extra[f];
                 let [loads, stores] = match memory.of_loop(f) {
                     Some(each) => each.map(|n| calls * u64::from(n)),
-                    None => memory.path.map(|n| (ns as u128 * u128::from(n) / 1_000) as u64),
+                    None => memory.path.map(|n| (cold as u128 * u128::from(n) / 1_000) as u64),
                 };
-                Use { calls, ns, loads, stores }
+                Use { calls, ns: cold - self.saved[f], loads, stores }
             })
             .collect()
     }
@@ -203,15 +291,54 @@ impl MemoryConfig {
 /// Counts calls of functions on a core; their time.
 macro_rules! spend {
     ($host:expr, $core:expr, $($f:ident $(* $n:expr)?),+) => {{
-        let calls = &mut $host.cores[$core].calls.calls;
+        let core = &mut $host.cores[$core];
+        let busy = core.stats.busy();
         let mut ns = 0u64;
         $(
             let f = $crate::function::Function::$f as usize;
-            let n: u64 = 1 $(* $n)?;
-            calls[f] += n;
-            ns += $host.spans[f] * n;
+            ns += core.calls.spend(f, 1 $(* $n)?, busy, &$host.spans, &$host.warm);
         )+
         ns
     }};
 }
 pub(crate) use spend;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_base::Span;
+
+    /// One call of `block`, 1 us cold, by a core that was busy for so long.
+    fn call(calls: &mut Calls, busy_us: u64) -> u64 {
+        let mut spans = [0; FUNCTIONS];
+        (spans[Function::Block as usize], spans[Function::Doorbell as usize]) = (1_000, 100);
+        let warm = Warm::new(&WarmConfig { share: 0.6, displaced: Span::from_us(100) }, &spans);
+        let doorbell = calls.spend(Function::Doorbell as usize, 1, busy_us * 1_000, &spans, &warm);
+        assert_eq!(doorbell, 100, "a register is as far as ever");
+        let ns = calls.spend(Function::Block as usize, 1, busy_us * 1_000, &spans, &warm);
+        let uses = calls.uses(&spans, &MemoryConfig { path: [1_000, 0], ..Default::default() });
+        let of = uses[Function::Block as usize];
+        assert_eq!(of.loads, of.calls * 1_000, "warm code loads as much");
+        ns
+    }
+
+    #[test]
+    fn other_work_displaces_code_bit_by_bit_and_a_pause_at_once() {
+        let mut calls = Calls::default();
+        assert_eq!(call(&mut calls, 10), 1_000, "never before");
+        assert_eq!(call(&mut calls, 10), 600);
+        assert_eq!(call(&mut calls, 60), 800, "half displaced");
+        assert_eq!(call(&mut calls, 160), 1_000);
+        assert_eq!(call(&mut calls, 900), 1_000);
+        calls.pause(901_000);
+        assert_eq!(call(&mut calls, 901), 1_000, "cold after a pause");
+        assert_eq!(call(&mut calls, 901), 600);
+        // Looks take time and displace nothing.
+        calls.spun += 500_000;
+        assert_eq!(call(&mut calls, 1_401), 600);
+        assert_eq!(
+            calls.uses(&[1_000; FUNCTIONS], &Default::default())[Function::Block as usize].ns,
+            6_600
+        );
+    }
+}

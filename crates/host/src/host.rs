@@ -5,7 +5,7 @@ use crate::block::{BlockLayer, Handler, NONE};
 use crate::config::{Engine, HostCost, KworkerConfig};
 use crate::disk::{Disk, DriveInfo};
 use crate::driver::poll::PollStats;
-use crate::function::{Spans, spend};
+use crate::function::{Spans, Warm, spend};
 use crate::paths::md::MD;
 use crate::paths::nbd::{End, Message};
 use crate::paths::vfs::{Vfs, tasks_of};
@@ -98,6 +98,7 @@ pub struct Host<S> {
     pub(crate) number: u8,
     pub(crate) cost: HostCost,
     pub(crate) spans: Spans,
+    pub(crate) warm: Warm,
     pub(crate) kernel: bool,
     pub(crate) time_slice: Span,
     /// Between two scheduler ticks; zero: none.

@@ -15,6 +15,14 @@ pub struct CoreStats {
     pub idle: u64,
 }
 
+impl CoreStats {
+    /// What it was not idle for.
+    #[inline]
+    pub fn busy(&self) -> u64 {
+        self.user + self.system + self.irq
+    }
+}
+
 /// What takes a host's memory: nodes of an FTL's map, its data that are not on flash, its tables; rings of
 /// queue pairs; pages of files.
 pub const MEMORY_OWNERS: [&str; 5] =

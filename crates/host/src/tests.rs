@@ -39,6 +39,7 @@ pub fn i7_8700() -> HostCost {
         nbd: Default::default(),
         flashshare: Default::default(),
         md: Default::default(),
+        warm: Default::default(),
         memory: Default::default(),
         power: Default::default(),
     }
@@ -439,6 +440,33 @@ fn throughput_is_the_lesser_of_processor_and_device() {
     let in_flight = mean as f64 * n as f64 / w.ctx.now.0 as f64;
     assert!((31.0..32.01).contains(&in_flight), "{in_flight}");
     assert!((1_000_000..1_100_000).contains(&mean), "{mean}");
+    w.stop();
+}
+
+#[test]
+fn a_busy_core_runs_warm_code_and_a_pause_makes_it_cold() {
+    let mut config = stack(1);
+    config.cost.warm.share = 0.5;
+    config.cost.warm.displaced = Span::from_secs(1);
+    // One I/O at a time: the core pauses before each, and all is as long as the profile says.
+    for engine in [Engine::Pvsync2, Engine::Libaio] {
+        let took = if engine == Engine::Libaio { 12_600 } else { 11_800 };
+        let mut w = world(&config, vec![(spec(engine, 1), list(reads(100)))], fixed(7_300));
+        w.run();
+        w.check_drained();
+        assert!(w.finished.iter().all(|(f, _)| f.completed.since(f.issued).0 == took));
+    }
+    // No pause: 3.05 us of code take half, entries and doorbells their 0.95 us.
+    let job = || vec![(spec(Engine::Libaio, 32), forever(reads(64)))];
+    let mut w = world(&config, job(), fixed(7_300));
+    (w.keep, w.log_on) = (false, false);
+    w.run_to(Time(20_000 * US));
+    let per_io = 20e6 / w.count as f64;
+    assert!((2_470.0..2_485.0).contains(&per_io), "{per_io}");
+    let stats = w.host.stats(w.ctx.now);
+    let busy: u64 = stats.functions[0].iter().map(|f| f.ns).sum();
+    let c = stats.cores[0];
+    assert!(busy.abs_diff(c.user + c.system + c.irq) < 5_000, "{busy} {c:?}");
     w.stop();
 }
 

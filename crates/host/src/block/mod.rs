@@ -62,6 +62,8 @@ pub(crate) struct Node {
     /// For an I/O: when the application issued it, and when the submission call returned.
     pub issued: Time,
     pub submitted: Time,
+    /// In a batch: what the application took to prepare it.
+    pub prepared: u64,
     /// A bio of the file system: its number there, and whether it is on the medium when it ends.
     pub bio: u32,
     pub fua: bool,

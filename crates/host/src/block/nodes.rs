@@ -29,6 +29,7 @@ impl<S: Source> Host<S> {
             offset,
             issued: Time::ZERO,
             submitted: Time::ZERO,
+            prepared: 0,
             bio: NONE,
             fua: false,
             merges: false,

@@ -176,28 +176,6 @@ impl<S: Source> Host<S> {
         entries.filter(of).count() as u64
     }
 
-    /// From a look that finds `n` entries, `stats` of them in the statistics, to the end of their
-    /// processing.
-    fn found(&self, what: Loop, n: u64, stats: u64) -> Span {
-        let poll = &self.cost.poll;
-        match what {
-            Loop::Kernel | Loop::RingAndQueue if n > 0 => {
-                let once = poll.nvme_poll + poll.entry_miss + poll.queue_lock;
-                // The submission thread ends the bio, too; others do so when they return.
-                let end = match what {
-                    Loop::RingAndQueue => self.cost.finish,
-                    _ => Span::ZERO,
-                };
-                once + (self.cost.completion + end) * n + poll.stat_add * stats
-            }
-            Loop::Spdk | Loop::Reactor if n > 0 => poll.entry_miss + self.cost.spdk.complete * n,
-            Loop::Accelerator if n > 0 => {
-                self.cost.flashshare.detect + self.cost.completion * n + poll.stat_add * stats
-            }
-            _ => Span::ZERO,
-        }
-    }
-
     /// The thread begins to look, at `until` at the latest stops, and goes on with `then`.
     pub(crate) fn look(&mut self, ctx: &mut Ctx, t: u32, what: Loop, until: Time) -> Flow {
         let thread = &self.threads[t];
@@ -225,6 +203,7 @@ impl<S: Source> Host<S> {
         let begin = if c.irqs.is_empty() { ctx.now } else { c.irq_end };
         let keep = if selects { begin + self.block.flashshare.give_up } else { begin };
         c.segment = Some(Segment {
+            spun: 0,
             thread: t,
             begin,
             split: begin,
@@ -295,26 +274,40 @@ impl<S: Source> Host<S> {
         looking.message = posted.map(|posted| posted + self.cost.poll.interrupt_delivery);
         let n = looking.claimed.len() as u64;
         let stats = self.sampled(self.threads[t].looking.claimed.iter());
-        let found = self.found(what, n, stats);
         let core = self.threads[t].core;
-        spend!(self, core, StatAdd * stats);
+        let found = self.found(core, what, n) + spend!(self, core, StatAdd * stats);
         self.stop_looking(ctx, t, found);
     }
 
     /// What the thread looks for besides entries is there: its next look ends the loop.
     pub(crate) fn notice(&mut self, ctx: &mut Ctx, t: u32) {
         if self.spinning(t).is_some() {
-            self.stop_looking(ctx, t, Span::ZERO);
+            self.stop_looking(ctx, t, 0);
+        }
+    }
+
+    /// The look that found `n` entries, whole.
+    fn found(&mut self, core: u32, what: Loop, n: u64) -> u64 {
+        match what {
+            _ if n == 0 => 0,
+            Loop::Kernel => spend!(self, core, NvmePoll, EntryMiss, QueueLock, Completion * n),
+            // The submission thread ends the bio, too; others do so when they return.
+            Loop::RingAndQueue => {
+                spend!(self, core, NvmePoll, EntryMiss, QueueLock, Completion * n, Finish * n)
+            }
+            Loop::Spdk | Loop::Reactor => spend!(self, core, EntryMiss, SpdkComplete * n),
+            Loop::Accelerator => spend!(self, core, Detect, Completion * n),
+            Loop::Ring | Loop::Compute => 0,
         }
     }
 
     /// Ends the loop at its first look from now on, and `found` after that the segment.
-    pub(crate) fn stop_looking(&mut self, ctx: &mut Ctx, t: u32, found: Span) {
+    pub(crate) fn stop_looking(&mut self, ctx: &mut Ctx, t: u32, found: u64) {
         let Some((at, turns)) = self.next_look(ctx, t) else { return };
         let thread = &self.threads[t];
         let (what, core) = (thread.looking.what, thread.core);
         // The last look is whole only if it found something; a loop ended from outside leaves it.
-        let (n, looks) = (thread.looking.claimed.len() as u64, turns + 1);
+        let looks = turns + 1;
         match what {
             Loop::Kernel => {
                 self.counters.polls += looks;
@@ -339,23 +332,8 @@ impl<S: Source> Host<S> {
             }
             Loop::Accelerator | Loop::Compute => {}
         }
-        match what {
-            Loop::Accelerator if n > 0 => {
-                spend!(self, core, Detect, Completion * n);
-            }
-            Loop::Spdk | Loop::Reactor if n > 0 => {
-                spend!(self, core, EntryMiss, SpdkComplete * n);
-            }
-            Loop::Kernel | Loop::RingAndQueue if n > 0 => {
-                spend!(self, core, NvmePoll, EntryMiss, QueueLock, Completion * n);
-                if what == Loop::RingAndQueue {
-                    spend!(self, core, Finish * n);
-                }
-            }
-            _ => {}
-        }
         let Some(segment) = &mut self.cores[core].segment else { return };
-        segment.end = at + found;
+        segment.end = at + Span(found);
         if segment.halted {
             let halted = at.since(std::mem::replace(&mut segment.begin, at));
             self.cores[core].stats.idle += halted.0;
@@ -366,6 +344,9 @@ impl<S: Source> Host<S> {
             self.cores[core].calls.extra[Function::Application as usize] += spent;
         }
         let Some(segment) = &mut self.cores[core].segment else { return };
+        if what != Loop::Compute {
+            segment.spun = spent - found;
+        }
         if what == Loop::Reactor {
             // Of each turn the call on the socket.
             let calls = looks * (self.cost.crossing.0 + self.cost.socket.empty.0);

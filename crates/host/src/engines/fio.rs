@@ -69,6 +69,7 @@ impl<S: Source> Host<S> {
             }
             thread.quiesce = None;
         }
+        let mut prepared = 0;
         let (ddir, offset, len) = match thread.requeued.take() {
             Some(io) => io,
             None => {
@@ -82,7 +83,8 @@ impl<S: Source> Host<S> {
                         if let Some(pblk) = self.block.disks[d].enter(ctx) {
                             pblk.ftl.prefetch(ctx, Lpn(pblk.sector.of(byte) as u32));
                         }
-                        thread.pend.user += spend!(self, thread.core, Application);
+                        prepared = spend!(self, thread.core, Application);
+                        thread.pend.user += prepared;
                         thread.stats.issued[ddir as usize] += 1;
                         (ddir, offset, len)
                     }
@@ -126,6 +128,7 @@ impl<S: Source> Host<S> {
                 thread.cur_depth += 1;
                 let batch = thread.spec.iodepth_batch as usize;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
+                self.block.nodes[node].prepared = prepared;
                 let thread = &mut self.threads[t];
                 thread.iocbs.push(node);
                 if thread.iocbs.len() >= batch {

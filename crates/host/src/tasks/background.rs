@@ -87,7 +87,10 @@ impl<S: Source> Host<S> {
     /// The core has nothing to do; a governor picks its state.
     pub(crate) fn enter_idle(&mut self, ctx: &Ctx, core: u32) {
         let c = &mut self.cores[core];
-        c.idle_since.get_or_insert(ctx.now);
+        if c.idle_since.is_none() {
+            c.idle_since = Some(ctx.now);
+            c.calls.pause(c.stats.busy());
+        }
         let Some(menu) = &mut c.menu else { return };
         let mut next = Time::NEVER;
         let mut waiters = 0;

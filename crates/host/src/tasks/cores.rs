@@ -40,7 +40,7 @@ impl<S: Source> Host<S> {
         {
             let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
             self.threads[t].looking.resched = turn;
-            self.stop_looking(ctx, t, Span::ZERO);
+            self.stop_looking(ctx, t, 0);
         }
         let c = &mut self.cores[core];
         if c.irqs.is_empty()
@@ -48,6 +48,7 @@ impl<S: Source> Host<S> {
         {
             c.stats.user += segment.user;
             c.stats.system += segment.system;
+            c.calls.spun += segment.spun;
             let preempt = !c.ready.is_empty();
             let thread = &mut self.threads[segment.thread];
             thread.stats.user += segment.user;

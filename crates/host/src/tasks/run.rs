@@ -110,6 +110,7 @@ impl<S: Source> Host<S> {
             end: begin + Span(total),
             user,
             system: total - user,
+            spun: 0,
             in_user: false,
             halted: false,
             spin: None,
@@ -134,11 +135,11 @@ impl<S: Source> Host<S> {
         if thread.call.takes_off() {
             if thread.call.is_batch() {
                 // The application prepared them one after the other, up to the call.
-                let mut left = thread.iocbs.len() as u64;
-                for &n in &thread.iocbs {
-                    left -= 1;
-                    let before = self.cost.application.0 * left;
-                    self.block.nodes[n].issued = Time(split.0.saturating_sub(before));
+                let mut at = split;
+                for &n in thread.iocbs.iter().rev() {
+                    let node = &mut self.block.nodes[n];
+                    node.issued = at;
+                    at = Time(at.0.saturating_sub(node.prepared));
                 }
             } else {
                 self.block.nodes[thread.call.single()].issued = split;
