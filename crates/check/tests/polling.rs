@@ -65,7 +65,8 @@ fn the_gain_falls_with_the_time_of_the_drive() {
     };
     let fast = gain("z-ssd-small", "poll", 4);
     let slow = gain("intel-750-small", "poll", 4);
-    assert!(fast > 0.05 && slow > 0.0 && slow < 0.025, "{fast} {slow}");
+    // What is saved is the same time, of five times the latency.
+    assert!(fast > 0.05 && slow > 0.0 && slow < fast / 5.0, "{fast} {slow}");
     let sizes = [4, 8, 16, 32, 64, 256].map(|kib| gain("z-ssd-small", "poll", kib));
     assert!(sizes.is_sorted_by(|a, b| a > b), "{sizes:?}");
     // Without the kernel, too, but for the pages it pins: 50 ns for each 4 KiB, which the link moves
