@@ -32,7 +32,7 @@ PYTHON := target/venv/bin/python
 test-python: setup-python
 	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --profile test -p wordline-python -p wordline-cli
 	cp target/debug/lib_wordline.so python/wordline/_wordline.abi3.so
-	PYTHONPATH=python $(PYTHON) -m pytest
+	PYTHONPATH=python $(PYTHON) -m pytest -n 2
 
 # A wheel for every Python from 3.11 on, in target/wheels; pip install . makes the same.
 wheel: setup-python

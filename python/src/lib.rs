@@ -4,6 +4,7 @@
 
 mod outcome;
 mod request;
+mod study;
 mod work;
 
 use outcome::Outcome;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+use study::{StudyPlan, studies, study_point};
 use wordline::RunResult;
 use wordline_base::hist;
 use wordline_frontend::Failure;
@@ -150,7 +152,8 @@ fn bucket_midpoints() -> Vec<i64> {
 mod _wordline {
     #[pymodule_export]
     use super::{
-        InputError, Outcome, RunError, bucket_midpoints, explain, presets, run, settings, show,
+        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, explain, presets, run,
+        settings, show, studies, study_point,
     };
 
     #[pymodule_export]

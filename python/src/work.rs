@@ -126,7 +126,19 @@ fn alone(
     Ok(checked.as_it_is())
 }
 
-/// On a copy of the drive kept from before, or of one that is kept from now on.
+/// A copy of the drive kept from before, or of one that is kept from now on.
+pub fn kept<E>(key: String, make: impl FnOnce() -> Result<Drive, E>) -> Result<Drive, E> {
+    let kept = || KEPT.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(kept) = kept().as_ref().filter(|kept| kept.key == key) {
+        return Ok(kept.drive.clone());
+    }
+    *kept() = None;
+    let drive = make()?;
+    *kept() = Some(Kept { key, drive: drive.clone() });
+    Ok(drive)
+}
+
+/// On a copy of the drive that runs share.
 fn shared(
     todo: &Todo,
     settings: &Settings,
@@ -134,18 +146,10 @@ fn shared(
     signals: &Signals,
 ) -> Result<Prepared, Failure> {
     let mut zetans = ZetanCache::default();
-    let kept = || KEPT.lock().unwrap_or_else(|e| e.into_inner());
-    let copy = kept().as_ref().filter(|kept| kept.key == key).map(|kept| kept.drive.clone());
-    let drive = match copy {
-        Some(drive) => drive,
-        None => {
-            signals.say("preparing the drive".into());
-            *kept() = None;
-            let drive = plan(todo, settings)?.share(&mut zetans)?;
-            *kept() = Some(Kept { key, drive: drive.clone() });
-            drive
-        }
-    };
+    let drive = kept(key, || {
+        signals.say("preparing the drive".into());
+        plan(todo, settings)?.share(&mut zetans).map_err(Failure::from)
+    })?;
     Ok(plan(todo, settings)?.check_on(drive, &mut zetans)?.pace()?)
 }
 

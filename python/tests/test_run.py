@@ -244,7 +244,7 @@ def test_a_terminal_sees_progress_and_ctrl_c():
 
 
 def test_devices_tell_what_they_are():
-    assert "cnex-westlake" in wl.Device.list()
+    assert "cnex-westlake" in wl.Device.names()
     device = wl.Device("cnex-small", set={"nand.t_read": "55us"})
     assert device.settings["nand.t_read"].strip('"') == "55us"
     assert "capacity" in device.check()

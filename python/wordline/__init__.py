@@ -22,6 +22,7 @@ from .errors import (
     VersionError,
 )
 from .result import Breakdown, Direction, Life, Result, Series, Thread, load
+from .study import Study, StudyTable
 from .sweep import Sweep, grid, sweep
 from .tune import Constraint, Tuned, tune
 
@@ -40,6 +41,8 @@ __all__ = [
     "Result",
     "RunError",
     "Series",
+    "Study",
+    "StudyTable",
     "Sweep",
     "SweepError",
     "Thread",

@@ -29,6 +29,18 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--dask", metavar="ADDRESS", help="run on the cluster of this scheduler")
     tune.add_argument("--json", action="store_true", help="print the answer as JSON")
     tune.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    study = commands.add_parser(
+        "study",
+        help="run a study on a cluster",
+        description="Runs the points of a study that have no result of this package, and writes its tables.",
+    )
+    study.add_argument("study", metavar="NAME|FILE")
+    study.add_argument("--out", metavar="DIR", default="results")
+    study.add_argument("--scale", choices=["whole", "quick"], default="whole")
+    study.add_argument("--point", metavar="AXIS=VALUE[,VALUE]", action="append", default=[])
+    study.add_argument("--jobs", type=int, metavar="N", help="runs at once; the machine's cores by default")
+    study.add_argument("--dask", metavar="ADDRESS", help="run on the cluster of this scheduler")
+    study.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return parser
 
 
@@ -76,6 +88,25 @@ def _tune(arguments: argparse.Namespace) -> int:
     return 0 if tuned.best is not None and not tuned.interrupted else 1
 
 
+def _study(arguments: argparse.Namespace) -> int:
+    from .study import Study
+
+    study = Study(arguments.study, scale=arguments.scale, points=arguments.point)
+    table = study.run(
+        arguments.out,
+        executor=None if arguments.dask is None else client(arguments.dask),
+        workers=arguments.jobs,
+        progress=False if arguments.quiet else None,
+    )
+    if not arguments.quiet:
+        for file in table.files:
+            print(f"wrote {file}", file=sys.stderr)
+    sys.stdout.write(table.text)
+    for point, why in table.failures.items():
+        print(f"wordline: no result for {point}: {why}", file=sys.stderr)
+    return 1 if table.failures else 0
+
+
 def main(words: list[str] | None = None) -> int:
     """The exit status: 0 done, 1 failed or no answer, 2 unusable input."""
     arguments = _parser().parse_args(words)
@@ -87,7 +118,10 @@ def main(words: list[str] | None = None) -> int:
         )
         return 2
     try:
-        return _tune(arguments)
+        return _study(arguments) if arguments.command == "study" else _tune(arguments)
+    except KeyboardInterrupt:
+        print("wordline: interrupted: the same command goes on from there", file=sys.stderr)
+        return 1
     except Error as error:
         print(f"wordline: {error}", file=sys.stderr)
         return 2 if isinstance(error, (InputError, ImportError, ValueError)) else 1

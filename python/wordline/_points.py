@@ -67,13 +67,17 @@ def run_point(point: Point, measure: Measure | None) -> Row:
     begun = time.perf_counter()
     row: Row = {"index": point.index, "key": point.key, "error": None}
     try:
-        result = execute(json.loads(point.request), False)
+        request = json.loads(point.request)
+        if "study" in request:
+            row["result"] = _wordline.study_point(request["study"])
+            return row
+        result = execute(request, False)
         if result.interrupted:
             raise KeyboardInterrupt
         row.update(result.metrics())
         if measure is not None:
             row.update(measure(result))
-    except Error as error:
+    except (Error, _wordline.InputError, _wordline.RunError) as error:
         row["error"] = str(error)
     except Exception as error:
         row["error"] = f"measure: {type(error).__name__}: {error}"

@@ -39,7 +39,7 @@ class Device:
     scale: str | None = None
 
     @staticmethod
-    def list() -> list[str]:  # noqa: A003
+    def names() -> list[str]:
         """The devices that come with the package."""
         return [name for kind, name in _wordline.presets() if kind == "device"]
 

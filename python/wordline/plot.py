@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -383,6 +384,18 @@ def _edges(series: Any) -> NDArray[np.float64]:
     return edges
 
 
+def _spoken(name: str) -> str:
+    """A column's name as an axis says it, with its unit where the ticks have none."""
+    found = re.fullmatch(r"(read|write|trim)_(mean|max|p\d+(?:_\d+)?)_ns", name)
+    if found is not None:
+        at = found[2].replace("_", ".")
+        return f"{found[1]} latency, {at[1:] + ' %' if at.startswith('p') else at}"
+    found = re.fullmatch(r"(read|write|trim)_(iops|bytes_per_s)", name)
+    if found is not None:
+        return f"{found[1]}s a second" if found[2] == "iops" else f"bytes {found[1]} a second"
+    return name.removesuffix("_ns").replace("_", " ")
+
+
 def front_picture(tuned: Any) -> Picture:
     """The points of a search, and those that no other beats."""
     objectives, constraints = tuned.objectives, tuned.constraints
@@ -420,11 +433,11 @@ def front_picture(tuned: Any) -> Picture:
         if name.endswith("_ns"):
             scale("log")
             _latency_axis(axis, min(values), max(values))
-            label(name[: -len("_ns")].replace("_", " "))
+            label(_spoken(name))
         else:
             if max(values) >= 1e4:
                 _counts_axis(axis)
-            label(name.replace("_", " "))
+            label(_spoken(name))
     _style(axes)
     _legend(axes)
     return Picture(figure)

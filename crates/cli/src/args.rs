@@ -109,6 +109,25 @@ Examples:
   wordline study run rail/read-latency-vs-write-rate --point system=rail,pblk --point write_kiops=96
   wordline study run my.toml --scale quick --dry-run";
 
+const TUNE_HELP: &str = "\
+FILE, for example:
+  [tune]
+  objective = \"minimize ftl.over_provisioning\"
+  constraints = [\"read_p99_99_ns <= 1ms\", \"write_iops >= 19k\"]
+  trials = 50
+  verify_seeds = [2, 3, 4]
+  [space]
+  ftl.over_provisioning = { low = 8, high = 40 }     # or a list of choices
+  [run]
+  device = \"cnex-westlake\"
+  ftl = \"rail\"
+  scale = \"1/16\"
+  precondition = \"steady\"
+  job = \"readers-and-writer.fio\"
+Keys and numbers are those of wordline.sweep and Result.metrics (docs/design/python.md).
+
+Exit status: 0 an answer; 1 none, or interrupted; 2 unusable input.";
+
 const SERVE_HELP: &str = "\
 The controller, FTL and flash are those of `wordline run`, driven by the clock: an answer leaves when
 the model says so (--time-scale 1), or as soon as it can (0). What a flush or a FUA write has answered
@@ -214,6 +233,44 @@ pub enum Command {
         #[command(subcommand)]
         command: StudyCommand,
     },
+    /// Find the best configuration that keeps its constraints, verified under other seeds (needs the Python package)
+    #[command(after_help = TUNE_HELP)]
+    Tune(TuneArgs),
+}
+
+#[derive(Args)]
+pub struct TuneArgs {
+    /// A TOML file with [tune], [space] and [run]
+    pub file: PathBuf,
+    /// Keep every run there, and the trade-off as front.png; the same command goes on where one was stopped
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Runs at once; the machine's cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    /// Run on the cluster of this scheduler of Dask's, as in tcp://10.0.0.1:8786
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
+    pub dask: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl TuneArgs {
+    /// For the Python package.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec!["tune".into(), self.file.display().to_string()];
+        let path = |path: &PathBuf| path.display().to_string();
+        words.extend(self.out.iter().flat_map(|out| ["--out".into(), path(out)]));
+        words.extend(self.jobs.iter().flat_map(|jobs| ["--jobs".into(), jobs.to_string()]));
+        words.extend(self.dask.iter().flat_map(|at| ["--dask".into(), at.clone()]));
+        words.extend(self.json.then(|| "--json".into()));
+        words.extend(self.quiet.then(|| "--quiet".into()));
+        words
+    }
 }
 
 #[derive(Args)]
@@ -290,6 +347,9 @@ pub struct StudyRunArgs {
     /// Name the points, and those that share a drive, and stop there
     #[arg(long)]
     pub dry_run: bool,
+    /// Run the points on the cluster of this scheduler of Dask's, by the Python package, whose results are its own
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["jobs", "dry_run"])]
+    pub dask: Option<String>,
     /// No progress and no notes on standard error
     #[arg(long, short)]
     pub quiet: bool,

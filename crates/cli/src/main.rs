@@ -8,6 +8,7 @@ mod finish;
 mod output;
 mod prepare;
 mod progress;
+mod python;
 mod record;
 mod replay;
 mod run;
@@ -93,6 +94,7 @@ fn command() -> Result<(), Failure> {
         Command::Tape { command } => serve::tape(command),
         Command::Device { command } => device::device(command),
         Command::Study { command } => study::study(command),
+        Command::Tune(args) => python::hand_over("wordline tune", &args.words()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::{ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyRunArgs};
 use crate::progress::StudyProgress;
-use crate::{Failure, files, output, remark, signals};
+use crate::{Failure, files, output, python, remark, signals};
 use std::path::Path;
 use wordline_study::{
     Claims, Event, Failed, Options, Plan, Scale, Stopped, Store, Study, Watch, claims,
@@ -38,7 +38,26 @@ fn read(name: &str) -> Result<(Study, String), Failure> {
     Ok((study, text))
 }
 
+/// On a cluster, by the Python package.
+fn on_cluster(args: &StudyRunArgs, scheduler: &str) -> Result<(), Failure> {
+    let scale = match args.scale {
+        ScaleArg::Whole => "whole",
+        ScaleArg::Quick => "quick",
+    };
+    let out = args.out.display().to_string();
+    let mut words: Vec<String> =
+        ["study", &args.study, "--dask", scheduler, "--out", &out, "--scale", scale]
+            .map(String::from)
+            .into();
+    words.extend(args.point.iter().flat_map(|point| ["--point".into(), point.clone()]));
+    words.extend(args.quiet.then(|| "--quiet".into()));
+    python::hand_over("wordline study run --dask", &words)
+}
+
 fn run(args: &StudyRunArgs) -> Result<(), Failure> {
+    if let Some(scheduler) = &args.dask {
+        return on_cluster(args, scheduler);
+    }
     let (study, _) = read(&args.study)?;
     let scale = scale(args.scale);
     let only = parse_only(&study, &args.point).map_err(Failure::usage)?;

@@ -29,6 +29,7 @@ pub use error::{
     FormulaError, NoStudy, OnlyError, PathError, PointError, StoreError, Unknown, VariableError,
     WorkerError,
 };
+pub use machine::{ageing_key, prepare, run as run_on};
 pub use plan::{Group, Only, Plan, Point, Scale, parse_only};
 pub use preset::{Preset, find, list, presets};
 pub use run::{Event, Failed, Options, Stopped, Watch, run};

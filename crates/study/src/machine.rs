@@ -20,6 +20,11 @@ fn plan(point: &Point) -> Result<Plan, PointError> {
     })
 }
 
+/// What that drive depends on: points with equal ones can share it.
+pub fn ageing_key(point: &Point) -> Result<Option<String>, PointError> {
+    Ok(plan(point)?.ageing_key())
+}
+
 /// The drive as the points of a group find it.
 pub fn prepare(point: &Point, zetans: &mut ZetanCache) -> Result<Drive, PointError> {
     Ok(plan(point)?.share(zetans)?)

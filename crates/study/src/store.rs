@@ -53,6 +53,11 @@ impl Store {
         self.folder.join(format!("{}.json", point.key))
     }
 
+    /// Keeps a point's result, JSON+ of fio's form.
+    pub fn keep(&self, point: &Point, result: &str) -> Result<(), StoreError> {
+        write(&self.path(point), record(point, &self.build, result).as_bytes())
+    }
+
     /// The result of a point, if it is there and this program's.
     pub fn result(&self, point: &Point) -> Option<Value> {
         result(&self.path(point), point, &self.build)

@@ -1,0 +1,74 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation: {extension: .py, format_name: percent}
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # A sweep on Dask
+#
+# `wl.sweep` takes a `Client` of Dask distributed in place of its own processes. Here the cluster is on this machine; with
+# `Client("tcp://scheduler:8786")` it is any other whose workers have the same version of the package.
+
+# %%
+from distributed import Client, LocalCluster
+
+import wordline as wl
+
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+client = Client(cluster)
+
+# %% [markdown]
+# A key with a dot is a setting of the machine, `depth` is a variable of the job's text.
+
+# %%
+job = """
+[readers]
+rw=randread
+bs=4k
+iodepth=${depth}
+number_ios=2000
+"""
+axes = {"nand.t_read": ["40us", "60us"], "depth": [1, 2, 4, 8, 16, 32]}
+sweep = wl.sweep(axes, job=job, device="cnex-small", precondition="fill", executor=client, out="by-depth")
+sweep
+
+# %% [markdown]
+# Rows are kept in `by-depth` as they come: parts in Parquet, and a manifest that lists them. The same call goes on where
+# an earlier one was stopped, whatever stopped it; now there is nothing left to do.
+
+# %%
+again = wl.sweep(axes, job=job, device="cnex-small", precondition="fill", executor=client, out="by-depth")
+assert [row["read_p99_ns"] for row in again] == [row["read_p99_ns"] for row in sweep]
+
+# %% [markdown]
+# A point that fails is a row with its reason, and others go on.
+
+# %%
+odd = wl.sweep([{"bs": "4k"}, {"bs": 511}], rw="randread", number_ios=100, device="cnex-small", executor=client)
+odd.failures
+
+# %%
+import polars
+
+table = polars.read_parquet("by-depth/results.parquet")
+table.select("nand.t_read", "depth", "read_iops", "read_p99_ns")
+
+# %%
+from matplotlib.figure import Figure
+
+figure = Figure(figsize=(6, 3.6), layout="constrained")
+axes_of = figure.subplots()
+for (t_read,), rows in table.group_by("nand.t_read", maintain_order=True):
+    axes_of.plot(rows["read_iops"] / 1e3, rows["read_p99_ns"] / 1e3, marker="o", label=f"reads of {t_read}")
+axes_of.set_xlabel("thousand reads a second")
+axes_of.set_ylabel("latency, 99 % (us)")
+axes_of.set_yscale("log")
+axes_of.legend(frameon=False)
+axes_of.spines[["top", "right"]].set_visible(False)
+figure.savefig("by-depth.png")
+
+# %%
+client.close()
+cluster.close()

@@ -1,0 +1,141 @@
+"""Published figures and studies of one's own, run here or on a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _points, _wordline
+from ._points import Point
+from .errors import InputError, native, need
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+class StudyTable:
+    """What came of a study: a row for each point, and what was published beside it."""
+
+    def __init__(
+        self, text: str, document: Mapping[str, Any], files: Sequence[str], failures: Mapping[str, str]
+    ) -> None:
+        self.text = text
+        self.document = dict(document)
+        self.files = list(files)
+        self.failures = dict(failures)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Values of the axes and metrics of each point."""
+        return [{**row.get("at", {}), **row.get("metrics", {})} for row in self.document["points"]]
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows, as polars has them."""
+        module: Any = need("polars", "polars", "to_polars()")
+        frame: polars.DataFrame = module.DataFrame(self.rows, infer_schema_length=None)
+        return frame
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows, as pandas has them."""
+        module: Any = need("pandas", "pandas", "to_pandas()")
+        frame: pandas.DataFrame = module.DataFrame(self.rows)
+        return frame
+
+    def __repr__(self) -> str:
+        return f"StudyTable({len(self.rows)} points, {len(self.failures)} without a result)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+class Study:
+    """A study by the name that ``wordline study list`` has for it, or as a TOML file.
+
+    ``scale`` is whole or quick; ``points`` takes only those with some values of axes: ``["system=rail,pblk"]``.
+    """
+
+    def __init__(
+        self, name: str | os.PathLike[str], *, scale: str = "whole", points: Sequence[str] = ()
+    ) -> None:
+        try:
+            self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points))
+        except (_wordline.InputError, _wordline.RunError) as error:
+            raise native(error) from None
+        self.name, self.title, self.shows, self.text = self._plan.about()
+
+    @staticmethod
+    def names() -> list[str]:
+        """The studies that come with the package."""
+        return _wordline.studies()
+
+    @property
+    def points(self) -> list[dict[str, str]]:
+        """Each point by its values of axes."""
+        return [dict(values) for values in self._plan.points()]
+
+    def run(
+        self,
+        out: str | os.PathLike[str] = "results",
+        *,
+        executor: Any = None,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> StudyTable:
+        """Runs the points that have no result in the folder, and writes the tables there.
+
+        ``executor`` is that of :func:`wordline.sweep`. Results are of this build of the package: another build's, and
+        the command line's own, are not looked at and not touched. A point that fails is named, others go on. After
+        Ctrl-C the same call goes on.
+        """
+        out = os.fspath(out)
+        pool = _points.pool(executor, workers)
+        try:
+            left = self._plan.open(out, str(_wordline.__file__))
+        except (_wordline.InputError, _wordline.RunError) as error:
+            raise native(error) from None
+        names = [", ".join(f"{k}={v}" for k, v in values.items()) for values in self.points]
+        failed: list[tuple[int, str]] = []
+        shown = sys.stderr.isatty() if progress is None else progress
+        try:
+            todo = []
+            for index in left:
+                payload, drive = self._plan.payload(index)
+                group = hashlib.sha256(drive.encode()).hexdigest()
+                todo.append(Point(index, "", json.dumps({"study": payload}), group))
+            done = len(names) - len(todo)
+            rows = pool.run(todo, None) if todo else iter(())
+            try:
+                for row in rows:
+                    done += 1
+                    if row["error"]:
+                        failed.append((row["index"], row["error"]))
+                    else:
+                        self._plan.keep(row["index"], row["result"])
+                    if shown:
+                        sys.stderr.write(f"\r\x1b[2K{done} of {len(names)} points, {len(failed)} failed")
+                        sys.stderr.flush()
+            finally:
+                if todo:
+                    rows.close()
+                if shown:
+                    sys.stderr.write("\r\x1b[2K")
+            failed.sort()
+            files, text, document = self._plan.tables(out, failed)
+        except (_wordline.InputError, _wordline.RunError) as error:
+            raise native(error) from None
+        finally:
+            self._plan.close()
+        failures = {names[index]: why for index, why in failed}
+        return StudyTable(text, json.loads(document), [os.fspath(f) for f in files], failures)
+
+    def __repr__(self) -> str:
+        return f"Study({self.name}: {self.title}, {len(self.points)} points)"
+
+
+__all__ = ["InputError", "Study", "StudyTable"]
