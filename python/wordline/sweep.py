@@ -111,7 +111,9 @@ def _files(found: Mapping[str, Any]) -> str:
 
 def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], measure: str) -> Point:
     found = _shipped(arguments(point, common))
-    defaults = {"slowest": 0, "over_time": False, "share": True}
+    # A copy of a drive that is filled at most costs what another one does.
+    aged = found.get("precondition") in ("steady", "random", "paced")
+    defaults = {"slowest": 0, "over_time": False, "share": aged}
     try:
         request = run_request(**{**defaults, **found})
     except InputError as error:
@@ -124,7 +126,8 @@ def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], meas
     drive = [request["machine"], run.get("precondition"), run.get("seed"), run.get("integrity")]
     if run.get("precondition") in ("steady", "random"):
         drive.append(request["work"])
-    return Point(index, key.hexdigest()[:24], text, json.dumps(drive, sort_keys=True))
+    group = hashlib.sha256(json.dumps(drive, sort_keys=True).encode())
+    return Point(index, key.hexdigest()[:24], text, group.hexdigest()[:16])
 
 
 def _words(point: Mapping[str, Any]) -> str:
@@ -422,6 +425,7 @@ def _run(
         if row is not None and not (row["error"] and order.retry):
             rows[point.index] = {**row, "index": point.index}
     left = [point for point in todo if point.index not in rows]
+    wrong = sum(bool(row["error"]) for row in rows.values())
     shown = _Shown(progress, len(todo), len(rows))
     unwritten: list[Row] = []
     written, interrupted = time.monotonic(), False
@@ -441,7 +445,8 @@ def _run(
                     row = {**own[row["index"]], **row}
                     rows[row["index"]] = row
                     unwritten.append(row)
-                    shown.draw(len(rows), sum(bool(r["error"]) for r in rows.values()))
+                    wrong += bool(row["error"])
+                    shown.draw(len(rows), wrong)
                     if time.monotonic() - written >= order.flush_s:
                         flush()
             except KeyboardInterrupt:
