@@ -307,7 +307,12 @@ def test_a_point_that_kills_its_workers_is_named(client):
     assert len(sweep.good) == 2
 
 
-def test_a_cluster_with_another_version_is_refused(client, monkeypatch):
+def test_a_worker_that_joins_with_another_version_refuses_its_lot():
+    with pytest.raises(wl.VersionError, match=f"this worker has wordline {_wordline.VERSION} and the client 9.9.9"):
+        _points.run_batch("9.9.9", [], None)
+
+
+def test_a_cluster_with_another_version_is_refused(client):
     client.wait_for_workers(2, timeout=30)
 
     def other():
@@ -324,7 +329,5 @@ def test_a_cluster_with_another_version_is_refused(client, monkeypatch):
     try:
         with pytest.raises(wl.VersionError, match="9.9.9.*install the same"):
             wl.sweep([{}], executor=client, **COMMON)
-        with pytest.raises(wl.VersionError, match="this worker has wordline 9.9.9"):
-            client.submit(_points.run_batch, _wordline.VERSION, [], None).result()
     finally:
         client.run(back, _wordline.VERSION)
