@@ -3,7 +3,7 @@
 # A Rust toolchain is expected; make test adds Debian packages by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test test-python wheel seeds jobs mutants gate bench build lint setup-test setup-python setup-bench clean
+.PHONY: demo test tables test-python wheel seeds jobs mutants gate bench build lint setup-test setup-python setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -24,6 +24,7 @@ WORDLINE_TESTS ?= all
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 WORDLINE_TESTS=$(WORDLINE_TESTS) cargo test --workspace --no-fail-fast
 	cargo test --manifest-path examples/ftl/Cargo.toml --target-dir target/examples
+	target/debug/wordline study tables $(DOCUMENTS) --scale quick --run --check --quiet --out target/tables
 	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory gate
 
@@ -55,6 +56,13 @@ jobs: setup-test
 MUTANTS ?=
 mutants:
 	scripts/mutants --record $(MUTANTS)
+
+# The tables of documents, from results that this runs: make tables SCALE=whole takes an hour.
+DOCUMENTS := docs/design/fidelity.md $(wildcard studies/*/README.md)
+SCALE ?= quick
+tables:
+	cargo build --quiet -p wordline-cli
+	target/debug/wordline study tables $(DOCUMENTS) --scale $(SCALE) --run --out results
 
 lint:
 	cargo fmt --all --check

@@ -94,6 +94,14 @@ Examples:
   wordline study claims --out results --paper litz-tos22 --run --scale quick
   wordline study claims --out results --format csv -o claims.csv";
 
+const STUDY_TABLES_HELP: &str = "\
+A block in a document names a study, its rows and columns; docs/design/study.md has every key. What
+lies between '-->' and '<!-- end of table -->' is written anew, the rest of the document stays.
+
+Examples:
+  wordline study tables studies/*/README.md docs/design/fidelity.md --run --out results
+  wordline study tables studies/*/README.md --scale quick --run --check";
+
 const STUDY_RUN_HELP: &str = "\
 Each point's result is kept in DIR/STUDY/points as soon as it is there: the same command goes on
 where an earlier one was stopped, by whatever means, and runs again what a changed study, profile or
@@ -316,6 +324,9 @@ pub enum StudyCommand {
     /// the verdict
     #[command(after_help = STUDY_CLAIMS_HELP)]
     Claims(StudyClaimsArgs),
+    /// Makes the tables of Markdown documents from the results they quote
+    #[command(after_help = STUDY_TABLES_HELP)]
+    Tables(StudyTablesArgs),
     /// Ages a drive and runs points on copies of it, as told on standard input
     #[command(hide = true)]
     Worker,
@@ -383,6 +394,31 @@ pub struct StudyClaimsArgs {
     /// To this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Args, Clone)]
+pub struct StudyTablesArgs {
+    /// Documents with blocks '<!-- table ... -->'
+    #[arg(required = true, value_name = "FILE.md")]
+    pub documents: Vec<PathBuf>,
+    /// Where `wordline study run` left its results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Run what has no result yet first, study by study
+    #[arg(long)]
+    pub run: bool,
+    /// Only blocks that quote this scale; the others stay as they are
+    #[arg(long, value_enum)]
+    pub scale: Option<ScaleArg>,
+    /// Change no document: name those whose tables are stale, and end with status 1
+    #[arg(long)]
+    pub check: bool,
+    /// Points and ageing drives at once; the machine's cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
     /// No progress and no notes on standard error
     #[arg(long, short)]
     pub quiet: bool,

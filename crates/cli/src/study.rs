@@ -1,12 +1,14 @@
 //! `wordline study`: published figures and studies of one's own.
 
-use crate::args::{ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyRunArgs};
+use crate::args::{
+    ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyRunArgs, StudyTablesArgs,
+};
 use crate::progress::StudyProgress;
 use crate::{Failure, files, output, python, remark, signals};
 use std::path::Path;
 use wordline_study::{
     Claims, Event, Failed, Options, Plan, Scale, Stopped, Store, Study, Watch, claims,
-    digest_bytes, parse_only, tabulate, write_tables,
+    digest_bytes, document, parse_only, tabulate, write_tables,
 };
 
 pub fn study(command: StudyCommand) -> Result<(), Failure> {
@@ -15,6 +17,7 @@ pub fn study(command: StudyCommand) -> Result<(), Failure> {
         StudyCommand::Show { name } => output::print(&read(&name)?.1),
         StudyCommand::Run(args) => run(&args),
         StudyCommand::Claims(args) => decide(&args),
+        StudyCommand::Tables(args) => tables(&args),
         StudyCommand::Worker => {
             wordline_study::work();
             Ok(())
@@ -174,6 +177,65 @@ fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
         Some(first) => {
             Err(Failure::run(format!("{} points have no result, the first: {first}", failed.len())))
         }
+    }
+}
+
+/// `study tables`: documents that quote results.
+fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
+    let scale = args.scale.map(scale);
+    let mut documents = Vec::new();
+    let mut quoted = Vec::new();
+    for path in &args.documents {
+        let of = |why: &dyn std::fmt::Display| Failure::usage(format!("{}: {why}", path.display()));
+        let text = files::read_text(&path.to_string_lossy()).map_err(|e| of(&e))?;
+        for q in document::quoted(&text, scale).map_err(|e| of(&e))? {
+            read(&q.study).map_err(|e| of(&e))?;
+            if !quoted.contains(&q) {
+                quoted.push(q);
+            }
+        }
+        documents.push((path, text));
+    }
+    if args.run {
+        signals::install();
+        signals::run_begins();
+        let options = options(args.jobs)?;
+        for q in &quoted {
+            let (study, _) = read(&q.study)?;
+            let plan = claims::plan(&study, q.scale()).map_err(Failure::usage)?;
+            let store =
+                Store::open(&args.out, &study.name, &options.build).map_err(Failure::usage)?;
+            if !args.quiet {
+                remark(&format!("{}: {} points", study.name, plan.points.len()));
+            }
+            let failed = run_points(&plan, &store, &options, args.quiet)?;
+            let table = tabulate(&study, &plan, &store, &failed).map_err(Failure::usage)?;
+            write_tables(&table, &store, &args.out).map_err(Failure::run)?;
+        }
+    }
+    let mut stale = Vec::new();
+    for (path, text) in documents {
+        let filled = document::fill(&text, scale, &args.out)
+            .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+        if filled == text {
+            continue;
+        }
+        let at = text.lines().zip(filled.lines()).position(|(a, b)| a != b).unwrap_or_default();
+        stale.push(format!("{}:{}", path.display(), at + 1));
+        if !args.check {
+            files::write(path, |w| w.write_all(filled.as_bytes()))?;
+        }
+    }
+    match (args.check, stale.is_empty()) {
+        (true, false) => Err(Failure::run(format!(
+            "tables are not what the results say: {}; wordline study tables without --check writes them",
+            stale.join(", ")
+        ))),
+        (false, false) if !args.quiet => {
+            remark(&format!("new tables: {}", stale.join(", ")));
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ mod chart;
 pub mod claims;
 mod compare;
 mod digest;
+pub mod document;
 mod error;
 mod expr;
 mod fork;

@@ -360,6 +360,33 @@ fn claims_have_verdicts_without_a_result_too() {
 }
 
 #[test]
+fn tables_of_documents_are_made_from_results() {
+    let place = place();
+    let block = "study = \"s.toml\"\nscale = \"quick\"\npublished = true";
+    let document = format!("# Mine\n\n<!-- table\n{block}\n-->\n<!-- end of table -->\nThe end.\n");
+    place.file("d.md", document.clone());
+    let tables = "study tables d.md --out r";
+    place
+        .run(tables)
+        .fails(2, &["d.md: line 3: s.toml has no results in r/s.quick.json", "--scale quick"]);
+    assert_eq!(place.text("d.md"), document);
+    place
+        .run(&format!("{tables} --run --check"))
+        .fails(1, &["tables are not what the results say: d.md:8"]);
+    assert_eq!(place.text("d.md"), document);
+    place.run(tables).ok();
+    let made = place.text("d.md");
+    assert!(made.contains("|\n| one rate | figure 1 |") && made.ends_with("The end.\n"), "{made}");
+    place.run(&format!("{tables} --check")).ok();
+    // Blocks of the other scale are left alone.
+    place.file("d.md", made.replace("one rate", "another"));
+    place.run(&format!("{tables} --check --scale whole")).ok();
+    place.run(&format!("{tables} --check --scale quick")).fails(1, &["d.md:10"]);
+    place.file("d.md", document.replace("s.toml", "rail/max-write"));
+    place.run(tables).fails(2, &["d.md: unknown study 'rail/max-write'"]);
+}
+
+#[test]
 fn list_show_and_dry_run() {
     let place = place();
     let list = place.run("study list").ok().out;

@@ -1,0 +1,361 @@
+//! Tables in Markdown documents, made from the results they quote. A block begins with a comment that says
+//! what the table is of, in TOML, and ends with another one; what lies between is ours to write:
+//!
+//! ```text
+//! <!-- table
+//! study = "ull/latency-by-depth"
+//! rows = ["drive", "pattern"]
+//! at = { depth = ["1", "32"] }
+//! columns = [{ metric = "mean", at = { depth = "1" }, head = "alone" }, { metric = "mean", at = { depth = "32" } }]
+//! -->
+//! | drive | pattern | alone | mean |
+//! <!-- end of table -->
+//! ```
+
+use crate::plan::Scale;
+use crate::table::number;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const BEGIN: &str = "<!-- table\n";
+const CLOSE: &str = "\n-->\n";
+const END: &str = "<!-- end of table -->";
+
+/// Why a document's tables cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    #[error("line {line}: {why}")]
+    Block { line: usize, why: String },
+    #[error("line {line}: {study} has no results in {path}: {remedy}", path = .path.display())]
+    NoResults { line: usize, study: String, path: PathBuf, remedy: String },
+}
+
+/// What a block asks for.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Block {
+    study: String,
+    #[serde(default)]
+    scale: BlockScale,
+    /// What was published beside ours, in place of points.
+    #[serde(default)]
+    published: bool,
+    /// A row for each combination of values of these axes.
+    #[serde(default)]
+    rows: Vec<String>,
+    /// Only points with these values.
+    #[serde(default)]
+    at: BTreeMap<String, OneOrMore>,
+    #[serde(default)]
+    columns: Vec<Column>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "kebab-case")]
+enum BlockScale {
+    #[default]
+    Whole,
+    Quick,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Column {
+    metric: String,
+    /// The metric and its unit, if nothing is given.
+    head: Option<String>,
+    #[serde(default)]
+    at: BTreeMap<String, OneOrMore>,
+    /// Digits behind the point; four digits in all, if nothing is given.
+    digits: Option<usize>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn has(&self, value: &str) -> bool {
+        match self {
+            OneOrMore::One(one) => one == value,
+            OneOrMore::More(more) => more.iter().any(|one| one == value),
+        }
+    }
+}
+
+/// A study that a document quotes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Quoted {
+    pub study: String,
+    pub quick: bool,
+}
+
+impl Quoted {
+    pub fn scale(&self) -> Scale {
+        if self.quick { Scale::Quick } else { Scale::Whole }
+    }
+
+    /// Where `wordline study run` leaves its numbers.
+    fn path(&self, out: &Path) -> PathBuf {
+        let quick = if self.quick { ".quick" } else { "" };
+        // A study from a file has the name of the file.
+        let stem = Path::new(&self.study).file_stem().map(|s| s.to_string_lossy());
+        let name = match stem {
+            Some(stem) if self.study.ends_with(".toml") => stem.into_owned(),
+            _ => self.study.clone(),
+        };
+        out.join(format!("{name}{quick}.json"))
+    }
+}
+
+/// What a document quotes, in its order, each once; of one scale, if one is given.
+pub fn quoted(text: &str, scale: Option<Scale>) -> Result<Vec<Quoted>, DocumentError> {
+    let mut all = Vec::new();
+    each_block(text, scale, |_, block| {
+        let quoted = block.quoted();
+        if !all.contains(&quoted) {
+            all.push(quoted);
+        }
+        Ok(String::new())
+    })?;
+    Ok(all)
+}
+
+/// The document with its tables, or those of one scale, made anew from the results in `out`.
+pub fn fill(text: &str, scale: Option<Scale>, out: &Path) -> Result<String, DocumentError> {
+    each_block(text, scale, |line, block| block.table(line, out))
+}
+
+/// The text with what lies between each block's comments replaced; blocks of another scale stay.
+fn each_block(
+    text: &str,
+    scale: Option<Scale>,
+    mut of: impl FnMut(usize, &Block) -> Result<String, DocumentError>,
+) -> Result<String, DocumentError> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(BEGIN) {
+        let line = text[..text.len() - rest.len() + at].matches('\n').count() + 1;
+        let bad = |why: String| DocumentError::Block { line, why };
+        let spec = &rest[at + BEGIN.len()..];
+        let close = spec.find(CLOSE).ok_or_else(|| bad("a '-->' line is missing".into()))?;
+        let body = &spec[close + CLOSE.len()..];
+        let end = body.find(END).ok_or_else(|| bad(format!("'{END}' is missing")))?;
+        if body[..end].contains(BEGIN) {
+            return Err(bad(format!("'{END}' is missing before the next table")));
+        }
+        let block: Block = toml::from_str(&spec[..close]).map_err(|e| bad(e.message().into()))?;
+        out += &rest[..at + BEGIN.len() + close + CLOSE.len()];
+        match scale {
+            Some(scale) if scale != block.quoted().scale() => out += &body[..end],
+            _ => out += &of(line, &block)?,
+        }
+        out += END;
+        rest = &body[end + END.len()..];
+    }
+    Ok(out + rest)
+}
+
+impl Block {
+    fn quoted(&self) -> Quoted {
+        Quoted { study: self.study.clone(), quick: self.scale == BlockScale::Quick }
+    }
+
+    fn table(&self, line: usize, out: &Path) -> Result<String, DocumentError> {
+        let quoted = self.quoted();
+        let path = quoted.path(out);
+        let scale = if quoted.quick { " --scale quick" } else { "" };
+        let results: Value = std::fs::read(&path)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .ok_or_else(|| DocumentError::NoResults {
+                line,
+                study: self.study.clone(),
+                path,
+                remedy: format!(
+                    "wordline study run {}{scale} --out {} makes them, and so does --run",
+                    self.study,
+                    out.display()
+                ),
+            })?;
+        let rows = match self.published {
+            true => Ok(self.claims(&results)),
+            false => self.points(&results),
+        };
+        let mut rows = rows.map_err(|why| DocumentError::Block { line, why })?.into_iter();
+        let head = rows.next().unwrap_or_default();
+        let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let rule = format!("|{}\n", "---|".repeat(head.len()));
+        Ok(row(head) + &rule + &rows.map(row).collect::<String>())
+    }
+
+    /// What was published, ours, and what the one is to the other.
+    fn claims(&self, results: &Value) -> Vec<Vec<String>> {
+        let head = ["published", "place", "they", "here", "difference", ""];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for c in results["published"].as_array().into_iter().flatten() {
+            let text = |key: &str| c[key].as_str().unwrap_or_default().to_owned();
+            let difference = c["difference"].as_f64().map(|d| format!("{:+.1} %", d * 100.0));
+            let verdict =
+                if c["judgement"].is_null() { text("verdict") } else { text("judgement") };
+            rows.push(vec![
+                text("what"),
+                text("place"),
+                text("published"),
+                text("ours"),
+                difference.unwrap_or_default(),
+                verdict.replace('-', " "),
+            ]);
+        }
+        rows
+    }
+
+    fn points(&self, results: &Value) -> Result<Vec<Vec<String>>, String> {
+        let points = results["points"].as_array().ok_or("the results have no points")?;
+        let first = points.first().ok_or("the results have no points")?;
+        let axes = first["at"].as_object().ok_or("the results have no axes")?;
+        let choices = self.columns.iter().map(|c| &c.at).chain([&self.at]);
+        let named = choices.flat_map(|at| at.keys()).chain(&self.rows);
+        if let Some(axis) = named.into_iter().find(|a| !axes.contains_key(*a)) {
+            let known: Vec<_> = axes.keys().map(String::as_str).collect();
+            return Err(format!("no axis '{axis}': there are {}", known.join(", ")));
+        }
+        let units = &results["units"];
+        if let Some(c) = self.columns.iter().find(|c| units[&c.metric].is_null()) {
+            let known: Vec<_> = units.as_object().into_iter().flat_map(|u| u.keys()).collect();
+            let known = known.iter().map(|k| k.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(format!("no metric '{}': there are {known}", c.metric));
+        }
+        let fits = |point: &Value, at: &BTreeMap<String, OneOrMore>| {
+            at.iter()
+                .all(|(axis, values)| point["at"][axis].as_str().is_some_and(|v| values.has(v)))
+        };
+        let of = |point: &Value| -> Vec<String> {
+            let value = |axis: &String| point["at"][axis].as_str().unwrap_or_default().to_owned();
+            self.rows.iter().map(value).collect()
+        };
+        let mut head = self.rows.clone();
+        head.extend(self.columns.iter().map(|c| match (&c.head, units[&c.metric].as_str()) {
+            (Some(head), _) => head.clone(),
+            (None, Some(unit)) if !unit.is_empty() => format!("{}, {unit}", c.metric),
+            (None, _) => c.metric.clone(),
+        }));
+        let mut rows = vec![head];
+        let mut seen: Vec<Vec<String>> = Vec::new();
+        for point in points.iter().filter(|p| fits(p, &self.at)) {
+            let label = of(point);
+            if seen.contains(&label) {
+                continue;
+            }
+            let mut cells = label.clone();
+            // What is as in the row above stands there.
+            if let Some(above) = seen.last() {
+                let same = above.iter().zip(&label).take_while(|(a, b)| a == b).count();
+                cells[..same].iter_mut().for_each(String::clear);
+            }
+            for column in &self.columns {
+                let mut of_cell = points
+                    .iter()
+                    .filter(|p| of(p) == label && fits(p, &self.at) && fits(p, &column.at));
+                let cell = of_cell.next();
+                if cell.is_some() && of_cell.next().is_some() {
+                    let label = label.join(", ");
+                    let metric = &column.metric;
+                    return Err(format!(
+                        "more than one point for {metric} at {label}: add to 'at'"
+                    ));
+                }
+                let x = cell.and_then(|p| p["metrics"][&column.metric].as_f64());
+                cells.push(match (x, column.digits) {
+                    (None, _) => String::new(),
+                    (Some(x), Some(digits)) => format!("{x:.digits$}"),
+                    (Some(x), None) => number(x),
+                });
+            }
+            seen.push(label);
+            rows.push(cells);
+        }
+        if seen.is_empty() {
+            return Err("no point has these values".into());
+        }
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESULTS: &str = r#"{
+        "units": {"mean": "us", "iops": ""},
+        "points": [
+            {"at": {"drive": "a", "depth": "1"}, "metrics": {"mean": 12.3456, "iops": 80}},
+            {"at": {"drive": "a", "depth": "32"}, "metrics": {"mean": 152.4, "iops": 208.3}},
+            {"at": {"drive": "b", "depth": "1"}, "metrics": {"mean": null, "iops": 9}},
+            {"at": {"drive": "b", "depth": "32"}, "metrics": {"mean": 160, "iops": 7}}],
+        "published": [{"what": "x: latency", "place": "p: IV", "published": "9 us", "ours": "10 us",
+            "difference": 0.1111, "verdict": "compared", "claim": "c", "judgement": "not-run"}]}"#;
+
+    fn out() -> tempfile::TempDir {
+        let out = tempfile::tempdir().unwrap();
+        std::fs::create_dir(out.path().join("s")).unwrap();
+        std::fs::write(out.path().join("s/t.json"), RESULTS).unwrap();
+        out
+    }
+
+    fn document(spec: &str, body: &str) -> String {
+        format!(
+            "text\n\n<!-- table\nstudy = \"s/t\"\n{spec}\n-->\n{body}<!-- end of table -->\nmore\n"
+        )
+    }
+
+    #[test]
+    fn a_table_is_what_the_results_say_and_is_made_anew_each_time() {
+        let out = out();
+        let spec = "rows = [\"drive\", \"depth\"]\n\
+                    columns = [{ metric = \"mean\", digits = 1 }, { metric = \"iops\", head = \"rate\" }]";
+        let table = "| drive | depth | mean, us | rate |\n|---|---|---|---|\n\
+                     | a | 1 | 12.3 | 80 |\n|  | 32 | 152.4 | 208.3 |\n| b | 1 |  | 9 |\n\
+                     |  | 32 | 160.0 | 7 |\n";
+        let filled = fill(&document(spec, "stale\n"), None, out.path()).unwrap();
+        assert_eq!(filled, document(spec, table));
+        assert_eq!(fill(&filled, None, out.path()).unwrap(), filled);
+        let spec = "rows = [\"drive\"]\ncolumns = [{ metric = \"mean\", at = { depth = \"32\" } }]";
+        let table = "| drive | mean, us |\n|---|---|\n| a | 152.4 |\n| b | 160 |\n";
+        assert_eq!(fill(&document(spec, ""), None, out.path()).unwrap(), document(spec, table));
+        let table = "| published | place | they | here | difference |  |\n|---|---|---|---|---|---|\n\
+                     | x: latency | p: IV | 9 us | 10 us | +11.1 % | not run |\n";
+        let filled = fill(&document("published = true", ""), None, out.path()).unwrap();
+        assert_eq!(filled, document("published = true", table));
+        let stale = document("published = true", "stale\n");
+        assert_eq!(fill(&stale, Some(Scale::Quick), out.path()).unwrap(), stale);
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_named_with_its_line() {
+        let out = out();
+        for (text, why) in [
+            (
+                document("rows = [\"drive\"]\ncolumns = [{ metric = \"mean\" }]", ""),
+                "more than one point",
+            ),
+            (document("rows = [\"size\"]", ""), "no axis 'size': there are drive, depth"),
+            (
+                document("columns = [{ metric = \"p99\" }]", ""),
+                "no metric 'p99': there are mean, iops",
+            ),
+            (document("at = { drive = \"c\" }", ""), "no point has these values"),
+            (document("colums = []", ""), "unknown field `colums`"),
+            (document("scale = \"quick\"", ""), "--scale quick --out"),
+            (document("", "").replace("<!-- end of table -->", ""), "is missing"),
+        ] {
+            let error = fill(&text, None, out.path()).unwrap_err().to_string();
+            assert!(error.starts_with("line 3: ") && error.contains(why), "{error}");
+        }
+    }
+}
