@@ -94,6 +94,23 @@ Examples:
   wordline study claims --out results --paper litz-tos22 --run --scale quick
   wordline study claims --out results --format csv -o claims.csv";
 
+/// `-V` has the first line.
+const LONG_VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), "\nbuilt from ", env!("WORDLINE_BUILT_FROM"));
+
+const COMPLETIONS_HELP: &str = "\
+They know commands, options and names of profiles; fio's options of a job are not among them.
+
+Examples:
+  wordline completions bash > ~/.local/share/bash-completion/completions/wordline
+  wordline completions zsh > ~/.zfunc/_wordline
+  wordline completions fish > ~/.config/fish/completions/wordline.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  wordline man | man -l -
+  wordline man --out ~/.local/share/man/man1";
+
 const STUDY_TABLES_HELP: &str = "\
 A block in a document names a study, its rows and columns; docs/design/study.md has every key. What
 lies between '-->' and '<!-- end of table -->' is written anew, the rest of the document stays.
@@ -196,7 +213,14 @@ fn format_help() -> String {
 }
 
 #[derive(Parser)]
-#[command(name = "wordline", bin_name = "wordline", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(
+    name = "wordline",
+    bin_name = "wordline",
+    version,
+    long_version = LONG_VERSION,
+    about = ABOUT,
+    after_help = EXAMPLES
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -244,6 +268,16 @@ pub enum Command {
     /// Find the best configuration that keeps its constraints, verified under other seeds (needs the Python package)
     #[command(after_help = TUNE_HELP)]
     Tune(TuneArgs),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions { shell: clap_complete::Shell },
+    /// Print the manual page, or write those of all commands
+    #[command(after_help = MAN_HELP)]
+    Man {
+        /// Write a page for each command into this folder
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Args)]

@@ -5,6 +5,7 @@ mod args;
 mod attribute;
 mod device;
 mod finish;
+mod manual;
 mod output;
 mod prepare;
 mod progress;
@@ -94,6 +95,8 @@ fn command() -> Result<(), Failure> {
         Command::Tape { command } => serve::tape(command),
         Command::Device { command } => device::device(command),
         Command::Study { command } => study::study(command),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { out } => manual::pages(out.as_deref()),
         Command::Tune(args) => python::hand_over("wordline tune", &args.words()),
     }
 }

@@ -488,6 +488,8 @@ fn help_teaches() {
         ("replay --help", "systor17"),
         ("device --help", "check"),
         ("--version", env!("CARGO_PKG_VERSION")),
+        ("--version", "built from"),
+        ("man --help", "man -l -"),
     ] {
         let done = place.run(words).ok();
         assert!(done.out.contains(part) && done.err.is_empty(), "{words}: {}", done.out);
@@ -497,6 +499,38 @@ fn help_teaches() {
     place.file("job.fio", MIXED);
     place.run("job.fio").fails(2, &["wordline run job.fio"]);
     place.run("--name=a --rw=read").fails(2, &["wordline run --name=a"]);
+}
+
+#[test]
+fn shells_complete_and_man_pages_are_written() {
+    let place = Place::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = place.run(&format!("completions {shell}")).ok().out;
+        assert!(script.contains("precondition") && script.contains("replay"), "{shell}");
+    }
+    // The shell itself reads its script and completes a command.
+    place.file("complete.bash", place.run("completions bash").ok().out);
+    let words = "source ./complete.bash; COMP_WORDS=(wordline repl); COMP_CWORD=1; \
+                 _wordline wordline repl wordline; echo \"${COMPREPLY[*]}\"";
+    let mut bash = std::process::Command::new("bash");
+    let out = bash.args(["-c", words]).current_dir(place.path("")).output().expect("bash runs");
+    assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "replay");
+    place
+        .run("completions tcsh")
+        .fails(2, &["[possible values: bash, elvish, fish, powershell, zsh]"]);
+    let page = place.run("man").ok().out;
+    assert!(page.starts_with(".ie") && page.contains(".TH wordline 1"), "{page}");
+    place.run("man --out pages").ok();
+    for (name, says) in [
+        ("wordline.1", "wordline\\-replay"),
+        ("wordline-run.1", "precondition"),
+        ("wordline-study-tables.1", "\\-\\-check"),
+    ] {
+        let page = place.text(&format!("pages/{name}"));
+        assert!(page.contains(says), "{name}: {page}");
+    }
+    place.file("taken", "");
+    place.run("man --out taken/man").fails(1, &["cannot make the folder taken/man"]);
 }
 
 #[test]
