@@ -72,7 +72,7 @@ impl Fssd {
     }
 
     pub(crate) fn collect(&mut self) -> bool {
-        let mut progress = self.erase();
+        let mut progress = self.pad_for_space() | self.erase();
         if self.gc.reading.is_none() && self.coming() < self.plan.start {
             progress |= self.choose();
         }
@@ -163,6 +163,16 @@ impl Fssd {
         self.gc.debt = self.gc.debt.saturating_sub(u64::from(valid) * PARTS);
     }
 
+    /// What is to be erased may wait for the unit that users fill, and they for space.
+    fn pad_for_space(&mut self) -> bool {
+        if self.gc.drained.is_empty() || self.space.free_segments() > self.plan.reserve {
+            return false;
+        }
+        let Some(unit) = self.points[USER].unit else { return false };
+        let turns = &self.open_units()[&unit].turns;
+        let holds = |d: &Drained| turns.iter().any(|&(point, turn)| turn < d.barrier[point]);
+        self.gc.drained.iter().any(holds) && self.pad(USER)
+    }
     /// Erases what is no more in use, once what replaced it is durable and nobody reads it.
     fn erase(&mut self) -> bool {
         let mut begun = false;

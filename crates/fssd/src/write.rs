@@ -43,7 +43,7 @@ pub(crate) struct Open {
     /// Nothing is appended any more.
     closed: bool,
     /// Turns that end with its program, and at what point they are.
-    turns: Vec<(usize, u64)>,
+    pub turns: Vec<(usize, u64)>,
 }
 
 /// A write that has sectors on their way over the link, or is being taken.

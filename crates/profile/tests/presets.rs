@@ -102,6 +102,21 @@ fn the_stack_and_the_testbed_meet() {
     assert_eq!(rail.stack.cost.crossing, Span(310));
 }
 
+/// A drive of flash software on the host takes another FTL's in its place.
+#[test]
+fn an_ftl_takes_the_place_of_fssd() {
+    for name in ["pblk", "rail", "tinytail", "fssd"] {
+        let sources = Sources {
+            ftl: Some(Source::Preset(name)),
+            ..Sources::presets("fssd-small", "linux-libaio")
+        };
+        let config = assemble(sources, &[]).unwrap();
+        assert_eq!(config.ftl_name, name);
+        let tree = (config.ftl.fssd.is_some(), config.ftl.cost.map.is_some());
+        assert_eq!(tree, (name == "fssd", name == "fssd"), "{name}");
+    }
+}
+
 /// The latencies the testbeds are calibrated to: stages of a synchronous 4 KiB I/O, in us.
 #[test]
 fn testbeds_sum_to_what_was_measured() {
