@@ -472,11 +472,52 @@ fsync=1
             .set("ftl.fssd.append_points=2")
             .set("ftl.fssd.checkpoint_sectors=20000")
             .set("staging_bytes=65536"),
+        // All that the firmware of a drive has, at work: a volatile buffer, groups of LUNs, idle time.
+        Case::new("intel-750-small", PAUSES)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("ftl.over_provisioning=30")
+            .set("ftl.firmware.superblock_luns=3")
+            .set("ftl.firmware.buffer_sectors=64")
+            .set("ftl.firmware.protected=false")
+            .set("ftl.firmware.hot_share=10")
+            .set("ftl.firmware.gc_units=4")
+            .set("ftl.firmware.gc_start=9")
+            .set("ftl.firmware.gc_reserve=2")
+            .set("ftl.firmware.gc_lag=1")
+            .set("ftl.firmware.idle_after=2ms")
+            .set("ftl.firmware.idle_free=12"),
+        Case::new("z-ssd-small", SMALL)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("ftl.firmware.victim=cost-benefit")
+            .set("ftl.firmware.allocation=static"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
     cases.into_iter().map(shrink).collect()
 }
+
+/// Writes of part of the drive, with pauses, beside reads.
+const PAUSES: &str = "
+[global]
+ioengine=libaio
+bs=4k
+direct=1
+norandommap
+[w]
+rw=randwrite
+iodepth=8
+random_distribution=zipf:1.1
+number_ios=4000
+fsync=100
+thinktime=5ms
+thinktime_blocks=500
+[r]
+rw=randread
+iodepth=4
+number_ios=1000
+";
 
 /// Tasks of both classes on the same sectors and the same core.
 const BOTH_CLASSES: &str = "

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RING: [&str; 15] = [
+const RING: [&str; 16] = [
     "base",
     "nvme",
     "nand",
     "translation",
+    "firmware",
     "fssd",
     "ftl",
     "device",
@@ -28,8 +29,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nvme", &["base"]),
     ("nand", &["base"]),
     ("translation", &["base", "nand"]),
+    ("firmware", &["base", "nand", "translation"]),
     ("fssd", &["base", "nand", "translation"]),
-    ("ftl", &["base", "nand", "translation", "fssd"]),
+    ("ftl", &["base", "nand", "translation", "firmware", "fssd"]),
     ("device", &["base", "nvme", "nand", "ftl"]),
     ("fs", &["base"]),
     ("md", &["base"]),

@@ -4,6 +4,7 @@ use crate::line::Lines;
 use crate::map::MAX_SLOTS;
 use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
+pub use wordline_firmware::FirmwareConfig;
 pub use wordline_fssd::FssdConfig;
 use wordline_nand::Geometry;
 pub use wordline_translation::FtlCost;
@@ -219,6 +220,10 @@ pub struct FtlConfig {
     /// `over_provisioning` and `cost` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fssd: Option<FssdConfig>,
+    /// The translation layer of a conventional drive, in place of pblk. Of the keys above it goes by
+    /// `over_provisioning` and `cost` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<FirmwareConfig>,
     #[serde(default)]
     pub cost: FtlCost,
 }
@@ -269,6 +274,7 @@ impl FtlConfig {
             parity_offload: false,
             copy_offload: false,
             fssd: None,
+            firmware: None,
             cost: FtlCost::default(),
         }
     }

@@ -7,6 +7,7 @@ use crate::{
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_base::{BadValue, Ctx, Lpn, PageData, Seed, Stamps};
+use wordline_firmware::Firmware;
 use wordline_fssd::Fssd;
 use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
 
@@ -39,7 +40,7 @@ pub trait FtlKind: Send + Sync {
 pub enum Translator {
     /// pblk with RAIL and its kin.
     Pblk(Box<Ftl>),
-    /// FSSD's, that of media written in place, or one from outside.
+    /// FSSD's, a conventional drive's, that of media written in place, or one from outside.
     Other(Box<dyn Translation>),
 }
 
@@ -58,6 +59,10 @@ impl Translator {
                 let ftl = Fssd::new(geometry, config.over_provisioning, fssd, bad)?;
                 Ok(Translator::Other(Box::new(ftl)))
             }
+            None if let Some(firmware) = &config.firmware => {
+                let ftl = Firmware::new(geometry, config.over_provisioning, firmware, bad)?;
+                Ok(Translator::Other(Box::new(ftl)))
+            }
             None if geometry.in_place => Ok(InPlace::new(geometry, config, bad)?.into()),
             None => Ok(Ftl::new(geometry, config, bad, seed)?.into()),
         }
@@ -72,6 +77,7 @@ impl Translator {
         match kind {
             Some(kind) => Ok(Translator::Other(kind.load(geometry, config, from)?)),
             None if config.fssd.is_some() => Err(LoadError::Unsupported("fssd".into())),
+            None if config.firmware.is_some() => Err(LoadError::Unsupported("firmware".into())),
             None if geometry.in_place => Ok(InPlace::load(geometry, config, from)?.into()),
             None => Ok(Ftl::load(geometry, config, from)?.into()),
         }

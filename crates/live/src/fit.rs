@@ -95,6 +95,12 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                 .into(),
         );
     }
+    if served.ftl.firmware.take().is_some() {
+        notes.push(
+            "the FTL is pblk in place of ftl.firmware: from an image the map of pblk is rebuilt"
+                .into(),
+        );
+    }
     if let Some(cache) = &mut served.device.cache
         && cache.capacitor
     {

@@ -161,6 +161,12 @@ fn ftl(config: &Config, found: &mut Found) {
         );
         found.add("ftl.fssd.volatile", remedy);
     }
+    if c.firmware.is_some() && c.fssd.is_some() {
+        found.add("ftl.firmware", "cannot be beside ftl.fssd: set one of the two to none");
+    }
+    if c.firmware.is_some() && c.placement == Placement::Host {
+        found.add("ftl.firmware", "is a drive's own: set ftl.placement to device, or it to none");
+    }
     let counts = [
         ("max_request_sectors", c.max_request_sectors),
         ("meta_lines", c.meta_lines),

@@ -196,6 +196,12 @@ pub fn assemble_with_places(
     ];
     let testbed_source = testbed.source;
     let mut tree = device.tree;
+    // An FTL that is asked for is that one, whatever kind the device has.
+    if ftl.is_some() {
+        for kind in ["ftl.fssd", "ftl.firmware"] {
+            tree.remove(kind);
+        }
+    }
     let own = [testbed.tree, stack.tree].into_iter().chain(fs.map(|f| f.tree));
     for part in ftl.map(|f| f.tree).into_iter().chain(own).chain(app.map(|a| a.tree)) {
         tree.merge(part);
@@ -265,7 +271,11 @@ pub fn assemble_with_places(
     };
     let [device_name, ftl_name, stack_name, testbed_name, app_name] = names;
     // Of the keys of other FTLs it has none but cost and over-provisioning.
-    let ftl_name = if ftl.fssd.is_some() { "fssd".into() } else { ftl_name };
+    let ftl_name = match (&ftl.fssd, &ftl.firmware) {
+        (Some(_), _) => "fssd".into(),
+        (None, Some(_)) => "firmware".into(),
+        (None, None) => ftl_name,
+    };
     let members = members.into_iter().map(|member| member.read(&mut tree, &mut problems));
     let Some(members) = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>() else {
         return Err(problems

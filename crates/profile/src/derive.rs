@@ -48,7 +48,8 @@ pub(crate) fn metadata_per_line(g: &Geometry) -> u64 {
 }
 
 pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
-    let per_line = metadata_per_line(g);
+    // The firmware of a conventional drive has its lists in the spare areas.
+    let per_line = if config.ftl.firmware.is_some() { 0 } else { metadata_per_line(g) };
     let metadata_sectors = per_line * u64::from(g.lines);
     let data = g.sectors() - metadata_sectors;
     let user_sectors = (data as f64 * (1.0 - config.ftl.over_provisioning / 100.0)) as u64;

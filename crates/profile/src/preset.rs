@@ -79,6 +79,7 @@ static PRESETS: &[Preset] = presets! {
     Ftl "ftl" "rail-hc"
     Ftl "ftl" "rail6"
     Ftl "ftl" "fssd"
+    Ftl "ftl" "firmware"
     Stack "stack" "linux-libaio"
     Stack "stack" "linux-pvsync2"
     Stack "stack" "linux-io_uring"

@@ -1,0 +1,222 @@
+//! Ageing: filling and overwriting a drive without time, at memory speed.
+//!
+//! It uses the superblocks, streams, pace and policy of the timed path; the buffer and the operations are
+//! left out, and programs do not fail.
+
+use crate::Firmware;
+use crate::gc::{Collecting, PARTS};
+use crate::map::Where;
+use crate::space::{State, SuperblockId};
+use crate::write::{GC, HOST, HOT, Stream};
+use wordline_base::{Lpn, Stamps};
+use wordline_translation::AgeError;
+
+impl Firmware {
+    fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        if !self.is_quiet() || !self.gc_rests() {
+            return Err(AgeError::Busy);
+        }
+        if stamps.is_on() {
+            use wordline_translation::Translation;
+            self.adopt_stamps(stamps);
+        }
+        Ok(())
+    }
+    /// Writes every sector once, in order.
+    pub(crate) fn age_fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_begin(stamps)?;
+        let all = self.plan.sectors as u32;
+        let mut at = 0;
+        if self.map.is_blank() && self.space.opened == 0 {
+            at = self.fill_lines(stamps);
+        }
+        let mut lpns = [0u32; 1024];
+        while at < all {
+            let n = (all - at).min(1024) as usize;
+            lpns[..n].iter_mut().zip(at..).for_each(|(lpn, at)| *lpn = at);
+            self.age(stamps, &lpns[..n])?;
+            at += n as u32;
+        }
+        Ok(())
+    }
+    /// Writes whole lines, the superblocks of all groups beside each other. Answers how many sectors.
+    fn fill_lines(&mut self, stamps: &mut Stamps) -> u32 {
+        let (g, groups) = (self.g, self.space.groups);
+        let all = self.plan.sectors as u32;
+        let mut at = 0;
+        for line in 0..g.lines {
+            let ids = line * groups..(line + 1) * groups;
+            let whole = ids.clone().all(|s| {
+                let units = self.space.units_of(s);
+                units == self.space.places()
+                    && self.space.free[(s % groups) as usize].front() == Some(&s)
+            });
+            if !whole || all - at < g.sectors_per_line {
+                break;
+            }
+            let n = g.sectors_per_line;
+            let stamp = stamps.begin(Lpn(at), n);
+            self.map.put_run(at, line * n, n, stamp);
+            for s in ids {
+                let opened = self.space.open(s % groups, true);
+                debug_assert_eq!(opened, Some(s));
+                for lun in self.space.luns_of(s) {
+                    let block = self.space.block(s, lun);
+                    self.space.pages[block] = g.pages;
+                }
+                let b = &mut self.space.superblocks[s];
+                (b.state, b.valid, b.left) = (State::Closed, n / groups, 0);
+                self.space.room -= u64::from(self.space.places());
+                self.counters.lines_opened += 1;
+            }
+            self.counters.user_sectors += u64::from(n);
+            self.counters.programmed_sectors += u64::from(n);
+            at += n;
+        }
+        self.set_pace();
+        at
+    }
+    /// Writes these sectors, in order.
+    pub(crate) fn age(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+        self.age_begin(stamps)?;
+        for batch in lpns.chunks(256) {
+            if let Some(&sector) = batch.iter().find(|&&lpn| u64::from(lpn) >= self.plan.sectors) {
+                return Err(AgeError::Beyond { sector, sectors: self.plan.sectors });
+            }
+            batch.iter().for_each(|&lpn| self.map.prefetch(lpn));
+            for &lpn in batch {
+                let stamp = stamps.begin(Lpn(lpn), 1);
+                self.age_write(lpn, stamp)?;
+            }
+        }
+        Ok(())
+    }
+    fn age_write(&mut self, lpn: u32, stamp: u32) -> Result<(), AgeError> {
+        let mut stream = HOST;
+        if let Where::Flash(ppa) = self.map.get(lpn) {
+            if self.plan.young > 0 && self.is_young(ppa) {
+                stream = HOT;
+            }
+            self.invalidate(ppa);
+            // Nobody's until it is written: the collector must not find it.
+            self.map.set(lpn, Where::Unmapped);
+        }
+        let ppa = self.age_place(stream)?;
+        self.age_put(ppa, lpn, stamp);
+        self.counters.user_sectors += 1;
+        self.owe();
+        self.age_collect()
+    }
+    fn age_put(&mut self, ppa: u32, lpn: u32, stamp: u32) {
+        self.map.note(ppa, lpn, stamp);
+        let s = self.space.superblock_of(ppa);
+        self.validate(s, lpn, ppa);
+    }
+    /// The next sector of a stream.
+    fn age_place(&mut self, stream: Stream) -> Result<u32, AgeError> {
+        let (at, end) = self.streams[stream].place;
+        if at < end {
+            self.streams[stream].place.0 += 1;
+            return Ok(at);
+        }
+        loop {
+            if let Some((s, lun)) = self.age_lun(stream) {
+                let first = self.space.take(s, lun);
+                let first = self.space.first_of(first);
+                self.close_if_full(stream, s);
+                self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
+                self.streams[stream].place = (first + 1, first + self.g.sectors_per_unit);
+                self.set_pace();
+                return Ok(first);
+            }
+            // Users wait until a superblock is free.
+            if stream == GC || !self.age_move(true)? {
+                return Err(AgeError::Full("no superblock is free"));
+            }
+        }
+    }
+    fn age_lun(&mut self, stream: Stream) -> Option<(SuperblockId, u32)> {
+        self.open_missing(stream);
+        let (luns, cursor) = (self.g.luns, self.streams[stream].cursor);
+        for lun in (cursor..luns).chain(0..cursor) {
+            let group = self.space.group_of(lun) as usize;
+            let Some(s) = self.streams[stream].superblocks[group] else { continue };
+            if self.space.takes(self.space.block(s, lun)) {
+                self.streams[stream].cursor = if lun + 1 == luns { 0 } else { lun + 1 };
+                return Some((s, lun));
+            }
+        }
+        None
+    }
+    /// Moves what the collector owes.
+    fn age_collect(&mut self) -> Result<(), AgeError> {
+        while self.gc.victim.is_none() && self.is_wanted() || self.owes(PARTS) {
+            if !self.age_move(false)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+    /// Moves the next sector of the victim, or frees it. False: there is no victim to be had.
+    fn age_move(&mut self, whole: bool) -> Result<bool, AgeError> {
+        if self.gc.victim.is_none() && !self.age_begin_victim() {
+            return Ok(false);
+        }
+        let Some(Collecting { superblock: s, .. }) = self.gc.victim else { return Ok(false) };
+        let places = self.space.places();
+        loop {
+            let Some(v) = &mut self.gc.victim else { return Ok(true) };
+            if v.next == places {
+                break;
+            }
+            let place = v.next;
+            let first = self.space.first_of(self.space.unit_at(s, place));
+            let (ppa, _, valid) = self.used_run(first);
+            if valid == 0 {
+                self.gc_pass();
+                continue;
+            }
+            let (lpn, stamp) = (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
+            self.invalidate(ppa);
+            let to = self.age_place(GC)?;
+            self.age_put(to, lpn, stamp);
+            self.counters.gc_sectors += 1;
+            self.counters.gc_read_sectors += 1;
+            self.pay(1);
+            if !whole {
+                return Ok(true);
+            }
+        }
+        self.gc.victim = None;
+        for block in self.space.blocks_of(s) {
+            if self.space.failed.clear(block as usize) {
+                self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
+            }
+            if !self.space.is_bad(block) && self.space.pages[block] > 0 {
+                self.space.pages[block] = 0;
+                self.space.erases[block] += 1;
+                self.counters.erases += 1;
+            }
+        }
+        self.free_superblock(s);
+        Ok(true)
+    }
+    fn age_begin_victim(&mut self) -> bool {
+        self.begin();
+        self.gc.victim.is_some()
+    }
+    /// Leaves the drive alone: the collector works up to its mark.
+    pub(crate) fn age_rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_begin(stamps)?;
+        while self.coming() < self.plan.idle && self.age_move(true)? {}
+        Ok(())
+    }
+    /// Units that are written in part are padded.
+    pub(crate) fn age_end(&mut self) {
+        for stream in 0..self.streams.len() {
+            let (at, end) = self.streams[stream].place;
+            self.counters.pad_sectors += u64::from(end - at);
+            self.streams[stream].place = (0, 0);
+        }
+    }
+}

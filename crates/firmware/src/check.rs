@@ -1,0 +1,75 @@
+//! Holds counts against what they count.
+
+use crate::Firmware;
+use crate::map::Where;
+use crate::space::State;
+use wordline_translation::Breach;
+
+impl Firmware {
+    pub(crate) fn check(&self) -> Result<(), Breach> {
+        let mut valid = vec![0; self.space.superblocks.len()];
+        let mut mapped = 0;
+        for (lpn, ppa) in self.map.on_flash() {
+            mapped += 1;
+            valid[self.space.superblock_of(ppa.0) as usize] += 1;
+            if self.map.lpn_at(ppa.0) != lpn || !self.map.is_valid(ppa.0) {
+                let what = format!("is mapped to {ppa:?}, which holds {}", self.map.lpn_at(ppa.0));
+                return Err(Breach::Sector { lpn, what });
+            }
+        }
+        if mapped != self.map.count() {
+            let what = format!("{mapped} sectors are mapped, {} are in use", self.map.count());
+            return Err(Breach::Count(what));
+        }
+        let mut moving = vec![0; valid.len()];
+        let mut is_free = vec![false; self.slots.len()];
+        self.free.iter().flatten().for_each(|&slot| is_free[slot as usize] = true);
+        for (slot, held) in (0..).zip(&self.slots) {
+            let current = Where::Buffer(slot);
+            let free = is_free[slot as usize];
+            if free && held.lpn < self.map.sectors() && self.map.get(held.lpn) == current {
+                return Err(Breach::Count(format!("slot {slot} is free and mapped")));
+            }
+            if !free && slot >= self.plan.slots {
+                moving[held.from as usize] += 1;
+            }
+        }
+        let (mut room, mut free) = (0, 0);
+        for (s, b) in (0..).zip(&self.space.superblocks) {
+            let i = s as usize;
+            let breach = |what: String| Err(Breach::Line { line: s, what });
+            if b.valid != valid[i] {
+                return breach(format!("has {} sectors in use, counted {}", valid[i], b.valid));
+            }
+            if b.moving != moving[i] {
+                return breach(format!("has {} in memory, counted {}", moving[i], b.moving));
+            }
+            let takes = |&block: &u32| self.space.takes(block);
+            let left: u32 = self
+                .space
+                .blocks_of(s)
+                .filter(takes)
+                .map(|block| self.g.pages - self.space.pages[block])
+                .sum();
+            match b.state {
+                State::Free | State::Open => {
+                    room += u64::from(left);
+                    free += u32::from(b.state == State::Free);
+                    if b.left != left {
+                        return breach(format!("has {left} units left, counted {}", b.left));
+                    }
+                }
+                State::Drained if b.valid > 0 => return breach("is drained and in use".into()),
+                _ => {}
+            }
+        }
+        if (room, free) != (self.space.room, self.space.free_count) {
+            let counted = (self.space.room, self.space.free_count);
+            return Err(Breach::Count(format!(
+                "{:?} units and superblocks free, {counted:?}",
+                (room, free)
+            )));
+        }
+        Ok(())
+    }
+}

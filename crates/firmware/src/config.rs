@@ -1,0 +1,222 @@
+//! The `[ftl.firmware]` section of a profile.
+
+use crate::space::Space;
+use serde::{Deserialize, Serialize};
+use wordline_base::{BadValue, Span};
+use wordline_nand::Geometry;
+
+/// Which LUN the next unit goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// The next one in turn that is idle, one without reads before others.
+    Dynamic,
+    /// The next one in turn, which is waited for.
+    Static,
+}
+
+/// Which superblock is collected next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Victim {
+    /// The one with the least in use.
+    Greedy,
+    /// The one with the largest (1 - u) age / (1 + u), u its share in use (Rosenblum and Ousterhout).
+    CostBenefit,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FirmwareConfig {
+    /// LUNs of a superblock, a divisor of all. Absent: all.
+    pub superblock_luns: Option<u32>,
+    /// Sectors of the write buffer. Absent: two units a LUN.
+    pub buffer_sectors: Option<u32>,
+    /// Capacitors keep the buffer through a power cut: what is in it is durable.
+    pub protected: bool,
+    pub allocation: Allocation,
+    /// A sector is hot, and goes to superblocks of its own, if its last copy is in the buffer or in one of
+    /// the superblocks that users opened last; so many percent of all count as these. 0: off.
+    pub hot_share: f64,
+    pub victim: Victim,
+    /// The collector works in steps, as much as users write. Otherwise users wait until it has freed a
+    /// whole superblock whenever no more than `gc_reserve` are free.
+    pub paced: bool,
+    /// Superblocks' worth of free units below which the collector works. Absent: the reserve, two a
+    /// group of LUNs, and a twentieth of what is spare.
+    pub gc_start: Option<u32>,
+    /// Free superblocks that are the collector's. Absent: 2.
+    pub gc_reserve: Option<u32>,
+    /// Units that the collector has in memory. Absent: one a LUN.
+    pub gc_units: Option<u32>,
+    /// Units that the collector may owe users before they wait.
+    pub gc_lag: u32,
+    /// Blocks erased at a time, while users find space.
+    pub gc_erases: u32,
+    /// After this long without a command the collector goes on by itself, up to `idle_free`.
+    pub idle_after: Span,
+    /// Superblocks' worth of free units up to which it does. Absent: it does not.
+    pub idle_free: Option<u32>,
+}
+
+impl Default for FirmwareConfig {
+    fn default() -> FirmwareConfig {
+        FirmwareConfig {
+            superblock_luns: None,
+            buffer_sectors: None,
+            protected: true,
+            allocation: Allocation::Dynamic,
+            hot_share: 0.0,
+            victim: Victim::Greedy,
+            paced: true,
+            gc_start: None,
+            gc_reserve: None,
+            gc_units: None,
+            gc_lag: 4,
+            gc_erases: 1,
+            idle_after: Span::from_ms(100),
+            idle_free: None,
+        }
+    }
+}
+
+/// What follows from configuration and geometry.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Plan {
+    /// User capacity.
+    pub sectors: u64,
+    /// Sectors of users' buffer, and of the collector's.
+    pub slots: u32,
+    pub gc_slots: u32,
+    /// Free superblocks that users do not open.
+    pub reserve: u32,
+    /// Units of as many.
+    pub kept: u64,
+    /// Free units: below the first the collector works, at the second it does twice what keeps their
+    /// number, and up to the third it works while the drive is idle.
+    pub start: u64,
+    pub low: u64,
+    pub idle: u64,
+    /// Sectors that the collector may owe.
+    pub lag: u32,
+    /// So many superblocks that users opened last are young.
+    pub young: u64,
+}
+
+fn bad(key: &'static str, why: impl Into<String>) -> BadValue {
+    BadValue::new(key, why.into()).below("firmware")
+}
+
+impl Plan {
+    /// LUNs of a superblock.
+    pub fn luns(g: &Geometry, c: &FirmwareConfig) -> Result<u32, BadValue> {
+        if g.in_place {
+            let why = "needs a medium that is erased: set nand.in_place to false";
+            return Err(bad("superblock_luns", why));
+        }
+        let luns = c.superblock_luns.unwrap_or(g.luns);
+        match luns > 0 && g.luns.is_multiple_of(luns) {
+            true => Ok(luns),
+            false => Err(bad(
+                "superblock_luns",
+                format!("is {luns}, must divide the number of LUNs, {}", g.luns),
+            )),
+        }
+    }
+    /// `sectors`: the capacity, where it is known already.
+    pub fn new(
+        g: &Geometry,
+        c: &FirmwareConfig,
+        over_provisioning: f64,
+        space: &Space,
+        sectors: Option<u64>,
+    ) -> Result<Plan, BadValue> {
+        let unit = g.sectors_per_unit;
+        let least = [("gc_lag", c.gc_lag, 1), ("gc_erases", c.gc_erases, 1)];
+        for (key, value, min) in least {
+            if value < min {
+                return Err(bad(key, format!("is {value}, must be at least {min}")));
+            }
+        }
+        if !(0.0..=100.0).contains(&c.hot_share) {
+            return Err(bad("hot_share", "must be 0 to 100 percent"));
+        }
+        if c.idle_after == Span::ZERO {
+            return Err(bad("idle_after", "must be above 0"));
+        }
+        let slots = c.buffer_sectors.unwrap_or(2 * g.luns * unit).max(1);
+        if slots < 4 * unit || slots > 1 << 26 {
+            let why = format!("is {slots}, must be {} (four write units) to {}", 4 * unit, 1 << 26);
+            return Err(bad("buffer_sectors", why));
+        }
+        let gc_units = c.gc_units.unwrap_or(g.luns.max(4));
+        if !(2..=1 << 20).contains(&gc_units) {
+            return Err(bad("gc_units", format!("is {gc_units}, must be 2 to {}", 1 << 20)));
+        }
+        // The largest superblock, and all that can be written.
+        let sizes = || (0..space.superblocks.count()).map(|s| u64::from(space.units_of(s)));
+        let (block, units): (u64, u64) = (sizes().max().unwrap_or(0), sizes().sum());
+        let groups = u64::from(space.groups);
+        let reserve = u64::from(c.gc_reserve.unwrap_or(2));
+        if reserve < 2 {
+            let why = "must be at least 2: what is moved needs one, and another while that is open";
+            return Err(bad("gc_reserve", why));
+        }
+        // Open ones: of users, hot or not, in each group, and the collector's.
+        let hosts = if c.hot_share > 0.0 { 2 } else { 1 };
+        let open = hosts * groups;
+        let share = 1.0 - over_provisioning / 100.0;
+        let total = units * u64::from(unit);
+        let made = sectors.is_none();
+        let sectors = sectors.unwrap_or((total as f64 * share) as u64);
+        let spare = units.saturating_sub(sectors.div_ceil(u64::from(unit)));
+        let needed = (reserve + open + 1 + if made { 1 } else { 0 }) * block;
+        if sectors == 0 || spare < needed {
+            let percent = needed as f64 / units.max(1) as f64 * 100.0;
+            let why = match percent >= 99.0 {
+                true => "the superblocks are too few to collect with: use more blocks".into(),
+                false => format!(
+                    "{over_provisioning} % leaves no room to collect: {} superblocks of {} sectors \
+                     are needed, {:.2} %",
+                    reserve + open + 2,
+                    block * u64::from(unit),
+                    percent + 0.01
+                ),
+            };
+            return Err(BadValue::new("over_provisioning", why));
+        }
+        let low = (reserve + 1) * block;
+        let start = match c.gc_start {
+            Some(blocks) => u64::from(blocks) * block,
+            // With that many users have one open in each group.
+            None => (low + (2 * groups * block).max(spare / 20)).min(spare),
+        };
+        if start <= low || start > spare {
+            let why = format!(
+                "is {} superblocks, must be above {} and no more than the {} that are spare",
+                start / block,
+                low / block,
+                spare / block
+            );
+            return Err(bad("gc_start", why));
+        }
+        let idle = u64::from(c.idle_free.unwrap_or(0)) * block;
+        if idle > spare {
+            let why = format!("must be no more than the {} that are spare", spare / block);
+            return Err(bad("idle_free", why));
+        }
+        let young = (f64::from(space.superblocks.count()) * c.hot_share / 100.0).ceil() as u64;
+        Ok(Plan {
+            sectors,
+            slots,
+            gc_slots: gc_units * unit,
+            reserve: reserve as u32,
+            kept: reserve * block,
+            start,
+            low,
+            idle,
+            lag: c.gc_lag * unit,
+            young,
+        })
+    }
+}

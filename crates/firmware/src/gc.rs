@@ -1,0 +1,346 @@
+//! The collector: a superblock at a time, in steps that follow what users write.
+
+use crate::config::Victim;
+use crate::map::Where;
+use crate::space::{State, SuperblockId};
+use crate::write::HOST;
+use crate::{Firmware, Op};
+use wordline_nand::{BlockId, Class, Ppa};
+use wordline_translation::Action;
+
+/// Debt is counted in parts of sectors.
+pub(crate) const PARTS: u64 = 1024;
+
+#[derive(Clone, Default)]
+pub(crate) struct Gc {
+    pub victim: Option<Collecting>,
+    /// Superblocks with nothing in use, until they are erased, and units of them.
+    drained: Vec<Drained>,
+    drained_units: u64,
+    erasing: u32,
+    /// What the collector owes users for the space that they took; for each sector; and the most for one
+    /// since the start.
+    debt: u64,
+    owed: u64,
+    pub most: u64,
+    /// Sectors in use, and all, of the victim chosen last.
+    share: (u64, u64),
+    /// Slots kept for reads under way.
+    reserved: u32,
+    /// Users have been away for long enough.
+    pub idle: bool,
+    /// No victim is to be begun, unless users wait.
+    pub held: bool,
+    /// No superblock gains a unit.
+    pub barren: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Collecting {
+    pub superblock: SuperblockId,
+    /// The next place to look at.
+    pub next: u32,
+    reads: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Drained {
+    superblock: SuperblockId,
+    /// Users' sectors before this turn are to be on flash first, where a power cut empties the buffer.
+    turn: u64,
+    /// The next of its LUNs to erase; erasures under way.
+    next: u32,
+    erasing: u32,
+}
+
+impl Gc {
+    pub fn is_at_work(&self) -> bool {
+        self.victim.is_some() || !self.drained.is_empty()
+    }
+}
+
+impl Firmware {
+    /// Units that are free, and those that the collector has gone through already.
+    #[inline]
+    pub(crate) fn coming(&self) -> u64 {
+        let next = self.gc.victim.map_or(0, |v| v.next);
+        self.space.room + self.gc.drained_units + u64::from(next)
+    }
+    /// Users have no superblock, and get none before one is freed.
+    fn is_scarce(&self) -> bool {
+        let none = self.space.free_count <= self.plan.reserve
+            && self.streams[HOST].superblocks.iter().all(Option::is_none);
+        none || !self.config.protected && !self.has_place()
+    }
+    /// Users wait for the collector.
+    #[inline]
+    pub(crate) fn gc_lags(&self) -> bool {
+        self.gc.debt > u64::from(self.plan.lag) * PARTS && !self.gc.barren
+    }
+    /// A user took the space of a sector.
+    #[inline]
+    pub(crate) fn owe(&mut self) {
+        self.gc.debt += self.gc.owed;
+    }
+    /// For each sector of a user the collector moves what it takes to free as much, at the victim's share
+    /// in use, times a factor: 0 at the mark where it begins, 1 halfway, 2 at the lower mark.
+    pub(crate) fn set_pace(&mut self) {
+        let coming = self.coming();
+        if !self.config.paced || coming >= self.plan.start {
+            (self.gc.owed, self.gc.debt) = (0, 0);
+            return;
+        }
+        let range = self.plan.start - self.plan.low;
+        let below = (self.plan.start - coming).min(range);
+        let (used, all) = self.gc.share;
+        self.gc.owed = 2 * PARTS * below / range * used / (all - used).max(1);
+        self.gc.most = self.gc.most.max(self.gc.owed);
+    }
+    /// It owes so many parts of sectors, or more.
+    pub(crate) fn owes(&self, parts: u64) -> bool {
+        self.gc.debt >= parts
+    }
+    /// The collector has something to do now.
+    fn is_owing(&self) -> bool {
+        let owes = self.gc.debt > u64::from(self.gc.reserved) * PARTS;
+        let idle = self.gc.idle && self.coming() < self.plan.idle;
+        owes || idle || self.is_scarce()
+    }
+    /// A victim is to be begun.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let coming = self.coming();
+        let below = match self.config.paced {
+            true => coming < self.plan.start,
+            false => self.is_scarce() && self.gc.drained.is_empty(),
+        };
+        let idle = self.gc.idle && coming < self.plan.idle;
+        (below || idle) && !self.gc.barren && (!self.gc.held || self.is_scarce())
+    }
+
+    pub(crate) fn collect(&mut self) -> bool {
+        let mut progress = self.erase();
+        if self.gc.victim.is_none() && self.is_wanted() {
+            progress |= self.begin();
+        }
+        progress | self.read_victim()
+    }
+    /// Nothing is under way that ageing could not take over.
+    pub(crate) fn gc_rests(&self) -> bool {
+        self.gc.drained.is_empty() && self.gc.victim.is_none_or(|v| v.reads == 0)
+    }
+    /// The victim's next unit has nothing in use.
+    pub(crate) fn gc_pass(&mut self) {
+        if let Some(v) = &mut self.gc.victim {
+            v.next += 1;
+        }
+    }
+    /// Chooses a victim.
+    pub(crate) fn begin(&mut self) -> bool {
+        let chosen = self.choose();
+        let Some(s) = chosen else {
+            self.gc.barren = true;
+            // There is nothing to wait for.
+            return std::mem::take(&mut self.gc.debt) > 0;
+        };
+        let superblock = &mut self.space.superblocks[s];
+        superblock.state = State::Victim;
+        let used = superblock.valid;
+        let all = u64::from(superblock.size * self.g.sectors_per_unit);
+        self.gc.share = (used.into(), all);
+        self.counters.lines_freed_empty += u64::from(used == 0);
+        self.gc.victim = Some(Collecting { superblock: s, next: 0, reads: 0 });
+        self.set_pace();
+        true
+    }
+    /// The closed superblock to collect, if that gains a unit: one in which a program failed, else of the
+    /// groups with the fewest free ones the policy's, the one with the least in use when users wait.
+    pub(crate) fn choose(&self) -> Option<SuperblockId> {
+        let (groups, unit) = (self.space.groups, self.g.sectors_per_unit);
+        let scarce = self.is_scarce();
+        let mut best: Option<((bool, usize, f64, u64), SuperblockId)> = None;
+        for (s, b) in (0..).zip(&self.space.superblocks) {
+            if b.state != State::Closed
+                || b.programs > 0
+                || b.valid > (b.size - 1) * unit && !b.failed
+            {
+                continue;
+            }
+            let free = self.space.free[(s % groups) as usize].len();
+            let cost = match self.config.victim {
+                _ if scarce => f64::from(b.valid),
+                Victim::Greedy => f64::from(b.valid),
+                Victim::CostBenefit => {
+                    let used = f64::from(b.valid) / f64::from(self.space.places() * unit);
+                    let age = (self.space.opened - b.opened) as f64;
+                    -(1.0 - used) * age / (1.0 + used)
+                }
+            };
+            let key = (!b.failed, free, cost, b.opened);
+            if best.is_none_or(|(least, _)| key < least) {
+                best = Some((key, s));
+            }
+        }
+        best.map(|(_, s)| s)
+    }
+    /// Reads the victim, as far as the collector owes and has room.
+    fn read_victim(&mut self) -> bool {
+        let Some(mut v) = self.gc.victim else { return false };
+        let places = self.space.places();
+        let from = v.next;
+        while v.next < places {
+            let first = self.space.first_of(self.space.unit_at(v.superblock, v.next));
+            let (ppa, sectors, valid) = self.used_run(first);
+            if valid > 0 {
+                let room = self.free[1].len() as u32 - self.gc.reserved;
+                if valid > room || !self.is_owing() {
+                    break;
+                }
+                v.reads += 1;
+                self.gc.reserved += valid;
+                let op = Op::Read { ppa, sectors, slots: valid };
+                let (class, ppa) = (Class::GcRead, Ppa(ppa));
+                self.issue(op, |op| Action::Read { op, ppa, sectors, class, payload: valid });
+            }
+            v.next += 1;
+            self.gc.victim = Some(v);
+        }
+        self.gc.victim = Some(v);
+        if v.next > from {
+            self.set_pace();
+        }
+        if v.next < places || v.reads > 0 {
+            return v.next > from;
+        }
+        let s = v.superblock;
+        debug_assert_eq!(self.space.superblocks[s].valid, 0);
+        self.space.superblocks[s].state = State::Drained;
+        self.gc.victim = None;
+        self.gc.drained_units += u64::from(places);
+        let turn = self.order.next();
+        if !self.config.protected && !self.order.is_passed(turn) {
+            self.pad_users();
+        }
+        self.gc.drained.push(Drained { superblock: s, turn, next: 0, erasing: 0 });
+        true
+    }
+    /// The run of a unit from its first sector in use to its last, and how many are.
+    pub(crate) fn used_run(&self, first: u32) -> (u32, u32, u32) {
+        let (mut from, mut to, mut valid) = (first, first, 0);
+        let end = first + self.g.sectors_per_unit;
+        let mut at = first;
+        while at < end {
+            let n = (end - at).min(64);
+            let bits = self.map.bits(at, n);
+            if bits != 0 {
+                if valid == 0 {
+                    from = at + bits.trailing_zeros();
+                }
+                to = at + 64 - bits.leading_zeros();
+                valid += bits.count_ones();
+            }
+            at += n;
+        }
+        (from, to - from, valid)
+    }
+    /// A run of the victim was read.
+    pub(crate) fn collected(&mut self, ppa: u32, sectors: u32, slots: u32, ok: bool) {
+        let Some(v) = &mut self.gc.victim else { unreachable!("its victim is under way") };
+        v.reads -= 1;
+        let s = v.superblock;
+        self.gc.reserved -= slots;
+        self.counters.gc_read_sectors += u64::from(sectors);
+        self.counters.gc_read_errors += u64::from(!ok);
+        let mut moved = 0;
+        for ppa in ppa..ppa + sectors {
+            if !self.map.is_valid(ppa) {
+                continue;
+            }
+            moved += 1;
+            let (lpn, stamp) = (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
+            if ok {
+                self.put_moved(lpn, stamp, s);
+            } else {
+                self.counters.lost_sectors += 1;
+                self.map.set(lpn, Where::Lost);
+                self.invalidate(ppa);
+            }
+        }
+        self.counters.gc_stale_sectors += u64::from(slots - moved);
+        self.pay(slots);
+    }
+    pub(crate) fn pay(&mut self, sectors: u32) {
+        self.gc.debt = self.gc.debt.saturating_sub(u64::from(sectors) * PARTS);
+    }
+
+    /// Erases what is in use no more, block after block, once what replaced it is on flash and nobody
+    /// reads it.
+    fn erase(&mut self) -> bool {
+        let most = if self.is_scarce() { u32::MAX } else { self.config.gc_erases };
+        let mut begun = false;
+        let mut i = 0;
+        while i < self.gc.drained.len() && self.gc.erasing < most {
+            let mut d = self.gc.drained[i];
+            let b = &self.space.superblocks[d.superblock];
+            if b.reads > 0 || b.moving > 0 || !self.order.is_passed(d.turn) {
+                i += 1;
+                continue;
+            }
+            let first = d.superblock % self.space.groups * self.space.luns;
+            while d.next < self.space.luns && self.gc.erasing < most {
+                let lun = first + d.next;
+                let block = self.space.block(d.superblock, lun);
+                if self.space.failed.clear(block as usize) {
+                    self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
+                }
+                if !self.space.is_bad(block) && self.space.pages[block] > 0 {
+                    if self.busy[lun] {
+                        break;
+                    }
+                    self.occupy(lun, true);
+                    d.erasing += 1;
+                    self.gc.erasing += 1;
+                    begun = true;
+                    let (op, ppa) = (
+                        Op::Erase { block, superblock: d.superblock },
+                        self.space.first_of_block(block),
+                    );
+                    self.issue(op, |op| Action::Erase { op, ppa });
+                }
+                d.next += 1;
+            }
+            self.gc.drained[i] = d;
+            if d.next == self.space.luns && d.erasing == 0 {
+                self.freed(d.superblock);
+                begun = true;
+                continue;
+            }
+            i += 1;
+        }
+        begun
+    }
+    pub(crate) fn erased(&mut self, s: SuperblockId, block: BlockId, ok: bool) {
+        self.space.erases[block] += 1;
+        self.space.pages[block] = 0;
+        self.counters.erases += 1;
+        if !ok {
+            self.counters.erase_errors += 1;
+            self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
+        }
+        self.gc.erasing -= 1;
+        let of = self.gc.drained.iter_mut().find(|d| d.superblock == s);
+        of.expect("it is being erased").erasing -= 1;
+    }
+    fn freed(&mut self, s: SuperblockId) {
+        self.gc.drained.retain(|d| d.superblock != s);
+        self.gc.drained_units -= u64::from(self.space.places());
+        self.free_superblock(s);
+    }
+    pub(crate) fn free_superblock(&mut self, s: SuperblockId) {
+        self.space.release(s);
+        match self.space.superblocks[s].state {
+            State::Retired => self.counters.lines_retired += 1,
+            _ => self.counters.lines_freed += 1,
+        }
+        self.set_pace();
+    }
+}

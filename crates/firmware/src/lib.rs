@@ -1,0 +1,414 @@
+//! The flash translation layer of a conventional drive (docs/design/firmware.md).
+//!
+//! ```text
+//! write -> waiting (no room, or the collector is owed) -> buffer -> unit of a superblock -> flash
+//! ```
+//!
+//! Sectors are mapped one by one and packed into units; a unit goes to the next idle LUN. The collector
+//! moves as much as users have taken, in small steps.
+#![forbid(unsafe_code)]
+
+mod age;
+mod check;
+mod config;
+mod gc;
+mod map;
+mod space;
+mod write;
+
+pub use config::{Allocation, FirmwareConfig, Victim};
+
+use config::Plan;
+use gc::Gc;
+use map::{Map, Where};
+use space::{Space, State, SuperblockId, Unit};
+use std::collections::VecDeque;
+use wordline_base::{BadValue, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
+use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
+use wordline_translation::{
+    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, Memory, Newest, Order, Piece,
+    Source, Translation, split,
+};
+use write::{Slot, Stream};
+
+/// The index of the timer that looks whether the drive is idle.
+const TIMER_IDLE: u32 = 0;
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// Of so many slots, which are kept by the number of the operation.
+    Program {
+        unit: Unit,
+        slots: u32,
+        stream: Stream,
+    },
+    /// A run of a victim's unit, for which so many slots are kept.
+    Read {
+        ppa: u32,
+        sectors: u32,
+        slots: u32,
+    },
+    Erase {
+        block: BlockId,
+        superblock: SuperblockId,
+    },
+}
+
+/// The FTL of a conventional drive.
+#[derive(Clone)]
+pub struct Firmware {
+    g: Geometry,
+    config: FirmwareConfig,
+    plan: Plan,
+    map: Map,
+    space: Space,
+    slots: IdVec<u32, Slot>,
+    /// Free slots of users, and of the collector.
+    free: [Vec<u32>; 2],
+    streams: [write::Open; 3],
+    /// Programs and erasures of each LUN under way: one at most; LUNs without; reads of users there.
+    busy: IdVec<LunId, bool>,
+    idle_luns: u32,
+    lun_reads: IdVec<LunId, u32>,
+    ops: Slab<Op>,
+    /// By number of a program, its slots.
+    op_slots: Vec<u32>,
+    reads: u32,
+    waiting: Commands,
+    /// What is not durable, where a power cut empties the buffer.
+    order: Order,
+    gc: Gc,
+    actions: VecDeque<Action>,
+    counters: Counters,
+    /// There is no space for what has to be moved: writes fail.
+    read_only: bool,
+    stamps_unknown: bool,
+    /// The last command of a user, and whether the timer runs.
+    last_command: Time,
+    timer: bool,
+}
+
+impl Firmware {
+    /// `bad(lun, line)` tells factory bad blocks. An error names the configuration key.
+    pub fn new(
+        g: &Geometry,
+        over_provisioning: f64,
+        config: &FirmwareConfig,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
+    ) -> Result<Firmware, BadValue> {
+        let space = Space::new(g, Plan::luns(g, config)?, bad);
+        let plan = Plan::new(g, config, over_provisioning, &space, None)?;
+        let (users, all) = (plan.slots, plan.slots + plan.gc_slots);
+        let open = write::Open::new(space.groups);
+        Ok(Firmware {
+            g: *g,
+            config: config.clone(),
+            plan,
+            map: Map::new(g, plan.sectors),
+            slots: IdVec::filled(Slot::default(), all),
+            free: [(0..users).rev().collect(), (users..all).rev().collect()],
+            streams: [open.clone(), open.clone(), open],
+            busy: IdVec::filled(false, g.luns),
+            idle_luns: g.luns,
+            lun_reads: IdVec::filled(0, g.luns),
+            ops: Slab::with_capacity(64),
+            op_slots: Vec::new(),
+            reads: 0,
+            waiting: Commands::default(),
+            order: Order::default(),
+            gc: Gc::default(),
+            actions: VecDeque::new(),
+            counters: Counters::default(),
+            read_only: false,
+            stamps_unknown: false,
+            last_command: Time(0),
+            timer: false,
+            space,
+        })
+    }
+    pub fn geometry(&self) -> &Geometry {
+        &self.g
+    }
+    /// Nothing is waiting, unwritten or in flight.
+    pub fn is_quiet(&self) -> bool {
+        self.waiting.is_empty()
+            && self.actions.is_empty()
+            && self.ops.is_empty()
+            && self.reads == 0
+            && self.streams.iter().all(|stream| stream.queue.is_empty())
+    }
+    /// Units that are free or become free by what the collector has begun, of all.
+    pub fn free_units(&self) -> u64 {
+        self.coming()
+    }
+    /// The same at which the collector begins, and at which it moves twice what users take.
+    pub fn marks(&self) -> (u64, u64) {
+        (self.plan.start, self.plan.low)
+    }
+    /// The most sectors that the collector moves for one of a user: what it may owe for it.
+    pub fn most_moves(&self) -> f64 {
+        self.gc.most as f64 / gc::PARTS as f64
+    }
+    /// The logical sector and the version that a physical one holds, as its spare area has them.
+    pub fn holds(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
+        let lpn = self.map.lpn_at(ppa.0);
+        (lpn != map::NOBODY).then(|| (Lpn(lpn), self.map.stamp_at(ppa.0)))
+    }
+    fn keep_stamps(&mut self, stamps: &Stamps) {
+        if stamps.is_on() {
+            self.map.keep_stamps();
+        }
+    }
+    fn issue(&mut self, op: Op, make: impl FnOnce(u32) -> Action) -> u32 {
+        let op = self.ops.insert(op);
+        self.actions.push_back(make(op));
+        op
+    }
+    fn occupy(&mut self, lun: LunId, busy: bool) {
+        debug_assert_ne!(self.busy[lun], busy);
+        self.busy[lun] = busy;
+        self.idle_luns = if busy { self.idle_luns - 1 } else { self.idle_luns + 1 };
+    }
+    /// The sector on flash is in use no more.
+    #[inline]
+    fn invalidate(&mut self, ppa: u32) {
+        self.map.mark(ppa, false);
+        let s = self.space.superblock_of(ppa);
+        let superblock = &mut self.space.superblocks[s];
+        superblock.valid -= 1;
+        if self.gc.barren && superblock.state == State::Closed {
+            self.gc.barren = superblock.valid > (superblock.size - 1) * self.g.sectors_per_unit;
+        }
+    }
+    /// The sector is on flash there, and in use.
+    #[inline]
+    fn validate(&mut self, s: SuperblockId, lpn: u32, ppa: u32) {
+        self.map.set(lpn, Where::Flash(ppa));
+        self.map.mark(ppa, true);
+        self.space.superblocks[s].valid += 1;
+    }
+
+    /// Does everything that can be done now.
+    fn work(&mut self, stamps: &mut Stamps) {
+        loop {
+            let admitted = self.admit(stamps);
+            let programmed = self.program();
+            let collected = self.collect();
+            if admitted || programmed || collected {
+                continue;
+            }
+            let stuck = !self.waiting.is_empty() && self.ops.is_empty() && self.reads == 0;
+            if !stuck || !self.unstick() {
+                break;
+            }
+        }
+    }
+    /// Users wait and nothing is under way that could help them: what the collector has in memory is
+    /// padded out, then what users have; failing that no space can be made.
+    fn unstick(&mut self) -> bool {
+        let held = |stream: &write::Open| !stream.queue.is_empty() && !stream.pad;
+        if let Some(stream) = self.streams.iter_mut().rev().find(|stream| held(stream)) {
+            stream.pad = true;
+            self.counters.drains += 1;
+            return true;
+        }
+        // An erasure may wait for what users have in the buffer, which lost its place to a failing block.
+        if !self.read_only && !self.config.protected && self.open_for_users() {
+            return true;
+        }
+        if self.read_only {
+            return false;
+        }
+        self.read_only = true;
+        self.lose_buffer();
+        true
+    }
+    fn done(&mut self, op: u32, ok: bool) {
+        match self.ops.remove(op) {
+            Op::Program { unit, slots, stream } => {
+                self.occupy(self.space.lun_of(unit), false);
+                self.programmed(op, unit, slots, stream, ok);
+            }
+            Op::Read { ppa, sectors, slots } => self.collected(ppa, sectors, slots, ok),
+            Op::Erase { block, superblock } => {
+                self.occupy(block % self.g.luns, false);
+                self.erased(superblock, block, ok);
+            }
+        }
+    }
+    fn user_came(&mut self, ctx: &mut Ctx) {
+        self.last_command = ctx.now;
+        self.gc.idle = false;
+        self.wait_for_idle(ctx);
+    }
+    /// Sets the timer, if there is something to do for an idle collector.
+    fn wait_for_idle(&mut self, ctx: &mut Ctx) {
+        if !self.timer && self.plan.idle > 0 && self.coming() < self.plan.idle {
+            self.timer = true;
+            ctx.at(ctx.now + self.config.idle_after, Kind::FtlTimer, TIMER_IDLE);
+        }
+    }
+}
+
+impl Translation for Firmware {
+    fn sectors(&self) -> u64 {
+        self.plan.sectors
+    }
+    fn start(&mut self, ctx: &mut Ctx) {
+        if ctx.stamps.is_on() {
+            self.adopt_stamps(&mut ctx.stamps);
+        }
+        self.last_command = ctx.now;
+        self.wait_for_idle(ctx);
+        self.work(&mut ctx.stamps);
+    }
+    fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+        self.map.prefetch(lpn.0);
+        ctx.stamps.prefetch(lpn);
+    }
+    fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
+        if self.plan.idle > 0 {
+            self.user_came(ctx);
+        }
+        let before = out.len();
+        let (map, slots) = (&self.map, &self.slots);
+        let newest = |lpn| match map.get(lpn) {
+            Where::Unmapped => Newest::Unmapped,
+            Where::Lost => Newest::Lost,
+            Where::Buffer(slot) => Newest::Buffer(slots[slot].stamp),
+            Where::Flash(ppa) => Newest::Flash(Ppa(ppa)),
+        };
+        let unit = self.g.sectors_per_unit;
+        split(ctx, &mut self.counters, unit, lpn, sectors, newest, out);
+        for ppa in out[before..].iter().filter_map(|piece| piece.place.ppa()) {
+            let lun = self.space.lun_of(self.space.unit_of(ppa.0));
+            let s = self.space.superblock_of(ppa.0);
+            self.space.superblocks[s].reads += 1;
+            self.lun_reads[lun] += 1;
+            self.reads += 1;
+        }
+    }
+    fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
+        let lun = self.space.lun_of(self.space.unit_of(ppa.0));
+        let s = self.space.superblock_of(ppa.0);
+        self.space.superblocks[s].reads -= 1;
+        self.lun_reads[lun] -= 1;
+        self.reads -= 1;
+        let last = self.reads == 0 && !self.waiting.is_empty();
+        if self.space.superblocks[s].state == State::Drained || last {
+            self.work(&mut ctx.stamps);
+        }
+    }
+    fn write(
+        &mut self,
+        ctx: &mut Ctx,
+        tag: u32,
+        lpn: Lpn,
+        sectors: u32,
+        fua: bool,
+        source: Source,
+    ) {
+        self.keep_stamps(&ctx.stamps);
+        self.waiting.write(tag, lpn, sectors, fua, source);
+        self.gc.idle = false;
+        self.work(&mut ctx.stamps);
+        self.user_came(ctx);
+    }
+    fn flush(&mut self, ctx: &mut Ctx, tag: u32) {
+        self.waiting.flush(tag);
+        self.work(&mut ctx.stamps);
+    }
+    fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
+        self.waiting.trim(tag, lpn, sectors);
+        self.gc.idle = false;
+        self.work(&mut ctx.stamps);
+        self.user_came(ctx);
+    }
+    fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+    fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
+        self.done(op, outcome == Outcome::Ok);
+        self.work(&mut ctx.stamps);
+    }
+    fn on_timer(&mut self, ctx: &mut Ctx, _: u32) {
+        self.timer = false;
+        let until = self.last_command + self.config.idle_after;
+        if self.waiting.is_empty() && ctx.now >= until {
+            self.gc.idle = true;
+            self.work(&mut ctx.stamps);
+        } else if self.plan.idle > 0 && self.coming() < self.plan.idle {
+            self.timer = true;
+            let at = if until > ctx.now { until } else { ctx.now + self.config.idle_after };
+            ctx.at(at, Kind::FtlTimer, TIMER_IDLE);
+        }
+    }
+
+    fn digest(&self, ppa: Ppa, _: Lpn, sectors: u32) -> u64 {
+        let mut digest = Digest::new();
+        for ppa in ppa.0..ppa.0 + sectors {
+            digest.add(self.map.lpn_at(ppa), self.map.stamp_at(ppa));
+        }
+        digest.get()
+    }
+    fn data(&self, _: u32, ppa: Ppa, to: &mut PageData) {
+        for i in 0..self.g.sectors_per_unit {
+            let lpn = self.map.lpn_at(ppa.0 + i);
+            if lpn != map::NOBODY {
+                to.put(i, lpn, self.map.stamp_at(ppa.0 + i));
+            }
+        }
+    }
+
+    fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_fill(stamps)
+    }
+    fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+        self.age(stamps, lpns)
+    }
+    fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_rest(stamps)
+    }
+    fn settle(&mut self) {
+        self.age_end();
+    }
+    fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
+        let luns = self.g.luns;
+        Box::new((0..self.g.lines * luns).map(move |block| BlockState {
+            line: block / luns,
+            lun: block % luns,
+            bad: self.space.is_bad(block),
+            programmed: self.space.pages[block],
+            erases: self.space.erases[block],
+        }))
+    }
+    fn adopt_stamps(&mut self, stamps: &mut Stamps) {
+        if self.map.stamps.is_some() && !self.stamps_unknown {
+            return;
+        }
+        self.stamps_unknown = false;
+        self.map.adopt_stamps(stamps);
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    fn memory(&self) -> Memory {
+        let (mapping, stamps) = (self.map.bytes(), self.map.stamp_bytes());
+        Memory { mapping, stamps, parity: 0, sectors: self.g.sectors() }
+    }
+    fn is_collecting(&self) -> bool {
+        self.gc.is_at_work()
+    }
+    fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
+        self.gc.held = hold;
+        self.work(&mut ctx.stamps);
+    }
+    fn check_invariants(&self) -> Result<(), Breach> {
+        self.check()
+    }
+    fn boxed(&self) -> Box<dyn Translation> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,294 @@
+//! A drive for the FTL: each LUN does one operation after another, in their order; some fail; the rules of
+//! flash are asserted, and what flash holds is kept.
+#![allow(dead_code)] // each test file uses a part
+
+use std::collections::{BTreeMap, VecDeque};
+use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Span, Stamps, Time};
+use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Victim};
+use wordline_nand::{BlockId, Geometry, LunId, Outcome, Ppa};
+use wordline_translation::{Action, Piece, Place, Translation};
+
+pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
+    assert_eq!(luns % channels, 0);
+    Geometry {
+        channels,
+        luns,
+        lines,
+        pages,
+        sector: SectorSize::new(4096).unwrap(),
+        sectors_per_unit: unit,
+        sectors_per_stripe: unit * luns,
+        sectors_per_line: unit * luns * pages,
+        planes: 1,
+        in_place: false,
+    }
+}
+
+pub fn ctx(sectors: u64) -> Ctx {
+    let mut ctx = Ctx::new();
+    ctx.now = Time(1);
+    ctx.stamps = Stamps::new(sectors);
+    ctx
+}
+
+/// Geometry and configuration drawn from a seed.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub g: Geometry,
+    pub config: FirmwareConfig,
+    pub over_provisioning: f64,
+    pub bad: Vec<bool>,
+}
+
+impl Kind {
+    pub fn draw(seed: u64) -> Kind {
+        let mut rng = Rng::from_seed(seed ^ 0xF13E);
+        let shapes = [
+            (4, 4, 24, 8, 4),
+            (2, 4, 40, 6, 8),
+            (4, 8, 24, 4, 2),
+            (1, 2, 60, 8, 80),
+            (2, 2, 60, 8, 1),
+        ];
+        let (channels, luns, lines, pages, unit) = rng.pick(&shapes);
+        let g = geometry(channels, luns, lines, pages, unit);
+        let config = FirmwareConfig {
+            superblock_luns: rng.pick(&[None, None, Some(luns / 2)]),
+            buffer_sectors: rng.pick(&[None, Some(4 * unit), Some(100 * unit)]),
+            protected: rng.below(2) == 0,
+            allocation: rng.pick(&[Allocation::Dynamic, Allocation::Static]),
+            hot_share: rng.pick(&[0.0, 20.0]),
+            victim: rng.pick(&[Victim::Greedy, Victim::CostBenefit]),
+            paced: rng.below(4) > 0,
+            gc_units: rng.pick(&[None, Some(2), Some(40)]),
+            gc_lag: rng.pick(&[1, 4, 20]),
+            gc_erases: rng.pick(&[1, 3]),
+            ..FirmwareConfig::default()
+        };
+        let share = rng.pick(&[0, 0, 20_000_000]);
+        let bad = (0..lines * luns).map(|_| rng.chance(share)).collect();
+        Kind { g, config, over_provisioning: 55.0, bad }
+    }
+    pub fn make(&self) -> Firmware {
+        let bad = &mut |lun, line| self.bad[(line * self.g.luns + lun) as usize];
+        Firmware::new(&self.g, self.over_provisioning, &self.config, bad)
+            .unwrap_or_else(|e| panic!("{self:?}: {e}"))
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    Read { sectors: u32 },
+    Program { holds: Vec<(u32, (Lpn, u32))> },
+    Erase,
+}
+
+#[derive(Clone, Debug)]
+struct Pending {
+    op: u32,
+    ppa: u32,
+    work: Work,
+    /// When it ends, in time.
+    end: Time,
+}
+
+/// Failures per 10^9 operations.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Faults {
+    pub read: u64,
+    pub program: u64,
+    pub erase: u64,
+}
+
+/// What operations take, in a drive with time.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Times {
+    pub read: Span,
+    pub program: Span,
+    pub erase: Span,
+}
+
+#[derive(Clone)]
+pub struct Drive {
+    pub g: Geometry,
+    queues: IdVec<LunId, VecDeque<Pending>>,
+    pub flash: BTreeMap<u32, (Lpn, u32)>,
+    pub pages: IdVec<BlockId, u32>,
+    pub bad: Vec<bool>,
+    pub faults: Faults,
+    pub times: Times,
+    /// Commands that ended, and how.
+    pub ended: BTreeMap<u32, bool>,
+    /// Programs of each LUN that were asked for and done, and the most LUNs that erased at the same time.
+    pub begun: IdVec<LunId, u64>,
+    pub programs: IdVec<LunId, u64>,
+    pub erasing: usize,
+    /// Contents are kept.
+    pub keeps: bool,
+}
+
+impl Drive {
+    pub fn new(g: &Geometry, bad: &[bool]) -> Drive {
+        let blocks = g.lines * g.luns;
+        Drive {
+            g: *g,
+            queues: IdVec::filled(VecDeque::new(), g.luns),
+            flash: BTreeMap::new(),
+            pages: IdVec::filled(0, blocks),
+            bad: bad.to_vec(),
+            faults: Faults::default(),
+            times: Times::default(),
+            ended: BTreeMap::new(),
+            begun: IdVec::filled(0, g.luns),
+            programs: IdVec::filled(0, g.luns),
+            erasing: 0,
+            keeps: true,
+        }
+    }
+    /// Takes over what ageing left.
+    pub fn adopt(&mut self, ftl: &Firmware) {
+        for b in ftl.media_state() {
+            self.pages[b.line * self.g.luns + b.lun] = b.programmed;
+        }
+    }
+    fn block_of(&self, ppa: u32) -> BlockId {
+        self.g.line_of(Ppa(ppa)) * self.g.luns + self.g.lun_of(Ppa(ppa))
+    }
+    /// Takes what the FTL wants done.
+    pub fn drain(&mut self, ftl: &mut Firmware, now: Time) {
+        while let Some(action) = ftl.poll() {
+            let unit = self.g.sectors_per_unit;
+            let (op, ppa, work, span) = match action {
+                Action::Complete { tag, ok } => {
+                    assert!(self.ended.insert(tag, ok).is_none(), "tag {tag} completed twice");
+                    continue;
+                }
+                Action::Read { op, ppa, sectors, .. } => {
+                    assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
+                    (op, ppa, Work::Read { sectors }, self.times.read)
+                }
+                Action::Program { op, ppa, .. } => {
+                    assert_eq!(ppa.0 % unit, 0);
+                    let all = (ppa.0..ppa.0 + unit).filter(|_| self.keeps);
+                    let holds = all.filter_map(|p| Some((p, ftl.holds(Ppa(p))?))).collect();
+                    (op, ppa, Work::Program { holds }, self.times.program)
+                }
+                Action::Erase { op, ppa } => (op, ppa, Work::Erase, self.times.erase),
+                Action::Stage { .. } | Action::Sum { .. } => panic!("{action:?}"),
+            };
+            let lun = self.g.lun_of(ppa);
+            self.begun[lun] += u64::from(matches!(work, Work::Program { .. }));
+            let queue = &mut self.queues[lun];
+            let changes = |p: &Pending| !matches!(p.work, Work::Read { .. });
+            let one = !queue.iter().any(changes) || matches!(work, Work::Read { .. });
+            assert!(one, "a program or an erase waits at LUN {lun}");
+            let from = queue.back().map_or(now, |last| last.end.max(now));
+            queue.push_back(Pending { op, ppa: ppa.0, work, end: from + span });
+        }
+        let erases = |q: &VecDeque<Pending>| q.iter().any(|p| matches!(p.work, Work::Erase));
+        self.erasing = self.erasing.max(self.queues.iter().filter(|q| erases(q)).count());
+    }
+    pub fn is_idle(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
+    /// Ends an operation drawn at random. False: there is none.
+    pub fn step(&mut self, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) -> bool {
+        let luns = 0..self.g.luns;
+        let busy: Vec<LunId> = luns.filter(|&lun| !self.queues[lun].is_empty()).collect();
+        if busy.is_empty() {
+            return false;
+        }
+        let lun = busy[rng.below(busy.len() as u64) as usize];
+        self.end(lun, ftl, ctx, rng);
+        true
+    }
+    /// When the next operation ends.
+    pub fn next(&self) -> Option<Time> {
+        self.queues.iter().filter_map(|q| Some(q.front()?.end)).min()
+    }
+    /// Goes on to the end of the next operation. False: there is none.
+    pub fn tick(&mut self, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) -> bool {
+        let Some(at) = self.next() else { return false };
+        let luns = 0..self.g.luns;
+        let first = |&lun: &LunId| self.queues[lun].front().is_some_and(|p| p.end == at);
+        let lun = luns.clone().find(first).expect("one ends then");
+        ctx.now = at;
+        self.end(lun, ftl, ctx, rng);
+        self.drain(ftl, at);
+        true
+    }
+    fn end(&mut self, lun: LunId, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) {
+        let Pending { op, ppa, work, .. } = self.queues[lun].pop_front().expect("an operation");
+        let share = match work {
+            Work::Read { .. } => self.faults.read,
+            Work::Program { .. } => self.faults.program,
+            Work::Erase => self.faults.erase,
+        };
+        let ok = !rng.chance(share);
+        self.perform(ppa, work, ok);
+        ftl.on_done(ctx, op, if ok { Outcome::Ok } else { Outcome::Failed });
+    }
+    fn perform(&mut self, ppa: u32, work: Work, ok: bool) {
+        let block = self.block_of(ppa);
+        let page = self.g.page_of(Ppa(ppa));
+        match work {
+            Work::Read { .. } => {
+                assert!(page < self.pages[block], "page {page} of block {block} is blank");
+            }
+            Work::Program { holds } => {
+                assert!(!self.bad[block as usize], "block {block} is bad");
+                assert_eq!(page, self.pages[block], "pages of block {block} have gaps");
+                self.pages[block] += 1;
+                self.programs[self.g.lun_of(Ppa(ppa))] += 1;
+                if ok {
+                    self.flash.extend(holds);
+                }
+            }
+            Work::Erase => {
+                assert!(!self.bad[block as usize], "block {block} is bad");
+                self.pages[block] = 0;
+                self.bad[block as usize] = !ok;
+                let g = self.g;
+                let of = |ppa: &u32| g.line_of(Ppa(*ppa)) * g.luns + g.lun_of(Ppa(*ppa)) == block;
+                self.flash.retain(|ppa, _| !of(ppa));
+            }
+        }
+    }
+    /// Ends everything.
+    pub fn settle(&mut self, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) {
+        self.drain(ftl, ctx.now);
+        while self.step(ftl, ctx, rng) {
+            self.drain(ftl, ctx.now);
+        }
+    }
+}
+
+/// A read of flash that has not ended, and what it must find.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub ppa: Ppa,
+    pub lpn: Lpn,
+    pub sectors: u32,
+    pub expected: u64,
+}
+
+impl Reading {
+    pub fn of(pieces: &[Piece]) -> impl Iterator<Item = Reading> + '_ {
+        pieces.iter().filter_map(|p| match p.place {
+            Place::Flash { ppa, expected } => {
+                Some(Reading { ppa, lpn: p.lpn, sectors: p.sectors, expected })
+            }
+            _ => None,
+        })
+    }
+    /// Ends. What is on flash must be what the FTL takes it to be, and the newest when it was looked up.
+    pub fn end(self, ftl: &mut Firmware, ctx: &mut Ctx, drive: &Drive, what: &str) {
+        let got = ftl.digest(self.ppa, self.lpn, self.sectors);
+        assert_eq!(got, self.expected, "{what}: {self:?}");
+        for (ppa, lpn) in (self.ppa.0..self.ppa.0 + self.sectors).zip(self.lpn.0..) {
+            let held = drive.flash.get(&ppa);
+            assert_eq!(held.map(|h| h.0), Some(Lpn(lpn)), "{what}: sector {ppa}");
+        }
+        ftl.read_done(ctx, self.ppa, self.sectors);
+    }
+}

@@ -1,0 +1,277 @@
+//! Write amplification under uniform random writes against the closed form of greedy collection
+//! (docs/design/ftl.md), and what the settings of placement and collection do.
+
+mod common;
+
+use common::{Drive, Times, ctx, geometry};
+use wordline_base::{Ctx, Lpn, Rng, Span, Time};
+use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Victim};
+use wordline_nand::Geometry;
+use wordline_translation::{Place, Source, Translation, WindowLimits, steady_by_overwriting};
+
+/// alpha is the space that is not free by users' sectors, b the sectors of a superblock.
+fn greedy(alpha: f64, b: u32) -> f64 {
+    let b_f = f64::from(b);
+    let mut sum = 0.0;
+    for k in (1..b).rev() {
+        sum += 1.0 / f64::from(k + 1);
+        let (k_f, slope) = (f64::from(k), 1.0 / f64::from(k) - alpha / b_f);
+        let p = (alpha * (b_f - k_f) / b_f - sum) / slope;
+        if slope > 0.0 && (0.0..1.0).contains(&p) && k_f < b_f / alpha {
+            return b_f / (b_f - k_f + p);
+        }
+    }
+    panic!("no solution");
+}
+
+const TIMES: Times =
+    Times { read: Span::from_us(50), program: Span::from_us(1000), erase: Span::from_ms(3) };
+
+fn firmware(g: &Geometry, op: f64, config: FirmwareConfig) -> Firmware {
+    Firmware::new(g, op, &config, &mut |_, _| false).unwrap()
+}
+
+/// The write amplification of an aged drive, and the closed form's.
+fn aged(g: &Geometry, op: f64, config: FirmwareConfig, seed: u64) -> (Firmware, Ctx, f64, f64) {
+    let luns = config.superblock_luns.unwrap_or(g.luns);
+    let mut ftl = firmware(g, op, config);
+    let sectors = ftl.sectors();
+    let mut ctx = Ctx::new();
+    ctx.now = Time(1);
+    let mut rng = Rng::from_seed(seed);
+    ftl.fill(&mut ctx.stamps).unwrap();
+    assert_eq!(ftl.counters().gc_sectors, 0, "filled in order");
+    let mut next = |lpns: &mut [u32]| lpns.fill_with(|| rng.below(sectors) as u32);
+    let limits = WindowLimits { window: 0.25, least: 3.0, most: 20.0, ..WindowLimits::default() };
+    let steady = steady_by_overwriting(&mut ftl, &mut ctx.stamps, &mut next, limits).unwrap();
+    assert!(steady.steady, "{steady:?}");
+    let before = *ftl.counters();
+    let (mut free, mut draws) = (0, 0);
+    let mut lpns = [0; 64];
+    for _ in 0..sectors / 64 {
+        next(&mut lpns);
+        ftl.overwrite(&mut ctx.stamps, &lpns).unwrap();
+        (free, draws) = (free + ftl.free_units(), draws + 1);
+    }
+    let c = *ftl.counters();
+    let user = (c.user_sectors - before.user_sectors) as f64;
+    let found = 1.0 + (c.gc_sectors - before.gc_sectors) as f64 / user;
+    let free = free as f64 / f64::from(draws) * f64::from(g.sectors_per_unit);
+    let alpha = (g.sectors() as f64 - free) / sectors as f64;
+    ftl.check_invariants().unwrap();
+    let theory = greedy(alpha, g.sectors_per_line * luns / g.luns);
+    (ftl, ctx, found, theory)
+}
+
+#[test]
+fn uniform_random_writes_are_amplified_as_greedy_collection_does() {
+    let g = geometry(4, 8, 400, 16, 8);
+    for (op, luns, victim) in [
+        (15.0, None, Victim::Greedy),
+        (25.0, None, Victim::Greedy),
+        (25.0, Some(2), Victim::Greedy),
+        (25.0, None, Victim::CostBenefit),
+    ] {
+        let config = FirmwareConfig { superblock_luns: luns, victim, ..FirmwareConfig::default() };
+        let (_, _, found, theory) = aged(&g, op, config, 1);
+        println!("{op} % spare, {luns:?} LUNs, {victim:?}: {found:.3}, greedy's {theory:.3}");
+        assert!((found / theory - 1.0).abs() < 0.05, "{found} {theory}");
+    }
+}
+
+/// Writes one sector after the other, each when the one before is complete, for some time, and reads
+/// beside them if asked. The longest write, and their mean.
+fn write_alone(
+    ftl: &mut Firmware,
+    ctx: &mut Ctx,
+    writes: u32,
+    mut draw: impl FnMut(&mut Rng) -> u32,
+) -> (Span, Span) {
+    let g = *ftl.geometry();
+    let mut drive = Drive::new(&g, &vec![false; (g.lines * g.luns) as usize]);
+    drive.adopt(ftl);
+    (drive.times, drive.keeps) = (TIMES, false);
+    let mut rng = Rng::from_seed(7);
+    ftl.start(ctx);
+    drive.drain(ftl, ctx.now);
+    let (mut most, mut sum) = (Span::ZERO, Span::ZERO);
+    for tag in 0..writes {
+        let from = ctx.now;
+        ftl.write(ctx, tag, Lpn(draw(&mut rng)), 1, false, Source::Host);
+        drive.drain(ftl, ctx.now);
+        while !drive.ended.contains_key(&tag) {
+            assert!(drive.tick(ftl, ctx, &mut rng), "write {tag} hangs");
+        }
+        drive.ended.clear();
+        let took = ctx.now.since(from);
+        (most, sum) = (most.max(took), sum + took);
+    }
+
+    println!("at most {} LUNs erase at a time", drive.erasing);
+    (most, sum / u64::from(writes))
+}
+
+/// The collector owes at most `most_moves` sectors for one of a user, and users wait only for what it owes
+/// above its lag. In the worst case each of these is alone in its unit, read behind a program or an
+/// erasure, and waits for a slot that a program frees.
+#[test]
+fn no_write_waits_longer_than_the_pace_allows() {
+    let g = geometry(4, 8, 200, 64, 8);
+    let (mut ftl, mut ctx, aged_wa, _) = aged(&g, 12.0, FirmwareConfig::default(), 2);
+    let sectors = ftl.sectors();
+    let before = *ftl.counters();
+    let (most, mean) = write_alone(&mut ftl, &mut ctx, 200_000, |rng| rng.below(sectors) as u32);
+    let c = ftl.counters();
+    let moved = (c.gc_sectors - before.gc_sectors) as f64;
+    let wa = 1.0 + moved / (c.user_sectors - before.user_sectors) as f64;
+    let moves = ftl.most_moves().ceil() as u64;
+    let bound = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+    println!(
+        "longest {most:?}, mean {mean:?}, bound {bound:?} of {moves} moves; WA {wa:.3}, aged {aged_wa:.3}"
+    );
+    assert!(most <= bound);
+    assert!((wa / aged_wa - 1.0).abs() < 0.05);
+    // Without the pace users wait for a whole superblock.
+    let config = FirmwareConfig { paced: false, ..FirmwareConfig::default() };
+    let (mut ftl, mut ctx, ..) = aged(&g, 12.0, config, 2);
+    let (whole, _) = write_alone(&mut ftl, &mut ctx, 200_000, |rng| rng.below(sectors) as u32);
+    println!("without the pace {whole:?}");
+    assert!(whole > bound && whole > most * 10);
+}
+
+#[test]
+fn hot_and_cold_data_apart_are_amplified_less() {
+    let g = geometry(4, 8, 300, 16, 8);
+    let run = |hot_share| {
+        let victim = Victim::CostBenefit;
+        let config = FirmwareConfig { hot_share, victim, ..FirmwareConfig::default() };
+        let mut ftl = firmware(&g, 15.0, config);
+        let sectors = ftl.sectors();
+        let mut ctx = Ctx::new();
+        let mut rng = Rng::from_seed(3);
+        ftl.fill(&mut ctx.stamps).unwrap();
+        let mut before = *ftl.counters();
+        let mut lpns = [0; 64];
+        for i in 0..8 * sectors / 64 {
+            if i == 5 * sectors / 64 {
+                before = *ftl.counters();
+            }
+            lpns.fill_with(|| {
+                let among = if rng.below(2) > 0 { sectors / 20 } else { sectors };
+                rng.below(among) as u32
+            });
+            ftl.overwrite(&mut ctx.stamps, &lpns).unwrap();
+        }
+        ftl.check_invariants().unwrap();
+        let c = ftl.counters();
+        1.0 + (c.gc_sectors - before.gc_sectors) as f64
+            / (c.user_sectors - before.user_sectors) as f64
+    };
+    let (off, on) = (run(0.0), run(15.0));
+
+    println!("half of the writes to a twentieth of the sectors: {off:.3}, hot apart {on:.3}");
+    assert!(on < 0.99 * off);
+}
+
+/// Reads at random beside writes at a fixed rate: the share of reads that find their LUN at work.
+#[test]
+fn dynamic_allocation_keeps_programs_off_the_luns_that_are_read() {
+    let share = |allocation| {
+        let g = geometry(4, 8, 200, 16, 8);
+        let config = FirmwareConfig { allocation, ..FirmwareConfig::default() };
+        let mut ftl = firmware(&g, 15.0, config);
+        let sectors = ftl.sectors();
+        let mut ctx = ctx(sectors);
+        ftl.fill(&mut ctx.stamps).unwrap();
+        ftl.settle();
+        let mut drive = Drive::new(&g, &vec![false; (g.lines * g.luns) as usize]);
+        drive.adopt(&ftl);
+        drive.times = TIMES;
+        let mut rng = Rng::from_seed(5);
+        ftl.start(&mut ctx);
+        let (mut behind, mut pieces) = (0, Vec::new());
+        let mut reading: Option<wordline_translation::Piece> = None;
+        for tag in 0..20_000 {
+            let at = ctx.now + Span::from_us(40);
+            while drive.next().is_some_and(|next| next <= at) {
+                drive.tick(&mut ftl, &mut ctx, &mut rng);
+            }
+            ctx.now = at;
+            let lpn = Lpn(rng.below(sectors) as u32);
+            let submitted = ctx.stamps.submit(lpn, 1);
+            ctx.stamps.bind(tag, submitted);
+            // A read that is under way while a unit is placed.
+            if let Some(piece) = reading.take() {
+                let ppa = piece.place.ppa().expect("it is on flash");
+                ftl.read_done(&mut ctx, ppa, 1);
+            }
+            pieces.clear();
+            ftl.read(&mut ctx, Lpn(rng.below(sectors) as u32), 1, &mut pieces);
+            reading = pieces.iter().copied().find(|p| matches!(p.place, Place::Flash { .. }));
+            ftl.write(&mut ctx, tag, lpn, 1, false, Source::Host);
+            let before = drive.begun.clone();
+            drive.drain(&mut ftl, at);
+            if let Some(ppa) = reading.and_then(|piece| piece.place.ppa()) {
+                let lun = g.lun_of(ppa);
+                behind += u32::from(drive.begun[lun] > before[lun]);
+            }
+        }
+        f64::from(behind) / 20_000.0
+    };
+    let (dynamic, in_turn) = (share(Allocation::Dynamic), share(Allocation::Static));
+    println!("programs that met a read: {dynamic:.4} dynamic, {in_turn:.4} static");
+    assert!(in_turn > 0.005 && dynamic < in_turn / 5.0);
+}
+
+#[test]
+fn an_idle_drive_collects_up_to_its_mark() {
+    let g = geometry(4, 8, 200, 16, 8);
+    let run = |idle_free| {
+        let config = FirmwareConfig { idle_free, ..FirmwareConfig::default() };
+        let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 4);
+        let mut drive = Drive::new(&g, &vec![false; (g.lines * g.luns) as usize]);
+        drive.adopt(&ftl);
+        (drive.times, drive.keeps) = (TIMES, false);
+        ftl.settle();
+        ftl.start(&mut ctx);
+        let mut rng = Rng::from_seed(1);
+        drive.drain(&mut ftl, ctx.now);
+        let event = ctx.queue.pop();
+        if let Some((at, _)) = event {
+            ctx.now = at;
+            ftl.on_timer(&mut ctx, 0);
+            drive.drain(&mut ftl, ctx.now);
+        }
+        while drive.tick(&mut ftl, &mut ctx, &mut rng) {}
+        (event.is_some(), ftl.free_units() / u64::from(g.units_per_line()))
+    };
+    let (off, on) = (run(None), run(Some(20)));
+    println!("free superblocks {off:?}, with idle_free {on:?}");
+    assert!(!off.0 && off.1 < 12, "without a mark nothing is set");
+    assert!(on.0 && on.1 >= 20);
+}
+
+#[test]
+fn settings_that_cannot_be_name_the_key() {
+    let g = geometry(4, 8, 100, 16, 8);
+    let key = |op, config: FirmwareConfig| {
+        let error = Firmware::new(&g, op, &config, &mut |_, _| false).err().expect("an error");
+        error.key.clone()
+    };
+    let d = FirmwareConfig::default;
+    assert_eq!(
+        key(20.0, FirmwareConfig { superblock_luns: Some(3), ..d() }),
+        "firmware.superblock_luns"
+    );
+    assert_eq!(
+        key(20.0, FirmwareConfig { buffer_sectors: Some(8), ..d() }),
+        "firmware.buffer_sectors"
+    );
+    assert_eq!(key(20.0, FirmwareConfig { gc_start: Some(2), ..d() }), "firmware.gc_start");
+    assert_eq!(key(20.0, FirmwareConfig { gc_reserve: Some(1), ..d() }), "firmware.gc_reserve");
+    assert_eq!(key(20.0, FirmwareConfig { gc_units: Some(1), ..d() }), "firmware.gc_units");
+    assert_eq!(key(20.0, FirmwareConfig { gc_lag: 0, ..d() }), "firmware.gc_lag");
+    assert_eq!(key(20.0, FirmwareConfig { hot_share: 101.0, ..d() }), "firmware.hot_share");
+    assert_eq!(key(20.0, FirmwareConfig { idle_free: Some(90), ..d() }), "firmware.idle_free");
+    assert_eq!(key(2.0, d()), "over_provisioning");
+}
