@@ -81,7 +81,9 @@ bench: setup-bench
 setup-test:
 	@scripts/need fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils nbdsh python3-libnbd openssl openssl
 	@scripts/need fusermount3 fuse3 nbdfuse libnbd-bin mkfs.ext4 e2fsprogs mkfs.xfs xfsprogs xfs_io xfsprogs \
-	    sqlite3 sqlite3 db_bench rocksdb-tools wt wiredtiger pgbench postgresql
+	    chromium chromium node nodejs npm npm sqlite3 sqlite3 db_bench rocksdb-tools wt wiredtiger pgbench postgresql
+	@cd crates/cli/tests/browser && cmp -s package-lock.json node_modules/.wordline-lock || \
+	    { npm ci --silent --no-audit --no-fund && cp package-lock.json node_modules/.wordline-lock; }
 
 # A folder with the packages of python/requirements.txt, made anew when that changes.
 setup-python: target/venv/.made

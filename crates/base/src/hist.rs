@@ -66,6 +66,16 @@ pub fn midpoint(bucket: usize) -> u64 {
     (1u64 << (error_bits + GROUP_BITS)) + (k << error_bits) + (1u64 << error_bits >> 1)
 }
 
+/// The least value in a bucket.
+pub fn least(bucket: usize) -> u64 {
+    if bucket < 1 << (GROUP_BITS + 1) {
+        return bucket as u64;
+    }
+    let error_bits = (bucket >> GROUP_BITS) as u32 - 1;
+    let k = (bucket & ((1 << GROUP_BITS) - 1)) as u64;
+    (1u64 << (error_bits + GROUP_BITS)) + (k << error_bits)
+}
+
 impl Histogram {
     /// Of nothing.
     pub fn new() -> Histogram {
@@ -179,6 +189,8 @@ mod tests {
             assert!(b >= last || value < 1 << 14, "{value}");
             last = b;
             assert_eq!(bucket_of(midpoint(b)), b, "value {value} bucket {b}");
+            assert_eq!(bucket_of(least(b)), b, "value {value} bucket {b}");
+            assert!(least(b) <= value && (b == 0 || bucket_of(least(b) - 1) == b - 1));
             let error = midpoint(b).abs_diff(value) as f64;
             assert!(error <= value as f64 / 128.0 + 0.5, "value {value} midpoint {}", midpoint(b));
         }

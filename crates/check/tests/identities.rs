@@ -308,6 +308,45 @@ fn served(what: &str, r: &RunResult) {
     }
 }
 
+/// Intervals add up to the run, and LUNs to their drive.
+fn intervals(what: &str, m: &Machine) {
+    let i = &m.intervals;
+    ends(&format!("{what}: intervals"), &i.end_ns, m.simulated_ns);
+    let sum = |list: &[u64]| list.iter().sum::<u64>();
+    for l in &i.latency {
+        let table = m.layers.iter().find(|t| t.ddir == l.ddir).expect("a direction with I/Os");
+        assert_eq!(sum(&l.ios), table.count, "{what}: {}s over time", l.ddir);
+        for (ios, cells) in l.ios.iter().zip(&l.counts) {
+            assert_eq!(sum(cells), *ios, "{what}: {}s of an interval by latency", l.ddir);
+            assert_eq!(cells.len() + 1, l.edges_ns.len(), "{what}: edges");
+        }
+        assert!(l.edges_ns.is_sorted(), "{what}: {:?}", l.edges_ns);
+    }
+    assert_eq!(sum(&i.flash_reads), m.user_flash_reads, "{what}: flash reads over time");
+    assert_eq!(sum(&i.flash_reads_waited), m.user_reads_waited, "{what}: waits over time");
+    for (why, n) in &m.reads_blocked {
+        let over_time = i.reads_blocked.iter().find(|(name, _)| name == why);
+        assert_eq!(over_time.map_or(0, |(_, list)| sum(list)), *n, "{what}: {why} over time");
+    }
+    let busy = m.flash.iter().flat_map(|f| {
+        let of = |lun: usize| f.busy_by.iter().map(|(_, by)| by[lun]).sum::<f64>();
+        (0..f.luns as usize).map(of).collect::<Vec<_>>()
+    });
+    for (lun, (by, all)) in busy.zip(&m.luns).enumerate() {
+        same(&format!("{what}: LUN {lun} by what held it"), by, *all);
+    }
+    let waits: u64 = m.flash.iter().flat_map(|f| &f.read_wait_ns_by).map(|(_, ns)| sum(ns)).sum();
+    assert_eq!(waits > 0, m.user_reads_waited > 0, "{what}: waits by LUN");
+    for f in m.flash.iter().filter(|f| !f.erases_mean.is_empty()) {
+        let blocks = f.blocks_by_erases.iter().map(|(_, n)| n).sum::<u64>() as f64;
+        let mean = f.erases_mean.iter().sum::<f64>() / f.erases_mean.len() as f64;
+        assert!(f.blocks_by_erases.len() <= 64 && blocks > 0.0, "{what}: {:?}", f.blocks_by_erases);
+        if m.flash.len() == 1 {
+            same(&format!("{what}: erases by LUN"), mean, m.wear.erases_mean);
+        }
+    }
+}
+
 fn add_up(case: &Case) -> Machine {
     let what = name(case);
     let (config, o) = run(case);
@@ -319,6 +358,7 @@ fn add_up(case: &Case) -> Machine {
     link(&what, m, &config);
     cache(&what, m, &config);
     served(&what, &o.result);
+    intervals(&what, m);
     o.result.machine
 }
 

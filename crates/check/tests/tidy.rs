@@ -21,6 +21,7 @@ const RING: [&str; 16] = [
     "app",
     "sim",
     "report",
+    "page",
 ];
 
 /// Crate -> workspace crates it may use, directly.
@@ -41,6 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("app", &["base"]),
     ("sim", &["base", "nvme", "nand", "ftl", "device", "fs", "md", "host", "fio", "trace", "app"]),
     ("report", &["base", "sim", "app"]),
+    ("page", &[]),
     ("profile", &["base", "nvme", "nand", "ftl", "device", "host", "app"]),
     (
         "wordline",

@@ -74,6 +74,20 @@ Examples:
   wordline replay mine.tsv --columns time=1:ms,op=2,offset=3:sector,size=4:byte --wrap
   wordline replay sda.blktrace.0 sda.blktrace.1 --wrap --closed-loop 32";
 
+/// I/Os of each direction whose lives a page shows at least.
+const SLOWEST_OF_PAGE: usize = 6;
+
+const REPORT_HELP: &str = "\
+The page is one HTML file that needs no network. Its numbers are tables, also without JavaScript; every
+picture can be saved as SVG or PNG, and what it shows as CSV. Of several results differences are from the
+first. --slowest N of the run keeps the lives of its slowest I/Os.
+
+Examples:
+  wordline run job.fio --report out.html
+  wordline run job.fio --ftl pblk --slowest 10 --output-format json --output pblk.json
+  wordline report pblk.json -o pblk.html
+  wordline report pblk.json rail.json -o compared.html";
+
 const STUDY_HELP: &str = "\
 A study is a TOML file: a machine, a fio job, axes to sweep, numbers to read from each result, and
 what was published for them. wordline study show NAME prints one to start from; docs/design/study.md
@@ -234,6 +248,9 @@ pub enum Command {
     /// Replay a block trace on a modelled drive
     #[command(args_override_self = true, after_help = REPLAY_HELP)]
     Replay(ReplayArgs),
+    /// Results as a page with pictures and tables: one, or two to eight side by side
+    #[command(after_help = REPORT_HELP)]
+    Report(ReportArgs),
     /// List, show and check device profiles
     Device {
         #[command(subcommand)]
@@ -313,6 +330,16 @@ impl TuneArgs {
         words.extend(self.quiet.then(|| "--quiet".into()));
         words
     }
+}
+
+#[derive(Args)]
+pub struct ReportArgs {
+    /// What --output-format json or json+ wrote, to files of this version; - is standard input
+    #[arg(value_name = "RESULT", required = true)]
+    pub results: Vec<PathBuf>,
+    /// Where to write the page; it appears when it is complete
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
 }
 
 #[derive(Args)]
@@ -542,6 +569,7 @@ impl CommonArgs {
             load_state: self.load_state.clone(),
             seed: self.seed,
             slowest: self.slowest,
+            slowest_each: self.report.as_ref().map_or(0, |_| self.slowest.max(SLOWEST_OF_PAGE)),
             slices: self.timeline.is_some().then_some(self.timeline_limit),
             latency_over_time: false,
             integrity: !self.no_integrity,
@@ -684,6 +712,10 @@ pub struct CommonArgs {
     /// Write the run in intervals as CSV: cores and whom they worked for, memory, what was programmed, energy
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub over_time: Option<PathBuf>,
+    /// Write the result as a page: one HTML file with pictures and tables, which needs no network; keeps
+    /// the lives of the slowest I/Os of each direction for it
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub report: Option<PathBuf>,
     /// Slices kept for --timeline; later ones are counted and dropped
     #[arg(long, value_name = "N", default_value_t = 2_000_000, help_heading = "Results")]
     pub timeline_limit: usize,

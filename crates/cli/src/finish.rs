@@ -13,8 +13,9 @@ const CHUNK: u64 = 200_000;
 
 /// Finds out before the run that something it is to write cannot be.
 pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failure> {
-    for path in
-        [&args.output, &args.timeline, &args.over_time, &args.save_state].into_iter().flatten()
+    for path in [&args.output, &args.timeline, &args.over_time, &args.report, &args.save_state]
+        .into_iter()
+        .flatten()
     {
         files::check_writable(path)?;
     }

@@ -12,6 +12,7 @@ mod progress;
 mod python;
 mod record;
 mod replay;
+mod report;
 mod run;
 mod serve;
 mod showcmd;
@@ -93,6 +94,7 @@ fn command() -> Result<(), Failure> {
         Command::Image { command } => serve::image(command),
         Command::Record(args) => record::record(args),
         Command::Tape { command } => serve::tape(command),
+        Command::Report(args) => report::report(&args),
         Command::Device { command } => device::device(command),
         Command::Study { command } => study::study(command),
         Command::Completions { shell } => manual::completions(shell),

@@ -70,6 +70,10 @@ pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
     if let Some(path) = &args.over_time {
         note(&mut failures, files::write(path, |w| report::over_time_csv(result, w)));
     }
+    if let Some(path) = &args.report {
+        let json = report::fio_json(result, false, &Default::default());
+        note(&mut failures, crate::report::write(path, &[(String::new(), json)]));
+    }
     match &args.output {
         Some(path) => note(&mut failures, files::write(path, |w| w.write_all(text.as_bytes()))),
         None => note(&mut failures, print(&text)),

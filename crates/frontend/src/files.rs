@@ -10,6 +10,8 @@ use wordline_trace::{OpenOptions, Reader};
 
 /// No job file or profile is longer.
 const TEXT_MAX: u64 = 16 << 20;
+/// No result is longer.
+const RESULT_MAX: u64 = 512 << 20;
 /// Read ahead of a trace's parser.
 const TRACE_BUFFER: usize = 256 << 10;
 
@@ -25,26 +27,35 @@ pub enum TextError {
     /// What the system says, and what may help.
     #[error("{0}")]
     System(String),
-    #[error("not a text file: longer than {} MiB", TEXT_MAX >> 20)]
-    TooLong,
+    #[error("not a text file: longer than {} MiB", .most >> 20)]
+    TooLong { most: u64 },
     #[error("not a text file: byte {byte} is not UTF-8")]
     NotUtf8 { byte: usize },
 }
 
 /// The text of a job file or profile; `-` is standard input.
 pub fn read_text(path: &str) -> Result<String, TextError> {
+    read_at_most(path, TEXT_MAX)
+}
+
+/// The text of a result likewise.
+pub fn read_result(path: &str) -> Result<String, TextError> {
+    read_at_most(path, RESULT_MAX)
+}
+
+fn read_at_most(path: &str, most: u64) -> Result<String, TextError> {
     let system = |e: std::io::Error| TextError::System(explain(&e));
     let read = |reader: &mut dyn Read| {
         let mut bytes = Vec::new();
-        let done = reader.take(TEXT_MAX + 1).read_to_end(&mut bytes);
+        let done = reader.take(most + 1).read_to_end(&mut bytes);
         done.map(|_| bytes).map_err(system)
     };
     let bytes = match path {
         "-" => STANDARD_INPUT.get_or_init(|| read(&mut std::io::stdin())).clone()?,
         _ => read(&mut File::open(path).map_err(system)?)?,
     };
-    if bytes.len() as u64 > TEXT_MAX {
-        return Err(TextError::TooLong);
+    if bytes.len() as u64 > most {
+        return Err(TextError::TooLong { most });
     }
     String::from_utf8(bytes)
         .map_err(|e| TextError::NotUtf8 { byte: e.utf8_error().valid_up_to() + 1 })

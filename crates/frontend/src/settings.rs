@@ -32,6 +32,8 @@ pub struct Settings {
     pub seed: u64,
     /// Slowest I/Os to keep.
     pub slowest: usize,
+    /// ... of each direction, beside these.
+    pub slowest_each: usize,
     /// Slices to keep for a timeline.
     pub slices: Option<usize>,
     /// Latency is kept by interval.
@@ -57,6 +59,7 @@ impl Settings {
     pub fn options(&self) -> Result<Options, Failure> {
         Ok(Options {
             slowest: self.slowest,
+            slowest_each: self.slowest_each,
             tracks: self.slices,
             shuffle_ties: self.shuffle_ties,
             digest: false,

@@ -53,6 +53,8 @@ pub const CLASSES: usize = 9;
 /// What may hold a LUN: work of a class, or something on its way to being suspended.
 pub const HOLDERS: usize = CLASSES + 1;
 pub(crate) const SUSPENSION: usize = CLASSES;
+/// What a read may wait for: what holds its LUN, and last the channel.
+pub const WAITS: usize = HOLDERS + 1;
 
 impl Class {
     pub const ALL: [Class; CLASSES] = [
@@ -339,6 +341,8 @@ pub struct Nand {
     blocks: IdVec<BlockId, Block>,
     pub(crate) states: Slab<State>,
     pub(crate) counters: Counters,
+    /// Nanoseconds that reads of users waited at each LUN, by what they waited for.
+    read_waits: IdVec<LunId, [u64; WAITS]>,
     faults: Rng,
     script: Script,
     pub(crate) bad_block_seed: u64,
@@ -394,6 +398,7 @@ impl Nand {
             blocks: IdVec::filled(Block::default(), luns * geometry.lines),
             states: Slab::with_capacity(1024),
             counters: Counters::default(),
+            read_waits: IdVec::filled([0; WAITS], geometry.luns),
             faults: seed.stream("nand/fault"),
             script: Script::new(&config.faults.script, &geometry)
                 .map_err(|e| BadValue::new("faults.script", e.to_string()))?,
@@ -458,6 +463,11 @@ impl Nand {
         let held = dies.map(|die| self.held_now(die, now));
         let sum = held.reduce(|a, b| std::array::from_fn(|i| a[i] + b[i])).unwrap_or_default();
         sum.map(|ns| ns / u64::from(self.parts))
+    }
+    /// Nanoseconds that reads of users waited at a LUN, by what they waited for: what held the LUN,
+    /// and last the channel.
+    pub fn read_waits(&self, lun: LunId) -> &[u64; WAITS] {
+        &self.read_waits[lun]
     }
     /// What operations of parts did, where parts are told apart.
     pub fn joined(&self) -> Option<&Joined> {
@@ -858,9 +868,14 @@ impl Nand {
             if held {
                 let longest = (0..HOLDERS).rev().max_by_key(|&k| record.waited[k]).unwrap_or(0);
                 counters.reads_blocked_by[longest] += 1;
+                let sums = self.read_waits[self.geometry.lun_of(record.op.ppa)].iter_mut();
+                sums.zip(record.waited).for_each(|(sum, ns)| *sum += ns);
             }
             if queued {
                 counters.reads_blocked_by_transfer += 1;
+                let at = self.geometry.lun_of(record.op.ppa);
+                self.read_waits[at][WAITS - 1] += record.bus_start.since(record.started).0
+                    + record.out_start.since(record.array_end).0;
             }
         }
     }
@@ -1018,6 +1033,11 @@ mod tests {
         assert_eq!(read.started.since(t0), program + erase);
         assert_eq!(read.waited[Class::GcProgram as usize], program.0);
         assert_eq!(read.waited[Class::Erase as usize], erase.0);
+        assert_eq!(
+            b.nand.read_waits(0)[..HOLDERS],
+            read.waited,
+            "a LUN keeps what reads waited for"
+        );
         assert_eq!(b.nand.counters().reads_blocked_by[Class::Erase as usize], 1);
         // An I/O marked with the record is charged to the nanosecond.
         let io = b.ctx.lives.begin(0, wordline_base::Ddir::Read, 0, 4096, t0);

@@ -2,7 +2,9 @@
 
 use crate::fio_version;
 use crate::job::{GroupDir, Job, LATENCY_NAMES, elapsed_seconds, group_of, groups, jobs};
+use crate::latency::latency_json;
 use crate::number::{finite, millis_up, per_second, percentiles};
+use crate::slowest::slowest_json;
 use serde::Serialize;
 use serde_json::Value;
 use wordline_base::hist::midpoint;
@@ -387,8 +389,11 @@ fn by_class(result: &RunResult) -> impl Iterator<Item = Value> {
     })
 }
 
+/// The number of the layout of the object `wordline`: another one is read by another version only.
+pub const RESULT_FORMAT: u64 = 1;
+
 /// What fio has no keys for.
-fn wordline(result: &RunResult, plus: bool) -> Value {
+fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     let mut machine = to_value(&result.machine);
     for key in ["reads_blocked", "link_bytes", "energy_j", "energy_by_state_j", "counters"] {
         named_pairs(&mut machine[key]);
@@ -400,6 +405,11 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
     named_intervals(&mut machine["write_amplification"]["over_time"], &written);
     let states = result.machine.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
     named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());
+    named_pairs(&mut machine["intervals"]["reads_blocked"]);
+    for flash in machine["flash"].as_array_mut().into_iter().flatten() {
+        named_pairs(&mut flash["busy_by"]);
+        named_pairs(&mut flash["read_wait_ns_by"]);
+    }
     if machine["host"].is_object() {
         host_intervals(&mut machine["host"]);
     }
@@ -412,9 +422,14 @@ fn wordline(result: &RunResult, plus: bool) -> Value {
         }
     }
     let mut o = serde_json::Map::new();
+    o.insert("result_format".to_owned(), Value::from(RESULT_FORMAT));
     o.insert("provenance".to_owned(), to_value(&result.provenance));
     o.insert("ended".to_owned(), to_value(&result.ended));
+    o.insert("latency".to_owned(), latency_json(result, jobs));
     o.insert("machine".to_owned(), machine);
+    if !result.slowest.is_empty() || !result.slowest_each.is_empty() {
+        o.insert("slowest".to_owned(), slowest_json(result));
+    }
     let classes: Vec<Value> = by_class(result).collect();
     if !classes.is_empty() {
         o.insert("classes".to_owned(), Value::Array(classes));
@@ -450,7 +465,7 @@ pub fn fio_json(result: &RunResult, plus: bool, choices: &JsonOptions) -> String
     let object = |job| job_object(job, &group_of(&groups, job).dirs, elapsed, plus).into();
     root.put("jobs", Json::Array(jobs.iter().map(object).collect()));
     if choices.machine {
-        root.put("wordline", wordline(result, plus));
+        root.put("wordline", wordline(result, &jobs, plus));
     }
     let mut out = String::new();
     Json::from(root).write(&mut out, 0);

@@ -2,6 +2,7 @@
 
 use crate::normal::put;
 use crate::number::percent;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use wordline_base::{Layer, Life, Step, Why};
 use wordline_sim::RunResult;
@@ -77,6 +78,37 @@ fn life(out: &mut String, result: &RunResult, rank: usize, life: &Life) {
         let rest = format!("{} further steps", life.dropped);
         row(out, start, total.saturating_sub(start), total, ["(several)", &rest, ""]);
     }
+}
+
+/// The slowest I/Os that were kept, of each direction where they were asked for so. A step ends so many
+/// nanoseconds after the I/O began.
+pub(crate) fn slowest_json(result: &RunResult) -> Value {
+    let kept = match &*result.slowest_each {
+        [] => &result.slowest,
+        _ => &result.slowest_each,
+    };
+    let step = |life: &Life, step: &Step| {
+        json!({
+            "end_ns": step.end.since(life.begin).0,
+            "layer": step.layer.name(),
+            "why": step.why.name(),
+            "place": place(step),
+        })
+    };
+    let each = kept.iter().map(|life| {
+        json!({
+            "ddir": life.ddir.name(),
+            "job": result.threads.get(life.job as usize).map(|thread| &thread.name),
+            "thread": life.job,
+            "offset": life.offset,
+            "bytes": life.len,
+            "begin_ns": life.begin,
+            "latency_ns": life.latency().0,
+            "steps": life.steps().iter().map(|s| step(life, s)).collect::<Vec<_>>(),
+            "further_steps": life.dropped,
+        })
+    });
+    each.collect()
 }
 
 /// The `n` slowest I/Os: each with its steps, which abut and sum to the latency.

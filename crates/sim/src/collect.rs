@@ -11,12 +11,13 @@ use wordline_base::{Ddir, Histogram, Life, Span, Time};
 /// that the I/Os at a percentile can be split and not only the mean one.
 pub struct LayerSums {
     latency: Histogram,
+    bytes: u64,
     sums: Vec<[u64; LAYERS]>,
 }
 
 impl Default for LayerSums {
     fn default() -> Self {
-        LayerSums { latency: Histogram::new(), sums: vec![[0; LAYERS]; BUCKETS] }
+        LayerSums { latency: Histogram::new(), bytes: 0, sums: vec![[0; LAYERS]; BUCKETS] }
     }
 }
 
@@ -27,10 +28,18 @@ impl LayerSums {
     pub fn add(&mut self, life: &Life) {
         let latency = life.latency().0;
         self.latency.add(latency);
+        self.bytes += u64::from(life.len);
         let row = &mut self.sums[hist::bucket_of(latency)];
         for (sum, spent) in row.iter_mut().zip(life.spent()) {
             *sum += spent;
         }
+    }
+
+    pub fn latency(&self) -> &Histogram {
+        &self.latency
+    }
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub fn table(&self, ddir: Ddir) -> Option<LayerTable> {

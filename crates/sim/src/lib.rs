@@ -12,6 +12,7 @@ mod drive;
 mod error;
 mod files;
 pub mod host;
+mod interval;
 pub mod job;
 mod net;
 pub mod replay;

@@ -130,6 +130,8 @@ pub struct RunResult {
     /// Latency by interval, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_over_time: Option<LatencyOverTime>,
+    /// Those of each direction, one direction after the other, if asked for.
+    pub slowest_each: Vec<Life>,
     /// Slices for drawing, if asked for.
     pub tracks: Option<Box<Tracks>>,
     /// What `write_iolog` asked for: file, and the requests as they were issued.
@@ -572,6 +574,84 @@ pub struct Machine {
     /// Drive by drive, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveResult>,
+    /// The run in intervals.
+    pub intervals: Intervals,
+    /// LUN by LUN, of each drive with flash.
+    pub flash: Vec<FlashUse>,
+}
+
+/// What came back in each interval and how late, and how the flash stood. All lists have an element for
+/// each interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Intervals {
+    /// Where each ends.
+    pub end_ns: Vec<u64>,
+    /// By direction, those that had I/Os.
+    pub latency: Vec<DirectionOverTime>,
+    /// Reads of users that came from flash, in pieces, ...
+    pub flash_reads: Vec<u64>,
+    /// ... those of them that waited, ...
+    pub flash_reads_waited: Vec<u64>,
+    /// ... and by what they waited for longest.
+    pub reads_blocked: Vec<(String, Vec<u64>)>,
+    /// None where an FTL has no lines.
+    pub free_lines: Option<FreeLines>,
+}
+
+/// I/Os of one direction by interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DirectionOverTime {
+    /// `read`, `write` or `trim`.
+    pub ddir: String,
+    /// I/Os that came back after the ramp.
+    pub ios: Vec<u64>,
+    /// Their bytes.
+    pub bytes: Vec<u64>,
+    /// Percentiles, to within 1/128; none where fewer than one I/O lies beyond.
+    pub p50_ns: Vec<Option<u64>>,
+    /// ... 99 of 100, ...
+    pub p99_ns: Vec<Option<u64>>,
+    /// ... 999 of 1,000, ...
+    pub p99_9_ns: Vec<Option<u64>>,
+    /// ... 9,999 of 10,000.
+    pub p99_99_ns: Vec<Option<u64>>,
+    /// The slowest, to within 1/128.
+    pub slowest_ns: Vec<Option<u64>>,
+    /// Latencies between which [`DirectionOverTime::counts`] are: one more than there are counts.
+    pub edges_ns: Vec<u64>,
+    /// By interval, I/Os between each edge and the next.
+    pub counts: Vec<Vec<u64>>,
+}
+
+/// Free lines of all drives.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FreeLines {
+    /// At the end of each interval; of intervals that were put together the fewest.
+    pub lines: Vec<u32>,
+    /// The collector begins below so many, ...
+    pub collecting_below: f64,
+    /// ... and users' writes wait.
+    pub writers_wait_below: f64,
+}
+
+/// What the flash of a drive did. Lists by LUN have an element for each; LUN n is on channel
+/// n mod `channels`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FlashUse {
+    /// The drive.
+    pub drive: String,
+    /// Channels.
+    pub channels: u32,
+    /// LUNs.
+    pub luns: u32,
+    /// Share of the time that each LUN was held, by what held it.
+    pub busy_by: Vec<(String, Vec<f64>)>,
+    /// Nanoseconds that reads of users waited at each LUN, summed over them, by what they waited for.
+    pub read_wait_ns_by: Vec<(String, Vec<u64>)>,
+    /// Mean erases of the blocks of each LUN; nothing of a medium written in place.
+    pub erases_mean: Vec<f64>,
+    /// Blocks by erases: from so many erases up to the next row's; at most 64 rows.
+    pub blocks_by_erases: Vec<(u32, u64)>,
 }
 
 /// What an array did.

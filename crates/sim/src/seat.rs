@@ -3,15 +3,16 @@
 use crate::classes;
 use crate::drive::{self, Precondition};
 use crate::result::{
-    CachePartitionUse, CacheUse, DriveResult, Integrity, LinkUse, PartialWrites, ReadAheadFrom,
-    StrideReport, WaysFrom, WearSummary, WriteAmplification, add_named,
+    CachePartitionUse, CacheUse, DriveResult, FlashUse, Integrity, LinkUse, PartialWrites,
+    ReadAheadFrom, StrideReport, WaysFrom, WearSummary, WriteAmplification, add_named,
 };
+use std::collections::BTreeMap;
 use wordline_base::{Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
 use wordline_host::stats::PblkStats;
 use wordline_nand::PerClass;
-use wordline_nand::machine::{CLASSES, Class};
+use wordline_nand::machine::{CLASSES, Class, HOLDERS};
 
 pub(crate) struct DriveSeat {
     pub name: String,
@@ -42,6 +43,43 @@ impl DriveSeat {
 
     pub fn described(&self) -> String {
         drive::described(self.prepared, &self.ageing, self.unsteady)
+    }
+
+    /// What its flash did, LUN by LUN.
+    pub fn flash(&self, now: Time) -> FlashUse {
+        let nand = self.controller.nand();
+        let g = &nand.geometry;
+        let elapsed = now.0.max(1) as f64;
+        let names = || Class::ALL.map(Class::name).into_iter().chain(["suspension", "transfer"]);
+        let busy: Vec<_> = (0..g.luns).map(|lun| nand.lun_busy(lun, now)).collect();
+        let waits: Vec<_> = (0..g.luns).map(|lun| nand.read_waits(lun)).collect();
+        let busy_by = names().take(HOLDERS).enumerate().map(|(i, name)| {
+            let shares = busy.iter().map(|by| by[i] as f64 / elapsed);
+            (name.to_string(), shares.collect::<Vec<_>>())
+        });
+        let waits_by = names()
+            .enumerate()
+            .map(|(i, name)| (name.to_string(), waits.iter().map(|by| by[i]).collect::<Vec<_>>()));
+        let mut by_erases: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut erases_mean = Vec::new();
+        if !g.in_place {
+            for lun in 0..g.luns {
+                let erases = (0..g.lines).map(|line| nand.erases(lun, line));
+                let all: Vec<u32> = erases.collect();
+                all.iter().for_each(|&n| *by_erases.entry(n).or_default() += 1);
+                let sum = all.iter().map(|&n| u64::from(n)).sum::<u64>();
+                erases_mean.push(sum as f64 / f64::from(g.lines.max(1)));
+            }
+        }
+        FlashUse {
+            drive: self.name.clone(),
+            channels: g.channels,
+            luns: g.luns,
+            busy_by: busy_by.filter(|(_, by)| by.iter().any(|&share| share > 0.0)).collect(),
+            read_wait_ns_by: waits_by.filter(|(_, by)| by.iter().any(|&ns| ns > 0)).collect(),
+            erases_mean,
+            blocks_by_erases: in_rows(by_erases),
+        }
     }
 
     /// What it did. `on_host`: the FTL is the host's, which counted this.
@@ -255,6 +293,21 @@ impl DriveSeat {
             members: Vec::new(),
         }
     }
+}
+
+/// At most 64 rows, each from its number on.
+fn in_rows(by_erases: BTreeMap<u32, u64>) -> Vec<(u32, u64)> {
+    const ROWS: u32 = 64;
+    let (Some(&least), Some(&most)) = (by_erases.keys().next(), by_erases.keys().next_back())
+    else {
+        return Vec::new();
+    };
+    let step = (most - least) / ROWS + 1;
+    let mut rows = vec![0; ((most - least) / step + 1) as usize];
+    by_erases
+        .iter()
+        .for_each(|(erases, blocks)| rows[((erases - least) / step) as usize] += blocks);
+    (0..).map(|i| least + i * step).zip(rows).collect()
 }
 
 /// A bridge's place in a running machine.

@@ -9,6 +9,7 @@ use crate::cpu::CpuSource;
 use crate::drive::Drive;
 use crate::error::BuildError;
 use crate::host;
+use crate::interval::{Flash, Series};
 use crate::job::{EINVAL, EIO, JobSource};
 use crate::net::Network;
 use crate::replay::TraceSource;
@@ -30,6 +31,7 @@ use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{
     ArrayStats, DiskShape, DiskSpec, DriveInfo, Finished, Host, HostStats, Message, Output,
 };
+use wordline_nand::Class;
 use wordline_trace::{Request, Rounded};
 
 /// Where a thread's I/Os come from.
@@ -111,6 +113,8 @@ pub struct ThreadSetup {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub slowest: usize,
+    /// Slowest I/Os to keep of each direction beside these.
+    pub slowest_each: usize,
     /// Slices to keep for drawing.
     pub tracks: Option<usize>,
     pub shuffle_ties: Option<u64>,
@@ -154,11 +158,13 @@ pub struct World {
     layers: [LayerSums; 3],
     latencies: Option<LatencySeries>,
     slowest: Slowest,
+    slowest_each: [Slowest; 3],
     series: Vec<Row>,
     series_interval: Span,
     series_last: Totals,
     host_series: Vec<HostRow>,
     host_last: HostRow,
+    intervals: Series,
     digest: Option<u64>,
     served: u64,
     stopped: bool,
@@ -451,11 +457,13 @@ impl World {
             layers: Default::default(),
             latencies: options.latency_over_time.then(|| LatencySeries::new(SERIES_INTERVAL)),
             slowest: Slowest::new(options.slowest),
+            slowest_each: std::array::from_fn(|_| Slowest::new(options.slowest_each)),
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,
             series_last: [0; 9],
             host_series: Vec::new(),
             host_last: HostRow::default(),
+            intervals: Series::default(),
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
             stopped: false,
@@ -779,6 +787,7 @@ impl World {
                 series.add(f.completed, f.ddir, life.latency());
             }
             self.slowest.offer(life, thread);
+            self.slowest_each[f.ddir as usize].offer(life, thread);
         }
         self.ctx.lives.release(f.io);
     }
@@ -1044,7 +1053,9 @@ impl World {
     fn sample(&mut self) {
         self.add_row(self.ctx.now);
         self.sample_host();
+        self.sample_interval();
         if self.series.len() == SERIES_ROWS {
+            self.intervals.halve();
             self.host_series =
                 self.host_series.chunks(2).map(|pair| pair[0].with(&pair[1])).collect();
             self.series = self
@@ -1062,6 +1073,27 @@ impl World {
         let now = HostRow::until(self.ctx.now.0, &self.host_stats(self.ctx.now));
         self.host_series.push(now.since(&self.host_last));
         self.host_last = now;
+    }
+
+    fn sample_interval(&mut self) {
+        let mut flash = Flash::default();
+        let drives = (0..self.drives.len()).map(|d| {
+            let lines = self.ftl_of(d).pblk().map(|ftl| ftl.free_lines());
+            (self.drives[d].controller.nand().counters(), lines)
+        });
+        for (d, (counters, lines)) in drives.enumerate() {
+            flash.reads += counters.ops[Class::UserRead] + counters.ops[Class::RebuildRead];
+            flash.waited += counters.reads_waited;
+            let blocked = counters.reads_blocked_by.into_iter();
+            let blocked = blocked.chain([counters.reads_blocked_by_transfer]);
+            flash.blocked.iter_mut().zip(blocked).for_each(|(sum, n)| *sum += n);
+            flash.free_lines = match (flash.free_lines, lines) {
+                _ if d == 0 => lines,
+                (Some(sum), Some(own)) => Some((sum.0 + own.0, sum.1 + own.1, sum.2 + own.2)),
+                _ => None,
+            };
+        }
+        self.intervals.add(self.ctx.now.0, &self.layers, flash);
     }
 
     /// Alone these events would keep a machine going that has come to a halt.
@@ -1146,6 +1178,9 @@ impl World {
         if self.host_series.last().is_none_or(|row| row.end_ns < now.0) {
             self.sample_host();
         }
+        if now > Time::ZERO && self.intervals.ends_at().is_none_or(|end| end < now.0) {
+            self.sample_interval();
+        }
         let trace_error = self.trace_error().cloned();
         failed |= trace_error.is_some();
         let reports = |beside: bool| {
@@ -1197,6 +1232,7 @@ impl World {
             turnarounds,
             slowest: self.slowest.take(),
             latency_over_time: self.latencies.map(LatencySeries::take),
+            slowest_each: self.slowest_each.into_iter().flat_map(Slowest::take).collect(),
             iologs,
             tracks: self.ctx.tracks.take(),
             prepared,
@@ -1284,6 +1320,8 @@ impl World {
                 Vec::new()
             },
             arrays: self.arrays(),
+            intervals: self.intervals.result(),
+            flash: self.drives.iter().map(|seat| seat.flash(now)).collect(),
         }
     }
 

@@ -240,7 +240,13 @@ fn places_that_cannot_be_written() {
     let place = Place::new();
     place.file("file", "");
     // Before the run, where that can be known.
-    for words in ["--output none/out", "--timeline=none/t", "--save-state none/s", "-o file/out"] {
+    for words in [
+        "--output none/out",
+        "--report none/r",
+        "--timeline=none/t",
+        "--save-state none/s",
+        "-o file/out",
+    ] {
         let done = place.run(&format!("{JOB} {words}")).fails(2, &["cannot write"]);
         assert_eq!(done.out, "", "{words}");
     }
@@ -250,6 +256,7 @@ fn places_that_cannot_be_written() {
     let full = "No space left on device";
     place.run(&format!("{JOB} --output /dev/full")).fails(1, &["/dev/full", full, "free space"]);
     place.run(&format!("{JOB} --timeline /dev/full")).fails(1, &["/dev/full", full]);
+    place.run(&format!("{JOB} --report /dev/full")).fails(1, &["/dev/full", full]);
     place.shell(&format!("$W {JOB} > /dev/full")).fails(1, &["standard output", full]);
     place.shell("$W device list > /dev/full").fails(1, &["standard output", full]);
     // Errors that nobody can read are no reason to crash.
@@ -274,7 +281,7 @@ fn a_disk_that_fills_up() {
     let line = format!(
         "mount -t tmpfs -o size=16k none disk || exit 77; \
          echo old > disk/out; $W {JOB} --number_ios=9000 --write_lat_log=l --output-format=json+ \
-         --output disk/out --timeline disk/t; echo $? > status; ls -A disk > left; cat disk/out"
+         --output disk/out --timeline disk/t --report disk/r.html; echo $? > status; ls -A disk > left; cat disk/out"
     );
     // Mounting needs privileges, or a namespace of its own.
     let mut done = place.shell(&format!("unshare -rm sh -c '{line}'"));
@@ -286,7 +293,9 @@ fn a_disk_that_fills_up() {
         return;
     }
     assert_eq!(place.text("status"), "1\n", "{}", done.err);
-    for part in ["disk/out", "disk/t", "No space left on device", "nothing new was left"] {
+    for part in
+        ["disk/out", "disk/t", "disk/r.html", "No space left on device", "nothing new was left"]
+    {
         assert!(done.err.contains(part), "{part}: {}", done.err);
     }
     assert_eq!(done.out, "old\n");

@@ -6,6 +6,7 @@ mod examples;
 mod jobs;
 mod place;
 mod replay;
+mod report;
 mod stop;
 mod study;
 mod trust;

@@ -62,6 +62,7 @@ pub fn result(threads: Vec<ThreadResult>) -> RunResult {
         app: None,
         with: Vec::new(),
         turnarounds: Vec::new(),
+        slowest_each: Vec::new(),
         slowest: Vec::new(),
         latency_over_time: None,
         iologs: Vec::new(),
@@ -293,6 +294,8 @@ impl Random {
     }
     fn machine(&mut self) -> Machine {
         Machine {
+            intervals: Default::default(),
+            flash: Vec::new(),
             host: (self.below(2) == 0).then(|| HostReport {
                 functions: (0..self.below(5))
                     .map(|_| FunctionUse {
@@ -486,6 +489,7 @@ impl Random {
             app: None,
             with: Vec::new(),
             turnarounds: Vec::new(),
+            slowest_each: Vec::new(),
             slowest: (0..self.below(4)).map(|_| self.life(&mut lives)).collect(),
             latency_over_time: None,
             iologs: Vec::new(),

@@ -1,0 +1,32 @@
+//! Results as pages.
+
+use crate::args::ReportArgs;
+use crate::{Failure, files};
+use std::path::Path;
+use wordline_page::{MOST_RESULTS, Outcome, PageError};
+
+/// `wordline report`.
+pub fn report(args: &ReportArgs) -> Result<(), Failure> {
+    let given = args.results.len();
+    if given > MOST_RESULTS {
+        return Err(Failure::usage(PageError::TooMany { given }));
+    }
+    files::check_writable(&args.output)?;
+    let read = |path: &std::path::PathBuf| {
+        let name = path.display().to_string();
+        let text = files::read_result(&name)
+            .map_err(|e| Failure::usage(format!("cannot read the result {name}: {e}")))?;
+        Ok((name, text))
+    };
+    let texts: Vec<(String, String)> =
+        args.results.iter().map(read).collect::<Result<_, Failure>>()?;
+    write(&args.output, &texts)
+}
+
+/// The page of results: their names and JSON.
+pub fn write(path: &Path, texts: &[(String, String)]) -> Result<(), Failure> {
+    let outcomes = texts.iter().map(|(name, text)| wordline_page::read(name, text));
+    let outcomes: Vec<Outcome> = outcomes.collect::<Result<_, _>>().map_err(Failure::usage)?;
+    let page = wordline_page::page(&outcomes).map_err(Failure::usage)?;
+    files::write(path, |w| w.write_all(page.as_bytes()))
+}

@@ -1,0 +1,115 @@
+// Opens pages in a browser and says what is wrong with them: check.mjs CHROMIUM PAGE RESULT[,RESULT...] ...
+// A page is held against the JSON that it was made from.
+import { readFileSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+import { chromium } from "playwright-core";
+
+const [, , executablePath, ...words] = process.argv;
+const wrong = [];
+let checks = 0;
+const check = (what, is) => {
+  checks += 1;
+  if (!is) wrong.push(what);
+};
+// a.b.0.c, and what is behind a slash is one key.
+const at = (value, path) => {
+  const [head, ...keys] = path.split("/");
+  return [...head.split("."), ...keys].reduce((v, key) => v?.[key], value);
+};
+const runsOf = (name) => {
+  const json = JSON.parse(readFileSync(name, "utf8"));
+  return json.repeats ?? [json];
+};
+
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+for (let i = 0; i < words.length; i += 2) {
+  const [file, results] = [words[i], words[i + 1].split(",").filter(Boolean)];
+  check(`${file}: ${statSync(file).size} bytes`, statSync(file).size <= 2.5e6);
+  for (const colorScheme of ["light", "dark"]) {
+    const context = await browser.newContext({ colorScheme, viewport: { width: 1100, height: 900 } });
+    const page = await context.newPage();
+    page.on("console", (m) => check(`${file}: console: ${m.text()}`, m.type() !== "error" && m.type() !== "warning"));
+    page.on("pageerror", (e) => check(`${file}: ${e.stack}`, false));
+    page.on("request", (r) => check(`${file}: asks for ${r.url().slice(0, 80)}`, /^(file|data|blob):/.test(r.url())));
+    await page.goto(`file://${resolve(file)}`);
+    if (colorScheme === "dark") {
+      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      check(`${file}: ground in dark: ${ground}`, /rgb\((\d+), (\d+), (\d+)\)/.exec(ground).slice(1).every((c) => Number(c) < 64));
+      await context.close();
+      continue;
+    }
+    const figures = await page.evaluate(() => window.wordline?.figures.map((figure) => {
+      const svg = figure.querySelector(".plot svg");
+      const box = (e) => { const b = e.getBoundingClientRect(); return b.width + b.height; };
+      const marks = svg ? [...svg.querySelectorAll("[aria-label=line] path, [aria-label=rect] rect, [aria-label=bar] rect, [aria-label=cell] rect, [aria-label=dot] circle")] : [];
+      const saved = svg ? window.wordline.saved(figure).text : "";
+      return {
+        id: figure.id,
+        marks: marks.filter((m) => box(m) > 0).length,
+        name: svg?.getAttribute("aria-label") ?? "",
+        text: figure.textContent + (svg?.textContent ?? ""),
+        saved, whole: new DOMParser().parseFromString(saved, "image/svg+xml").querySelector("parsererror") === null,
+        csv: figure.chart ? window.wordline.csv(figure.chart.csv) : "",
+        wide: figure.scrollWidth > figure.clientWidth + 1,
+      };
+    }) ?? []);
+    check(`${file}: no picture`, figures.length > 0 || (await page.locator("figure").count()) === 0);
+    check(`${file}: pictures drawn`, figures.length === (await page.locator("figure").count()));
+    for (const f of figures) {
+      const of = `${file}: ${f.id}`;
+      check(`${of}: no marks`, f.marks > 0);
+      check(`${of}: no name`, f.name.length > 8);
+      check(`${of}: a number that is none: ${f.text.match(/.{0,20}(NaN|undefined|Infinity)/)?.[0]}`, !/NaN|undefined|Infinity/.test(f.text));
+      check(`${of}: saved as SVG`, f.whole && f.saved.length > 500 && !/var\(|NaN/.test(f.saved));
+      check(`${of}: saved as CSV: ${f.csv.slice(0, 60)}`, f.csv.split("\n").length > 2 && !/NaN|undefined/.test(f.csv));
+      check(`${of}: wider than its place`, !f.wide);
+    }
+    const text = await page.locator("main").innerText();
+    check(`${file}: a number that is none: ${text.match(/.{0,30}(NaN|undefined|Infinity)/)?.[0]}`, !/NaN|undefined|Infinity/.test(text));
+    if (results.length === 1) {
+      const [run] = runsOf(results[0]);
+      const cells = await page.evaluate(() => [...document.querySelectorAll("[data-path]")].map((e) => [e.dataset.path, e.dataset.value, e.textContent]));
+      check(`${file}: ${cells.length} numbers of the result`, cells.length > 20);
+      for (const [path, value, shown] of cells) {
+        check(`${file}: ${path}: ${shown} (${value}) against ${at(run, path)}`, Number(value) === at(run, path) && shown !== "");
+      }
+    }
+    const shown = await page.evaluate(() => window.wordline?.data.results.flatMap((r) => r.runs.map((run) => run.wordline.machine.served)) ?? []);
+    const served = results.flatMap((name) => runsOf(name).map((run) => run.wordline.machine.served));
+    if (results.length) check(`${file}: ${shown} I/Os against ${served}`, shown.join() === served.join());
+    // Hover tells values.
+    const first = page.locator("figure .plot svg").first();
+    if (await first.count()) {
+      await first.scrollIntoViewIfNeeded();
+      const box = await first.boundingBox();
+      await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.5);
+      await page.mouse.move(box.x + box.width * 0.52, box.y + box.height * 0.5);
+      const tip = await first.locator("[aria-label=tip]").textContent();
+      check(`${file}: hover says '${tip}'`, /\d/.test(tip));
+    }
+    // What a choice or the width changes is drawn anew.
+    const select = page.locator("figure select").first();
+    if (await select.count()) {
+      const drawn = () => page.evaluate(() => document.querySelector("figure:has(select) .plot").innerHTML);
+      const before = await drawn();
+      await select.selectOption({ index: 1 });
+      check(`${file}: a choice changes nothing`, before !== (await drawn()));
+    }
+    await page.setViewportSize({ width: 420, height: 900 });
+    await page.waitForFunction(() => (window.wordline?.figures ?? []).every((f) => Number(f.querySelector(".plot svg").getAttribute("width")) <= 420));
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    check(`${file}: ${over} px too wide for a narrow screen`, over <= 1);
+    await context.close();
+  }
+  const plain = await browser.newContext({ javaScriptEnabled: false });
+  const page = await plain.newPage();
+  await page.goto(`file://${resolve(file)}`);
+  check(`${file}: no table without JavaScript`, (await page.locator("table").count()) > 0);
+  check(`${file}: without JavaScript nothing says why there are no pictures`,
+    (await page.locator("figure").count()) === 0 || (await page.locator("noscript p").isVisible()));
+  await plain.close();
+}
+await browser.close();
+wrong.forEach((w) => console.log(w));
+console.log(`${checks} checks, ${wrong.length} wrong`);
+process.exit(wrong.length ? 1 : 0);

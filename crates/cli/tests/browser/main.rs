@@ -1,0 +1,89 @@
+//! Pages in a real browser: Debian's chromium, driven by Playwright (`make setup-test` installs both).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser");
+
+/// A browser that is not there fails where all is to be tested, and is said where it is not.
+fn browser() -> Option<PathBuf> {
+    let on_path = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    };
+    let missing = match on_path("chromium") {
+        None => "chromium",
+        Some(_) if on_path("node").is_none() => "node",
+        Some(_) if !Path::new(HERE).join("node_modules/playwright-core").is_dir() => {
+            "playwright-core"
+        }
+        found => return found,
+    };
+    let all = std::env::var("WORDLINE_TESTS").is_ok_and(|tests| tests == "all");
+    assert!(
+        !all,
+        "not tested: no {missing}: make setup-test. Unset WORDLINE_TESTS (make test \
+         WORDLINE_TESTS=) to go on without"
+    );
+    eprintln!("SKIPPED: no {missing}: make setup-test");
+    None
+}
+
+fn run(folder: &Path, line: &str) -> Output {
+    let words = line.split_whitespace();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wordline"));
+    let out = command.args(words).current_dir(folder).output().expect("the program starts");
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    out
+}
+
+#[test]
+fn pages_open_in_a_browser() {
+    let Some(chromium) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let mixed = "[global]\nbs=4k\nnorandommap\nnumber_ios=6000\n[readers]\nrw=randread\niodepth=8\n\
+                 numjobs=2\n[scan]\nrw=randread\niodepth=2\nprioclass=3\n[writer]\nrw=randwrite\n\
+                 iodepth=16\nfsync=500\n";
+    std::fs::write(folder.join("mixed.fio"), mixed).expect("a job file");
+    let aged = "--device cnex-small --precondition steady --output-format json";
+    run(folder, &format!("run mixed.fio {aged} --output pblk.json --report pblk.html"));
+    run(folder, &format!("run mixed.fio {aged} --ftl rail --slowest 4 --output rail.json"));
+    run(
+        folder,
+        "run --name=a --rw=randread --number_ios=300 --device z-ssd-small --output-format json+ \
+         --output reads.json --report reads.html",
+    );
+    // No I/O comes back, and no series.
+    run(
+        folder,
+        "run --name=a --rw=randread --number_ios=20 --ramp_time=5s --device z-ssd-small \
+         --output-format json --output none.json --report none.html",
+    );
+    run(
+        folder,
+        "run --app web-server --device z-ssd-small --limit 100ms \
+         --output-format json --output app.json --report app.html",
+    );
+    run(folder, "report rail.json -o rail.html");
+    run(folder, "report pblk.json rail.json reads.json -o compared.html");
+    let pages = [
+        ("pblk.html", "pblk.json"),
+        ("rail.html", "rail.json"),
+        ("reads.html", "reads.json"),
+        ("none.html", "none.json"),
+        ("app.html", "app.json"),
+        ("compared.html", "pblk.json,rail.json,reads.json"),
+    ];
+    let words = pages.iter().flat_map(|(page, results)| {
+        let results: Vec<String> =
+            results.split(',').map(|name| folder.join(name).display().to_string()).collect();
+        [folder.join(page).display().to_string(), results.join(",")]
+    });
+    let mut node = Command::new("node");
+    node.arg("check.mjs").arg(chromium).args(words).current_dir(HERE);
+    let out = node.output().expect("node starts");
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
+    eprintln!("{said}");
+}

@@ -1,0 +1,95 @@
+//! Pages of results, and results that no page can be made of.
+
+use crate::place::Place;
+
+const JOB: &str = "run --name=a --rw=randrw --number_ios=400 --device z-ssd-small";
+
+#[test]
+fn a_run_and_its_result_make_the_same_page() {
+    let place = Place::new();
+    place.run(&format!("{JOB} --output-format json --output a.json --report a.html")).ok();
+    place.run("report a.json -o b.html").ok();
+    let page = |name: &str| place.text(name);
+    let a = page("a.html");
+    let same = |name: &str| assert!(a == page(name), "{name} is another page");
+    same("b.html");
+    for part in ["<!doctype html>", "read latency", "Permission to use, copy", "<table>"] {
+        assert!(a.contains(part), "{part}");
+    }
+    assert!(a.len() < 2_500_000, "{} bytes", a.len());
+    assert!(!a.contains("src=\"http") && !a.contains("@import"), "a page needs no network");
+    // The same command, the same bytes.
+    place.run(&format!("{JOB} --report c.html")).ok();
+    same("c.html");
+    // JSON+ has more than a page shows.
+    place.run(&format!("{JOB} --output-format json+ --output p.json --report d.html")).ok();
+    place.run("report p.json -o p.html").ok();
+    same("p.html");
+}
+
+#[test]
+fn text_of_a_result_is_no_part_of_the_page() {
+    let place = Place::new();
+    place.file("a.fio", "[<script>alert(1)</script>]\nrw=randread\nnumber_ios=20\n");
+    place.run("run a.fio --device z-ssd-small --report a.html").ok();
+    let page = place.text("a.html");
+    assert!(!page.contains("<script>alert"), "a job's name is text");
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+}
+
+#[test]
+fn results_that_no_page_can_be_made_of() {
+    let place = Place::new();
+    place.run(&format!("{JOB} --output-format json --output a.json")).ok();
+    let good = place.text("a.json");
+    let report = |name: &str| place.run(&format!("report {name} -o out.html"));
+    let bad = |name: &str, text: &str, parts: &[&str]| {
+        place.file(name, text);
+        let mut parts = parts.to_vec();
+        parts.push(name);
+        report(name).fails(2, &parts);
+        assert!(!place.path("out.html").exists(), "{name}");
+    };
+    let other = good.replace("\"result_format\" : 1,", "\"result_format\" : 99,");
+    bad("other.json", &other, &["wordline 0.1.0 (layout 99)", "run it again with this one"]);
+    let older = good.replace("\"result_format\" : 1,", "");
+    bad("older.json", &older, &["without a layout's number", "run it again"]);
+    bad(
+        "fio.json",
+        "{\"fio version\": \"fio-3.33\", \"jobs\": []}",
+        &["fio's own", "--output-format json"],
+    );
+    bad("any.json", "{\"a\": 1}", &["JSON, but not a result"]);
+    bad("list.json", "[1, 2]", &["JSON, but not a result"]);
+    bad(
+        "text.json",
+        "a: (groupid=0, jobs=1)",
+        &["not a result in JSON", "line 1", "--output-format json"],
+    );
+    bad("cut.json", &good[..good.len() / 2], &["not a result in JSON", "EOF"]);
+    bad("empty.json", "", &["not a result in JSON"]);
+    let without = good.replace("\"intervals\" :", "\"interval\" :");
+    bad("part.json", &without, &["wordline.machine.intervals is missing"]);
+    report("none.json").fails(2, &["none.json", "check the path"]);
+    report(".").fails(2, &["name a file in it"]);
+    report(&["a.json"; 9].join(" ")).fails(2, &["9 results", "at most 8"]);
+    place.run("report a.json").fails(2, &["--output"]);
+    place.run("report -o out.html").fails(2, &["RESULT"]);
+    place.run("report a.json -o none/out.html").fails(2, &["cannot write none/out.html"]);
+    place.run(&format!("{JOB} --report none/out.html")).fails(2, &["cannot write none/out.html"]);
+    assert!(!place.path("out.html").exists());
+    // One that is good is not written beside one that is not.
+    report("a.json other.json").fails(2, &["other.json"]);
+    assert!(!place.path("out.html").exists());
+    place.run("report a.json -o /dev/full").fails(1, &["No space left on device"]);
+}
+
+#[test]
+fn a_run_without_series_has_a_page_that_says_so() {
+    let place = Place::new();
+    place.run("run --name=a --rw=randread --number_ios=20 --ramp_time=5s --device z-ssd-small --report a.html").ok();
+    let page = place.text("a.html");
+    for part in ["There is no series", "No I/O came back", "What was run"] {
+        assert!(page.contains(part), "{part}");
+    }
+}

@@ -1,0 +1,316 @@
+//! Several results side by side.
+
+use crate::Outcome;
+use crate::answer::what_ran;
+use crate::html::{Cell, details, escape, figure, put, section, table};
+use crate::number::{Better, Key, Unit, digits, directions, keys, plural, spread};
+use crate::one::{capital, data, has_intervals, strings, what_was_run};
+use crate::shell::Shell;
+use serde_json::{Value, json};
+
+/// What tells results apart: what of their origin differs, or else their files.
+pub fn labels(outcomes: &[Outcome]) -> Vec<String> {
+    let origin = |o: &Outcome, key: &str| match &o.first()["wordline"]["provenance"][key] {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    const KEYS: [&str; 8] =
+        ["device", "ftl", "stack", "testbed", "scale", "precondition", "overrides", "workload"];
+    let differ: Vec<&str> = KEYS
+        .into_iter()
+        .filter(|key| outcomes.iter().any(|o| origin(o, key) != origin(&outcomes[0], key)))
+        .collect();
+    let own = |o: &Outcome| {
+        let parts = differ.iter().map(|key| match origin(o, key) {
+            text if text.is_empty() && *key == "overrides" => "nothing set".into(),
+            text if text.is_empty() => format!("no {key}"),
+            text => text,
+        });
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let by_origin: Vec<String> = outcomes.iter().map(own).collect();
+    let unique = |list: &[String]| (1..list.len()).all(|i| !list[..i].contains(&list[i]));
+    let short = by_origin.iter().all(|label| label.chars().count() <= 48 && !label.is_empty());
+    let by_file: Vec<String> = outcomes
+        .iter()
+        .map(|o| {
+            let file = o.name.rsplit('/').next().unwrap_or(&o.name);
+            file.strip_suffix(".json").unwrap_or(file).to_owned()
+        })
+        .collect();
+    let mut labels = if unique(&by_origin) && short { by_origin } else { by_file };
+    if !unique(&labels) {
+        labels.iter_mut().enumerate().for_each(|(i, label)| *label = format!("{}. {label}", i + 1));
+    }
+    labels
+}
+
+pub fn page(outcomes: &[Outcome]) -> String {
+    let labels = labels(outcomes);
+    let runs: Vec<&Value> = outcomes.iter().map(Outcome::first).collect();
+    let mut all: Vec<String> = Vec::new();
+    for run in &runs {
+        for ddir in directions(run) {
+            if !all.contains(&ddir) {
+                all.push(ddir);
+            }
+        }
+    }
+    let mut body = format!("<p class=\"answer\">{}</p>\n", paragraph(outcomes, &labels, &all));
+    for (label, run) in labels.iter().zip(&runs) {
+        let warnings = strings(&run["wordline"]["warnings"]);
+        if !warnings.is_empty() {
+            let each = warnings
+                .iter()
+                .map(|w| format!("<p><b>Warning, {}.</b> {}</p>", escape(label), escape(w)));
+            put!(body, "<div class=\"warnings\">{}</div>\n", each.collect::<String>());
+        }
+    }
+    let mut sections: Vec<(&str, &str)> = Vec::new();
+    let mut add = |id: &'static str, title: &'static str, content: String| {
+        if !content.is_empty() {
+            body += &section(id, title, &content);
+            sections.push((id, title));
+        }
+    };
+    add("numbers", "Numbers", numbers(outcomes, &labels));
+    let mut tails = String::new();
+    for ddir in &all {
+        let title = format!("Latency of {}", plural(ddir));
+        let note = "Each further mark of the axis is a tenth of the I/Os of the one before.";
+        tails += &figure(
+            &format!("tail-{ddir}"),
+            "tail-compared",
+            &json!({ "ddir": ddir }),
+            &title,
+            note,
+        );
+    }
+    add("latency", "Latency", tails);
+    let mut layers = String::new();
+    for ddir in &all {
+        let title = format!("{}: where the time went", capital(&plural(ddir)));
+        let note = "On average and at 99.9 %.";
+        layers += &figure(
+            &format!("layers-{ddir}"),
+            "layers-compared",
+            &json!({ "ddir": ddir }),
+            &title,
+            note,
+        );
+    }
+    add("time", "Where the time went", layers);
+    let mut over_time = String::new();
+    let with_series: Vec<&&Value> = runs.iter().filter(|run| has_intervals(run)).collect();
+    for (label, run) in labels.iter().zip(&runs) {
+        if !has_intervals(run) {
+            put!(
+                over_time,
+                "<p>{} has no series: no I/O came back after the ramp of its job.</p>",
+                escape(label)
+            );
+        }
+    }
+    if with_series.len() == runs.len() {
+        for ddir in &all {
+            let s = plural(ddir);
+            over_time += &figure(
+                &format!("rate-{ddir}"),
+                "rate-compared",
+                &json!({ "ddir": ddir }),
+                &format!("{} a second", capital(&s)),
+                "",
+            );
+            for (key, percent) in [("p50_ns", "50"), ("p99_9_ns", "99.9")] {
+                let any = with_series.iter().any(|run| {
+                    let l = run["wordline"]["machine"]["intervals"]["latency"]
+                        .as_array()
+                        .into_iter()
+                        .flatten();
+                    l.filter(|l| l["ddir"] == *ddir)
+                        .any(|l| l[key].as_array().is_some_and(|x| x.iter().any(Value::is_number)))
+                });
+                if any {
+                    let args = json!({ "ddir": ddir, "key": key, "percent": percent });
+                    let title = format!("Latency of {s}, {percent} %");
+                    over_time += &figure(
+                        &format!("{}-{ddir}", key.trim_end_matches("_ns")),
+                        "percentile-compared",
+                        &args,
+                        &title,
+                        "",
+                    );
+                }
+            }
+        }
+        let written = |run: &&&Value| {
+            let rows = run["wordline"]["machine"]["write_amplification"]["over_time"].as_array();
+            rows.is_some_and(|rows| rows.iter().any(|r| r["user_sectors"].as_u64() > Some(0)))
+        };
+        if with_series.iter().any(written) {
+            over_time += &figure(
+                "write-amplification",
+                "write-amplification-compared",
+                &json!({}),
+                "Write amplification",
+                "",
+            );
+        }
+    }
+    let over_time = match over_time.contains("<figure") {
+        true => format!("<div class=\"pair\">{over_time}</div>"),
+        false => over_time,
+    };
+    add("over-time", "Over time", over_time);
+    let each = labels.iter().zip(outcomes).map(|(label, o)| {
+        let seeds = if o.is_repeated() {
+            format!(", {} seeds, of which the first is shown here", o.runs.len())
+        } else {
+            String::new()
+        };
+        details(&format!("{label}: {}{seeds}", o.name), &what_was_run(o.first()))
+    });
+    add("run", "What was run", each.collect());
+    let title = labels.join(" \u{b7} ");
+    let sub = escape(&format!("{} results side by side", outcomes.len()));
+    let data = data(outcomes, &labels);
+    Shell { title: &title, sub: &sub, body: &body, sections: &sections, data: Some(&data) }.html()
+}
+
+/// The widest difference of rate and of tail from the first.
+fn paragraph(outcomes: &[Outcome], labels: &[String], all: &[String]) -> String {
+    let mut out = format!(
+        "{} compared with <b>{}</b>. ",
+        escape(&what_ran(outcomes[0].first())),
+        escape(&labels[0])
+    );
+    out = out.replacen(&out[..1].to_owned(), &out[..1].to_uppercase(), 1);
+    for (label, o) in labels.iter().zip(outcomes).skip(1) {
+        let mut said = Vec::new();
+        for ddir in all {
+            for (what, unit, word) in
+                [("iops", Unit::Rate, "a second"), ("p99_9", Unit::Time, "at 99.9 %")]
+            {
+                let id = format!("{ddir}.{what}");
+                let (Some(a), Some(b)) = (spread(&outcomes[0], &id), spread(o, &id)) else {
+                    continue;
+                };
+                if a.mean > 0.0 {
+                    let name = if what == "iops" {
+                        format!("{} {word}", plural(ddir))
+                    } else {
+                        format!("{ddir}s {word}")
+                    };
+                    said.push(format!(
+                        "{name} <b>{}</b> instead of {} ({})",
+                        unit.text(b.mean),
+                        unit.text(a.mean),
+                        change(a.mean, b.mean)
+                    ));
+                }
+            }
+        }
+        if let (Some(a), Some(b)) =
+            (spread(&outcomes[0], "write_amplification"), spread(o, "write_amplification"))
+        {
+            said.push(format!(
+                "write amplification {} instead of {}",
+                digits(b.mean, 3),
+                digits(a.mean, 3)
+            ));
+        }
+        if !said.is_empty() {
+            put!(out, "<b>{}</b>: {}. ", escape(label), said.join(", "));
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+/// A change in percent, or as a factor where it is large.
+fn change(from: f64, to: f64) -> String {
+    let ratio = to / from;
+    if ratio >= 3.0 {
+        return format!("{}\u{d7}", digits(ratio, 3));
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    let sign = if percent < 0.0 { "\u{2212}" } else { "+" };
+    format!("{sign}{}\u{a0}%", digits(percent.abs(), 3))
+}
+
+fn numbers(outcomes: &[Outcome], labels: &[String]) -> String {
+    let runs: Vec<&Value> = outcomes.iter().map(Outcome::first).collect();
+    let mut head = vec![String::new()];
+    for (i, label) in labels.iter().enumerate() {
+        head.push(label.clone());
+        if i > 0 {
+            head.push("difference".into());
+        }
+    }
+    let rows = keys(&runs).into_iter().map(|key| {
+        let mut row = vec![Cell::head(key.what.clone())];
+        for (i, o) in outcomes.iter().enumerate() {
+            row.push(own(o, &key));
+            if i > 0 {
+                row.push(difference(&outcomes[0], o, &key));
+            }
+        }
+        row
+    });
+    let rows: Vec<_> = rows.collect();
+    let mut out = String::new();
+    let repeated = outcomes.iter().filter(|o| o.is_repeated()).count();
+    put!(out, "<p class=\"note\">Differences are from {}. ", escape(&labels[0]));
+    out += match repeated {
+        0 => {
+            "One seed says nothing of chance: run with --repeat 5 to see confidence intervals.</p>"
+        }
+        n if n == outcomes.len() => {
+            "Beside a mean stands the half width of its 95 % confidence interval (Student's t), beside a difference \
+             that of the difference (Welch's t). A difference that may be chance is marked with ~.</p>"
+        }
+        _ => {
+            "Only results of several seeds have confidence intervals (95 %, Student's t); differences have one where both have.</p>"
+        }
+    };
+    out + &table("", &head, &rows)
+}
+
+fn own(o: &Outcome, key: &Key) -> Cell {
+    let Some(s) = spread(o, &key.id) else { return Cell::None };
+    let mut text = key.unit.text(s.mean);
+    if let Some(half) = s.half() {
+        text += &format!(" <small>\u{b1} {}</small>", key.unit.text(half));
+    }
+    Cell::number(text, Some(s.mean), "")
+}
+
+fn difference(first: &Outcome, o: &Outcome, key: &Key) -> Cell {
+    let (Some(a), Some(b)) = (spread(first, &key.id), spread(o, &key.id)) else {
+        return Cell::None;
+    };
+    if a.mean == 0.0 {
+        return Cell::None;
+    }
+    let text = change(a.mean, b.mean);
+    let by = b.mean - a.mean;
+    let text = match b.half_of_difference(&a) {
+        None => text,
+        Some(half) => {
+            let half_text =
+                format!("<small>\u{b1} {}\u{a0}%</small>", digits(half / a.mean * 100.0, 2));
+            if by.abs() <= half {
+                format!("~ {text} {half_text}")
+            } else {
+                let class = match key.better {
+                    Better::Neither => "",
+                    Better::More if by > 0.0 => "better",
+                    Better::Less if by < 0.0 => "better",
+                    _ => "worse",
+                };
+                format!("<span class=\"{class}\">{text}</span> {half_text}")
+            }
+        }
+    };
+    Cell::number(text, Some(by), "")
+}

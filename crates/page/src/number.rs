@@ -1,0 +1,322 @@
+//! Numbers as pages write them, and the numbers by which results are told apart.
+
+use crate::Outcome;
+use serde_json::Value;
+
+/// Thousands apart.
+pub fn grouped(text: &str) -> String {
+    let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("\u{2212}", rest));
+    let (whole, rest) = text.split_once('.').map_or((text, None), |(w, r)| (w, Some(r)));
+    let mut out = String::from(sign);
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if let Some(rest) = rest {
+        out.push('.');
+        out += rest;
+    }
+    out
+}
+
+/// So many digits, or all before the point.
+pub fn digits(x: f64, n: i32) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return "0".into();
+    }
+    let decimals = |x: f64| (n - 1 - x.abs().log10().floor() as i32).max(0) as usize;
+    let text = format!("{x:.*}", decimals(x));
+    // Rounding may have made a digit more.
+    let again = text.parse::<f64>().unwrap_or(x);
+    let text = if again == 0.0 { text } else { format!("{x:.*}", decimals(again)) };
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    grouped(text)
+}
+
+/// What a number counts, and so how it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// I/Os a second.
+    Rate,
+    /// Bytes a second.
+    Bandwidth,
+    /// Nanoseconds.
+    Time,
+    /// A ratio.
+    Factor,
+    /// From 0 to 1.
+    Share,
+    Watts,
+    Cores,
+}
+
+impl Unit {
+    /// The number and its unit.
+    pub fn parts(self, x: f64) -> (String, &'static str) {
+        let by = |list: &[(&'static str, f64)], n: i32| {
+            let (unit, by) =
+                list.iter().find(|(_, by)| x.abs() >= *by).unwrap_or(&list[list.len() - 1]);
+            (digits(x / by, n), *unit)
+        };
+        match self {
+            Unit::Rate => by(&[("M/s", 1e6), ("k/s", 1e3), ("/s", 1.0)], 4),
+            Unit::Bandwidth => {
+                let (k, m, g) = (1024.0, 1048576.0, 1073741824.0);
+                by(&[("GiB/s", g), ("MiB/s", m), ("KiB/s", k), ("B/s", 1.0)], 4)
+            }
+            Unit::Time => by(&[("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)], 4),
+            Unit::Factor => (digits(x, 3), ""),
+            Unit::Share => (digits(x * 100.0, 3), "%"),
+            Unit::Watts => (digits(x, 3), "W"),
+            Unit::Cores => (digits(x, 3), ""),
+        }
+    }
+    pub fn text(self, x: f64) -> String {
+        let (number, unit) = self.parts(x);
+        if unit.is_empty() { number } else { format!("{number}\u{a0}{unit}") }
+    }
+}
+
+pub fn time(ns: f64) -> String {
+    Unit::Time.text(ns)
+}
+
+/// A table's unit of time: its longest decides.
+pub fn table_unit(longest_ns: f64) -> (&'static str, f64) {
+    if longest_ns < 1e8 { ("µs", 1e3) } else { ("ms", 1e6) }
+}
+
+/// Whether more of a number is better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Better {
+    More,
+    Less,
+    Neither,
+}
+
+/// A number of a result.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Key {
+    /// For finding it.
+    pub id: String,
+    pub what: String,
+    pub unit: Unit,
+    pub better: Better,
+}
+
+const PERCENTILES: [(&str, &str); 5] = [
+    ("p50", "50.000000"),
+    ("p99", "99.000000"),
+    ("p99_9", "99.900000"),
+    ("p99_99", "99.990000"),
+    ("p99_999", "99.999000"),
+];
+
+/// Directions in which I/Os came back.
+pub fn directions(run: &Value) -> Vec<String> {
+    let all = run["wordline"]["latency"].as_array().into_iter().flatten();
+    let all = all.filter(|d| d["of"] == "all" && d["N"].as_u64() > Some(0));
+    all.filter_map(|d| d["ddir"].as_str().map(str::to_owned)).collect()
+}
+
+/// The distribution of a direction's latency.
+pub fn distribution<'a>(run: &'a Value, ddir: &str) -> Option<&'a Value> {
+    run["wordline"]["latency"].as_array()?.iter().find(|d| d["of"] == "all" && d["ddir"] == ddir)
+}
+
+/// A number by its id; none where the result has none.
+pub fn value(run: &Value, id: &str) -> Option<f64> {
+    let m = &run["wordline"]["machine"];
+    let Some((ddir, what)) = id.split_once('.') else {
+        return match id {
+            "write_amplification" => m["write_amplification"]["factor"].as_f64(),
+            "reads_waited" => {
+                let all = m["user_flash_reads"].as_f64().filter(|n| *n > 0.0)?;
+                Some(m["user_reads_waited"].as_f64()? / all)
+            }
+            "luns" => mean(m["luns"].as_array()?),
+            "cores" => {
+                let idle = m["cores"].as_array()?.iter().filter_map(|c| c["idle"].as_f64());
+                let idle: Vec<f64> = idle.collect();
+                (!idle.is_empty()).then(|| idle.iter().map(|i| 1.0 - i).sum())
+            }
+            "watts" => m["total_w"].as_f64().filter(|w| *w > 0.0),
+            _ => None,
+        };
+    };
+    let sum = |key: &str| {
+        let jobs = run["jobs"].as_array()?;
+        let all: Vec<f64> = jobs.iter().filter_map(|j| j[ddir][key].as_f64()).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>())
+    };
+    let d = distribution(run, ddir)?;
+    match what {
+        "iops" => sum("iops"),
+        "bw" => sum("bw_bytes"),
+        "mean" => d["mean_ns"].as_f64(),
+        "max" => d["max_ns"].as_f64(),
+        _ => {
+            let key = PERCENTILES.iter().find(|p| p.0 == what)?.1;
+            let beyond = 100.0 - key.parse::<f64>().ok()?;
+            // Fewer than one beyond: it is the slowest, and no percentile.
+            let enough = d["N"].as_f64()? * beyond / 100.0 >= 1.0 - 1e-9;
+            enough.then(|| d["percentile"][key].as_f64()).flatten()
+        }
+    }
+}
+
+fn mean(list: &[Value]) -> Option<f64> {
+    let all: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
+    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+}
+
+/// The numbers of results, those that at least one of them has.
+pub fn keys(runs: &[&Value]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    let mut key = |id: String, what: String, unit, better| {
+        if runs.iter().any(|run| value(run, &id).is_some()) {
+            keys.push(Key { id, what, unit, better });
+        }
+    };
+    let mut all: Vec<String> = Vec::new();
+    for run in runs {
+        for ddir in directions(run) {
+            if !all.contains(&ddir) {
+                all.push(ddir);
+            }
+        }
+    }
+    for ddir in &all {
+        let id = |what: &str| format!("{ddir}.{what}");
+        let s = plural(ddir);
+        key(id("iops"), format!("{s} a second"), Unit::Rate, Better::More);
+        key(id("bw"), format!("{ddir} bandwidth"), Unit::Bandwidth, Better::More);
+        key(id("mean"), format!("{ddir} latency, mean"), Unit::Time, Better::Less);
+        for (p, percent) in PERCENTILES {
+            let percent = percent.trim_end_matches('0').trim_end_matches('.');
+            key(id(p), format!("{ddir} latency, {percent} %"), Unit::Time, Better::Less);
+        }
+        key(id("max"), format!("{ddir} latency, slowest"), Unit::Time, Better::Less);
+    }
+    key("write_amplification".into(), "write amplification".into(), Unit::Factor, Better::Less);
+    key("reads_waited".into(), "flash reads that waited".into(), Unit::Share, Better::Less);
+    key("luns".into(), "LUNs busy, mean".into(), Unit::Share, Better::Neither);
+    key("cores".into(), "host cores busy".into(), Unit::Cores, Better::Less);
+    key("watts".into(), "power of the drive".into(), Unit::Watts, Better::Less);
+    keys
+}
+
+pub fn plural(ddir: &str) -> String {
+    if ddir == "mixed" { "I/Os".into() } else { format!("{ddir}s") }
+}
+
+/// A number under several seeds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    pub n: usize,
+    pub mean: f64,
+    /// Sample variance.
+    pub variance: f64,
+    pub least: f64,
+    pub most: f64,
+}
+
+/// Student's t for 95 % on both sides, by degrees of freedom from 1.
+const T95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
+/// Cautious between whole degrees of freedom: the fewer.
+pub fn t95(degrees: f64) -> f64 {
+    match degrees.floor() as usize {
+        0 => T95[0],
+        n if n <= T95.len() => T95[n - 1],
+        n if n < 60 => T95[29],
+        n if n < 120 => 2.000,
+        _ => 1.980,
+    }
+}
+
+impl Spread {
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let n = values.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+        let variance = if n > 1 { squares / (n - 1) as f64 } else { 0.0 };
+        let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
+        Some(Spread {
+            n,
+            mean,
+            variance,
+            least: values.iter().copied().fold(least, f64::min),
+            most: values.iter().copied().fold(most, f64::max),
+        })
+    }
+    /// Half of the 95 % confidence interval of the mean; none of one value.
+    pub fn half(&self) -> Option<f64> {
+        let n = self.n as f64;
+        (self.n > 1).then(|| t95(n - 1.0) * (self.variance / n).sqrt())
+    }
+    /// Half of the 95 % confidence interval of the difference of two means (Welch).
+    pub fn half_of_difference(&self, other: &Spread) -> Option<f64> {
+        if self.n < 2 || other.n < 2 {
+            return None;
+        }
+        let (a, b) = (self.variance / self.n as f64, other.variance / other.n as f64);
+        if a + b == 0.0 {
+            return Some(0.0);
+        }
+        let parts = a * a / (self.n - 1) as f64 + b * b / (other.n - 1) as f64;
+        Some(t95((a + b) * (a + b) / parts) * (a + b).sqrt())
+    }
+}
+
+/// A number over the seeds of an outcome; none where one of them lacks it.
+pub fn spread(outcome: &Outcome, id: &str) -> Option<Spread> {
+    let all: Option<Vec<f64>> = outcome.runs.iter().map(|run| value(run, id)).collect();
+    Spread::of(&all?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_with_their_units() {
+        for (unit, x, text) in [
+            (Unit::Time, 1_107_456.0, "1.107\u{a0}ms"),
+            (Unit::Time, 9_999_999.0, "10\u{a0}ms"),
+            (Unit::Time, 119_000.0, "119\u{a0}µs"),
+            (Unit::Time, 0.0, "0\u{a0}ns"),
+            (Unit::Rate, 22_667.6, "22.67\u{a0}k/s"),
+            (Unit::Bandwidth, 92_846_634.0, "88.55\u{a0}MiB/s"),
+            (Unit::Factor, 6.0409, "6.04"),
+            (Unit::Share, 0.9876, "98.8\u{a0}%"),
+        ] {
+            assert_eq!(unit.text(x), text);
+        }
+        assert_eq!(grouped("-1234567.5"), "\u{2212}1,234,567.5");
+        assert_eq!(digits(123_456.0, 3), "123,456");
+    }
+
+    #[test]
+    fn spreads_are_students() {
+        // Mean 10, deviation 1.5811, n 5: 2.776 * 1.5811 / sqrt(5) = 1.963.
+        let s = Spread::of(&[8.0, 9.0, 10.0, 11.0, 12.0]).unwrap();
+        assert_eq!((s.mean, s.least, s.most), (10.0, 8.0, 12.0));
+        assert!((s.half().unwrap() - 1.963).abs() < 1e-3);
+        // The same spread twice: 8 degrees of freedom, 2.306 * sqrt(2 * 0.5) = 2.306.
+        assert!((s.half_of_difference(&s).unwrap() - 2.306).abs() < 1e-9);
+        let one = Spread::of(&[3.0]).unwrap();
+        assert_eq!((one.half(), one.half_of_difference(&s)), (None, None));
+        assert_eq!((t95(0.5), t95(1e9)), (12.706, 1.980));
+    }
+}

@@ -1,0 +1,139 @@
+//! Distributions of latency whose tail can be drawn: percentiles on an axis of nines.
+
+use crate::job::Job;
+use crate::number::{finite, percentiles};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use wordline_base::{Histogram, IoClass};
+use wordline_sim::RunResult;
+
+/// Points of the axis to a nine: the n-th point is the percentage beyond which 10^(-n/20) of all lie.
+const POINTS: usize = 20;
+/// 10^(-n/20): the same on every machine, which a library's power is not.
+const BEYOND: [f64; POINTS] = [
+    1.0,
+    0.8912509381337456,
+    0.7943282347242815,
+    0.7079457843841379,
+    0.6309573444801932,
+    0.5623413251903491,
+    0.5011872336272722,
+    0.44668359215096315,
+    0.3981071705534972,
+    0.35481338923357547,
+    0.31622776601683794,
+    0.28183829312644537,
+    0.251188643150958,
+    0.22387211385683395,
+    0.19952623149688797,
+    0.1778279410038923,
+    0.15848931924611134,
+    0.1412537544622754,
+    0.12589254117941673,
+    0.11220184543019636,
+];
+/// No axis has more nines.
+const NINES: usize = 7;
+
+/// Percentages of the table.
+const TABLE: [f64; 7] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
+
+/// The percentages of the axis, as far as one of `n` values lies beyond.
+fn axis(n: u64) -> Vec<f64> {
+    let tens = |power: usize| 10f64.powi(power as i32);
+    let point = |i: usize| BEYOND[i % POINTS] / tens(i / POINTS);
+    let points = (0..=NINES * POINTS).map(point);
+    // A part of 1e-9 is rounding.
+    let points = points.take_while(|beyond| beyond * n as f64 >= 1.0 - 1e-9);
+    points.map(|beyond| 100.0 - 100.0 * beyond).collect()
+}
+
+fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
+    let table: Map<String, Value> = TABLE
+        .iter()
+        .zip(percentiles(h, &TABLE))
+        .map(|(percent, ns)| (format!("{percent:.6}"), ns.into()))
+        .collect();
+    json!({
+        "ddir": ddir,
+        "of": of,
+        "name": name,
+        "N": h.len(),
+        "min_ns": h.min(),
+        "mean_ns": finite(h.mean()),
+        "max_ns": h.max(),
+        "percentile": table,
+        "points_a_nine": POINTS,
+        "ns": percentiles(h, &axis(h.len())),
+    })
+}
+
+/// Total latency by direction, and where there are several, by job and by class.
+pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
+    let mut all: Vec<(&str, Histogram)> = Vec::new();
+    let mut by_job = Vec::new();
+    for job in jobs {
+        for (i, dir) in job.dirs.iter().enumerate().filter(|(_, dir)| !dir.lat.is_empty()) {
+            let Some(ddir) = job.dir_name(i) else { continue };
+            match all.iter_mut().find(|(known, _)| *known == ddir) {
+                Some((_, sum)) => sum.merge(&dir.lat),
+                None => all.push((ddir, dir.lat.clone())),
+            }
+            by_job.push(distribution(ddir, "job", job.name, &dir.lat));
+        }
+    }
+    let mut list: Vec<Value> =
+        all.iter().map(|(ddir, h)| distribution(ddir, "all", "", h)).collect();
+    if jobs.len() > 1 {
+        list.append(&mut by_job);
+    }
+    let mut classes: BTreeMap<(usize, IoClass), Histogram> = BTreeMap::new();
+    for thread in result.threads.iter().filter(|t| t.reported && !t.unified_rw_reporting) {
+        for (d, dir) in thread.dirs.iter().enumerate() {
+            if dir.classes.is_empty() && !dir.lat.is_empty() {
+                classes.entry((d, thread.class)).or_default().merge(&dir.lat);
+            }
+            for c in dir.classes.iter().filter(|c| !c.lat.is_empty()) {
+                classes.entry((d, c.class)).or_default().merge(&c.lat);
+            }
+        }
+    }
+    let first = classes.keys().next().map(|key| key.1);
+    if classes.keys().any(|key| Some(key.1) != first) {
+        let each = classes.iter().map(|((d, class), h)| {
+            distribution(["read", "write", "trim"][*d], "class", &class.to_string(), h)
+        });
+        list.extend(each);
+    }
+    Value::Array(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_goes_as_far_as_there_are_values() {
+        let axis = |n| super::axis(n);
+        assert_eq!(axis(1), [0.0]);
+        assert_eq!(axis(10).len(), POINTS + 1);
+        assert_eq!(axis(100_000).len(), 5 * POINTS + 1);
+        assert_eq!(axis(u64::MAX).len(), NINES * POINTS + 1);
+        let nines = axis(u64::MAX);
+        let at: Vec<f64> = (0..=5).map(|n| nines[n * POINTS]).collect();
+        for (at, wanted) in at.iter().zip([0.0, 90.0, 99.0, 99.9, 99.99, 99.999]) {
+            assert!((at - wanted).abs() < 1e-12, "{at} for {wanted}");
+        }
+    }
+
+    #[test]
+    fn the_last_point_is_a_value_that_was_there() {
+        let mut h = Histogram::new();
+        (0..1000).for_each(|_| h.add(50));
+        h.add(90);
+        let d = distribution("read", "all", "", &h);
+        let ns = d["ns"].as_array().unwrap();
+        assert_eq!((&ns[0], ns.last().unwrap()), (&json!(50), &json!(50)));
+        assert_eq!((&d["max_ns"], &d["percentile"]["99.999000"]), (&json!(90), &json!(90)));
+    }
+}
