@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RING: [&str; 16] = [
+const RING: [&str; 17] = [
     "base",
     "nvme",
     "nand",
@@ -64,7 +64,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "study",
-        &["base", "nand", "ftl", "fio", "sim", "report", "profile", "app", "huge", "wordline"],
+        &[
+            "base", "nand", "ftl", "fio", "sim", "report", "page", "profile", "app", "huge",
+            "wordline",
+        ],
     ),
     ("frontend", &["wordline", "nand", "fio", "trace", "report", "profile", "study"]),
     ("nbd", &["base"]),

@@ -99,6 +99,15 @@ Examples:
   wordline study run rail/read-latency-vs-write-rate --out results --jobs 2
   wordline study run my.toml --out results --point system=pblk --dry-run";
 
+const STUDY_REPORT_HELP: &str = "\
+Results of another build of the program are not looked at, and nothing is run: wordline study run NAME --out DIR
+does. A page is one HTML file that needs no network.
+
+Examples:
+  wordline study report rail/read-latency-vs-write-rate -o figure.html
+  wordline study report my.toml --scale quick --out results -o my.html
+  wordline study report --all -o site";
+
 const STUDY_CLAIMS_HELP: &str = "\
 Results of another build of the program, and of another scale, are not looked at: their claims are
 not run. Verdicts: met, direction, wrong, not run, set (a profile or a study has it as a setting), not covered.
@@ -381,6 +390,9 @@ pub enum StudyCommand {
     /// Run what has no result yet, then tabulate all of it
     #[command(after_help = STUDY_RUN_HELP)]
     Run(StudyRunArgs),
+    /// A study as a page: its figure beside what was published, its numbers, its text
+    #[command(after_help = STUDY_REPORT_HELP)]
+    Report(StudyReportArgs),
     /// What was published, claim by claim: the study and points that decide it, what came out, and
     /// the verdict
     #[command(after_help = STUDY_CLAIMS_HELP)]
@@ -432,6 +444,24 @@ pub enum ClaimsFormat {
     Md,
     Csv,
     Json,
+}
+
+#[derive(Args, Clone)]
+pub struct StudyReportArgs {
+    /// A name from the list, or a TOML file
+    #[arg(required_unless_present = "all")]
+    pub study: Option<String>,
+    /// All studies that come with the program: a page each, and one that leads to them
+    #[arg(long, conflicts_with = "study")]
+    pub all: bool,
+    /// The page to write, or with --all a folder
+    #[arg(long, short, value_name = "FILE|DIR")]
+    pub output: PathBuf,
+    /// Where `wordline study run` left its results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    #[arg(long, value_enum, default_value = "whole")]
+    pub scale: ScaleArg,
 }
 
 #[derive(Args, Clone)]
@@ -773,6 +803,12 @@ pub struct RunArgs {
     /// pagerank:threads=2,depth=32 (repeatable). It ends with them
     #[arg(long, value_name = "NAME|FILE[:OPTION=VALUE,...]")]
     pub with: Vec<String>,
+    /// Run N times under as many seeds, from --seed on, the drive prepared anew each time, and tell means with
+    /// their 95 % confidence intervals; jobs draw other places each time (randrepeat=0) unless they say
+    #[arg(long, value_name = "N", help_heading = "Results")]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(conflicts_with_all = ["timeline", "over_time", "save_state", "slowest"])]
+    pub repeat: Option<u32>,
     /// Run only these sections of the job files (repeatable)
     #[arg(long, value_name = "NAME")]
     pub section: Vec<String>,

@@ -4,7 +4,7 @@ use crate::args::CommonArgs;
 use crate::progress::{Progress, shown};
 use crate::{Failure, files, output, remark, signals};
 use std::path::PathBuf;
-use wordline::{Checked, Prepared, Run, RunError};
+use wordline::{Checked, Prepared, Run, RunError, RunResult};
 use wordline_frontend::files::Consumed;
 use wordline_frontend::{Origin, Settings};
 
@@ -36,6 +36,28 @@ pub fn run(
     settings: &Settings,
     consumed: Option<Consumed>,
 ) -> Result<(), Failure> {
+    let result = measure(prepared, args, settings, consumed)?;
+    // What went wrong with the run matters more than what went wrong with writing it down.
+    let written = output::write(&result, args);
+    verdict(&result)?;
+    written
+}
+
+/// Whether the numbers are those of a whole run.
+pub fn verdict(result: &RunResult) -> Result<(), Failure> {
+    result.verdict().map_err(|error| match error {
+        RunError::Trace { .. } => Failure::usage(error),
+        error => Failure::run(error),
+    })
+}
+
+/// Runs what is ready.
+pub fn measure(
+    prepared: Prepared,
+    args: &CommonArgs,
+    settings: &Settings,
+    consumed: Option<Consumed>,
+) -> Result<RunResult, Failure> {
     let mut run = prepared.start()?;
     let mut progress = Progress::begin(args, run.expected(), consumed);
     drive_to_the_end(&mut run, &mut progress, args);
@@ -51,13 +73,7 @@ pub fn run(
         return Err(Failure::usage(error));
     }
     origin.tell(&mut result);
-    // What went wrong with the run matters more than what went wrong with writing it down.
-    let written = output::write(&result, args);
-    result.verdict().map_err(|error| match error {
-        RunError::Trace { .. } => Failure::usage(error),
-        error => Failure::run(error),
-    })?;
-    written
+    Ok(result)
 }
 
 /// Steps the run. The first Ctrl-C stops new I/O and drains what is in flight.

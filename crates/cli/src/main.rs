@@ -11,6 +11,7 @@ mod prepare;
 mod progress;
 mod python;
 mod record;
+mod repeat;
 mod replay;
 mod report;
 mod run;

@@ -41,7 +41,7 @@ impl From<Format> for wordline_frontend::Format {
 }
 
 /// Keeps what went wrong.
-fn note(failures: &mut Vec<String>, written: Result<(), impl Into<Failure>>) {
+pub fn note(failures: &mut Vec<String>, written: Result<(), impl Into<Failure>>) {
     failures.extend(written.err().map(|failure| failure.into().into_message()));
 }
 

@@ -27,6 +27,11 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
 pub fn write(path: &Path, texts: &[(String, String)]) -> Result<(), Failure> {
     let outcomes = texts.iter().map(|(name, text)| wordline_page::read(name, text));
     let outcomes: Vec<Outcome> = outcomes.collect::<Result<_, _>>().map_err(Failure::usage)?;
-    let page = wordline_page::page(&outcomes).map_err(Failure::usage)?;
-    files::write(path, |w| w.write_all(page.as_bytes()))
+    write_page(path, &outcomes)
+}
+
+/// The page of results that have been read.
+pub fn write_page(path: &Path, outcomes: &[Outcome]) -> Result<(), Failure> {
+    let page = wordline_page::page(outcomes).map_err(Failure::usage)?;
+    files::write(path, |w| w.write_all(page.as_bytes())).map_err(Failure::from)
 }

@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::showcmd::showcmd;
-use crate::{Failure, finish, output, prepare, signals};
+use crate::{Failure, finish, output, prepare, repeat, signals};
 use wordline_frontend::Outside;
 use wordline_sim::setup;
 
@@ -20,6 +20,9 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     let jobs = work.parse(engine, &mut Outside)?;
     if args.showcmd {
         return output::print(&showcmd(&args, engine, &jobs)?);
+    }
+    if let Some(times) = args.repeat {
+        return repeat::run(&args, times);
     }
     settings.options()?;
     signals::install();

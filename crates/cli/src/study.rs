@@ -1,7 +1,8 @@
 //! `wordline study`: published figures and studies of one's own.
 
 use crate::args::{
-    ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyRunArgs, StudyTablesArgs,
+    ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyReportArgs, StudyRunArgs,
+    StudyTablesArgs,
 };
 use crate::progress::StudyProgress;
 use crate::{Failure, files, output, python, remark, signals};
@@ -16,6 +17,7 @@ pub fn study(command: StudyCommand) -> Result<(), Failure> {
         StudyCommand::List => output::print(&wordline_study::list()),
         StudyCommand::Show { name } => output::print(&read(&name)?.1),
         StudyCommand::Run(args) => run(&args),
+        StudyCommand::Report(args) => report(&args),
         StudyCommand::Claims(args) => decide(&args),
         StudyCommand::Tables(args) => tables(&args),
         StudyCommand::Worker => {
@@ -134,6 +136,70 @@ fn run_points(
             plan.points.len()
         )),
     })
+}
+
+/// `study report`: one page, or a folder of them.
+fn report(args: &StudyReportArgs) -> Result<(), Failure> {
+    let scale = scale(args.scale);
+    let build = options(None)?.build;
+    let Some(name) = &args.study else { return site(args, scale, &build) };
+    let (study, toml) = read(name)?;
+    files::check_writable(&args.output)?;
+    let page = with_table(args, &study, scale, &build, |table, store| {
+        if !table.has_results() {
+            return Err(Failure::usage(format!(
+                "{} has no result of this program for {name} at this scale: wordline study run {name} --out {}",
+                args.out.display(),
+                args.out.display()
+            )));
+        }
+        wordline_study::page(table, store, &toml).map_err(Failure::run)
+    })?;
+    files::write(&args.output, |w| w.write_all(page.as_bytes())).map_err(Failure::from)
+}
+
+/// What `make` makes of the table of a study's results.
+fn with_table<T>(
+    args: &StudyReportArgs,
+    study: &Study,
+    scale: Scale,
+    build: &str,
+    make: impl FnOnce(&wordline_study::Table<'_>, &Store) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let only = parse_only(study, &[]).map_err(Failure::usage)?;
+    let plan = Plan::new(study, scale, &only, &|path| {
+        files::read_text(path).map_err(std::io::Error::other)
+    })
+    .map_err(Failure::usage)?;
+    let store = Store::look(&args.out, &study.name, build);
+    let table = tabulate(study, &plan, &store, &[]).map_err(Failure::usage)?;
+    make(&table, &store)
+}
+
+/// A page for each study, and one that leads to them.
+fn site(args: &StudyReportArgs, scale: Scale, build: &str) -> Result<(), Failure> {
+    let folder = &args.output;
+    std::fs::create_dir_all(folder).map_err(|e| {
+        Failure::usage(format!("cannot make {}: {}", folder.display(), files::explain(&e)))
+    })?;
+    let mut groups: Vec<(String, Vec<wordline_page::study::Entry>)> = Vec::new();
+    for preset in wordline_study::presets() {
+        let (study, toml) = read(preset.name)?;
+        let file = format!("{}.html", preset.name.replace('/', "-"));
+        let (page, entry) = with_table(args, &study, scale, build, |table, store| {
+            let page = wordline_study::page(table, store, &toml).map_err(Failure::run)?;
+            Ok((page, wordline_study::entry(table, &file)))
+        })?;
+        files::write(&folder.join(&file), |w| w.write_all(page.as_bytes()))?;
+        let group = preset.name.split('/').next().unwrap_or_default();
+        match groups.last_mut() {
+            Some((name, entries)) if name == group => entries.push(entry),
+            _ => groups.push((group.into(), vec![entry])),
+        }
+    }
+    let index = wordline_page::study::index(&groups);
+    files::write(&folder.join("index.html"), |w| w.write_all(index.as_bytes()))
+        .map_err(Failure::from)
 }
 
 /// `study claims`: what came of each statement of the list.

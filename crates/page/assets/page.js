@@ -531,18 +531,60 @@ charts["write-amplification-compared"] = () => overlay((r) => {
   return rows.length ? { ends: rows.map((x) => x.end_ns), values: rows.map((x) => (x.user_sectors > 0 ? sum(x) / x.user_sectors : null)) } : {};
 }, { label: "write amplification", format: (x) => digits(x, 3) });
 
+/* A panel of a study. */
+charts.panel = (args) => {
+  const p = data.panels[args.panel];
+  const shown = (list) => list.filter(([x, y]) => (!p.log_x || x > 0) && (!p.log_y || y > 0));
+  const xs = [...p.series, ...p.published].flatMap((s) => shown(s.points).map((q) => q[0]));
+  const ys = [...p.series, ...p.published].flatMap((s) => shown(s.points).map((q) => q[1]));
+  const nameX = (x) => (p.words.length ? p.words[x] ?? "" : digits(x, 4));
+  const y = p.log_y
+    ? { scale: { type: "log", domain: logDomain(ys), axis: null, label: null }, marks: axisY(logTicks(...logDomain(ys)), (t) => digits(t, 3), p.y) }
+    : linear(Math.max(0, d3.max(ys)), p.y, (t) => digits(t, 4));
+  const domain = p.words.length ? [-.5, p.words.length - .5] : p.log_x ? logDomain(xs)
+    : d3.extent(xs).map((x, i, [a, b]) => (a === b ? a + (i ? 1 : -1) : x));
+  const colour = new Map(p.series.map((s, i) => [s.name, seriesColour(i)]));
+  const many = d3.max(p.series, (s) => s.points.length) > 64;
+  const at = [...d3.rollup([...p.series.flatMap((s) => shown(s.points).map(([x, v]) => ({ x, v, name: s.name || p.y, kind: "" }))),
+    ...p.published.flatMap((s) => shown(s.points).map(([x, v]) => ({ x, v, name: s.name, kind: "published" })))], (rows) => rows, (r) => r.x)]
+    .map(([x, rows]) => ({ x, title: [nameX(x), ...rows.map((r) => `${r.name} ${r.kind}  ${digits(r.v, 4)}`)].join("\n") }));
+  const slanted = (width) => p.words.length && d3.max(p.words, (w) => w.length) * 6.8 > (width - 90) / p.words.length - 8;
+  return {
+    legend: [...(p.series.length > 1 ? p.series.map((s, i) => ({ label: s.name, colour: seriesColour(i), dash: i >= 8 ? "5 3" : null })) : []),
+      ...(p.published.length ? [{ label: "published", colour: v("ink"), diamond: true }] : [])],
+    alt: `${p.title}: ${p.series.map((s) => s.name).join(", ")}`,
+    csv: [...p.series.map((s) => [s, "here"]), ...p.published.map((s) => [s, "published"])]
+      .flatMap(([s, whose]) => s.points.map(([x, value]) => ({ curve: s.name, whose, x: nameX(x), value }))),
+    plot: (width) => Plot.plot(base(width, {
+      height: 360, marginBottom: slanted(width) ? 104 : 38, marginLeft: 72,
+      x: { type: p.log_x ? "log" : "linear", domain, axis: null }, y: y.scale,
+      marks: [
+        ...y.marks,
+        Plot.axisX(p.words.length ? d3.range(p.words.length) : p.log_x ? logTicks(...domain, width < 560 ? 5 : 9) : d3.ticks(...domain, width < 560 ? 5 : 9),
+          { text: nameX, tickRotate: slanted(width) ? -35 : 0, tickSize: 4, label: p.x, labelAnchor: "center", labelArrow: "none" }),
+        ...p.series.map((s, i) => Plot.line(shown(s.points), { x: "0", y: "1", stroke: seriesColour(i), strokeWidth: 2, strokeDasharray: i >= 8 ? "5 3" : undefined })),
+        ...(many ? [] : p.series.map((s, i) => Plot.dot(shown(s.points), { x: "0", y: "1", fill: seriesColour(i), r: 3 }))),
+        ...p.published.map((s) => Plot.dot(shown(s.points), { x: "0", y: "1", symbol: "diamond", r: 5.5, fill: v("paper"), stroke: colour.get(s.name) ?? v("ink"), strokeWidth: 1.8 })),
+        Plot.ruleX(at, Plot.pointerX({ x: "x", stroke: v("muted") })),
+        Plot.tip(at, Plot.pointerX({ x: "x", frameAnchor: "top", title: "title", fontFamily: "inherit" })),
+      ],
+    })),
+  };
+};
+
 /* Drawing. */
 const sample = (l) => {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("width", l.box ? 12 : 22);
   svg.setAttribute("height", 12);
-  svg.innerHTML = l.box ? `<rect y="1" width="11" height="11" rx="2" fill="${l.colour}"/>`
+  svg.innerHTML = l.diamond ? `<path d="M11 .8l4.2 5.2l-4.2 5.2l-4.2 -5.2z" fill="none" stroke="${l.colour}" stroke-width="1.7"/>`
+    : l.box ? `<rect y="1" width="11" height="11" rx="2" fill="${l.colour}"/>`
     : `<line x1="0" x2="22" y1="6.5" y2="6.5" stroke="${l.colour}" stroke-width="2.4" stroke-opacity="${l.opacity ?? 1}"${l.dash ? ` stroke-dasharray="${l.dash}"` : ""}/>`;
   return svg;
 };
-const draw = (figure) => {
+const widthOf = (figure) => Math.floor(figure.querySelector(".plot").clientWidth);
+const draw = (figure, width = widthOf(figure)) => {
   const place = figure.querySelector(".plot");
-  const width = Math.floor(place.clientWidth);
   if (!width || figure.drawn === `${width} ${figure.choice ?? ""}`) return;
   const args = JSON.parse(figure.dataset.args || "{}");
   const chart = charts[figure.dataset.chart](args, figure.choice || undefined);
@@ -654,10 +696,15 @@ for (const figure of figures) {
     return button;
   });
   figure.querySelector(".head").append($("span", { class: "save" }, ...buttons));
-  draw(figure);
 }
+/* All widths before the first picture: each would be measured anew after one. */
+const drawAll = () => {
+  const widths = figures.map(widthOf);
+  figures.forEach((figure, i) => draw(figure, widths[i]));
+};
+drawAll();
 let waiting;
-addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => figures.forEach(draw), 120); });
+addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(drawAll, 120); });
 const theme = document.getElementById("theme");
 theme.addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

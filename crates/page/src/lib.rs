@@ -8,13 +8,17 @@ mod answer;
 mod compare;
 mod error;
 mod html;
+mod markdown;
 mod number;
 mod one;
 mod read;
 mod shell;
+pub mod study;
+mod summary;
 
 pub use error::PageError;
 pub use read::{Outcome, read};
+pub use summary::{summary, summary_text};
 
 /// Results that a page compares at most.
 pub const MOST_RESULTS: usize = 8;

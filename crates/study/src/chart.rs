@@ -1,63 +1,89 @@
-//! A study's chart as SVG.
+//! What a study's chart shows: curves, and what was published beside them.
 
 use crate::error::{PathError, StoreError};
 use crate::metric::{Found, bins, value_at};
 use crate::spec::{Chart, ChartKind};
 use crate::store::Store;
-use crate::table::{Table, number};
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
-use plotters::prelude::*;
+use crate::svg;
+use crate::table::Table;
+use serde::Serialize;
 
 /// One curve: its name and points.
-struct Series {
-    name: String,
-    points: Vec<(f64, f64)>,
+#[derive(Debug, Serialize)]
+pub struct Series {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
 }
 
-struct Panel {
-    title: String,
-    x: String,
-    y: String,
+#[derive(Debug, Serialize)]
+pub struct Panel {
+    pub title: String,
+    pub x: String,
+    pub y: String,
     /// Words in the place of numbers, at 0, 1, 2, ...
-    words: Vec<String>,
-    log_x: bool,
-    log_y: bool,
-    series: Vec<Series>,
+    pub words: Vec<String>,
+    pub log_x: bool,
+    pub log_y: bool,
+    pub series: Vec<Series>,
+    /// Numbers of the source at points of a curve of that name.
+    pub published: Vec<Series>,
 }
 
-/// Apart for readers who do not see all colours (Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 0, 0),
-    RGBColor(160, 140, 0),
-];
+impl Panel {
+    /// Points that the axes can show.
+    pub fn drawn(&self, series: &Series) -> Vec<(f64, f64)> {
+        let logged = |p: &&(f64, f64)| (!self.log_x || p.0 > 0.0) && (!self.log_y || p.1 > 0.0);
+        series.points.iter().filter(logged).copied().collect()
+    }
 
-const WIDTH: u32 = 760;
-const HEIGHT: u32 = 420;
+    fn range(&self, of: impl Fn(&(f64, f64)) -> f64, log: bool) -> Option<(f64, f64)> {
+        let all = self.series.iter().chain(&self.published);
+        let values: Vec<f64> = all.flat_map(|s| self.drawn(s)).map(|p| of(&p)).collect();
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        (!values.is_empty()).then_some(match log {
+            true if least == most => (least / 2.0, most * 2.0),
+            _ => (least, most),
+        })
+    }
 
+    /// From end to end of the axis to the right.
+    pub fn range_x(&self) -> (f64, f64) {
+        if !self.words.is_empty() {
+            return (-0.5, self.words.len() as f64 - 0.5);
+        }
+        match self.range(|p| p.0, self.log_x) {
+            None => (1.0, 2.0),
+            Some((least, most)) if self.log_x => (least / 1.06, most * 1.06),
+            Some((least, most)) if least == most => (least - 1.0, most + 1.0),
+            Some((least, most)) => {
+                let room = (most - least) * 0.02;
+                (if least >= 0.0 { (least - room).max(0.0) } else { least - room }, most + room)
+            }
+        }
+    }
+
+    /// From end to end of the axis upwards.
+    pub fn range_y(&self) -> (f64, f64) {
+        match self.range(|p| p.1, self.log_y) {
+            None => (1.0, 2.0),
+            Some((least, most)) if self.log_y => (least / 1.1, most * 1.1),
+            Some((least, most)) if most > 0.0 => (least.min(0.0), most * 1.05),
+            Some((least, most)) => (least - 1.0, most + 1.0),
+        }
+    }
+}
+
+/// The chart as SVG.
 pub fn draw(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<String, StoreError> {
-    let panels = match chart.kind {
+    Ok(svg::draw(&panels(table, chart, store)?))
+}
+
+pub fn panels(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<Vec<Panel>, PathError> {
+    Ok(match chart.kind {
         ChartKind::Lines => lines(table, chart),
         ChartKind::Slower => vec![slower(table, chart, store)?],
-    };
-    let mut svg = String::new();
-    {
-        let rows = panels.len().max(1);
-        let root =
-            SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT * rows as u32)).into_drawing_area();
-        root.fill(&WHITE).map_err(|e| StoreError::Draw(e.to_string()))?;
-        for (area, panel) in root.split_evenly((rows, 1)).iter().zip(&panels) {
-            panel.draw(area).map_err(|e| StoreError::Draw(e.to_string()))?;
-        }
-        root.present().map_err(|e| StoreError::Draw(e.to_string()))?;
-    }
-    Ok(svg)
+    })
 }
 
 fn lines(table: &Table<'_>, chart: &Chart) -> Vec<Panel> {
@@ -70,31 +96,44 @@ fn lines(table: &Table<'_>, chart: &Chart) -> Vec<Panel> {
         true => value.parse().ok(),
         false => all.iter().position(|v| *v == value).map(|i| i as f64),
     };
+    let add = |to: &mut Vec<Series>, name: String, at: (f64, f64)| match to
+        .iter_mut()
+        .find(|s| s.name == name)
+    {
+        Some(s) => s.points.push(at),
+        None => to.push(Series { name, points: vec![at] }),
+    };
     let panel = |name: &String| {
         let m = spec.metric.iter().position(|m| m.name == *name).expect("checked when parsed");
-        let mut series: Vec<Series> = Vec::new();
+        let (mut series, mut published) = (Vec::new(), Vec::new());
         for (point, metrics) in table.plan.points.iter().zip(&table.metrics) {
             let others = point.values.iter().filter(|(n, _)| n != x);
-            let name: Vec<_> = others.map(|(_, v)| v.clone()).collect();
-            let name = name.join(" ");
-            let at = point.value(x).and_then(place);
-            let Some((at, value)) = at.zip(metrics[m]) else { continue };
-            match series.iter_mut().find(|s| s.name == name) {
-                Some(s) => s.points.push((at, value)),
-                None => series.push(Series { name, points: vec![(at, value)] }),
+            let curve = others.map(|(_, v)| v.clone()).collect::<Vec<_>>().join(" ");
+            let Some(at) = point.value(x).and_then(place) else { continue };
+            if let Some(value) = metrics[m] {
+                add(&mut series, curve.clone(), (at, value));
+            }
+            // A number of this metric alone, at this point.
+            let of_point = spec.published.iter().filter(|p| {
+                p.metric == *name && p.to.is_none() && crate::compare::selected(point, &p.at)
+            });
+            for value in of_point.filter_map(|p| p.value) {
+                add(&mut published, curve.clone(), (at, value));
             }
         }
         let metric = &spec.metric[m];
         let unit =
             if metric.unit.is_empty() { String::new() } else { format!(" ({})", metric.unit) };
+        let words = name.replace('_', " ");
         Panel {
-            title: format!("{}: {name}", spec.study.title),
+            title: format!("{}: {words}", spec.study.title),
             x: axis.label().into(),
-            y: format!("{name}{unit}"),
+            y: format!("{words}{unit}"),
             words: if numeric { vec![] } else { all.iter().map(|s| s.to_string()).collect() },
             log_x: chart.log_x && numeric,
             log_y: chart.log_y,
             series,
+            published,
         }
     };
     chart.y.iter().map(panel).collect()
@@ -126,81 +165,6 @@ fn slower(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<Panel, Path
         log_x: true,
         log_y: true,
         series,
+        published: Vec::new(),
     })
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
-
-impl Panel {
-    fn range(&self, of: impl Fn(&(f64, f64)) -> f64, log: bool) -> (f64, f64) {
-        let values = self.series.iter().flat_map(|s| &s.points).map(of);
-        let values: Vec<f64> = values.filter(|v| !log || *v > 0.0).collect();
-        let most = values.iter().copied().fold(f64::MIN, f64::max);
-        let least = values.iter().copied().fold(f64::MAX, f64::min);
-        match (values.is_empty(), log) {
-            (true, _) => (1.0, 2.0),
-            (_, true) => (least / 1.1, most * 1.1),
-            (_, false) if most > 0.0 => (least.min(0.0), most * 1.05),
-            _ => (least - 1.0, most + 1.0),
-        }
-    }
-
-    fn draw(&self, area: &Area<'_>) -> Drawn {
-        let x = self.range(|p| p.0, self.log_x);
-        let y = self.range(|p| p.1, self.log_y);
-        let x = if self.words.is_empty() { x } else { (-0.5, self.words.len() as f64 - 0.5) };
-        match (self.log_x, self.log_y) {
-            (false, false) => self.on(area, x.0..x.1, y.0..y.1),
-            (true, false) => self.on(area, (x.0..x.1).log_scale(), y.0..y.1),
-            (false, true) => self.on(area, x.0..x.1, (y.0..y.1).log_scale()),
-            (true, true) => self.on(area, (x.0..x.1).log_scale(), (y.0..y.1).log_scale()),
-        }
-    }
-
-    fn on<X, Y>(&self, area: &Area<'_>, x: X, y: Y) -> Drawn
-    where
-        X: AsRangedCoord<Value = f64>,
-        Y: AsRangedCoord<Value = f64>,
-        X::CoordDescType: ValueFormatter<f64>,
-        Y::CoordDescType: ValueFormatter<f64>,
-    {
-        let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, ("sans-serif", 16))
-            .margin(12)
-            .x_label_area_size(40)
-            .y_label_area_size(64)
-            .build_cartesian_2d(x, y)?;
-        let word = |x: &f64| match self.words.get(x.round().max(0.0) as usize) {
-            Some(word) if (x - x.round()).abs() < 0.01 => word.clone(),
-            _ if self.words.is_empty() => number(*x),
-            _ => String::new(),
-        };
-        let mut mesh = chart.configure_mesh();
-        mesh.x_desc(&self.x).y_desc(&self.y).x_label_formatter(&word);
-        mesh.y_label_formatter(&|y: &f64| number(*y)).light_line_style(BLACK.mix(0.05)).draw()?;
-        for (i, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[i % COLOURS.len()];
-            let logged = |p: &&(f64, f64)| (!self.log_x || p.0 > 0.0) && (!self.log_y || p.1 > 0.0);
-            let points: Vec<(f64, f64)> = series.points.iter().filter(logged).copied().collect();
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-                .label(&series.name)
-                .legend(move |(x, y)| {
-                    PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2))
-                });
-            if points.len() <= 64 {
-                chart.draw_series(points.iter().map(|&p| Circle::new(p, 3, colour.filled())))?;
-            }
-        }
-        if self.series.len() > 1 {
-            chart
-                .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
-                .background_style(WHITE.mix(0.8))
-                .border_style(BLACK.mix(0.3))
-                .draw()?;
-        }
-        Ok(())
-    }
 }

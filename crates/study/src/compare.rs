@@ -82,7 +82,7 @@ impl Comparison {
     }
 }
 
-fn selected(point: &Point, at: &At) -> bool {
+pub(crate) fn selected(point: &Point, at: &At) -> bool {
     at.iter().all(|(axis, choice)| {
         point.value(axis).is_some_and(|value| choice.0.iter().any(|c| c.0 == value))
     })

@@ -137,9 +137,6 @@ pub enum StoreError {
     InUse { folder: PathBuf },
     #[error(transparent)]
     Path(#[from] PathError),
-    /// What the library that draws says.
-    #[error("cannot draw the chart: {0}")]
-    Draw(String),
 }
 
 impl StoreError {

@@ -15,11 +15,13 @@ mod fork;
 mod machine;
 pub mod memory;
 mod metric;
+mod page;
 mod plan;
 mod preset;
 mod run;
 mod spec;
 mod store;
+mod svg;
 mod table;
 mod worker;
 
@@ -31,6 +33,7 @@ pub use error::{
     WorkerError,
 };
 pub use machine::{ageing_key, prepare, run as run_on};
+pub use page::{entry, page, text_of};
 pub use plan::{Group, Only, Plan, Point, Scale, parse_only};
 pub use preset::{Preset, find, list, presets};
 pub use run::{Event, Failed, Options, Stopped, Watch, run};

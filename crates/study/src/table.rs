@@ -22,6 +22,9 @@ pub fn number(x: f64) -> String {
     }
 }
 
+/// The values of a point, and its numbers.
+pub type Row = (Vec<String>, Vec<Option<f64>>);
+
 /// All of a study's results.
 #[derive(Debug)]
 pub struct Table<'a> {
@@ -51,6 +54,24 @@ impl Table<'_> {
         };
         let form = self.study.spec.form.iter().find(applies)?;
         formula(self.study, &form.formula, p, &self.metrics[point])
+    }
+
+    /// Whether a point has a number.
+    pub fn has_results(&self) -> bool {
+        self.metrics.iter().flatten().any(Option::is_some)
+    }
+
+    /// Heads with units, and the values and numbers of each point.
+    pub fn rows(&self) -> (Vec<String>, Vec<Row>) {
+        let axes = self.study.spec.axis.len();
+        let mut head = self.head();
+        for (name, metric) in head[axes..].iter_mut().zip(&self.study.spec.metric) {
+            if !metric.unit.is_empty() {
+                *name += &format!(", {}", metric.unit);
+            }
+        }
+        let head = head.into_iter().map(|name| name.replace('_', " ")).collect();
+        (head, (0..self.plan.points.len()).map(|i| self.cells(i)).collect())
     }
 
     fn head(&self) -> Vec<String> {

@@ -65,6 +65,21 @@ fn pages_open_in_a_browser() {
         "run --app web-server --device z-ssd-small --limit 100ms \
          --output-format json --output app.json --report app.html",
     );
+    run(
+        folder,
+        "run --name=a --rw=randrw --number_ios=2000 --device z-ssd-small --repeat 3 \
+         --output-format json --output seeds.json --report seeds.html",
+    );
+    let study = "[study]\ntitle = \"Latency by depth\"\nshows = \"That queues grow.\"\n[base]\n\
+                 device = \"z-ssd-small\"\njob = \"\"\"\n[r]\nrw=randread\niodepth=${depth}\n\
+                 number_ios=200\n\"\"\"\n[[axis]]\nname = \"depth\"\nvalues = [1, 4, 16]\n[[metric]]\n\
+                 name = \"mean\"\nunit = \"us\"\npath = \"jobs.r.read.lat_ns.mean\"\nscale = 1e-3\n\
+                 [[published]]\nwhat = \"at depth 4\"\nplace = \"table 1\"\nmetric = \"mean\"\n\
+                 at = { depth = 4 }\nvalue = 20\n[chart]\nx = \"depth\"\ny = [\"mean\"]\nlog_x = true\n";
+    std::fs::write(folder.join("depth.toml"), study).expect("a study");
+    run(folder, "study run depth.toml --out results --quiet");
+    run(folder, "study report depth.toml --out results -o depth.html");
+    run(folder, "study report --all --out results -o site");
     run(folder, "report rail.json -o rail.html");
     run(folder, "report pblk.json rail.json reads.json -o compared.html");
     let pages = [
@@ -73,11 +88,18 @@ fn pages_open_in_a_browser() {
         ("reads.html", "reads.json"),
         ("none.html", "none.json"),
         ("app.html", "app.json"),
+        ("seeds.html", "seeds.json"),
+        ("depth.html", ""),
+        ("site/rail-max-write-rate.html", ""),
+        ("site/index.html", ""),
         ("compared.html", "pblk.json,rail.json,reads.json"),
     ];
     let words = pages.iter().flat_map(|(page, results)| {
-        let results: Vec<String> =
-            results.split(',').map(|name| folder.join(name).display().to_string()).collect();
+        let results: Vec<String> = results
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(|name| folder.join(name).display().to_string())
+            .collect();
         [folder.join(page).display().to_string(), results.join(",")]
     });
     let mut node = Command::new("node");

@@ -93,3 +93,44 @@ fn a_run_without_series_has_a_page_that_says_so() {
         assert!(page.contains(part), "{part}");
     }
 }
+
+#[test]
+fn repeats_tell_means_and_spreads() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randrw --number_ios=400 --device z-ssd-small --seed 3";
+    let out = place.run(&format!("{job} --repeat 3 --report r.html")).ok().out;
+    for part in ["3 runs, seeds 3, 4, 5", "+- 95 %", "read latency, mean", "reads a second"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let page = place.text("r.html");
+    for part in ["means over 3 seeds", "\u{b1}", "seed 5", "Student"] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Each repeat is the run of its seed.
+    place.run(&format!("{job} --repeat 3 --output-format json --output r.json")).ok();
+    let repeats: serde_json::Value = serde_json::from_str(&place.text("r.json")).expect("JSON");
+    let third =
+        "run --randrepeat=0 --name=a --rw=randrw --number_ios=400 --device z-ssd-small --seed 5";
+    place.run(&format!("{third} --output-format json --output one.json")).ok();
+    let one: serde_json::Value = serde_json::from_str(&place.text("one.json")).expect("JSON");
+    assert!(repeats["repeats"][2] == one, "the third repeat is another run than seed 5");
+    assert!(repeats["repeats"][0] != repeats["repeats"][1], "seeds change nothing");
+    let mean = &repeats["summary"].as_array().expect("numbers")[0];
+    let values: Vec<f64> =
+        mean["values"].as_array().expect("three").iter().filter_map(|v| v.as_f64()).collect();
+    let wanted = values.iter().sum::<f64>() / 3.0;
+    assert!((mean["mean"].as_f64().expect("a mean") - wanted).abs() <= 1e-9 * wanted);
+    // Two such results are compared with their spreads.
+    place
+        .run(&format!(
+            "{job} --repeat 3 --ftl pblk --stack spdk --output-format json --output s.json"
+        ))
+        .ok();
+    place.run("report r.json s.json -o both.html").ok();
+    assert!(place.text("both.html").contains("Welch"));
+    place.run(&format!("{job} --repeat 1")).fails(2, &["--repeat"]);
+    place.run(&format!("{job} --repeat 2 --timeline t.json")).fails(2, &["--timeline"]);
+    place.run(&format!("{job} --repeat 2 --output-format terse")).fails(2, &["terse"]);
+    let logs = format!("{job} --repeat 2 --write_lat_log=l");
+    place.run(&logs).fails(2, &["--repeat", "logs"]);
+}

@@ -1,0 +1,90 @@
+//! A run under several seeds.
+
+use crate::args::{Format, RunArgs};
+use crate::{Failure, files, finish, output, prepare, remark, report, signals};
+use wordline_frontend::Outside;
+use wordline_page::{Outcome, PageError};
+use wordline_sim::setup;
+
+/// Runs the jobs so many times, the drive prepared anew each time, and tells means and their spreads.
+pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
+    let common = &args.common;
+    let formats = &common.output_format;
+    if formats.contains(&Format::Terse) {
+        return Err(Failure::usage(
+            "--repeat: there is no terse form of it: take normal, json or json+",
+        ));
+    }
+    signals::install();
+    let mut runs = Vec::new();
+    let mut said: Vec<(&str, String)> = Vec::new();
+    for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
+        let settings = wordline_frontend::Settings { seed, ..common.settings() };
+        let mut work = args.jobs();
+        if !work.fio.is_empty() || !work.files.is_empty() {
+            // fio draws the same places each time; a job that says so still does.
+            work.fio.insert(0, "--randrepeat=0".into());
+        }
+        let system = settings.machine.system(work.app.as_deref(), &work.with)?;
+        let engine = setup::engine_name(system.config.stack.engine);
+        let jobs = work.parse(engine, &mut Outside)?;
+        settings.options()?;
+        let plan = work.plan(system, jobs, &settings)?;
+        let checked = prepare::check(plan, common, &settings)?;
+        finish::check_writable(common, &checked)?;
+        if checked.threads().iter().any(|thread| !thread.plan.logs.is_empty()) {
+            return Err(Failure::usage(
+                "--repeat: each run would write the logs of its jobs over those of the one before: leave \
+                 write_bw_log and its like out, or --repeat",
+            ));
+        }
+        let prepared = prepare::prepare(checked, common)?;
+        let result = finish::measure(prepared, common, &settings, None)?;
+        finish::verdict(&result).map_err(|failure| match failure {
+            Failure::Usage(message) => Failure::Usage(message),
+            other => Failure::run(format!("under seed {seed}: {}", other.into_message())),
+        })?;
+        let plus = formats.contains(&Format::JsonPlus);
+        runs.push(wordline_report::fio_json(&result, plus, &Default::default()));
+        let warnings = result.warnings.into_iter().map(|w| ("warning", w));
+        let all = warnings.chain(result.notes.into_iter().map(|n| ("note", n)));
+        for one in all {
+            if !said.contains(&one) {
+                said.push(one);
+            }
+        }
+    }
+    let bare = format!("{{\"repeats\": [\n{}]}}\n", runs.join(","));
+    let defect = |e: PageError| Failure::run(format!("this is a defect of wordline: {e}"));
+    let outcome = wordline_page::read("", &bare).map_err(defect)?;
+    let text = text(&bare, &outcome, formats);
+    let mut failures = Vec::new();
+    if let Some(path) = &common.report {
+        output::note(&mut failures, report::write_page(path, &[outcome]));
+    }
+    match &common.output {
+        Some(path) => {
+            output::note(&mut failures, files::write(path, |w| w.write_all(text.as_bytes())));
+        }
+        None => output::note(&mut failures, output::print(&text)),
+    }
+    for (kind, words) in said {
+        if kind == "warning" || !common.quiet {
+            remark(&format!("{kind}: {words}"));
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\nwordline: "))) }
+}
+
+/// In every format asked for, one after the other.
+fn text(bare: &str, outcome: &Outcome, formats: &[Format]) -> String {
+    let mut text = String::new();
+    if formats.contains(&Format::Normal) {
+        text += &wordline_page::summary_text(outcome);
+    }
+    if formats.iter().any(|f| matches!(f, Format::Json | Format::JsonPlus)) {
+        let body = bare.trim_end().trim_end_matches('}');
+        text += &format!("{body},\n\"summary\": {:#}}}\n", wordline_page::summary(outcome));
+    }
+    text
+}

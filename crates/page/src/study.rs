@@ -1,0 +1,156 @@
+//! The page of a study: its figure beside what was published, its numbers, its claims, its text.
+
+use crate::html::{Cell, details, escape, figure, put, section, table};
+use crate::markdown;
+use crate::shell::Shell;
+use serde_json::{Value, json};
+
+/// What a study says of itself, and what came out.
+#[derive(Clone, Debug)]
+pub struct Study {
+    pub name: String,
+    pub title: String,
+    pub shows: String,
+    pub source: String,
+    /// Above the numbers: the scale, how many points, what is missing.
+    pub state: Vec<String>,
+    /// Panels of the chart: `title`, `x`, `y`, `words`, `log_x`, `log_y`, `series` and `published`, each with
+    /// `name` and `points`.
+    pub panels: Vec<Value>,
+    /// Heads of the table, and how many of them name a point.
+    pub head: Vec<String>,
+    pub axes: usize,
+    /// By point: its values, and its numbers.
+    pub rows: Vec<(Vec<String>, Vec<Option<f64>>)>,
+    /// Statements: what, where, they, we, difference, verdict.
+    pub statements: Vec<[String; 6]>,
+    /// Points without a result, and why.
+    pub failed: Vec<String>,
+    /// Of the folder's README, as Markdown.
+    pub text: String,
+    /// The study as written.
+    pub toml: String,
+}
+
+/// `number` writes the numbers of the table.
+pub fn study(study: &Study, number: &dyn Fn(f64) -> String) -> String {
+    let mut body = String::new();
+    put!(body, "<p class=\"answer\">{}</p>\n", escape(&study.shows));
+    for line in &study.state {
+        put!(body, "<p class=\"note\">{}</p>\n", escape(line));
+    }
+    if !study.failed.is_empty() {
+        let each = study.failed.iter().map(|f| format!("<p><b>No result.</b> {}</p>", escape(f)));
+        put!(body, "<div class=\"warnings\">{}</div>\n", each.collect::<String>());
+    }
+    let mut sections: Vec<(&str, &str)> = Vec::new();
+    let mut add = |id: &'static str, title: &'static str, content: String| {
+        if !content.is_empty() {
+            body += &section(id, title, &content);
+            sections.push((id, title));
+        }
+    };
+    let drawn = |p: &Value| {
+        p["series"].as_array().is_some_and(|s| {
+            s.iter().any(|s| s["points"].as_array().is_some_and(|points| !points.is_empty()))
+        })
+    };
+    let figures: Vec<String> = study
+        .panels
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| drawn(p))
+        .map(|(i, p)| {
+            let title = p["title"].as_str().unwrap_or("");
+            figure(&format!("panel-{i}"), "panel", &json!({ "panel": i }), title, "")
+        })
+        .collect();
+    let missing = "<p>Nothing is to be drawn: no point has a result here.</p>";
+    match (study.panels.is_empty(), figures.is_empty()) {
+        (true, _) => {}
+        (false, true) => add("figure", "Figure", missing.into()),
+        (false, false) => add("figure", "Figure", figures.concat()),
+    }
+    add("statements", "What was published, and what came out", statements(study));
+    let rows = study.rows.iter().map(|(values, numbers)| {
+        let mut row: Vec<Cell> = values.iter().map(|v| Cell::Text(v.clone())).collect();
+        row.extend(numbers.iter().map(|x| match x {
+            Some(x) => Cell::number(number(*x), Some(*x), ""),
+            None => Cell::None,
+        }));
+        row
+    });
+    add("numbers", "Numbers", table("", &study.head, &rows.collect::<Vec<_>>()));
+    let text = markdown::html(&study.text);
+    if !text.is_empty() {
+        add("text", "About these studies", text);
+    }
+    let toml = format!("<pre><code>{}</code></pre>", escape(&study.toml));
+    add("file", "The study", details(&format!("{}.toml", study.name), &toml));
+    let data = json!({ "results": [], "panels": study.panels });
+    let shell = Shell {
+        title: &study.title,
+        sub: &escape(&study.source),
+        body: &body,
+        sections: &sections,
+        data: (!figures.is_empty()).then_some(&data),
+    };
+    shell.html()
+}
+
+fn statements(study: &Study) -> String {
+    if study.statements.is_empty() {
+        return String::new();
+    }
+    let rows = study.statements.iter().map(|[what, place, they, we, difference, verdict]| {
+        let class = match verdict.as_str() {
+            "met" | "holds" => "better",
+            "wrong" | "does not" => "worse",
+            _ => "",
+        };
+        vec![
+            Cell::Text(what.clone()),
+            Cell::Text(place.clone()),
+            Cell::Text(they.clone()),
+            Cell::Text(we.clone()),
+            Cell::Text(difference.clone()),
+            Cell::Html(format!("<span class=\"{class}\">{}</span>", escape(verdict))),
+        ]
+    });
+    let head = ["what", "where", "published", "here", "difference", ""].map(String::from);
+    table("", &head, &rows.collect::<Vec<_>>())
+}
+
+/// A page that leads to others.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The page's file.
+    pub file: String,
+    pub title: String,
+    pub source: String,
+    /// Points with a result, and all.
+    pub points: (usize, usize),
+    /// Statements by verdict, as in `3 met, 1 wrong`.
+    pub verdicts: String,
+}
+
+/// The first page of a site of studies, in groups with a title each.
+pub fn index(groups: &[(String, Vec<Entry>)]) -> String {
+    let mut body = String::new();
+    for (title, entries) in groups {
+        let rows = entries.iter().map(|e| {
+            let link = format!("<a href=\"{}\">{}</a>", escape(&e.file), escape(&e.title));
+            let points = format!("{} of {}", e.points.0, e.points.1);
+            vec![
+                Cell::Html(link),
+                Cell::Text(e.source.clone()),
+                Cell::number(points, Some(e.points.0 as f64), ""),
+                Cell::Text(e.verdicts.clone()),
+            ]
+        });
+        let head = ["study", "source", "points with a result", "statements"].map(String::from);
+        body += &section(title, title, &table("", &head, &rows.collect::<Vec<_>>()));
+    }
+    let sub = "Published figures, run again on wordline: what was published beside what comes out.";
+    Shell { title: "Studies", sub, body: &body, sections: &[], data: None }.html()
+}
