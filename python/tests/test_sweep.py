@@ -81,6 +81,17 @@ def test_measures_and_variables():
     assert local.column("n") == [100, 100]
 
 
+def test_traces_are_swept_too():
+    trace = str(ROOT / "examples/traces/msr.csv")
+    common = {"trace": trace, "device": "z-ssd-small", "wrap": True, "executor": "inline"}
+    sweep = wl.sweep({"closed_loop": [1, 8], "nand.t_read": ["3us", "30us"]}, **common)
+    assert not sweep.failures and len(set(sweep.column("read_mean_ns"))) == 4
+    one = wl.replay(trace, device="z-ssd-small", wrap=True, closed_loop=8, set={"nand.t_read": "30us"}, progress=False)
+    assert sweep[3]["read_mean_ns"] == one.read.latency.mean_ns
+    with pytest.raises(wl.InputError, match="iodepth"):
+        wl.sweep([{"iodepth": 3}], **common)
+
+
 def test_points_that_fail_are_named_and_others_go_on():
     points = [{"iodepth": 1}, {"bs": 512}, {"device": "none"}, {"iodepth": 4}]
     for executor in ("inline", "processes"):

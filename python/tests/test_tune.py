@@ -1,6 +1,7 @@
 """The search: constraints hold, the answer is checked under other seeds, words are understood."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -199,3 +200,13 @@ def test_sections_may_have_dots():
     found = from_toml("a", FILE)
     assert found["space"] == {"iodepth": {"low": 1, "high": 8}, "nand.t_read": ["3us", "4us"]}
     assert isinstance(Tuned([], [], [], []).front, list)
+
+
+def test_the_example_has_an_answer_from_the_shell(program, tmp_path):
+    environment = {**os.environ, "WORDLINE_PYTHON": sys.executable}
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    words = ["tune", str(ROOT / "examples/tune.toml"), "--out", str(tmp_path / "out"), "--json", "--quiet"]
+    done = subprocess.run([program, *words], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["best"]["ftl"] == "rail"
+    assert (tmp_path / "out/front.png").exists()

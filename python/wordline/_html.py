@@ -62,10 +62,10 @@ def _bars(result: Result) -> str:
                 if share > 0.002:
                     used[layer] = layer_colour(layer)
                     bar += (
-                        f"<span title='{html.escape(layer)} {duration(ns)}' style='display:inline-block;height:0.9em;"
-                        f"width:{share * 100:.2f}%;background:{layer_colour(layer)}'></span>"
+                        f"<span title='{html.escape(layer)} {duration(ns)}' style='width:{share * 100:.2f}%;"
+                        f"background:{layer_colour(layer)}'></span>"
                     )
-            cell = f"<div style='width:24em;white-space:nowrap;font-size:0;line-height:0'><span style='font-size:12px'>{bar}</span></div>"
+            cell = f"<div style='display:flex;width:320px;height:12px'>{bar}</div>"
             out += (
                 f"<tr><td style='text-align:left'>{one.name} {row}</td><td style='text-align:right'>"
                 f"{duration(latency)}</td><td>{cell}</td></tr>"

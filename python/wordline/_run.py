@@ -104,6 +104,8 @@ def machine_request(
     elif isinstance(device, (str, os.PathLike)):
         words = {"device": os.fspath(device)}
     elif device is not None:
+        if not all(isinstance(one, str) for one in device):
+            raise InputError("device: of several drives give the names, and settings of all in set")
         words = {"device": ",".join(device)}
     if isinstance(others.get("topology"), os.PathLike):
         others["topology"] = os.fspath(others["topology"])
@@ -307,6 +309,103 @@ def run(
     return execute(request, progress)
 
 
+def replay_request(
+    trace: Path | Sequence[Path],
+    *,
+    format: str | None = None,
+    columns: str | None = None,
+    rwmixread: int | None = None,
+    bs: str | None = None,
+    address_unit: str | None = None,
+    time_unit: str | None = None,
+    action: str | None = None,
+    time_scale: float | str | None = None,
+    closed_loop: int | None = None,
+    volume: str | None = None,
+    wrap: bool = False,
+    device: str | os.PathLike[str] | Device | Sequence[str] | None = None,
+    ftl: str | None = None,
+    stack: str | None = None,
+    testbed: str | None = None,
+    media: str | None = None,
+    system: str | None = None,
+    drives: int | None = None,
+    array: str | None = None,
+    topology: Path | None = None,
+    set: Mapping[str, Setting] | None = None,
+    scale: str | None = None,
+    seed: int = 1,
+    precondition: str = "auto",
+    load_state: Path | None = None,
+    save_state: Path | None = None,
+    limit: str | None = None,
+    align: str = "error",
+    integrity: bool = True,
+    shuffle_ties: int | None = None,
+    slowest: int = 20,
+    over_time: bool = True,
+    timeline: int | None = None,
+    share: bool = False,
+) -> dict[str, Any]:
+    """The arguments of :func:`replay`, as the native module takes them."""
+    files = [trace] if isinstance(trace, (str, os.PathLike)) else list(trace)
+    words = [os.fspath(file) for file in files]
+    if not words:
+        raise InputError("trace: no file is named")
+    if "-" in words:
+        raise InputError("trace: standard input is not read: name a file")
+    if time_scale is not None and closed_loop is not None:
+        raise InputError("time_scale: a closed loop has no times: leave out one of the two")
+    if format is not None and columns is not None:
+        raise InputError("columns: they are a format of their own: leave out format")
+    if load_state is not None and precondition != "auto":
+        raise InputError("load_state: the state is as it was kept: leave out precondition")
+    work = {
+        "files": words,
+        "format": format,
+        "columns": columns,
+        "rwmixread": rwmixread,
+        "bs": bs,
+        "address_unit": address_unit,
+        "time_unit": time_unit,
+        "action": action,
+        "time_scale": None if time_scale is None else str(time_scale),
+        "closed_loop": closed_loop,
+        "volume": volume,
+        "wrap": wrap,
+    }
+    return {
+        "machine": machine_request(
+            device,
+            set,
+            ftl=ftl,
+            stack=stack,
+            testbed=testbed,
+            media=media,
+            system=system,
+            drives=drives,
+            array=array,
+            topology=topology,
+            scale=scale,
+        ),
+        "run": _settings(
+            seed=seed,
+            precondition=precondition,
+            load_state=load_state,
+            save_state=save_state,
+            limit=limit,
+            align=align,
+            integrity=integrity,
+            shuffle_ties=shuffle_ties,
+            slowest=slowest,
+            over_time=over_time,
+            timeline=timeline,
+            share=share,
+        ),
+        "work": {"replay": _plain(work)},
+    }
+
+
 def replay(
     trace: Path | Sequence[Path],
     *,
@@ -352,60 +451,41 @@ def replay(
     its first bytes unless ``format`` or ``columns`` says it. The other arguments are those of ``wordline replay``
     and of :func:`run`.
     """
-    files = [trace] if isinstance(trace, (str, os.PathLike)) else list(trace)
-    words = [os.fspath(file) for file in files]
-    if not words:
-        raise InputError("trace: no file is named")
-    if "-" in words:
-        raise InputError("trace: standard input is not read: name a file")
-    if time_scale is not None and closed_loop is not None:
-        raise InputError("time_scale: a closed loop has no times: leave out one of the two")
-    if format is not None and columns is not None:
-        raise InputError("columns: they are a format of their own: leave out format")
-    if load_state is not None and precondition != "auto":
-        raise InputError("load_state: the state is as it was kept: leave out precondition")
-    work = {
-        "files": words,
-        "format": format,
-        "columns": columns,
-        "rwmixread": rwmixread,
-        "bs": bs,
-        "address_unit": address_unit,
-        "time_unit": time_unit,
-        "action": action,
-        "time_scale": None if time_scale is None else str(time_scale),
-        "closed_loop": closed_loop,
-        "volume": volume,
-        "wrap": wrap,
-    }
-    request = {
-        "machine": machine_request(
-            device,
-            set,
-            ftl=ftl,
-            stack=stack,
-            testbed=testbed,
-            media=media,
-            system=system,
-            drives=drives,
-            array=array,
-            topology=topology,
-            scale=scale,
-        ),
-        "run": _settings(
-            seed=seed,
-            precondition=precondition,
-            load_state=load_state,
-            save_state=save_state,
-            limit=limit,
-            align=align,
-            integrity=integrity,
-            shuffle_ties=shuffle_ties,
-            slowest=slowest,
-            over_time=over_time,
-            timeline=timeline,
-            share=share,
-        ),
-        "work": {"replay": _plain(work)},
-    }
+    request = replay_request(
+        trace,
+        format=format,
+        columns=columns,
+        rwmixread=rwmixread,
+        bs=bs,
+        address_unit=address_unit,
+        time_unit=time_unit,
+        action=action,
+        time_scale=time_scale,
+        closed_loop=closed_loop,
+        volume=volume,
+        wrap=wrap,
+        device=device,
+        ftl=ftl,
+        stack=stack,
+        testbed=testbed,
+        media=media,
+        system=system,
+        drives=drives,
+        array=array,
+        topology=topology,
+        set=set,
+        scale=scale,
+        seed=seed,
+        precondition=precondition,
+        load_state=load_state,
+        save_state=save_state,
+        limit=limit,
+        align=align,
+        integrity=integrity,
+        shuffle_ties=shuffle_ties,
+        slowest=slowest,
+        over_time=over_time,
+        timeline=timeline,
+        share=share,
+    )
     return execute(request, progress)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _points, _wordline
 from ._points import Measure, Point, Row
-from ._run import run_request
+from ._run import replay_request, run_request
 from .device import Device
 from .errors import FormatError, InputError, SweepError, need
 from .result import write_whole
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _FORMAT, _FORMAT_VERSION = "wordline sweep", 1
 _ARGUMENTS = frozenset(
     name
-    for name, parameter in inspect.signature(run_request).parameters.items()
+    for function in (run_request, replay_request)
+    for name, parameter in inspect.signature(function).parameters.items()
     if parameter.kind is not inspect.Parameter.VAR_KEYWORD
 )
 
@@ -115,7 +116,8 @@ def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], meas
     aged = found.get("precondition") in ("steady", "random", "paced")
     defaults = {"slowest": 0, "over_time": False, "share": aged}
     try:
-        request = run_request(**{**defaults, **found})
+        of = replay_request if "trace" in found else run_request
+        request = of(**{**defaults, **found})
     except InputError as error:
         raise InputError(f"point {index} {_words(point)}: {error}") from None
     except TypeError as error:
@@ -364,7 +366,8 @@ def sweep(
     progress: bool | None = None,
     **common: Any,
 ) -> Sweep:
-    """Runs many points, each a call of :func:`wordline.run` with its own arguments laid over those all share.
+    """Runs many points, each a call of :func:`wordline.run`, or of :func:`wordline.replay` where it has a ``trace``, with
+    its own arguments laid over those all share.
 
     ``points`` is a mapping of axes to values (see :func:`grid`) or a list of mappings. A key with a dot is a setting
     of the machine; another that is no argument of ``run`` is a variable ``${key}`` of the job's text, or an option of
