@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 
 import wordline as wl
 
-cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
 client = Client(cluster)
 
 # %% [markdown]

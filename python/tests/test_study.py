@@ -107,7 +107,7 @@ def test_the_command_line_hands_over_to_a_cluster(study, program, tmp_path):
     environment = {**os.environ, "WORDLINE_PYTHON": sys.executable}
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL"
     ) as cluster:
         words = ["study", "run", study, "--dask", cluster.scheduler_address, "--out", "far"]
         done = subprocess.run(

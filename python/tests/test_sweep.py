@@ -276,7 +276,7 @@ def test_an_interrupt_ends_a_sweep_with_its_rows(tmp_path):
 def client():
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL"
     ) as cluster, distributed.Client(cluster) as client:
         yield client
 
