@@ -205,7 +205,7 @@ def test_sections_may_have_dots():
 def test_the_example_has_an_answer_from_the_shell(program, tmp_path):
     environment = {**os.environ, "WORDLINE_PYTHON": sys.executable}
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
-    words = ["tune", str(ROOT / "examples/tune.toml"), "--out", str(tmp_path / "out"), "--json", "--quiet"]
+    words = ["tune", str(ROOT / "examples/notebooks/tune.toml"), "--out", str(tmp_path / "out"), "--json", "--quiet"]
     done = subprocess.run([program, *words], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["best"]["ftl"] == "rail"

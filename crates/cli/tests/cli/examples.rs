@@ -101,8 +101,6 @@ fn every_job_runs() {
         run.push(file);
     }
     run.push("machine.toml");
-    // Python's tests run it: python/tests/test_tune.py.
-    run.push("tune.toml");
     run.sort();
     run.dedup();
     assert_eq!(run, names("examples"));
