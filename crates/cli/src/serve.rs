@@ -82,14 +82,20 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), F
 
 /// What the command line says; where it names no device, that of the image.
 fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
-    let ftl = args.ftl.clone().unwrap_or_else(|| "pblk".into());
-    let parts = Parts { ftl, set: args.overrides.clone(), ..Parts::default() };
+    let ftl = args.ftl.clone().unwrap_or_else(|| "default".into());
+    let mut parts = Parts { ftl, set: args.overrides.clone(), ..Parts::default() };
     if let (None, Some(image)) = (&args.device, image) {
         let ftl = args.ftl.as_deref();
         let config = &image.superblock.config;
         return Ok(from_text(&name_of(image), config, ftl, &args.overrides)?);
     }
-    Ok(combine(args.device.as_deref().unwrap_or(Machine::DEVICE), &parts, None)?)
+    let device = args.device.as_deref().unwrap_or(Machine::DEVICE);
+    let own = combine(device, &parts, None);
+    if args.ftl.is_some() || own.as_ref().is_ok_and(|own| own.drive().ftl.fssd.is_some()) {
+        return Ok(own?);
+    }
+    parts.ftl = "pblk".into();
+    Ok(combine(device, &parts, None)?)
 }
 
 /// Makes the image if there is none.
@@ -295,16 +301,22 @@ fn info(path: &Path) -> Result<(), Failure> {
     let s = &image.superblock;
     let (config, ftl) = (&system.config, &recovered.ftl);
     let wear = recovered.nand.wear();
-    let groups = ftl.groups();
-    let mapped: u64 = (0..s.lines).map(|line| u64::from(ftl.line_state(line).2)).sum();
+    let mapped = recovered.mapped();
+    // Of what is closed only pblk keeps groups.
+    let groups = ftl.pblk().map_or(String::new(), |ftl| {
+        let [_, empty, quarter, half, partly, all, open] = ftl.groups();
+        format!(
+            "; closed with nothing valid {empty}, under a quarter {quarter}, under a half {half}, \
+             partly {partly}, all {all}; left open {open}"
+        )
+    });
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let text = format!(
         "image      {} bytes exported ({:.2} GiB), {:.2} GiB on disk, id {:016x}, {}\n\
          drive      {}, {} LUNs, {} lines of {} pages, units of {} KiB, {:.2} GiB raw\n\
          ftl        over-provisioning {} %, stride {}, seed {}\n\
          data       {mapped} sectors mapped of {}\n\
-         lines      {} free; closed with nothing valid {}, under a quarter {}, under a half {}, \
-         partly {}, all {}; left open {}\n\
+         lines      {} free{groups}\n\
          wear       {} to {} erasures a block, mean {:.2}, rated {}\n\
          programs   {} units since the image was made, {} known to be synced\n\
          damage     {}\n",
@@ -322,14 +334,8 @@ fn info(path: &Path) -> Result<(), Failure> {
         config.ftl.over_provisioning,
         config.ftl.stride,
         s.seed,
-        ftl.sectors(),
-        ftl.free_lines().0,
-        groups[1],
-        groups[2],
-        groups[3],
-        groups[4],
-        groups[5],
-        groups[6],
+        recovered.sectors(),
+        recovered.free_lines(),
         wear.min,
         wear.max,
         wear.mean,
@@ -360,7 +366,7 @@ fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     };
     crate::files::write(state, |w| {
         about.save(w)?;
-        recovered.ftl.save(w)
+        recovered.save(w)
     })?;
     crate::output::print(&format!(
         "wordline run JOB --device {} --ftl {} --load-state {}\n",

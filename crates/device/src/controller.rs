@@ -354,14 +354,14 @@ impl Controller {
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
         self.on_event_moving(ctx, event, &mut |_, _, _| true);
     }
-    /// The same for a driver that keeps the flash's bytes, where the FTL is ours: `moved` does what a finished operation does
+    /// The same for a driver that keeps the flash's bytes: `moved` does what a finished operation does
     /// to them before anybody learns of it, and answers false if that could not be done, so that the
     /// operation has failed.
     pub fn on_event_moving(
         &mut self,
         ctx: &mut Ctx,
         event: Event,
-        moved: &mut impl FnMut(&Record, &Ftl, &Nand) -> bool,
+        moved: &mut impl FnMut(&Record, &Translator, &Nand) -> bool,
     ) {
         let index = event.index();
         match event.kind() {
@@ -381,7 +381,7 @@ impl Controller {
             Kind::NandArray | Kind::NandBus | Kind::NandPart => {
                 match self.nand.on_event(ctx, event.kind(), index) {
                     Some(key) => {
-                        if let Some(ftl) = self.pblk()
+                        if let Some(ftl) = &self.ftl
                             && !moved(self.nand.record(key), ftl, &self.nand)
                         {
                             self.nand.fail(key);

@@ -17,30 +17,41 @@ pub(crate) struct Gc {
     /// Units of the collector that are not programmed.
     pub buffered: u32,
     /// What the collector owes users for the space that they took.
-    debt: u64,
+    pub debt: u64,
+    /// No victim is begun unless users wait for space.
+    pub held: bool,
     /// Sectors in use, and all, of the victim chosen last.
-    share: (u32, u32),
+    pub share: (u32, u32),
 }
 
 #[derive(Clone, Copy)]
-struct Reading {
-    segment: SegmentId,
+pub(crate) struct Reading {
+    pub segment: SegmentId,
     /// The next place to look at.
-    next: u32,
-    reads: u32,
+    pub next: u32,
+    pub reads: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Drained {
-    segment: SegmentId,
+pub(crate) struct Drained {
+    pub segment: SegmentId,
     /// What replaced its data is durable once these turns are passed.
-    barrier: [u64; 2],
+    pub barrier: [u64; 2],
     /// Erasures under way, once they are.
-    erasing: Option<u32>,
+    pub erasing: Option<u32>,
+}
+
+impl Gc {
+    pub fn under_way(&self) -> (Option<Reading>, &[Drained]) {
+        (self.reading, &self.drained)
+    }
+    pub fn take_up(&mut self, reading: Option<Reading>, drained: Vec<Drained>) {
+        (self.reading, self.drained) = (reading, drained);
+    }
 }
 
 impl Fssd {
-    pub(crate) fn is_collecting(&self) -> bool {
+    pub(crate) fn makes_space(&self) -> bool {
         self.gc.reading.is_some() || !self.gc.drained.is_empty()
     }
     /// Users wait until the collector has caught up.
@@ -73,7 +84,9 @@ impl Fssd {
 
     pub(crate) fn collect(&mut self) -> bool {
         let mut progress = self.pad_for_space() | self.erase();
-        if self.gc.reading.is_none() && self.coming() < self.plan.start {
+        let short = self.space.free_segments() <= self.plan.reserve || self.gc_lags();
+        let held = self.gc.held && !short;
+        if self.gc.reading.is_none() && self.coming() < self.plan.start && !held {
             progress |= self.choose();
         }
         progress | self.read_units()
@@ -91,9 +104,10 @@ impl Fssd {
         }
         let chosen = best.filter(|&((valid, _), s)| valid + unit <= self.space.size(s).max(unit));
         let Some(((valid, _), segment)) = chosen else {
-            // There is nothing to wait for.
+            // There is nothing to wait for: who waited goes on.
+            let lagged = self.gc_lags();
             self.gc.debt = 0;
-            return false;
+            return lagged;
         };
         self.space.segments[segment].state = State::Victim;
         self.gc.share = (valid, self.space.size(segment));

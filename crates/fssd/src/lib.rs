@@ -16,12 +16,13 @@ mod gc;
 mod log;
 mod recover;
 mod space;
+mod state;
 mod tree;
 mod write;
 
 pub use config::FssdConfig;
 pub use log::{Holds, Meta, Spare};
-pub use recover::{Media, Recovery};
+pub use recover::{KeptVersions, Media, Recovery};
 pub use tree::{Extent, Full, LOST, Tree};
 
 use config::Plan;
@@ -71,6 +72,8 @@ enum Op {
 pub struct Fssd {
     g: Geometry,
     config: FssdConfig,
+    /// Percent.
+    over_provisioning: f64,
     plan: Plan,
     tree: Tree,
     space: Space,
@@ -131,6 +134,7 @@ impl Fssd {
         Ok(Fssd {
             g: *g,
             config: config.clone(),
+            over_provisioning,
             plan,
             tree: Tree::new(config.node_bytes),
             space,
@@ -306,8 +310,15 @@ impl Translation for Fssd {
         self.actions.pop_front()
     }
     fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
+        let staged = matches!(self.ops[op], Op::Stage { .. });
         self.done(op, outcome == Outcome::Ok);
-        self.work(&mut ctx.stamps);
+        let waited_for = !self.waiting.is_empty() || !self.ready.is_empty();
+        let passes = self.log.dump.is_some() || !self.gc.under_way().1.is_empty();
+        match staged && !waited_for && !passes {
+            // What has crossed the link gives nobody anything else to do.
+            true => self.tell_ended(),
+            false => self.work(&mut ctx.stamps),
+        }
     }
 
     fn digest(&self, ppa: Ppa, _: Lpn, sectors: u32) -> u64 {
@@ -329,7 +340,7 @@ impl Translation for Fssd {
         let s = self.space.shape.segment_of(self.space.unit_of(ppa.0));
         self.space.segments[s].reads -= 1;
         self.reads -= 1;
-        if self.is_collecting() || self.reads == 0 {
+        if self.makes_space() || self.reads == 0 {
             self.work(&mut ctx.stamps);
         }
     }
@@ -384,6 +395,31 @@ impl Translation for Fssd {
         }
     }
 
+    fn newest_at(&self, lpn: Lpn) -> Option<Ppa> {
+        let e = self.tree.find(lpn.0).filter(|e| e.place != LOST)?;
+        let ppa = e.place + (lpn.0 - e.lpn);
+        let durable = !self.space.buffered.get(self.space.unit_of(ppa) as usize);
+        durable.then_some(Ppa(ppa))
+    }
+    fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
+        let lpn = self.lpn_at(ppa.0);
+        (lpn != NOBODY).then(|| (Lpn(lpn), self.stamp_at(ppa.0)))
+    }
+    fn unwritten(&self) -> Vec<(Lpn, u32)> {
+        let filled = self.units.iter().flat_map(|(&unit, open)| {
+            let first = self.space.first_of(unit).0;
+            (first..first + open.filled).filter_map(|ppa| Translation::oob(self, Ppa(ppa)))
+        });
+        filled.chain(self.waiting.stamped()).collect()
+    }
+    fn free_lines(&self) -> (u32, f64, f64) {
+        let (free, reserve, start) = self.free_segments();
+        (free, reserve.into(), start.into())
+    }
+    fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
+        self.save_to(to)
+    }
+
     fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -397,6 +433,15 @@ impl Translation for Fssd {
             nodes: self.tree.bytes(),
             buffer: self.units.len() as u64 * self.g.unit_bytes(),
             tables: self.plan.tables + self.log.bytes(),
+        }
+    }
+    fn is_collecting(&self) -> bool {
+        self.gc.under_way().0.is_some()
+    }
+    fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
+        self.gc.held = hold;
+        if !hold {
+            self.work(&mut ctx.stamps);
         }
     }
     fn take_map_work(&mut self) -> MapWork {

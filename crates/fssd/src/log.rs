@@ -80,12 +80,12 @@ impl Checkpoint {
 pub(crate) struct Dump {
     pub checkpoint: Checkpoint,
     /// Sectors of the map that were written, and of the log.
-    cursor: u32,
-    written: u64,
+    pub cursor: u32,
+    pub written: u64,
     /// About as many sectors of the log as it takes.
-    about: u64,
+    pub about: u64,
     /// The rest is durable when these turns are passed, and then the last sector.
-    barrier: Option<[u64; 2]>,
+    pub barrier: Option<[u64; 2]>,
 }
 
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use crate::log::{Checkpoint, Holds, Meta, Spare, Trim};
 use crate::space::State;
 use crate::tree::{Extent, LOST};
 use crate::{Fssd, FssdConfig};
-use wordline_base::{BadValue, IdVec};
+use wordline_base::{BadValue, IdVec, Lpn};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Ppa};
 
 /// What can be read of a drive.
@@ -25,6 +25,18 @@ pub struct Media<'a> {
     pub erases: &'a IdVec<BlockId, u32>,
     /// What a sector of a programmed page holds, if it can be read.
     pub spare: &'a dyn Fn(Ppa) -> Option<Spare>,
+}
+
+/// A drive of which a driver keeps each sector with its version, and no numbers of the log.
+pub struct KeptVersions<'a> {
+    pub sectors: u64,
+    pub bad: &'a dyn Fn(BlockId) -> bool,
+    pub programmed: &'a IdVec<BlockId, u32>,
+    pub erases: &'a IdVec<BlockId, u32>,
+    /// What a sector holds, and when its unit was programmed.
+    pub held: &'a dyn Fn(Ppa) -> Option<(Lpn, u32, u64)>,
+    /// A version from before a trim, which is not to come back.
+    pub trimmed: &'a dyn Fn(Lpn, u32) -> bool,
 }
 
 /// What recovery did.
@@ -98,6 +110,45 @@ impl Fssd {
         ftl.replay(media, &mut report, from, &trims);
         ftl.take_up_segments();
         Ok((ftl, report))
+    }
+    /// An FTL from versions: the highest of a sector is its newest, wherever it is.
+    pub fn from_versions(
+        g: &Geometry,
+        over_provisioning: f64,
+        config: &FssdConfig,
+        kept: &KeptVersions,
+    ) -> Result<(Fssd, Recovery), BadValue> {
+        let all = g.sectors() as u32;
+        let held = |ppa: Ppa| {
+            let (lpn, stamp, order) = (kept.held)(ppa)?;
+            (u64::from(lpn.0) < kept.sectors).then_some((lpn.0, stamp, order))
+        };
+        let mut newest = vec![(0, 0, Ppa(0)); kept.sectors as usize];
+        for ppa in (0..all).map(Ppa) {
+            if let Some((lpn, stamp, order)) = held(ppa) {
+                let best = &mut newest[lpn as usize];
+                *best = (*best).max((stamp, order + 1, ppa));
+            }
+        }
+        // The newest come behind all others, in the order of their programs.
+        let spare = |ppa: Ppa| {
+            let (lpn, stamp, order) = held(ppa)?;
+            let (best, _, place) = newest[lpn as usize];
+            if (kept.trimmed)(Lpn(lpn), best) {
+                return None;
+            }
+            let at = order * u64::from(g.sectors_per_unit) + u64::from(ppa.0 % g.sectors_per_unit);
+            let seq = if place == ppa { at | 1 << 62 } else { at };
+            Some(Spare { seq, holds: Holds::Data { lpn, stamp } })
+        };
+        let media = Media {
+            sectors: kept.sectors,
+            bad: kept.bad,
+            programmed: kept.programmed,
+            erases: kept.erases,
+            spare: &spare,
+        };
+        Fssd::recover(g, over_provisioning, config, &media)
     }
     /// Looks at every sector of programmed pages.
     fn each_sector(

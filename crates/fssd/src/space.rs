@@ -88,7 +88,7 @@ pub(crate) struct Space {
     pub valid: IdVec<Unit, u32>,
     /// Units that are not programmed.
     pub buffered: BitMap,
-    opened: u64,
+    pub opened: u64,
 }
 
 impl Space {

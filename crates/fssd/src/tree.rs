@@ -7,7 +7,8 @@
 //! first fills its neighbour on the left, so that a run leaves full leaves behind.
 
 use crate::arena::{Arena, COUNT, HEADER, LAST, NOWHERE, NodeId};
-use wordline_translation::MapWork;
+use std::io;
+use wordline_translation::{LoadError, MapWork, SavedIn, SavedOut, damaged};
 
 /// The place of sectors whose only copy could not be read.
 pub const LOST: u32 = u32::MAX;
@@ -148,6 +149,16 @@ impl Tree {
         i - usize::from(i > 0 && self.entry(leaf, i - 1).end() > lpn)
     }
 
+    /// The entry of a sector, without work that is counted.
+    pub fn find(&self, lpn: u32) -> Option<Extent> {
+        let mut node = self.arena.get(self.root);
+        for _ in 1..self.levels {
+            let at = node[HEADER..HEADER + node[COUNT] as usize].partition_point(|&k| k <= lpn) - 1;
+            node = self.arena.get(node[HEADER + self.inner + at]);
+        }
+        let i = self.first_behind(node, lpn);
+        (i < node[COUNT] as usize).then(|| self.entry(node, i)).filter(|e| e.lpn <= lpn)
+    }
     /// What of these sectors is mapped, in order.
     #[inline]
     pub fn look_up(&mut self, lpn: u32, sectors: u32, out: &mut Vec<Extent>) {
@@ -550,6 +561,69 @@ impl Tree {
                 }
             }
         })
+    }
+    /// Writes the nodes, each before its children.
+    pub(crate) fn save(&self, out: &mut SavedOut) -> io::Result<()> {
+        out.put32(self.node_bytes)?;
+        out.put32(self.levels as u32)?;
+        self.save_node(out, self.root, 1)
+    }
+    fn save_node(&self, out: &mut SavedOut, node: NodeId, level: usize) -> io::Result<()> {
+        let n = self.arena.get(node);
+        let (count, words, most) = self.kind_of(level, n[COUNT]);
+        out.put32(n[COUNT])?;
+        out.put32(n[LAST])?;
+        // Of an inner node the keys alone: its children follow.
+        for kind in 0..words {
+            n[HEADER + kind * most..][..count].iter().try_for_each(|&word| out.put32(word))?;
+        }
+        if level == self.levels {
+            return Ok(());
+        }
+        (0..count).try_for_each(|i| self.save_node(out, self.child(node, i), level + 1))
+    }
+    /// Entries of a node on this level, the kinds of words that are saved of them, and the most entries.
+    fn kind_of(&self, level: usize, count: u32) -> (usize, usize, usize) {
+        match level == self.levels {
+            true => (count as usize, LEAF, self.leaf),
+            false => (count as usize, 1, self.inner),
+        }
+    }
+    /// Reads what [`Tree::save`] wrote.
+    pub(crate) fn load(node_bytes: u32, r: &mut SavedIn) -> Result<Tree, LoadError> {
+        let mut tree = Tree::new(node_bytes);
+        let saved = r.get32()?;
+        if saved != node_bytes {
+            return Err(LoadError::Shape { name: "bytes a node", saved, here: node_bytes });
+        }
+        tree.levels = r.up_to(MOST_LEVELS as u32, "the tree's levels")?.max(1) as usize;
+        tree.load_node(r, tree.root, 1)?;
+        tree.check().or_else(damaged)?;
+        Ok(tree)
+    }
+    fn load_node(&mut self, r: &mut SavedIn, node: NodeId, level: usize) -> Result<(), LoadError> {
+        let most = self.kind_of(level, 0).2;
+        let (count, words, _) = self.kind_of(level, r.up_to(most as u32, "a node's entries")?);
+        let last = r.get32()?;
+        let mut loaded = Vec::with_capacity(words * count);
+        r.words32(words * count, &mut loaded)?;
+        let n = self.arena.get_mut(node);
+        (n[COUNT], n[LAST]) = (count as u32, last);
+        for (kind, of) in loaded.chunks_exact(count.max(1)).enumerate() {
+            n[HEADER + kind * most..][..count].copy_from_slice(of);
+        }
+        if level == self.levels {
+            self.entries += count as u64;
+            let lengths = loaded[..count].iter().zip(&loaded[count..]);
+            let end = |(lpn, sectors): (&u32, &u32)| lpn.checked_add(*sectors).is_some();
+            return if { lengths }.all(end) { Ok(()) } else { damaged("an extent has no end") };
+        }
+        for i in 0..count {
+            let child = self.arena.take();
+            self.arena.get_mut(node)[HEADER + self.inner + i] = child;
+            self.load_node(r, child, level + 1)?;
+        }
+        Ok(())
     }
     /// Holds the tree against its rules. An error says what is wrong.
     pub fn check(&self) -> Result<(), String> {

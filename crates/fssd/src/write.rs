@@ -17,7 +17,7 @@ pub(crate) const GC: usize = 1;
 #[derive(Clone)]
 pub(crate) struct Point {
     /// The group whose turn it is.
-    turn: u32,
+    pub turn: u32,
     pub segments: Vec<Option<SegmentId>>,
     pub unit: Option<Unit>,
 }
@@ -59,13 +59,22 @@ impl Fssd {
     /// Does everything that can be done now.
     pub(crate) fn work(&mut self, stamps: &mut Stamps) {
         loop {
-            while let Some((tag, ok)) = self.orders[USER].ended() {
-                self.actions.push_back(Action::Complete { tag, ok });
+            self.tell_ended();
+            let admitted = self.admit(stamps);
+            // These have seen what was admitted.
+            let others = self.collect() | self.checkpoint() | self.program();
+            if !others && self.waiting.is_empty() {
+                break self.tell_ended();
             }
-            let progress = self.admit(stamps) | self.collect() | self.checkpoint() | self.program();
-            if !progress && !self.unstick() {
+            if !admitted && !others && !self.unstick() {
                 break;
             }
+        }
+    }
+    /// Commands that waited for what is durable now.
+    pub(crate) fn tell_ended(&mut self) {
+        while let Some((tag, ok)) = self.orders[USER].ended() {
+            self.actions.push_back(Action::Complete { tag, ok });
         }
     }
 

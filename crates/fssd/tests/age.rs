@@ -5,14 +5,20 @@ mod common;
 use common::geometry;
 use wordline_base::{Rng, Stamps};
 use wordline_fssd::{Fssd, FssdConfig};
+use wordline_nand::Geometry;
 use wordline_translation::Translation;
 
-/// A drive of few LUNs and long lines, as `fssd-small` is.
+/// Few LUNs and long lines, as `fssd-small` has.
+fn shape() -> Geometry {
+    geometry(5, 10, 64, 32, 32)
+}
+
+fn config(volatile: bool) -> FssdConfig {
+    FssdConfig { volatile, buffer_bytes: 16 << 20, gc_units: 8, ..FssdConfig::default() }
+}
+
 fn fssd(volatile: bool) -> Fssd {
-    let g = geometry(5, 10, 64, 32, 32);
-    let config =
-        FssdConfig { volatile, buffer_bytes: 16 << 20, gc_units: 8, ..FssdConfig::default() };
-    Fssd::new(&g, 25.0, &config, &mut |_, _| false).unwrap()
+    Fssd::new(&shape(), 25.0, &config(volatile), &mut |_, _| false).unwrap()
 }
 
 #[test]
@@ -31,5 +37,37 @@ fn a_full_drive_is_overwritten_without_end() {
         ftl.settle();
         ftl.check_invariants().unwrap();
         assert!(ftl.is_quiet());
+        goes_on_as_saved(&mut ftl, volatile, &mut rng);
+    }
+}
+
+/// A saved drive goes on as the one that was saved, its memory to the byte.
+fn goes_on_as_saved(ftl: &mut Fssd, volatile: bool, rng: &mut Rng) {
+    let config = config(volatile);
+    let load = |mut from: &[u8]| Fssd::load(&shape(), 25.0, &config, &mut from);
+    let mut saved = Vec::new();
+    ftl.save(&mut saved).unwrap();
+    let mut loaded = load(&saved).unwrap();
+    let mut again = Vec::new();
+    loaded.save(&mut again).unwrap();
+    assert!(again == saved, "it is saved as it was loaded");
+    assert_eq!(loaded.host_memory(), ftl.host_memory());
+    let sectors = ftl.sectors();
+    let lpns: Vec<u32> = (0..sectors / 4).map(|_| rng.below(sectors) as u32).collect();
+    let mut stamps = Stamps::off();
+    for ftl in [&mut *ftl, &mut loaded] {
+        ftl.overwrite(&mut stamps, &lpns).unwrap();
+        ftl.settle();
+        ftl.check_invariants().unwrap();
+    }
+    assert!(loaded.tree().all().eq(ftl.tree().all()), "it goes on otherwise");
+    assert_eq!(loaded.host_memory(), ftl.host_memory());
+    // What is cut off or changed is refused.
+    for _ in 0..40 {
+        let cut = &saved[..rng.below(saved.len() as u64) as usize];
+        assert!(load(cut).is_err(), "{} bytes of {}", cut.len(), saved.len());
+        let mut changed = saved.clone();
+        changed[rng.below(saved.len() as u64) as usize] ^= 1 << rng.below(8);
+        assert!(load(&changed).is_err());
     }
 }

@@ -22,12 +22,12 @@ impl Ftl {
     }
     /// Sectors and stamps that were taken in and are not in flash yet: what programs to come will ask
     /// for. Writes that wait for room count if a cache gave them their stamps.
-    pub fn unwritten(&self) -> impl Iterator<Item = (Lpn, u32)> + '_ {
+    pub fn unwritten(&self) -> Vec<(Lpn, u32)> {
         let buffered = self.rings.iter().flat_map(|ring| {
             let entries = (ring.sync..ring.mem).map(|pos| ring.at(pos));
             entries.filter(|e| e.flags & DONE == 0).map(|e| (Lpn(e.lpn), e.stamp))
         });
-        buffered.chain(self.waiting.stamped())
+        buffered.chain(self.waiting.stamped()).collect()
     }
     /// A line's order of opening, first unit of emeta, and first page that holds nothing else.
     pub fn line_layout(&self, line: LineId) -> (u64, u32, u32) {

@@ -52,8 +52,9 @@ pub use line::{Group, LineState, Stream};
 pub use map::LOST;
 pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
-pub use state::LoadError;
 pub use translator::{FtlKind, Translator};
+pub use wordline_fssd::KeptVersions;
+pub use wordline_translation::LoadError;
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, HostMemory,
     MapWork, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Stage, Steady, StrideUse, Touch,

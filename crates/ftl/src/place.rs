@@ -14,15 +14,16 @@
 use crate::config::{self, FtlConfig};
 use crate::line::Lines;
 use crate::map::{EMPTY, LOST, Map, Where};
-use crate::state::{In, LoadError, Out, damaged};
+use crate::state::shape;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Stamps};
 use wordline_nand::{Class, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, Memory, Newest,
-    Order, Pace, Piece, Source, Steady, Translation, Wear, split,
+    Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, LoadError, Memory,
+    Newest, Order, Pace, Piece, SavedIn, SavedOut, Source, Steady, Translation, Wear, damaged,
+    split,
 };
 
 /// What a state of such a medium holds from here on; lines have a seed there.
@@ -493,7 +494,8 @@ impl InPlace {
 
     /// Takes up a state that was saved. Geometry and over-provisioning must be those of the saved drive.
     pub fn load(g: &Geometry, config: &FtlConfig, r: &mut dyn Read) -> Result<InPlace, LoadError> {
-        let (mut r, sectors) = In::new(r, g, config)?;
+        let (mut r, sectors) =
+            SavedIn::new(r, &shape(g, config), config.over_provisioning, g.sectors())?;
         if r.get64()? != MARK {
             return damaged("it is no state of a medium written in place");
         }
@@ -725,7 +727,12 @@ impl Translation for InPlace {
         if !self.is_quiet() {
             return Err(io::Error::other("commands or flash operations are in flight"));
         }
-        let mut out = Out::new(w, &self.g, &self.config, self.sectors.into())?;
+        let mut out = SavedOut::new(
+            w,
+            &shape(&self.g, &self.config),
+            self.config.over_provisioning,
+            self.sectors.into(),
+        )?;
         out.put64(MARK)?;
         out.put32(u32::from(self.map.stamps.is_some()))?;
         let bad: Vec<bool> = self.media_state().map(|b| b.bad).collect();

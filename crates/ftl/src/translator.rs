@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_base::{BadValue, Ctx, Lpn, PageData, Seed, Stamps};
 use wordline_firmware::Firmware;
-use wordline_fssd::Fssd;
+use wordline_fssd::{Fssd, KeptVersions};
 use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
 
 /// Makes FTLs of one kind.
@@ -76,7 +76,10 @@ impl Translator {
     ) -> Result<Translator, LoadError> {
         match kind {
             Some(kind) => Ok(Translator::Other(kind.load(geometry, config, from)?)),
-            None if config.fssd.is_some() => Err(LoadError::Unsupported("fssd".into())),
+            None if let Some(fssd) = &config.fssd => {
+                let ftl = Fssd::load(geometry, config.over_provisioning, fssd, from)?;
+                Ok(Translator::Other(Box::new(ftl)))
+            }
             None if config.firmware.is_some() => Err(LoadError::Unsupported("firmware".into())),
             None if geometry.in_place => Ok(InPlace::load(geometry, config, from)?.into()),
             None => Ok(Ftl::load(geometry, config, from)?.into()),
@@ -88,6 +91,31 @@ impl Translator {
             Translator::Pblk(ftl) => Some(ftl),
             Translator::Other(_) => None,
         }
+    }
+    /// What a unit of parity is the sum of ([`Ftl::parity_terms`]).
+    pub fn parity_terms(&self, ppa: Ppa) -> Vec<(Ppa, u8)> {
+        self.pblk().map_or_else(Vec::new, |ftl| ftl.parity_terms(ppa))
+    }
+    /// The other way to a run of sectors ([`Ftl::rebuild_terms`]), which only parity gives.
+    pub fn rebuild_terms(&self, ppa: Ppa, sectors: u32) -> Option<Vec<(Ppa, u8)>> {
+        self.pblk()?.rebuild_terms(ppa, sectors)
+    }
+    /// The sector has an address: it holds data, or parity.
+    pub fn has_address(&self, ppa: Ppa) -> bool {
+        match self.pblk() {
+            Some(ftl) => ftl.has_address(ppa),
+            None => self.oob(ppa).is_some(),
+        }
+    }
+    /// FSSD's of a drive whose sectors are kept with their versions.
+    pub fn of_versions(
+        geometry: &Geometry,
+        config: &FtlConfig,
+        kept: &KeptVersions,
+    ) -> Option<Result<(Translator, u64), BadValue>> {
+        let fssd = config.fssd.as_ref()?;
+        let made = Fssd::from_versions(geometry, config.over_provisioning, fssd, kept);
+        Some(made.map(|(ftl, found)| (Translator::Other(Box::new(ftl)), found.mapped)))
     }
     pub fn pblk_mut(&mut self) -> Option<&mut Ftl> {
         match self {
@@ -172,6 +200,10 @@ hand_on! {
     fn media_state(&) -> Box<dyn Iterator<Item = BlockState> + '_>;
     fn adopt_stamps(&mut, stamps: &mut Stamps);
     fn save(&, to: &mut dyn Write) -> io::Result<()>;
+    fn newest_at(&, lpn: Lpn) -> Option<Ppa>;
+    fn oob(&, ppa: Ppa) -> Option<(Lpn, u32)>;
+    fn unwritten(&) -> Vec<(Lpn, u32)>;
+    fn free_lines(&) -> (u32, f64, f64);
     fn counters(&) -> &Counters;
     fn memory(&) -> Memory;
     fn host_memory(&) -> HostMemory;

@@ -7,7 +7,7 @@ use crate::recover::{Recovered, ranges};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use wordline_base::{Lpn, SECTOR};
-use wordline_ftl::LOST;
+use wordline_ftl::{LOST, Translation};
 use wordline_nand::Ppa;
 
 #[derive(Debug, Default)]

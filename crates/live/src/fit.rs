@@ -4,7 +4,7 @@
 use crate::Error;
 use wordline_base::{BadValue, SECTOR_SHIFT};
 use wordline_device::DriveConfig;
-use wordline_ftl::{Ftl, Placement};
+use wordline_ftl::{Placement, Translation, Translator};
 use wordline_nand::Nand;
 
 /// Lines that a drive is given at least, if its blocks can be shortened for it. Chosen: what the cut
@@ -68,14 +68,8 @@ pub fn can_be_served(system: &DriveConfig) -> Result<(), Error> {
              the profile of a drive behind it",
         ));
     }
-    if system.ftl.fssd.is_some() {
-        return Err(Error::usage(
-            "FSSD's flash software (ftl.fssd) is not served: its map is not rebuilt from an image. Take \
-             another drive, or --set ftl.fssd=none",
-        ));
-    }
     let sector = system.nand.sector_bytes;
-    if sector != 4096 {
+    if sector != 4096 && system.ftl.fssd.is_none() {
         return Err(Error::usage(format!(
             "a drive with sectors of {sector} bytes (nand.sector_bytes) is not served: an image has \
              sectors of 4096. --set nand.sector_bytes=4096 gives it such, and clients may write 512 \
@@ -101,6 +95,24 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                 .into(),
         );
     }
+    if let Some(fssd) = &mut served.ftl.fssd {
+        if served.nand.sector_bytes != 4096 {
+            served.nand.sector_bytes = 4096;
+            notes.push(
+                "sectors of the map and the log have 4096 bytes: an image has none of 512, which clients \
+                 may write all the same"
+                    .into(),
+            );
+        }
+        if !fssd.volatile {
+            fssd.volatile = true;
+            notes.push(
+                "a flush programs what was written: the drive's protected buffer would be memory of this \
+                 process"
+                    .into(),
+            );
+        }
+    }
     if let Some(cache) = &mut served.device.cache
         && cache.capacitor
     {
@@ -121,7 +133,7 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadVal
         let seed = wordline_base::Seed(1);
         let nand = Nand::new(&system.nand, seed).map_err(|bad| bad.below("nand"))?;
         let mut bad = |lun, line| nand.is_factory_bad(lun, line);
-        Ftl::new(&nand.geometry, &system.ftl, &mut bad, seed)
+        Translator::new(None, &nand.geometry, &system.ftl, &mut bad, seed)
             .map(|ftl| ftl.sectors())
             .map_err(|e| e.below("ftl"))
     };

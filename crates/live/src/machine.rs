@@ -22,7 +22,7 @@ use wordline_base::{
 };
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
-use wordline_ftl::{Ftl, Touch};
+use wordline_ftl::{Touch, Translation, Translator};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
@@ -181,9 +181,8 @@ impl Machine {
         let mut ctx = Ctx::new();
         ctx.stamps = recovered.stamps;
         let refused = |bad: BadValue| Error::usage(bad.below("device").to_string());
-        let mut controller =
-            Controller::new(&system.device, recovered.nand, Some(recovered.ftl.into()))
-                .map_err(refused)?;
+        let mut controller = Controller::new(&system.device, recovered.nand, Some(recovered.ftl))
+            .map_err(refused)?;
         controller.set_ftl_cost(&system.ftl.cost);
         let depth = system.device.queues.depth.min(1024);
         let mut queues = Vec::new();
@@ -251,7 +250,7 @@ impl Machine {
     }
     /// Writes what the image is to keep, and closes it.
     pub fn close(&mut self) -> std::io::Result<()> {
-        let ftl = self.controller.pblk().expect("a served drive has its FTL");
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
         self.media.as_mut().expect(SERVES).close(self.controller.nand(), ftl)
     }
     /// Requests taken and not answered.
@@ -291,17 +290,17 @@ impl Machine {
         let kept = self.digest;
         self.note(self.ctx.now.0);
         self.note(self.ctx.queue.popped());
-        let sectors = self.controller.pblk().map_or(0, Ftl::sectors) as u32;
+        let sectors = self.controller.ftl().map_or(0, Translation::sectors) as u32;
         for lpn in 0..sectors {
-            let place = self.controller.pblk().and_then(|ftl| ftl.newest_at(Lpn(lpn)));
+            let place = self.controller.ftl().and_then(|ftl| ftl.newest_at(Lpn(lpn)));
             let stamp = self.ctx.stamps.newest(Lpn(lpn));
             self.note(u64::from(place.map_or(u32::MAX, |p| p.0)) << 32 | u64::from(stamp));
         }
-        let blocks = self.controller.pblk().map(|ftl| ftl.media_state().collect::<Vec<_>>());
+        let blocks = self.controller.ftl().map(|ftl| ftl.media_state().collect::<Vec<_>>());
         for b in blocks.into_iter().flatten() {
             self.note(u64::from(b.erases) << 32 | u64::from(b.programmed) << 1 | u64::from(b.bad));
         }
-        let counts = self.controller.pblk().map(|ftl| format!("{:?}", ftl.counters()));
+        let counts = self.controller.ftl().map(|ftl| format!("{:?}", ftl.counters()));
         counts.iter().flat_map(|text| text.bytes()).for_each(|byte| self.note(byte.into()));
         std::mem::replace(&mut self.digest, kept)
     }
@@ -646,7 +645,7 @@ impl Machine {
     }
     fn rebuild_newest(&mut self, lpn: Lpn, into: &mut [u8]) -> bool {
         let stamp = self.ctx.stamps.newest(lpn);
-        let ftl = self.controller.pblk().expect("a served drive has its FTL");
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
         match ftl.newest_at(lpn) {
             Some(ppa) => self.media.as_mut().is_some_and(|media| {
                 media.pages.get((lpn.0, stamp)).is_none()
@@ -658,7 +657,7 @@ impl Machine {
     /// The newest version of a sector, wherever it is.
     fn read_newest(&mut self, lpn: Lpn, into: &mut [u8]) -> bool {
         let stamp = self.ctx.stamps.newest(lpn);
-        let ftl = self.controller.pblk().expect("a served drive has its FTL");
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
         let place = ftl.newest_at(lpn);
         let media = self.media.as_mut().expect(SERVES);
         if !media.damage.spares(lpn) {
@@ -789,7 +788,7 @@ impl Machine {
 
     /// `base:allocation` from an offset on: lengths, and whether anything is stored there.
     pub fn allocation(&self, offset: u64, len: u64, one: bool) -> Vec<(u64, bool)> {
-        let ftl = self.controller.pblk().expect("a served drive has its FTL");
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
         let mut extents: Vec<(u64, bool)> = Vec::new();
         let (mut at, end) = (offset, offset + len);
         while at < end {
@@ -824,7 +823,7 @@ impl Machine {
 
 /// A flash read for a command: what it found goes to the command's buffer. False: it is not what was
 /// written there.
-fn read_run(part: &mut Part, io: &mut Io, media: &mut Media, ftl: &Ftl, op: &Op) -> bool {
+fn read_run(part: &mut Part, io: &mut Io, media: &mut Media, ftl: &Translator, op: &Op) -> bool {
     let mut good = true;
     for i in 0..op.sectors {
         let ppa = Ppa(op.ppa.0 + i);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use wordline_base::{BitMap, Lpn, Stamps};
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
-use wordline_ftl::{Ftl, LOST};
+use wordline_ftl::{LOST, Translation, Translator};
 use wordline_nand::{Class, Geometry, Nand, Op, OpKind, Outcome, Ppa, Record};
 
 /// Units in memory that are not in the image yet: at this much the machine waits.
@@ -89,13 +89,13 @@ impl Media {
             unsynced: 0,
             erased: Vec::new(),
             cached: system.device.cache.is_some(),
-            split: system.ftl.hot_cold,
+            split: system.ftl.hot_cold || system.ftl.fssd.is_some(),
             unit: vec![0; g.unit_bytes() as usize],
         }
     }
 
     /// Does what a finished operation does to the image. False: its bytes cannot be had.
-    pub fn perform(&mut self, record: &Record, ftl: &Ftl, nand: &Nand) -> bool {
+    pub fn perform(&mut self, record: &Record, ftl: &Translator, nand: &Nand) -> bool {
         let op = &record.op;
         let (line, lun) = (self.g.line_of(op.ppa), self.g.lun_of(op.ppa));
         let block = line * self.g.luns + lun;
@@ -197,7 +197,7 @@ impl Media {
         self.writer.wait_written(self.half())
     }
     /// Everything is in the image: makes it durable, and says so in it.
-    pub fn close(&mut self, nand: &Nand, ftl: &Ftl) -> std::io::Result<()> {
+    pub fn close(&mut self, nand: &Nand, ftl: &Translator) -> std::io::Result<()> {
         let ticket = self.request_sync();
         self.writer.wait(ticket).map_err(|(kind, why)| std::io::Error::new(kind, why))?;
         self.write_wear(nand, ftl)?;
@@ -207,13 +207,14 @@ impl Media {
         self.image.sync()
     }
 
-    fn program(&mut self, ppa: Ppa, class: Class, ftl: &Ftl, nand: &Nand) -> bool {
+    fn program(&mut self, ppa: Ppa, class: Class, ftl: &Translator, nand: &Nand) -> bool {
         let g = self.g;
         self.collect();
         let block_id = g.line_of(ppa);
         let after = self.reopen(block_id);
         let unit = g.unit_of(ppa).0;
-        let (seq, emeta, whole) = ftl.line_layout(ftl.line_at(ppa));
+        let pblk = ftl.pblk();
+        let (seq, emeta, whole) = pblk.map_or((0, 0, 0), |ftl| ftl.line_layout(ftl.line_at(ppa)));
         let none = Spare { lpn: NO_LPN, stamp: 0, crc: 0 };
         let mut about = (0, 0);
         let mut spares = Vec::with_capacity(g.sectors_per_unit as usize);
@@ -223,7 +224,7 @@ impl Media {
                 pages = self.sum_parity(ppa, ftl, &mut spares);
                 UnitKind::Parity
             }
-            Class::MetaProgram => {
+            Class::MetaProgram if let Some(ftl) = pblk => {
                 let record = ftl.line_smeta(ftl.line_at(ppa));
                 spares.resize(g.sectors_per_unit as usize, none);
                 smeta::encode(&record, &mut self.unit);
@@ -272,7 +273,7 @@ impl Media {
         Some(ticket)
     }
     /// Brings a unit's sectors together.
-    fn gather(&mut self, ppa: Ppa, ftl: &Ftl, spares: &mut Vec<Spare>) -> Vec<Page> {
+    fn gather(&mut self, ppa: Ppa, ftl: &Translator, spares: &mut Vec<Spare>) -> Vec<Page> {
         let mut pages = Vec::with_capacity(self.g.sectors_per_unit as usize);
         for i in 0..self.g.sectors_per_unit {
             let oob = ftl.oob(Ppa(ppa.0 + i)).map(|(lpn, stamp)| (lpn.0, stamp));
@@ -315,7 +316,7 @@ impl Media {
         self.unit = unit;
         pages
     }
-    fn sum_parity(&mut self, ppa: Ppa, ftl: &Ftl, spares: &mut Vec<Spare>) -> Vec<Page> {
+    fn sum_parity(&mut self, ppa: Ppa, ftl: &Translator, spares: &mut Vec<Spare>) -> Vec<Page> {
         let size = self.g.sectors_per_unit;
         let mut sum = std::mem::take(&mut self.unit);
         sum.fill(0);
@@ -336,7 +337,7 @@ impl Media {
         self.paged()
     }
     /// What a sector of data holds or is about to hold. False: nothing, which is zeroes.
-    fn content(&self, ppa: Ppa, ftl: &Ftl, into: &mut [u8; PAGE]) -> bool {
+    fn content(&self, ppa: Ppa, ftl: &Translator, into: &mut [u8; PAGE]) -> bool {
         let Some((lpn, stamp)) = ftl.oob(ppa) else { return false };
         if let Some(page) = self.pages.get_any((lpn.0, stamp)) {
             into.copy_from_slice(page);
@@ -364,7 +365,7 @@ impl Media {
     /// fails in the model fails for all its sectors, and so it does only where parity gives all of
     /// them there, too: otherwise those that are whole would be lost with the others. What cannot be
     /// had gets no page here, and its copy no checksum that fits.
-    fn read_to_move(&mut self, ppa: Ppa, sectors: u32, ftl: &Ftl) -> bool {
+    fn read_to_move(&mut self, ppa: Ppa, sectors: u32, ftl: &Translator) -> bool {
         let block = self.g.line_of(ppa) * self.g.luns + self.g.lun_of(ppa);
         let mut run = std::mem::take(&mut self.unit);
         let bytes = &mut run[..sectors as usize * PAGE];
@@ -403,7 +404,7 @@ impl Media {
         !mended || lost || !self.rest_is_whole(ppa, sectors, ftl)
     }
     /// All that a run of sectors is computed from can be read.
-    fn rest_is_whole(&mut self, ppa: Ppa, sectors: u32, ftl: &Ftl) -> bool {
+    fn rest_is_whole(&mut self, ppa: Ppa, sectors: u32, ftl: &Translator) -> bool {
         let mut page = [0; PAGE];
         let terms = ftl.rebuild_terms(ppa, sectors);
         terms.is_some_and(|terms| {
@@ -430,7 +431,13 @@ impl Media {
         self.crcs[ppa.0 as usize] == sector_crc(version.0, version.1, data)
     }
     /// Computes a sector from the rest of its stride.
-    pub fn rebuild(&mut self, ppa: Ppa, version: Version, ftl: &Ftl, into: &mut [u8]) -> bool {
+    pub fn rebuild(
+        &mut self,
+        ppa: Ppa,
+        version: Version,
+        ftl: &Translator,
+        into: &mut [u8],
+    ) -> bool {
         let Some(terms) = ftl.rebuild_terms(ppa, 1) else { return false };
         into.fill(0);
         let mut page = [0; PAGE];
@@ -451,8 +458,9 @@ impl Media {
         self.counters.misbuilt += u64::from(!good);
         good
     }
-    pub fn is_parity(&self, ppa: Ppa, ftl: &Ftl) -> bool {
-        ftl.line_smeta(ftl.line_at(ppa)).parity.get(self.g.lun_of(ppa) as usize)
+    pub fn is_parity(&self, ppa: Ppa, ftl: &Translator) -> bool {
+        let lun = self.g.lun_of(ppa) as usize;
+        ftl.pblk().is_some_and(|ftl| ftl.line_smeta(ftl.line_at(ppa)).parity.get(lun))
     }
 
     /// Sectors in a row were trimmed: whatever older copy flash holds is not to come back.
@@ -468,16 +476,16 @@ impl Media {
     }
     /// Throws away versions that are in flash or were overwritten before they went anywhere.
     pub fn sweep(&mut self, controller: &Controller, stamps: &Stamps) {
-        let Some(ftl) = controller.pblk().filter(|_| self.pages.is_crowded()) else { return };
+        let Some(ftl) = controller.ftl().filter(|_| self.pages.is_crowded()) else { return };
         let unwritten: std::collections::BTreeSet<Version> =
-            ftl.unwritten().map(|(lpn, stamp)| (lpn.0, stamp)).collect();
+            ftl.unwritten().into_iter().map(|(lpn, stamp)| (lpn.0, stamp)).collect();
         self.pages.sweep(|version| {
             let (lpn, stamp) = (Lpn(version.0), version.1);
             stamp >= stamps.next(lpn) || stamp == stamps.newest(lpn) || unwritten.contains(&version)
         });
     }
     /// The block table, as wear has it now.
-    fn write_wear(&mut self, nand: &Nand, ftl: &Ftl) -> std::io::Result<()> {
+    fn write_wear(&mut self, nand: &Nand, ftl: &Translator) -> std::io::Result<()> {
         for block in ftl.media_state() {
             let record = BlockRecord { erases: nand.erases(block.lun, block.line), bad: block.bad };
             if record != BlockRecord::default() {

@@ -7,9 +7,12 @@ use crate::Error;
 use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
 use std::fmt;
-use wordline_base::{BitMap, IdVec, Lpn, SECTOR, Seed, Stamps};
+use wordline_base::{BadValue, BitMap, IdVec, Lpn, SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
-use wordline_ftl::{Ftl, LOST, LineMedia, Media, SmetaRecord, Stream, Written};
+use wordline_ftl::{
+    Ftl, KeptVersions, LOST, LineMedia, Media, SmetaRecord, Stream, Translation, Translator,
+    Written,
+};
 use wordline_nand::{Geometry, Nand, Ppa};
 
 /// A drive as its image has it.
@@ -30,7 +33,7 @@ impl fmt::Display for Finding {
 
 pub struct Recovered {
     pub nand: Nand,
-    pub ftl: Ftl,
+    pub ftl: Translator,
     pub stamps: Stamps,
     /// By physical sector: the checksum of what was written there.
     pub crcs: Vec<u32>,
@@ -45,6 +48,24 @@ pub struct Recovered {
     /// Lines whose smeta was had from elsewhere.
     pub smetas_mended: u32,
     pub damage: Damage,
+}
+
+impl Recovered {
+    pub fn sectors(&self) -> u64 {
+        self.ftl.sectors()
+    }
+    /// Sectors that flash holds.
+    pub fn mapped(&self) -> u64 {
+        let all = (0..self.sectors() as u32).map(Lpn);
+        all.filter(|&lpn| self.ftl.newest_at(lpn).is_some()).count() as u64
+    }
+    pub fn free_lines(&self) -> u32 {
+        self.ftl.free_lines().0
+    }
+    /// Writes the state of the drive, without data.
+    pub fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
+        self.ftl.save(to)
+    }
 }
 
 /// What no crash explains, and what cannot be told because of it.
@@ -508,6 +529,31 @@ impl<'a> Recovering<'a> {
         Ok(format!("{n} sectors were trimmed"))
     }
 
+    /// FSSD's, if it is that: its map is in the versions of sectors.
+    fn of_versions(
+        &self,
+        oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
+        trimmed: &dyn Fn(Lpn, u32) -> bool,
+    ) -> Option<Result<(Translator, u64), BadValue>> {
+        let size = self.g.sectors_per_unit;
+        let held = |ppa: Ppa| {
+            let order = self.records[(ppa.0 / size) as usize].as_ref()?.order;
+            oob(ppa).map(|(lpn, stamp)| (lpn, stamp, order))
+        };
+        let of = |what: fn(&LineMedia) -> &IdVec<u32, u32>| {
+            self.lines.iter().flat_map(|line| what(line).iter().copied()).collect::<IdVec<_, _>>()
+        };
+        let kept = KeptVersions {
+            sectors: self.image.superblock.sectors,
+            bad: &|block| self.blocks[block as usize].bad,
+            programmed: &of(|line| &line.programmed),
+            erases: &of(|line| &line.erases),
+            held: &held,
+            trimmed,
+        };
+        Translator::of_versions(&self.g, &self.system.ftl, &kept)
+    }
+
     fn finish(mut self, seed: Seed, mut report: Vec<Finding>) -> Result<Recovered, Error> {
         let g = self.g;
         let size = g.sectors_per_unit;
@@ -530,22 +576,25 @@ impl<'a> Recovering<'a> {
             (s.lpn != NO_LPN).then_some((Lpn(s.lpn), s.stamp))
         };
         let config = &self.system.ftl;
-        let (ftl, found) = if fresh {
+        let refused = |bad: BadValue| Error::usage(format!("ftl.{}: {}", bad.key, bad.why));
+        let trims = &self.trims;
+        let trimmed =
+            |lpn: Lpn, stamp: u32| trims.get(lpn.0 as usize).is_some_and(|&t| stamp & !LOST <= t);
+        let (ftl, found): (Translator, _) = if fresh {
             let mut bad = |lun, line| self.nand.is_factory_bad(lun, line);
-            let ftl = Ftl::new(&g, config, &mut bad, seed)
-                .map_err(|bad| Error::usage(format!("ftl.{}: {}", bad.key, bad.why)))?;
+            let ftl = Translator::new(None, &g, config, &mut bad, seed).map_err(refused)?;
             (ftl, Default::default())
+        } else if let Some(made) = self.of_versions(&oob, &trimmed) {
+            let (ftl, mapped) = made.map_err(refused)?;
+            (ftl, wordline_ftl::Recovery { mapped, ..Default::default() })
         } else {
-            let trims = &self.trims;
-            let trimmed = |lpn: Lpn, stamp: u32| {
-                trims.get(lpn.0 as usize).is_some_and(|&t| stamp & !LOST <= t)
-            };
             let lines = self.lines.clone();
             let media = Media { sectors, lines, oob: &oob, trimmed: &trimmed };
-            Ftl::recover(&g, config, &media, seed).map_err(|e| {
+            let (ftl, found) = Ftl::recover(&g, config, &media, seed).map_err(|e| {
                 let path = self.image.path().display();
                 Error::run(format!("the image {path} cannot be recovered: {e}"))
-            })?
+            })?;
+            (ftl.into(), found)
         };
         if ftl.sectors() < sectors {
             return Err(Error::usage(format!(
@@ -580,7 +629,7 @@ impl<'a> Recovering<'a> {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
         }
         // With hot and cold sides a line number stands for two lines.
-        let lines: u32 = ftl.groups().iter().sum();
+        let lines = ftl.pblk().map_or(g.lines, |ftl| ftl.groups().iter().sum());
         let text = format!("{} of {lines} lines free", ftl.free_lines().0);
         report.push(Finding { step: "flash", text });
         Ok(Recovered {
@@ -675,11 +724,11 @@ pub(crate) mod tests {
                     erased.push(g.unit_of(ppa).0);
                     ftl.on_done(&mut ctx, op, wordline_nand::Outcome::Ok);
                 }
-                Action::Program { ppa, .. } => break ftl.line_at(ppa),
+                Action::Program { ppa, .. } => break ftl.pblk().unwrap().line_at(ppa),
                 _ => {}
             }
         };
-        assert!(ftl.line_smeta(opened).seq > 3);
+        assert!(ftl.pblk().unwrap().line_smeta(opened).seq > 3);
         assert_eq!(erased, [7], "of line 0, which is opened first");
     }
 }

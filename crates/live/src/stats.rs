@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 use wordline_base::{Histogram, SECTOR, Workload};
-use wordline_ftl::Counters;
+use wordline_ftl::{Counters, Translation};
 use wordline_nand::Class;
 
 const KINDS: usize = IoKind::ALL.len();
@@ -61,14 +61,14 @@ impl Stats {
             errors: 0,
             threads: BTreeMap::new(),
             last: ([0; KINDS], [0; KINDS], std::time::Instant::now()),
-            before: *machine.controller.pblk().expect("a served drive has its FTL").counters(),
+            before: *machine.controller.ftl().expect("a served drive has its FTL").counters(),
             connections: 0,
             refused_connections: 0,
         }
     }
     /// Bytes that the collector has moved since the start.
     pub fn collected(&self, machine: &Machine) -> u64 {
-        let ftl = machine.controller.pblk().expect("a served drive has its FTL");
+        let ftl = machine.controller.ftl().expect("a served drive has its FTL");
         (ftl.counters().gc_sectors - self.before.gc_sectors) * SECTOR
     }
     pub fn asked(&mut self, request: &Request) {
@@ -104,7 +104,7 @@ impl Stats {
     }
 
     pub fn snapshot(&self, machine: &Machine) -> Snapshot {
-        let ftl = machine.controller.pblk().expect("a served drive has its FTL");
+        let ftl = machine.controller.ftl().expect("a served drive has its FTL");
         let (c, b) = (ftl.counters(), &self.before);
         let flash = machine.controller.nand().counters();
         let user = c.user_sectors - b.user_sectors;

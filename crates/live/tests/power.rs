@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wordline_base::{Rng, SECTOR, Seed};
 use wordline_device::DriveConfig;
-use wordline_ftl::Ftl;
+use wordline_ftl::{Translation, Translator};
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::recover;
 use wordline_live::{Act, Address, ImageIo, Journal, Plan, Server, check, fit};
@@ -38,7 +38,7 @@ fn create(path: &Path, system: &DriveConfig) {
     let nand = Nand::new(&system.nand, Seed(1)).unwrap();
     let g = nand.geometry;
     let mut bad = |lun, line| nand.is_factory_bad(lun, line);
-    let ftl = Ftl::new(&g, &system.ftl, &mut bad, Seed(1)).unwrap();
+    let ftl = Translator::new(None, &g, &system.ftl, &mut bad, Seed(1)).unwrap();
     let superblock = Superblock {
         id: 1,
         size: SIZE,
@@ -420,6 +420,12 @@ fn a_host_that_loses_power_keeps_what_was_promised() {
 fn so_does_one_with_parity() {
     let manner = Manner { sync: Duration::from_millis(2), seldom: false };
     lose_power("rail", ImageIo::Pwrite, manner, 2);
+}
+
+#[test]
+fn so_does_one_of_fssd() {
+    let manner = Manner { sync: Duration::from_millis(2), seldom: false };
+    lose_power("fssd", ImageIo::Pwrite, manner, 3);
 }
 
 /// Lines are erased and written again while the copies of what they held are on no disk yet.

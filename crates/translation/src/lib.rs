@@ -29,6 +29,7 @@ mod digest;
 mod error;
 mod executor;
 mod order;
+mod saved;
 mod split;
 mod turns;
 mod untimed;
@@ -44,6 +45,7 @@ pub use executor::{
     read_ended, send_data,
 };
 pub use order::Order;
+pub use saved::{LoadError, SavedIn, SavedOut, damaged};
 pub use split::{Newest, split};
 pub use turns::{Touch, Turns};
 
@@ -329,6 +331,25 @@ pub trait Translation: Send {
     /// Writes the state of an FTL that has nothing waiting, unwritten or in flight; an error of any other.
     fn save(&self, _to: &mut dyn Write) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this FTL cannot save its state"))
+    }
+
+    /// For a driver that keeps bytes by sector and version: the place in flash of a sector's newest copy, if
+    /// it is durable.
+    fn newest_at(&self, _lpn: Lpn) -> Option<Ppa> {
+        None
+    }
+    /// What a physical sector holds, or is to hold, as far as that is known.
+    fn oob(&self, _ppa: Ppa) -> Option<(Lpn, u32)> {
+        None
+    }
+    /// Sectors and versions that were taken in and are not in flash yet: what programs to come will ask
+    /// for. Writes that wait for room count if a cache gave them their versions.
+    fn unwritten(&self) -> Vec<(Lpn, u32)> {
+        Vec::new()
+    }
+    /// Free lines, and the numbers of them at which users wait and collecting starts.
+    fn free_lines(&self) -> (u32, f64, f64) {
+        (0, 0.0, 0.0)
     }
 
     fn counters(&self) -> &Counters;

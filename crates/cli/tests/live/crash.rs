@@ -512,6 +512,13 @@ fn and_one_whose_host_lost_power() {
     crash("--device cnex-small --ftl rail6", kills(20), true, 15);
 }
 #[test]
+fn and_one_of_fssd() {
+    crash("--device fssd-small", kills(8), false, 18);
+    let faults =
+        "--set nand.faults.program_fail_ppb=300000 --set nand.faults.erase_fail_ppb=1000000";
+    crash(&format!("--device fssd-small {faults}"), kills(8), true, 19);
+}
+#[test]
 fn and_one_with_hot_and_cold_data_apart_and_failing_programs() {
     crash("--device cnex-small --ftl rail-hc", kills(20), false, 16);
     let faults =

@@ -194,6 +194,13 @@ impl Drive {
             self.queues[lun].push_back(Pending { op, ppa: ppa.0, work });
         }
     }
+    /// Flash as ageing left it.
+    pub fn take_over(&mut self, ftl: &Fssd) {
+        for block in ftl.media_state() {
+            let id = block.line * self.g.luns + block.lun;
+            (self.media.pages[id], self.media.erases[id]) = (block.programmed, block.erases);
+        }
+    }
     /// The FTL of what is left.
     pub fn recover(&self, kind: &Kind, sectors: u64) -> (Fssd, Recovery) {
         let media = &self.media;

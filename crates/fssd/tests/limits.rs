@@ -1,0 +1,119 @@
+//! A map that would pass the host's memory limit, and a collector that is held.
+
+mod common;
+
+use common::{Drive, Kind, Reading, ctx, geometry};
+use std::collections::BTreeMap;
+use wordline_base::{Ctx, Lpn, Rng};
+use wordline_fssd::{Fssd, FssdConfig};
+use wordline_translation::{Place, Source, Translation};
+
+fn kind(limit: Option<u64>) -> Kind {
+    let g = geometry(2, 4, 120, 16, 8);
+    let config = FssdConfig {
+        node_bytes: 256,
+        buffer_bytes: 16 * g.unit_bytes(),
+        host_memory: limit,
+        ..FssdConfig::default()
+    };
+    Kind { g, config, over_provisioning: 40.0, bad: vec![false; 480] }
+}
+
+/// Writes one sector and waits for its end.
+fn write(ftl: &mut Fssd, drive: &mut Drive, ctx: &mut Ctx, rng: &mut Rng, lpn: u32) -> bool {
+    let submitted = ctx.stamps.submit(Lpn(lpn), 1);
+    ctx.stamps.bind(1, submitted);
+    ftl.write(ctx, 1, Lpn(lpn), 1, false, Source::Host);
+    drive.settle(ftl, ctx, rng);
+    let ok = drive.ended.remove(&1).expect("it ends");
+    ctx.stamps.acknowledge(submitted, ok);
+    ok
+}
+
+#[test]
+fn beyond_the_hosts_memory_writes_fail_and_nothing_is_lost() {
+    let seed = 3;
+    let mut rng = Rng::from_seed(seed);
+    let fixed = kind(None).make().host_memory().tables + 16 * kind(None).g.unit_bytes();
+    let limit = fixed + 60 * 256;
+    let kind = kind(Some(limit));
+    let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+    let sectors = ftl.sectors() as u32;
+    let mut ctx = ctx(sectors.into());
+    ftl.start(&mut ctx);
+    let mut promised = BTreeMap::new();
+    let (mut refused, mut version) = (0, 0);
+    for _ in 0..6000 {
+        let lpn = rng.below(sectors.into()) as u32;
+        version += 1;
+        match write(&mut ftl, &mut drive, &mut ctx, &mut rng, lpn) {
+            true => drop(promised.insert(lpn, version)),
+            false => refused += 1,
+        }
+        assert!(ftl.host_memory().nodes <= 60 * 256, "seed {seed}");
+    }
+    assert!(refused > 1000 && ftl.counters().writes_refused == refused, "{refused} refused");
+    // A sector that is mapped needs no node: where it is written over it is taken.
+    let lpns: Vec<u32> = promised.keys().copied().collect();
+    let over = lpns.iter().filter(|&&l| write(&mut ftl, &mut drive, &mut ctx, &mut rng, l)).count();
+    assert!(over * 10 > lpns.len() * 9, "{over} of {}", lpns.len());
+    ftl.check_invariants().unwrap();
+    // What was acknowledged is read, and what was refused reads as before.
+    let mut pieces = Vec::new();
+    for lpn in 0..sectors {
+        pieces.clear();
+        ftl.read(&mut ctx, Lpn(lpn), 1, &mut pieces);
+        assert_ne!(pieces[0].place, Place::Lost);
+        assert_eq!(pieces[0].place == Place::Unmapped, !promised.contains_key(&lpn), "seed {seed}");
+        for read in Reading::of(&pieces) {
+            read.end(&mut ftl, &mut ctx, &drive, "after refusals");
+        }
+    }
+    assert_eq!(ctx.stamps.wrong(), (0, &[][..]));
+    // A power cut takes nothing of it, and the limit is there again.
+    let places = |ftl: &Fssd| ftl.tree().all().collect::<Vec<_>>();
+    let before = places(&ftl);
+    drive.cut(&mut rng);
+    let (mut ftl, _) = drive.recover(&kind, sectors.into());
+    assert_eq!(places(&ftl), before);
+    ftl.start(&mut ctx);
+    // Trims give nodes back, and writes go on.
+    let submitted = ctx.stamps.submit(Lpn(0), sectors / 2);
+    ctx.stamps.bind(2, submitted);
+    ftl.trim(&mut ctx, 2, Lpn(0), sectors / 2);
+    drive.settle(&mut ftl, &mut ctx, &mut rng);
+    assert_eq!(drive.ended.remove(&2), Some(true));
+    assert!(write(&mut ftl, &mut drive, &mut ctx, &mut rng, 5), "there is room again");
+}
+
+/// While the collector is held a victim is begun only where users would have to wait for it.
+#[test]
+fn a_held_collector_begins_no_victim_until_users_would_wait() {
+    let run = |held: u32| {
+        let kind = kind(None);
+        let mut rng = Rng::from_seed(4);
+        let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+        let sectors = ftl.sectors() as u32;
+        let mut ctx = ctx(sectors.into());
+        ftl.fill(&mut ctx.stamps).unwrap();
+        ftl.settle();
+        drive.take_over(&ftl);
+        ftl.start(&mut ctx);
+        let mut begun = [0, 0];
+        for i in 0..2 * sectors {
+            let hold = i % 100 < held;
+            ftl.hold_collection(&mut ctx, hold);
+            let before = ftl.is_collecting();
+            let lpn = rng.below(sectors.into()) as u32;
+            assert!(write(&mut ftl, &mut drive, &mut ctx, &mut rng, lpn));
+            begun[usize::from(hold)] += u32::from(!before && ftl.is_collecting());
+        }
+        ftl.check_invariants().unwrap();
+        assert!(ftl.counters().gc_sectors > 10_000, "{:?}", ftl.counters());
+        begun
+    };
+    let [free, held] = run(50);
+    assert!(free > 20 && held * 4 < free, "{held} victims begun while held, {free} otherwise");
+    let [_, always] = run(100);
+    assert!(always > 0, "users would wait, and no victim was begun");
+}
