@@ -18,10 +18,37 @@ fn heads(titles: &[&str]) -> Vec<String> {
     titles.iter().map(ToString::to_string).collect()
 }
 
-/// The data that the pictures are drawn from: the results whole.
+/// Seeds that a page shows one by one.
+const SEEDS: usize = 8;
+
+/// What pictures of several results, or of one seed of several, are drawn from.
+fn light(run: &Value) -> Value {
+    let (w, m) = (&run["wordline"], &run["wordline"]["machine"]);
+    let mut intervals = m["intervals"].clone();
+    for latency in intervals["latency"].as_array_mut().into_iter().flatten() {
+        latency["counts"] = json!([]);
+    }
+    json!({ "wordline": {
+        "provenance": w["provenance"],
+        "latency": w["latency"],
+        "machine": {
+            "served": m["served"],
+            "layers": m["layers"],
+            "intervals": intervals,
+            "write_amplification": { "over_time": m["write_amplification"]["over_time"] },
+        },
+    } })
+}
+
+/// The data that the pictures are drawn from: one result whole, or what several are compared by.
 pub fn data(outcomes: &[Outcome], labels: &[String]) -> Value {
-    let results =
-        outcomes.iter().zip(labels).map(|(o, label)| json!({ "label": label, "runs": o.runs }));
+    let runs = |o: &Outcome| -> Vec<Value> {
+        let each = o.runs.iter().take(SEEDS).enumerate();
+        let whole = |i: usize| i == 0 && outcomes.len() == 1;
+        each.map(|(i, run)| if whole(i) { run.clone() } else { light(run) }).collect()
+    };
+    let results = outcomes.iter().zip(labels);
+    let results = results.map(|(o, label)| json!({ "label": label, "runs": runs(o) }));
     json!({ "results": results.collect::<Vec<_>>() })
 }
 
@@ -101,7 +128,8 @@ fn seeds(outcome: &Outcome) -> String {
     }
     let runs: Vec<&Value> = outcome.runs.iter().collect();
     let mut head = heads(&["", "mean", "\u{b1} 95 %"]);
-    head.extend(runs.iter().map(|r| format!("seed {}", r["wordline"]["provenance"]["seed"])));
+    let shown = &runs[..runs.len().min(SEEDS)];
+    head.extend(shown.iter().map(|r| format!("seed {}", r["wordline"]["provenance"]["seed"])));
     let rows = keys(&runs).into_iter().map(|key| {
         let cell = |x: Option<f64>| match x {
             Some(x) => Cell::number(key.unit.text(x), Some(x), ""),
@@ -110,12 +138,19 @@ fn seeds(outcome: &Outcome) -> String {
         let s = spread(outcome, &key.id);
         let mut row = vec![Cell::head(key.what.clone()), cell(s.map(|s| s.mean))];
         row.push(cell(s.and_then(|s| s.half())));
-        row.extend(runs.iter().map(|run| cell(value(run, &key.id))));
+        row.extend(shown.iter().map(|run| cell(value(run, &key.id))));
         row
     });
     let mut out = String::from(
         "<p>The half width of a 95 % confidence interval of the mean (Student's t) is beside each mean.</p>",
     );
+    if shown.len() < runs.len() {
+        put!(
+            out,
+            "<p class=\"note\">The first {SEEDS} of {} seeds are shown one by one.</p>",
+            runs.len()
+        );
+    }
     out += &table("", &head, &rows.collect::<Vec<_>>());
     for ddir in directions(outcome.first()) {
         let name = format!("{} by seed", capital(&plural(&ddir)));
