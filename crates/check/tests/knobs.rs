@@ -73,6 +73,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "greedy",
             "cost-benefit",
             "fifo",
+            "dynamic",
+            "static",
             "d-choices",
             "random",
             "round-robin",

@@ -157,9 +157,15 @@ impl Firmware {
     pub(crate) fn choose(&self) -> Option<SuperblockId> {
         let (groups, unit) = (self.space.groups, self.g.sectors_per_unit);
         let scarce = self.is_scarce();
+        // Ageing may be about to fill the last unit of one.
+        let filling = self.streams.each_ref().map(|stream| {
+            let (at, end) = stream.place;
+            (at < end).then(|| self.space.superblock_of(at))
+        });
         let mut best: Option<((bool, usize, f64, u64), SuperblockId)> = None;
         for (s, b) in (0..).zip(&self.space.superblocks) {
             if b.state != State::Closed
+                || filling.contains(&Some(s))
                 || b.programs > 0
                 || b.valid > (b.size - 1) * unit && !b.failed
             {
