@@ -10,7 +10,7 @@ fn main() {
     let git = |words: &[&str]| say("git", words);
     // A source without its history, as from a package, has no commit.
     let mut from = match git(&["rev-parse", "--short=12", "HEAD"]) {
-        Some(commit) => format!("commit {commit}, "),
+        Some(commit) => format!("commit {commit} or after, "),
         None => String::new(),
     };
     for name in ["HEAD", "logs/HEAD"] {

@@ -98,11 +98,13 @@ def _shipped(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _files(found: Mapping[str, Any]) -> str:
-    """What profiles on disk say: another text is another point."""
+    """What profiles and traces on disk say: another text is another point."""
     digest = hashlib.sha256()
     device = found.get("device")
     names = [device.name if isinstance(device, Device) else device]
     names += [found.get(key) for key in ("ftl", "stack", "testbed", "fs", "app", "topology", "load_state")]
+    trace = found.get("trace")
+    names += [trace] if trace is None or isinstance(trace, (str, os.PathLike)) else list(trace)
     for name in names:
         if isinstance(name, (str, os.PathLike)) and os.path.isfile(name):
             with open(name, "rb") as file:

@@ -508,7 +508,7 @@ pub struct StudyTablesArgs {
     #[arg(long)]
     pub check: bool,
     /// Points and ageing drives at once; the machine's cores by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", requires = "run", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
     /// No progress and no notes on standard error
     #[arg(long, short)]

@@ -19,7 +19,7 @@ pub fn pages(out: Option<&Path>) -> Result<(), Failure> {
         let made = clap_mangen::Man::new(command).render(&mut text);
         made.map(|()| text).map_err(|e| Failure::run(format!("cannot make a manual page: {e}")))
     };
-    let mut root = Cli::command();
+    let mut root = Cli::command().disable_help_subcommand(true).propagate_version(true);
     root.build();
     let Some(out) = out else {
         return output::print(&String::from_utf8_lossy(&page(root)?));

@@ -266,6 +266,7 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
         signals::install();
         signals::run_begins();
         let options = options(args.jobs)?;
+        let mut lost = Vec::new();
         for q in &quoted {
             let (study, _) = read(&q.study)?;
             let plan = claims::plan(&study, q.scale()).map_err(Failure::usage)?;
@@ -275,8 +276,17 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
                 remark(&format!("{}: {} points", study.name, plan.points.len()));
             }
             let failed = run_points(&plan, &store, &options, args.quiet)?;
+            for f in &failed {
+                lost.push(format!("{}: {}: {}", study.name, plan.points[f.point].label(), f.why));
+            }
             let table = tabulate(&study, &plan, &store, &failed).map_err(Failure::usage)?;
             write_tables(&table, &store, &args.out).map_err(Failure::run)?;
+        }
+        if let Some(first) = lost.first() {
+            return Err(Failure::run(format!(
+                "{} points have no result, so that no document was written; the first: {first}",
+                lost.len()
+            )));
         }
     }
     let mut stale = Vec::new();

@@ -114,7 +114,9 @@ impl Firmware {
             false => self.is_scarce() && self.gc.drained.is_empty(),
         };
         let idle = self.gc.idle && coming < self.plan.idle;
-        (below || idle) && !self.gc.barren && (!self.gc.held || self.is_scarce())
+        // Held, it begins all the same where users would have to wait for it.
+        let may = !self.gc.held || self.is_scarce() || self.gc_lags();
+        (below || idle) && !self.gc.barren && may
     }
 
     pub(crate) fn collect(&mut self) -> bool {

@@ -102,6 +102,7 @@ fn write_alone(
         while !drive.ended.contains_key(&tag) {
             assert!(drive.tick(ftl, ctx, &mut rng), "write {tag} hangs");
         }
+        assert!(drive.ended[&tag], "write {tag} fails");
         drive.ended.clear();
         let took = ctx.now.since(from);
         (most, sum) = (most.max(took), sum + took);
@@ -137,6 +138,17 @@ fn no_write_waits_longer_than_the_pace_allows() {
     let (whole, _) = write_alone(&mut ftl, &mut ctx, 200_000, |rng| rng.below(sectors) as u32);
     println!("without the pace {whole:?}");
     assert!(whole > bound && whole > most * 10);
+}
+
+#[test]
+fn a_held_collector_works_where_users_would_wait() {
+    let g = geometry(4, 8, 100, 16, 8);
+    let (mut ftl, mut ctx, ..) = aged(&g, 12.0, FirmwareConfig::default(), 3);
+    ftl.hold_collection(&mut ctx, true);
+    let (sectors, before) = (ftl.sectors(), ftl.counters().gc_sectors);
+    write_alone(&mut ftl, &mut ctx, 100_000, |rng| rng.below(sectors) as u32);
+    assert!(ftl.counters().gc_sectors > before);
+    ftl.check_invariants().unwrap();
 }
 
 #[test]

@@ -6,9 +6,12 @@
 //! study = "ull/latency-by-depth"
 //! rows = ["drive", "pattern"]
 //! at = { depth = ["1", "32"] }
-//! columns = [{ metric = "mean", at = { depth = "1" }, head = "alone" }, { metric = "mean", at = { depth = "32" } }]
+//! columns = [
+//!     { metric = "mean", at = { depth = "1" }, head = "alone" },
+//!     { metric = "mean", at = { depth = "32" }, head = "32 in flight" },
+//! ]
 //! -->
-//! | drive | pattern | alone | mean |
+//! | drive | pattern | alone | 32 in flight |
 //! <!-- end of table -->
 //! ```
 
@@ -80,11 +83,17 @@ enum OneOrMore {
 }
 
 impl OneOrMore {
-    fn has(&self, value: &str) -> bool {
+    fn all(&self) -> impl Iterator<Item = &str> {
         match self {
-            OneOrMore::One(one) => one == value,
-            OneOrMore::More(more) => more.iter().any(|one| one == value),
+            OneOrMore::One(one) => std::slice::from_ref(one),
+            OneOrMore::More(more) => more,
         }
+        .iter()
+        .map(String::as_str)
+    }
+
+    fn has(&self, value: &str) -> bool {
+        self.all().any(|one| one == value)
     }
 }
 
@@ -139,6 +148,13 @@ fn each_block(
 ) -> Result<String, DocumentError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    for (number, line) in text.lines().enumerate() {
+        let begins = line.trim_start().strip_prefix("<!--").is_some_and(|l| l.trim() == "table");
+        if begins && (line != BEGIN.trim_end() || text.contains("\r\n")) {
+            let why = "a block begins with '<!-- table' alone on a line that ends with LF".into();
+            return Err(DocumentError::Block { line: number + 1, why });
+        }
+    }
     while let Some(at) = rest.find(BEGIN) {
         let line = text[..text.len() - rest.len() + at].matches('\n').count() + 1;
         let bad = |why: String| DocumentError::Block { line, why };
@@ -183,13 +199,18 @@ impl Block {
                     out.display()
                 ),
             })?;
+        let points = !self.rows.is_empty() || !self.at.is_empty() || !self.columns.is_empty();
         let rows = match self.published {
+            true if points => Err("'published' has no rows, at or columns: leave them out".into()),
             true => Ok(self.claims(&results)),
             false => self.points(&results),
         };
         let mut rows = rows.map_err(|why| DocumentError::Block { line, why })?.into_iter();
         let head = rows.next().unwrap_or_default();
-        let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let cell = |text: String| text.replace('|', "\\|");
+        let row = |cells: Vec<String>| {
+            format!("| {} |\n", cells.into_iter().map(cell).collect::<Vec<_>>().join(" | "))
+        };
         let rule = format!("|{}\n", "---|".repeat(head.len()));
         Ok(row(head) + &rule + &rows.map(row).collect::<String>())
     }
@@ -224,6 +245,18 @@ impl Block {
         if let Some(axis) = named.into_iter().find(|a| !axes.contains_key(*a)) {
             let known: Vec<_> = axes.keys().map(String::as_str).collect();
             return Err(format!("no axis '{axis}': there are {}", known.join(", ")));
+        }
+        let choices = self.columns.iter().map(|c| &c.at).chain([&self.at]);
+        for (axis, values) in choices.flatten() {
+            let mut known: Vec<&str> = Vec::new();
+            for value in points.iter().filter_map(|p| p["at"][axis].as_str()) {
+                if !known.contains(&value) {
+                    known.push(value);
+                }
+            }
+            if let Some(none) = values.all().find(|v| !known.contains(v)) {
+                return Err(format!("no {axis} '{none}': there are {}", known.join(", ")));
+            }
         }
         let units = &results["units"];
         if let Some(c) = self.columns.iter().find(|c| units[&c.metric].is_null()) {
@@ -349,7 +382,14 @@ mod tests {
                 document("columns = [{ metric = \"p99\" }]", ""),
                 "no metric 'p99': there are mean, iops",
             ),
-            (document("at = { drive = \"c\" }", ""), "no point has these values"),
+            (document("at = { drive = \"c\" }", ""), "no drive 'c': there are a, b"),
+            (
+                document("columns = [{ metric = \"mean\", at = { depth = \"2\" } }]", ""),
+                "no depth '2': there are 1, 32",
+            ),
+            (document("published = true\nrows = [\"drive\"]", ""), "leave them out"),
+            (document("", "").replace("<!-- table", "<!--table"), "alone on a line"),
+            (document("", "").replace('\n', "\r\n"), "ends with LF"),
             (document("colums = []", ""), "unknown field `colums`"),
             (document("scale = \"quick\"", ""), "--scale quick --out"),
             (document("", "").replace("<!-- end of table -->", ""), "is missing"),
