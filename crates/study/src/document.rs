@@ -221,7 +221,12 @@ impl Block {
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for c in results["published"].as_array().into_iter().flatten() {
             let text = |key: &str| c[key].as_str().unwrap_or_default().to_owned();
-            let difference = c["difference"].as_f64().map(|d| format!("{:+.1} %", d * 100.0));
+            // Of what rounds to nothing the sign says nothing.
+            let percent = |d: f64| match (d * 1e3).round() {
+                0.0 => "0.0 %".to_owned(),
+                _ => format!("{:+.1} %", d * 100.0),
+            };
+            let difference = c["difference"].as_f64().map(percent);
             let verdict =
                 if c["judgement"].is_null() { text("verdict") } else { text("judgement") };
             rows.push(vec![
