@@ -29,8 +29,9 @@ def test_a_notebook_runs_and_shows_what_it_says(path: pathlib.Path, tmp_path, mo
     )
     client.execute()
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
-    kinds = {kind for out in outputs for kind in out.get("data", {})}
-    assert "text/html" in kinds
+    # What a cell ends with: progress is drawn beside it on a slow machine only.
+    ends = {kind for out in outputs if out["output_type"] == "execute_result" for kind in out["data"]}
+    assert "text/html" in ends
     if path.stem != "sweep_on_dask":
-        assert "image/png" in kinds
+        assert "image/png" in {kind for out in outputs for kind in out.get("data", {})}
     assert not [out for out in outputs if out["output_type"] == "error"]

@@ -106,6 +106,8 @@ def test_the_slowest_have_their_steps(mixed):
         assert sum(life.spent_ns.values()) == life.latency_ns
         assert life.thread in ("readers", "writer") and life.steps
     assert max(mixed.read.latency.max_ns, mixed.write.latency.max_ns) == lives[0].latency_ns
+    shown = lives[0]._repr_html_()
+    assert shown.count("<tr>") == len(lives[0].steps) and lives[0].steps[-1]["why"] in shown
 
 
 def test_tables_have_units_in_their_names(mixed):

@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .result import Result
+    from .result import Life, Result
 
 # A colour for each layer, the same in every picture.
 LAYER_COLOURS = {
@@ -75,6 +75,30 @@ def _bars(result: Result) -> str:
         for layer, colour in used.items()
     )
     return f"<table>{out}</table><div>{names}</div>" if out else ""
+
+
+def life_html(life: Life) -> str:
+    """What an I/O was at, step by step, each step where it stands in the I/O's time."""
+    text, whole = html.escape, max(life.latency_ns, 1)
+    out, before = "", life.begin_ns
+    for step in life.steps:
+        ns = step["end_ns"] - before
+        left, width = (before - life.begin_ns) * 100 / whole, ns * 100 / whole
+        bar = (
+            "<div style='width:320px;height:12px'><div style='height:12px;min-width:1px;"
+            f"margin-left:{left:.2f}%;width:{width:.2f}%;background:{layer_colour(step['layer'])}'></div></div>"
+        )
+        out += (
+            f"<tr><td style='text-align:left'>{text(step['layer'])}</td>"
+            f"<td style='text-align:left'>{text(step['why'])}</td>"
+            f"<td style='text-align:right'>{duration(ns)}</td><td>{bar}</td></tr>"
+        )
+        before = step["end_ns"]
+    return (
+        f"<div><b>{text(life.direction)}</b> of {text(life.thread)}, {life.size_bytes:,} bytes "
+        f"at byte {life.offset_bytes:,}: "
+        f"{duration(life.latency_ns)}<table>{out}</table></div>"
+    )
 
 
 def result_html(result: Result) -> str:

@@ -197,6 +197,11 @@ class Life:
         spent = ", ".join(f"{layer} {ns / 1e3:.1f} us" for layer, ns in longest)
         return f"Life({self.direction} of {self.thread}, {self.latency_ns / 1e3:.1f} us: {spent})"
 
+    def _repr_html_(self) -> str:
+        from ._html import life_html
+
+        return life_html(self)
+
 
 class _Source(Protocol):
     def text(self, format: str, slowest: int) -> str: ...

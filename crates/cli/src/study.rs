@@ -269,7 +269,7 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
         let mut lost = Vec::new();
         for q in &quoted {
             let (study, _) = read(&q.study)?;
-            let plan = claims::plan(&study, q.scale()).map_err(Failure::usage)?;
+            let plan = claims::plan(&study, q.scale).map_err(Failure::usage)?;
             let store =
                 Store::open(&args.out, &study.name, &options.build).map_err(Failure::usage)?;
             if !args.quiet {

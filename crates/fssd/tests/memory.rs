@@ -1,4 +1,4 @@
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // A global allocator is an unsafe trait; this one forwards and counts.
 //! Bytes that the program takes for a tree, beside those that the tree says it has.
 
 use std::alloc::{GlobalAlloc, Layout, System};

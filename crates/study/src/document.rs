@@ -41,7 +41,7 @@ pub enum DocumentError {
 struct Block {
     study: String,
     #[serde(default)]
-    scale: BlockScale,
+    scale: Scale,
     /// What was published beside ours, in place of points.
     #[serde(default)]
     published: bool,
@@ -53,14 +53,6 @@ struct Block {
     at: BTreeMap<String, OneOrMore>,
     #[serde(default)]
     columns: Vec<Column>,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[serde(rename_all = "kebab-case")]
-enum BlockScale {
-    #[default]
-    Whole,
-    Quick,
 }
 
 #[derive(Deserialize, Debug)]
@@ -98,27 +90,21 @@ impl OneOrMore {
 }
 
 /// A study that a document quotes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quoted {
     pub study: String,
-    pub quick: bool,
+    pub scale: Scale,
 }
 
 impl Quoted {
-    pub fn scale(&self) -> Scale {
-        if self.quick { Scale::Quick } else { Scale::Whole }
-    }
-
     /// Where `wordline study run` leaves its numbers.
     fn path(&self, out: &Path) -> PathBuf {
-        let quick = if self.quick { ".quick" } else { "" };
         // A study from a file has the name of the file.
-        let stem = Path::new(&self.study).file_stem().map(|s| s.to_string_lossy());
-        let name = match stem {
-            Some(stem) if self.study.ends_with(".toml") => stem.into_owned(),
-            _ => self.study.clone(),
+        let name = match self.study.ends_with(".toml") {
+            true => Path::new(&self.study).file_stem().unwrap_or_default().to_string_lossy(),
+            false => self.study.as_str().into(),
         };
-        out.join(format!("{name}{quick}.json"))
+        out.join(format!("{}.json", self.scale.stem(&name)))
     }
 }
 
@@ -168,7 +154,7 @@ fn each_block(
         let block: Block = toml::from_str(&spec[..close]).map_err(|e| bad(e.message().into()))?;
         out += &rest[..at + BEGIN.len() + close + CLOSE.len()];
         match scale {
-            Some(scale) if scale != block.quoted().scale() => out += &body[..end],
+            Some(scale) if scale != block.scale => out += &body[..end],
             _ => out += &of(line, &block)?,
         }
         out += END;
@@ -179,13 +165,12 @@ fn each_block(
 
 impl Block {
     fn quoted(&self) -> Quoted {
-        Quoted { study: self.study.clone(), quick: self.scale == BlockScale::Quick }
+        Quoted { study: self.study.clone(), scale: self.scale }
     }
 
     fn table(&self, line: usize, out: &Path) -> Result<String, DocumentError> {
-        let quoted = self.quoted();
-        let path = quoted.path(out);
-        let scale = if quoted.quick { " --scale quick" } else { "" };
+        let path = self.quoted().path(out);
+        let scale = if self.scale == Scale::Quick { " --scale quick" } else { "" };
         let results: Value = std::fs::read(&path)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())

@@ -66,10 +66,7 @@ pub fn write_tables(
     store: &Store,
     out: &Path,
 ) -> Result<Vec<PathBuf>, StoreError> {
-    let mut stem = table.study.name.clone();
-    if table.plan.scale == Scale::Quick {
-        stem += ".quick";
-    }
+    let mut stem = table.plan.scale.stem(&table.study.name);
     if table.plan.partial {
         stem += ".part";
     }

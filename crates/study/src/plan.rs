@@ -14,7 +14,8 @@ use wordline_profile::{Config, ConfigError, Source, Sources};
 use wordline_sim::{Precondition, setup};
 
 /// How much of a study to run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scale {
     #[default]
     Whole,
@@ -26,6 +27,14 @@ impl Scale {
         match self {
             Scale::Whole => "whole",
             Scale::Quick => "quick",
+        }
+    }
+
+    /// The name of a study's tables, without ending.
+    pub(crate) fn stem(self, study: &str) -> String {
+        match self {
+            Scale::Whole => study.to_owned(),
+            Scale::Quick => format!("{study}.quick"),
         }
     }
 }
