@@ -126,12 +126,13 @@ impl Scale {
         if let Some(fs) = &config.stack.fs {
             caches |= add("fs.memory", self.of(fs.memory) >> 12 << 12);
         }
-        for (key, marks) in [
-            ("ftl.gc_start_lines", config.ftl.gc_start_lines),
-            ("ftl.gc_reserve_lines", config.ftl.gc_reserve_lines),
+        // Marks of a few lines are about room for the next ones, which a part needs as the whole does.
+        for (key, marks, least) in [
+            ("ftl.gc_start_lines", config.ftl.gc_start_lines, 3),
+            ("ftl.gc_reserve_lines", config.ftl.gc_reserve_lines, 2),
         ] {
-            if let Some(marks) = marks {
-                add(key, (u64::from(marks) * lines / blocks).max(1));
+            if let Some(marks) = marks.map(u64::from) {
+                add(key, (marks * lines / blocks).max(marks.min(least)));
             }
         }
         for (key, value) in config.app.iter().flat_map(data) {
