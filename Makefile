@@ -3,7 +3,7 @@
 # A Rust toolchain is expected; make test adds Debian packages by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test tables test-python wheel seeds jobs mutants gate bench build lint setup-test setup-python setup-bench clean
+.PHONY: demo test tables test-python python-package docs docs-record wheel seeds jobs mutants gate bench build lint setup-test setup-python setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -30,10 +30,21 @@ test: setup-test lint
 
 # The package wordline for Python, from the same crates as the tests above are built of.
 PYTHON := target/venv/bin/python
-test-python: setup-python
+test-python: python-package
+	PYTHONPATH=python $(PYTHON) -m pytest -n 2
+
+python-package: setup-python
 	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --profile test -p wordline-python -p wordline-cli
 	cp target/debug/lib_wordline.so python/wordline/_wordline.abi3.so
-	PYTHONPATH=python $(PYTHON) -m pytest -n 2
+
+# The documentation site, in target/docs. Warnings are errors, and so is a link that leads nowhere.
+docs: python-package
+	$(PYTHON) -m sphinx -q -W --keep-going -d target/doctrees docs target/docs
+	@echo target/docs/index.html
+
+# Writes the numbers anew that tutorial and how-to guides show.
+docs-record: python-package
+	WORDLINE_DOCS=record PYTHONPATH=python $(PYTHON) -m pytest -n 2 python/tests/test_docs.py
 
 # A wheel for every Python from 3.11 on, in target/wheels; pip install . makes the same.
 wheel: setup-python

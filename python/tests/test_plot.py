@@ -1,5 +1,7 @@
 """Pictures: every one has marks, its axes have units, its legend is beside the data."""
 
+import sys
+
 import pytest
 
 import wordline as wl
@@ -114,6 +116,61 @@ def test_a_run_without_series_says_so():
     for draw in (result.plot.heatmap, result.plot.over_time):
         with pytest.raises(wl.InputError, match="over_time=True"):
             draw()
+
+
+@pytest.fixture(scope="module")
+def interactive(mixed, other):
+    pytest.importorskip("plotly")
+    return {
+        "cdf": mixed.plot.cdf(backend="plotly"),
+        "jobs": mixed.plot.cdf(by="job", backend="plotly"),
+        "breakdown": mixed.plot.breakdown(backend="plotly"),
+        "over_time": mixed.plot.over_time(backend="plotly"),
+        "heatmap": mixed.plot.heatmap("write", backend="plotly"),
+        "compare": mixed.plot.compare(other, backend="plotly"),
+    }
+
+
+def test_plotly_draws_the_same_values(interactive, mixed):
+    assert len(interactive["jobs"].figure.data) == 2
+    by_matplotlib = mixed.plot.cdf("read").axes[0].lines[0].get_data()
+    read = interactive["cdf"].figure.data[0]
+    assert read.name == "read"
+    assert list(read.x) == list(by_matplotlib[0]) and list(read.y) == list(by_matplotlib[1])
+    at = next(i for i, nines in enumerate(read.y) if nines >= 2)
+    assert read.x[at] == mixed.read.latency.percentile_ns(99)
+    assert read.text[at].startswith("99.") and " are no slower than " in read.text[at]
+    shares = [sum(part) for part in zip(*(bar.x for bar in interactive["breakdown"].figure.data))]
+    assert len(shares) == 2 * len(mixed.breakdown("read").rows)
+    assert all(share == pytest.approx(100, abs=0.5) for share in shares)
+    counts = mixed.latency_counts("write")
+    drawn = interactive["heatmap"].figure.data[0]
+    assert sum(10**z for row in drawn.z for z in row if z == z) == pytest.approx(counts.sum())
+    lines = {line.name: line for line in interactive["over_time"].figure.data}
+    assert list(lines["reads"].y[:-1]) == list(mixed.series("read")["iops"])
+    assert {"reads, 99 %", "writes, 50 %", "users' data"} <= set(lines)
+    names = [line.name for line in interactive["compare"].figure.data[:2]]
+    assert names == ["pblk", "rail"]
+
+
+def test_a_picture_of_plotlys_is_a_file_without_a_network(interactive, tmp_path):
+    interactive["cdf"].save(tmp_path / "cdf.html")
+    page = (tmp_path / "cdf.html").read_text()
+    assert "are no slower than" in page and "<script src=" not in page.replace("<script type", "")
+    interactive["cdf"].save(tmp_path / "cdf.json")
+    assert (tmp_path / "cdf.json").read_text().startswith("{")
+    assert interactive["cdf"]._repr_png_() is None
+    with pytest.raises(wl.InputError, match="ends in .html or .json; backend='matplotlib' has png"):
+        interactive["cdf"].save(tmp_path / "cdf.png")
+
+
+def test_without_plotly_an_error_says_how_to_get_it(mixed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    for draw in (mixed.plot.cdf, mixed.plot.breakdown, mixed.plot.heatmap, mixed.plot.over_time):
+        with pytest.raises(wl.MissingPackage, match=r"pip install 'wordline\[plotly\]'"):
+            draw(backend="plotly")
+    with pytest.raises(wl.InputError, match="backend 'bokeh': use matplotlib or plotly"):
+        mixed.plot.cdf(backend="bokeh")
 
 
 def test_times_are_written_with_the_unit_that_suits_them():

@@ -1,4 +1,4 @@
-"""Pictures of results, by matplotlib."""
+"""Pictures of results, by matplotlib or by plotly."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _plotly
 from ._html import duration, layer_colour
 from .distribution import Distribution, midpoints_ns
 from .errors import InputError, need
@@ -19,6 +20,8 @@ from .result import Breakdown, write_whole
 
 if TYPE_CHECKING:
     from .result import Result
+
+Backend = Literal["matplotlib", "plotly"]
 
 # One of matplotlib's own sets, in an order that people with a weak sense of colour tell apart.
 COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#333333")
@@ -29,6 +32,8 @@ CAUSES = (
     ("padding_sectors", "padding", "#bdbdbd"),
     ("metadata_sectors", "metadata", "#7f7f7f"),
 )
+# Percentiles over time, from the lowest on.
+_SHADES = ("#9ecae1", "#3182bd", "#d62728", "#7f0000", "#000000")
 # Nines that an axis goes to at most.
 _NINES = 6
 
@@ -41,7 +46,7 @@ class Picture:
 
     @property
     def axes(self) -> list[Any]:
-        """The figure's axes, to add to."""
+        """The axes of matplotlib's figure, to add to."""
         return list(self.figure.axes)
 
     def save(self, path: str | os.PathLike[str], dpi: int = 150) -> None:
@@ -58,8 +63,43 @@ class Picture:
         self.figure.savefig(data, format=kind, dpi=dpi, bbox_inches="tight")
         return data.getvalue()
 
-    def _repr_png_(self) -> bytes:
+    def _repr_png_(self) -> bytes | None:
         return self._drawn("png", 110)
+
+
+class PlotlyPicture(Picture):
+    """A figure of plotly's: values are told under the pointer. ``figure`` is plotly's own, to add to."""
+
+    @property
+    def axes(self) -> list[Any]:
+        """None: they are in ``figure.layout``."""
+        return []
+
+    def save(self, path: str | os.PathLike[str], dpi: int = 150) -> None:
+        """Writes it as what the path ends in: html, one file that needs no network, or json, plotly's own form. The
+        file appears when it is complete."""
+        path = os.fspath(path)
+        kind = path.rsplit(".", 1)[-1].lower()
+        if kind not in ("html", "json"):
+            raise InputError(
+                f"{path}: a picture of plotly's ends in .html or .json; backend='matplotlib' has png, svg and pdf"
+            )
+        text = self.figure.to_html(include_plotlyjs=True) if kind == "html" else self.figure.to_json()
+        write_whole(path, lambda file: file.write(text.encode()))
+
+    def _repr_png_(self) -> None:
+        return None
+
+    def _repr_mimebundle_(self, *arguments: Any, **more: Any) -> Any:
+        return self.figure._repr_mimebundle_(*arguments, **more)
+
+
+def _is_plotly(backend: str) -> bool:
+    if backend not in ("matplotlib", "plotly"):
+        raise InputError(f"backend '{backend}': use matplotlib or plotly")
+    if backend == "plotly":
+        _plotly.graph()
+    return backend == "plotly"
 
 
 def _figure(width: float, height: float) -> Any:
@@ -132,18 +172,27 @@ def _counts_axis(axis: Any) -> None:
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _count(value)))
 
 
-def _draw_cdf(axes: Any, curves: Sequence[tuple[str, Distribution, str]]) -> None:
-    most, low, high = 1.0, math.inf, 1.0
+def _lines(curves: Sequence[tuple[str, Distribution, str]]) -> tuple[list[_plotly.Curve], float, float]:
+    """Latencies and the nines that are no slower, and the latencies that an axis has to show."""
+    lines: list[_plotly.Curve] = []
+    low, high = math.inf, 1.0
     for name, of, colour in curves:
         latency, share = of.cdf()
         # The last I/O is at one nine more than those before it would say, and not at infinity.
         last = 1 - 0.5 / of.count
         nines = np.minimum(_nines(np.minimum(share, last)), _NINES)
         x = np.concatenate([[latency[0]], latency]).astype(float)
-        axes.plot(x, np.concatenate([[0.0], nines]), label=name, color=colour, linewidth=1.6)
-        most = max(most, float(nines[-1]))
+        lines.append((name, x, np.concatenate([[0.0], nines]), colour))
         # A few that are fast do not make room for themselves.
         low, high = min(low, float(of.percentile_ns(0.5))), max(high, float(x[-1]))
+    return lines, low, high
+
+
+def _draw_cdf(axes: Any, lines: Sequence[_plotly.Curve], low: float, high: float) -> None:
+    most = 1.0
+    for name, x, nines, colour in lines:
+        axes.plot(x, nines, label=name, color=colour, linewidth=1.6)
+        most = max(most, float(nines[-1]))
     axes.set_xscale("log")
     _latency_axis(axes.xaxis, low, high)
     axes.set_xlim(low / 1.3, high * 1.15)
@@ -154,21 +203,33 @@ def _draw_cdf(axes: Any, curves: Sequence[tuple[str, Distribution, str]]) -> Non
     _style(axes)
 
 
-def _draw_parts(axes: Any, bars: Sequence[tuple[str, float, NDArray[np.float64]]], layers: Sequence[str]) -> None:
-    """Bars of equal length, cut by share; each named, with its latency behind it."""
-    places = np.arange(len(bars))[::-1]
-    left, other = np.zeros(len(bars)), np.zeros(len(bars))
+_Bar = tuple[str, float, NDArray[np.float64]]
+
+
+def _parts(bars: Sequence[_Bar], layers: Sequence[str]) -> list[_plotly.Parts]:
+    """The share of each layer in each bar, in per cent; those that nobody would see together."""
+    parts: list[_plotly.Parts] = []
+    other = np.zeros(len(bars))
     for i, layer in enumerate(layers):
         shares = np.array(
             [100 * split[i] / latency if latency else 0 for _, latency, split in bars]
         )
         if shares.max(initial=0) < 0.5:
             other += shares
-            continue
-        axes.barh(places, shares, left=left, height=0.72, color=layer_colour(layer), label=layer)
-        left += shares
+        else:
+            parts.append((layer, layer_colour(layer), shares))
     if other.max(initial=0) >= 0.1:
-        axes.barh(places, other, left=left, height=0.72, color="#f0e0d0", label="others")
+        parts.append(("others", "#f0e0d0", other))
+    return parts
+
+
+def _draw_parts(axes: Any, bars: Sequence[_Bar], parts: Sequence[_plotly.Parts]) -> None:
+    """Bars of equal length, cut by share; each named, with its latency behind it."""
+    places = np.arange(len(bars))[::-1]
+    left = np.zeros(len(bars))
+    for layer, colour, shares in parts:
+        axes.barh(places, shares, left=left, height=0.72, color=colour, label=layer)
+        left += shares
     axes.set_yticks(places, [name for name, _, _ in bars])
     axes.tick_params(axis="y", length=0)
     for place, (_, latency, _) in zip(places, bars):
@@ -178,13 +239,13 @@ def _draw_parts(axes: Any, bars: Sequence[tuple[str, float, NDArray[np.float64]]
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _bars(parts: Breakdown, prefix: str) -> list[tuple[str, float, NDArray[np.float64]]]:
+def _bars(parts: Breakdown, prefix: str) -> list[_Bar]:
     rows = zip(parts.rows, parts.latency_ns, parts.by_layer_ns)
     return [(f"{prefix}{row}", float(latency), split) for row, latency, split in rows]
 
 
 class Plots:
-    """Pictures of a result. Each returns a :class:`Picture`."""
+    """Pictures of a result, each by matplotlib, or with ``backend="plotly"`` by plotly."""
 
     def __init__(self, result: Result) -> None:
         self._result = result
@@ -199,7 +260,9 @@ class Plots:
             raise InputError("the run has no I/O: there is nothing to draw")
         return names
 
-    def cdf(self, direction: str | None = None, by: str = "direction") -> Picture:
+    def cdf(
+        self, direction: str | None = None, by: str = "direction", *, backend: Backend = "matplotlib"
+    ) -> Picture:
         """Latency by share of I/Os, the tail in nines; a curve for each direction, or ``by="job"`` for each job."""
         curves = []
         if by == "direction":
@@ -216,51 +279,61 @@ class Plots:
                         curves.append((f"{job}, {name}", of.latency, colour))
         else:
             raise InputError(f"by '{by}': use direction or job")
+        lines, low, high = _lines(curves)
+        if _is_plotly(backend):
+            return PlotlyPicture(_plotly.cdf(self._result.label, lines, low, high))
         figure = _figure(7.5, 4.4)
         axes = figure.subplots()
-        _draw_cdf(axes, curves)
+        _draw_cdf(axes, lines, low, high)
         _legend(axes)
         axes.set_title(self._result.label, loc="left", fontsize=10)
         return Picture(figure)
 
-    def breakdown(self, direction: str | None = None) -> Picture:
+    def breakdown(self, direction: str | None = None, *, backend: Backend = "matplotlib") -> Picture:
         """Where the time went, by layer: at the mean, and of the I/Os at percentiles."""
-        bars: list[tuple[str, float, NDArray[np.float64]]] = []
+        bars: list[_Bar] = []
         layers: tuple[str, ...] = ()
         names = self._some(direction)
         for name in names:
             parts = self._result.breakdown(name)
             layers = parts.layers
             bars += _bars(parts, f"{name}, " if len(names) > 1 else "")
+        what = "where the time went" if len(names) > 1 else f"where the time of {names[0]}s went"
+        title, cut = f"{self._result.label}: {what}", _parts(bars, layers)
+        if _is_plotly(backend):
+            rows, latencies = [bar[0] for bar in bars], [bar[1] for bar in bars]
+            return PlotlyPicture(_plotly.breakdown(title, rows, latencies, cut))
         figure = _figure(8.0, 1.2 + 0.34 * len(bars))
         axes = figure.subplots()
-        _draw_parts(axes, bars, layers)
+        _draw_parts(axes, bars, cut)
         axes.legend(
             loc="upper left", bbox_to_anchor=(1.13, 1.0), frameon=False, borderaxespad=0.0, fontsize=9
         )
-        what = "where the time went" if len(names) > 1 else f"where the time of {names[0]}s went"
-        axes.set_title(f"{self._result.label}: {what}", loc="left", fontsize=10)
+        axes.set_title(title, loc="left", fontsize=10)
         return Picture(figure)
 
-    def over_time(self, percents: tuple[float, ...] = (50, 99, 99.9)) -> Picture:
+    def over_time(
+        self, percents: tuple[float, ...] = (50, 99, 99.9), *, backend: Backend = "matplotlib"
+    ) -> Picture:
         """I/Os a second, percentiles of latency, and what was programmed and why."""
         names = self._some(None)
         programs = self._result.series("programs")
         panels = 1 + len(names) + (1 if programs.rows else 0)
+        series = {name: self._result.series(name, percents) for name in names}
+        if _is_plotly(backend):
+            return PlotlyPicture(self._over_time_by_plotly(series, programs, percents, panels))
         figure = _figure(8.5, 1.0 + 1.75 * panels)
         grid = figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]
-        series = {name: self._result.series(name, percents) for name in names}
         for name in names:
             one = series[name]
             grid[0].stairs(one["iops"], _edges(one), label=f"{name}s", color=DIRECTION_COLOURS[name])
         grid[0].set_ylabel("I/Os a second")
         grid[0].set_ylim(bottom=0)
         _counts_axis(grid[0].yaxis)
-        shades = ("#9ecae1", "#3182bd", "#d62728", "#7f0000", "#000000")
         for axes, name in zip(grid[1:], names):
             one = series[name]
             values: list[float] = []
-            for percent, colour in zip(percents, shades):
+            for percent, colour in zip(percents, _SHADES):
                 column = one[f"p{percent:g}_ns".replace(".", "_")]
                 axes.stairs(column, _edges(one), label=f"{percent:g} %", color=colour, baseline=None)
                 values += [float(v) for v in column[~np.isnan(column)]]
@@ -269,14 +342,11 @@ class Plots:
             axes.set_ylabel(f"{name} latency")
         if programs.rows:
             axes = grid[-1]
-            edges = np.concatenate([[0.0], programs["end_s"]])
-            width = np.maximum(np.diff(edges), 1e-12)
+            edges, rates = _programmed(programs)
             base = np.zeros(programs.rows)
-            for key, cause, colour in CAUSES:
-                rate = programs[key] * 4096 / 1e6 / width
-                if rate.any():
-                    axes.stairs(base + rate, edges, baseline=base, fill=True, color=colour, label=cause)
-                    base = base + rate
+            for rate, cause, colour in rates:
+                axes.stairs(base + rate, edges, baseline=base, fill=True, color=colour, label=cause)
+                base = base + rate
             axes.set_ylabel("programmed, MB/s")
             axes.set_ylim(bottom=0)
             if not base.any():
@@ -291,10 +361,32 @@ class Plots:
         grid[0].set_title(self._result.label, loc="left", fontsize=10)
         return Picture(figure)
 
-    def heatmap(self, direction: str | None = None) -> Picture:
-        """Latency over time: how many I/Os of each latency in each interval."""
-        from matplotlib import colors
+    def _over_time_by_plotly(
+        self, series: dict[str, Any], programs: Any, percents: tuple[float, ...], panels: int
+    ) -> Any:
+        picture = _plotly.OverTime(self._result.label, panels, self._result.simulated_ns / 1e9)
+        for row, (name, one) in enumerate(series.items(), 2):
+            edges = _edges(one)
+            picture.stairs(
+                1, edges, one["iops"], f"{name}s", DIRECTION_COLOURS[name], lambda v: f"{_count(v)} a second"
+            )
+            values: list[float] = []
+            for percent, colour in zip(percents, _SHADES):
+                column = one[f"p{percent:g}_ns".replace(".", "_")]
+                picture.stairs(row, edges, column, f"{name}s, {percent:g} %", colour, duration)
+                values += [float(v) for v in column[~np.isnan(column)]]
+            picture.axis(row, f"{name} latency", (min(values), max(values)))
+        picture.axis(1, "I/Os a second")
+        if programs.rows:
+            edges, rates = _programmed(programs)
+            for rate, cause, colour in rates:
+                picture.stairs(panels, edges, rate, cause, colour, lambda v: f"{v:.3g} MB/s", stacked=True)
+            picture.axis(panels, "programmed, MB/s")
+        return picture.figure
 
+    def heatmap(self, direction: str | None = None, *, backend: Backend = "matplotlib") -> Picture:
+        """Latency over time: how many I/Os of each latency in each interval."""
+        plotly = _is_plotly(backend)
         name = self._some(direction)[0]
         matrix, step = self._result.latency_counts(name), self._result.interval_ns
         centres = midpoints_ns()
@@ -307,7 +399,12 @@ class Plots:
         drawn = np.zeros((len(matrix), 60))
         np.add.at(drawn.T, place, matrix[:, there].T.astype(float))
         edges = np.minimum(np.arange(len(matrix) + 1) * step, self._result.simulated_ns) / 1e9
+        what = f"{name}s in {duration(step)}, by latency"
+        if plotly:
+            return PlotlyPicture(_plotly.heatmap(self._result.label, what, edges, cells, drawn.T))
         figure = _figure(8.5, 4.4)
+        from matplotlib import colors
+
         axes = figure.subplots()
         shown = np.ma.masked_equal(drawn.T, 0)
         norm = colors.LogNorm(vmin=1, vmax=max(float(drawn.max()), 2))
@@ -315,7 +412,7 @@ class Plots:
         axes.set_yscale("log")
         _latency_axis(axes.yaxis, low, high)
         bar = figure.colorbar(mesh, ax=axes, pad=0.02)
-        bar.set_label(f"{name}s in {duration(step)}, by latency")
+        bar.set_label(what)
         _counts_axis(bar.ax.yaxis)
         bar.ax.minorticks_off()
         axes.set_xlabel("simulated time (s)")
@@ -330,6 +427,7 @@ class Plots:
         labels: Sequence[str] | None = None,
         direction: str | None = None,
         at: str = "p99",
+        backend: Backend = "matplotlib",
     ) -> Picture:
         """This result beside others: latencies by share of I/Os, and where the time went at a percentile."""
         results = [self._result, *others]
@@ -350,16 +448,21 @@ class Plots:
             row = parts.rows.index(at)
             layers = parts.layers
             bars.append((label, float(parts.latency_ns[row]), parts.by_layer_ns[row]))
+        lines, low, high = _lines(curves)
+        cut = _parts(bars, layers)
+        titles = (f"{name}s", f"where the time went, {at}")
+        if _is_plotly(backend):
+            return PlotlyPicture(_plotly.compare(titles, lines, low, high, [bar[1] for bar in bars], cut))
         figure = _figure(8.5, 5.2 + 0.34 * len(results))
         top, bottom = figure.subplots(2, 1, height_ratios=[3.4, 0.6 + 0.34 * len(results)])
-        _draw_cdf(top, curves)
+        _draw_cdf(top, lines, low, high)
         _legend(top)
-        top.set_title(f"{name}s", loc="left", fontsize=10)
-        _draw_parts(bottom, bars, layers)
+        top.set_title(titles[0], loc="left", fontsize=10)
+        _draw_parts(bottom, bars, cut)
         bottom.legend(
             loc="upper left", bbox_to_anchor=(1.13, 1.25), frameon=False, borderaxespad=0.0, fontsize=9
         )
-        bottom.set_title(f"where the time went, {at}", loc="left", fontsize=10)
+        bottom.set_title(titles[1], loc="left", fontsize=10)
         return Picture(figure)
 
 
@@ -384,6 +487,14 @@ def _edges(series: Any) -> NDArray[np.float64]:
     return edges
 
 
+def _programmed(programs: Any) -> tuple[NDArray[np.float64], list[tuple[NDArray[np.float64], str, str]]]:
+    """Intervals, and what was programmed in them for each cause, in MB/s."""
+    edges: NDArray[np.float64] = np.concatenate([[0.0], programs["end_s"]])
+    width = np.maximum(np.diff(edges), 1e-12)
+    rates = [(programs[key] * 4096 / 1e6 / width, cause, colour) for key, cause, colour in CAUSES]
+    return edges, [one for one in rates if one[0].any()]
+
+
 def _spoken(name: str) -> str:
     """A column's name as an axis says it, with its unit where the ticks have none."""
     found = re.fullmatch(r"(read|write|trim)_(mean|max|p\d+(?:_\d+)?)_ns", name)
@@ -396,7 +507,7 @@ def _spoken(name: str) -> str:
     return name.removesuffix("_ns").replace("_", " ")
 
 
-def front_picture(tuned: Any) -> Picture:
+def front_picture(tuned: Any, backend: Backend = "matplotlib") -> Picture:
     """The points of a search, and those that no other beats."""
     objectives, constraints = tuned.objectives, tuned.constraints
     if len(objectives) > 1:
@@ -407,6 +518,8 @@ def front_picture(tuned: Any) -> Picture:
         raise InputError("a front is between two numbers: give a constraint or a second objective")
     if not tuned.rows:
         raise InputError("no point came to an end: there is nothing to draw")
+    if _is_plotly(backend):
+        return PlotlyPicture(_front_by_plotly(tuned, names))
     figure = _figure(7.5, 4.4)
     axes = figure.subplots()
 
@@ -441,3 +554,33 @@ def front_picture(tuned: Any) -> Picture:
     _style(axes)
     _legend(axes)
     return Picture(figure)
+
+
+def _front_by_plotly(tuned: Any, names: Sequence[str]) -> Any:
+    def told(row: Any) -> str:
+        lines = [f"{_spoken(name)}: {duration(row[name]) if name.endswith('_ns') else _count(row[name])}" for name in names]
+        lines += [f"{name}: {row[name]}" for name in tuned.names if name not in names]
+        return "<br>".join(lines)
+
+    def group(name: str, rows: Sequence[Any], **style: Any) -> Any:
+        x, y = (np.array([row[column] for row in rows], dtype=float) for column in names)
+        return name, x, y, [told(row) for row in rows], style
+
+    dots = {"mode": "markers"}
+    groups = [
+        group("misses a constraint", [r for r in tuned.rows if not tuned.keeps(r)], marker={"color": "#c4c4c4"}, **dots),
+        group("keeps all", [r for r in tuned.rows if tuned.keeps(r)], marker={"color": COLOURS[0]}, **dots),
+        group("front", tuned.front, mode="lines", line={"color": COLOURS[1], "shape": "hv"}),
+    ]
+    if tuned.best_row is not None:
+        star = {"color": COLOURS[1], "symbol": "star", "size": 14}
+        groups.append(group("answer", [tuned.best_row], marker=star, **dots))
+    bounds = [
+        (axis, constraint.bound, constraint.text)
+        for constraint in tuned.constraints
+        for axis, name in enumerate(names)
+        if constraint.name == name
+    ]
+    times = (names[0].endswith("_ns"), names[1].endswith("_ns"))
+    shown = [one for one in groups if len(one[1])]
+    return _plotly.front((_spoken(names[0]), _spoken(names[1])), times, shown, bounds)

@@ -665,7 +665,8 @@ class Result:
 
     @property
     def plot(self) -> Plots:
-        """Pictures by matplotlib: ``plot.cdf()``, ``breakdown()``, ``over_time()``, ``heatmap()``, ``compare()``."""
+        """Pictures: ``plot.cdf()``, ``breakdown()``, ``over_time()``, ``heatmap()``, ``compare()``, by matplotlib or with
+        ``backend="plotly"``."""
         from .plot import Plots
 
         return Plots(self)

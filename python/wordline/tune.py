@@ -16,7 +16,7 @@ from .errors import InputError, need
 from .sweep import sweep
 
 if TYPE_CHECKING:
-    from .plot import Picture
+    from .plot import Backend, Picture
 
 _UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "": 1.0}
 _CONSTRAINT = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*([-+\d.eE]+)\s*(\w*)\s*")
@@ -214,12 +214,12 @@ class Tuned:
         names = [o.name for o in self.objectives] + [c.name for c in self.constraints]
         return ", ".join(f"{name} {row[name]:,.6g}" for name in dict.fromkeys(names) if name not in self.names)
 
-    def plot(self) -> Picture:
+    def plot(self, *, backend: Backend = "matplotlib") -> Picture:
         """The points tried, and the front: the trade-off between the objective and the first constraint, or between
         two objectives."""
         from .plot import front_picture
 
-        return front_picture(self)
+        return front_picture(self, backend)
 
     def __repr__(self) -> str:
         answer = "no answer" if self.best is None else _words(self.best)

@@ -132,7 +132,8 @@ Examples:
 const MAN_HELP: &str = "\
 Examples:
   wordline man | man -l -
-  wordline man --out ~/.local/share/man/man1";
+  wordline man --out ~/.local/share/man/man1
+  wordline man --format md --out pages";
 
 const STUDY_TABLES_HELP: &str = "\
 A block in a document names a study, its rows and columns; docs/design/study.md has every key. What
@@ -303,7 +304,17 @@ pub enum Command {
         /// Write a page for each command into this folder
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
+        /// As man reads them, or as the documentation site has them
+        #[arg(long, value_enum, value_name = "FORMAT", default_value = "roff")]
+        format: ManFormat,
     },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ManFormat {
+    Roff,
+    /// Markdown in the form of MyST
+    Md,
 }
 
 #[derive(Args)]
@@ -400,9 +411,6 @@ pub enum StudyCommand {
     /// Makes the tables of Markdown documents from the results they quote
     #[command(after_help = STUDY_TABLES_HELP)]
     Tables(StudyTablesArgs),
-    /// Ages a drive and runs points on copies of it, as told on standard input
-    #[command(hide = true)]
-    Worker,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

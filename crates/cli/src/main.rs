@@ -87,7 +87,12 @@ fn command() -> Result<(), Failure> {
             Failure::usage(format!("argument {a:?} is not UTF-8: rename the file it names"))
         })
     });
-    match words::parse(arguments.collect::<Result<_, _>>()?)?.command {
+    let arguments: Vec<String> = arguments.collect::<Result<_, _>>()?;
+    if arguments.get(1..) == Some(&study::WORKER.map(String::from)) {
+        wordline_study::work();
+        return Ok(());
+    }
+    match words::parse(arguments)?.command {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::replay(args),
         Command::Serve(args) => serve::serve(args),
@@ -99,7 +104,7 @@ fn command() -> Result<(), Failure> {
         Command::Device { command } => device::device(command),
         Command::Study { command } => study::study(command),
         Command::Completions { shell } => manual::completions(shell),
-        Command::Man { out } => manual::pages(out.as_deref()),
+        Command::Man { out, format } => manual::pages(format, out.as_deref()),
         Command::Tune(args) => python::hand_over("wordline tune", &args.words()),
     }
 }

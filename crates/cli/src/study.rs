@@ -12,6 +12,10 @@ use wordline_study::{
     digest_bytes, document, parse_only, tabulate, write_tables,
 };
 
+/// How a study starts a process of its own: it ages a drive and runs points on copies of it, as told on
+/// standard input. People have no use for it, so that no help and no completion names it.
+pub const WORKER: [&str; 2] = ["study", "worker"];
+
 pub fn study(command: StudyCommand) -> Result<(), Failure> {
     match command {
         StudyCommand::List => output::print(&wordline_study::list()),
@@ -20,10 +24,6 @@ pub fn study(command: StudyCommand) -> Result<(), Failure> {
         StudyCommand::Report(args) => report(&args),
         StudyCommand::Claims(args) => decide(&args),
         StudyCommand::Tables(args) => tables(&args),
-        StudyCommand::Worker => {
-            wordline_study::work();
-            Ok(())
-        }
     }
 }
 
@@ -113,7 +113,7 @@ fn options(jobs: Option<u32>) -> Result<Options, Failure> {
     Ok(Options {
         jobs: jobs.map_or_else(cores, |n| n as usize),
         program,
-        arguments: vec!["study".into(), "worker".into()],
+        arguments: WORKER.map(String::from).into(),
         build: digest_bytes(&bytes),
     })
 }

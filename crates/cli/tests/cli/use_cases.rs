@@ -507,6 +507,7 @@ fn shells_complete_and_man_pages_are_written() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = place.run(&format!("completions {shell}")).ok().out;
         assert!(script.contains("precondition") && script.contains("replay"), "{shell}");
+        assert!(!script.contains("worker"), "{shell} offers what is not for people");
     }
     // The shell itself reads its script and completes a command.
     place.file("complete.bash", place.run("completions bash").ok().out);
@@ -529,6 +530,28 @@ fn shells_complete_and_man_pages_are_written() {
         let page = place.text(&format!("pages/{name}"));
         assert!(page.contains(says), "{name}: {page}");
     }
+    place.run("man --format md --out pages").ok();
+    for (name, says) in [
+        ("wordline.md", "[`replay`](wordline-replay.md)\n: Replay a block trace"),
+        ("wordline-run.md", "`--precondition PRECONDITION`\n: State of the drive before the run"),
+        ("wordline-run.md", "\n  Default: `auto`\n"),
+        ("wordline-run.md", "\n  - `auto`: As fill: "),
+        ("wordline-replay.md", "\n  ```text\n    auto          told from the first bytes"),
+        ("wordline-device-check.md", "## Arguments\n\n`PROFILE`\n: A file, or the name"),
+    ] {
+        let page = place.text(&format!("pages/{name}"));
+        assert!(page.contains(says), "{name}: {page}");
+    }
+    let (roff, md) = (".1", ".md");
+    let pages = |end: &str| {
+        let names = std::fs::read_dir(place.path("pages")).expect("the folder");
+        let names = names.map(|e| e.expect("an entry").file_name().into_string().expect("UTF-8"));
+        let mut names: Vec<String> =
+            names.filter_map(|name| Some(name.strip_suffix(end)?.to_owned())).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(pages(roff), pages(md));
     place.file("taken", "");
     place.run("man --out taken/man").fails(1, &["cannot make the folder taken/man"]);
 }
@@ -595,4 +618,19 @@ fn a_log_of_what_was_issued_replays_to_the_same_counts() {
     let result = place.run(words).ok().json();
     assert_eq!(int(&result, "/jobs/0/read/total_ios"), count(" read "));
     assert_eq!(int(&result, "/jobs/0/write/total_ios"), count(" write "));
+}
+
+/// A part has room to collect garbage, as the whole has.
+#[test]
+fn a_part_of_every_drive_can_be_built() {
+    let place = Place::new();
+    let list = place.run("device list").ok().out;
+    let drives = list.lines().take_while(|l| *l != "media").filter_map(|l| l.split(' ').nth(2));
+    let large: Vec<&str> = drives.filter(|name| !name.ends_with("-small")).collect();
+    assert!(large.len() >= 6, "{large:?}");
+    for device in large {
+        for of in [4, 16, 64] {
+            place.run(&format!("device check {device} --scale 1/{of}")).ok();
+        }
+    }
 }
