@@ -485,6 +485,7 @@ fsync=1
             .set("ftl.firmware.gc_start=9")
             .set("ftl.firmware.gc_reserve=2")
             .set("ftl.firmware.gc_lag=1")
+            .set("ftl.firmware.checkpoint_sectors=20000")
             .set("ftl.firmware.idle_after=2ms")
             .set("ftl.firmware.idle_free=12"),
         Case::new("z-ssd-small", SMALL)

@@ -5,7 +5,7 @@
 
 use crate::Firmware;
 use crate::gc::{Collecting, PARTS};
-use crate::map::Where;
+use crate::map::{NOBODY, Where};
 use crate::space::{State, SuperblockId};
 use crate::write::{GC, HOST, HOT, Stream};
 use wordline_base::{Lpn, Stamps};
@@ -19,6 +19,12 @@ impl Firmware {
         if stamps.is_on() {
             use wordline_translation::Translation;
             self.adopt_stamps(stamps);
+        }
+        // What is erased at memory speed waits for no page of the map.
+        while let Some(page) = self.trimmed.next_set(0) {
+            let lpn = self.plan.sectors as u32 + page as u32;
+            self.wrote(lpn);
+            self.age_write(lpn, 1)?;
         }
         Ok(())
     }
@@ -57,6 +63,7 @@ impl Firmware {
             let n = g.sectors_per_line;
             let stamp = stamps.begin(Lpn(at), n);
             self.map.put_run(at, line * n, n, stamp);
+            self.map.number_run(line * g.units_per_line(), g.units_per_line());
             for s in ids {
                 let opened = self.space.open(s % groups, true);
                 debug_assert_eq!(opened, Some(s));
@@ -87,6 +94,12 @@ impl Firmware {
             for &lpn in batch {
                 let stamp = stamps.begin(Lpn(lpn), 1);
                 self.age_write(lpn, stamp)?;
+                if self.plan.pages > 0
+                    && let Some(page) = self.page_due()
+                {
+                    self.age_write(page, 1)?;
+                    self.wrote(page);
+                }
             }
         }
         Ok(())
@@ -103,7 +116,10 @@ impl Firmware {
         }
         let ppa = self.age_place(stream)?;
         self.age_put(ppa, lpn, stamp);
-        self.counters.user_sectors += 1;
+        match u64::from(lpn) < self.plan.sectors {
+            true => self.counters.user_sectors += 1,
+            false => self.counters.emeta_sectors += 1,
+        }
         self.owe();
         self.age_collect()
     }
@@ -112,6 +128,22 @@ impl Firmware {
         let s = self.space.superblock_of(ppa);
         self.validate(s, lpn, ppa);
     }
+    /// The unit of a stream is full, or padded: it has its place in the order now, and what is stale in it
+    /// was never there.
+    fn age_complete(&mut self, stream: Stream) {
+        let (at, end) = std::mem::take(&mut self.streams[stream].place);
+        if end == 0 {
+            return;
+        }
+        self.counters.pad_sectors += u64::from(end - at);
+        let first = end - self.g.sectors_per_unit;
+        self.map.number(self.space.unit_of(first));
+        for ppa in first..end {
+            if !self.map.is_valid(ppa) {
+                self.map.note(ppa, NOBODY, 0);
+            }
+        }
+    }
     /// The next sector of a stream.
     fn age_place(&mut self, stream: Stream) -> Result<u32, AgeError> {
         let (at, end) = self.streams[stream].place;
@@ -119,10 +151,11 @@ impl Firmware {
             self.streams[stream].place.0 += 1;
             return Ok(at);
         }
+        self.age_complete(stream);
         loop {
             if let Some((s, lun)) = self.age_lun(stream) {
-                let first = self.space.take(s, lun);
-                let first = self.space.first_of(first);
+                let unit = self.space.take(s, lun);
+                let first = self.space.first_of(unit);
                 self.close_if_full(stream, s);
                 self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
                 self.streams[stream].place = (first + 1, first + self.g.sectors_per_unit);
@@ -213,10 +246,6 @@ impl Firmware {
     }
     /// Units that are written in part are padded.
     pub(crate) fn age_end(&mut self) {
-        for stream in 0..self.streams.len() {
-            let (at, end) = self.streams[stream].place;
-            self.counters.pad_sectors += u64::from(end - at);
-            self.streams[stream].place = (0, 0);
-        }
+        (0..self.streams.len()).for_each(|stream| self.age_complete(stream));
     }
 }

@@ -3,6 +3,7 @@
 use crate::Firmware;
 use crate::map::Where;
 use crate::space::State;
+use crate::write::MAP;
 use wordline_translation::Breach;
 
 impl Firmware {
@@ -30,7 +31,7 @@ impl Firmware {
             if free && held.lpn < self.map.sectors() && self.map.get(held.lpn) == current {
                 return Err(Breach::Count(format!("slot {slot} is free and mapped")));
             }
-            if !free && slot >= self.plan.slots {
+            if !free && slot >= self.plan.slots && held.from != MAP {
                 moving[held.from as usize] += 1;
             }
         }
@@ -44,13 +45,7 @@ impl Firmware {
             if b.moving != moving[i] {
                 return breach(format!("has {} in memory, counted {}", moving[i], b.moving));
             }
-            let takes = |&block: &u32| self.space.takes(block);
-            let left: u32 = self
-                .space
-                .blocks_of(s)
-                .filter(takes)
-                .map(|block| self.g.pages - self.space.pages[block])
-                .sum();
+            let left = self.space.left_of(s);
             match b.state {
                 State::Free | State::Open => {
                     room += u64::from(left);

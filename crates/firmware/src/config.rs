@@ -53,6 +53,10 @@ pub struct FirmwareConfig {
     pub gc_lag: u32,
     /// Blocks erased at a time, while users find space.
     pub gc_erases: u32,
+    /// Sectors that users write between two writes of the whole map to flash, which goes page by page in
+    /// turn. They tell of trims after a power cut. Absent: the map is not written, and what was trimmed
+    /// may come back.
+    pub checkpoint_sectors: Option<u64>,
     /// After this long without a command the collector goes on by itself, up to `idle_free`.
     pub idle_after: Span,
     /// Superblocks' worth of free units up to which it does. Absent: it does not.
@@ -74,6 +78,7 @@ impl Default for FirmwareConfig {
             gc_units: None,
             gc_lag: 4,
             gc_erases: 1,
+            checkpoint_sectors: None,
             idle_after: Span::from_ms(100),
             idle_free: None,
         }
@@ -101,6 +106,10 @@ pub(crate) struct Plan {
     pub lag: u32,
     /// So many superblocks that users opened last are young.
     pub young: u64,
+    /// Pages of the map on flash, entries of one, and user sectors from one page written to the next.
+    pub pages: u32,
+    pub entries: u32,
+    pub page_every: u64,
 }
 
 fn bad(key: &'static str, why: impl Into<String>) -> BadValue {
@@ -169,7 +178,17 @@ impl Plan {
         let total = units * u64::from(unit);
         let made = sectors.is_none();
         let sectors = sectors.unwrap_or((total as f64 * share) as u64);
-        let spare = units.saturating_sub(sectors.div_ceil(u64::from(unit)));
+        // An entry is of 4 bytes.
+        let entries = (g.sector.bytes() / 4) as u32;
+        let pages = match c.checkpoint_sectors {
+            None => 0,
+            Some(0) => return Err(bad("checkpoint_sectors", "must be at least 1")),
+            Some(_) => sectors.div_ceil(entries.into()) as u32,
+        };
+        let page_every =
+            c.checkpoint_sectors.map_or(u64::MAX, |n| (n / u64::from(pages).max(1)).max(1));
+        let held = sectors + u64::from(pages);
+        let spare = units.saturating_sub(held.div_ceil(u64::from(unit)));
         let needed = (reserve + open + 1 + if made { 1 } else { 0 }) * block;
         if sectors == 0 || spare < needed {
             let percent = needed as f64 / units.max(1) as f64 * 100.0;
@@ -217,6 +236,9 @@ impl Plan {
             idle,
             lag: c.gc_lag * unit,
             young,
+            pages,
+            entries,
+            page_every,
         })
     }
 }

@@ -1,9 +1,9 @@
 //! The collector: a superblock at a time, in steps that follow what users write.
 
 use crate::config::Victim;
-use crate::map::Where;
+use crate::map::{NOBODY, Where};
 use crate::space::{State, SuperblockId};
-use crate::write::HOST;
+use crate::write::{GC, HOST};
 use crate::{Firmware, Op};
 use wordline_nand::{BlockId, Class, Ppa};
 use wordline_translation::Action;
@@ -40,20 +40,29 @@ pub(crate) struct Collecting {
     pub superblock: SuperblockId,
     /// The next place to look at.
     pub next: u32,
-    reads: u32,
+    pub reads: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Drained {
     superblock: SuperblockId,
     /// Users' sectors before this turn are to be on flash first, where a power cut empties the buffer.
     turn: u64,
+    /// And these pages of the map, which tell that what was trimmed here has no older copy either.
+    pages: Vec<u32>,
     /// The next of its LUNs to erase; erasures under way.
     next: u32,
     erasing: u32,
 }
 
 impl Gc {
+    /// What a state keeps of it.
+    pub fn numbers(&self) -> [u64; 5] {
+        [self.debt, self.owed, self.most, self.share.0, self.share.1]
+    }
+    pub fn set_numbers(&mut self, [debt, owed, most, used, all]: [u64; 5]) {
+        (self.debt, self.owed, self.most, self.share) = (debt, owed, most, (used, all));
+    }
     pub fn is_at_work(&self) -> bool {
         self.victim.is_some() || !self.drained.is_empty()
     }
@@ -224,12 +233,107 @@ impl Firmware {
         self.space.superblocks[s].state = State::Drained;
         self.gc.victim = None;
         self.gc.drained_units += u64::from(places);
-        let turn = self.order.next();
-        if !self.config.protected && !self.order.is_passed(turn) {
-            self.pad_users();
-        }
-        self.gc.drained.push(Drained { superblock: s, turn, next: 0, erasing: 0 });
+        let pages = self.untold(s);
+        self.gc.drained.push(Drained { superblock: s, turn: 0, pages, next: 0, erasing: 0 });
+        self.hold_erasure(s);
         true
+    }
+    /// Where a power cut empties the buffer a superblock is erased only when what users have in it by now
+    /// is on flash.
+    pub(crate) fn hold_erasure(&mut self, s: SuperblockId) {
+        let turn = self.order.next();
+        if let Some(d) = self.gc.drained.iter_mut().find(|d| d.superblock == s) {
+            d.turn = turn;
+            if !self.config.protected && !self.order.is_passed(turn) {
+                self.pad_users();
+            }
+        }
+    }
+    /// Pages of the map that are to be on flash before a superblock is erased: those that tell of what was
+    /// trimmed in it. Otherwise a copy that is older than the one trimmed would be the newest.
+    fn untold(&self, s: SuperblockId) -> Vec<u32> {
+        let mut pages = Vec::new();
+        if self.config.protected || self.plan.pages == 0 {
+            return pages;
+        }
+        let users = self.plan.sectors as u32;
+        for lpn in self.held_by(s) {
+            let page = match lpn < users {
+                true if self.void(lpn, 0).is_none() => continue,
+                true => lpn / self.plan.entries,
+                false => lpn - users,
+            };
+            if !self.is_told(page) {
+                pages.push(page);
+            }
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+    /// The logical sectors of a superblock, whether they are in use or not.
+    fn held_by(&self, s: SuperblockId) -> impl Iterator<Item = u32> + '_ {
+        let units = (0..self.space.places()).map(move |place| self.space.unit_at(s, place));
+        let all = units.flat_map(|unit| {
+            let first = self.space.first_of(unit);
+            first..first + self.g.sectors_per_unit
+        });
+        all.map(|ppa| self.map.lpn_at(ppa)).filter(|&lpn| lpn != NOBODY)
+    }
+    /// Drained superblocks without a copy of what users have in the buffer need not wait for that.
+    pub(crate) fn erase_unneeded(&mut self) -> bool {
+        let waits = |d: &Drained| !self.order.is_passed(d.turn) && d.pages.is_empty();
+        let needed = |lpn: u32| matches!(self.map.get(lpn), Where::Buffer(_));
+        let first = self
+            .gc
+            .drained
+            .iter()
+            .position(|d| waits(d) && !self.held_by(d.superblock).any(needed));
+        if let Some(i) = first {
+            self.gc.drained[i].turn = 0;
+        }
+        first.is_some()
+    }
+    /// A page of the map is on flash, with all that was trimmed.
+    fn is_told(&self, page: u32) -> bool {
+        let on_flash = !matches!(self.map.get(self.plan.sectors as u32 + page), Where::Buffer(_));
+        on_flash && !self.trimmed.get(page as usize)
+    }
+    /// A sector was trimmed that waited in the buffer: what is to be erased may hold its last copy.
+    pub(crate) fn trimmed_in_buffer(&mut self, lpn: u32) {
+        if self.config.protected || self.plan.pages == 0 {
+            return;
+        }
+        let page = lpn / self.plan.entries;
+        for d in self.gc.drained.iter_mut().filter(|d| d.next == 0) {
+            if !d.pages.contains(&page) {
+                d.pages.push(page);
+            }
+        }
+    }
+    /// Writes what a drained superblock waits for. True: there is something new to program.
+    fn tell(&mut self, i: usize) -> bool {
+        let mut pages = std::mem::take(&mut self.gc.drained[i].pages);
+        pages.retain(|&page| !self.is_told(page));
+        let mut new = false;
+        for page in &pages {
+            let lpn = self.plan.sectors as u32 + page;
+            let streams = match self.map.get(lpn) {
+                Where::Buffer(slot) if self.slots[slot].issued => continue,
+                Where::Buffer(slot) if slot < self.plan.slots => HOST..GC,
+                Where::Buffer(_) => GC..GC + 1,
+                _ if self.free[1].len() as u32 > self.gc.reserved => {
+                    self.put_page(lpn);
+                    GC..GC + 1
+                }
+                _ => break,
+            };
+            for stream in &mut self.streams[streams] {
+                new |= !stream.queue.is_empty() && !std::mem::replace(&mut stream.pad, true);
+            }
+        }
+        self.gc.drained[i].pages = pages;
+        new
     }
     /// The run of a unit from its first sector in use to its last, and how many are.
     pub(crate) fn used_run(&self, first: u32) -> (u32, u32, u32) {
@@ -265,11 +369,13 @@ impl Firmware {
             }
             moved += 1;
             let (lpn, stamp) = (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
-            if ok {
+            // Of a page of the map it is the copy in memory that counts.
+            if ok || u64::from(lpn) >= self.plan.sectors {
                 self.put_moved(lpn, stamp, s);
             } else {
                 self.counters.lost_sectors += 1;
                 self.map.set(lpn, Where::Lost);
+                self.note_trim(lpn, 1);
                 self.invalidate(ppa);
             }
         }
@@ -287,12 +393,17 @@ impl Firmware {
         let mut begun = false;
         let mut i = 0;
         while i < self.gc.drained.len() && self.gc.erasing < most {
-            let mut d = self.gc.drained[i];
+            if !self.gc.drained[i].pages.is_empty() {
+                begun |= self.tell(i);
+            }
+            let d = &self.gc.drained[i];
             let b = &self.space.superblocks[d.superblock];
-            if b.reads > 0 || b.moving > 0 || !self.order.is_passed(d.turn) {
+            let waits = b.reads > 0 || b.moving > 0 || !d.pages.is_empty();
+            if waits || !self.order.is_passed(d.turn) {
                 i += 1;
                 continue;
             }
+            let mut d = self.gc.drained[i].clone();
             let first = d.superblock % self.space.groups * self.space.luns;
             while d.next < self.space.luns && self.gc.erasing < most {
                 let lun = first + d.next;
@@ -316,9 +427,10 @@ impl Firmware {
                 }
                 d.next += 1;
             }
+            let (superblock, over) = (d.superblock, d.next == self.space.luns && d.erasing == 0);
             self.gc.drained[i] = d;
-            if d.next == self.space.luns && d.erasing == 0 {
-                self.freed(d.superblock);
+            if over {
+                self.freed(superblock);
                 begun = true;
                 continue;
             }

@@ -13,17 +13,20 @@ mod check;
 mod config;
 mod gc;
 mod map;
+mod recover;
 mod space;
+mod state;
 mod write;
 
 pub use config::{Allocation, FirmwareConfig, Victim};
+pub use recover::{Kept, Media, Spare, Void};
 
 use config::Plan;
 use gc::Gc;
 use map::{Map, Where};
 use space::{Space, State, SuperblockId, Unit};
 use std::collections::VecDeque;
-use wordline_base::{BadValue, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
+use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, Commands, Counters, Digest, Memory, Newest, Order, Piece,
@@ -60,6 +63,7 @@ enum Op {
 pub struct Firmware {
     g: Geometry,
     config: FirmwareConfig,
+    over_provisioning: f64,
     plan: Plan,
     map: Map,
     space: Space,
@@ -79,6 +83,11 @@ pub struct Firmware {
     /// What is not durable, where a power cut empties the buffer.
     order: Order,
     gc: Gc,
+    /// Pages of the map with sectors trimmed since they were written; the next page to write, and user
+    /// sectors since the last.
+    trimmed: BitMap,
+    page: u32,
+    since_page: u64,
     actions: VecDeque<Action>,
     counters: Counters,
     /// There is no space for what has to be moved: writes fail.
@@ -97,15 +106,29 @@ impl Firmware {
         config: &FirmwareConfig,
         bad: &mut dyn FnMut(LunId, LineId) -> bool,
     ) -> Result<Firmware, BadValue> {
+        Firmware::build(g, over_provisioning, config, bad, None)
+    }
+    /// `sectors`: the capacity, where it is known already.
+    fn build(
+        g: &Geometry,
+        over_provisioning: f64,
+        config: &FirmwareConfig,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
+        sectors: Option<u64>,
+    ) -> Result<Firmware, BadValue> {
         let space = Space::new(g, Plan::luns(g, config)?, bad);
-        let plan = Plan::new(g, config, over_provisioning, &space, None)?;
+        let plan = Plan::new(g, config, over_provisioning, &space, sectors)?;
         let (users, all) = (plan.slots, plan.slots + plan.gc_slots);
         let open = write::Open::new(space.groups);
         Ok(Firmware {
             g: *g,
             config: config.clone(),
             plan,
-            map: Map::new(g, plan.sectors),
+            map: Map::new(g, plan.sectors, plan.pages),
+            over_provisioning,
+            trimmed: BitMap::new(plan.pages as usize),
+            page: 0,
+            since_page: 0,
             slots: IdVec::filled(Slot::default(), all),
             free: [(0..users).rev().collect(), (users..all).rev().collect()],
             streams: [open.clone(), open.clone(), open],
@@ -129,6 +152,18 @@ impl Firmware {
     }
     pub fn geometry(&self) -> &Geometry {
         &self.g
+    }
+    /// The version of a sector's newest copy, if there is one.
+    pub fn version(&self, lpn: Lpn) -> Option<u32> {
+        match self.map.get(lpn.0) {
+            Where::Unmapped | Where::Lost => None,
+            Where::Buffer(slot) => Some(self.slots[slot].stamp),
+            Where::Flash(ppa) => Some(self.map.stamp_at(ppa)),
+        }
+    }
+    /// The sector's only copy could not be read.
+    pub fn is_lost(&self, lpn: Lpn) -> bool {
+        self.map.get(lpn.0) == Where::Lost
     }
     /// Nothing is waiting, unwritten or in flight.
     pub fn is_quiet(&self) -> bool {
@@ -213,8 +248,14 @@ impl Firmware {
             self.counters.drains += 1;
             return true;
         }
+        if self.open_for_collector() {
+            return true;
+        }
         // An erasure may wait for what users have in the buffer, which lost its place to a failing block.
-        if !self.read_only && !self.config.protected && self.open_for_users() {
+        if !self.read_only
+            && !self.config.protected
+            && (self.open_for_users() || self.erase_unneeded())
+        {
             return true;
         }
         if self.read_only {
@@ -391,6 +432,9 @@ impl Translation for Firmware {
         self.map.adopt_stamps(stamps);
     }
 
+    fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
+        self.save_state(to)
+    }
     fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -3,7 +3,11 @@
 //! - `l2p`: 4 bytes a logical sector, where its newest copy is;
 //! - `oob`: 4 bytes a physical sector, the logical sector written there, as the spare area has it;
 //! - `valid`: a bit a physical sector;
+//! - `orders`: 4 bytes a unit, its place in the order of programs, as the spare area has it;
 //! - `stamps`: 4 bytes a physical sector, only while versions are checked.
+//!
+//! Behind the sectors of users come those of the map itself, if it is written to flash: they have places as
+//! the others.
 //!
 //! Values are stored plus one, so that zero is "nothing". What was written in order takes no memory.
 
@@ -53,15 +57,24 @@ pub(crate) struct Map {
     oob: Runs,
     pub stamps: Option<Runs>,
     valid: Vec<u64>,
+    orders: Runs,
+    /// The order of the next unit.
+    pub next: u32,
+    /// Sectors of users.
+    users: u32,
 }
 
 impl Map {
-    pub fn new(g: &Geometry, sectors: u64) -> Map {
+    /// For so many sectors of users, and pages of the map.
+    pub fn new(g: &Geometry, users: u64, pages: u32) -> Map {
         Map {
-            l2p: Runs::counting(sectors as usize),
+            l2p: Runs::counting(users as usize + pages as usize),
             oob: Runs::counting(g.sectors() as usize),
             stamps: None,
             valid: vec![0; g.sectors().div_ceil(64) as usize],
+            orders: Runs::counting((g.lines * g.units_per_line()) as usize),
+            next: 1,
+            users: users as u32,
         }
     }
     pub fn keep_stamps(&mut self) {
@@ -76,7 +89,7 @@ impl Map {
         if self.is_blank() {
             return;
         }
-        for lpn in 0..self.l2p.len() as u32 {
+        for lpn in 0..self.users {
             let Where::Flash(ppa) = self.get(lpn) else { continue };
             if unknown {
                 self.note(ppa, lpn, stamps.newest(Lpn(lpn)).max(1));
@@ -90,6 +103,7 @@ impl Map {
     pub fn is_blank(&self) -> bool {
         self.l2p.is_blank()
     }
+    /// Sectors of users and of the map.
     pub fn sectors(&self) -> u32 {
         self.l2p.len() as u32
     }
@@ -122,6 +136,23 @@ impl Map {
         if let Some(stamps) = &mut self.stamps {
             stamps.set(ppa as usize, stamp);
         }
+    }
+    /// A unit gets the next place in the order.
+    #[inline]
+    pub fn number(&mut self, unit: u32) {
+        self.orders.set(unit as usize, self.next);
+        self.next += 1;
+    }
+    /// The same for units that are written in a row.
+    pub fn number_run(&mut self, unit: u32, units: u32) {
+        self.orders.set_run(unit as usize, units as usize, self.next);
+        self.next += units;
+    }
+    pub fn order_of(&self, unit: u32) -> u32 {
+        self.orders.get(unit as usize)
+    }
+    pub fn set_order(&mut self, unit: u32, order: u32) {
+        self.orders.set(unit as usize, order);
     }
     /// Sectors that were never written are written in a row.
     pub fn put_run(&mut self, lpn: u32, ppa: u32, sectors: u32, stamp: u32) {

@@ -177,6 +177,28 @@ impl Space {
         superblock.users = if by_users { self.users } else { 0 };
         Some(s)
     }
+    /// A free superblock is closed as it is.
+    pub fn close(&mut self, s: SuperblockId) {
+        self.free[(s % self.groups) as usize].retain(|&free| free != s);
+        let superblock = &mut self.superblocks[s];
+        self.free_count -= 1;
+        self.room -= u64::from(superblock.left);
+        (superblock.left, superblock.state) = (0, State::Closed);
+    }
+    /// Units that its blocks can take.
+    pub fn left_of(&self, s: SuperblockId) -> u32 {
+        let takes = self.blocks_of(s).filter(|&block| self.takes(block));
+        takes.map(|block| self.g.pages - self.pages[block]).sum()
+    }
+    /// A closed superblock is gone on with.
+    pub fn reopen(&mut self, s: SuperblockId, by_users: bool) {
+        let left = self.left_of(s);
+        self.users += u64::from(by_users);
+        self.room += u64::from(left);
+        let superblock = &mut self.superblocks[s];
+        (superblock.state, superblock.left) = (State::Open, left);
+        superblock.users = if by_users { self.users } else { 0 };
+    }
     /// The block can take a unit.
     #[inline]
     pub fn takes(&self, block: BlockId) -> bool {

@@ -17,6 +17,8 @@ pub(crate) const GC: Stream = 2;
 
 /// No superblock: a sector of a user.
 const USER: SuperblockId = SuperblockId::MAX;
+/// No superblock: a page of the map that an erasure waits for.
+pub(crate) const MAP: SuperblockId = SuperblockId::MAX - 1;
 
 /// A sector of the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +33,15 @@ pub(crate) struct Slot {
     pub again: bool,
     /// Its place in the order of what is not durable, where that matters.
     pub turn: u64,
+    /// The sector had no copy when this one came: the place in the order before which there is none, and
+    /// whether it was lost.
+    pub void: Option<(u32, bool)>,
 }
 
 impl Default for Slot {
     fn default() -> Slot {
-        Slot { lpn: NOBODY, stamp: 0, from: USER, issued: false, again: false, turn: 0 }
+        let (issued, again) = (false, false);
+        Slot { lpn: NOBODY, stamp: 0, from: USER, issued, again, turn: 0, void: None }
     }
 }
 
@@ -90,6 +96,7 @@ impl Firmware {
                 Command::Write { tag, lpn, left, fua, cached } => {
                     let mut n = 0;
                     while n < left && self.takes_sector() {
+                        self.write_page();
                         let stamp = self.waiting.stamp(tag, cached, stamps, lpn + n);
                         self.put(lpn + n, stamp);
                         n += 1;
@@ -106,22 +113,31 @@ impl Firmware {
                     }
                 }
                 Command::Flush { tag } => {
+                    let protected = self.config.protected;
+                    if !protected && !self.read_only && !self.put_trims() {
+                        return progress;
+                    }
                     self.counters.flushes += 1;
                     self.waiting.pop();
-                    let protected = self.config.protected;
-                    let lost = self.read_only && !protected && self.queued() > 0;
+                    let untold = self.queued() > 0 || self.trimmed.next_set(0).is_some();
+                    let lost = self.read_only && !protected && untold;
                     match protected || lost {
                         true => self.actions.push_back(Action::Complete { tag, ok: !lost }),
                         false => self.wait(tag),
                     }
                 }
+                // A flush before it promises the sectors that it would take out of the buffer.
+                Command::Trim { .. } if self.order.is_waited_for() => return progress,
                 Command::Trim { tag, lpn, sectors } => {
                     for lpn in lpn..lpn + sectors {
-                        if let Where::Flash(ppa) = self.map.set(lpn, Where::Unmapped) {
-                            self.invalidate(ppa);
+                        match self.map.set(lpn, Where::Unmapped) {
+                            Where::Flash(ppa) => self.invalidate(ppa),
+                            Where::Buffer(_) => self.trimmed_in_buffer(lpn),
+                            Where::Unmapped | Where::Lost => {}
                         }
                         stamps.show_trim(tag, Lpn(lpn));
                     }
+                    self.note_trim(lpn, sectors);
                     self.counters.trimmed_sectors += u64::from(sectors);
                     self.waiting.pop();
                     self.actions.push_back(Action::Complete { tag, ok: true });
@@ -134,7 +150,64 @@ impl Firmware {
     /// There is room in the buffer, and the collector has done what it owes.
     #[inline]
     fn takes_sector(&self) -> bool {
-        !self.free[0].is_empty() && !self.gc_lags() && (self.config.protected || self.has_place())
+        // The second may be the map's.
+        let taken = usize::from(self.plan.pages > 0);
+        self.free[0].len() > taken && !self.gc_lags() && (self.config.protected || self.has_place())
+    }
+    /// A user's sector is written: a page of the map may be due.
+    #[inline]
+    fn write_page(&mut self) {
+        if self.plan.pages > 0
+            && let Some(lpn) = self.page_due()
+        {
+            self.put(lpn, 1);
+        }
+    }
+    /// The sector of the page of the map that is due.
+    pub(crate) fn page_due(&mut self) -> Option<u32> {
+        self.since_page += 1;
+        if self.since_page < self.plan.page_every {
+            return None;
+        }
+        self.since_page = 0;
+        let page = self.page;
+        self.page = (page + 1) % self.plan.pages;
+        Some(self.plan.sectors as u32 + page)
+    }
+    /// Pages of the map that do not tell yet what was trimmed enter the buffer, as far as there is room.
+    /// True: all have.
+    fn put_trims(&mut self) -> bool {
+        let mut next = 0;
+        while let Some(page) = self.trimmed.next_set(next) {
+            next = page + 1;
+            let lpn = self.plan.sectors as u32 + page as u32;
+            let waits = match self.map.get(lpn) {
+                Where::Buffer(slot) => slot < self.plan.slots && !self.slots[slot].issued,
+                _ => false,
+            };
+            if !waits {
+                if !self.takes_sector() {
+                    return false;
+                }
+                self.put(lpn, 1);
+            }
+        }
+        true
+    }
+    /// Sectors were trimmed, which their pages of the map do not tell yet.
+    pub(crate) fn note_trim(&mut self, lpn: u32, sectors: u32) {
+        if self.plan.pages > 0 && sectors > 0 {
+            let (first, last) = (lpn / self.plan.entries, (lpn + sectors - 1) / self.plan.entries);
+            for page in first..=last {
+                self.trimmed.set(page as usize);
+            }
+        }
+    }
+    /// A page of the map is on its way to flash, as it is now.
+    pub(crate) fn wrote(&mut self, lpn: u32) {
+        if u64::from(lpn) >= self.plan.sectors {
+            self.trimmed.clear((u64::from(lpn) - self.plan.sectors) as usize);
+        }
     }
     /// What users have in the buffer, and a sector more, find a place even if each is padded to a unit: an
     /// erasure may wait for them.
@@ -147,15 +220,40 @@ impl Firmware {
     fn queued(&self) -> usize {
         self.streams[HOST].queue.len() + self.streams[HOT].queue.len()
     }
-    /// Opens a superblock for what users have in the buffer, of those that are the collector's.
+    /// Opens a superblock for what users have in the buffer, of those that are the collector's: a free one,
+    /// or that which it has open.
     pub(crate) fn open_for_users(&mut self) -> bool {
         let none = self.streams[..GC].iter().all(|s| s.superblocks.iter().all(Option::is_none));
-        if !none || self.queued() == 0 || self.space.free_count == 0 {
+        if !none || self.queued() == 0 {
             return false;
         }
-        let group = self.fullest_group();
-        self.open_in(HOST, group);
-        true
+        if self.space.free_count > 0 {
+            let group = self.fullest_group();
+            self.open_in(HOST, group);
+            return true;
+        }
+        let open = self.streams[GC].superblocks.iter().position(Option::is_some);
+        if let Some(group) = open {
+            self.streams[HOST].superblocks[group] = self.streams[GC].superblocks[group].take();
+        }
+        open.is_some()
+    }
+    /// The collector takes over what users have open, where failing blocks took its own.
+    pub(crate) fn open_for_collector(&mut self) -> bool {
+        let gc = &self.streams[GC];
+        let none = gc.superblocks.iter().all(Option::is_none) && self.space.free_count == 0;
+        if gc.queue.is_empty() || !none {
+            return false;
+        }
+        for stream in [HOST, HOT] {
+            let open = self.streams[stream].superblocks.iter().position(Option::is_some);
+            if let Some(group) = open {
+                self.streams[GC].superblocks[group] =
+                    self.streams[stream].superblocks[group].take();
+                return true;
+            }
+        }
+        false
     }
     /// The group with the most free superblocks.
     fn fullest_group(&self) -> u32 {
@@ -179,7 +277,7 @@ impl Firmware {
         self.streams[HOT].pad = true;
     }
     /// A sector of a user enters the buffer. One that waits there already is written over.
-    fn put(&mut self, lpn: u32, stamp: u32) {
+    pub(crate) fn put(&mut self, lpn: u32, stamp: u32) {
         if let Where::Buffer(slot) = self.map.get(lpn) {
             let held = &mut self.slots[slot];
             if !held.issued && held.from == USER {
@@ -189,6 +287,7 @@ impl Firmware {
             }
         }
         let slot = self.free[0].pop().expect("there is room");
+        let void = self.void(lpn, self.map.next);
         let hot = match self.map.set(lpn, Where::Buffer(slot)) {
             Where::Flash(ppa) => {
                 let hot = self.plan.young > 0 && self.is_young(ppa);
@@ -199,7 +298,7 @@ impl Firmware {
             Where::Unmapped | Where::Lost => false,
         };
         let turn = if self.config.protected { 0 } else { self.order.enter() };
-        self.slots[slot] = Slot { lpn, stamp, turn, ..Slot::default() };
+        self.slots[slot] = Slot { lpn, stamp, turn, void, ..Slot::default() };
         self.streams[if hot { HOT } else { HOST }].queue.push_back(slot);
         self.owe();
     }
@@ -219,12 +318,36 @@ impl Firmware {
         self.slots[slot] = Slot { lpn, stamp, from, ..Slot::default() };
         self.streams[GC].queue.push_back(slot);
     }
+    /// A page of the map enters the collector's buffer, since an erasure waits for it.
+    pub(crate) fn put_page(&mut self, lpn: u32) {
+        let slot = self.free[1].pop().expect("there is room");
+        if let Where::Flash(ppa) = self.map.set(lpn, Where::Buffer(slot)) {
+            self.invalidate(ppa);
+        }
+        self.slots[slot] = Slot { lpn, stamp: 1, from: MAP, ..Slot::default() };
+        self.streams[GC].queue.push_back(slot);
+    }
+    /// A slot is left out since a newer one has its sector, or it was trimmed. What may not be erased
+    /// before this one is on flash waits for the newer one.
+    fn drop_slot(&mut self, slot: u32) {
+        let Slot { lpn, from, turn, .. } = self.slots[slot];
+        if !self.config.protected
+            && let Where::Buffer(newer) = self.map.get(lpn)
+        {
+            if from == USER && self.slots[newer].from == USER {
+                self.slots[slot].turn = std::mem::replace(&mut self.slots[newer].turn, turn);
+            } else if from != USER {
+                self.hold_erasure(from);
+            }
+        }
+        self.free_slot(slot);
+    }
     /// A slot is over.
     fn free_slot(&mut self, slot: u32) {
         let Slot { from, turn, .. } = self.slots[slot];
-        if from != USER {
+        if from < MAP {
             self.space.superblocks[from].moving -= 1;
-        } else if !self.config.protected {
+        } else if from == USER && !self.config.protected {
             self.order.leave(turn);
         }
         self.free[usize::from(slot >= self.plan.slots)].push(slot);
@@ -241,10 +364,15 @@ impl Firmware {
                     s.pad = false;
                     break;
                 }
-                if waiting < self.g.sectors_per_unit as usize && !s.pad || !self.form(stream) {
+                if waiting < self.g.sectors_per_unit as usize && !s.pad {
                     break;
                 }
-                progress = true;
+                let formed = self.form(stream);
+                // What was left out made room.
+                progress |= formed || self.streams[stream].queue.len() < waiting;
+                if !formed {
+                    break;
+                }
             }
         }
         progress
@@ -268,7 +396,7 @@ impl Firmware {
             self.streams[stream].queue.remove(i);
             let user = self.slots[slot].is_new();
             self.counters.absorbed_sectors += u64::from(user);
-            self.free_slot(slot);
+            self.drop_slot(slot);
         }
         if chosen < unit_sectors && !self.streams[stream].pad || chosen == 0 {
             return false;
@@ -278,6 +406,7 @@ impl Firmware {
         self.occupy(lun, true);
         self.close_if_full(through, s);
         let (first, n) = (self.space.first_of(unit), chosen as u32);
+        self.map.number(unit);
         let op = self.ops.insert(Op::Program { unit, slots: n, stream });
         let base = op as usize * unit_sectors;
         if self.op_slots.len() < base + unit_sectors {
@@ -292,10 +421,17 @@ impl Firmware {
             let held = &mut self.slots[slot];
             held.issued = true;
             self.op_slots[i] = slot;
-            self.map.note(ppa, held.lpn, held.stamp);
-            match (held.again, held.from) {
+            let Slot { lpn, stamp, again, from, .. } = *held;
+            self.map.note(ppa, lpn, stamp);
+            if self.plan.pages > 0 {
+                self.wrote(lpn);
+            }
+            match (again, from) {
                 (true, _) => self.counters.resubmitted_sectors += 1,
-                (false, USER) => self.counters.user_sectors += 1,
+                (false, USER) if u64::from(lpn) < self.plan.sectors => {
+                    self.counters.user_sectors += 1
+                }
+                (false, USER | MAP) => self.counters.emeta_sectors += 1,
                 (false, _) => self.counters.gc_sectors += 1,
             }
         }

@@ -80,7 +80,10 @@ impl Translator {
                 let ftl = Fssd::load(geometry, config.over_provisioning, fssd, from)?;
                 Ok(Translator::Other(Box::new(ftl)))
             }
-            None if config.firmware.is_some() => Err(LoadError::Unsupported("firmware".into())),
+            None if let Some(firmware) = &config.firmware => {
+                let ftl = Firmware::load(geometry, config.over_provisioning, firmware, from)?;
+                Ok(Translator::Other(Box::new(ftl)))
+            }
             None if geometry.in_place => Ok(InPlace::load(geometry, config, from)?.into()),
             None => Ok(Ftl::load(geometry, config, from)?.into()),
         }

@@ -56,6 +56,10 @@ pub enum LoadError {
     Foreign,
     #[error("has format version {0}, this program reads {VERSION}")]
     Version(u32),
+    #[error(
+        "was saved by --ftl {saved}, this drive has --ftl {here}: choose that, or age the drive anew"
+    )]
+    Layer { saved: &'static str, here: &'static str },
     #[error("was saved with {saved} {name}, the profile has {here}")]
     Shape { name: &'static str, saved: u32, here: u32 },
     #[error("was saved with over_provisioning = {saved}, the profile has {here}")]
@@ -88,6 +92,17 @@ pub fn damaged<T>(what: impl Into<Cow<'static, str>>) -> Result<T, LoadError> {
     Err(LoadError::Damaged(what.into()))
 }
 
+/// The layer that a shape ends with.
+fn layer(kinds: u32) -> &'static str {
+    match kinds {
+        0 => "pblk (in place)",
+        1 | 2 => "pblk",
+        3 => "fssd",
+        4 => "firmware",
+        _ => "that is not known here",
+    }
+}
+
 /// Writes a state.
 pub struct SavedOut<'a> {
     w: &'a mut dyn Write,
@@ -96,7 +111,8 @@ pub struct SavedOut<'a> {
 }
 
 impl SavedOut<'_> {
-    /// Begins with what every state begins with: `shape` must be the same where it is loaded.
+    /// Begins with what every state begins with: `shape` must be the same where it is loaded. It has as many
+    /// words with every layer, and the last tells which one.
     pub fn new<'a>(
         w: &'a mut dyn Write,
         shape: &[(&'static str, u32)],
@@ -157,8 +173,13 @@ impl SavedIn<'_> {
         if version != VERSION {
             return Err(LoadError::Version(version));
         }
-        for &(name, here) in shape {
-            let saved = r.get32()?;
+        let saved: Vec<u32> = shape.iter().map(|_| r.get32()).collect::<Result<_, _>>()?;
+        if let (Some(&saved), Some(&(_, here))) = (saved.last(), shape.last())
+            && layer(saved) != layer(here)
+        {
+            return Err(LoadError::Layer { saved: layer(saved), here: layer(here) });
+        }
+        for (&(name, here), saved) in shape.iter().zip(saved) {
             if saved != here {
                 return Err(LoadError::Shape { name, saved, here });
             }

@@ -570,6 +570,17 @@ fn an_aged_drive_is_kept_and_used_again() {
     place
         .run(&format!("run {other} --load-state drive.state"))
         .fails(2, &["drive.state", "of z-ssd-small with pblk", "this drive is intel-750-small"]);
+    // Of another layer.
+    let firmware = format!("{job} --ftl firmware");
+    place
+        .run(&format!("run {firmware} --load-state drive.state"))
+        .fails(2, &["drive.state", "saved by --ftl pblk", "has --ftl firmware", "choose that"]);
+    let aged = place.json(&format!("{firmware} --precondition steady --save-state firmware.state"));
+    let loaded = place.json(&format!("{firmware} --load-state firmware.state"));
+    assert!(aged["jobs"] == loaded["jobs"], "another result on the loaded drive");
+    place
+        .run(&format!("run {job} --load-state firmware.state"))
+        .fails(2, &["firmware.state", "saved by --ftl firmware", "has --ftl pblk"]);
     // What is to be known of a drive is known of its copy.
     let reads = "--name=r --rw=randread --number_ios=500 --device z-ssd-small";
     let result = place.json(&format!("{reads} --load-state drive.state"));

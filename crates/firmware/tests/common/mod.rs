@@ -2,9 +2,9 @@
 //! flash are asserted, and what flash holds is kept.
 #![allow(dead_code)] // each test file uses a part
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Span, Stamps, Time};
-use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Victim};
+use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Kept, Media, Spare, Victim};
 use wordline_nand::{BlockId, Geometry, LunId, Outcome, Ppa};
 use wordline_translation::{Action, Piece, Place, Translation};
 
@@ -63,6 +63,7 @@ impl Kind {
             gc_units: rng.pick(&[None, Some(2), Some(40)]),
             gc_lag: rng.pick(&[1, 4, 20]),
             gc_erases: rng.pick(&[1, 3]),
+            checkpoint_sectors: rng.pick(&[None, Some(300)]),
             ..FirmwareConfig::default()
         };
         let share = rng.pick(&[0, 0, 20_000_000]);
@@ -79,7 +80,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 enum Work {
     Read { sectors: u32 },
-    Program { holds: Vec<(u32, (Lpn, u32))> },
+    Program { holds: Vec<(u32, (Lpn, u32))>, spare: Option<Box<Spare>> },
     Erase,
 }
 
@@ -113,6 +114,10 @@ pub struct Drive {
     pub g: Geometry,
     queues: IdVec<LunId, VecDeque<Pending>>,
     pub flash: BTreeMap<u32, (Lpn, u32)>,
+    /// By the first sector of a unit.
+    pub spares: BTreeMap<u32, Spare>,
+    pub failed: BTreeSet<BlockId>,
+    pub erases: IdVec<BlockId, u32>,
     pub pages: IdVec<BlockId, u32>,
     pub bad: Vec<bool>,
     pub faults: Faults,
@@ -134,6 +139,9 @@ impl Drive {
             g: *g,
             queues: IdVec::filled(VecDeque::new(), g.luns),
             flash: BTreeMap::new(),
+            spares: BTreeMap::new(),
+            failed: BTreeSet::new(),
+            erases: IdVec::filled(0, blocks),
             pages: IdVec::filled(0, blocks),
             bad: bad.to_vec(),
             faults: Faults::default(),
@@ -171,7 +179,8 @@ impl Drive {
                     assert_eq!(ppa.0 % unit, 0);
                     let all = (ppa.0..ppa.0 + unit).filter(|_| self.keeps);
                     let holds = all.filter_map(|p| Some((p, ftl.holds(Ppa(p))?))).collect();
-                    (op, ppa, Work::Program { holds }, self.times.program)
+                    let spare = self.keeps.then(|| Box::new(ftl.spare(ppa)));
+                    (op, ppa, Work::Program { holds, spare }, self.times.program)
                 }
                 Action::Erase { op, ppa } => (op, ppa, Work::Erase, self.times.erase),
                 Action::Stage { .. } | Action::Sum { .. } => panic!("{action:?}"),
@@ -235,13 +244,16 @@ impl Drive {
             Work::Read { .. } => {
                 assert!(page < self.pages[block], "page {page} of block {block} is blank");
             }
-            Work::Program { holds } => {
+            Work::Program { holds, spare } => {
                 assert!(!self.bad[block as usize], "block {block} is bad");
                 assert_eq!(page, self.pages[block], "pages of block {block} have gaps");
                 self.pages[block] += 1;
                 self.programs[self.g.lun_of(Ppa(ppa))] += 1;
                 if ok {
                     self.flash.extend(holds);
+                    self.spares.extend(spare.map(|spare| (ppa, *spare)));
+                } else {
+                    self.failed.insert(block);
                 }
             }
             Work::Erase => {
@@ -251,8 +263,40 @@ impl Drive {
                 let g = self.g;
                 let of = |ppa: &u32| g.line_of(Ppa(*ppa)) * g.luns + g.lun_of(Ppa(*ppa)) == block;
                 self.flash.retain(|ppa, _| !of(ppa));
+                self.spares.retain(|ppa, _| !of(ppa));
+                self.erases[block] += 1;
             }
         }
+    }
+    /// The power goes. What each LUN was doing is done or not, a program perhaps torn.
+    pub fn cut(&mut self, ftl: &mut Firmware, rng: &mut Rng) -> After {
+        let kept = ftl.kept();
+        for lun in 0..self.g.luns {
+            let Some(Pending { ppa, work, .. }) = self.queues[lun].pop_front() else { continue };
+            self.queues[lun].clear();
+            match work {
+                Work::Read { .. } => {}
+                work => match rng.below(3) {
+                    0 => {}
+                    1 => self.perform(ppa, work, true),
+                    _ if matches!(work, Work::Program { .. }) => {
+                        let block = self.block_of(ppa);
+                        let failed = self.failed.contains(&block);
+                        self.perform(ppa, work, false);
+                        // Torn, which says nothing of the block.
+                        if !failed {
+                            self.failed.remove(&block);
+                        }
+                    }
+                    _ => {}
+                },
+            }
+        }
+        for block in ftl.media_state().filter(|b| b.bad).map(|b| b.line * self.g.luns + b.lun) {
+            self.bad[block as usize] = true;
+        }
+        self.ended.clear();
+        After { drive: self.clone(), kept }
     }
     /// Ends everything.
     pub fn settle(&mut self, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) {
@@ -260,6 +304,33 @@ impl Drive {
         while self.step(ftl, ctx, rng) {
             self.drain(ftl, ctx.now);
         }
+    }
+}
+
+/// What a power cut leaves.
+pub struct After {
+    drive: Drive,
+    pub kept: Kept,
+}
+
+impl Media for After {
+    fn is_bad(&self, block: BlockId) -> bool {
+        self.drive.bad[block as usize]
+    }
+    fn is_failed(&self, block: BlockId) -> bool {
+        self.drive.failed.contains(&block)
+    }
+    fn erases(&self, block: BlockId) -> u32 {
+        self.drive.erases[block]
+    }
+    fn pages(&self, block: BlockId) -> u32 {
+        self.drive.pages[block]
+    }
+    fn spare(&self, ppa: Ppa) -> Option<Spare> {
+        self.drive.spares.get(&ppa.0).cloned()
+    }
+    fn kept(&self) -> Kept {
+        self.kept.clone()
     }
 }
 
