@@ -54,7 +54,8 @@ fn prepare(case: &Case, steady: bool) -> (Drive, f64, f64, Vec<f64>) {
 /// Runs a job on a prepared drive: I/Os, events, seconds, write amplification.
 fn run(case: &Case, drive: Drive, ios: u64) -> (u64, u64, f64, f64) {
     let plan = plan(case, Precondition::None, ios);
-    let checked = plan.check_on(drive, &mut ZetanCache::default()).expect("a bench's job fits");
+    let checked =
+        plan.check_on(vec![drive], &mut ZetanCache::default()).expect("a bench's job fits");
     let mut run = checked.as_it_is().start().expect("a bench's machine");
     let start = Instant::now();
     while run.step(1 << 20) {}

@@ -98,7 +98,7 @@ impl StudyPlan {
     fn payload(&self, point: usize) -> PyResult<(String, String)> {
         let point = &self.plan.points[point];
         let text = serde_json::to_string(point).map_err(usage)?;
-        Ok((text, ageing_key(point).map_err(usage)?.unwrap_or_default()))
+        Ok((text, ageing_key(point).map_err(usage)?))
     }
 
     /// Keeps a point's result.
@@ -127,7 +127,7 @@ impl StudyPlan {
     }
 }
 
-/// Runs a point of a study, on a copy of the drive that the point before it had if both can have the same. JSON+.
+/// Runs a point of a study, on copies of the drives that the point before it had if both can have the same. JSON+.
 #[pyfunction]
 pub fn study_point(py: Python<'_>, point: &str) -> PyResult<String> {
     let point: Point = serde_json::from_str(point).map_err(usage)?;
@@ -136,12 +136,8 @@ pub fn study_point(py: Python<'_>, point: &str) -> PyResult<String> {
 
 fn run(point: &Point) -> Result<String, PointError> {
     let mut zetans = ZetanCache::default();
-    let key = ageing_key(point)?;
-    let drive = match key {
-        Some(key) => work::kept(key, || prepare(point, &mut zetans))?,
-        None => prepare(point, &mut zetans)?,
-    };
-    run_on(point, drive, &mut zetans, &mut |_| ())
+    let drives = work::kept(ageing_key(point)?, || prepare(point, &mut zetans))?;
+    run_on(point, drives, &mut zetans, &mut |_| ())
 }
 
 /// The studies that come with the package.

@@ -41,10 +41,10 @@ impl Signals {
 /// A drive that was aged, and what it depends on.
 struct Kept {
     key: String,
-    drive: Drive,
+    drives: Vec<Drive>,
 }
 
-/// The last drive that a run was to share. One: whoever runs many orders them by it.
+/// The last drives that a run was to share. One: whoever runs many orders them by it.
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
 struct Shown<'a> {
@@ -67,7 +67,7 @@ pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
     let plan = plan(&todo, &settings)?;
     check_memory(&plan.system, &settings)?;
     let key = match share && save_state.is_none() && settings.load_state.is_none() {
-        true => plan.ageing_key(),
+        true => Some(plan.ageing_key()),
         false => None,
     };
     let prepared = match key {
@@ -126,19 +126,19 @@ fn alone(
     Ok(checked.as_it_is())
 }
 
-/// A copy of the drive kept from before, or of one that is kept from now on.
-pub fn kept<E>(key: String, make: impl FnOnce() -> Result<Drive, E>) -> Result<Drive, E> {
+/// Copies of the drives kept from before, or of those that are kept from now on.
+pub fn kept<E>(key: String, make: impl FnOnce() -> Result<Vec<Drive>, E>) -> Result<Vec<Drive>, E> {
     let kept = || KEPT.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(kept) = kept().as_ref().filter(|kept| kept.key == key) {
-        return Ok(kept.drive.clone());
+        return Ok(kept.drives.clone());
     }
     *kept() = None;
-    let drive = make()?;
-    *kept() = Some(Kept { key, drive: drive.clone() });
-    Ok(drive)
+    let drives = make()?;
+    *kept() = Some(Kept { key, drives: drives.clone() });
+    Ok(drives)
 }
 
-/// On a copy of the drive that runs share.
+/// On a copy of the drives that runs share.
 fn shared(
     todo: &Todo,
     settings: &Settings,
@@ -146,11 +146,11 @@ fn shared(
     signals: &Signals,
 ) -> Result<Prepared, Failure> {
     let mut zetans = ZetanCache::default();
-    let drive = kept(key, || {
+    let drives = kept(key, || {
         signals.say("preparing the drive".into());
         plan(todo, settings)?.share(&mut zetans).map_err(Failure::from)
     })?;
-    Ok(plan(todo, settings)?.check_on(drive, &mut zetans)?.pace()?)
+    Ok(plan(todo, settings)?.check_on(drives, &mut zetans)?.pace()?)
 }
 
 /// Steps the run. A stop drains what is in flight.

@@ -163,7 +163,7 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, Error> {
 
 /// Runs a case on a drive that is ready.
 pub fn run_on(case: &Case, config: &Config, drive: Drive) -> Result<Outcome, Error> {
-    let checked = case.plan(config)?.check_on(drive, &mut ZetanCache::default())?;
+    let checked = case.plan(config)?.check_on(vec![drive], &mut ZetanCache::default())?;
     Ok(finish(checked.as_it_is().start()?))
 }
 

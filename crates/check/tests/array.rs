@@ -402,6 +402,28 @@ fn reads_go_around_a_member_that_makes_room() {
     assert_eq!(around.wrong, 0);
 }
 
+/// A member is a bridge: it makes room while a drive behind it does, and all of them wait for its turn.
+#[test]
+fn bridges_take_turns_as_drives_do() {
+    let run = |gc: &str| {
+        let job = "[w]\nrw=randwrite\nbs=16k\niodepth=16\nnumber_ios=6000\nnorandommap\n";
+        let gc = format!("stack.md.gc={gc}");
+        let set = ["nand.blocks=48", "ftl.over_provisioning=40", "stack.md.gc_slot=5ms", &gc];
+        let mut plan = plan(of("raid0", 3, "bssd-small", "", &set), job);
+        plan.state = Precondition::Steady;
+        let result = plan.prepare().unwrap().start().unwrap().to_end();
+        result.verdict().unwrap();
+        result
+    };
+    let (free, token) = (run("uncoordinated"), run("token"));
+    let (free, token) = (&free.machine.arrays[0], &token.machine.arrays[0]);
+    assert!(free.most_collecting > 1 && free.met_collecting > 0, "{}", free.most_collecting);
+    // More than one at a time only where users would wait for space.
+    let most = 1 + token.forced_collections;
+    assert!(token.met_collecting > 0 && token.most_collecting <= most, "{}", token.most_collecting);
+    assert_eq!(free.wrong + token.wrong, 0);
+}
+
 /// The more drives, the more requests meet one that makes room.
 #[test]
 fn a_wider_array_meets_collecting_drives_more_often() {

@@ -574,7 +574,7 @@ pub struct PartArgs {
     #[arg(long, value_name = "NAME")]
     pub media: Option<String>,
     /// Flash translation layer; default: as the device's profile has it
-    #[arg(long, default_value = "pblk", value_name = "NAME|FILE")]
+    #[arg(long, default_value = "default", value_name = "NAME|FILE")]
     pub ftl: String,
     /// Host stack
     #[arg(long, default_value = "linux-libaio", value_name = "NAME|FILE")]

@@ -27,7 +27,7 @@ impl Default for Parts {
     fn default() -> Parts {
         Parts {
             media: None,
-            ftl: "pblk".into(),
+            ftl: "default".into(),
             stack: "linux-libaio".into(),
             testbed: None,
             fs: "none".into(),

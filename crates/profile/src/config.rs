@@ -189,7 +189,8 @@ pub fn assemble_with_places(
     let has_app = app.is_some();
     let names = [
         device.name,
-        ftl.as_ref().map_or("default".into(), |f| f.name.clone()),
+        // What every device has that names none.
+        ftl.as_ref().map_or("pblk".into(), |f| f.name.clone()),
         stack.name,
         testbed.name,
         app.as_ref().map_or(String::new(), |a| a.name.clone()),

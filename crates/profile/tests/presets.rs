@@ -89,7 +89,7 @@ fn every_constant_has_its_source_beside_it() {
 fn the_stack_and_the_testbed_meet() {
     let default = preset("z-ssd-small", "linux-libaio");
     assert_eq!((default.testbed_name.as_str(), default.stack.cores), ("i7-8700", 6));
-    assert_eq!(default.ftl_name, "default");
+    assert_eq!(default.ftl_name, "pblk");
     let none = preset("z-ssd-small", "none");
     assert_eq!((none.testbed_name.as_str(), none.stack.kernel), ("none", false));
     let rail = Sources {

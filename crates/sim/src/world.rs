@@ -143,8 +143,7 @@ pub struct World {
     networks: Vec<NetworkSeat>,
     /// Arrays, each with its host.
     arrays: Vec<(usize, ArrayNode)>,
-    /// Drives of arrays, with whether each makes room for writes.
-    watched: Vec<(usize, bool)>,
+    watched: Vec<Watched>,
     /// Host of each thread, and its number there.
     places: Vec<(usize, u32)>,
     threads: Vec<ThreadStats>,
@@ -199,6 +198,24 @@ struct NetworkSeat {
 }
 
 /// The SAS link of a drive behind a bridge, and its queue.
+/// A member of an array, the drives with flash that it is, and whether one of them makes room for writes.
+struct Watched {
+    unit: usize,
+    drives: Vec<usize>,
+    before: bool,
+}
+
+/// The drives with flash behind a unit: itself, if it is no bridge.
+fn behind(bridges: &[BridgeSeat], drives: usize, unit: usize) -> Vec<usize> {
+    match unit.checked_sub(drives) {
+        None => vec![unit],
+        Some(b) => {
+            let members = bridges[b].members.iter();
+            members.flat_map(|&member| behind(bridges, drives, member)).collect()
+        }
+    }
+}
+
 fn behind_bridge(controller: &mut Controller, bridge: &DeviceConfig) -> Result<(), BadValue> {
     let Some(config) = &bridge.bridge else { return Ok(()) };
     controller.join_bridge(&config.link)?;
@@ -445,6 +462,14 @@ impl World {
             }
         }
         let stats = plans.iter().enumerate().map(|(i, p)| ThreadStats::new(i as u32 + 1, p));
+        let of_arrays = config.seen().into_iter().filter(|&unit| config.array_of(unit).is_some());
+        let watched = of_arrays
+            .map(|unit| Watched {
+                unit,
+                drives: behind(&bridges, config.drives.len(), unit),
+                before: false,
+            })
+            .collect();
         let mut world = World {
             threads: stats.collect(),
             ended: vec![false; plans.len()],
@@ -475,10 +500,7 @@ impl World {
             bridges,
             seen: config.seen(),
             networks,
-            watched: (0..config.drives.len())
-                .filter(|&d| config.array_of(d).is_some())
-                .map(|d| (d, false))
-                .collect(),
+            watched,
             arrays: config
                 .arrays
                 .iter()
@@ -511,7 +533,8 @@ impl World {
                 Collect::Token => &array.members[1..],
                 Collect::Uncoordinated | Collect::Around => &[],
             };
-            for &d in held {
+            let drives = self.drives.len();
+            for d in held.iter().flat_map(|&unit| behind(&self.bridges, drives, unit)) {
                 self.ctx.enter_drive(d as u8);
                 self.drives[d].controller.hold_collection(&mut self.ctx, true);
             }
@@ -583,12 +606,15 @@ impl World {
     /// Tells hosts which members of arrays begin to make room for writes, and which have made it.
     fn watch(&mut self) {
         for i in 0..self.watched.len() {
-            let (d, before) = self.watched[i];
-            let now = self.ftl_of(d).is_collecting();
+            let Watched { unit, before, .. } = self.watched[i];
+            let mut drives = self.watched[i].drives.iter();
+            let now = drives.any(|&d| self.ftl_of(d).is_collecting());
             if now != before {
-                self.watched[i].1 = now;
-                let drive = &self.drives[d];
-                let (host, disk) = (drive.host, drive.disk);
+                self.watched[i].before = now;
+                let (host, disk) = match unit.checked_sub(self.drives.len()) {
+                    None => (self.drives[unit].host, self.drives[unit].disk),
+                    Some(b) => (self.bridges[b].host, self.bridges[b].disk),
+                };
                 self.hosts[host].host.member_collects(&mut self.ctx, disk, now);
                 self.pump();
             }
@@ -700,10 +726,10 @@ impl World {
                 }
             }
             Output::Hold { disk, hold } => {
-                let (drive, _) = self.hosts[h].disks[usize::from(disk)];
-                self.ctx.enter_drive(drive as u8);
-                if let Some(seat) = self.drives.get_mut(drive) {
-                    seat.controller.hold_collection(&mut self.ctx, hold);
+                let (unit, _) = self.hosts[h].disks[usize::from(disk)];
+                for d in behind(&self.bridges, self.drives.len(), unit) {
+                    self.ctx.enter_drive(d as u8);
+                    self.drives[d].controller.hold_collection(&mut self.ctx, hold);
                 }
             }
             Output::Finished(finished) => self.finished(h, &finished),

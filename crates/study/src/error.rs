@@ -82,6 +82,14 @@ pub enum PointError {
     Job(String),
     #[error("{file}:{line}: a study replays no log")]
     Log { file: String, line: u32 },
+    #[error("array: no level '{name}': use raid0, raid5, or none for a drive alone")]
+    Level { name: String },
+    #[error("an array needs 'drives', the number of them")]
+    NoDrives,
+    #[error("'drives' needs 'array': raid0 or raid5")]
+    DrivesAlone,
+    #[error("drives: '{text}': {level} takes a number from {least} to {most}")]
+    Drives { text: String, level: &'static str, least: u32, most: u32 },
     #[error("paced: a program states no rate to precondition the drive at: random")]
     PacedProgram,
     #[error(transparent)]

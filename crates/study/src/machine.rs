@@ -1,16 +1,19 @@
 //! One point, from its configuration to the text of its result.
 
 use crate::error::PointError;
-use crate::plan::{Point, parse_job};
+use crate::plan::{Array, Point, parse_job};
 use wordline::{Drive, Plan, Precondition, System, Workload, ZetanCache};
 
 /// Events between two reports of progress.
 const CHUNK: u64 = 100_000;
 
-fn plan(point: &Point) -> Result<Plan, PointError> {
+pub(crate) fn plan(point: &Point) -> Result<Plan, PointError> {
     let config = point.config()?;
     let jobs = parse_job(point, &config)?;
-    let system = System::from_config(config, &point.overrides);
+    let mut system = System::from_config(config, &point.overrides);
+    if let Some(Array { level, drives }) = point.array {
+        system = system.into_array(level, drives);
+    }
     Ok(Plan {
         label: point.label(),
         seed: point.seed,
@@ -20,29 +23,29 @@ fn plan(point: &Point) -> Result<Plan, PointError> {
     })
 }
 
-/// What that drive depends on: points with equal ones can share it.
-pub fn ageing_key(point: &Point) -> Result<Option<String>, PointError> {
+/// What a point's drives depend on: points with equal ones can share them.
+pub fn ageing_key(point: &Point) -> Result<String, PointError> {
     Ok(plan(point)?.ageing_key())
 }
 
-/// The drive as the points of a group find it.
-pub fn prepare(point: &Point, zetans: &mut ZetanCache) -> Result<Drive, PointError> {
+/// The drives as the points of a group find them.
+pub fn prepare(point: &Point, zetans: &mut ZetanCache) -> Result<Vec<Drive>, PointError> {
     Ok(plan(point)?.share(zetans)?)
 }
 
-/// The point changes most of its drive before it runs, by ageing at a pace of its own.
+/// The point changes most of its drives before it runs, by ageing at a pace of its own.
 pub fn ages_on(point: &Point) -> bool {
     point.precondition == Precondition::Paced
 }
 
-/// Runs a point on its drive; `at` hears how far it is, in thousandths. The result is fio's JSON+.
+/// Runs a point on its drives; `at` hears how far it is, in thousandths. The result is fio's JSON+.
 pub fn run(
     point: &Point,
-    drive: Drive,
+    drives: Vec<Drive>,
     zetans: &mut ZetanCache,
     at: &mut dyn FnMut(u64),
 ) -> Result<String, PointError> {
-    let prepared = plan(point)?.check_on(drive, zetans).and_then(|checked| checked.pace());
+    let prepared = plan(point)?.check_on(drives, zetans).and_then(|checked| checked.pace());
     let mut run = prepared.and_then(|prepared| prepared.start())?;
     while run.step(CHUNK) {
         at(run.thousandths().unwrap_or(0));

@@ -8,10 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
+use wordline::Level;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError, Source, Sources};
 use wordline_sim::{Precondition, setup};
+
+/// Drives of a point at most.
+const MOST_DRIVES: u32 = 64;
 
 /// How much of a study to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -48,6 +52,9 @@ pub struct Point {
     pub vars: BTreeMap<String, String>,
     /// The machine, in TOML: its floats come back as they went.
     pub config: String,
+    /// Drives like that one, as an array.
+    #[serde(default)]
+    pub array: Option<Array>,
     pub precondition: Precondition,
     pub seed: u64,
     pub integrity: bool,
@@ -57,6 +64,13 @@ pub struct Point {
     pub file: String,
     pub line: u32,
     pub key: String,
+}
+
+/// So many drives as an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Array {
+    pub level: Level,
+    pub drives: u32,
 }
 
 impl Point {
@@ -199,6 +213,7 @@ impl Builder<'_> {
         }
         let job = substitute(&base.job, &vars).map_err(|e| fail("base.job", &e))?;
         let config = self.config(&base, &vars, &overrides).map_err(|e| fail(&place, &e))?;
+        let array = array(&base, &vars).map_err(|e| fail(&place, &e))?;
         let label: Vec<_> = values.iter().map(|(name, v)| format!("{name}={v}")).collect();
         let label = label.join(", ");
         // A text of several lines begins below its quotes.
@@ -207,6 +222,7 @@ impl Builder<'_> {
             values,
             vars: vars.into_iter().map(|(name, value)| (name, value.0)).collect(),
             config: toml::to_string(&config).map_err(|e| fail(&place, &e))?,
+            array,
             precondition: base.precondition,
             seed: base.seed,
             integrity: base.integrity,
@@ -216,15 +232,15 @@ impl Builder<'_> {
             line: above,
             key: String::new(),
         };
-        let plan = parse_job(&point, &config)
-            .map_err(|e| ConfigError::plain(format!("{e}\n(at {label})")))?;
+        parse_job(&point, &config).map_err(|e| ConfigError::plain(format!("{e}\n(at {label})")))?;
         let Point { precondition, seed, integrity, job, config: machine, .. } = &point;
         let version = env!("CARGO_PKG_VERSION");
+        let of_array = array.map_or(String::new(), |a| format!(" {} {}", a.level.name(), a.drives));
         point.key = digest(&format!(
-            "{version}\n{machine}\n{} {seed} {integrity}\n{job}",
+            "{version}\n{machine}\n{} {seed} {integrity}{of_array}\n{job}",
             precondition.name()
         ));
-        self.join_group(&point, &config, &plan, index).map_err(|e| fail(&place, &e))?;
+        self.join_group(&point, &config, index).map_err(|e| fail(&place, &e))?;
         Ok(point)
     }
 
@@ -271,20 +287,23 @@ impl Builder<'_> {
         &mut self,
         point: &Point,
         config: &Config,
-        plan: &wordline_fio::Plan,
         index: usize,
     ) -> Result<(), PointError> {
-        let Point { precondition, seed, integrity, .. } = point;
+        let Point { precondition, integrity, .. } = point;
         if config.programs().count() > 0 && *precondition == Precondition::Paced {
             return Err(PointError::PacedProgram);
         }
-        let ageing = wordline::ageing_key(config, *precondition, *seed, *integrity, Some(plan));
+        let plan = crate::machine::plan(point)?;
+        let ageing = plan.ageing_key();
         let next = self.groups.len();
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
-            let geometry = Geometry::new(&config.nand).map_err(|bad| bad.below("nand"))?;
             let written = *precondition != Precondition::None;
-            let memory = crate::memory::needed(geometry.sectors(), written, *integrity);
+            let mut memory = 0;
+            for node in &plan.system.machine().drives {
+                let geometry = Geometry::new(&node.config.nand).map_err(|bad| bad.below("nand"))?;
+                memory += crate::memory::needed(geometry.sectors(), written, *integrity);
+            }
             // What a run writes is little; a pace of its own changes a part of every page.
             let paced = crate::machine::ages_on(point);
             self.groups.push(Group {
@@ -324,6 +343,8 @@ fn lay(
         }
     };
     lay(&mut base.device, &change.device);
+    base.array = change.array.clone().or(base.array.take());
+    base.drives = change.drives.clone().or(base.drives.take());
     lay(&mut base.stack, &change.stack);
     base.ftl = change.ftl.clone().or(base.ftl.take());
     base.testbed = change.testbed.clone().or(base.testbed.take());
@@ -336,6 +357,27 @@ fn lay(
     base.seed = change.seed.unwrap_or(base.seed);
     take_sets(sets, at, &change.set);
     vars.extend(change.vars.clone());
+}
+
+/// The array that a point's drives are.
+fn array(base: &Base, vars: &Values) -> Result<Option<Array>, PointError> {
+    let text = |text: &str| substitute(text, vars);
+    let level = base.array.as_deref().map(text).transpose()?.filter(|name| name != "none");
+    let drives = base.drives.as_ref().map(|drives| text(&drives.0)).transpose()?;
+    let level = match level.as_deref() {
+        None if drives.as_ref().is_none_or(|drives| drives == "1") => return Ok(None),
+        None => return Err(PointError::DrivesAlone),
+        Some(name) => {
+            let level = [Level::Raid0, Level::Raid5].into_iter().find(|l| l.name() == name);
+            level.ok_or_else(|| PointError::Level { name: name.into() })?
+        }
+    };
+    let Some(text) = drives else { return Err(PointError::NoDrives) };
+    let least = 1 + 2 * level.parities();
+    match text.parse() {
+        Ok(drives @ 1..=MOST_DRIVES) if drives >= least => Ok(Some(Array { level, drives })),
+        _ => Err(PointError::Drives { text, level: level.name(), least, most: MOST_DRIVES }),
+    }
 }
 
 /// Replaces `${name}`.
@@ -533,6 +575,41 @@ path = "jobs.0.read.iops"
         let error = Plan::new(&study, Scale::Whole, &Only::new(), &no_file).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("t.toml:") && error.contains("did you mean 'depth'"), "{error}");
+    }
+
+    /// Drives that begin alike are prepared once, be they one, behind a bridge or an array's.
+    #[test]
+    fn arrays_and_bridges_are_of_the_point() {
+        let text = TEXT
+            .replace("ftl = \"pblk\"", "array = \"${level}\"\ndrives = \"${count}\"")
+            .replace("ftl.over_provisioning=${op}", "stack.md.gc=${gc}")
+            .replace("precondition = \"steady\"", "precondition = \"fill\"")
+            .replace("name = \"a\"\n", "name = \"a\"\nvars = { gc = \"token\" }\n")
+            .replace("name = \"c\"\n", "name = \"c\"\narray = \"none\"\ndrives = 1\n")
+            .replace("op = ", "level = \"raid5\"\ncount = 3\ngc = \"uncoordinated\"\nop = ");
+        let all = plan(&text, Scale::Whole, &["rate=100", "depth=4"]);
+        let arrays: Vec<_> = all.points.iter().map(|p| p.array.map(|a| a.drives)).collect();
+        assert_eq!(arrays, [Some(3), Some(3), None]);
+        let groups: Vec<_> = all.groups.iter().map(|g| g.points.clone()).collect();
+        assert_eq!(groups, [vec![0, 1], vec![2]]);
+        assert_eq!(all.groups[0].memory, 3 * all.groups[1].memory);
+        let bridge = text.replace("cnex-small", "bssd-small");
+        let behind = plan(&bridge, Scale::Whole, &["system=a,c", "rate=100", "depth=4"]);
+        assert_eq!(behind.groups[0].memory, 3 * behind.groups[1].memory);
+        let text_of = |from: &str, to: &str| {
+            let study = Study::parse("t", "t.toml", &text.replace(from, to)).unwrap();
+            Plan::new(&study, Scale::Whole, &Only::new(), &no_file).unwrap_err().to_string()
+        };
+        for (from, to, why) in [
+            ("\"raid5\"", "\"raid6\"", "no level 'raid6': use raid0, raid5"),
+            ("count = 3", "count = 0", "drives: '0': raid5 takes a number from 3 to 64"),
+            ("drives = 1\n", "drives = 2\n", "'drives' needs 'array'"),
+            ("drives = \"${count}\"\n", "", "an array needs 'drives'"),
+            ("count = 3", "count = 2", "raid5 takes a number from 3"),
+        ] {
+            let error = text_of(from, to);
+            assert!(error.contains(why) && error.contains("t.toml:"), "{error}");
+        }
     }
 
     #[test]

@@ -123,6 +123,11 @@ fn default_scale() -> f64 {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Base {
     pub device: String,
+    /// So many of them as an array of this level; `none` is the drive alone.
+    #[serde(default, deserialize_with = "given")]
+    pub array: Option<String>,
+    #[serde(default)]
+    pub drives: Option<Scalar>,
     #[serde(default)]
     pub ftl: Option<String>,
     #[serde(default = "default_stack")]
@@ -159,6 +164,9 @@ pub struct Change {
     #[serde(default, deserialize_with = "given")]
     pub name: Option<Scalar>,
     pub device: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub array: Option<String>,
+    pub drives: Option<Scalar>,
     pub ftl: Option<String>,
     #[serde(default, deserialize_with = "given")]
     pub stack: Option<String>,

@@ -127,7 +127,7 @@ fn group(
     zetans: &mut ZetanCache,
 ) -> Result<Option<Order>, WorkerError> {
     let first = &order.points.first().ok_or_else(|| wrong("no points"))?.0;
-    let mut drive = Some(machine::prepare(first, zetans)?);
+    let mut drives = Some(machine::prepare(first, zetans)?);
     say(&Said::Aged);
     let mut copies = Copies { all: Vec::new(), stay: machine::ages_on(first) };
     loop {
@@ -136,7 +136,7 @@ fn group(
                 copies.end();
                 if copies.stay {
                     // What copies gave back is taken before the system has other plans for it.
-                    drop(drive.clone());
+                    drop(drives.clone());
                 }
                 return serde_json::from_str(&line).map(Some).map_err(self::order);
             }
@@ -145,7 +145,7 @@ fn group(
                 let (Some(Ok(slot)), Some(Ok(i))) = (words.next(), words.next()) else {
                     return Err(wrong(format!("not a slot and a point: {line}")));
                 };
-                copies.run(slot, i, order, &mut drive, zetans)?;
+                copies.run(slot, i, order, &mut drives, zetans)?;
             }
             Next::Nothing => {}
             Next::End => {
@@ -180,7 +180,7 @@ impl Copies {
         slot: usize,
         i: usize,
         order: &Order,
-        drive: &mut Option<Drive>,
+        drives: &mut Option<Vec<Drive>>,
         zetans: &mut ZetanCache,
     ) -> Result<(), WorkerError> {
         order.points.get(i).ok_or_else(|| wrong("no such point"))?;
@@ -198,11 +198,11 @@ impl Copies {
             // The copy's own; the ends of others' pipes are not.
             self.all.clear();
             drop(tell.take());
-            let mut drive = drive.take();
+            let mut drives = drives.take();
             for line in BufReader::new(&hear).lines().map_while(Result::ok) {
-                let (Ok(i), Some(prepared)) = (line.parse::<usize>(), &drive) else { break };
-                let own = if self.stay { Some(prepared.clone()) } else { drive.take() };
-                own.into_iter().for_each(|drive| run(i, order, drive, zetans));
+                let (Ok(i), Some(prepared)) = (line.parse::<usize>(), &drives) else { break };
+                let own = if self.stay { Some(prepared.clone()) } else { drives.take() };
+                own.into_iter().for_each(|drives| run(i, order, drives, zetans));
             }
         })?;
         // Before the copy writes there: it has what is given up here to itself.
@@ -239,7 +239,7 @@ impl Copies {
     }
 }
 
-fn run(i: usize, order: &Order, drive: Drive, zetans: &mut ZetanCache) {
+fn run(i: usize, order: &Order, drives: Vec<Drive>, zetans: &mut ZetanCache) {
     let (point, path) = &order.points[i];
     let mut last = 0;
     let mut at = |thousandths: u64| {
@@ -248,7 +248,7 @@ fn run(i: usize, order: &Order, drive: Drive, zetans: &mut ZetanCache) {
             say(&Said::At(i, thousandths.min(1000)));
         }
     };
-    let result = match machine::run(point, drive, zetans, &mut at) {
+    let result = match machine::run(point, drives, zetans, &mut at) {
         Ok(result) => result,
         Err(error) => return say(&Said::Failed(i, error.to_string())),
     };

@@ -69,9 +69,7 @@ mod system;
 mod topology;
 
 pub use error::{Error, Misaligned, StateError};
-pub use plan::{
-    Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, ageing_key, jobs,
-};
+pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
 pub use run::{Expected, Run};
 pub use scale::{Scale, ScaleError};
 pub use system::System;

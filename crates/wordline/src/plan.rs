@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use wordline_app::{App, AppConfig, Extent};
 use wordline_base::{SECTOR, Seed, Span, Time};
+use wordline_device::DriveConfig;
 use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
-use wordline_profile::Config;
 use wordline_sim::{
-    AnySource, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
+    AnySource, ArrayNode, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
     Precondition, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, Units, World,
     WriteSampler, setup,
 };
@@ -176,13 +176,12 @@ impl Plan {
         self.check_all(drives, &mut ZetanCache::default())
     }
 
-    /// The same on a drive that is at hand, and with sums that other plans needed too. The drive must be the
-    /// one that the plan describes ([`StateError::OtherDrive`]); whether it checks versions is its own.
-    /// A drive that is aged already goes on with [`Checked::pace`] or [`Checked::as_it_is`].
-    pub fn check_on(self, drive: Drive, zetans: &mut ZetanCache) -> Result<Checked, Error> {
-        self.alone("a drive at hand", "use Plan::check")?;
-        self.system.holds(&drive)?;
-        self.check_all(vec![drive], zetans)
+    /// The same on drives that are at hand, and with sums that other plans needed too. They must be those
+    /// that the plan describes ([`StateError::OtherDrive`]), in its order; whether they check versions is
+    /// their own. Drives that are aged already go on with [`Checked::pace`] or [`Checked::as_it_is`].
+    pub fn check_on(self, drives: Vec<Drive>, zetans: &mut ZetanCache) -> Result<Checked, Error> {
+        self.system.holds(&drives)?;
+        self.check_all(drives, zetans)
     }
 
     /// Refuses what is of one drive on a machine of several.
@@ -326,11 +325,10 @@ impl Plan {
         }
     }
 
-    /// A drive for several plans, which differ in what they read or in their rate alone. Each goes on from
-    /// a copy of it, with [`Plan::check_on`] and [`Checked::pace`]. Jobs that the drive cannot run are no
-    /// error here.
-    pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Drive, Error> {
-        self.alone("a drive to share", "prepare each plan by itself")?;
+    /// The drives of several plans, which differ in what they read or in their rate alone. Each goes on
+    /// from a copy of them, with [`Plan::check_on`] and [`Checked::pace`]. Jobs that the drives cannot run
+    /// are no error here.
+    pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Vec<Drive>, Error> {
         let drives = self.fresh()?;
         let units = self.units(&drives)?;
         let disks = self.disks(&units)?;
@@ -340,55 +338,53 @@ impl Plan {
         if paced {
             self.state = Precondition::Fill;
         }
-        let seed = Seed(self.seed);
+        let seeds: Vec<Seed> = bays.iter().map(|bay| bay.seed).collect();
         let layout = layout(&apps);
         let first = disks.first().clone();
         let checked =
             Checked { plan: self, bays, threads: Vec::new(), layout, first, loaded: false };
-        let mut drive = checked.prepare(&mut ())?.into_drive();
+        let mut drives = checked.prepare(&mut ())?.into_drives();
         if paced {
-            drive.before_pace(seed).map_err(Error::ageing)?;
+            for (drive, seed) in drives.iter_mut().zip(seeds) {
+                drive.before_pace(seed).map_err(Error::ageing)?;
+            }
         }
-        Ok(drive)
+        Ok(drives)
     }
 
-    /// What the drive of [`Plan::share`] depends on, as text: plans with equal ones can share it. None where
-    /// there is no such drive.
-    pub fn ageing_key(&self) -> Option<String> {
-        self.alone("a drive to share", "").ok()?;
+    /// What the drives of [`Plan::share`] depend on, as text: plans with equal ones can share them.
+    pub fn ageing_key(&self) -> String {
         let System { config, ftl, .. } = &self.system;
-        let jobs = match &self.workload {
-            Workload::Jobs(jobs) => Some(jobs),
-            Workload::Replay(_) => None,
-        };
+        let Plan { state, seed, integrity, .. } = self;
         let kind = ftl.as_ref().map(|kind| kind.name());
-        let key = ageing_key(config, self.state, self.seed, self.integrity, jobs);
-        Some(format!("{kind:?} {key}"))
+        let machine = self.system.machine();
+        let mut key = format!("{kind:?} {state:?} {seed} {integrity}\n");
+        for node in &machine.drives {
+            let DriveConfig { nand, device, ftl } = &node.config;
+            let (lba, host, bridge) = (device.lba, node.host, node.bridge);
+            key += &format!("{lba} {host} {bridge:?} {nand:?}\n{ftl:?}\n");
+        }
+        for node in &machine.bridges {
+            let stripes = node.device.bridge.as_ref().map(|bridge| bridge.stripe_bytes);
+            key += &format!("{stripes:?} {:?} {:?}\n", node.bridge, node.members);
+        }
+        for node in &machine.arrays {
+            let ArrayNode { level, members, size, config, .. } = node;
+            key += &format!("{level:?} {members:?} {size:?} {}\n", config.chunk);
+        }
+        if let Workload::Jobs(jobs) = &self.workload
+            && matches!(state, Precondition::Steady | Precondition::Random)
+        {
+            key += &setup::writes(jobs);
+        }
+        config.programs().for_each(|(_, app)| key += &AppConfig::layout_key(app));
+        key
     }
 
     /// Ages a drive for the plan, and shows where it is wrong before that.
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.check()?.prepare(&mut ())
     }
-}
-
-/// What a drive depends on that is aged for jobs, as text; plans of drives with equal ones can share one
-/// ([`Plan::share`]).
-pub fn ageing_key(
-    config: &Config,
-    state: Precondition,
-    seed: u64,
-    integrity: bool,
-    jobs: Option<&Jobs>,
-) -> String {
-    let lba = config.device.lba;
-    let mut key = format!("{state:?} {seed} {integrity} {lba}\n{:?}\n", config.nand);
-    key += &format!("{:?}\n", config.ftl);
-    if matches!(state, Precondition::Steady | Precondition::Random) {
-        key += &jobs.map_or(String::new(), setup::writes);
-    }
-    config.programs().for_each(|(_, app)| key += &AppConfig::layout_key(app));
-    key
 }
 
 /// What the files of programs take, one program behind the other.
@@ -575,11 +571,12 @@ impl Checked {
         Ok(self.as_it_is())
     }
 
-    /// On a drive of [`Plan::share`]: what the plan has to itself.
+    /// On drives of [`Plan::share`]: what the plan has to itself.
     pub fn pace(mut self) -> Result<Prepared, Error> {
         if self.plan.state == Precondition::Paced {
-            let Bay { drive, sampler, .. } = &mut self.bays[0];
-            drive.paced(sampler).map_err(Error::ageing)?;
+            for Bay { drive, sampler, .. } in &mut self.bays {
+                drive.paced(sampler).map_err(Error::ageing)?;
+            }
         }
         Ok(self.as_it_is())
     }
@@ -631,6 +628,10 @@ impl Prepared {
     /// The first drive alone.
     pub fn into_drive(mut self) -> Drive {
         self.drives.swap_remove(0)
+    }
+    /// All drives, in the order of the machine's.
+    pub fn into_drives(self) -> Vec<Drive> {
+        self.drives
     }
 
     /// Puts hosts and drives together.

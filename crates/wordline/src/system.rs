@@ -8,6 +8,7 @@ use wordline_base::BadValue;
 use wordline_device::DriveConfig;
 use wordline_ftl::{FtlConfig, FtlKind};
 use wordline_md::Level;
+use wordline_nand::NandConfig;
 use wordline_profile::{Config, ConfigError, Places, Sources, settings};
 use wordline_sim::{BuildError, Drive, Part, SystemConfig};
 
@@ -162,29 +163,36 @@ impl System {
         self.config.members.is_empty() && self.config.ftl.placement == wordline_ftl::Placement::Host
     }
 
-    /// Whether a drive is the one described here: its flash, its logical blocks, its FTL and that FTL's
+    /// Whether drives are those described here: their flash, their logical blocks, their FTL and its
     /// settings, but for where it runs and at what cost.
-    pub(crate) fn holds(&self, drive: &Drive) -> Result<(), StateError> {
+    pub(crate) fn holds(&self, drives: &[Drive]) -> Result<(), StateError> {
+        let nodes = self.machine().drives;
+        if nodes.len() != drives.len() {
+            let (drive, plan) = (drives.len().to_string(), nodes.len().to_string());
+            return Err(StateError::OtherDrive { key: "drives".into(), drive, plan });
+        }
+        nodes.iter().zip(drives).try_for_each(|(node, drive)| self.holds_one(&node.config, drive))
+    }
+
+    fn holds_one(&self, node: &DriveConfig, drive: &Drive) -> Result<(), StateError> {
         let name = |kind: Option<&dyn FtlKind>| kind.map_or("pblk", FtlKind::name).to_string();
         let (there, here) = (name(drive.kind()), name(self.ftl.as_deref()));
         if there != here {
             return Err(StateError::OtherDrive { key: "ftl".into(), drive: there, plan: here });
         }
         let DriveConfig { nand, device, ftl } = drive.config();
-        let mut other = self.config.clone();
-        let (placement, cost) = (other.ftl.placement, other.ftl.cost.clone());
-        other.nand = nand.clone();
-        other.device.lba = device.lba;
-        other.ftl = FtlConfig { placement, cost, ..ftl.clone() };
-        if (&other.nand, &other.ftl, other.device.lba)
-            == (&self.config.nand, &self.config.ftl, self.config.device.lba)
-        {
+        let ftl =
+            FtlConfig { placement: node.ftl.placement, cost: node.ftl.cost.clone(), ..ftl.clone() };
+        if (nand, &ftl, device.lba) == (&node.nand, &node.ftl, node.device.lba) {
             return Ok(());
         }
-        let texts = |config| -> BTreeMap<String, String> {
-            settings(config).into_iter().map(|(key, value)| (key, value.to_string())).collect()
+        let texts = |nand: &NandConfig, ftl: &FtlConfig, lba| -> BTreeMap<String, String> {
+            let mut config = self.config.clone();
+            (config.nand, config.ftl, config.device.lba) = (nand.clone(), ftl.clone(), lba);
+            settings(&config).into_iter().map(|(key, value)| (key, value.to_string())).collect()
         };
-        let (there, here) = (texts(&other), texts(&self.config));
+        let there = texts(nand, &ftl, device.lba);
+        let here = texts(&node.nand, &node.ftl, node.device.lba);
         let differs = there.keys().chain(here.keys()).find(|&key| there.get(key) != here.get(key));
         let key = differs.cloned().unwrap_or_default();
         let of = |side: &BTreeMap<String, String>| side.get(&key).cloned().unwrap_or("none".into());

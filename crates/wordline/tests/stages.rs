@@ -43,9 +43,9 @@ fn a_shared_drive_gives_what_a_drive_of_its_own_gives() {
     {
         let own = plan(state).prepare().unwrap().start().unwrap().to_end();
         let mut zetans = ZetanCache::default();
-        let drive = plan(state).share(&mut zetans).unwrap();
+        let drives = plan(state).share(&mut zetans).unwrap();
         for _ in 0..2 {
-            let checked = plan(state).check_on(drive.clone(), &mut zetans).unwrap();
+            let checked = plan(state).check_on(drives.clone(), &mut zetans).unwrap();
             let shared = checked.pace().unwrap().start().unwrap().to_end();
             assert_eq!(told(&own), told(&shared), "{state:?}");
         }
@@ -94,7 +94,7 @@ fn a_drive_at_hand_is_the_one_of_the_plan() {
     let on = |set: &[&str]| {
         let jobs = jobs("mixed.fio", MIXED).expect("jobs");
         let plan = Plan::new(system(set), jobs);
-        plan.check_on(drive.clone(), &mut ZetanCache::default()).map(drop)
+        plan.check_on(vec![drive.clone()], &mut ZetanCache::default()).map(drop)
     };
     for (set, differs, here) in [
         ("nand.blocks=96", "nand.blocks", "96"),

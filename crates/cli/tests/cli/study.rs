@@ -1,6 +1,6 @@
 //! Studies: tables, resumption, errors.
 
-use crate::place::{Place, wait_until};
+use crate::place::{Place, int, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -398,4 +398,63 @@ fn list_show_and_dry_run() {
     assert_eq!(dry.matches("3 points share a prepared drive").count(), 2, "{dry}");
     assert_eq!(place.files(), ["s.toml"]);
     place.run("study worker").ok();
+}
+
+/// Drives alone, behind a bridge and in arrays are points of one study, each as `run` has it.
+#[test]
+fn arrays_and_bridges_are_points_like_others() {
+    const ARRAYS: &str = r#"
+[study]
+title = "Arrays"
+shows = "a test"
+[base]
+device = "bssd-small"
+array = "${level}"
+drives = "${drives}"
+precondition = "fill"
+job = '''
+[a]
+rw=randrw
+bs=16k
+iodepth=4
+number_ios=300
+norandommap
+'''
+[[axis]]
+name = "array"
+[[axis.value]]
+name = "alone"
+vars = { level = "none", drives = 1 }
+[[axis.value]]
+name = "three"
+vars = { level = "raid5", drives = 3 }
+[[axis.value]]
+name = "in turns"
+vars = { level = "raid5", drives = 3 }
+set = ["stack.md.gc=token"]
+[[metric]]
+name = "ns"
+path = "wordline.machine.simulated_ns"
+[[metric]]
+name = "members"
+path = "wordline.machine.arrays.md0.members"
+absent = 0
+"#;
+    let place = Place::new();
+    place.file("arrays.toml", ARRAYS);
+    place.run("study run arrays.toml --out r").ok();
+    let table = place.text("r/arrays.csv");
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|row| row.split(',').collect()).collect();
+    let ns = |at: usize| -> u64 { rows[at][rows[at].len() - 2].parse().expect("nanoseconds") };
+    let members: Vec<&str> = rows.iter().map(|row| row[row.len() - 1]).collect();
+    assert_eq!(members, ["0", "3", "3"]);
+    let job = "--name=a --rw=randrw --bs=16k --iodepth=4 --number_ios=300 --norandommap --device \
+               bssd-small --precondition fill --ioengine=libaio";
+    for (at, more) in [(0, ""), (1, "--array raid5 --drives 3")] {
+        let alone = place.json(&format!("{job} {more}"));
+        assert_eq!(ns(at), int(&alone, "/wordline/machine/simulated_ns"), "{more}");
+    }
+    let wrong = ARRAYS.replace("level = \"raid5\", drives = 3", "level = \"raid5\", drives = 2");
+    place.file("arrays.toml", &wrong);
+    place.run("study run arrays.toml --out r").fails(2, &["arrays.toml:", "from 3 to 64"]);
 }

@@ -645,3 +645,23 @@ fn a_part_of_every_drive_can_be_built() {
         }
     }
 }
+
+/// A drive whose flash software is its own has that unless another is asked for, alone and in an array.
+#[test]
+fn a_drive_has_the_flash_software_of_its_profile() {
+    let place = Place::new();
+    let job = "--name=a --rw=randwrite --bs=4k --iodepth=4 --number_ios=300 --norandommap --testbed \
+               i7-2600 --device fssd-small --precondition none";
+    let owners = |more: &str| {
+        let result = place.json(&format!("{job} {more}"));
+        let host = &result["wordline"]["machine"]["host"]["memory_by_owner"];
+        let owners = host.as_array().expect("rows").iter();
+        let names: Vec<String> =
+            owners.map(|owner| owner["name"].as_str().expect("a name").to_string()).collect();
+        let ftl = result["wordline"]["provenance"]["ftl"].as_str().expect("a name").to_string();
+        (ftl, names.iter().any(|name| name == "map_nodes"))
+    };
+    assert_eq!(owners(""), ("fssd".to_string(), true));
+    assert_eq!(owners("--array raid0 --drives 2"), ("fssd".to_string(), true));
+    assert_eq!(owners("--ftl pblk"), ("pblk".to_string(), false));
+}
