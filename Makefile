@@ -3,7 +3,7 @@
 # A Rust toolchain is expected; make test adds Debian packages by name.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: demo test tables test-python python-package docs docs-record wheel seeds jobs mutants gate bench build lint setup-test setup-python setup-bench clean
+.PHONY: demo test tables test-python python-package docs docs-record deb wheel seeds jobs mutants gate bench build lint setup-test setup-python setup-bench clean
 
 WORDLINE := target/release/wordline
 
@@ -51,6 +51,12 @@ wheel: setup-python
 	$(PYTHON) -m maturin build --release --quiet --out target/wheels
 	@ls target/wheels/*.whl
 
+# A Debian package in target/deb: the program, its manual pages, completions and examples. lintian looks at it where it is there.
+deb: build
+	@scripts/need dpkg-shlibdeps dpkg-dev strip binutils
+	@package=$$(scripts/deb $(WORDLINE) target/deb) && \
+	    { ! command -v lintian >/dev/null || lintian --allow-root --fail-on error,warning $$package; } && echo $$package
+
 # More seeds of the FTL's properties: make seeds SEEDS=5000
 SEEDS ?= 5000
 seeds:
@@ -90,7 +96,7 @@ bench: setup-bench
 	benches/run
 
 setup-test:
-	@scripts/need fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils nbdsh python3-libnbd openssl openssl
+	@scripts/need dpkg-shlibdeps dpkg-dev strip binutils fio fio zstd zstd nbdinfo libnbd-bin qemu-io qemu-utils nbdsh python3-libnbd openssl openssl
 	@scripts/need fusermount3 fuse3 nbdfuse libnbd-bin mkfs.ext4 e2fsprogs mkfs.xfs xfsprogs xfs_io xfsprogs \
 	    chromium chromium node nodejs npm npm sqlite3 sqlite3 db_bench rocksdb-tools wt wiredtiger pgbench postgresql
 	@cd crates/cli/tests/browser && cmp -s package-lock.json node_modules/.wordline-lock || \

@@ -2,7 +2,7 @@
 
 In a block ```console a line that begins with $ is a command (one that ends with \\ goes on in the next line), and the lines below it are checked: each is in its output, in
 this order. A line ``...`` stands for any lines, and ... within a line for any text. Words are compared as they are, numbers
-to within a tenth: what a change of a model moves by less needs no new text. WORDLINE_DOCS=record writes the numbers anew.
+to within a quarter: what a change of a model moves by less needs no new text. WORDLINE_DOCS=record writes the numbers anew.
 A comment above a block says more: ``% fails with 2`` its exit status, ``% not run: why`` that it is left alone.
 A block with a caption is a file of that name; blocks of Python run in one session for each page.
 """
@@ -69,7 +69,7 @@ def pattern(line: str) -> re.Pattern[str]:
 def near(shown: str, is_: str) -> bool:
     a, b = (float(text.replace(",", "")) for text in (shown, is_))
     last = 10.0 ** -len(shown.partition(".")[2])
-    return abs(a - b) <= max(0.1 * abs(a), 1.001 * last)
+    return abs(a - b) <= max(0.25 * abs(a), 1.001 * last)
 
 
 def agrees(shown: str, line: str, *, of_numbers: bool = True) -> bool:
@@ -174,14 +174,14 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch, program):
 @pytest.mark.parametrize(
     "shown, line, is_so",
     [
-        ("reads : 10.0 us", "reads   : 10.9 us", True),
-        ("reads : 10.0 us", "reads : 11.9 us", False),
+        ("reads : 10.0 us", "reads   : 12.4 us", True),
+        ("reads : 10.0 us", "reads : 12.6 us", False),
         ("reads : 10.0 us", "writes : 10.0 us", False),
         ("a 1,000 ... b", "a 1,050 and so on b", True),
         ("a ...", "a", False),
         ("share 0.1%", "share 0.2%", True),
         ("3", "4", True),
-        ("30", "34", False),
+        ("30", "38", False),
     ],
 )
 def test_lines_agree_by_words_and_near_numbers(shown, line, is_so):

@@ -50,6 +50,19 @@ def test_a_row_is_a_run(inline):
         assert row[name] == value, name
 
 
+def heaps(result):
+    return {"heaps": int(os.environ["MALLOC_ARENA_MAX"])}
+
+
+def test_a_worker_keeps_memory_from_point_to_point_unless_told_otherwise(monkeypatch):
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    sweep = wl.sweep({"iodepth": [1]}, workers=1, measure=heaps, **COMMON)
+    assert sweep.column("heaps") == [1]
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "3")
+    sweep = wl.sweep({"iodepth": [1]}, workers=1, measure=heaps, **COMMON)
+    assert sweep.column("heaps") == [3]
+
+
 def test_points_of_one_aged_drive_are_as_if_each_had_its_own():
     common = {**COMMON, "precondition": "steady", "rw": "randwrite"}
     sweep = wl.sweep({"number_ios": [100, 200, 300]}, workers=1, **common)

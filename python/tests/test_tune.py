@@ -41,6 +41,9 @@ def test_the_cheapest_point_that_keeps_its_constraint_is_found():
     costs = [tuned.costs(row) for row in front]
     assert costs == sorted(costs) and [c[1] for c in costs] == sorted((c[1] for c in costs), reverse=True)
     assert tuned.plot().axes[0].lines
+    interactive = tuned.plot(backend="plotly").figure
+    front = next(line for line in interactive.data if line.name == "front")
+    assert len(front.x) == len(tuned.front) and interactive.layout.xaxis.title.text
     assert "answer: iodepth=" in tuned.report() and "answer" in tuned._repr_html_()
     assert not tuned.warnings
 

@@ -21,10 +21,13 @@ Examples:
   wordline run --name=a --rw=randread --bs=4k --iodepth=32 --runtime=10s --time_based
   wordline run job.fio --device cnex-small --precondition steady --slowest 3
   wordline run job.fio --output-format json+ --output out.json --timeline out.trace.json
-  wordline replay trace.csv.gz --format msr --device intel-750-400g --closed-loop 16
+  wordline replay msr.csv --format msr --device intel-750-400g --closed-loop 16
   wordline device check z-ssd-800g --set nand.t_read=5us
   wordline run --app rocksdb-readwhilewriting --set app.lsm.keys=10000000 --ftl rail
   wordline study run rail/read-latency-vs-write-rate --scale quick --out results
+
+Files named in examples are in the folder examples of the source, traces in examples/traces; a Debian package has
+them in /usr/share/doc/wordline/examples.
 
 Exit status:
   0  the run reached its end, or --limit
@@ -55,7 +58,7 @@ command gives the same bytes, on every machine.
 Examples:
   wordline run job.fio --device cnex-westlake --ftl pblk --stack linux-libaio --seed 1
   wordline run --name=a --rw randread --iodepth 32 --number_ios 100k --device z-ssd-small
-  wordline run job.fio --section readers --set ftl.victim=cost-benefit --precondition steady
+  wordline run mixed.fio --section readers --set ftl.victim=cost-benefit --precondition steady
   wordline run files.fio --fs ext4 --set fs.ext4.data=journal --device z-ssd-small
   wordline run job.fio --showcmd
   wordline run --app mongodb-ycsb-a --set app.btree.records=20000000 --precondition random
@@ -68,10 +71,10 @@ Requests are issued at their times in the trace, --time-scale times these, or as
 --closed-loop allows. The trace is read as it is replayed, and may be larger than memory.
 
 Examples:
-  wordline replay web.csv.gz --device intel-750-400g
-  wordline replay tpcc.trace --format mqsim --device intel-750-400g --time-scale 0.5
-  wordline replay vm.oracleGeneral.zst --rwmixread 70 --wrap
-  wordline replay mine.tsv --columns time=1:ms,op=2,offset=3:sector,size=4:byte --wrap
+  wordline replay msr.csv --device intel-750-400g
+  wordline replay mqsim.trace --format mqsim --device intel-750-400g --time-scale 0.5
+  wordline replay oraclegeneral.bin --rwmixread 70 --wrap
+  wordline replay columns.tsv --columns time=1:ms,op=2,offset=3:4k,size=4:byte,ignore=noop,skip=3
   wordline replay sda.blktrace.0 sda.blktrace.1 --wrap --closed-loop 32";
 
 /// I/Os of each direction whose lives a page shows at least.
@@ -97,7 +100,7 @@ Examples:
   wordline study list
   wordline study show rail/read-latency-vs-write-rate
   wordline study run rail/read-latency-vs-write-rate --out results --jobs 2
-  wordline study run my.toml --out results --point system=pblk --dry-run";
+  wordline study run study.toml --out results --point system=pblk --dry-run";
 
 const STUDY_REPORT_HELP: &str = "\
 Results of another build of the program are not looked at, and nothing is run: wordline study run NAME --out DIR
@@ -105,7 +108,7 @@ does. A page is one HTML file that needs no network.
 
 Examples:
   wordline study report rail/read-latency-vs-write-rate -o figure.html
-  wordline study report my.toml --scale quick --out results -o my.html
+  wordline study report study.toml --scale quick --out results -o depth.html
   wordline study report --all -o site";
 
 const STUDY_CLAIMS_HELP: &str = "\
@@ -156,7 +159,7 @@ memory is short.
 Examples:
   wordline study run rail/max-write-rate --out results
   wordline study run rail/read-latency-vs-write-rate --point system=rail,pblk --point write_kiops=96
-  wordline study run my.toml --scale quick --dry-run";
+  wordline study run study.toml --scale quick --dry-run";
 
 const TUNE_HELP: &str = "\
 FILE, for example:

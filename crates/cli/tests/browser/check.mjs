@@ -87,6 +87,47 @@ for (let i = 0; i < words.length; i += 2) {
       const tip = await first.locator("[aria-label=tip]").textContent();
       check(`${file}: hover says '${tip}'`, /\d/.test(tip));
     }
+    // What the buttons save: of the first page every picture, of others one. A browser makes a PNG when it has nothing
+    // else to do, and lets few files come at once: four are asked for at a time.
+    const files = figures.slice(0, i === 0 ? Infinity : 1).flatMap((f, k) =>
+      (k === 0 ? ["PNG", "SVG", "CSV"] : ["PNG"]).map((kind) => ({ id: f.id, kind, name: `${f.id}.${kind.toLowerCase()}` })));
+    const got = new Map();
+    for (let k = 0; k < files.length; k += 4) {
+      await Promise.all(files.slice(k, k + 4).map(async ({ id, kind, name }) => {
+        const coming = page.waitForEvent("download", (d) => d.suggestedFilename() === name);
+        await page.evaluate(([id, kind]) => {
+          const buttons = document.getElementById(id).querySelectorAll(".save button");
+          [...buttons].find((button) => button.textContent === kind).click();
+        }, [id, kind]);
+        got.set(name, readFileSync(await (await coming).path()));
+      }));
+    }
+    for (const id of new Set(files.map((f) => f.id))) {
+      const saved = { PNG: got.get(`${id}.png`), SVG: got.get(`${id}.svg`), CSV: got.get(`${id}.csv`) };
+      check(`${file}: ${id}: no PNG`, saved.PNG.subarray(0, 8).equals(Buffer.from([137, 80, 78, 71, 13, 10, 26, 10])));
+      check(`${file}: ${id}: no SVG`, saved.SVG?.toString().startsWith("<svg") ?? true);
+      check(`${file}: ${id}: no CSV`, !saved.CSV || saved.CSV.toString().split("\n").length > 2);
+      // Drawn, not a blank sheet, on a ground that is not clear.
+      const png = await page.evaluate(async ([bytes, id]) => {
+        const image = new Image();
+        image.src = `data:image/png;base64,${bytes}`;
+        await image.decode();
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [image.width, image.height];
+        const context = canvas.getContext("2d", { willReadFrequently: true });
+        context.drawImage(image, 0, 0);
+        const points = new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer);
+        const counts = new Map();
+        let looked = 0;
+        for (let k = 0; k < points.length; k += 5, looked += 1) counts.set(points[k], (counts.get(points[k]) ?? 0) + 1);
+        const { width, height } = window.wordline.saved(document.getElementById(id));
+        const clear = [...counts.keys()].filter((point) => point >>> 24 < 255).length;
+        return { width: image.width, height: image.height, wide: width, high: height, colours: counts.size, clear, most: Math.max(...counts.values()) / looked };
+      }, [saved.PNG.toString("base64"), id]);
+      check(`${file}: ${id}: PNG of ${png.width} x ${png.height} for ${png.wide} x ${png.high}`, png.width === png.wide * 2 && png.height === png.high * 2);
+      check(`${file}: ${id}: PNG of ${png.colours} colours, ${png.most} of it one`, png.colours > 8 && png.most < 0.995);
+      check(`${file}: ${id}: PNG with ${png.clear} clear colours`, png.clear === 0);
+    }
     // What a choice or the width changes is drawn anew.
     const select = page.locator("figure select").first();
     if (await select.count()) {

@@ -10,7 +10,11 @@ fn root() -> PathBuf {
 
 /// Names in a folder of the repository, sorted.
 fn names(folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(root().join(folder)).expect("the folder");
+    names_in(&root().join(folder))
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder");
     let files = entries.map(|e| e.expect("an entry")).filter(|e| e.path().is_file());
     let mut names: Vec<String> =
         files.map(|e| e.file_name().into_string().expect("UTF-8")).collect();
@@ -89,6 +93,8 @@ fn every_job_runs() {
             "colocation.fio",
             "--device z-ssd-flashshare-small --stack none --set queues.arbitration=weighted-urgent",
         ),
+        ("readers-and-writer.fio", "--device cnex-small"),
+        ("job.fio", "--device EXAMPLES/drive.toml"),
         ("files.fio", "--device z-ssd-small --fs ext4"),
         ("files.fio", "--device z-ssd-small --fs ext4 --stack nbd-kernel"),
     ] {
@@ -100,7 +106,15 @@ fn every_job_runs() {
         assert!(int(&result, "/wordline/machine/served") > 100, "{line}");
         run.push(file);
     }
-    run.push("machine.toml");
+    let examples = root().join("examples");
+    let check = format!("device check {}", examples.join("drive.toml").display());
+    assert!(place.run(&check).ok().out.starts_with("my-drive (FTL: pblk)"));
+    let study = examples.join("study.toml").display().to_string();
+    place.run(&format!("study run {study} --scale quick --out results --quiet")).ok();
+    assert_eq!(place.text("results/study.quick.csv").lines().count(), 5);
+    place.run(&format!("study report {study} --scale quick --out results -o study.html")).ok();
+    assert!(place.text("study.html").contains("Reads beside a writer, by depth"));
+    run.extend(["machine.toml", "drive.toml", "study.toml"]);
     run.sort();
     run.dedup();
     assert_eq!(run, names("examples"));
@@ -134,4 +148,73 @@ fn files_that_readme_names_are_there() {
         }
     }
     assert!(seen >= 4, "{seen} files are named");
+}
+
+/// Files that help names to be read are in `examples/`, or an earlier command of the same help wrote them.
+#[test]
+fn files_that_help_names_are_there() {
+    const WRITES: &[&str] = &[
+        "-o",
+        "--output",
+        "--out",
+        "--report",
+        "--timeline",
+        "--over-time",
+        "--save-state",
+        "--iolog",
+        "--tape",
+        "--image",
+        "--state",
+        "--profile",
+        "--salvage",
+        "--columns",
+        "--nbd",
+        "--server",
+    ];
+    let place = Place::new();
+    place.run("man --format md --out pages").ok();
+    let mut seen = BTreeSet::new();
+    for page in names_in(&place.path("pages")) {
+        let text = place.text(&format!("pages/{page}"));
+        let mut written = BTreeSet::from(["drive.img", "rail.json"]);
+        for command in text.lines().filter(|l| l.starts_with("  wordline ")) {
+            let command = command.split(" | ").next().unwrap_or_default();
+            let words: Vec<&str> = command.split_whitespace().skip(2).collect();
+            for (i, word) in words.iter().enumerate() {
+                let before = i.checked_sub(1).map_or("", |i| words[i]);
+                if WRITES.contains(&before) {
+                    written.insert(word);
+                } else if word.contains('.')
+                    && !word.contains(['=', '*', ':', '~'])
+                    && before != "--set"
+                    && !written.contains(word)
+                    && word.parse::<f64>().is_err()
+                {
+                    let name = word.trim_end_matches(',');
+                    let there = ["examples", "examples/traces", ""];
+                    let there = there.iter().any(|folder| root().join(folder).join(name).is_file());
+                    let program = name.starts_with("./");
+                    assert!(there || program, "{page}: {name} in:{command}");
+                    seen.insert(name.to_owned());
+                }
+            }
+        }
+        // What a configuration in a help names as its job.
+        for job in text.lines().filter_map(|l| l.trim().strip_prefix("job = \"")) {
+            let job = job.trim_end_matches('"');
+            assert!(root().join("examples").join(job).is_file(), "{page}: {job}");
+            seen.insert(job.to_owned());
+        }
+    }
+    for name in [
+        "job.fio",
+        "files.fio",
+        "mixed.fio",
+        "readers-and-writer.fio",
+        "study.toml",
+        "msr.csv",
+        "sda.blktrace.1",
+    ] {
+        assert!(seen.contains(name), "{name} is not among {seen:?}");
+    }
 }

@@ -4,6 +4,7 @@ mod align;
 mod bad;
 mod examples;
 mod jobs;
+mod package;
 mod place;
 mod replay;
 mod report;

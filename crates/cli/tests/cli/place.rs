@@ -171,7 +171,7 @@ fn done(command: &mut Command, words: &[&str]) -> Done {
 }
 
 impl Done {
-    fn of(output: Output, words: &str) -> Done {
+    pub fn of(output: Output, words: &str) -> Done {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
         Done {
             words: words.into(),
