@@ -91,7 +91,11 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
     }
     let device = args.device.as_deref().unwrap_or(Machine::DEVICE);
     let own = combine(device, &parts, None);
-    if args.ftl.is_some() || own.as_ref().is_ok_and(|own| own.drive().ftl.fssd.is_some()) {
+    let is_other = own.as_ref().is_ok_and(|own| {
+        let ftl = own.drive().ftl;
+        ftl.fssd.is_some() || ftl.firmware.is_some()
+    });
+    if args.ftl.is_some() || is_other {
         return Ok(own?);
     }
     parts.ftl = "pblk".into();

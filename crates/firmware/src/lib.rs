@@ -432,6 +432,28 @@ impl Translation for Firmware {
         self.map.adopt_stamps(stamps);
     }
 
+    fn newest_at(&self, lpn: Lpn) -> Option<Ppa> {
+        match self.map.get(lpn.0) {
+            Where::Flash(ppa) => Some(Ppa(ppa)),
+            _ => None,
+        }
+    }
+    fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
+        self.holds(ppa).filter(|(lpn, _)| u64::from(lpn.0) < self.plan.sectors)
+    }
+    fn unwritten(&self) -> Vec<(Lpn, u32)> {
+        let mut is_free = vec![false; self.slots.len()];
+        self.free.iter().flatten().for_each(|&slot| is_free[slot as usize] = true);
+        let held = self.slots.iter().zip(is_free).filter(|(_, free)| !free);
+        let held = held.map(|(slot, _)| (Lpn(slot.lpn), slot.stamp));
+        held.chain(self.waiting.stamped()).collect()
+    }
+    fn free_lines(&self) -> (u32, f64, f64) {
+        let groups = self.space.groups;
+        let line = f64::from(self.g.units_per_line());
+        let reserve = f64::from(self.plan.reserve) / f64::from(groups);
+        (self.space.free_count / groups, reserve, self.plan.start as f64 / line)
+    }
     fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         self.save_state(to)
     }

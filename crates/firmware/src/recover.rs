@@ -156,6 +156,10 @@ impl Firmware {
         }
         Ok(ftl)
     }
+    /// The versions of sectors are told anew to what checks them.
+    pub fn tell_versions(&mut self) {
+        self.stamps_unknown = true;
+    }
     /// Superblocks that have places left are gone on with: the collector takes the one with the most, so
     /// that it can make space whenever the power went.
     fn reopen(&mut self) {

@@ -42,6 +42,7 @@ mod state;
 mod stride;
 mod translator;
 mod user;
+mod versions;
 mod write;
 
 pub use config::{

@@ -110,12 +110,15 @@ impl Translator {
             None => self.oob(ppa).is_some(),
         }
     }
-    /// FSSD's of a drive whose sectors are kept with their versions.
+    /// FSSD's or a conventional drive's, of one whose sectors are kept with their versions.
     pub fn of_versions(
         geometry: &Geometry,
         config: &FtlConfig,
         kept: &KeptVersions,
     ) -> Option<Result<(Translator, u64), BadValue>> {
+        if let Some(firmware) = &config.firmware {
+            return Some(crate::versions::firmware(geometry, config, firmware, kept));
+        }
         let fssd = config.fssd.as_ref()?;
         let made = Fssd::from_versions(geometry, config.over_provisioning, fssd, kept);
         Some(made.map(|(ftl, found)| (Translator::Other(Box::new(ftl)), found.mapped)))

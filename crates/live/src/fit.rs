@@ -89,11 +89,18 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                 .into(),
         );
     }
-    if served.ftl.firmware.take().is_some() {
-        notes.push(
-            "the FTL is pblk in place of ftl.firmware: from an image the map of pblk is rebuilt"
-                .into(),
-        );
+    if let Some(firmware) = &mut served.ftl.firmware {
+        if firmware.protected {
+            firmware.protected = false;
+            notes.push(
+                "a flush programs what was written: the drive's protected buffer would be memory of this \
+                 process"
+                    .into(),
+            );
+        }
+        if firmware.checkpoint_sectors.take().is_some() {
+            notes.push("the map is not written: the image tells what was trimmed".into());
+        }
     }
     if let Some(fssd) = &mut served.ftl.fssd {
         if served.nand.sector_bytes != 4096 {

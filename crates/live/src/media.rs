@@ -89,7 +89,9 @@ impl Media {
             unsynced: 0,
             erased: Vec::new(),
             cached: system.device.cache.is_some(),
-            split: system.ftl.hot_cold || system.ftl.fssd.is_some(),
+            split: system.ftl.hot_cold
+                || system.ftl.fssd.is_some()
+                || system.ftl.firmware.is_some(),
             unit: vec![0; g.unit_bytes() as usize],
         }
     }

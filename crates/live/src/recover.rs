@@ -529,7 +529,7 @@ impl<'a> Recovering<'a> {
         Ok(format!("{n} sectors were trimmed"))
     }
 
-    /// FSSD's, if it is that: its map is in the versions of sectors.
+    /// FSSD's or a conventional drive's, if it is that: its map is in the versions of sectors.
     fn of_versions(
         &self,
         oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,

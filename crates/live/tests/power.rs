@@ -428,6 +428,12 @@ fn so_does_one_of_fssd() {
     lose_power("fssd", ImageIo::Pwrite, manner, 3);
 }
 
+#[test]
+fn so_does_a_conventional_drive() {
+    let manner = Manner { sync: Duration::from_millis(2), seldom: false };
+    lose_power("firmware", ImageIo::Pwrite, manner, 5);
+}
+
 /// Lines are erased and written again while the copies of what they held are on no disk yet.
 #[test]
 fn so_does_one_whose_disk_is_slow() {

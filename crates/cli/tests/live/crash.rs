@@ -519,6 +519,14 @@ fn and_one_of_fssd() {
     crash(&format!("--device fssd-small {faults}"), kills(8), true, 19);
 }
 #[test]
+fn and_a_conventional_drive() {
+    crash("--device z-ssd-small --ftl firmware", kills(8), false, 20);
+    let faults =
+        "--set nand.faults.program_fail_ppb=300000 --set nand.faults.erase_fail_ppb=1000000";
+    let groups = "--set ftl.firmware.superblock_luns=2 --set ftl.firmware.hot_share=10";
+    crash(&format!("--device cnex-small --ftl firmware {groups} {faults}"), kills(8), true, 21);
+}
+#[test]
 fn and_one_with_hot_and_cold_data_apart_and_failing_programs() {
     crash("--device cnex-small --ftl rail-hc", kills(20), false, 16);
     let faults =
