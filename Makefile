@@ -10,12 +10,14 @@ WORDLINE := target/release/wordline
 build:
 	@cargo build --release --quiet -p wordline-cli
 
+# Aged drives are kept here, not in the user's cache.
+KEPT := XDG_CACHE_HOME=$(CURDIR)/target/cache
 DEMO := examples/mixed.fio --device cnex-westlake --scale quick --precondition steady
 demo: build
-	$(WORDLINE) run $(DEMO) --ftl pblk --slowest 1
+	$(KEPT) $(WORDLINE) run $(DEMO) --ftl pblk --slowest 1
 	@echo
 	@echo "The same on RAIL, whose reads do not wait for programs (all of it: target/demo-rail.txt):"
-	$(WORDLINE) run $(DEMO) --ftl rail --output target/demo-rail.txt
+	$(KEPT) $(WORDLINE) run $(DEMO) --ftl rail --output target/demo-rail.txt
 	@grep -E 'IOPS=|^  (read|write) \(|^  (LUN wait|all) |^  (write ampl|strides)' target/demo-rail.txt
 
 # A test of a served drive that lacks what it needs (root, FUSE, loop devices, io_uring, a program) fails;
@@ -24,7 +26,7 @@ WORDLINE_TESTS ?= all
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 WORDLINE_TESTS=$(WORDLINE_TESTS) cargo test --workspace --no-fail-fast
 	cargo test --manifest-path examples/ftl/Cargo.toml --target-dir target/examples
-	target/debug/wordline study tables $(DOCUMENTS) --scale quick --run --check --quiet --out target/tables
+	target/debug/wordline study tables $(DOCUMENTS) --scale quick --run --check --quiet --no-cache --out target/tables
 	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory gate
 
@@ -79,7 +81,7 @@ DOCUMENTS := docs/design/fidelity.md $(wildcard studies/*/README.md)
 SCALE ?= quick
 tables:
 	cargo build --quiet -p wordline-cli
-	target/debug/wordline study tables $(DOCUMENTS) --scale $(SCALE) --run --out results
+	$(KEPT) target/debug/wordline study tables $(DOCUMENTS) --scale $(SCALE) --run --out results
 
 lint:
 	cargo fmt --all --check

@@ -58,6 +58,7 @@ struct RunWords {
     limit: Option<String>,
     shuffle_ties: Option<u64>,
     share: bool,
+    cache: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -123,6 +124,8 @@ pub struct Asked {
     pub save_state: Option<PathBuf>,
     /// The aged drive is kept for the next run that can start from it.
     pub share: bool,
+    /// Aged drives are kept on disk, and taken from there.
+    pub cache: bool,
     pub todo: Todo,
 }
 
@@ -211,7 +214,13 @@ impl Request {
             Work::Jobs(words) => words.todo(),
             Work::Replay(words) => Todo::Replay(words.replay()?),
         };
-        Ok(Asked { settings, save_state: run.save_state, share: run.share, todo })
+        Ok(Asked {
+            settings,
+            save_state: run.save_state,
+            share: run.share,
+            cache: run.cache.unwrap_or(true),
+            todo,
+        })
     }
 }
 

@@ -136,7 +136,8 @@ pub fn study_point(py: Python<'_>, point: &str) -> PyResult<String> {
 
 fn run(point: &Point) -> Result<String, PointError> {
     let mut zetans = ZetanCache::default();
-    let drives = work::kept(ageing_key(point)?, || prepare(point, &mut zetans))?;
+    let prepare = |zetans: &mut ZetanCache| prepare(point, zetans, None, &mut |_| ());
+    let drives = work::kept(ageing_key(point)?, || prepare(&mut zetans))?;
     run_on(point, drives, &mut zetans, &mut |_| ())
 }
 

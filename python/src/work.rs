@@ -4,6 +4,7 @@ use crate::request::{Asked, Todo};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wordline::{Checked, Drive, Plan, Prepared, Run, RunResult, Step, Watch, ZetanCache};
+use wordline_cache::{Cache, Said};
 use wordline_frontend::{Failure, Origin, Settings, check_memory, state};
 use wordline_sim::setup;
 
@@ -63,7 +64,9 @@ impl Watch for Shown<'_> {
 
 /// Runs what is asked for.
 pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
-    let Asked { settings, save_state, share, todo } = asked;
+    let Asked { settings, save_state, share, cache, todo } = asked;
+    let cache = cache.then(|| Cache::of_user(Cache::MOST)).flatten();
+    let cache = cache.as_ref();
     let plan = plan(&todo, &settings)?;
     check_memory(&plan.system, &settings)?;
     let key = match share && save_state.is_none() && settings.load_state.is_none() {
@@ -71,8 +74,8 @@ pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
         false => None,
     };
     let prepared = match key {
-        Some(key) => shared(&todo, &settings, key, signals)?,
-        None => alone(plan.check()?, &settings, save_state.as_deref(), signals)?,
+        Some(key) => shared(&todo, &settings, key, cache, signals)?,
+        None => alone(plan.check()?, &settings, save_state.as_deref(), cache, signals)?,
     };
     signals.abandoned()?;
     let mut run = prepared.start()?;
@@ -107,6 +110,7 @@ fn alone(
     mut checked: Checked,
     settings: &Settings,
     save: Option<&std::path::Path>,
+    cache: Option<&Cache>,
     signals: &Signals,
 ) -> Result<Prepared, Failure> {
     if let Some(path) = &settings.load_state {
@@ -117,13 +121,28 @@ fn alone(
         checked.can_be_saved().map_err(wordline::Error::from)?;
     }
     let mut watch = Shown { signals, drive: String::new() };
-    checked.age(&mut watch)?;
+    age(&mut checked, cache, &mut watch, signals)?;
     if let Some(path) = save {
         signals.say("saving the drive's state".into());
         state::save(&checked, path)?;
     }
     checked.lay(&mut watch)?;
     Ok(checked.as_it_is())
+}
+
+/// From the cache, if there is one and it has the drive.
+fn age(
+    checked: &mut Checked,
+    cache: Option<&Cache>,
+    watch: &mut Shown,
+    signals: &Signals,
+) -> Result<(), Failure> {
+    let tell =
+        &mut |said: Said| said.doing().into_iter().for_each(|doing| signals.say(doing.into()));
+    match cache {
+        Some(cache) => Ok(cache.age(checked, watch, tell)?),
+        None => Ok(checked.age(watch)?),
+    }
 }
 
 /// Copies of the drives kept from before, or of those that are kept from now on.
@@ -143,12 +162,16 @@ fn shared(
     todo: &Todo,
     settings: &Settings,
     key: String,
+    cache: Option<&Cache>,
     signals: &Signals,
 ) -> Result<Prepared, Failure> {
     let mut zetans = ZetanCache::default();
     let drives = kept(key, || {
         signals.say("preparing the drive".into());
-        plan(todo, settings)?.share(&mut zetans).map_err(Failure::from)
+        let mut checked = plan(todo, settings)?.check_to_share(&mut zetans)?;
+        let mut watch = Shown { signals, drive: String::new() };
+        age(&mut checked, cache, &mut watch, signals)?;
+        Ok::<_, Failure>(checked.prepare(&mut watch)?.into_drives())
     })?;
     Ok(plan(todo, settings)?.check_on(drives, &mut zetans)?.pace()?)
 }

@@ -11,6 +11,12 @@ import wordline as wl
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory) -> None:
+    """Aged drives are not kept in the user's cache."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def program() -> str:
     """The command line of the same build."""

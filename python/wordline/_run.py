@@ -162,6 +162,7 @@ def run_request(
     strict: bool = False,
     variables: Mapping[str, object] | None = None,
     share: bool = False,
+    cache: bool = True,
     **options: Option,
 ) -> dict[str, Any]:
     """The arguments of :func:`run`, as the native module takes them."""
@@ -205,6 +206,7 @@ def run_request(
             over_time=over_time,
             timeline=timeline,
             share=share,
+            cache=None if cache else False,
         ),
         "work": {"jobs": work},
     }
@@ -249,6 +251,7 @@ def run(
     strict: bool = False,
     variables: Mapping[str, object] | None = None,
     share: bool = False,
+    cache: bool = True,
     progress: bool | Progress | None = None,
     **options: Option,
 ) -> Result:
@@ -265,7 +268,8 @@ def run(
 
     ``precondition`` is auto, none, fill, steady, random or paced; ``save_state`` keeps the drive's state in a file,
     ``load_state`` starts from one. With ``share`` the aged drive stays in memory for the next run that ages one
-    alike. ``limit`` ends the run after that much simulated time (``"5s"``).
+    alike; with ``cache`` it is kept on disk for later runs, which take it from there (``wordline cache``). ``limit``
+    ends the run after that much simulated time (``"5s"``).
 
     Of the run are kept: the ``slowest`` I/Os, latency by interval (``over_time``), the first ``timeline`` slices of
     a timeline. Files that jobs ask for (``write_lat_log``) are in ``Result.logs``; ``Result.write_logs`` writes them.
@@ -304,6 +308,7 @@ def run(
         strict=strict,
         variables=variables,
         share=share,
+        cache=cache,
         **options,
     )
     return execute(request, progress)
@@ -346,6 +351,7 @@ def replay_request(
     over_time: bool = True,
     timeline: int | None = None,
     share: bool = False,
+    cache: bool = True,
 ) -> dict[str, Any]:
     """The arguments of :func:`replay`, as the native module takes them."""
     files = [trace] if isinstance(trace, (str, os.PathLike)) else list(trace)
@@ -401,6 +407,7 @@ def replay_request(
             over_time=over_time,
             timeline=timeline,
             share=share,
+            cache=None if cache else False,
         ),
         "work": {"replay": _plain(work)},
     }
@@ -443,6 +450,7 @@ def replay(
     over_time: bool = True,
     timeline: int | None = None,
     share: bool = False,
+    cache: bool = True,
     progress: bool | Progress | None = None,
 ) -> Result:
     """Replays a block trace by its times, or with ``closed_loop`` requests in flight as fast as that allows.
@@ -487,5 +495,6 @@ def replay(
         over_time=over_time,
         timeline=timeline,
         share=share,
+        cache=cache,
     )
     return execute(request, progress)

@@ -16,6 +16,11 @@ macro_rules! counters {
             pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($field), self.$field)),*].into_iter()
             }
+            /// Counts in the order of [`Self::list`]; none for what is missing.
+            pub fn of_list(values: &[u64]) -> $name {
+                let mut values = values.iter().copied();
+                $name { $($field: values.next().unwrap_or(0)),* }
+            }
             /// What was counted after `before`.
             pub fn since(&self, before: &$name) -> $name {
                 $name { $($field: self.$field - before.$field),* }

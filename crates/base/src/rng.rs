@@ -43,6 +43,16 @@ impl Rng {
         Rng { s, draws: 0 }
     }
 
+    /// Where the stream is: what [`Rng::at`] goes on from.
+    pub fn position(&self) -> [u64; 5] {
+        let [a, b, c, d] = self.s;
+        [a, b, c, d, self.draws]
+    }
+    /// The stream from there on.
+    pub fn at([a, b, c, d, draws]: [u64; 5]) -> Rng {
+        Rng { s: [a, b, c, d], draws }
+    }
+
     /// Draws taken so far: compared between runs by the determinism test.
     pub fn draws(&self) -> u64 {
         self.draws
@@ -107,6 +117,8 @@ mod tests {
         assert_eq!(first, b.next_u64());
         assert_ne!(first, c.next_u64());
         assert_eq!(a.draws(), 1);
+        let mut on = Rng::at(a.position());
+        assert_eq!((on.next_u64(), on.draws()), (a.next_u64(), a.draws()));
     }
 
     #[test]

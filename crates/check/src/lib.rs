@@ -161,6 +161,22 @@ pub fn run(case: &Case, config: &Config) -> Result<Outcome, Error> {
     Ok(finish(case.plan(config)?.prepare()?.start()?))
 }
 
+/// Runs a case on a drive that was aged, saved and loaded; none where that is not possible.
+pub fn run_saved(case: &Case, config: &Config) -> Result<Option<Outcome>, Error> {
+    let mut aged = case.plan(config)?.check()?;
+    let Some(key) = aged.ageing_key() else { return Ok(None) };
+    aged.age(&mut ())?;
+    let mut state = Vec::new();
+    match aged.save_aged(&key, &mut state) {
+        Err(e) if e.kind() == std::io::ErrorKind::Unsupported => return Ok(None),
+        saved => saved.map_err(wordline::StateError::from)?,
+    }
+    drop(aged);
+    let mut loaded = case.plan(config)?.check()?;
+    loaded.load_aged(&key, &mut &state[..])?;
+    Ok(Some(finish(loaded.prepare(&mut ())?.start()?)))
+}
+
 /// Runs a case on a drive that is ready.
 pub fn run_on(case: &Case, config: &Config, drive: Drive) -> Result<Outcome, Error> {
     let checked = case.plan(config)?.check_on(vec![drive], &mut ZetanCache::default())?;

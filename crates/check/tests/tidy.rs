@@ -62,11 +62,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "report",
         ],
     ),
+    ("cache", &["sim", "wordline"]),
     (
         "study",
         &[
             "base", "nand", "ftl", "fio", "sim", "report", "page", "profile", "app", "huge",
-            "wordline",
+            "wordline", "cache",
         ],
     ),
     ("frontend", &["wordline", "nand", "fio", "trace", "report", "profile", "study"]),

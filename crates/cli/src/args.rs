@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use wordline::{Align, Scale};
 use wordline_base::Workload;
+use wordline_cache::Cache;
 use wordline_frontend::{JobRun, Machine, Parts, Prepare, Settings, TraceReplay};
 use wordline_sim::Precondition;
 use wordline_trace::Format as TraceFormat;
@@ -206,6 +207,16 @@ Examples:
   wordline chworkload_attr -p 4711
   wordline chworkload_attr -t throughput -- ./scan --all";
 
+const CACHE_HELP: &str = "\
+What --precondition steady, random and paced make is kept in $XDG_CACHE_HOME/wordline or ~/.cache/wordline: a
+later run of the same drive, with the same settings, seed and writes, begins with it at once and has the same
+result. Drives of a machine of several are aged in each run.
+
+Examples:
+  wordline cache list
+  wordline run job.fio --precondition steady --cache-size 100G
+  wordline run job.fio --precondition steady --no-cache";
+
 const IMAGE_HELP: &str = "\
 Examples:
   wordline image info drive.img
@@ -294,6 +305,12 @@ pub enum Command {
     Study {
         #[command(subcommand)]
         command: StudyCommand,
+    },
+    /// Look at the aged drives that are kept for later runs
+    #[command(after_help = CACHE_HELP)]
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
     },
     /// Find the best configuration that keeps its constraints, verified under other seeds (needs the Python package)
     #[command(after_help = TUNE_HELP)]
@@ -443,8 +460,10 @@ pub struct StudyRunArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Run the points on the cluster of this scheduler of Dask's, by the Python package, whose results are its own
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["jobs", "dry_run"])]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["jobs", "dry_run", "no_cache", "cache_size"])]
     pub dask: Option<String>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// No progress and no notes on standard error
     #[arg(long, short)]
     pub quiet: bool,
@@ -491,6 +510,8 @@ pub struct StudyClaimsArgs {
     pub jobs: Option<u32>,
     #[arg(long, value_enum, default_value = "whole")]
     pub scale: ScaleArg,
+    #[command(flatten)]
+    pub cache: CacheArgs,
     #[arg(long, value_enum, default_value = "md")]
     pub format: ClaimsFormat,
     /// To this file instead of standard output
@@ -521,9 +542,21 @@ pub struct StudyTablesArgs {
     /// Points and ageing drives at once; the machine's cores by default
     #[arg(long, value_name = "N", requires = "run", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// No progress and no notes on standard error
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub enum CacheCommand {
+    /// What is there: drive, FTL, how it was prepared, size, when it was used last
+    List,
+    /// Remove all of it; what another process is about to keep stays
+    Clear,
+    /// The folder
+    Path,
 }
 
 #[derive(Subcommand)]
@@ -704,6 +737,34 @@ pub enum Format {
     JsonPlus,
 }
 
+fn cache_size(text: &str) -> Result<u64, String> {
+    match wordline_fio::units::size(text, 1024) {
+        Ok(wordline_fio::units::Size::Bytes(bytes)) => Ok(bytes),
+        Ok(_) => Err("must be a number of bytes, as in 20G".into()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Aged drives are kept for later runs.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "State of the drive")]
+pub struct CacheArgs {
+    /// Age the drive in this run, and do not keep it: nothing is read from the cache or written there
+    #[arg(long)]
+    pub no_cache: bool,
+    /// Bytes of aged drives that are kept at most (wordline cache path says where); those not used for
+    /// longest go first
+    #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = cache_size)]
+    pub cache_size: u64,
+}
+
+impl CacheArgs {
+    /// Where aged drives are kept, if anywhere.
+    pub fn cache(&self) -> Option<Cache> {
+        if self.no_cache { None } else { Cache::of_user(self.cache_size) }
+    }
+}
+
 /// What both `run` and `replay` take.
 #[derive(Args, Clone)]
 pub struct CommonArgs {
@@ -731,6 +792,8 @@ pub struct CommonArgs {
         help_heading = "State of the drive"
     )]
     pub load_state: Option<PathBuf>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// Formats of the result, comma separated
     #[arg(
         long,

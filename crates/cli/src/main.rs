@@ -3,6 +3,7 @@
 
 mod args;
 mod attribute;
+mod cache;
 mod device;
 mod finish;
 mod manual;
@@ -102,6 +103,7 @@ fn command() -> Result<(), Failure> {
         Command::Tape { command } => serve::tape(command),
         Command::Report(args) => report::report(&args),
         Command::Device { command } => device::device(command),
+        Command::Cache { command } => cache::cache(command),
         Command::Study { command } => study::study(command),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out, format } => manual::pages(format, out.as_deref()),

@@ -1,9 +1,10 @@
 //! A drive in the state a run is to find it in.
 
-use crate::Failure;
 use crate::args::CommonArgs;
 use crate::progress::Activity;
+use crate::{Failure, remark};
 use wordline::{Checked, Drive, Plan, Prepared, Step, Watch};
+use wordline_cache::Said;
 use wordline_frontend::{Settings, check_memory, state};
 
 /// Builds what `plan` needs, if there is memory for it, and shows what is wrong with the plan.
@@ -26,7 +27,19 @@ pub fn prepare(mut checked: Checked, args: &CommonArgs) -> Result<Prepared, Fail
         checked.can_be_saved().map_err(wordline::Error::from)?;
     }
     let mut watch = Shown { args, drive: String::new(), activity: None };
-    checked.age(&mut watch)?;
+    match args.cache.cache() {
+        Some(cache) => {
+            let mut going = None;
+            let tell = &mut |said: Said| {
+                going = said.doing().map(|doing| Activity::begin(args, doing));
+                if let Some(line) = said.line().filter(|_| !args.quiet) {
+                    remark(&format!("note: {line}"));
+                }
+            };
+            cache.age(&mut checked, &mut watch, tell)?;
+        }
+        None => checked.age(&mut watch)?,
+    }
     if let Some(path) = &args.save_state {
         let _saving = Activity::begin(args, "saving the drive's state");
         state::save(&checked, path)?;

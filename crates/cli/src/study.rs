@@ -1,8 +1,8 @@
 //! `wordline study`: published figures and studies of one's own.
 
 use crate::args::{
-    ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyReportArgs, StudyRunArgs,
-    StudyTablesArgs,
+    CacheArgs, ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyReportArgs,
+    StudyRunArgs, StudyTablesArgs,
 };
 use crate::progress::StudyProgress;
 use crate::{Failure, files, output, python, remark, signals};
@@ -73,7 +73,7 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
     if args.dry_run {
         return output::print(&dry(&plan));
     }
-    let options = options(args.jobs)?;
+    let options = options(args.jobs, Some(&args.cache))?;
     let store = Store::open(&args.out, &study.name, &options.build).map_err(Failure::usage)?;
     signals::install();
     signals::run_begins();
@@ -105,7 +105,7 @@ fn scale(arg: ScaleArg) -> Scale {
 }
 
 /// This program as its own worker.
-fn options(jobs: Option<u32>) -> Result<Options, Failure> {
+fn options(jobs: Option<u32>, cache: Option<&CacheArgs>) -> Result<Options, Failure> {
     let program = std::env::current_exe()
         .map_err(|e| Failure::run(format!("cannot find this program: {e}")))?;
     let bytes = std::fs::read(&program)
@@ -115,6 +115,7 @@ fn options(jobs: Option<u32>) -> Result<Options, Failure> {
         program,
         arguments: WORKER.map(String::from).into(),
         build: digest_bytes(&bytes),
+        cache: cache.and_then(CacheArgs::cache),
     })
 }
 
@@ -141,7 +142,7 @@ fn run_points(
 /// `study report`: one page, or a folder of them.
 fn report(args: &StudyReportArgs) -> Result<(), Failure> {
     let scale = scale(args.scale);
-    let build = options(None)?.build;
+    let build = options(None, None)?.build;
     let Some(name) = &args.study else { return site(args, scale, &build) };
     let (study, toml) = read(name)?;
     files::check_writable(&args.output)?;
@@ -210,7 +211,7 @@ fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
         list.paper(id).map_err(|e| Failure::usage(format!("--paper {id}: {e}")))?;
     }
     let scale = scale(args.scale);
-    let options = options(args.jobs)?;
+    let options = options(args.jobs, Some(&args.cache))?;
     let mut failed = Vec::new();
     if args.run {
         signals::install();
@@ -265,7 +266,7 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
     if args.run {
         signals::install();
         signals::run_begins();
-        let options = options(args.jobs)?;
+        let options = options(args.jobs, Some(&args.cache))?;
         let mut lost = Vec::new();
         for q in &quoted {
             let (study, _) = read(&q.study)?;

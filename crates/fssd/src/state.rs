@@ -1,7 +1,7 @@
 //! Saving and loading a drive at rest, so that ageing is done once.
 //!
-//! The tree is kept node by node, since how full its nodes are is a result. What sectors hold that the map
-//! does not point to is not kept: in a loaded drive they are blank. Counters begin anew.
+//! The tree is kept node by node, since how full its nodes are is a result; so is how often the collector
+//! looks up what stale sectors held. Their versions are not kept.
 
 use crate::config::FssdConfig;
 use crate::gc::{Drained, Reading};
@@ -70,6 +70,7 @@ impl Fssd {
         let shape = shape(&self.g, &self.config);
         let mut out = SavedOut::new(w, &shape, self.over_provisioning, self.plan.sectors)?;
         out.put32(u32::from(self.stamps.is_some()))?;
+        out.put_counters(&self.counters)?;
         for block in self.media_state() {
             out.put32(u32::from(block.bad))?;
             out.put32(block.erases)?;
@@ -123,6 +124,7 @@ impl Fssd {
             out.put32(u32::from(dump.barrier.is_some()))?;
         }
         self.tree.save(&mut out)?;
+        self.oob.iter().try_for_each(|&word| out.put32(word))?;
         if self.stamps.is_some() {
             for e in self.tree.all().filter(|e| e.place != LOST) {
                 (e.place..e.place + e.sectors).try_for_each(|p| out.put32(self.stamp_at(p)))?;
@@ -143,6 +145,7 @@ impl Fssd {
             SavedIn::new(r, &shape(g, config), over_provisioning, g.sectors())?;
         let r = &mut input;
         let stamped = r.up_to(1, "the stamp flag")? == 1;
+        let counters = r.counters()?;
         let (all, mut table) = (g.sectors() as u32, Vec::new());
         r.words32((g.lines * g.luns) as usize * 3, &mut table)?;
         if table.chunks_exact(3).any(|b| b[0] > 1 || b[2] > g.pages) {
@@ -158,6 +161,11 @@ impl Fssd {
         ftl.load_collector(r)?;
         ftl.load_log(r)?;
         ftl.tree = Tree::load(config.node_bytes, r)?;
+        ftl.oob.clear();
+        r.words32(all as usize, &mut ftl.oob)?;
+        if ftl.oob.iter().any(|&word| u64::from(word) > sectors) {
+            return damaged("a sector of flash holds one beyond the drive");
+        }
         let extents: Vec<_> = ftl.tree.all().collect();
         for e in &extents {
             let there = e.place < all && e.sectors <= all - e.place;
@@ -179,6 +187,7 @@ impl Fssd {
         metas.into_iter().for_each(|ppa| ftl.space.count_meta(ppa, 1, true));
         input.end()?;
         ftl.stamps_unknown = stamped;
+        ftl.counters = counters;
         ftl.check().or_else(|e| damaged(e.to_string()))?;
         Ok(ftl)
     }

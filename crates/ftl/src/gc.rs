@@ -117,6 +117,13 @@ impl Gc {
             scratch: Vec::with_capacity(lines as usize),
         }
     }
+    /// Lines freed before wear is looked at again.
+    pub fn level_at(&self) -> u64 {
+        self.level_at
+    }
+    pub fn set_level_at(&mut self, freed: u64) {
+        self.level_at = freed;
+    }
     /// A victim is not empty yet.
     pub fn is_moving(&self) -> bool {
         self.victims.iter().any(|v| !v.emptied)

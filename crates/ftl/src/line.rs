@@ -951,8 +951,29 @@ impl Lines {
         }
         true
     }
+    /// Line numbers that no line has, the next to be handed out last.
+    pub fn unused_numbers(&self) -> &[u32] {
+        &self.unused
+    }
+    /// The same in the order of a saved drive. False: they are others.
+    pub fn set_unused(&mut self, unused: Vec<u32>) -> bool {
+        let sorted = |list: &[u32]| {
+            let mut list = list.to_vec();
+            list.sort_unstable();
+            list
+        };
+        let same = sorted(&unused) == sorted(&self.unused);
+        self.unused = unused;
+        same
+    }
+    /// By block id.
+    pub fn times_opened(&self) -> impl Iterator<Item = u32> {
+        self.opened.iter().copied()
+    }
+    pub fn set_times_opened(&mut self, opened: Vec<u32>) {
+        self.opened = opened.into_iter().collect();
+    }
     pub fn end_load(&mut self) {
-        self.unused.sort_unstable_by(|a, b| b.cmp(a));
         for side in 0..2 {
             let (mut blocks, mut units) = (0, 0);
             for i in 0..self.sides[side].free.len() {

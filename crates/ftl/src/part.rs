@@ -28,8 +28,8 @@ pub(crate) struct Partition {
     user: u64,
     all: u64,
     /// The same since the beginning, older intervals counted less.
-    pub users: u64,
-    pub written: u64,
+    users: u64,
+    written: u64,
     /// What the collector had written when users fell silent.
     silent: Option<u64>,
     /// Partitions that moved the border, ...
@@ -51,6 +51,20 @@ impl Partition {
             moves: 0,
             moved: false,
         }
+    }
+    /// Numbers of [`Partition::counts`].
+    pub const COUNTS: usize = 7;
+
+    /// All that it goes by, for a drive that is saved.
+    pub fn counts(&self) -> [u64; Partition::COUNTS] {
+        let silent = [u64::from(self.silent.is_some()), self.silent.unwrap_or(0)];
+        [self.users, self.written, self.user, self.all, silent[0], silent[1], self.moves]
+    }
+    pub fn set_counts(&mut self, counts: [u64; Partition::COUNTS]) {
+        let is_silent;
+        let from;
+        [self.users, self.written, self.user, self.all, is_silent, from, self.moves] = counts;
+        self.silent = (is_silent != 0).then_some(from);
     }
     /// LUNs for hot data, of `luns` in strides of `stride`: whole strides, cold rounded up, at least
     /// one stride on either side.

@@ -500,6 +500,7 @@ impl InPlace {
             return damaged("it is no state of a medium written in place");
         }
         let stamped = r.up_to(1, "the stamp flag")? == 1;
+        let counters = r.counters()?;
         let mut blocks = Vec::new();
         r.words32((g.lines * g.luns).div_ceil(32) as usize, &mut blocks)?;
         let mut bad = |lun: LunId, line: LineId| {
@@ -545,6 +546,7 @@ impl InPlace {
             lpn += n;
         }
         r.end()?;
+        ftl.counters = counters;
         ftl.stamps_unknown = stamped;
         Ok(ftl)
     }
@@ -735,6 +737,7 @@ impl Translation for InPlace {
         )?;
         out.put64(MARK)?;
         out.put32(u32::from(self.map.stamps.is_some()))?;
+        out.put_counters(&self.counters)?;
         let bad: Vec<bool> = self.media_state().map(|b| b.bad).collect();
         for word in bad.chunks(32) {
             out.put32(word.iter().rev().fold(0, |word, &bad| word << 1 | u32::from(bad)))?;

@@ -3,16 +3,17 @@
 //! The file holds the lines and, in physical order, the logical sector (and stamp) of every valid
 //! physical one; L2P, bitmaps and counts follow from that. What stale sectors held is not kept: in a
 //! loaded drive they are blank, and parity is what follows from the others. Little-endian words of 4 and 8 bytes:
-//! magic, version, geometry, capacity, lines, sectors, and a checksum of all before it. Counters
-//! and the rate limiter's time are not kept: a loaded drive starts to count from zero.
+//! magic, version, geometry, capacity, lines, sectors, and a checksum of all before it. A loaded drive
+//! goes on as the saved one would, draws and counts included; the rate limiter's time is not kept.
 
+use crate::Ftl;
 use crate::config::FtlConfig;
 use crate::line::{LineState, NO_LINE, Stream};
 use crate::map::{LOST, Where};
+use crate::part::Partition;
 use crate::stride::Strides;
-use crate::{Counters, Ftl};
 use std::io::{self, Read, Write};
-use wordline_base::{Seed, rng::splitmix64};
+use wordline_base::{Rng, Seed};
 use wordline_nand::{Geometry, LineId, LunId};
 use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
 
@@ -42,9 +43,14 @@ impl Ftl {
         let mut out =
             SavedOut::new(w, &shape(g, &self.config), self.config.over_provisioning, self.sectors)?;
         out.put64(self.seed.0)?;
-        out.put64(self.rng.draws())?;
+        self.rng.position().into_iter().try_for_each(|word| out.put64(word))?;
         out.put64(self.age_credit as u64)?;
         out.put32(u32::from(self.map.stamps.is_some()))?;
+        out.put_counters(&self.counters)?;
+        out.put32(self.map.touched)?;
+        out.put32(lines.retired)?;
+        out.put64(self.gc.level_at())?;
+        out.put32(u32::from(self.gc.kick))?;
         for line in 0..g.lines {
             for lun in 0..g.luns {
                 let block = line * g.luns + lun;
@@ -56,8 +62,7 @@ impl Ftl {
         out.put64(lines.next_seq)?;
         out.put32(lines.hot)?;
         out.put32(u32::from(self.partition.moved))?;
-        out.put64(self.partition.users)?;
-        out.put64(self.partition.written)?;
+        self.partition.counts().into_iter().try_for_each(|count| out.put64(count))?;
         out.put32(lines.count())?;
         for (line, l) in lines.lines.iter().enumerate() {
             out.put32(l.state as u32)?;
@@ -87,6 +92,9 @@ impl Ftl {
                 out.put32(line)?;
             }
         }
+        out.put_list(lines.unused_numbers())?;
+        lines.times_opened().try_for_each(|times| out.put32(times))?;
+        out.put_list(&self.gc.full)?;
         let mut live = Vec::new();
         for line in 0..lines.count() {
             live.clear();
@@ -135,9 +143,17 @@ impl Ftl {
             SavedIn::new(r, &shape(&g, config), config.over_provisioning, g.sectors())?;
         let r = &mut input;
         let seed = Seed(r.get64()?);
-        let draws = r.get64()?;
+        let mut position = [0; 5];
+        for word in &mut position {
+            *word = r.get64()?;
+        }
         let credit = r.get64()? as i64;
         let stamped = r.up_to(1, "the stamp flag")? == 1;
+        let counters = r.counters()?;
+        let touched = r.up_to(g.sectors() as u32, "the number of sectors written")?;
+        let retired = r.get32()?;
+        let level_at = r.count64("when wear is evened out")?;
+        let kick = r.up_to(1, "the collector's flag")? == 1;
 
         let blocks = g.lines as usize * g.luns as usize;
         let mut table = Vec::new();
@@ -149,8 +165,7 @@ impl Ftl {
         }
         let mut bad = |lun: LunId, line: LineId| table[(line * g.luns + lun) as usize * 3] == 1;
         let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(sectors))?;
-        // A stream of its own: the draws before saving are not repeated.
-        ftl.rng = Seed(splitmix64(seed.0 ^ draws)).stream("ftl/victim");
+        ftl.rng = Rng::at(position);
         ftl.age_credit = credit.clamp(-(1 << 50), 1 << 50);
         for (i, block) in (0..).zip(table.chunks_exact(3)) {
             ftl.lines.erases[i] = block[1];
@@ -162,8 +177,12 @@ impl Ftl {
         input.end()?;
         ftl.settle();
         ftl.stamps_unknown = stamped;
-        ftl.counters = Counters::default();
+        ftl.counters = counters;
+        ftl.map.touched = touched;
+        ftl.lines.retired = retired;
+        ftl.gc.set_level_at(level_at);
         ftl.rate_update();
+        ftl.gc.kick = kick;
         Ok(ftl)
     }
 
@@ -175,11 +194,11 @@ impl Ftl {
         }
         let hot = r.up_to(g.luns, "the border of the LUNs")?;
         self.partition.moved = r.up_to(1, "the border's flag")? == 1;
-        let counts = [r.get64()?, r.get64()?];
-        if counts.iter().any(|&n| n > 1 << 60) {
-            return damaged("the border's counts are impossible");
+        let mut counts = [0; Partition::COUNTS];
+        for count in &mut counts {
+            *count = r.count64("a count of the border")?;
         }
-        [self.partition.users, self.partition.written] = counts;
+        self.partition.set_counts(counts);
         let split = self.lines.is_split();
         if hot == 0 || !split && hot != g.luns || split && hot == g.luns {
             return damaged("the border of the LUNs is impossible");
@@ -287,13 +306,6 @@ impl Ftl {
             {
                 return Err(LoadError::MinGoodLuns);
             }
-            if opened > 0 && used {
-                let luns = (0..g.luns).filter(|&lun| lines.has_lun(line, lun)).count();
-                self.map.touched = self
-                    .map
-                    .touched
-                    .saturating_add((luns as u32).saturating_mul(g.pages * g.sectors_per_unit));
-            }
             let only = match state {
                 LineState::Open => cur[side].replace(line).is_none(),
                 LineState::Next => next[side].replace(line).is_none(),
@@ -346,7 +358,15 @@ impl Ftl {
                 }
             }
         }
+        let unused = r.list(count, count, "unused lines")?;
+        if !lines.set_unused(unused) {
+            return damaged("a line is unused and is not");
+        }
         lines.end_load();
+        let mut opened = Vec::new();
+        r.words32(g.lines as usize, &mut opened)?;
+        lines.set_times_opened(opened);
+        self.gc.full = r.list(2 * count, count, "empty lines")?;
         self.locks.set_strides(Strides::new(hot, &self.config));
         self.map_owners();
         Ok(())
@@ -394,8 +414,8 @@ impl Ftl {
                 self.map.set_flash(lpn, ppa);
                 self.map.put_oob(ppa, lpn, stamps.get(i).copied().unwrap_or(0));
             }
-            if state == LineState::Closed && n == 0 {
-                self.gc.full.push(line);
+            if state == LineState::Closed && (n == 0) != self.gc.full.contains(&line) {
+                return damaged("a line is empty and is not");
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use wordline_app::Extent;
+use wordline_base::rng::splitmix64;
 use wordline_base::{Seed, Stamps};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
@@ -98,33 +99,40 @@ pub struct About {
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit.
     pub unsteady: bool,
+    /// All that the state depends on, as text; empty where nobody is to find it by that.
+    pub key: String,
 }
 
 impl About {
-    const MAGIC: [u8; 8] = *b"wldrive2";
-    /// Bytes of a name and windows of ageing at most: more is damage.
-    const NAME: usize = 4096;
+    const MAGIC: [u8; 8] = *b"wldrive3";
+    /// Bytes of a text and windows of ageing at most: more is damage.
+    const TEXT: usize = 1 << 20;
     const WINDOWS: usize = 1 << 16;
 
     pub fn save(&self, w: &mut dyn Write) -> io::Result<()> {
-        w.write_all(&About::MAGIC)?;
+        let mut head = About::MAGIC.to_vec();
         let how = self.prepared.map_or("", Precondition::name);
-        for name in [self.device.as_str(), &self.ftl, how] {
-            let end = name.floor_char_boundary(About::NAME);
-            w.write_all(&(end as u32).to_le_bytes())?;
-            w.write_all(&name.as_bytes()[..end])?;
+        for text in [self.device.as_str(), &self.ftl, how, &self.key] {
+            let end = text.floor_char_boundary(About::TEXT);
+            head.extend((end as u32).to_le_bytes());
+            head.extend(&text.as_bytes()[..end]);
         }
-        w.write_all(&[u8::from(self.unsteady)])?;
+        head.push(u8::from(self.unsteady));
         let ageing = &self.ageing[self.ageing.len().saturating_sub(About::WINDOWS)..];
-        w.write_all(&(ageing.len() as u32).to_le_bytes())?;
-        ageing.iter().try_for_each(|wa| w.write_all(&wa.to_le_bytes()))
+        head.extend((ageing.len() as u32).to_le_bytes());
+        head.extend(ageing.iter().flat_map(|wa| wa.to_le_bytes()));
+        w.write_all(&head)?;
+        w.write_all(&sum_of(&head).to_le_bytes())
     }
 
-    fn load(r: &mut dyn Read) -> Result<About, LoadError> {
+    /// Reads the head of a state file; the state follows it.
+    pub fn load(r: &mut dyn Read) -> Result<About, LoadError> {
+        let mut head = Vec::new();
         let mut bytes = |n: usize| {
             let mut bytes = vec![0; n];
-            let read = r.read_exact(&mut bytes);
-            read.map(|()| bytes).map_err(|_| LoadError::CutShort)
+            let read = r.read_exact(&mut bytes).map_err(|_| LoadError::CutShort);
+            head.extend(&bytes);
+            read.map(|()| bytes)
         };
         if bytes(8)? != About::MAGIC {
             return Err(LoadError::NoDrive);
@@ -134,17 +142,22 @@ impl About {
             let n = u32::from_le_bytes([n[0], n[1], n[2], n[3]]) as usize;
             if n <= most { Ok(n) } else { Err(LoadError::Damaged("its head is too long")) }
         };
-        let mut names = [const { String::new() }; 3];
-        for name in &mut names {
-            let n = count(About::NAME, &mut bytes)?;
-            let text = String::from_utf8(bytes(n)?);
-            *name = text.map_err(|_| LoadError::Damaged("a name in its head is no text"))?;
+        let mut texts = [const { String::new() }; 4];
+        for text in &mut texts {
+            let n = count(About::TEXT, &mut bytes)?;
+            let read = String::from_utf8(bytes(n)?);
+            *text = read.map_err(|_| LoadError::Damaged("a text in its head is none"))?;
         }
         let unsteady = bytes(1)?[0] != 0;
         let n = count(About::WINDOWS, &mut bytes)?;
         let ageing = bytes(8 * n)?;
         let ageing = ageing.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
-        let [device, ftl, how] = names;
+        let mut sum = [0; 8];
+        r.read_exact(&mut sum).map_err(|_| LoadError::CutShort)?;
+        if u64::from_le_bytes(sum) != sum_of(&head) {
+            return Err(LoadError::Damaged("the checksum of its head does not fit"));
+        }
+        let [device, ftl, how, key] = texts;
         let prepared = match how.as_str() {
             "" => None,
             how => Some(
@@ -154,8 +167,18 @@ impl About {
                     .ok_or(LoadError::Damaged("its preparation has no such name"))?,
             ),
         };
-        Ok(About { device, ftl, prepared, ageing, unsteady })
+        Ok(About { device, ftl, prepared, ageing, unsteady, key })
     }
+}
+
+/// A checksum of a state's head.
+fn sum_of(head: &[u8]) -> u64 {
+    let words = head.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.fold(head.len() as u64, |sum, word| splitmix64(sum ^ word))
 }
 
 #[derive(Clone)]
@@ -342,23 +365,33 @@ impl Drive {
         Ok(())
     }
 
-    /// Writes the drive's state, to start from again; `device` and `ftl` are the names of its profiles.
-    pub fn save(&self, device: &str, ftl: &str, w: &mut dyn Write) -> io::Result<()> {
+    /// Writes the drive's state, to start from again; `device` and `ftl` are the names of its profiles, and
+    /// `key` is all that the state depends on, if it is to be found by that.
+    pub fn save(&self, device: &str, ftl: &str, key: &str, w: &mut dyn Write) -> io::Result<()> {
         let about = About {
             device: device.into(),
             ftl: ftl.into(),
             prepared: self.prepared,
             ageing: self.ageing.clone(),
             unsteady: self.unsteady,
+            key: key.into(),
         };
         about.save(w)?;
         self.ftl.save(w)
     }
 
-    /// Takes up a saved state. It must be of the same geometry. `device` is the name of this drive's
-    /// profile.
-    pub fn load(&mut self, device: &str, r: &mut dyn Read) -> Result<(), LoadError> {
+    /// Takes up a saved state. It must be of the same geometry, and with a `key` of that. `device` is the name
+    /// of this drive's profile. After an error the drive is as it was.
+    pub fn load(
+        &mut self,
+        device: &str,
+        key: Option<&str>,
+        r: &mut dyn Read,
+    ) -> Result<(), LoadError> {
         let about = About::load(r)?;
+        if key.is_some_and(|key| key != about.key) {
+            return Err(LoadError::OtherKey);
+        }
         if let Some(kind) = &self.kind
             && kind.name() != about.ftl
         {
@@ -366,17 +399,21 @@ impl Drive {
         }
         let capacity = self.sectors();
         let (kind, geometry) = (self.kind.as_ref(), &self.nand.geometry);
-        self.ftl = Translator::load(kind, geometry, &self.config.ftl, r).map_err(|why| {
+        let ftl = Translator::load(kind, geometry, &self.config.ftl, r).map_err(|why| {
             LoadError::Ftl {
                 why,
                 of: format!("{} with {}", about.device, about.ftl),
                 drive: device.into(),
             }
         })?;
-        if self.sectors() != capacity {
-            let state = self.sectors();
+        if ftl.sectors() != capacity {
+            let state = ftl.sectors();
             return Err(LoadError::OtherCapacity { state, drive: capacity });
         }
+        if r.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
+            return Err(LoadError::Damaged("it goes on after its end"));
+        }
+        self.ftl = ftl;
         (self.prepared, self.ageing) = (about.prepared, about.ageing);
         self.unsteady = about.unsteady;
         if self.stamps.is_on() {

@@ -110,6 +110,8 @@ pub enum LoadError {
     NoDrive,
     #[error("damaged: {0}")]
     Damaged(&'static str),
+    #[error("the state is of a drive that was prepared in another way")]
+    OtherKey,
     #[error("the state is of the FTL {state}, this drive has {drive}: prepare the drive anew")]
     OtherFtl { state: String, drive: String },
     /// Sectors of both.

@@ -7,7 +7,6 @@
 mod chart;
 pub mod claims;
 mod compare;
-mod digest;
 pub mod document;
 mod error;
 mod expr;
@@ -27,7 +26,6 @@ mod worker;
 
 pub use claims::Claims;
 pub use compare::{Comparison, Judgement, Verdict};
-pub use digest::digest_bytes;
 pub use error::{
     FormulaError, NoStudy, OnlyError, PathError, PointError, StoreError, Unknown, VariableError,
     WorkerError,
@@ -40,6 +38,7 @@ pub use run::{Event, Failed, Options, Stopped, Watch, run};
 pub use spec::{Spec, Study};
 pub use store::Store;
 pub use table::Table;
+pub use wordline_cache::digest_bytes;
 pub use worker::work;
 
 use std::path::{Path, PathBuf};

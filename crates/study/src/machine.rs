@@ -3,6 +3,7 @@
 use crate::error::PointError;
 use crate::plan::{Array, Point, parse_job};
 use wordline::{Drive, Plan, Precondition, System, Workload, ZetanCache};
+use wordline_cache::{Cache, Said};
 
 /// Events between two reports of progress.
 const CHUNK: u64 = 100_000;
@@ -28,9 +29,19 @@ pub fn ageing_key(point: &Point) -> Result<String, PointError> {
     Ok(plan(point)?.ageing_key())
 }
 
-/// The drives as the points of a group find them.
-pub fn prepare(point: &Point, zetans: &mut ZetanCache) -> Result<Vec<Drive>, PointError> {
-    Ok(plan(point)?.share(zetans)?)
+/// The drives as the points of a group find them, from `cache` if that has them.
+pub fn prepare(
+    point: &Point,
+    zetans: &mut ZetanCache,
+    cache: Option<&Cache>,
+    tell: &mut dyn FnMut(Said),
+) -> Result<Vec<Drive>, PointError> {
+    let mut checked = plan(point)?.check_to_share(zetans)?;
+    match cache {
+        Some(cache) => cache.age(&mut checked, &mut (), tell)?,
+        None => checked.age(&mut ())?,
+    }
+    Ok(checked.prepare(&mut ())?.into_drives())
 }
 
 /// The point changes most of its drives before it runs, by ageing at a pace of its own.

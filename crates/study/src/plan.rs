@@ -1,7 +1,6 @@
 //! From a study to its points: every combination of the axes' values, fully resolved, and the
 //! groups of points that can share an aged drive.
 
-use crate::digest::digest;
 use crate::error::{OnlyError, PointError, Unknown, VariableError};
 use crate::spec::{Base, Change, Scalar, Study, Values};
 use serde::{Deserialize, Serialize};
@@ -9,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 use wordline::Level;
+use wordline_cache::digest;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError, Source, Sources};

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use wordline_cache::Cache;
 
 /// Between two questions whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -47,6 +48,8 @@ pub struct Options {
     pub program: PathBuf,
     pub arguments: Vec<String>,
     pub build: String,
+    /// Where aged drives are kept, if anywhere.
+    pub cache: Option<Cache>,
 }
 
 /// Why a run came to no end.
@@ -312,6 +315,7 @@ impl Run<'_> {
         let order = Order {
             parent: std::process::id() as i32,
             build: self.options.build.clone(),
+            cache: self.options.cache.clone(),
             points: points.iter().map(of).collect(),
         };
         serde_json::to_string(&order).map_err(|e| Stopped::Broken(e.to_string()))
@@ -368,6 +372,7 @@ impl Run<'_> {
                 worker.aged = true;
                 self.watch.event(Event::Aged);
             }
+            Said::Note(text) => self.watch.event(Event::Note(text)),
             Said::At(i, thousandths) => {
                 self.watch.event(Event::At(worker.points[i], thousandths));
             }

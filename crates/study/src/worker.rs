@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use wordline_cache::Cache;
 use wordline_fio::ZetanCache;
 use wordline_sim::Drive;
 
@@ -22,6 +23,8 @@ use wordline_sim::Drive;
 pub struct Order {
     pub parent: i32,
     pub build: String,
+    /// Where aged drives are kept, if anywhere.
+    pub cache: Option<Cache>,
     /// The points of a group, and the file of each one's result.
     pub points: Vec<(Point, PathBuf)>,
 }
@@ -30,6 +33,8 @@ pub struct Order {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Said {
     Aged,
+    /// For the user.
+    Note(String),
     /// Point, and how far it is in thousandths.
     At(usize, u64),
     Done(usize),
@@ -127,7 +132,10 @@ fn group(
     zetans: &mut ZetanCache,
 ) -> Result<Option<Order>, WorkerError> {
     let first = &order.points.first().ok_or_else(|| wrong("no points"))?.0;
-    let mut drives = Some(machine::prepare(first, zetans)?);
+    let tell = &mut |of_cache: wordline_cache::Said| {
+        of_cache.line().into_iter().for_each(|line| say(&Said::Note(line)));
+    };
+    let mut drives = Some(machine::prepare(first, zetans, order.cache.as_ref(), tell)?);
     say(&Said::Aged);
     let mut copies = Copies { all: Vec::new(), stay: machine::ages_on(first) };
     loop {

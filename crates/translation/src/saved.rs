@@ -1,13 +1,14 @@
 //! The form of a saved state: little-endian words of 4 and 8 bytes, first magic, version, shape and
 //! capacity, at the end a checksum of all before it.
 
+use crate::Counters;
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use thiserror::Error;
 use wordline_base::{BadValue, rng::splitmix64};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const CHUNK: usize = 1 << 16;
 
 /// A running hash of a byte stream, eight bytes at a time.
@@ -142,6 +143,16 @@ impl SavedOut<'_> {
         self.put32(v as u32)?;
         self.put32((v >> 32) as u32)
     }
+    /// All that was counted.
+    pub fn put_counters(&mut self, counters: &Counters) -> io::Result<()> {
+        self.put32(counters.list().count() as u32)?;
+        counters.list().try_for_each(|(_, count)| self.put64(count))
+    }
+    /// Numbers, and how many they are.
+    pub fn put_list(&mut self, list: &[u32]) -> io::Result<()> {
+        self.put32(list.len() as u32)?;
+        list.iter().try_for_each(|&v| self.put32(v))
+    }
     fn flush(&mut self) -> io::Result<()> {
         self.sum.add(&self.buffer);
         self.w.write_all(&self.buffer)?;
@@ -221,6 +232,31 @@ impl SavedIn<'_> {
         match self.get32()? {
             v if v <= limit => Ok(v),
             v => damaged(format!("{what} is {v}, above {limit}")),
+        }
+    }
+    /// A number of something that happened.
+    pub fn count64(&mut self, what: &str) -> Result<u64, LoadError> {
+        match self.get64()? {
+            count if count <= 1 << 60 => Ok(count),
+            count => damaged(format!("{what} is {count}")),
+        }
+    }
+    pub fn counters(&mut self) -> Result<Counters, LoadError> {
+        let counters = Counters::default().list().count();
+        if self.get32()? as usize != counters {
+            return damaged("its counters are others");
+        }
+        let values = (0..counters).map(|_| self.count64("a counter"));
+        Ok(Counters::of_list(&values.collect::<Result<Vec<_>, _>>()?))
+    }
+    /// Numbers below `limit`, at most so many.
+    pub fn list(&mut self, most: u32, limit: u32, what: &str) -> Result<Vec<u32>, LoadError> {
+        let n = self.up_to(most, what)?;
+        let mut list = Vec::new();
+        self.words32(n as usize, &mut list)?;
+        match list.iter().all(|&v| v < limit) {
+            true => Ok(list),
+            false => damaged(format!("{what}: one is above {limit}")),
         }
     }
     pub fn words32(&mut self, n: usize, out: &mut Vec<u32>) -> Result<(), LoadError> {

@@ -222,7 +222,8 @@ impl Plan {
         let infos: Vec<&Drive> = bays.iter().map(|bay| &bay.drive).collect();
         World::check(&machine, &infos, &mut threads).map_err(|e| self.system.misfit(e))?;
         let first = disks.first().clone();
-        Ok(Checked { plan: self, bays, threads, layout, first, loaded: false })
+        let (is_ready, loaded, shared) = (false, false, false);
+        Ok(Checked { plan: self, bays, threads, layout, first, is_ready, loaded, shared })
     }
 
     fn disks(&self, units: &Units) -> Result<JobDisks, Error> {
@@ -328,37 +329,36 @@ impl Plan {
     /// The drives of several plans, which differ in what they read or in their rate alone. Each goes on
     /// from a copy of them, with [`Plan::check_on`] and [`Checked::pace`]. Jobs that the drives cannot run
     /// are no error here.
-    pub fn share(mut self, zetans: &mut ZetanCache) -> Result<Vec<Drive>, Error> {
+    pub fn share(self, zetans: &mut ZetanCache) -> Result<Vec<Drive>, Error> {
+        Ok(self.check_to_share(zetans)?.prepare(&mut ())?.into_drives())
+    }
+
+    /// The same before the drives are aged.
+    pub fn check_to_share(self, zetans: &mut ZetanCache) -> Result<Checked, Error> {
         let drives = self.fresh()?;
         let units = self.units(&drives)?;
         let disks = self.disks(&units)?;
         let bays = self.bays(drives, &units, &disks, zetans)?;
         let apps = self.apps(disks.first().bytes)?;
-        let paced = self.state == Precondition::Paced;
-        if paced {
-            self.state = Precondition::Fill;
-        }
-        let seeds: Vec<Seed> = bays.iter().map(|bay| bay.seed).collect();
         let layout = layout(&apps);
         let first = disks.first().clone();
-        let checked =
-            Checked { plan: self, bays, threads: Vec::new(), layout, first, loaded: false };
-        let mut drives = checked.prepare(&mut ())?.into_drives();
-        if paced {
-            for (drive, seed) in drives.iter_mut().zip(seeds) {
-                drive.before_pace(seed).map_err(Error::ageing)?;
-            }
-        }
-        Ok(drives)
+        let (threads, is_ready, loaded, shared) = (Vec::new(), false, false, true);
+        Ok(Checked { plan: self, bays, threads, layout, first, is_ready, loaded, shared })
     }
 
     /// What the drives of [`Plan::share`] depend on, as text: plans with equal ones can share them.
     pub fn ageing_key(&self) -> String {
         let System { config, ftl, .. } = &self.system;
-        let Plan { state, seed, integrity, .. } = self;
         let kind = ftl.as_ref().map(|kind| kind.name());
+        let mut key = format!("{kind:?} {}", self.aged_key());
+        config.programs().for_each(|(_, app)| key += &AppConfig::layout_key(app));
+        key
+    }
+    /// The same without the files of programs.
+    fn aged_key(&self) -> String {
+        let Plan { state, seed, integrity, .. } = self;
         let machine = self.system.machine();
-        let mut key = format!("{kind:?} {state:?} {seed} {integrity}\n");
+        let mut key = format!("{state:?} {seed} {integrity}\n");
         for node in &machine.drives {
             let DriveConfig { nand, device, ftl } = &node.config;
             let (lba, host, bridge) = (device.lba, node.host, node.bridge);
@@ -372,13 +372,18 @@ impl Plan {
             let ArrayNode { level, members, size, config, .. } = node;
             key += &format!("{level:?} {members:?} {size:?} {}\n", config.chunk);
         }
-        if let Workload::Jobs(jobs) = &self.workload
+        if let Some(jobs) = self.jobs()
             && matches!(state, Precondition::Steady | Precondition::Random)
         {
             key += &setup::writes(jobs);
         }
-        config.programs().for_each(|(_, app)| key += &AppConfig::layout_key(app));
         key
+    }
+    fn jobs(&self) -> Option<&Jobs> {
+        match &self.workload {
+            Workload::Jobs(jobs) => Some(jobs),
+            Workload::Replay(_) => None,
+        }
     }
 
     /// Ages a drive for the plan, and shows where it is wrong before that.
@@ -471,8 +476,12 @@ pub struct Checked {
     layout: Vec<Extent>,
     /// The disk that they are on.
     first: JobDisk,
-    /// The drive's state was loaded: it is not aged.
+    /// The drives are in the plan's state, but for a program's files.
+    is_ready: bool,
+    /// The drive's state is one that was saved, in place of the plan's.
     loaded: bool,
+    /// Plans that share the drive go on from it at a pace of their own.
+    shared: bool,
 }
 
 impl Checked {
@@ -492,16 +501,53 @@ impl Checked {
     /// Takes up a state that [`Checked::save`] wrote, in place of the plan's.
     pub fn load(&mut self, from: &mut dyn Read) -> Result<(), StateError> {
         self.plan.alone("a saved state", "prepare it anew, with --precondition")?;
-        self.bays[0].drive.load(&self.plan.system.config.device_name, from)?;
-        self.loaded = true;
+        self.bays[0].drive.load(&self.plan.system.config.device_name, None, from)?;
+        (self.loaded, self.is_ready) = (true, true);
         Ok(())
+    }
+
+    /// All that decides the state which [`Checked::age`] brings the drive into, as text. None where that
+    /// takes no time, and where it cannot be told: of several drives, of one behind a bridge, and of an FTL
+    /// from outside.
+    pub fn ageing_key(&self) -> Option<String> {
+        let Plan { system, state, .. } = &self.plan;
+        let ages = !matches!(state, Precondition::None | Precondition::Fill);
+        let simple = match &*self.bays {
+            [bay] => bay.route.is_none() && self.first.array.is_none(),
+            _ => false,
+        };
+        if self.is_ready || !ages || !simple || system.ftl.is_some() {
+            return None;
+        }
+        let mut key = self.plan.aged_key();
+        if *state == Precondition::Paced {
+            let rate = system.config.device.limits.program_rate;
+            let jobs = self.plan.jobs().map(|jobs| &jobs.jobs);
+            key += &match self.shared {
+                true => "before its pace".into(),
+                false => format!("at most {rate} B/s of {jobs:?}"),
+            };
+        }
+        Some(key)
+    }
+    /// Takes up the state that [`Checked::save_aged`] wrote with this key: the plan's, as if the drive had
+    /// been aged. After an error the drive is as it was.
+    pub fn load_aged(&mut self, key: &str, from: &mut dyn Read) -> Result<(), StateError> {
+        self.plan.alone("a saved state", "prepare it anew, with --precondition")?;
+        self.bays[0].drive.load(&self.plan.system.config.device_name, Some(key), from)?;
+        self.is_ready = true;
+        Ok(())
+    }
+    /// Writes the state that the drive was aged to.
+    pub fn save_aged(&self, key: &str, to: &mut dyn Write) -> io::Result<()> {
+        self.can_be_saved().map_err(io::Error::other)?;
+        let config = &self.plan.system.config;
+        self.bays[0].drive.save(&config.device_name, &config.ftl_name, key, to)
     }
 
     /// Writes the drive's state.
     pub fn save(&self, to: &mut dyn Write) -> io::Result<()> {
-        self.can_be_saved().map_err(io::Error::other)?;
-        let config = &self.plan.system.config;
-        self.bays[0].drive.save(&config.device_name, &config.ftl_name, to)
+        self.save_aged("", to)
     }
     /// A state is of one drive.
     pub fn can_be_saved(&self) -> Result<(), StateError> {
@@ -515,7 +561,7 @@ impl Checked {
     /// Brings the drives into the plan's state.
     pub fn age(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
         let how = self.plan.state;
-        if self.loaded || how == Precondition::None {
+        if self.is_ready || how == Precondition::None {
             return Ok(());
         }
         let several = self.bays.len() > 1;
@@ -523,8 +569,9 @@ impl Checked {
             if several {
                 watch.drive(&bay.name);
             }
-            bay.age(how, watch)?;
+            bay.age(how, self.shared, watch)?;
         }
+        self.is_ready = true;
         Ok(())
     }
 
@@ -590,7 +637,8 @@ impl Checked {
 }
 
 impl Bay {
-    fn age(&mut self, how: Precondition, watch: &mut dyn Watch) -> Result<(), Error> {
+    /// `shared`: not yet at a pace of a plan's own.
+    fn age(&mut self, how: Precondition, shared: bool, watch: &mut dyn Watch) -> Result<(), Error> {
         let Bay { drive, sampler, seed, .. } = self;
         let fill = Step::Fill { bytes: drive.bytes() };
         watch.begin(fill);
@@ -601,7 +649,11 @@ impl Bay {
         }
         let step = Step::Age { how, own: sampler.is_own() };
         watch.begin(step);
-        drive.age(how, sampler, *seed).map_err(Error::ageing)?;
+        let aged = match (how, shared) {
+            (Precondition::Paced, true) => drive.before_pace(*seed),
+            _ => drive.age(how, sampler, *seed),
+        };
+        aged.map_err(Error::ageing)?;
         watch.done(step, drive);
         Ok(())
     }

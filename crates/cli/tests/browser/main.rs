@@ -32,7 +32,8 @@ fn browser() -> Option<PathBuf> {
 fn run(folder: &Path, line: &str) -> Output {
     let words = line.split_whitespace();
     let mut command = Command::new(env!("CARGO_BIN_EXE_wordline"));
-    let out = command.args(words).current_dir(folder).output().expect("the program starts");
+    command.args(words).current_dir(folder).env("XDG_CACHE_HOME", folder.join("cache"));
+    let out = command.output().expect("the program starts");
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
     out
 }

@@ -2,6 +2,7 @@
 
 mod align;
 mod bad;
+mod cache;
 mod examples;
 mod jobs;
 mod package;

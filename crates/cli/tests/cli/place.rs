@@ -88,6 +88,8 @@ impl Drop for Started {
 
 pub struct Place {
     dir: tempfile::TempDir,
+    /// What the program takes for the user's cache.
+    cache: tempfile::TempDir,
 }
 
 /// What a command did.
@@ -102,7 +104,13 @@ pub struct Done {
 
 impl Place {
     pub fn new() -> Place {
-        Place { dir: tempfile::tempdir().expect("a temporary folder") }
+        let folder = || tempfile::tempdir().expect("a temporary folder");
+        Place { dir: folder(), cache: folder() }
+    }
+
+    /// Where aged drives are kept.
+    pub fn cache(&self) -> PathBuf {
+        self.cache.path().join("wordline/drives")
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -132,6 +140,7 @@ impl Place {
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wordline"));
         command.args(words).current_dir(self.dir.path()).stdin(Stdio::null());
+        command.env("XDG_CACHE_HOME", self.cache.path());
         command
     }
 
@@ -156,6 +165,7 @@ impl Place {
     pub fn shell(&self, line: &str) -> Done {
         let mut command = Command::new("sh");
         command.args(["-c", line]).env("W", env!("CARGO_BIN_EXE_wordline"));
+        command.env("XDG_CACHE_HOME", self.cache.path());
         done(command.current_dir(self.dir.path()).stdin(Stdio::null()), &[line])
     }
 
