@@ -161,7 +161,9 @@ pub enum Why {
     Data,
     /// The flash is read.
     Read,
-    /// The same for the rest of a sector that is written in part.
+    /// The flash is read once more, after the code could not correct what was read.
+    ReadAgain,
+    /// The flash is read for the rest of a sector that is written in part.
     Modify,
     /// The flash is programmed.
     Program,
@@ -236,6 +238,7 @@ impl Why {
             Why::Command => "command cycles",
             Why::Data => "data",
             Why::Read => "array read",
+            Why::ReadAgain => "read again",
             Why::Modify => "array read, to modify",
             Why::Program => "array program",
             Why::Erase => "array erase",

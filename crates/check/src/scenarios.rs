@@ -493,6 +493,12 @@ fsync=1
             .set("cache=none")
             .set("ftl.firmware.victim=cost-benefit")
             .set("ftl.firmware.allocation=static"),
+        // Worn, and kept for long: many pages are read again.
+        Case::new("intel-750-small", SMALL)
+            .age(Age::Filled)
+            .set("cache=none")
+            .set("nand.errors.cycles=2000")
+            .set("nand.errors.age_days=200"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

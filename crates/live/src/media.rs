@@ -547,6 +547,7 @@ mod tests {
             end: at,
             waited: Default::default(),
             away: [Span(0); 3],
+            again: Span::ZERO,
             held: None,
         }
     }

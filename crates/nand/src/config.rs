@@ -110,6 +110,8 @@ pub struct NandConfig {
     pub power: NandPower,
     #[serde(default)]
     pub faults: Faults,
+    #[serde(default)]
+    pub errors: ErrorConfig,
 }
 
 impl NandConfig {
@@ -155,6 +157,62 @@ pub struct Suspend {
 impl Suspend {
     pub fn any(&self) -> bool {
         self.queue || self.program || self.dma || self.erase
+    }
+}
+
+/// Whose raw bit errors a medium has (`errors.rs`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorModel {
+    /// Each read is right at once.
+    #[default]
+    None,
+    /// MLC of 30 to 39 nm.
+    #[serde(rename = "mlc-3x-nm")]
+    Mlc3xNm,
+    /// MLC of 20 to 29 nm.
+    #[serde(rename = "mlc-2y-nm")]
+    Mlc2yNm,
+    /// TLC of 72 layers.
+    #[serde(rename = "tlc-72-layer")]
+    Tlc72Layer,
+}
+
+/// Raw bit errors, the code that corrects them, and reads with other reference voltages where it cannot.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ErrorConfig {
+    pub model: ErrorModel,
+    /// Cycles that every block had before the drive was aged for the run.
+    pub cycles: u32,
+    /// Days since what was on the drive before the run was programmed.
+    pub age_days: u32,
+    /// Standard deviation of the logarithm of blocks' error rates, in percent.
+    pub spread: u32,
+    /// What the code corrects `corrects` bits of.
+    pub codeword_bytes: u32,
+    pub corrects: u32,
+    /// Until the code gives a read up.
+    pub t_decode: Span,
+    /// The most times that a page is read again.
+    pub steps: u32,
+    /// Errors that each step leaves of those before, in percent.
+    pub left: u32,
+}
+
+impl Default for ErrorConfig {
+    fn default() -> ErrorConfig {
+        ErrorConfig {
+            model: ErrorModel::None,
+            cycles: 0,
+            age_days: 0,
+            spread: 0,
+            codeword_bytes: 1024,
+            corrects: 40,
+            t_decode: Span::from_us(20),
+            steps: 8,
+            left: 60,
+        }
     }
 }
 

@@ -225,6 +225,7 @@ pub(crate) fn small() -> NandConfig {
         endurance: 3000,
         power: Default::default(),
         faults: Default::default(),
+        errors: Default::default(),
     }
 }
 

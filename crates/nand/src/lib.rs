@@ -2,13 +2,15 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod errors;
 mod gang;
 pub mod geometry;
 pub mod machine;
 mod script;
 mod suspend;
 
-pub use config::{Cell, NandConfig, PerPage, Suspend};
+pub use config::{Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, Suspend};
+pub use errors::Reread;
 pub use gang::Joined;
 pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};
 pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, PerClass, Record};

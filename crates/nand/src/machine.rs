@@ -16,9 +16,11 @@
 //! each class of work, and an operation takes the difference between its arrival and its start.
 //!
 //! What pages hold is kept in `Stamps::flash`, with the data that drivers send with programs.
-//! Not modelled: cache programs, and read retry.
+//! With `[nand.errors]` a page whose bits the code cannot correct is read again: module `errors`.
+//! Not modelled: cache programs.
 
 use crate::config::NandConfig;
+use crate::errors::{Errors, Page, Reread};
 use crate::gang::{Gang, Joined, WHOLE};
 use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa};
 use crate::script::Script;
@@ -196,6 +198,8 @@ pub struct Record {
     /// Time since `started` in which reads had gone ahead: until the channel was granted, until its
     /// data were in, until the end.
     pub away: [Span; 3],
+    /// Read only: part of the time until `array_end`, from the first sensing of the page to the last.
+    pub again: Span,
     /// Of a read that ended well, what the sectors hold ([`wordline_base::Contents`]), where that is kept.
     pub held: Option<u32>,
 }
@@ -228,7 +232,8 @@ impl Record {
                 life.mark(Layer::Transfer, Why::Command, self.channel, self.bus_end);
                 let writes = life.ddir == Ddir::Write;
                 let why = if writes { Why::Modify } else { Why::Read };
-                life.mark(Layer::Nand, why, self.lun, self.array_end);
+                life.mark(Layer::Nand, why, self.lun, Time(self.array_end.0 - self.again.0));
+                life.mark(Layer::Nand, Why::ReadAgain, self.lun, self.array_end);
                 life.mark(Layer::Transfer, Why::ChannelBusy, self.channel, self.out_start);
                 life.mark(Layer::Transfer, Why::Data, self.channel, self.end);
             }
@@ -318,6 +323,10 @@ pub(crate) struct State {
     pub left: Span,
     /// The operation that it is a part of, or `WHOLE`.
     join: u32,
+    /// How often a page is still read again.
+    pub rereads: u32,
+    /// No reading of it is right.
+    lost: bool,
 }
 
 /// One block of one LUN.
@@ -328,6 +337,8 @@ struct Block {
     /// Of them, those programmed before time began: what they hold is not known here.
     before: u16,
     erases: u32,
+    /// Reads since the last erase, where bit errors are modelled.
+    reads: u32,
 }
 
 /// All LUNs and channels.
@@ -346,6 +357,7 @@ pub struct Nand {
     faults: Rng,
     script: Script,
     pub(crate) bad_block_seed: u64,
+    errors: Option<Box<Errors>>,
     rate: u64,
     t_read: Vec<Span>,
     t_program: Vec<Span>,
@@ -403,6 +415,7 @@ impl Nand {
             script: Script::new(&config.faults.script, &geometry)
                 .map_err(|e| BadValue::new("faults.script", e.to_string()))?,
             bad_block_seed,
+            errors: Errors::new(config, seed)?.map(Box::new),
             rate,
             t_read: (0..bits).map(|t| config.t_read.get(t)).collect(),
             t_program: (0..bits).map(|t| config.t_program.get(t)).collect(),
@@ -441,7 +454,7 @@ impl Nand {
         let first = self.block_index(lun, line) * self.parts;
         let programmed = programmed as u16;
         for part in first..first + self.parts {
-            self.blocks[part] = Block { programmed, before: programmed, erases };
+            self.blocks[part] = Block { programmed, before: programmed, erases, reads: 0 };
         }
     }
 
@@ -587,10 +600,18 @@ impl Nand {
                 [0; HOLDERS]
             },
             away: [Span::ZERO; 3],
+            again: Span::ZERO,
             held: None,
         };
-        let key =
-            self.states.insert(State { record, stage: Stage::Waiting, left: Span::ZERO, join });
+        let stage = Stage::Waiting;
+        let key = self.states.insert(State {
+            record,
+            stage,
+            left: Span::ZERO,
+            join,
+            rereads: 0,
+            lost: false,
+        });
         if self.preemption.is_some() {
             self.submit_ahead(ctx, lun, key);
         } else if busy {
@@ -626,6 +647,7 @@ impl Nand {
         if self.parts > 1 {
             block = block * self.parts + lun % self.parts;
         }
+        let number = block;
         let block = &mut self.blocks[block];
         let page_type = page as usize % self.t_read.len();
         let (data, array) = match op.kind {
@@ -635,6 +657,19 @@ impl Nand {
                     "read of page {page} of LUN {lun} line {line}, where only {} are programmed",
                     block.programmed
                 );
+                if let Some(errors) = &mut self.errors {
+                    block.reads = block.reads.saturating_add(1);
+                    let rereads = errors.rereads(Page {
+                        block: number,
+                        page_type,
+                        erases: block.erases,
+                        old: page < u32::from(block.before),
+                        reads: block.reads,
+                        bytes: geometry.sector.bytes_of(op.sectors) as u32,
+                    });
+                    state.lost = rereads.is_none();
+                    state.rereads = rereads.unwrap_or(errors.steps());
+                }
                 (Span::ZERO, self.t_read[page_type])
             }
             OpKind::Program => {
@@ -646,7 +681,7 @@ impl Nand {
                 (self.t_unit_transfer, self.t_program[page_type])
             }
             OpKind::Erase => {
-                (block.programmed, block.before) = (0, 0);
+                (block.programmed, block.before, block.reads) = (0, 0, 0);
                 block.erases += 1;
                 (Span::ZERO, self.config.t_erase)
             }
@@ -755,13 +790,36 @@ impl Nand {
                 self.data_out(ctx, lun, key);
                 return None;
             }
+            Stage::Out if state.rereads > 0 => {
+                self.read_again(ctx, lun, key);
+                return None;
+            }
             _ => {}
         }
         self.finish(ctx, lun, key).then_some(key)
     }
+    /// The code gives a page up that has arrived; its LUN, which has waited for that, reads it once more.
+    pub(crate) fn read_again(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
+        let page_types = self.t_read.len();
+        let State { record, stage, rereads, .. } = &mut self.states[key];
+        let t_read = self.t_read[self.geometry.page_of(record.op.ppa) as usize % page_types];
+        *rereads -= 1;
+        *stage = Stage::Array;
+        let array_end = ctx.now + self.config.errors.t_decode + self.config.t_command + t_read;
+        record.again += array_end.since(record.array_end);
+        record.array_end = array_end;
+        self.counters.array_ns[record.op.class] += t_read.0;
+        let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
+        ctx.at(array_end, Kind::NandArray, tag);
+    }
     /// A read's data move to the cache register; the next operation may start.
     fn leave_array(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
-        self.states[key].stage = Stage::Out;
+        let state = &mut self.states[key];
+        state.stage = Stage::Out;
+        if state.rereads > 0 {
+            // No other read begins where this one goes on.
+            return self.data_out(ctx, lun, key);
+        }
         let l = &mut self.luns[lun];
         self.counters.busy_ns[l.holder] += l.settle(ctx.now);
         if ctx.tracks.is_some() {
@@ -842,7 +900,7 @@ impl Nand {
 
     /// Counts an operation that is over, and draws whether it failed.
     fn count(&mut self, key: u32) {
-        let record = &mut self.states[key].record;
+        let State { record, lost, .. } = &mut self.states[key];
         let class = record.op.class as usize;
         let ppb = match record.op.kind {
             OpKind::Read => self.config.faults.read_fail_ppb,
@@ -850,7 +908,7 @@ impl Nand {
             OpKind::Erase => self.config.faults.erase_fail_ppb,
         };
         let scripted = self.script.fails(record.op.kind, &self.geometry, record.op.ppa);
-        if scripted || ppb > 0 && self.faults.chance(ppb) {
+        if *lost || scripted || ppb > 0 && self.faults.chance(ppb) {
             record.outcome = Outcome::Failed;
             self.counters.failed[class] += 1;
         }
@@ -938,9 +996,13 @@ impl Nand {
     pub fn queued(&self, lun: LunId) -> usize {
         self.luns[lun].queue.len()
     }
-    /// Draws taken from the fault stream, for comparing runs.
+    /// Draws taken from its random streams, for comparing runs.
     pub fn draws(&self) -> u64 {
-        self.faults.draws()
+        self.faults.draws() + self.errors.as_ref().map_or(0, |e| e.draws())
+    }
+    /// What reads that were done again were, where bit errors are modelled.
+    pub fn reread(&self) -> Option<&Reread> {
+        self.errors.as_ref().map(|e| &e.counts)
     }
     pub fn wear(&self) -> Wear {
         let erases = || self.blocks.iter().map(|b| b.erases);
@@ -965,6 +1027,7 @@ pub struct Wear {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{ErrorConfig, ErrorModel, Suspend};
     use crate::geometry::small;
 
     struct Bench {
@@ -991,6 +1054,48 @@ mod tests {
                     self.done.push(*self.nand.record(key));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_read_again_holds_its_lun_for_each_reading() {
+        let t_decode = Span::from_us(20);
+        let model = ErrorModel::Tlc72Layer;
+        let errors = ErrorConfig { model, corrects: 3, t_decode, ..ErrorConfig::default() };
+        let worn = NandConfig { errors, transfer_bytes: 4096, ..small() };
+        let first =
+            Suspend { queue: true, dma: true, program: true, most: 4, ..Suspend::default() };
+        let mut both = worn.clone();
+        (both.cache_register, both.suspend) = (true, first.clone());
+        for c in [
+            worn.clone(),
+            NandConfig { cache_register: true, ..worn.clone() },
+            NandConfig { suspend: first, ..worn.clone() },
+            both,
+        ] {
+            let mut b = Bench::new(&c);
+            b.nand.set_block(0, 1, 16, 5);
+            b.submit(OpKind::Read, Class::UserRead, 1, 3, 0);
+            b.submit(OpKind::Read, Class::UserRead, 1, 5, 0);
+            b.run();
+            let found = *b.nand.reread().unwrap();
+            assert!(found.reads == 2 && found.rereads >= 4 && found.lost == 0, "{found:?}");
+            let (each, bus) = (Span::from_us(50), Span::of_bytes(4096, 400_000_000));
+            let once = c.t_command + each + bus;
+            let [one, two] = [0, 1].map(|i| b.done[i]);
+            let count =
+                |r: &Record| (r.again.0 / (t_decode + once).0, r.again.0 % (t_decode + once).0);
+            // Sensing to sensing, so the last transfer is not in it.
+            let (n, m) = (count(&one), count(&two));
+            assert_eq!((n.0 + m.0, n.1, m.1), (found.rereads, 0, 0), "{c:?}");
+            // With a cache register the next read's command goes before the last data.
+            let command = if c.cache_register { c.t_command } else { Span::ZERO };
+            assert_eq!(one.end, Time(0) + once + one.again + command, "{c:?}");
+            let free = if c.cache_register { one.array_end } else { one.end };
+            assert_eq!(two.started, free, "no read begins where one goes on");
+            assert_eq!(two.end, two.started + once + two.again);
+            let array: u64 = b.nand.counters().array_ns.iter().sum();
+            assert_eq!(array, each.0 * (2 + found.rereads));
         }
     }
 

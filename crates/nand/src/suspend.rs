@@ -374,6 +374,10 @@ impl Nand {
             return None;
         }
         record.out_start = begin;
+        if self.states[key].rereads > 0 {
+            self.read_again(ctx, lun, key);
+            return None;
+        }
         self.finish(ctx, lun, key).then_some(key)
     }
 }

@@ -35,6 +35,7 @@ fn config(suspend: Suspend) -> NandConfig {
         endurance: 1000,
         power: NandPower::default(),
         faults: Default::default(),
+        errors: Default::default(),
     }
 }
 

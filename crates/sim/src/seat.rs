@@ -207,6 +207,14 @@ impl DriveSeat {
             ];
             counters.extend(of_gangs.map(|(name, n)| (name.to_string(), n)));
         }
+        if let Some(r) = nand.reread().filter(|r| r.reads > 0) {
+            let of_errors = [
+                ("nand.reads_done_again", r.reads),
+                ("nand.rereads", r.rereads),
+                ("nand.reads_lost", r.lost),
+            ];
+            counters.extend(of_errors.map(|(name, n)| (name.to_string(), n)));
+        }
         counters.extend(
             [
                 ("device.commands_in", device.commands_in.iter().sum()),

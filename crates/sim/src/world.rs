@@ -1239,7 +1239,15 @@ impl World {
                 each.collect::<Vec<_>>().join("; ")
             }
         };
-        let notes = self.reads_in_order(&machine).into_iter().collect();
+        let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
+        notes.extend(self.drives.iter().filter_map(|d| {
+            let r = d.controller.nand().reread().filter(|r| r.reads > 0)?;
+            Some(format!(
+                "{}: {} flash reads were not right at first and were done again, {} times in all; {} of them were lost \
+                 (nand.errors)",
+                d.name, r.reads, r.rereads, r.lost
+            ))
+        }));
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
             (true, false) => Ended::Interrupted,

@@ -40,6 +40,7 @@ pub fn nand_config() -> NandConfig {
         endurance: 3000,
         power: Default::default(),
         faults: Default::default(),
+        errors: Default::default(),
     }
 }
 

@@ -1,0 +1,355 @@
+//! Raw bit errors of pages, and what the drive's code makes of them: reads that are done again with
+//! other reference voltages, and reads that fail for good.
+//!
+//! The raw bit error rate of a page is `a + b c^k + d c^m t^n + e c^p r^q`, with c cycles of its block,
+//! t days since it was programmed and r reads of a page since then: Kim, Choi and Min, Design Tradeoffs
+//! for SSD Reliability (FAST 2019), from memory. The sum stands for the mean of a block's pages. A page
+//! type is read with so many reference voltages, and each may be off: its share of the errors.
+
+use crate::config::{Cell, ErrorModel, NandConfig};
+use serde::Serialize;
+use wordline_base::{BadValue, Rng, Seed};
+
+/// What the reads of a drive met so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Reread {
+    /// Reads that the code could not correct at first.
+    pub reads: u64,
+    /// How often those were read again, together.
+    pub rereads: u64,
+    /// Reads that no step made good.
+    pub lost: u64,
+}
+
+/// The constants of the sum.
+#[derive(Clone)]
+struct Terms {
+    base: f64,
+    wear: [f64; 2],
+    retention: [f64; 3],
+    disturb: [f64; 3],
+}
+
+fn terms(model: ErrorModel) -> Option<Terms> {
+    match model {
+        ErrorModel::None => None,
+        ErrorModel::Mlc3xNm => Some(Terms {
+            base: 5.06e-8,
+            wear: [1.05e-14, 2.16],
+            retention: [9.31e-14, 1.80, 0.80],
+            disturb: [4.17e-15, 1.07, 1.45],
+        }),
+        ErrorModel::Mlc2yNm => Some(Terms {
+            base: 8.34e-5,
+            wear: [3.30e-11, 1.71],
+            retention: [5.56e-19, 2.49, 3.33],
+            disturb: [6.26e-13, 1.76, 0.47],
+        }),
+        ErrorModel::Tlc72Layer => Some(Terms {
+            base: 1.48e-3,
+            wear: [3.90e-10, 2.05],
+            retention: [6.28e-5, 0.14, 0.54],
+            disturb: [3.73e-9, 0.33, 1.71],
+        }),
+    }
+}
+
+impl Terms {
+    fn rate(&self, cycles: f64, days: f64, reads: f64) -> f64 {
+        let [d, m, n] = self.retention;
+        let [e, p, q] = self.disturb;
+        let [b, k] = self.wear;
+        self.base
+            + b * libm::pow(cycles, k)
+            + d * libm::pow(cycles, m) * libm::pow(days, n)
+            + e * libm::pow(cycles, p) * libm::pow(reads, q)
+    }
+}
+
+/// What a read is done on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub block: u32,
+    pub page_type: usize,
+    /// Erasures of the block in this run and in ageing.
+    pub erases: u32,
+    /// Programmed before time began.
+    pub old: bool,
+    /// Reads of the block since it was erased.
+    pub reads: u32,
+    pub bytes: u32,
+}
+
+#[derive(Clone)]
+pub(crate) struct Errors {
+    terms: Terms,
+    /// Of the mean of a block, by page type.
+    shares: Vec<f64>,
+    cycles: u32,
+    days: f64,
+    /// Standard deviation of the logarithm of blocks' rates.
+    spread: f64,
+    block_seed: u64,
+    codeword: u32,
+    bits: f64,
+    corrects: u32,
+    left: f64,
+    steps: u32,
+    pages: f64,
+    /// No read needs a second one up to so many erasures, and so many reads of its block since.
+    quiet: (u32, u32),
+    draws: Rng,
+    pub counts: Reread,
+}
+
+/// A block's rate is at most this many deviations off.
+const MOST_DEVIATIONS: f64 = 4.0;
+
+impl Errors {
+    pub fn new(config: &NandConfig, seed: Seed) -> Result<Option<Errors>, BadValue> {
+        let e = &config.errors;
+        let Some(terms) = terms(e.model) else { return Ok(None) };
+        let bad = |key, message: &str| Err(BadValue::new(key, message));
+        if !(1..=config.page_bytes).contains(&e.codeword_bytes) {
+            let message = format!("must be 1 to a page's {} bytes", config.page_bytes);
+            return bad("errors.codeword_bytes", &message);
+        }
+        if e.corrects == 0 || e.corrects > 4096 {
+            return bad("errors.corrects", "must be 1 to 4096 bits of a codeword");
+        }
+        if !(1..=99).contains(&e.left) {
+            return bad("errors.left", "must be 1 to 99 percent: each step leaves fewer errors");
+        }
+        if e.steps > 100 {
+            return bad("errors.steps", "must be at most 100");
+        }
+        if e.spread > 200 {
+            return bad("errors.spread", "must be at most 200 percent");
+        }
+        let mut errors = Errors {
+            terms,
+            shares: shares(config.cell),
+            cycles: e.cycles,
+            days: f64::from(e.age_days),
+            spread: f64::from(e.spread) / 100.0,
+            block_seed: seed.stream("nand/block-errors").next_u64(),
+            codeword: e.codeword_bytes,
+            bits: f64::from(e.codeword_bytes) * 8.0,
+            corrects: e.corrects,
+            left: f64::from(e.left) / 100.0,
+            steps: e.steps,
+            pages: f64::from(config.pages_per_block),
+            quiet: (0, 0),
+            draws: seed.stream("nand/errors"),
+            counts: Reread::default(),
+        };
+        errors.quiet = errors.quiet_until();
+        Ok(Some(errors))
+    }
+
+    pub fn draws(&self) -> u64 {
+        self.draws.draws()
+    }
+
+    /// Expected errors of a codeword.
+    fn expected(&self, page: &Page, deviations: f64) -> f64 {
+        let days = if page.old { self.days } else { 0.0 };
+        let cycles = f64::from(self.cycles.saturating_add(page.erases));
+        let mean = self.terms.rate(cycles, days, f64::from(page.reads) / self.pages);
+        let block = libm::exp(self.spread * deviations);
+        self.bits * (mean * block * self.shares[page.page_type]).min(0.5)
+    }
+
+    /// How far the worst block may go until one read of 10^15 needs a second one.
+    fn quiet_until(&self) -> (u32, u32) {
+        let worst =
+            (0..self.shares.len()).max_by(|&a, &b| self.shares[a].total_cmp(&self.shares[b]));
+        let is_quiet = |erases: u32, reads: u32| {
+            let page_type = worst.unwrap_or(0);
+            let page = Page { block: 0, page_type, erases, old: true, reads, bytes: self.codeword };
+            let errors = self.expected(&page, MOST_DEVIATIONS);
+            chance_above(errors, self.corrects) < 1e-15
+        };
+        if !is_quiet(0, 0) {
+            return (0, 0);
+        }
+        // Erasures first, with as many reads as a block gets by a thousand of each page.
+        let mut reads = 1000 * self.pages as u32;
+        while reads > 0 && !is_quiet(0, reads) {
+            reads /= 2;
+        }
+        let mut erases = 1 << 20;
+        while erases > 0 && !is_quiet(erases, reads) {
+            erases /= 2;
+        }
+        (erases, reads)
+    }
+
+    /// How often a page is read again until all its codewords are right; none if that never helps.
+    #[inline]
+    pub fn rereads(&mut self, page: Page) -> Option<u32> {
+        if page.erases < self.quiet.0 && page.reads < self.quiet.1 {
+            return Some(0);
+        }
+        self.draw(page)
+    }
+
+    #[inline(never)]
+    fn draw(&mut self, page: Page) -> Option<u32> {
+        let deviations = normal(Rng::from_seed(self.block_seed ^ u64::from(page.block)).next_u64());
+        let expected = self.expected(&page, deviations);
+        let codewords = page.bytes.div_ceil(self.codeword).max(1);
+        let worst = (0..codewords).map(|_| poisson(&mut self.draws, expected)).max().unwrap_or(0);
+        if worst <= self.corrects {
+            return Some(0);
+        }
+        self.counts.reads += 1;
+        // Each step is nearer to where the cells are.
+        let over = f64::from(worst) / f64::from(self.corrects);
+        let needed = libm::ceil(libm::log(over) / -libm::log(self.left)).max(1.0) as u32;
+        self.counts.rereads += u64::from(needed.min(self.steps));
+        if needed > self.steps {
+            self.counts.lost += 1;
+            return None;
+        }
+        Some(needed)
+    }
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+}
+
+/// A page type's part of the errors, by how many of the cell's reference voltages tell its bits
+/// apart: 1 and 2 of three (MLC), 1, 2 and 4 of seven (TLC), and so on; their mean is 1.
+fn shares(cell: Cell) -> Vec<f64> {
+    let bits = cell.bits();
+    let all = f64::from((1u32 << bits) - 1);
+    (0..bits).map(|t| f64::from(1u32 << t) * bits as f64 / all).collect()
+}
+
+/// Of a standard normal distribution, from 64 bits: Box and Muller, cut off.
+fn normal(bits: u64) -> f64 {
+    let uniform = |x: u32| (f64::from(x) + 0.5) / 4_294_967_296.0;
+    let radius = libm::sqrt(-2.0 * libm::log(uniform(bits as u32)));
+    let angle = std::f64::consts::TAU * uniform((bits >> 32) as u32);
+    (radius * libm::cos(angle)).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+}
+
+/// Of a Poisson distribution; of a normal one where that is as good.
+fn poisson(rng: &mut Rng, mean: f64) -> u32 {
+    if mean > 500.0 {
+        let drawn = mean + libm::sqrt(mean) * normal(rng.next_u64());
+        return drawn.max(0.0) as u32;
+    }
+    let mut left = (rng.next_u64() >> 11) as f64 / 9_007_199_254_740_992.0;
+    let mut p = libm::exp(-mean);
+    let mut n = 0;
+    while left >= p && n < 4096 {
+        left -= p;
+        n += 1;
+        p *= mean / f64::from(n);
+    }
+    n
+}
+
+/// That a Poisson distribution is above `k`, summed from its tail.
+fn chance_above(mean: f64, k: u32) -> f64 {
+    if mean >= f64::from(k) {
+        return 1.0;
+    }
+    let mut p = libm::exp(-mean);
+    (1..=k).for_each(|n| p *= mean / f64::from(n));
+    let mut sum = 0.0;
+    for n in k + 1..k + 2000 {
+        p *= mean / f64::from(n);
+        sum += p;
+        if p < sum * 1e-12 {
+            break;
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ErrorConfig, PerPage};
+    use crate::geometry::small;
+    use wordline_base::Span;
+
+    fn worn(errors: ErrorConfig) -> Errors {
+        let cell = Cell::Tlc;
+        let c = NandConfig { cell, t_read: PerPage::One(Span(1)), errors, ..small() };
+        Errors::new(&c, Seed(3)).unwrap().unwrap()
+    }
+    fn tlc() -> ErrorConfig {
+        let model = ErrorModel::Tlc72Layer;
+        ErrorConfig { model, cycles: 1000, age_days: 365, corrects: 72, ..ErrorConfig::default() }
+    }
+    fn page(page_type: usize) -> Page {
+        Page { block: 1, page_type, erases: 0, old: true, reads: 0, bytes: 4096 }
+    }
+
+    #[test]
+    fn as_many_reads_are_done_again_as_the_distribution_says() {
+        for page_type in 0..3 {
+            let mut e = worn(tlc());
+            let mean = e.expected(&page(page_type), 0.0);
+            let once = chance_above(mean, 72);
+            let want = 1.0 - libm::pow(1.0 - once, 4.0);
+            let n = 20_000;
+            let found = (0..n).filter(|_| e.rereads(page(page_type)) != Some(0)).count();
+            let (found, n) = (found as f64, f64::from(n));
+            let off = 5.0 * libm::sqrt(n * want * (1.0 - want)) + 1.0;
+            assert!((found - n * want).abs() <= off, "type {page_type}: {found} of {n}, {want}");
+        }
+    }
+
+    #[test]
+    fn the_rate_is_the_published_sum() {
+        let e = worn(tlc());
+        let mean = 1.48e-3
+            + 3.90e-10 * 1000f64.powf(2.05)
+            + 6.28e-5 * 1000f64.powf(0.14) * 365f64.powf(0.54);
+        let by_type: Vec<f64> = (0..3).map(|t| e.expected(&page(t), 0.0)).collect();
+        let found = by_type.iter().sum::<f64>() / 3.0;
+        assert!((found / (mean * 8192.0) - 1.0).abs() < 1e-9);
+        assert!((by_type[2] / by_type[0] - 4.0).abs() < 1e-9, "four references, and one");
+        let fresh = Page { old: false, ..page(0) };
+        assert!(e.expected(&fresh, 0.0) < by_type[0], "what was written in the run is fresh");
+    }
+
+    #[test]
+    fn older_more_worn_and_more_read_pages_are_read_again_more_often() {
+        let rereads = |cycles, age_days, reads| {
+            let mut e = worn(ErrorConfig { cycles, age_days, ..tlc() });
+            (0..2000).for_each(|_| {
+                e.rereads(Page { reads, ..page(2) });
+            });
+            e.counts.rereads
+        };
+        let by_wear = [0, 1000, 2000, 4000].map(|c| rereads(c, 365, 0));
+        let by_age = [0, 90, 365, 1000].map(|d| rereads(1000, d, 0));
+        let by_reads = [0, 100_000, 1_000_000].map(|r| rereads(1000, 90, r));
+        assert!(by_wear.is_sorted() && by_wear[0] < by_wear[3], "{by_wear:?}");
+        assert!(by_age.is_sorted() && by_age[0] == 0 && by_age[3] > 0, "{by_age:?}");
+        assert!(by_reads.is_sorted() && by_reads[0] < by_reads[2], "{by_reads:?}");
+    }
+
+    #[test]
+    fn what_needs_more_steps_than_there_are_is_lost() {
+        let config = ErrorConfig { steps: 1, corrects: 10, left: 90, ..tlc() };
+        let mut e = worn(config);
+        assert_eq!(e.rereads(page(2)), None);
+        assert_eq!(e.counts, Reread { reads: 1, rereads: 1, lost: 1 });
+    }
+
+    #[test]
+    fn a_fresh_drive_draws_nothing() {
+        for model in [ErrorModel::Mlc3xNm, ErrorModel::Mlc2yNm] {
+            let mut e = worn(ErrorConfig { model, ..ErrorConfig::default() });
+            assert_eq!(e.rereads(Page { reads: 100, ..page(1) }), Some(0));
+            assert_eq!(e.draws(), 0);
+        }
+    }
+}
