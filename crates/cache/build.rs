@@ -18,9 +18,12 @@ const CRATES: [&str; 12] = [
     "wordline",
 ];
 
+/// All files of a folder. One that is not there would pass for one that never changes.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
+    let entries = std::fs::read_dir(folder);
+    let entries = entries.unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    for entry in entries {
+        let path = entry.unwrap_or_else(|e| panic!("{}: {e}", folder.display())).path();
         match path.is_dir() {
             true => sources(&path, found),
             false => found.push(path),
@@ -50,7 +53,7 @@ fn main() {
     for file in files {
         let name = file.strip_prefix(&crates).unwrap_or(&file);
         add(name.to_string_lossy().as_bytes());
-        add(&std::fs::read(&file).unwrap_or_default());
+        add(&std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display())));
     }
     println!("cargo::rustc-env=WORDLINE_AGEING_SOURCES={hash:032x}");
 }

@@ -18,6 +18,7 @@ use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use wordline::{Checked, Error, StateError, Watch};
+use wordline_sim::About;
 
 /// The sources that decide what an aged drive is.
 const SOURCES: &str = env!("WORDLINE_AGEING_SOURCES");
@@ -77,6 +78,8 @@ enum NotKept {
     Io(#[from] io::Error),
     #[error("it takes more than the {:.1} GiB that the cache may have (--cache-size)", gib(*.0))]
     Size(u64),
+    #[error("what it depends on takes more than a MiB to write down, with so many jobs")]
+    Key,
     #[error("it takes more than half of what is free there")]
     Room,
 }
@@ -119,6 +122,10 @@ impl Cache {
     ) -> Result<(), Error> {
         let Some(key) = checked.ageing_key() else { return checked.age(watch) };
         let key = format!("{SOURCES}\n{key}");
+        if key.len() > About::TEXT {
+            tell(Said::Note(self.not_kept(&NotKept::Key)));
+            return checked.age(watch);
+        }
         let part = match self.look(&key, checked, tell) {
             Ok(Found::Loaded) => return Ok(()),
             Ok(Found::Nothing(part)) => Some(part),
@@ -164,7 +171,11 @@ impl Cache {
                                 "{} cannot be used: {why}: it is removed, and the drive aged anew",
                                 path.display()
                             )));
-                            fs::remove_file(&path)?;
+                            match fs::remove_file(&path) {
+                                // Another process has met the same.
+                                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                                _ => {}
+                            }
                         }
                     }
                 }

@@ -1,11 +1,11 @@
 //! Saving and loading a drive at rest, so that ageing is done once.
 //!
-//! Blocks and superblocks; the streams and the collector; units and their sectors in use, in physical order.
-//! What stale sectors held is not kept. Counters begin at zero.
+//! Blocks and superblocks; the streams and the collector; units and their sectors, in physical order, the stale
+//! ones too: an erasure asks which sectors of users a superblock held. Counters begin at zero.
 
 use crate::config::Plan;
 use crate::gc::Collecting;
-use crate::map::Where;
+use crate::map::{NOBODY, Where};
 use crate::space::State;
 use crate::{Firmware, FirmwareConfig};
 use std::io::{self, Read, Write};
@@ -14,6 +14,8 @@ use wordline_nand::Geometry;
 use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
 
 const NONE: u32 = u32::MAX;
+/// Beside the place of a sector in its unit: it is not in use.
+const STALE: u32 = 1 << 31;
 const STATES: [State; 5] = [State::Free, State::Open, State::Closed, State::Victim, State::Retired];
 
 /// What must be the same when the drive is loaded; as many as pblk has, of which the last tells whose it is.
@@ -86,22 +88,25 @@ impl Firmware {
         out.put32(self.map.next)?;
         let stamped = self.map.stamps.is_some();
         out.put32(stamped.into())?;
-        // Lost sectors, then units with something in use.
+        // Lost sectors, then units that hold something.
         let lost = || (0..self.map.sectors()).filter(|&lpn| self.map.get(lpn) == Where::Lost);
         out.put32(lost().count() as u32)?;
         lost().try_for_each(|lpn| out.put32(lpn))?;
         let size = self.g.sectors_per_unit;
         for unit in 0..self.g.lines * self.g.units_per_line() {
             let all = unit * size..(unit + 1) * size;
-            let valid = all.clone().filter(|&ppa| self.map.is_valid(ppa)).count() as u32;
-            if valid == 0 {
+            let held = || all.clone().filter(|&ppa| self.map.lpn_at(ppa) != NOBODY);
+            let order = self.map.order_of(unit);
+            let count = held().count() as u32;
+            if count == 0 && order == 0 {
                 continue;
             }
             out.put32(unit)?;
-            out.put32(self.map.order_of(unit))?;
-            out.put32(valid)?;
-            for ppa in all.filter(|&ppa| self.map.is_valid(ppa)) {
-                out.put32(ppa - unit * size)?;
+            out.put32(order)?;
+            out.put32(count)?;
+            for ppa in held() {
+                let stale = if self.map.is_valid(ppa) { 0 } else { STALE };
+                out.put32((ppa - unit * size) | stale)?;
                 out.put32(self.map.lpn_at(ppa))?;
                 if stamped {
                     out.put32(self.map.stamp_at(ppa))?;
@@ -220,13 +225,17 @@ impl Firmware {
             };
             self.map.set_order(unit, r.get32()?);
             for _ in 0..r.up_to(size, "the sectors of a unit")? {
-                let (i, lpn) = (r.get32()?, r.get32()?);
-                if i >= size || lpn >= sectors || self.map.is_valid(unit * size + i) {
+                let (place, lpn) = (r.get32()?, r.get32()?);
+                let i = place & !STALE;
+                if i >= size || lpn >= sectors || self.map.lpn_at(unit * size + i) != NOBODY {
                     return damaged("a sector is beyond the drive, or there twice");
                 }
                 let stamp = if stamped { r.get32()? } else { 0 };
                 let ppa = unit * size + i;
                 self.map.note(ppa, lpn, stamp);
+                if place & STALE > 0 {
+                    continue;
+                }
                 let s = self.space.superblock_of(ppa);
                 self.validate(s, lpn, ppa);
             }

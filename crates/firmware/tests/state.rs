@@ -5,6 +5,7 @@ mod common;
 use common::{Drive, Kind};
 use wordline_base::{Ctx, Lpn, Rng, Stamps};
 use wordline_firmware::Firmware;
+use wordline_nand::Ppa;
 use wordline_translation::{LoadError, Source, Translation};
 
 fn aged(seed: u64) -> (Kind, Firmware, Stamps) {
@@ -62,6 +63,13 @@ fn a_saved_drive_is_the_same_drive() {
         let mut again = Vec::new();
         loaded.save(&mut again).unwrap();
         assert!(file == again, "seed {seed}: a state changes when it is loaded and saved");
+        for ppa in 0..kind.g.sectors() as u32 {
+            assert_eq!(
+                ftl.holds(Ppa(ppa)),
+                loaded.holds(Ppa(ppa)),
+                "seed {seed}: {ppa}, stale or not"
+            );
+        }
         if kind.bad.iter().any(|&bad| bad) {
             continue; // Marks follow from the blocks that are good when a drive is made.
         }

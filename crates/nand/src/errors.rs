@@ -154,13 +154,14 @@ impl Errors {
     /// Expected errors of a codeword.
     fn expected(&self, page: &Page, deviations: f64) -> f64 {
         let days = if page.old { self.days } else { 0.0 };
-        let cycles = f64::from(self.cycles.saturating_add(page.erases));
+        // A page that was programmed is in its first cycle at least.
+        let cycles = f64::from(self.cycles.saturating_add(page.erases).max(1));
         let mean = self.terms.rate(cycles, days, f64::from(page.reads) / self.pages);
         let block = libm::exp(self.spread * deviations);
         self.bits * (mean * block * self.shares[page.page_type]).min(0.5)
     }
 
-    /// How far the worst block may go until one read of 10^15 needs a second one.
+    /// How far the worst block may go until one codeword of 10^9 needs a second reading.
     fn quiet_until(&self) -> (u32, u32) {
         let worst =
             (0..self.shares.len()).max_by(|&a, &b| self.shares[a].total_cmp(&self.shares[b]));
@@ -168,7 +169,7 @@ impl Errors {
             let page_type = worst.unwrap_or(0);
             let page = Page { block: 0, page_type, erases, old: true, reads, bytes: self.codeword };
             let errors = self.expected(&page, MOST_DEVIATIONS);
-            chance_above(errors, self.corrects) < 1e-15
+            chance_above(errors, self.corrects) < 1e-9
         };
         if !is_quiet(0, 0) {
             return (0, 0);

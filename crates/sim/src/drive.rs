@@ -105,8 +105,8 @@ pub struct About {
 
 impl About {
     const MAGIC: [u8; 8] = *b"wldrive3";
-    /// Bytes of a text and windows of ageing at most: more is damage.
-    const TEXT: usize = 1 << 20;
+    /// Bytes of a text at most, longer ones are cut; and windows of ageing. More is damage.
+    pub const TEXT: usize = 1 << 20;
     const WINDOWS: usize = 1 << 16;
 
     pub fn save(&self, w: &mut dyn Write) -> io::Result<()> {

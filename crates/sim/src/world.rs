@@ -197,7 +197,6 @@ struct NetworkSeat {
     server: (usize, u16),
 }
 
-/// The SAS link of a drive behind a bridge, and its queue.
 /// A member of an array, the drives with flash that it is, and whether one of them makes room for writes.
 struct Watched {
     unit: usize,
@@ -206,16 +205,17 @@ struct Watched {
 }
 
 /// The drives with flash behind a unit: itself, if it is no bridge.
-fn behind(bridges: &[BridgeSeat], drives: usize, unit: usize) -> Vec<usize> {
+fn flash_behind(bridges: &[BridgeSeat], drives: usize, unit: usize) -> Vec<usize> {
     match unit.checked_sub(drives) {
         None => vec![unit],
         Some(b) => {
             let members = bridges[b].members.iter();
-            members.flat_map(|&member| behind(bridges, drives, member)).collect()
+            members.flat_map(|&member| flash_behind(bridges, drives, member)).collect()
         }
     }
 }
 
+/// The SAS link of a drive behind a bridge, and its queue.
 fn behind_bridge(controller: &mut Controller, bridge: &DeviceConfig) -> Result<(), BadValue> {
     let Some(config) = &bridge.bridge else { return Ok(()) };
     controller.join_bridge(&config.link)?;
@@ -466,7 +466,7 @@ impl World {
         let watched = of_arrays
             .map(|unit| Watched {
                 unit,
-                drives: behind(&bridges, config.drives.len(), unit),
+                drives: flash_behind(&bridges, config.drives.len(), unit),
                 before: false,
             })
             .collect();
@@ -534,7 +534,7 @@ impl World {
                 Collect::Uncoordinated | Collect::Around => &[],
             };
             let drives = self.drives.len();
-            for d in held.iter().flat_map(|&unit| behind(&self.bridges, drives, unit)) {
+            for d in held.iter().flat_map(|&unit| flash_behind(&self.bridges, drives, unit)) {
                 self.ctx.enter_drive(d as u8);
                 self.drives[d].controller.hold_collection(&mut self.ctx, true);
             }
@@ -727,7 +727,7 @@ impl World {
             }
             Output::Hold { disk, hold } => {
                 let (unit, _) = self.hosts[h].disks[usize::from(disk)];
-                for d in behind(&self.bridges, self.drives.len(), unit) {
+                for d in flash_behind(&self.bridges, self.drives.len(), unit) {
                     self.ctx.enter_drive(d as u8);
                     self.drives[d].controller.hold_collection(&mut self.ctx, hold);
                 }

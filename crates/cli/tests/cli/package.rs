@@ -71,6 +71,7 @@ fn an_unpacked_package_works_from_anywhere() {
         "doc/wordline/copyright",
         "doc/wordline/changelog.gz",
         "doc/wordline/linked-crates.gz",
+        "doc/wordline/notices.gz",
     ] {
         assert!(there.join("usr/share").join(name).is_file(), "{name}");
     }
@@ -79,6 +80,8 @@ fn an_unpacked_package_works_from_anywhere() {
     let crates = shell(&there, "zcat usr/share/doc/wordline/linked-crates.gz");
     assert!(crates.lines().any(|l| l.starts_with("clap v") && l.contains("MIT")), "{crates}");
     assert!(!crates.contains(" (/"), "{crates}");
+    let notices = shell(&there, "zcat usr/share/doc/wordline/notices.gz");
+    assert!(notices.contains("\nclap v4") && notices.contains("Permission is hereby granted"));
 
     // The source is not needed: nothing but the package is named, and nobody's environment is at hand.
     let program = there.join("usr/bin/wordline");
