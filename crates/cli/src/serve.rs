@@ -372,10 +372,10 @@ fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
         about.save(w)?;
         recovered.save(w)
     })?;
+    // The profile has its FTL, whole: none is named beside it.
     crate::output::print(&format!(
-        "wordline run JOB --device {} --ftl {} --load-state {}\n",
+        "wordline run JOB --device {} --load-state {}\n",
         profile.display(),
-        system.config.ftl_name,
         state.display()
     ))
 }

@@ -398,6 +398,10 @@ impl Ftl {
             let mut next = 0;
             for i in 0..n as usize {
                 let (offset, lpn) = (at[i], lpns[i]);
+                // Each is somewhere else in the map.
+                if let Some(&soon) = lpns.get(i + 16) {
+                    self.map.prefetch(soon);
+                }
                 if offset < next || offset >= g.sectors_per_line {
                     return damaged("valid sectors are out of order");
                 }

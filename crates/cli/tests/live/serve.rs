@@ -189,12 +189,12 @@ fn an_exported_drive_runs_in_virtual_time() {
     };
     let (image, state, profile) = (file("drive.img"), file("state"), file("drive.toml"));
     let export = ["image", "export", &image, "--state", &state, "--profile", &profile];
-    assert!(run(&export).contains("--ftl default --load-state"));
+    assert_eq!(run(&export), format!("wordline run JOB --device {profile} --load-state {state}\n"));
     // Fastest read of what was written, and of what was not: flash says which is which.
     let fastest = |offset: &str| {
         let offset = format!("--offset={offset}");
         let job = ["run", "--name=a", "--rw=randread", "--bs=4k", "--size=16m", &offset];
-        let drive = ["--device", &profile, "--ftl", "default", "--load-state", &state];
+        let drive = ["--device", &profile, "--load-state", &state];
         let form = ["--stack", "none", "--output-format=json", "--quiet"];
         let json: serde_json::Value =
             serde_json::from_str(&run(&[&job[..], &drive, &form].concat())).unwrap();
