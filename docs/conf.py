@@ -2,11 +2,13 @@
 
 import pathlib
 import sys
+from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT / "python"), str(HERE)]
 
+# They are found by the path above, so they come after it.
 import reference  # noqa: E402
 
 import wordline  # noqa: E402
@@ -51,11 +53,11 @@ pygments_dark_style = "monokai"
 ELSEWHERE = {"](../../examples/README.md)": "](../examples.md)"}
 
 
-def link_to_site(app, page, source) -> None:  # type: ignore[no-untyped-def]
+def link_to_site(app: Any, page: str, source: list[str]) -> None:
     for link, here in ELSEWHERE.items():
         source[0] = source[0].replace(link, here)
 
 
-def setup(app) -> None:  # type: ignore[no-untyped-def]
+def setup(app: Any) -> None:
     app.connect("source-read", link_to_site)
     app.connect("builder-inited", lambda app: reference.write(HERE / "reference"))
