@@ -6,7 +6,7 @@
 //! for SSD Reliability (FAST 2019), from memory. The sum stands for the mean of a block's pages. A page
 //! type is read with so many reference voltages, and each may be off: its share of the errors.
 
-use crate::config::{Cell, ErrorModel, NandConfig};
+use crate::config::{Cell, ErrorConfig, ErrorModel, NandConfig};
 use serde::Serialize;
 use wordline_base::{BadValue, Rng, Seed};
 
@@ -85,16 +85,8 @@ pub(crate) struct Errors {
     terms: Terms,
     /// Of the mean of a block, by page type.
     shares: Vec<f64>,
-    cycles: u32,
-    days: f64,
-    /// Standard deviation of the logarithm of blocks' rates.
-    spread: f64,
+    config: ErrorConfig,
     block_seed: u64,
-    codeword: u32,
-    bits: f64,
-    corrects: u32,
-    left: f64,
-    steps: u32,
     pages: f64,
     /// No read needs a second one up to so many erasures, and so many reads of its block since.
     quiet: (u32, u32),
@@ -129,15 +121,8 @@ impl Errors {
         let mut errors = Errors {
             terms,
             shares: shares(config.cell),
-            cycles: e.cycles,
-            days: f64::from(e.age_days),
-            spread: f64::from(e.spread) / 100.0,
+            config: e.clone(),
             block_seed: seed.stream("nand/block-errors").next_u64(),
-            codeword: e.codeword_bytes,
-            bits: f64::from(e.codeword_bytes) * 8.0,
-            corrects: e.corrects,
-            left: f64::from(e.left) / 100.0,
-            steps: e.steps,
             pages: f64::from(config.pages_per_block),
             quiet: (0, 0),
             draws: seed.stream("nand/errors"),
@@ -153,12 +138,14 @@ impl Errors {
 
     /// Expected errors of a codeword.
     fn expected(&self, page: &Page, deviations: f64) -> f64 {
-        let days = if page.old { self.days } else { 0.0 };
+        let days = if page.old { f64::from(self.config.age_days) } else { 0.0 };
         // A page that was programmed is in its first cycle at least.
-        let cycles = f64::from(self.cycles.saturating_add(page.erases).max(1));
+        let cycles = f64::from(self.config.cycles.saturating_add(page.erases).max(1));
         let mean = self.terms.rate(cycles, days, f64::from(page.reads) / self.pages);
-        let block = libm::exp(self.spread * deviations);
-        self.bits * (mean * block * self.shares[page.page_type]).min(0.5)
+        let block = libm::exp(f64::from(self.config.spread) / 100.0 * deviations);
+        f64::from(self.config.codeword_bytes)
+            * 8.0
+            * (mean * block * self.shares[page.page_type]).min(0.5)
     }
 
     /// How far the worst block may go until one codeword of 10^9 needs a second reading.
@@ -167,9 +154,16 @@ impl Errors {
             (0..self.shares.len()).max_by(|&a, &b| self.shares[a].total_cmp(&self.shares[b]));
         let is_quiet = |erases: u32, reads: u32| {
             let page_type = worst.unwrap_or(0);
-            let page = Page { block: 0, page_type, erases, old: true, reads, bytes: self.codeword };
+            let page = Page {
+                block: 0,
+                page_type,
+                erases,
+                old: true,
+                reads,
+                bytes: self.config.codeword_bytes,
+            };
             let errors = self.expected(&page, MOST_DEVIATIONS);
-            chance_above(errors, self.corrects) < 1e-9
+            chance_above(errors, self.config.corrects) < 1e-9
         };
         if !is_quiet(0, 0) {
             return (0, 0);
@@ -199,24 +193,23 @@ impl Errors {
     fn draw(&mut self, page: Page) -> Option<u32> {
         let deviations = normal(Rng::from_seed(self.block_seed ^ u64::from(page.block)).next_u64());
         let expected = self.expected(&page, deviations);
-        let codewords = page.bytes.div_ceil(self.codeword).max(1);
+        let codewords = page.bytes.div_ceil(self.config.codeword_bytes).max(1);
         let worst = (0..codewords).map(|_| poisson(&mut self.draws, expected)).max().unwrap_or(0);
-        if worst <= self.corrects {
+        let &ErrorConfig { corrects, left, steps, .. } = &self.config;
+        if worst <= corrects {
             return Some(0);
         }
         self.counts.reads += 1;
         // Each step is nearer to where the cells are.
-        let over = f64::from(worst) / f64::from(self.corrects);
-        let needed = libm::ceil(libm::log(over) / -libm::log(self.left)).max(1.0) as u32;
-        self.counts.rereads += u64::from(needed.min(self.steps));
-        if needed > self.steps {
+        let over = f64::from(worst) / f64::from(corrects);
+        let needed =
+            libm::ceil(libm::log(over) / -libm::log(f64::from(left) / 100.0)).max(1.0) as u32;
+        self.counts.rereads += u64::from(needed.min(steps));
+        if needed > steps {
             self.counts.lost += 1;
             return None;
         }
         Some(needed)
-    }
-    pub fn steps(&self) -> u32 {
-        self.steps
     }
 }
 
@@ -274,7 +267,7 @@ fn chance_above(mean: f64, k: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ErrorConfig, PerPage};
+    use crate::config::PerPage;
     use crate::geometry::small;
     use wordline_base::Span;
 

@@ -668,7 +668,7 @@ impl Nand {
                         bytes: geometry.sector.bytes_of(op.sectors) as u32,
                     });
                     state.lost = rereads.is_none();
-                    state.rereads = rereads.unwrap_or(errors.steps());
+                    state.rereads = rereads.unwrap_or(self.config.errors.steps);
                 }
                 (Span::ZERO, self.t_read[page_type])
             }
