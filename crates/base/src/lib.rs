@@ -44,3 +44,5 @@ pub use stamps::Stamps;
 pub use time::{Span, SpanError, Time};
 pub use timeline::Timeline;
 pub use track::Tracks;
+
+pub use wordline_huge::{Array, Number, StateSource, as_bytes, checksum};

@@ -5,6 +5,7 @@
 //! of its entries until one of them is written alone. Zero is what was never written.
 
 use crate::prefetch;
+use wordline_huge::Array;
 
 const LEN: usize = 1 << 13;
 /// From here on a segment's head names one of `joints`. The first of those is blank.
@@ -19,6 +20,17 @@ struct Joint {
     after: u32,
 }
 
+/// What a [`Runs`] consists of.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// A word a segment.
+    pub heads: &'a [u32],
+    /// Two runs that meet in a segment: where the second begins, and their first entries.
+    pub joints: Vec<[u32; 3]>,
+    /// All entries, of which those in runs mean nothing.
+    pub entries: Option<&'a [u32]>,
+}
+
 /// The array. See the module.
 #[derive(Clone, Debug)]
 pub struct Runs {
@@ -26,7 +38,7 @@ pub struct Runs {
     heads: Vec<u32>,
     joints: Vec<Joint>,
     /// Zeroed memory, which the system makes real where it is written.
-    words: Vec<u32>,
+    words: Array<u32>,
     /// The difference of two neighbours of a run, 0 or 1.
     step: u32,
 }
@@ -44,9 +56,33 @@ impl Runs {
         Runs {
             heads: vec![JOINT; len.div_ceil(LEN)],
             joints: vec![Joint { at: 0, before: 0, after: 0 }],
-            words: vec![0; len],
+            words: Array::zeroed(len),
             step,
         }
+    }
+    /// What it consists of, to be kept in a file. There are no entries while all segments are runs.
+    pub fn parts(&self) -> Parts<'_> {
+        let joints = self.joints[1..].iter().map(|j| [j.at as u32, j.before, j.after]).collect();
+        let entries = self.heads.contains(&0).then_some(&*self.words);
+        Parts { heads: &self.heads, joints, entries }
+    }
+    /// The array that consists of these parts, as long as this one; none if they are no array's.
+    pub fn with_parts(
+        &self,
+        heads: Vec<u32>,
+        joints: &[[u32; 3]],
+        entries: Option<Array<u32>>,
+    ) -> Option<Runs> {
+        let kept =
+            joints.iter().map(|&[at, before, after]| Joint { at: at as usize, before, after });
+        let joints: Vec<_> = self.joints[..1].iter().copied().chain(kept).collect();
+        let named = |head: u32| head < JOINT || ((head - JOINT) as usize) < joints.len();
+        let words = entries.unwrap_or_else(|| Array::zeroed(self.len()));
+        let fits = heads.len() == self.heads.len()
+            && words.len() == self.len()
+            && heads.iter().all(|&head| named(head))
+            && joints.iter().all(|joint| joint.at <= LEN);
+        fits.then_some(Runs { heads, joints, words, step: self.step })
     }
     /// Entries.
     pub fn len(&self) -> usize {

@@ -261,6 +261,14 @@ impl Stamps {
     pub fn wrong(&self) -> (u64, &[(u32, u32, u32)]) {
         (self.wrong_count, &self.wrong)
     }
+    /// The newest stamps as they are, of trimmed sectors too, and the highest ever; none without a check.
+    pub fn kept(&self) -> Option<(&Runs, u32)> {
+        self.newest.as_ref().map(|newest| (newest, self.most))
+    }
+    /// The check of a drive whose stamps were kept.
+    pub fn of_kept(newest: Runs, most: u32) -> Stamps {
+        Stamps { newest: Some(newest), most, ..Stamps::off() }
+    }
     /// Bytes of the stamps.
     pub fn memory(&self) -> u64 {
         self.newest.as_ref().map_or(0, |n| 4 * n.len() as u64)

@@ -14,15 +14,15 @@ pub use entry::{Entry, Kept};
 use entry::Part;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use wordline::{Checked, Error, StateError, Watch};
+use wordline::{Checked, Error, MappedFile, Watch};
 use wordline_sim::About;
 
 /// The sources that decide what an aged drive is.
 const SOURCES: &str = env!("WORDLINE_AGEING_SOURCES");
-/// Read and written at once.
+/// Written at once.
 const CHUNK: usize = 1 << 20;
 
 /// What happens to the drive, for whoever watches.
@@ -159,7 +159,8 @@ impl Cache {
             match File::open(&path) {
                 Ok(file) => {
                     tell(Said::Loading);
-                    match load(&file, key, checked) {
+                    let mut from = MappedFile::new(file.try_clone()?)?;
+                    match checked.load_aged(key, &mut from) {
                         Ok(()) => {
                             // The entries used last are those that stay.
                             let _ = file.set_modified(SystemTime::now());
@@ -264,10 +265,6 @@ impl Cache {
         }
         Ok((entries, bytes))
     }
-}
-
-fn load(file: &File, key: &str, checked: &mut Checked) -> Result<(), StateError> {
-    checked.load_aged(key, &mut BufReader::with_capacity(CHUNK, file))
 }
 
 fn gib(bytes: u64) -> f64 {

@@ -26,7 +26,7 @@ const RING: [&str; 17] = [
 
 /// Crate -> workspace crates it may use, directly.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("base", &[]),
+    ("base", &["huge"]),
     ("nvme", &["base"]),
     ("nand", &["base"]),
     ("translation", &["base", "nand"]),
@@ -48,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "wordline",
         &[
             "base",
+            "huge",
             "nand",
             "translation",
             "ftl",

@@ -8,8 +8,8 @@ use crate::gc::Collecting;
 use crate::map::{NOBODY, Where};
 use crate::space::State;
 use crate::{Firmware, FirmwareConfig};
-use std::io::{self, Read, Write};
-use wordline_base::BadValue;
+use std::io::{self, Write};
+use wordline_base::{BadValue, StateSource};
 use wordline_nand::Geometry;
 use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
 
@@ -122,7 +122,7 @@ impl Firmware {
         g: &Geometry,
         over_provisioning: f64,
         config: &FirmwareConfig,
-        from: &mut dyn Read,
+        from: &mut dyn StateSource,
     ) -> Result<Firmware, LoadError> {
         let (mut input, sectors) =
             SavedIn::new(from, &shape(g, config)?, over_provisioning, g.sectors())?;

@@ -2,17 +2,16 @@
 
 use crate::{Failure, files};
 use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
-use wordline::{Checked, Drive, Precondition, Step};
+use wordline::{Checked, Drive, MappedFile, Precondition, Step};
 
 /// Takes up a state kept in a file.
 pub fn load(checked: &mut Checked, path: &Path) -> Result<(), Failure> {
     let failed =
         |e: String| Failure::usage(format!("cannot load the state {}: {e}", path.display()));
-    let file = File::open(path).map_err(|e| failed(files::explain(&e)))?;
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    checked.load(&mut reader).map_err(|e| failed(e.to_string()))
+    let file = File::open(path).and_then(MappedFile::new);
+    let mut file = file.map_err(|e| failed(files::explain(&e)))?;
+    checked.load(&mut file).map_err(|e| failed(e.to_string()))
 }
 
 /// Keeps the state in a file.

@@ -9,8 +9,8 @@ use crate::log::{Checkpoint, Dump, Run, Trim};
 use crate::space::{SegmentId, State};
 use crate::tree::{LOST, Tree};
 use crate::{Fssd, GC, USER};
-use std::io::{self, Read, Write};
-use wordline_base::IdVec;
+use std::io::{self, Write};
+use wordline_base::{IdVec, StateSource};
 use wordline_nand::{Geometry, LineId, LunId};
 use wordline_translation::{LoadError, SavedIn, SavedOut, Translation, damaged};
 
@@ -139,7 +139,7 @@ impl Fssd {
         g: &Geometry,
         over_provisioning: f64,
         config: &FssdConfig,
-        r: &mut dyn Read,
+        r: &mut dyn StateSource,
     ) -> Result<Fssd, LoadError> {
         let (mut input, sectors) =
             SavedIn::new(r, &shape(g, config), over_provisioning, g.sectors())?;

@@ -145,6 +145,10 @@ impl Ftl {
         self.map.adopt_stamps(stamps);
     }
 
+    /// Those of the check were kept with this drive.
+    pub fn know_stamps(&mut self) {
+        self.stamps_unknown = false;
+    }
     fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         if !self.is_quiet() {
             return Err(AgeError::Busy);

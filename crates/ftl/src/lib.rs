@@ -55,13 +55,13 @@ pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
 pub use wordline_fssd::KeptVersions;
-pub use wordline_translation::LoadError;
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, HostMemory,
     MapWork, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Stage, Steady, StrideUse, Touch,
     Translation, Turns, Wear, WindowLimits, Work, check_own_read, read_ended, send_data,
     steady_by_overwriting,
 };
+pub use wordline_translation::{LoadError, SavedIn, SavedOut};
 
 use gc::Gc;
 use line::Lines;

@@ -12,8 +12,11 @@
 //! time. Without the check that is at most 8.2 bytes a sector.
 
 use crate::Memory;
-use wordline_base::{IdVec, Lpn, Runs, Stamps};
+use std::borrow::Cow;
+use std::io;
+use wordline_base::{Array, IdVec, Lpn, Runs, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, Ppa};
+use wordline_translation::{LoadError, SavedIn, SavedOut};
 
 /// The logical sector of a physical one that holds no data (padding, metadata, erased).
 pub(crate) const EMPTY: u32 = u32::MAX;
@@ -64,12 +67,19 @@ impl Div {
     }
 }
 
+/// What L2P does not know yet of sectors that are durable.
+#[derive(Default)]
+pub(crate) struct Turned {
+    pub mapped: Vec<(u32, u32)>,
+    pub stale: Vec<u32>,
+}
+
 #[derive(Clone)]
 pub(crate) struct Map {
     l2p: Runs,
     oob: Runs,
     pub stamps: Option<Runs>,
-    valid: Vec<u64>,
+    valid: Array<u64>,
     count: IdVec<LineId, u32>,
     by_line: Div,
     by_unit: Div,
@@ -90,7 +100,7 @@ impl Map {
             l2p: Runs::counting(sectors as usize),
             oob: Runs::counting(g.sectors() as usize),
             stamps: None,
-            valid: vec![0; words * g.lines as usize],
+            valid: Array::zeroed(words * g.lines as usize),
             count: IdVec::filled(0, lines),
             by_line: Div::new(g.sectors_per_line),
             by_unit: Div::new(g.sectors_per_unit),
@@ -295,6 +305,46 @@ impl Map {
         if let Some(stamps) = &mut self.stamps {
             stamps.clear(ppa as usize, sectors as usize);
         }
+    }
+
+    /// Writes all of it, as it would be with the buffer's sectors `turned`: those mapped to flash, and
+    /// those in flash that are stale.
+    pub fn save(&self, out: &mut SavedOut, turned: &Turned) -> io::Result<()> {
+        let (mut l2p, mut valid) = (Cow::Borrowed(&self.l2p), Cow::Borrowed(&self.valid));
+        for &(lpn, ppa) in &turned.mapped {
+            l2p.to_mut().set(lpn as usize, ppa + 1);
+        }
+        for &ppa in &turned.stale {
+            let bit = self.bit(ppa);
+            valid.to_mut()[bit / 64] &= !(1 << (bit % 64));
+        }
+        out.put_runs(&l2p)?;
+        out.put_runs(&self.oob)?;
+        out.put_array(&valid)?;
+        out.put32(u32::from(self.stamps.is_some()))?;
+        self.stamps.as_ref().map_or(Ok(()), |stamps| out.put_runs(stamps))
+    }
+    /// Takes up what was saved; counts of valid sectors follow from that ([`Map::count`]).
+    pub fn load(&mut self, r: &mut SavedIn) -> Result<(), LoadError> {
+        self.l2p = r.runs(&self.l2p)?;
+        self.oob = r.runs(&self.oob)?;
+        self.valid = r.array(self.valid.len())?;
+        if r.up_to(1, "the stamp flag")? == 1 {
+            self.stamps = Some(r.runs(&Runs::equal(self.oob.len()))?);
+        }
+        Ok(())
+    }
+    /// Counts the valid sectors of a line whose blocks begin at sector `first`.
+    pub fn count(&mut self, line: LineId, first: u32) {
+        self.count[line] = if self.owner.is_empty() {
+            self.words_of(first).iter().map(|word| word.count_ones()).sum()
+        } else {
+            let (mut count, mut from) = (0, 0);
+            while let Some(at) = self.next_valid(line, first, from) {
+                (count, from) = (count + 1, at + 1);
+            }
+            count
+        };
     }
 
     pub fn memory(&self) -> Memory {

@@ -16,9 +16,9 @@ use crate::line::Lines;
 use crate::map::{EMPTY, LOST, Map, Where};
 use crate::state::shape;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::Range;
-use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Stamps};
+use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Stamps, StateSource};
 use wordline_nand::{Class, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, LoadError, Memory,
@@ -493,7 +493,11 @@ impl InPlace {
     }
 
     /// Takes up a state that was saved. Geometry and over-provisioning must be those of the saved drive.
-    pub fn load(g: &Geometry, config: &FtlConfig, r: &mut dyn Read) -> Result<InPlace, LoadError> {
+    pub fn load(
+        g: &Geometry,
+        config: &FtlConfig,
+        r: &mut dyn StateSource,
+    ) -> Result<InPlace, LoadError> {
         let (mut r, sectors) =
             SavedIn::new(r, &shape(g, config), config.over_provisioning, g.sectors())?;
         if r.get64()? != MARK {

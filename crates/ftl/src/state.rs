@@ -1,20 +1,19 @@
 //! Saving and loading a drive at rest, so that ageing is done once.
 //!
-//! The file holds the lines and, in physical order, the logical sector (and stamp) of every valid
-//! physical one; L2P, bitmaps and counts follow from that. What stale sectors held is not kept: in a
-//! loaded drive they are blank, and parity is what follows from the others. Little-endian words of 4 and 8 bytes:
-//! magic, version, geometry, capacity, lines, sectors, and a checksum of all before it. A loaded drive
-//! goes on as the saved one would, draws and counts included; the rate limiter's time is not kept.
+//! The file holds the lines and, as they are in memory, L2P, its inverse, bitmaps and stamps: they are used
+//! in place where the file can be mapped. A loaded drive goes on as the saved one would, draws and counts
+//! included; the rate limiter's time is not kept.
 
 use crate::Ftl;
 use crate::config::FtlConfig;
 use crate::line::{LineState, NO_LINE, Stream};
-use crate::map::{LOST, Where};
+use crate::map::{Turned, Where};
 use crate::part::Partition;
+use crate::ring::STALE;
 use crate::stride::Strides;
-use std::io::{self, Read, Write};
-use wordline_base::{Rng, Seed};
-use wordline_nand::{Geometry, LineId, LunId};
+use std::io::{self, Write};
+use wordline_base::{Rng, Seed, StateSource};
+use wordline_nand::{Geometry, LineId, LunId, Ppa};
 use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
 
 /// What must be the same when the drive is loaded.
@@ -45,7 +44,6 @@ impl Ftl {
         out.put64(self.seed.0)?;
         self.rng.position().into_iter().try_for_each(|word| out.put64(word))?;
         out.put64(self.age_credit as u64)?;
-        out.put32(u32::from(self.map.stamps.is_some()))?;
         out.put_counters(&self.counters)?;
         out.put32(self.map.touched)?;
         out.put32(lines.retired)?;
@@ -74,6 +72,8 @@ impl Ftl {
                 out.put32(value)?;
             }
             out.put32(l.opened)?;
+            out.put32(l.implied.start)?;
+            out.put32(l.implied.end)?;
             out.put32(l.strides.map_or(0, |s| s.luns))?;
             for words in lines.maps_of(line as u32) {
                 for &word in words {
@@ -95,40 +95,30 @@ impl Ftl {
         out.put_list(lines.unused_numbers())?;
         lines.times_opened().try_for_each(|times| out.put32(times))?;
         out.put_list(&self.gc.full)?;
-        let mut live = Vec::new();
-        for line in 0..lines.count() {
-            live.clear();
-            let mut from = 0;
-            let used = lines[line].block != NO_LINE;
-            let first = if used { lines.first_sector(line) } else { 0 };
-            while let Some(at) = used.then(|| self.map.next_valid(line, first, from)).flatten() {
-                let ppa = first + at;
-                let lpn = self.map.lpn_at(ppa);
-                // A valid sector may wait in the ring to be found stale.
-                let current = match self.map.get(lpn) {
-                    Where::Flash(p) => p.0 == ppa,
-                    Where::Buffer(slot) => self.buffered(slot).ppa == ppa,
-                    Where::Unmapped => false,
-                };
-                if current {
-                    live.push(ppa);
+        out.put32(u32::from(self.lossy))?;
+        self.map.save(&mut out, &self.turned())?;
+        out.end()
+    }
+    /// What the map turns to when the buffer's slots are needed.
+    fn turned(&self) -> Turned {
+        let mut turned = Turned::default();
+        for ring in &self.rings {
+            for pos in ring.l2p_update..ring.mem {
+                let e = ring.at(pos);
+                if e.flags & STALE != 0 || u64::from(e.lpn) >= self.sectors {
+                    continue;
                 }
-                from = at + 1;
-            }
-            out.put32(live.len() as u32)?;
-            for &ppa in &live {
-                out.put32(ppa - first)?;
-            }
-            for &ppa in &live {
-                out.put32(self.map.lpn_at(ppa))?;
-            }
-            if self.map.stamps.is_some() {
-                for &ppa in &live {
-                    out.put32(self.map.stamp_at(ppa))?;
+                match self.map.get(e.lpn) {
+                    Where::Buffer(slot) if self.buffered(slot).ppa == e.ppa => {
+                        turned.mapped.push((e.lpn, e.ppa));
+                    }
+                    Where::Flash(Ppa(ppa)) if ppa == e.ppa => {}
+                    _ if self.map.is_valid(e.ppa) => turned.stale.push(e.ppa),
+                    _ => {}
                 }
             }
         }
-        out.end()
+        turned
     }
 
     /// Reads what [`Ftl::save`] wrote. Geometry and over-provisioning must be those of the saved
@@ -136,7 +126,7 @@ impl Ftl {
     pub fn load(
         geometry: &Geometry,
         config: &FtlConfig,
-        r: &mut dyn Read,
+        r: &mut dyn StateSource,
     ) -> Result<Ftl, LoadError> {
         let g = *geometry;
         let (mut input, sectors) =
@@ -148,7 +138,6 @@ impl Ftl {
             *word = r.get64()?;
         }
         let credit = r.get64()? as i64;
-        let stamped = r.up_to(1, "the stamp flag")? == 1;
         let counters = r.counters()?;
         let touched = r.up_to(g.sectors() as u32, "the number of sectors written")?;
         let retired = r.get32()?;
@@ -173,10 +162,10 @@ impl Ftl {
         }
         drop(table);
         ftl.load_lines(r)?;
-        ftl.load_sectors(r, stamped)?;
+        ftl.load_map(r)?;
         input.end()?;
         ftl.settle();
-        ftl.stamps_unknown = stamped;
+        ftl.stamps_unknown = ftl.map.stamps.is_some();
         ftl.counters = counters;
         ftl.map.touched = touched;
         ftl.lines.retired = retired;
@@ -253,6 +242,8 @@ impl Ftl {
             let emeta_cur = r.up_to(units, "a line's emeta cursor")?;
             let data = r.up_to(g.sectors_per_line, "a line's data")?;
             let opened = r.get32()?;
+            let implied = r.up_to(g.pages, "a line's parity")?;
+            let implied = implied..r.up_to(g.pages, "a line's parity")?;
             let luns = r.up_to(g.luns, "a line's strides")?;
             if seq >= next_seq {
                 return damaged("a line is newer than the newest");
@@ -283,7 +274,7 @@ impl Ftl {
             l.emeta_ok = flags & 1 != 0;
             l.write_error = flags & 2 != 0;
             l.broken = broken;
-            l.implied = 0..g.pages;
+            l.implied = implied;
             errors += u32::from(l.write_error);
             if !self.lines.load_line(line, block, strides, &maps) {
                 return damaged("two lines have a block");
@@ -372,51 +363,19 @@ impl Ftl {
         Ok(())
     }
 
-    fn load_sectors(&mut self, r: &mut SavedIn, stamped: bool) -> Result<(), LoadError> {
-        let g = self.g;
-        let (mut at, mut lpns, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
-        if stamped {
-            self.map.keep_stamps();
-        }
+    fn load_map(&mut self, r: &mut SavedIn) -> Result<(), LoadError> {
+        self.lossy = r.up_to(1, "the flag of lost sectors")? == 1;
+        self.map.load(r)?;
         for line in 0..self.lines.count() {
-            let state = self.lines[line].state;
-            let n = r.up_to(g.sectors_per_line, "a line's valid count")?;
+            let l = &self.lines[line];
+            let (state, used) = (l.state, l.block != NO_LINE);
+            if used {
+                self.map.count(line, self.lines.first_sector(line));
+            }
+            let n = self.map.valid_in(line);
             let holds = matches!(state, LineState::Open | LineState::Closing | LineState::Closed);
             if n > 0 && !holds {
                 return damaged("a line without data has valid sectors");
-            }
-            at.clear();
-            lpns.clear();
-            stamps.clear();
-            r.words32(n as usize, &mut at)?;
-            r.words32(n as usize, &mut lpns)?;
-            if stamped {
-                r.words32(n as usize, &mut stamps)?;
-                self.lossy |= stamps.iter().any(|stamp| stamp & LOST != 0);
-            }
-            let first = if n == 0 { 0 } else { self.lines.first_sector(line) };
-            let mut next = 0;
-            for i in 0..n as usize {
-                let (offset, lpn) = (at[i], lpns[i]);
-                // Each is somewhere else in the map.
-                if let Some(&soon) = lpns.get(i + 16) {
-                    self.map.prefetch(soon);
-                }
-                if offset < next || offset >= g.sectors_per_line {
-                    return damaged("valid sectors are out of order");
-                }
-                if u64::from(lpn) >= self.sectors || self.map.get(lpn) != Where::Unmapped {
-                    return damaged("a sector is mapped twice or beyond the capacity");
-                }
-                next = offset + 1;
-                let ppa = first + offset;
-                let lun = self.lines.lun(offset / g.sectors_per_unit);
-                if self.map.line_of(ppa) != line || self.lines.is_parity(line, lun) {
-                    return damaged("a valid sector is not in its line");
-                }
-                self.map.set_valid(ppa, 1);
-                self.map.set_flash(lpn, ppa);
-                self.map.put_oob(ppa, lpn, stamps.get(i).copied().unwrap_or(0));
             }
             if state == LineState::Closed && (n == 0) != self.gc.full.contains(&line) {
                 return damaged("a line is empty and is not");

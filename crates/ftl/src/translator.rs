@@ -4,9 +4,9 @@ use crate::{
     Action, AgeError, BlockState, Breach, Counters, Ftl, FtlConfig, HostMemory, InPlace, LoadError,
     MapWork, Memory, Pace, Piece, Rebuilt, Source, Steady, StrideUse, Translation, Wear,
 };
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
-use wordline_base::{BadValue, Ctx, Lpn, PageData, Seed, Stamps};
+use wordline_base::{BadValue, Ctx, Lpn, PageData, Seed, Stamps, StateSource};
 use wordline_firmware::Firmware;
 use wordline_fssd::{Fssd, KeptVersions};
 use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
@@ -29,7 +29,7 @@ pub trait FtlKind: Send + Sync {
         &self,
         _geometry: &Geometry,
         _config: &FtlConfig,
-        _from: &mut dyn Read,
+        _from: &mut dyn StateSource,
     ) -> Result<Box<dyn Translation>, LoadError> {
         Err(LoadError::Unsupported(self.name().into()))
     }
@@ -72,7 +72,7 @@ impl Translator {
         kind: Option<&Arc<dyn FtlKind>>,
         geometry: &Geometry,
         config: &FtlConfig,
-        from: &mut dyn Read,
+        from: &mut dyn StateSource,
     ) -> Result<Translator, LoadError> {
         match kind {
             Some(kind) => Ok(Translator::Other(kind.load(geometry, config, from)?)),

@@ -1,4 +1,5 @@
-//! The system allocator, with large pages for large blocks.
+//! Large blocks of memory: the system allocator with large pages for them, arrays that may be parts of a
+//! file ([`Array`]), and checksums at the speed of memory ([`checksum`]).
 //!
 //! A drive's map is gigabytes of arrays read at random: with 4 KiB pages nearly every access misses
 //! the TLB as well as the cache. Linux gives 2 MiB pages to memory that asks for them (transparent
@@ -8,7 +9,16 @@
 //! by the system page by page, and a virtual machine that reports its free memory to its host (the
 //! balloon's free page reporting) gets it back at a twentieth of the speed of memory.
 
-#![allow(unsafe_code)] // A global allocator is an unsafe trait; this one forwards, advises and keeps.
+// A global allocator is an unsafe trait; this one forwards, advises and keeps. Arrays are in memory of two kinds.
+#![allow(unsafe_code)]
+
+mod array;
+mod source;
+mod sum;
+
+pub use array::{Array, Number, as_bytes};
+pub use source::{MappedFile, StateSource};
+pub use sum::checksum;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;

@@ -3,14 +3,16 @@
 use crate::error::{BuildError, LoadError};
 use crate::setup::WriteSampler;
 use serde::{Deserialize, Serialize};
-use std::io::{self, Read, Write};
+use std::cell::Cell;
+use std::io::{self, Write};
 use std::sync::Arc;
 use wordline_app::Extent;
 use wordline_base::rng::splitmix64;
-use wordline_base::{Seed, Stamps};
+use wordline_base::{Runs, Seed, Stamps, StateSource};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
-    AgeError, FtlKind, Pace, Translation, Translator, WindowLimits, steady_by_overwriting,
+    AgeError, FtlKind, Pace, SavedIn, SavedOut, Translation, Translator, WindowLimits,
+    steady_by_overwriting,
 };
 use wordline_nand::Nand;
 
@@ -104,7 +106,9 @@ pub struct About {
 }
 
 impl About {
-    const MAGIC: [u8; 8] = *b"wldrive3";
+    const MAGIC: [u8; 8] = *b"wldrive4";
+    /// What follows begins at a multiple of that, so that its arrays can be used in place.
+    const PAGE: usize = 1 << 12;
     /// Bytes of a text at most, longer ones are cut; and windows of ageing. More is damage.
     pub const TEXT: usize = 1 << 20;
     const WINDOWS: usize = 1 << 16;
@@ -121,18 +125,21 @@ impl About {
         let ageing = &self.ageing[self.ageing.len().saturating_sub(About::WINDOWS)..];
         head.extend((ageing.len() as u32).to_le_bytes());
         head.extend(ageing.iter().flat_map(|wa| wa.to_le_bytes()));
+        head.resize((head.len() + 8).next_multiple_of(About::PAGE) - 8, 0);
         w.write_all(&head)?;
         w.write_all(&sum_of(&head).to_le_bytes())
     }
 
     /// Reads the head of a state file; the state follows it.
-    pub fn load(r: &mut dyn Read) -> Result<About, LoadError> {
+    pub fn load(r: &mut dyn StateSource) -> Result<About, LoadError> {
         let mut head = Vec::new();
+        let read = Cell::new(0);
         let mut bytes = |n: usize| {
             let mut bytes = vec![0; n];
-            let read = r.read_exact(&mut bytes).map_err(|_| LoadError::CutShort);
+            let got = r.get(&mut bytes).map_err(|_| LoadError::CutShort);
             head.extend(&bytes);
-            read.map(|()| bytes)
+            read.set(read.get() + n);
+            got.map(|()| bytes)
         };
         if bytes(8)? != About::MAGIC {
             return Err(LoadError::NoDrive);
@@ -151,9 +158,11 @@ impl About {
         let unsteady = bytes(1)?[0] != 0;
         let n = count(About::WINDOWS, &mut bytes)?;
         let ageing = bytes(8 * n)?;
+        let end = read.get() + 8;
+        bytes(end.next_multiple_of(About::PAGE) - end)?;
         let ageing = ageing.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
         let mut sum = [0; 8];
-        r.read_exact(&mut sum).map_err(|_| LoadError::CutShort)?;
+        r.get(&mut sum).map_err(|_| LoadError::CutShort)?;
         if u64::from_le_bytes(sum) != sum_of(&head) {
             return Err(LoadError::Damaged("the checksum of its head does not fit"));
         }
@@ -169,6 +178,21 @@ impl About {
         };
         Ok(About { device, ftl, prepared, ageing, unsteady, key })
     }
+}
+
+/// The newest stamps of a drive of so many sectors, if it was checked.
+fn load_stamps(
+    sectors: u64,
+    r: &mut dyn StateSource,
+) -> Result<Option<Stamps>, wordline_ftl::LoadError> {
+    let mut r = SavedIn::part(r);
+    let most = r.get32()?;
+    let newest = match most {
+        0 => None,
+        _ => Some(r.runs(&Runs::equal(sectors as usize))?),
+    };
+    r.end()?;
+    Ok(newest.map(|newest| Stamps::of_kept(newest, most)))
 }
 
 /// A checksum of a state's head.
@@ -377,7 +401,12 @@ impl Drive {
             key: key.into(),
         };
         about.save(w)?;
-        self.ftl.save(w)
+        self.ftl.save(w)?;
+        let mut out = SavedOut::part(w);
+        let kept = self.stamps.kept();
+        out.put32(kept.map_or(0, |(_, most)| most))?;
+        kept.map_or(Ok(()), |(newest, _)| out.put_runs(newest))?;
+        out.end()
     }
 
     /// Takes up a saved state. It must be of the same geometry, and with a `key` of that. `device` is the name
@@ -386,7 +415,7 @@ impl Drive {
         &mut self,
         device: &str,
         key: Option<&str>,
-        r: &mut dyn Read,
+        r: &mut dyn StateSource,
     ) -> Result<(), LoadError> {
         let about = About::load(r)?;
         if key.is_some_and(|key| key != about.key) {
@@ -398,27 +427,31 @@ impl Drive {
             return Err(LoadError::OtherFtl { state: about.ftl, drive: kind.name().into() });
         }
         let capacity = self.sectors();
+        let named = |why| LoadError::Ftl {
+            why,
+            of: format!("{} with {}", about.device, about.ftl),
+            drive: device.into(),
+        };
         let (kind, geometry) = (self.kind.as_ref(), &self.nand.geometry);
-        let ftl = Translator::load(kind, geometry, &self.config.ftl, r).map_err(|why| {
-            LoadError::Ftl {
-                why,
-                of: format!("{} with {}", about.device, about.ftl),
-                drive: device.into(),
-            }
-        })?;
+        let ftl = Translator::load(kind, geometry, &self.config.ftl, r).map_err(named)?;
         if ftl.sectors() != capacity {
             let state = ftl.sectors();
             return Err(LoadError::OtherCapacity { state, drive: capacity });
         }
-        if r.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
+        let stamps = load_stamps(capacity, r).map_err(named)?;
+        if r.is_at_end().is_ok_and(|end| !end) {
             return Err(LoadError::Damaged("it goes on after its end"));
         }
         self.ftl = ftl;
         (self.prepared, self.ageing) = (about.prepared, about.ageing);
         self.unsteady = about.unsteady;
         if self.stamps.is_on() {
-            self.stamps = Stamps::new(self.ftl.sectors());
-            self.ftl.adopt_stamps(&mut self.stamps);
+            let known = stamps.is_some();
+            self.stamps = stamps.unwrap_or_else(|| Stamps::new(capacity));
+            match self.ftl.pblk_mut().filter(|_| known) {
+                Some(ftl) => ftl.know_stamps(),
+                None => self.ftl.adopt_stamps(&mut self.stamps),
+            }
         }
         self.settle();
         Ok(())

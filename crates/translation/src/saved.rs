@@ -1,15 +1,21 @@
 //! The form of a saved state: little-endian words of 4 and 8 bytes, first magic, version, shape and
-//! capacity, at the end a checksum of all before it.
+//! capacity, at the end a checksum of all words before it.
+//!
+//! Large arrays are in between as they are in memory, from the next page on, so that a file can be mapped.
+//! Each has a checksum of its own among the words, which is held against it before it is used. A part takes
+//! whole pages, so that what follows it begins on one.
 
 use crate::Counters;
 use std::borrow::Cow;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use thiserror::Error;
-use wordline_base::{BadValue, rng::splitmix64};
+use wordline_base::{Array, BadValue, Number, Runs, StateSource, checksum, rng::splitmix64};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const CHUNK: usize = 1 << 16;
+/// Arrays begin at a multiple of that.
+const PAGE: u64 = 1 << 12;
 
 /// A running hash of a byte stream, eight bytes at a time.
 #[derive(Default)]
@@ -47,6 +53,18 @@ impl Sum {
     }
     fn get(&self) -> u64 {
         splitmix64(self.hash ^ self.part ^ splitmix64(self.bytes))
+    }
+}
+
+/// Numbers as they are in a file.
+fn bytes_of<T: Number>(numbers: &[T]) -> Cow<'_, [u8]> {
+    match cfg!(target_endian = "little") {
+        true => Cow::Borrowed(wordline_base::as_bytes(numbers)),
+        false => {
+            let mut bytes = wordline_base::as_bytes(numbers).to_vec();
+            bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+            Cow::Owned(bytes)
+        }
     }
 }
 
@@ -109,6 +127,8 @@ pub struct SavedOut<'a> {
     w: &'a mut dyn Write,
     buffer: Vec<u8>,
     sum: Sum,
+    /// Bytes of arrays.
+    arrays: u64,
 }
 
 impl SavedOut<'_> {
@@ -120,7 +140,7 @@ impl SavedOut<'_> {
         over_provisioning: f64,
         sectors: u64,
     ) -> io::Result<SavedOut<'a>> {
-        let mut out = SavedOut { w, buffer: Vec::with_capacity(CHUNK + 16), sum: Sum::default() };
+        let mut out = SavedOut::part(w);
         out.put64(MAGIC)?;
         out.put32(VERSION)?;
         for &(_, value) in shape {
@@ -130,8 +150,13 @@ impl SavedOut<'_> {
         out.put64(sectors)?;
         Ok(out)
     }
+    /// Begins a part that has none of that.
+    pub fn part(w: &mut dyn Write) -> SavedOut<'_> {
+        let buffer = Vec::with_capacity(CHUNK + 16);
+        SavedOut { w, buffer, sum: Sum::default(), arrays: 0 }
+    }
     pub fn end(mut self) -> io::Result<()> {
-        self.flush()?;
+        self.pad(8)?;
         self.w.write_all(&self.sum.get().to_le_bytes())?;
         self.w.flush()
     }
@@ -153,6 +178,31 @@ impl SavedOut<'_> {
         self.put32(list.len() as u32)?;
         list.iter().try_for_each(|&v| self.put32(v))
     }
+    /// Zeroes up to so many bytes before a page.
+    fn pad(&mut self, before: u64) -> io::Result<()> {
+        self.flush()?;
+        let at = self.sum.bytes + self.arrays + before;
+        self.buffer.resize((at.next_multiple_of(PAGE) - at) as usize, 0);
+        self.flush()
+    }
+    /// An array whose length follows from the shape.
+    pub fn put_array<T: Number>(&mut self, array: &[T]) -> io::Result<()> {
+        let bytes = bytes_of(array);
+        self.put64(checksum(&bytes))?;
+        self.pad(0)?;
+        self.w.write_all(&bytes)?;
+        self.arrays += bytes.len() as u64;
+        Ok(())
+    }
+    /// The same of one that is mostly runs.
+    pub fn put_runs(&mut self, runs: &Runs) -> io::Result<()> {
+        let parts = runs.parts();
+        self.put_list(parts.heads)?;
+        self.put32(parts.joints.len() as u32)?;
+        parts.joints.iter().flatten().try_for_each(|&word| self.put32(word))?;
+        self.put32(u32::from(parts.entries.is_some()))?;
+        parts.entries.map_or(Ok(()), |entries| self.put_array(entries))
+    }
     fn flush(&mut self) -> io::Result<()> {
         self.sum.add(&self.buffer);
         self.w.write_all(&self.buffer)?;
@@ -163,20 +213,22 @@ impl SavedOut<'_> {
 
 /// Reads a state.
 pub struct SavedIn<'a> {
-    r: &'a mut dyn Read,
+    r: &'a mut dyn StateSource,
     sum: Sum,
     buffer: Vec<u8>,
+    /// Bytes of arrays.
+    arrays: u64,
 }
 
 impl SavedIn<'_> {
     /// Reads what every state begins with, and answers the capacity, of at most so many sectors.
     pub fn new<'a>(
-        r: &'a mut dyn Read,
+        r: &'a mut dyn StateSource,
         shape: &[(&'static str, u32)],
         over_provisioning: f64,
         most: u64,
     ) -> Result<(SavedIn<'a>, u64), LoadError> {
-        let mut r = SavedIn { r, sum: Sum::default(), buffer: Vec::new() };
+        let mut r = SavedIn::part(r);
         if r.get64()? != MAGIC {
             return Err(LoadError::Foreign);
         }
@@ -206,10 +258,15 @@ impl SavedIn<'_> {
         }
         Ok((r, sectors))
     }
+    /// Begins what [`SavedOut::part`] did.
+    pub fn part(r: &mut dyn StateSource) -> SavedIn<'_> {
+        SavedIn { r, sum: Sum::default(), buffer: Vec::new(), arrays: 0 }
+    }
     /// Holds what was read against its checksum.
-    pub fn end(self) -> Result<(), LoadError> {
+    pub fn end(mut self) -> Result<(), LoadError> {
+        self.pad(8)?;
         let mut saved = [0; 8];
-        self.r.read_exact(&mut saved)?;
+        self.r.get(&mut saved)?;
         if u64::from_le_bytes(saved) != self.sum.get() {
             return damaged("its checksum does not fit");
         }
@@ -217,7 +274,7 @@ impl SavedIn<'_> {
     }
     fn fill(&mut self, bytes: usize) -> Result<&[u8], LoadError> {
         self.buffer.resize(bytes, 0);
-        self.r.read_exact(&mut self.buffer)?;
+        self.r.get(&mut self.buffer)?;
         self.sum.add(&self.buffer);
         Ok(&self.buffer)
     }
@@ -248,6 +305,37 @@ impl SavedIn<'_> {
         }
         let values = (0..counters).map(|_| self.count64("a counter"));
         Ok(Counters::of_list(&values.collect::<Result<Vec<_>, _>>()?))
+    }
+    fn pad(&mut self, before: u64) -> Result<(), LoadError> {
+        let at = self.sum.bytes + self.arrays + before;
+        self.fill((at.next_multiple_of(PAGE) - at) as usize)?;
+        Ok(())
+    }
+    /// An array of so many numbers; those of a file are not read into memory, but held against their
+    /// checksum.
+    pub fn array<T: Number>(&mut self, len: usize) -> Result<Array<T>, LoadError> {
+        let sum = self.get64()?;
+        self.pad(0)?;
+        let array = Array::read(self.r, len)?;
+        self.arrays += size_of_val(&*array) as u64;
+        match checksum(&bytes_of(&array)) == sum {
+            true => Ok(array),
+            false => damaged("the checksum of an array does not fit"),
+        }
+    }
+    /// One that is mostly runs, as long as a blank one.
+    pub fn runs(&mut self, blank: &Runs) -> Result<Runs, LoadError> {
+        const MOST: u32 = 1 << 24;
+        let heads = self.list(MOST, u32::MAX, "the heads of a map")?;
+        let joints = self.up_to(MOST, "the joints of a map")?;
+        let mut words = Vec::new();
+        self.words32(3 * joints as usize, &mut words)?;
+        let entries = match self.up_to(1, "a map's flag")? {
+            0 => None,
+            _ => Some(self.array(blank.len())?),
+        };
+        let runs = blank.with_parts(heads, words.as_chunks().0, entries);
+        runs.ok_or(LoadError::Damaged("the runs of a map are impossible".into()))
     }
     /// Numbers below `limit`, at most so many.
     pub fn list(&mut self, most: u32, limit: u32, what: &str) -> Result<Vec<u32>, LoadError> {

@@ -78,8 +78,9 @@ pub use topology::{
     with_options,
 };
 
-pub use wordline_base::{BadValue, Seed, Span, Time};
+pub use wordline_base::{BadValue, Seed, Span, StateSource, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};
+pub use wordline_huge::MappedFile;
 pub use wordline_md::{Level, MdConfig};
 pub use wordline_profile::{Config, ConfigError, Source, Sources};
 pub use wordline_sim::{BuildError, JobError, JobFault, LoadError};
@@ -91,7 +92,7 @@ pub use wordline_report as report;
 
 /// What an FTL from outside is written against.
 pub mod translation {
-    pub use wordline_base::{BadValue, Ctx, IdVec, Kind, Lpn, PageData, Stamps};
+    pub use wordline_base::{BadValue, Ctx, IdVec, Kind, Lpn, PageData, Stamps, StateSource};
     pub use wordline_ftl::{FtlConfig, FtlKind};
     pub use wordline_nand::{BlockId, Class, Geometry, LineId, LunId, Outcome, Ppa};
     pub use wordline_translation::*;

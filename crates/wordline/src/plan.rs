@@ -3,11 +3,11 @@
 use crate::error::{Error, StateError};
 use crate::run::{Expected, Run};
 use crate::{System, align, parts};
-use std::io::{self, Cursor, Read, Write};
+use std::io::{self, Cursor, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use wordline_app::{App, AppConfig, Extent};
-use wordline_base::{SECTOR, Seed, Span, Time};
+use wordline_base::{SECTOR, Seed, Span, StateSource, Time};
 use wordline_device::DriveConfig;
 use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
 use wordline_host::Engine;
@@ -499,7 +499,7 @@ impl Checked {
     }
 
     /// Takes up a state that [`Checked::save`] wrote, in place of the plan's.
-    pub fn load(&mut self, from: &mut dyn Read) -> Result<(), StateError> {
+    pub fn load(&mut self, from: &mut dyn StateSource) -> Result<(), StateError> {
         self.plan.alone("a saved state", "prepare it anew, with --precondition")?;
         self.bays[0].drive.load(&self.plan.system.config.device_name, None, from)?;
         (self.loaded, self.is_ready) = (true, true);
@@ -532,7 +532,7 @@ impl Checked {
     }
     /// Takes up the state that [`Checked::save_aged`] wrote with this key: the plan's, as if the drive had
     /// been aged. After an error the drive is as it was.
-    pub fn load_aged(&mut self, key: &str, from: &mut dyn Read) -> Result<(), StateError> {
+    pub fn load_aged(&mut self, key: &str, from: &mut dyn StateSource) -> Result<(), StateError> {
         self.plan.alone("a saved state", "prepare it anew, with --precondition")?;
         self.bays[0].drive.load(&self.plan.system.config.device_name, Some(key), from)?;
         self.is_ready = true;
