@@ -346,6 +346,13 @@ fsync=1
             .set("stack.time_slice=20us")
             .set("flashshare.give_up=15us")
     };
+    let divided = |word: &'static str| {
+        Case::new("fssd-small", FSSD)
+            .age(Age::Filled)
+            .set("ftl.over_provisioning=45")
+            .set("nand.channels=4")
+            .set(word)
+    };
     let cases = vec![
         crowd(Case::new("intel-750-small", CROWD)).set("cache=none").set("limits.write_iops=3000"),
         crowd(Case::new("z-ssd-small", CROWD)).set("stack.deadline.read_expire=100us"),
@@ -499,6 +506,9 @@ fsync=1
             .set("cache=none")
             .set("nand.errors.cycles=2000")
             .set("nand.errors.age_days=200"),
+        // The map on the host and the collector in the drive, and all of it in the drive.
+        divided("ftl.on_host=map"),
+        divided("ftl.on_host=none"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -73,3 +73,81 @@ fn workers_wait_for_the_lock_of_the_map() {
     };
     assert!(waits(4) > 1000 && waits(1) < waits(4) / 10, "nobody slept for the lock");
 }
+
+const MIXED: &str = "[a]\nioengine=libaio\nrw=randrw\nbsrange=512-32k\nblockalign=512\niodepth=16\n\
+                     number_ios=6000\nnorandommap\n";
+
+fn link(o: &Outcome, class: &str) -> u64 {
+    o.result.machine.link_bytes.iter().find(|(n, _)| n == class).map_or(0, |(_, n)| *n)
+}
+
+fn memory(o: &Outcome, owner: &str) -> u64 {
+    let owners = &o.result.machine.host.as_ref().unwrap().memory_by_owner;
+    owners.iter().find(|o| o.name == owner).map_or(0, |o| o.max_bytes)
+}
+
+/// What the host counts over the link is what the drive took and gave, but for commands under way at the
+/// end; a collector in the drive tells of its moves, and what it moves does not cross the link.
+#[test]
+fn what_a_collector_in_the_drive_moves_does_not_cross_the_link() {
+    let [all, map] = ["all", "map"].map(|word| {
+        let o = run(MIXED, Age::Steady, &[&format!("ftl.on_host={word}")]);
+        assert!(counter(&o, "ftl.gc_sectors") > 10_000 && o.result.machine.integrity.wrong == 0);
+        let sent: u64 = o.result.machine.link_bytes.iter().map(|(_, n)| n).sum();
+        let took = counter(&o, "device.bytes_read") + counter(&o, "device.bytes_written");
+        // Eight units of the collector's, and no writes or reads of users.
+        assert!(took <= sent && sent - took <= 8 * 16_384, "{word}: {sent} and {took} bytes");
+        o
+    });
+    let sectors = counter(&map, "ftl.gc_sectors") + counter(&map, "ftl.gc_stale_sectors");
+    let told = link(&map, "gc_read");
+    assert!((16 * sectors..16 * (sectors + 8 * 32)).contains(&told), "{told} of {sectors} sectors");
+    assert_eq!(link(&all, "gc_read") % 16_384, 0, "whole units");
+    assert!(
+        link(&all, "gc_read") > 20 * told
+            && link(&all, "gc_program") > 20 * link(&map, "gc_program")
+    );
+    // What a write replaces goes with it.
+    assert!(link(&map, "user_program") > counter(&map, "ftl.user_sectors") * 512);
+    // The collector's tables and what it moves are not in host memory; the map is.
+    assert!(memory(&map, "ftl_tables") < memory(&all, "ftl_tables") / 10);
+    assert!(memory(&map, "map_nodes") * 10 > memory(&all, "map_nodes") * 9);
+}
+
+/// All of it in the drive: the host has the memory of its driver, and firmware cores pay for the map.
+#[test]
+fn firmware_cores_pay_for_a_map_in_the_drive() {
+    let job = "[a]\nrw=randread\nbs=512\nnumber_ios=400\nnorandommap\n";
+    let with = |visit: &str| {
+        let visit = format!("ftl.cost.map.visit={visit}");
+        let o = run(job, Age::Filled, &["ftl.on_host=none", &visit]);
+        let m = &o.result.machine;
+        assert_eq!(memory(&o, "all"), memory(&o, "driver"), "{:?}", m.host);
+        let lat = o.result.threads[0].dirs[0].lat.mean();
+        (lat, m.firmware.iter().sum::<f64>() * m.simulated_ns as f64)
+    };
+    let ((fast, less), (slow, more)) = (with("0ns"), with("10us"));
+    // A node or more is visited, by a core that takes four times as long.
+    let visits = (slow - fast) / 40_000.0;
+    assert!(
+        (visits - visits.round()).abs() < 0.02 && visits.round() >= 1.0,
+        "{fast} and {slow} ns"
+    );
+    let paid = (more - less) / 400.0 / 40_000.0;
+    assert!((paid - visits).abs() < 0.02, "{paid} and {visits} nodes a read");
+}
+
+/// Every word gives back what was written, under collection and with trims.
+#[test]
+fn all_words_read_what_was_written() {
+    let job = "[a]\nioengine=libaio\nrw=randrw\nbsrange=512-64k\nblockalign=512\niodepth=16\n\
+               number_ios=3000\nnorandommap\nnumjobs=2\n[t]\nrw=randtrim\nbs=64k\nnumber_ios=100\n";
+    for word in ["all", "map", "none"] {
+        for volatile in [false, true] {
+            let sets = [format!("ftl.on_host={word}"), format!("ftl.fssd.volatile={volatile}")];
+            let o = run(job, Age::Filled, &[&sets[0], &sets[1]]);
+            let m = &o.result.machine;
+            assert!(m.integrity.checked > 1000 && m.integrity.wrong == 0, "{word}, {volatile}");
+        }
+    }
+}

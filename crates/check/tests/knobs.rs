@@ -71,6 +71,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "tlc",
             "host",
             "device",
+            "drive",
             "greedy",
             "cost-benefit",
             "fifo",

@@ -27,6 +27,11 @@ pub(crate) enum Job {
     WriteBack(u32),
     /// An operation of the FTL's that is over with it.
     Sum(u32),
+    /// A command is over once the map's work is.
+    Complete {
+        tag: u32,
+        ok: bool,
+    },
 }
 
 pub(crate) struct Background {
@@ -74,7 +79,7 @@ impl Controller {
                 while let Some(action) = self.ftl.as_mut().and_then(Translation::poll) {
                     self.act(ctx, action);
                 }
-                let Some(cmd) = self.turns.ready() else { return };
+                let Some(cmd) = self.turns.ready() else { return self.rest_of_map(ctx) };
                 self.turn_came(ctx, cmd);
             }
         }
@@ -89,14 +94,23 @@ impl Controller {
             } else if let Some(cmd) = self.turns.ready() {
                 self.turn_came(ctx, cmd);
             } else {
-                return;
+                return self.rest_of_map(ctx);
             }
             action = self.ftl.as_mut().and_then(Translation::poll);
         }
     }
 
+    /// Work of the map that leads to nothing yet: a core does it all the same.
+    fn rest_of_map(&mut self, ctx: &Ctx) {
+        let work = self.map_time();
+        if work > Span::ZERO {
+            self.firmware.reserve(ctx.now, work);
+        }
+    }
+
     fn act(&mut self, ctx: &mut Ctx, action: Action) {
-        let cost = action.cost(&self.cost).total();
+        let map = self.map_time();
+        let cost = action.cost(&self.cost).total() + map;
         let FlashOp { op, kind, class, ppa, sectors, .. } =
             match action.work(self.geometry.sectors_per_unit) {
                 Work::Flash(flash) => {
@@ -105,14 +119,13 @@ impl Controller {
                     }
                     flash
                 }
-                // What is in the drive is where it is to be.
-                Work::Sum { op } | Work::Stage(wordline_ftl::Stage { op, .. }) => {
-                    return self.enqueue_job(ctx, cost, Job::Sum(op));
+                Work::Sum { op } => return self.enqueue_job(ctx, cost, Job::Sum(op)),
+                // What is in the drive is where it is to be: no command sends it there.
+                Work::Stage(stage) => return self.enqueue_job(ctx, map, Job::Sum(stage.op)),
+                Work::Complete { tag, ok } if map > Span::ZERO => {
+                    return self.enqueue_job(ctx, map, Job::Complete { tag, ok });
                 }
-                Work::Complete { tag, ok } if tag & WRITE_BACK != 0 => {
-                    return self.write_back_accepted(ctx, tag & !WRITE_BACK, ok);
-                }
-                Work::Complete { tag, ok } => return self.ftl_done(ctx, tag, ok),
+                Work::Complete { tag, ok } => return self.complete(ctx, tag, ok),
             };
         debug_assert!(
             op < 1 << 30,
@@ -121,6 +134,13 @@ impl Controller {
         let owner = OWNER_FTL | op;
         let op = Op { kind, class, ppa, sectors, owner, io: IoId::NONE };
         self.enqueue_job(ctx, cost, Job::Flash(op));
+    }
+
+    fn complete(&mut self, ctx: &mut Ctx, tag: u32, ok: bool) {
+        match tag & WRITE_BACK {
+            0 => self.ftl_done(ctx, tag, ok),
+            _ => self.write_back_accepted(ctx, tag & !WRITE_BACK, ok),
+        }
     }
 
     /// Charges a job to a core; it goes on when the core is done with it.
@@ -154,6 +174,7 @@ impl Controller {
                 let ftl = self.ftl.as_mut().expect("an FTL asked for it");
                 ftl.on_done(ctx, op, Outcome::Ok);
             }
+            Job::Complete { tag, ok } => self.complete(ctx, tag, ok),
         }
     }
 

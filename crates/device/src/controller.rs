@@ -21,7 +21,7 @@
 use crate::background::{Background, WriteBack};
 use crate::cache::{Cache, CacheStats, LineId, Woken};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
-use crate::execute::{Flight, Sum};
+use crate::execute::{Flight, OnCore, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::front::{Front, Taken};
 use crate::guard::Guard;
@@ -118,6 +118,7 @@ pub struct Controller {
     pub(crate) commands: Slab<Command>,
     pub(crate) flights: Slab<Flight>,
     pub(crate) sums: Slab<Sum>,
+    pub(crate) on_core: Slab<OnCore>,
     pub(crate) background: Background,
     pub(crate) turns: Turns,
     pub(crate) staging: Staging,
@@ -250,6 +251,7 @@ impl Controller {
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
             flights: Slab::with_capacity(256),
             sums: Slab::with_capacity(16),
+            on_core: Slab::with_capacity(16),
             turns: Turns::default(),
             staging: Staging::default(),
             write_backs: Slab::default(),
@@ -371,7 +373,7 @@ impl Controller {
             }
             Kind::Firmware => self.execute(ctx, index),
             Kind::Background => self.background_ready(ctx),
-            Kind::Summed => self.sum_done(ctx, index),
+            Kind::Summed => self.core_done(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
             Kind::DataOut if self.commands[index].stage == Stage::Copy => self.respond(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
@@ -522,8 +524,21 @@ impl Controller {
                 let partial = touch_of(sqe, self.geometry.sector).partial().count() as u64;
                 work + (c.read_command + c.read_sector) * partial
             }
-            Opcode::VectorRead | Opcode::VectorWrite | Opcode::VectorStage => further(f.t_other),
+            Opcode::VectorRead | Opcode::VectorWrite | Opcode::VectorStage => {
+                further(f.t_other) + self.collectors_work(sqe)
+            }
             Opcode::Flush | Opcode::Deallocate | Opcode::VectorReset => f.t_other,
+        }
+    }
+
+    /// Core time of a collector that runs in the drive under a map on the host: what it tells of, it has
+    /// looked at.
+    fn collectors_work(&self, sqe: &Sqe) -> Span {
+        match sqe.opcode {
+            _ if sqe.beside == 0 => Span::ZERO,
+            Opcode::VectorRead => self.cost.gc_sector * u64::from(sqe.beside / wordline_ftl::MOVE),
+            Opcode::VectorWrite if sqe.work == Class::GcProgram as u8 => self.cost.program_unit,
+            _ => Span::ZERO,
         }
     }
 
@@ -644,7 +659,7 @@ impl Controller {
         self.commands.is_empty()
             && self.front.idle()
             && self.flights.is_empty()
-            && self.sums.is_empty()
+            && self.on_core.is_empty()
             && self.write_backs.is_empty()
             && self.background.is_empty()
             && self.nand.in_flight() == 0
@@ -839,5 +854,5 @@ pub(crate) fn touch_of(sqe: &Sqe, sector: SectorSize) -> Touch {
 
 /// Bytes of a command's data that cross the link.
 fn on_link(sqe: &Sqe, sector: SectorSize) -> u32 {
-    sqe.bytes - (sqe.inner << sector.shift())
+    sqe.bytes - (sqe.inner << sector.shift()) + sqe.beside
 }

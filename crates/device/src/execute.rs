@@ -19,7 +19,7 @@ use crate::firmware::Grant;
 use std::ops::Range;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Why};
 use wordline_ftl::{
-    FlashRead, Piece, Place, ReadEnd, Source, Translation, check_own_read, read_ended,
+    FlashRead, MapWork, Piece, Place, ReadEnd, Source, Translation, check_own_read, read_ended,
 };
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Status};
@@ -43,7 +43,18 @@ pub(crate) struct Flight {
     read: FlashRead,
 }
 
-/// The sum of a rebuild that a core works on, and the flash read that was the last it waited for.
+/// What a core works on until its event.
+#[derive(Clone, Copy)]
+pub(crate) enum OnCore {
+    /// The sum of a rebuild, and the flash read that was the last it waited for.
+    Sum(u32),
+    /// A command's look-up in a map that is a tree, and a flash read that follows from it.
+    LookUp {
+        cmd: u32,
+    },
+    Found(Op),
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Sum {
     flight: Flight,
@@ -346,6 +357,7 @@ impl Controller {
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
         ftl.read(ctx, Lpn(lpn), sectors, &mut pieces);
         let io = self.commands[cmd].sqe.io;
+        let (work, mut after) = (self.map_time(), Vec::new());
         for piece in &pieces {
             let (lpn, sectors) = (piece.lpn.0, piece.sectors);
             let Some(read) = FlashRead::of(piece) else {
@@ -365,9 +377,33 @@ impl Controller {
             let key = self.flights.insert(Flight { cmd, fill, read });
             self.commands[cmd].pending += 1;
             let (kind, class) = (OpKind::Read, piece.place.class());
-            self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner: OWNER_READ | key, io });
+            let op = Op { kind, class, ppa, sectors, owner: OWNER_READ | key, io };
+            match work {
+                Span::ZERO => self.nand.submit(ctx, op),
+                _ => after.push(op),
+            }
         }
         self.pieces = pieces;
+        if work > Span::ZERO {
+            let grant = self.firmware.reserve(ctx.now, work);
+            self.counts.waits.firmware += grant.start.since(ctx.now).0;
+            ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
+            ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
+            self.commands[cmd].pending += 1;
+            let found = after.into_iter().map(OnCore::Found);
+            for part in found.chain([OnCore::LookUp { cmd }]) {
+                ctx.at(grant.end, Kind::Summed, self.on_core.insert(part));
+            }
+        }
+    }
+
+    /// Core time of what a map that is a tree did since this was asked last. Cores take turns at its lock.
+    pub(crate) fn map_time(&mut self) -> Span {
+        let (Some(map), Some(ftl)) = (&self.cost.map, &mut self.ftl) else { return Span::ZERO };
+        match ftl.take_map_work() {
+            work if work == MapWork::default() => Span::ZERO,
+            work => map.of(work) + map.lock,
+        }
     }
 
     /// Brings sectors into the cache before they are asked for. Class `UserRead`: to those who wait
@@ -401,6 +437,7 @@ impl Controller {
                 &mut pieces,
             );
             let mut cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
+            cost += self.map_time();
             for piece in &pieces {
                 let (lpn, sectors) = (piece.lpn.0, piece.sectors);
                 let Some(read) = FlashRead::of(piece) else {
@@ -478,8 +515,9 @@ impl Controller {
             let grant = self.firmware.reserve(ctx.now, cost);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
             let flight = Flight { cmd, fill, read };
-            let sum = self.sums.insert(Sum { flight, grant, record: *self.nand.record(key) });
-            return ctx.at(grant.end, Kind::Summed, sum);
+            let sum = Sum { flight, grant, record: *self.nand.record(key) };
+            let sum = OnCore::Sum(self.sums.insert(sum));
+            return ctx.at(grant.end, Kind::Summed, self.on_core.insert(sum));
         }
         // The sectors are there, or lost; otherwise others of their reads are under way.
         if over && fill {
@@ -494,8 +532,17 @@ impl Controller {
         self.part_done(ctx, cmd, Some(key));
     }
 
+    /// A core is done with what it was given.
+    pub(crate) fn core_done(&mut self, ctx: &mut Ctx, on_core: u32) {
+        match self.on_core.remove(on_core) {
+            OnCore::Sum(sum) => self.sum_done(ctx, sum),
+            OnCore::LookUp { cmd } => self.part_done(ctx, cmd, None),
+            OnCore::Found(op) => self.nand.submit(ctx, op),
+        }
+    }
+
     /// A core has added up what a rebuild read.
-    pub(crate) fn sum_done(&mut self, ctx: &mut Ctx, sum: u32) {
+    fn sum_done(&mut self, ctx: &mut Ctx, sum: u32) {
         let Sum { flight, grant, record } = self.sums.remove(sum);
         let Flight { cmd, fill, read } = flight;
         if fill {

@@ -47,6 +47,7 @@ const EMPTY: Slot = Slot {
         work: 0,
         class: IoClass::NONE,
         inner: 0,
+        beside: 0,
         io: IoId::NONE,
         submitted: NONE,
     },

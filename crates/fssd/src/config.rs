@@ -27,8 +27,21 @@ pub struct FssdConfig {
     pub gc_reserve: Option<u32>,
     /// Units that the collector reads or has not programmed, at a time.
     pub gc_units: u32,
+    /// Where the collector runs, if the map is on the host.
+    pub collector: Side,
+    /// What takes a core of the host a second takes a firmware core so many.
+    pub firmware_factor: f64,
     /// Sectors written by users between two checkpoints of the map. Absent: the capacity.
     pub checkpoint_sectors: Option<u64>,
+}
+
+/// A side of the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    Host,
+    /// What is collected stays in the drive, which tells of its moves.
+    Drive,
 }
 
 impl Default for FssdConfig {
@@ -42,6 +55,8 @@ impl Default for FssdConfig {
             gc_start: None,
             gc_reserve: None,
             gc_units: 32,
+            collector: Side::Host,
+            firmware_factor: 1.0,
             checkpoint_sectors: None,
         }
     }
@@ -89,6 +104,9 @@ impl Plan {
         }
         if c.gc_units == 0 {
             return bad("gc_units", "must be at least 1".into());
+        }
+        if !(0.01..=1000.0).contains(&c.firmware_factor) {
+            return bad("firmware_factor", "must be from 0.01 to 1000".into());
         }
         if c.checkpoint_sectors == Some(0) {
             return bad("checkpoint_sectors", "must be at least 1".into());
@@ -157,7 +175,8 @@ impl Plan {
             return bad("gc_start", format!("is {start}, but only {spare} segments are spare"));
         }
         let tables = g.sectors() / u64::from(unit) * 4 + good.len() as u64 * 32;
-        let fixed = tables + units as u64 * g.unit_bytes();
+        let on_host = if c.collector == Side::Host { tables } else { 0 };
+        let fixed = on_host + units as u64 * g.unit_bytes();
         let nodes = match c.host_memory {
             None => u32::MAX,
             Some(bytes) => (bytes.saturating_sub(fixed) / u64::from(c.node_bytes)) as u32,

@@ -1,5 +1,6 @@
 //! The collector: the closed segment with the least in use, unit by unit, at the pace of users.
 
+use crate::config::Side;
 use crate::space::{SegmentId, State, Unit};
 use crate::write::USER;
 use crate::{Fssd, Op};
@@ -130,7 +131,8 @@ impl Fssd {
             let unit = self.space.shape.unit_at(r.segment, r.next);
             let (ppa, sectors) = (self.space.first_of(unit), self.g.sectors_per_unit);
             let op = self.ops.insert(Op::Read { unit, valid: self.space.valid[unit] });
-            let (class, payload) = (Class::GcRead, sectors);
+            let stays = self.config.collector == Side::Drive;
+            let (class, payload) = (Class::GcRead, if stays { 0 } else { sectors });
             self.actions.push_back(Action::Read { op, ppa, sectors, class, payload });
             r.next += 1;
             r.reads += 1;
@@ -162,12 +164,13 @@ impl Fssd {
         }
         self.counters.gc_read_sectors += u64::from(self.g.sectors_per_unit);
         self.counters.gc_read_errors += u64::from(!ok);
+        let stays = self.config.collector == Side::Drive;
         let mut moved = 0;
         for e in self.valid_in(unit) {
             moved += e.sectors;
             if !ok {
                 self.lose(e);
-            } else if self.append(e) {
+            } else if self.append(e, stays) {
                 self.counters.gc_sectors += u64::from(e.sectors);
             } else {
                 self.read_only = true;

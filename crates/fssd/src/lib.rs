@@ -20,7 +20,7 @@ mod state;
 mod tree;
 mod write;
 
-pub use config::FssdConfig;
+pub use config::{FssdConfig, Side};
 pub use log::{Holds, Meta, Spare};
 pub use recover::{KeptVersions, Media, Recovery};
 pub use tree::{Extent, Full, LOST, Tree};
@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, HostMemory, MapWork, Memory,
-    Newest, Order, Piece, Source, Translation, split,
+    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, HostMemory, MOVE, MapWork,
+    Memory, Newest, Order, PLACE, Piece, Source, Translation, split,
 };
 use write::{GC, Open, Point, Taken, USER};
 
@@ -52,6 +52,8 @@ enum Op {
         id: u32,
         ppa: Ppa,
         sectors: u32,
+        /// Runs that they are in the place of.
+        replaced: u32,
     },
     Program {
         unit: Unit,
@@ -108,6 +110,8 @@ pub struct Fssd {
     read_only: bool,
     stamps_unknown: bool,
     found: Vec<Extent>,
+    /// Runs that the last change of the map replaced.
+    replaced: u32,
 }
 
 impl Fssd {
@@ -160,6 +164,7 @@ impl Fssd {
             read_only: false,
             stamps_unknown: false,
             found: Vec::new(),
+            replaced: 0,
         })
     }
     /// The map.
@@ -424,15 +429,34 @@ impl Translation for Fssd {
         &self.counters
     }
     fn memory(&self) -> Memory {
-        let HostMemory { nodes, tables, .. } = self.host_memory();
+        let (nodes, tables) = (self.tree.bytes(), self.plan.tables + self.log.bytes());
         let stamps = self.stamps.as_ref().map_or(0, |stamps| 4 * stamps.len() as u64);
         Memory { mapping: nodes + tables, stamps, parity: 0, sectors: self.g.sectors() }
     }
     fn host_memory(&self) -> HostMemory {
+        let (held, tables) = match self.config.collector {
+            Side::Host => (self.units.len(), self.plan.tables),
+            // What it moves and what it counts are in the drive.
+            Side::Drive => (self.units.values().filter(|open| open.is_on_host()).count(), 0),
+        };
         HostMemory {
             nodes: self.tree.bytes(),
-            buffer: self.units.len() as u64 * self.g.unit_bytes(),
-            tables: self.plan.tables + self.log.bytes(),
+            buffer: held as u64 * self.g.unit_bytes(),
+            tables: tables + self.log.bytes(),
+        }
+    }
+    fn beside(&self, op: u32) -> u32 {
+        if self.config.collector == Side::Host {
+            return 0;
+        }
+        match self.ops[op] {
+            Op::Stage { replaced, .. } => PLACE * replaced,
+            Op::Program { unit } => {
+                let open = &self.units[&unit];
+                PLACE * (open.inside + open.replaced)
+            }
+            Op::Read { valid, .. } => MOVE * valid,
+            Op::Erase { .. } => 0,
         }
     }
     fn is_collecting(&self) -> bool {

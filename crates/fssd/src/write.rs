@@ -1,5 +1,6 @@
 //! From commands to units: the log's append points, what waits for the link, and programs.
 
+use crate::config::Side;
 use crate::log::{Holds, Meta, Spare};
 use crate::space::{SegmentId, Unit};
 use crate::tree::{Extent, Full, LOST};
@@ -35,6 +36,10 @@ pub(crate) struct Open {
     pub filled: u32,
     /// Sectors that the collector moved.
     moved: u32,
+    /// Of these, those that are in the drive.
+    pub inside: u32,
+    /// Runs in use no more, of which the drive is told with its program.
+    pub replaced: u32,
     /// Where each run of sectors begins, and the number in the log of its first.
     runs: Vec<(u32, u64)>,
     metas: Vec<(u32, Meta)>,
@@ -44,6 +49,13 @@ pub(crate) struct Open {
     closed: bool,
     /// Turns that end with its program, and at what point they are.
     pub turns: Vec<(usize, u64)>,
+}
+
+impl Open {
+    /// It takes up memory of the host's.
+    pub fn is_on_host(&self) -> bool {
+        self.point == USER || self.filled > self.inside
+    }
 }
 
 /// A write that has sectors on their way over the link, or is being taken.
@@ -178,24 +190,29 @@ impl Fssd {
     /// The extent is where it says from now on.
     #[inline]
     pub(crate) fn map(&mut self, e: Extent, most: u32) -> Result<(), Full> {
-        let space = &mut self.space;
+        let (space, mut replaced) = (&mut self.space, 0);
         self.tree.insert(e, most, &mut |gone| {
             if gone.place != LOST {
                 space.count(gone.place, gone.sectors, false);
+                replaced += 1;
             }
         })?;
+        self.replaced = replaced;
         if e.place != LOST {
             self.space.count(e.place, e.sectors, true);
         }
         Ok(())
     }
     pub(crate) fn unmap_now(&mut self, lpn: u32, sectors: u32, most: u32) -> Result<(), Full> {
-        let space = &mut self.space;
+        let (space, mut replaced) = (&mut self.space, 0);
         self.tree.remove(lpn, sectors, most, &mut |gone| {
             if gone.place != LOST {
                 space.count(gone.place, gone.sectors, false);
+                replaced += 1;
             }
-        })
+        })?;
+        self.replaced = replaced;
+        Ok(())
     }
     #[inline]
     pub(crate) fn note(&mut self, ppa: u32, lpn: u32, stamp: u32) {
@@ -283,13 +300,18 @@ impl Fssd {
         open.filled += sectors;
         open.runs.push((at, self.seq));
         self.seq += u64::from(sectors);
+        let replaced = std::mem::take(&mut self.replaced);
         if let (false, Some(id)) = (self.config.volatile, id) {
             open.stages += 1;
             let turn = self.orders[USER].enter();
             self.taken[id].stages += 1;
-            self.stage(Op::Stage { unit, turn, id, ppa: Ppa(first + at), sectors });
-        } else if at == 0 {
-            open.turns.push((open.point, self.orders[open.point].enter()));
+            self.stage(Op::Stage { unit, turn, id, ppa: Ppa(first + at), sectors, replaced });
+        } else {
+            // Of what it moves the collector knows.
+            open.replaced += if open.point == USER { replaced } else { 0 };
+            if at == 0 {
+                open.turns.push((open.point, self.orders[open.point].enter()));
+            }
         }
         if at + sectors == size {
             self.close(unit);
@@ -302,8 +324,9 @@ impl Fssd {
         let op = self.ops.insert(stage);
         self.actions.push_back(Action::Stage { op, tag, ppa, sectors });
     }
-    /// The collector moves sectors, or what failed is written again. False: there is no space.
-    pub(crate) fn append(&mut self, e: Extent) -> bool {
+    /// The collector moves sectors, or what failed is written again; `inside` the drive, or by the host.
+    /// False: there is no space.
+    pub(crate) fn append(&mut self, e: Extent, inside: bool) -> bool {
         let mut at = 0;
         while at < e.sectors {
             let Some((unit, filled, room)) = self.open(GC) else { return false };
@@ -316,7 +339,8 @@ impl Fssd {
             // The collector is not stopped by the limit of memory.
             let mapped = self.map(Extent { lpn: e.lpn + at, sectors: n, place }, u32::MAX);
             debug_assert!(mapped.is_ok());
-            self.units.get_mut(&unit).expect("it is being filled").moved += n;
+            let open = self.units.get_mut(&unit).expect("it is being filled");
+            (open.moved, open.inside) = (open.moved + n, open.inside + if inside { n } else { 0 });
             self.put(unit, n, None);
             at += n;
         }
@@ -382,7 +406,7 @@ impl Fssd {
                 _ => Class::MetaProgram,
             };
             let staged = open.point == USER && !self.config.volatile;
-            let payload = if staged { 0 } else { open.filled };
+            let payload = if staged { 0 } else { open.filled - open.inside };
             self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
             self.busy[lun] = true;
             let (op, ppa) = (self.ops.insert(Op::Program { unit }), self.space.first_of(unit));
@@ -469,10 +493,11 @@ impl Fssd {
     fn again(&mut self, unit: Unit) {
         let first = self.space.first_of(unit).0;
         let size = self.g.sectors_per_unit;
+        let inside = self.config.collector == Side::Drive && self.units[&unit].point == GC;
         let mut kept = self.rescue(|ppa| (first..first + size).contains(&ppa));
         for e in self.valid_in(unit) {
             self.counters.resubmitted_sectors += u64::from(e.sectors);
-            if !self.append(e) {
+            if !self.append(e, inside) {
                 kept = false;
                 self.lose(e);
             }

@@ -5,7 +5,7 @@ mod common;
 use common::{Drive, Kind, Reading, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Ctx, Lpn, Rng};
-use wordline_fssd::{Fssd, FssdConfig};
+use wordline_fssd::{Fssd, FssdConfig, Side};
 use wordline_translation::{Place, Source, Translation};
 
 fn kind(limit: Option<u64>) -> Kind {
@@ -116,4 +116,44 @@ fn a_held_collector_begins_no_victim_until_users_would_wait() {
     assert!(free > 20 && held * 4 < free, "{held} victims begun while held, {free} otherwise");
     let [_, always] = run(100);
     assert!(always > 0, "users would wait, and no victim was begun");
+}
+
+/// The same writes with the collector on either side: the same tree, of the same memory, and where it is in the
+/// drive its units and its tables take none of the host's.
+#[test]
+fn a_collector_in_the_drive_takes_no_host_memory() {
+    let of = |collector: Side| {
+        let mut kind = kind(None);
+        kind.config.collector = collector;
+        let mut rng = Rng::from_seed(5);
+        let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+        let sectors = ftl.sectors() as u32;
+        let mut ctx = ctx(sectors.into());
+        ftl.fill(&mut ctx.stamps).unwrap();
+        ftl.settle();
+        drive.take_over(&ftl);
+        ftl.start(&mut ctx);
+        let mut buffer = Vec::new();
+        for _ in 0..sectors {
+            let lpn = rng.below(sectors.into()) as u32;
+            assert!(write(&mut ftl, &mut drive, &mut ctx, &mut rng, lpn));
+            buffer.push(ftl.host_memory().buffer);
+        }
+        assert!(ftl.counters().gc_sectors > 1000);
+        ftl.check_invariants().unwrap();
+        (ftl.tree().all().collect::<Vec<_>>(), ftl.host_memory(), ftl.memory().mapping, buffer)
+    };
+    let (host, drive) = (of(Side::Host), of(Side::Drive));
+    assert!(host.0 == drive.0, "the trees differ");
+    assert_eq!(host.1.nodes, drive.1.nodes);
+    // Four bytes of each unit, and 32 of each segment.
+    assert_eq!(host.1.tables - drive.1.tables, 4 * 480 * 16 + 32 * 120);
+    // What the map takes is the same, on either side.
+    assert_eq!((host.2, drive.2), (host.1.nodes + host.1.tables, host.2));
+    // Users' unit is the host's on either side, the collector's is not.
+    let less = host.3.iter().zip(&drive.3).filter(|(host, drive)| {
+        assert!(**host == **drive || **host == **drive + 8 * 512, "{host} and {drive} bytes");
+        host != drive
+    });
+    assert!(less.count() > 1000);
 }

@@ -280,6 +280,16 @@ impl FtlConfig {
     }
 }
 
+impl FtlConfig {
+    /// Processor time of what of the FTL runs in the drive.
+    pub fn cost_in_drive(&self) -> FtlCost {
+        match &self.fssd {
+            Some(fssd) => self.cost.times(fssd.firmware_factor),
+            None => self.cost.clone(),
+        }
+    }
+}
+
 fn four() -> u32 {
     4
 }

@@ -54,9 +54,9 @@ pub use map::LOST;
 pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
-pub use wordline_fssd::KeptVersions;
+pub use wordline_fssd::{KeptVersions, Side};
 pub use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, HostMemory,
+    Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, HostMemory, MOVE,
     MapWork, Memory, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Stage, Steady, StrideUse, Touch,
     Translation, Turns, Wear, WindowLimits, Work, check_own_read, read_ended, send_data,
     steady_by_overwriting,
@@ -313,6 +313,11 @@ impl Ftl {
     /// A look-up in a table is part of what a command costs.
     pub fn take_map_work(&mut self) -> MapWork {
         MapWork::default()
+    }
+    /// The data of what it copies inside the drive never cross the link, and what tells of them is in its
+    /// commands.
+    pub fn beside(&self, _op: u32) -> u32 {
+        0
     }
     /// Free lines, and the numbers of them at which users wait and collecting starts.
     pub fn free_lines(&self) -> (u32, f64, f64) {

@@ -189,6 +189,7 @@ hand_on! {
     fn expects(&, op: u32, ppa: Ppa, sectors: u32) -> u64;
     fn data(&, op: u32, ppa: Ppa, to: &mut PageData);
     fn has_lost(&, ppa: Ppa, sectors: u32) -> bool;
+    fn beside(&, op: u32) -> u32;
     fn repair(
         &mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, ppa: Ppa, expected: u64, out: &mut Vec<Piece>
     ) -> bool;

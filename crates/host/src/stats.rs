@@ -140,8 +140,8 @@ pub struct PblkStats {
     /// Of a map that is a tree: what was done in it, and its lock.
     pub map_work: MapWork,
     pub map_lock: MapLockStats,
-    /// Sectors over the link by `wordline_nand::Class`.
-    pub link_sectors: [u64; wordline_nand::machine::CLASSES],
+    /// Bytes over the link by `wordline_nand::Class`.
+    pub link_bytes: [u64; wordline_nand::machine::CLASSES],
 }
 
 impl std::ops::AddAssign for PblkStats {
@@ -167,7 +167,7 @@ impl std::ops::AddAssign for PblkStats {
         self.staging_waits += o.staging_waits;
         self.map_work += o.map_work;
         self.map_lock += o.map_lock;
-        self.link_sectors.iter_mut().zip(o.link_sectors).for_each(|(sum, n)| *sum += n);
+        self.link_bytes.iter_mut().zip(o.link_bytes).for_each(|(sum, n)| *sum += n);
     }
 }
 

@@ -183,7 +183,7 @@ impl Machine {
         let refused = |bad: BadValue| Error::usage(bad.below("device").to_string());
         let mut controller = Controller::new(&system.device, recovered.nand, Some(recovered.ftl))
             .map_err(refused)?;
-        controller.set_ftl_cost(&system.ftl.cost);
+        controller.set_ftl_cost(&system.ftl.cost_in_drive());
         let depth = system.device.queues.depth.min(1024);
         let mut queues = Vec::new();
         let count = system.device.queues.count as usize;
@@ -499,8 +499,9 @@ impl Machine {
             _ => NONE,
         };
         self.parts[key].submitted = submitted;
-        let (work, inner, io) = (0, 0, life);
-        let sqe = Sqe { opcode, cid, address, bytes, fua, work, class, inner, io, submitted };
+        let (work, inner, beside, io) = (0, 0, 0, life);
+        let sqe =
+            Sqe { opcode, cid, address, bytes, fua, work, class, inner, beside, io, submitted };
         self.queues[usize::from(queue)].waiting.push_back((key, sqe));
         self.send(queue);
     }

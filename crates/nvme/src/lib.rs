@@ -101,6 +101,9 @@ pub struct Sqe {
     /// Vector commands: sectors that stay in the drive, which copies them or computes them itself (the
     /// commands proposed in RAIL, section 6.3).
     pub inner: u32,
+    /// Vector commands: bytes that cross the link with the data, about sectors that stay in the drive (not on
+    /// the wire).
+    pub beside: u32,
     /// The I/O served (not on the wire).
     pub io: IoId,
     /// Writes and trims: what the ledger of versions calls it ([`wordline_base::ledger`]; not on the wire).
@@ -170,6 +173,7 @@ impl Sqe {
             work: 0,
             class: class_of(dword13).with_workload(workload(b[8])),
             inner: 0,
+            beside: 0,
             io: IoId::NONE,
             submitted: NONE,
         })
@@ -262,6 +266,7 @@ mod tests {
                 work: 0,
                 class: IoClass::new(Priority::BestEffort, 6),
                 inner: 0,
+                beside: 0,
                 io: IoId::NONE,
                 submitted: NONE,
             };

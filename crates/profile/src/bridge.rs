@@ -9,7 +9,7 @@
 //!
 //! `nand` and `ftl` of a bridge, which has no flash, are those of all drives behind it.
 
-use crate::config::{Inside, load, swap_media};
+use crate::config::{Inside, load, place_parts, swap_media};
 use crate::de::read;
 use crate::error::{ConfigError, Place, Problems};
 use crate::preset::{Kind, find};
@@ -125,6 +125,7 @@ fn resolve(
         own.merge(over.clone());
         if !is_bridge(&own) {
             swap_media(&mut own, problems)?;
+            place_parts(&mut own, problems);
         }
         let members = resolve(&mut own, depth + 1, problems)?;
         kept.insert(i.to_string(), Entry { key_at: at, node: own });

@@ -161,6 +161,19 @@ fn ftl(config: &Config, found: &mut Found) {
         );
         found.add("ftl.fssd.volatile", remedy);
     }
+    let protected = config.device.staging_bytes;
+    if let Some(fssd) = &c.fssd
+        && !fssd.volatile
+        && c.placement == Placement::Device
+        && protected > 0
+        && fssd.buffer_bytes > protected
+    {
+        let remedy = format!(
+            "must be at most device.staging_bytes, {protected}, where acknowledged writes are safe: or set \
+             ftl.fssd.volatile to true"
+        );
+        found.add("ftl.fssd.buffer_bytes", remedy);
+    }
     if c.firmware.is_some() && c.fssd.is_some() {
         found.add("ftl.firmware", "cannot be beside ftl.fssd: set one of the two to none");
     }

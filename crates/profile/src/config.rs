@@ -207,13 +207,14 @@ pub fn assemble_with_places(
     for part in ftl.map(|f| f.tree).into_iter().chain(own).chain(app.map(|a| a.tree)) {
         tree.merge(part);
     }
-    let (media, others): (Vec<&String>, Vec<&String>) = overrides
-        .iter()
-        .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == MEDIA));
-    media.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
-    // That of drives behind a bridge is swapped drive by drive.
+    let (words, others): (Vec<&String>, Vec<&String>) = overrides.iter().partition(|text| {
+        text.split_once('=').is_some_and(|(path, _)| [MEDIA, ON_HOST].contains(&path.trim()))
+    });
+    words.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
+    // Those of drives behind a bridge are done drive by drive.
     if !bridge::is_bridge(&tree) {
         swap_media(&mut tree, &mut problems)?;
+        place_parts(&mut tree, &mut problems);
     }
     let (caches, others): (Vec<&String>, Vec<&String>) = others
         .into_iter()
@@ -493,6 +494,53 @@ pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(),
         nand.insert("pages_per_block".into(), Entry { key_at: at, node: Node { value, at } });
     }
     Ok(())
+}
+
+/// The key that says which parts of FSSD's software run on the host.
+const ON_HOST: &str = "ftl.on_host";
+
+/// Sets what the word of `ftl.on_host` stands for: where the map is, where the collector, and for a drive
+/// that runs all by itself how much of what it has acknowledged its protected buffer holds.
+pub(crate) fn place_parts(tree: &mut Node, problems: &mut Problems) {
+    let get = |tree: &Node, section: &str, key: &str| tree.get(section)?.get(key).cloned();
+    let Some(named) = get(tree, "ftl", "on_host") else { return };
+    tree.remove(ON_HOST);
+    let at = named.at;
+    let fssd = get(tree, "ftl", "fssd").filter(|fssd| fssd.as_table().is_some());
+    let Some(fssd) = fssd else {
+        let message =
+            "'on_host' divides the software of FSSD: take --ftl fssd, or --device fssd-430g";
+        return problems.add(at, message.into());
+    };
+    let word = match &named.value {
+        Value::Text(word) => word.as_str(),
+        _ => "",
+    };
+    let (placement, collector) = match word {
+        "all" => ("host", "host"),
+        "map" => ("host", "drive"),
+        "none" => ("device", "drive"),
+        "gc" | "schedule" => {
+            let message = format!(
+                "'on_host' cannot be '{word}' yet: a collector or a scheduler on the host alone is not \
+                 modelled. Take all, map or none"
+            );
+            return problems.add(at, message);
+        }
+        _ => return problems.add(at, "'on_host' must be all, map or none".into()),
+    };
+    lay(&["ftl", "placement"], placement, at, tree, problems);
+    lay(&["ftl", "fssd", "collector"], collector, at, tree, problems);
+    let number = |node: Option<Node>| match node?.value {
+        Value::Integer(n) => u64::try_from(n).ok(),
+        _ => None,
+    };
+    let volatile = fssd.get("volatile").is_some_and(|v| matches!(v.value, Value::Switch(true)));
+    let buffer = number(fssd.get("buffer_bytes").cloned());
+    let protected = number(get(tree, "device", STAGING)).unwrap_or(0);
+    if word == "none" && !volatile && buffer.is_none_or(|buffer| buffer > protected) {
+        lay(&["ftl", "fssd", "buffer_bytes"], &protected.to_string(), at, tree, problems);
+    }
 }
 
 /// One source: what it calls itself, and its settings below `nand`, `ftl`, `device`, `stack`.

@@ -1,6 +1,7 @@
 //! The profiles that come with the program.
 
 use wordline_base::Span;
+use wordline_ftl::{Placement, Side};
 use wordline_profile::{
     Config, Kind, PathKind, Source, Sources, assemble, list, paths, presets, resolved_device,
     resolved_stack, resolved_toml, show, value_at,
@@ -103,6 +104,39 @@ fn the_stack_and_the_testbed_meet() {
 }
 
 /// A drive of flash software on the host takes another FTL's in its place.
+#[test]
+fn a_word_divides_fssds_software_between_host_and_drive() {
+    let set = |device: &str, sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        assemble(Sources::presets(device, "linux-libaio"), &sets)
+    };
+    let of = |sets: &[&str]| {
+        let c = set("fssd-small", sets).unwrap();
+        let fssd = c.ftl.fssd.unwrap();
+        (c.ftl.placement, fssd.collector, fssd.buffer_bytes)
+    };
+    let whole = of(&[]);
+    assert_eq!(whole, (Placement::Host, Side::Host, 16 << 20));
+    assert_eq!(of(&["ftl.on_host=all"]), whole);
+    assert_eq!(of(&["ftl.on_host=map"]), (Placement::Host, Side::Drive, 16 << 20));
+    // What is acknowledged is in the drive's protected buffer, unless it need not be kept.
+    assert_eq!(of(&["ftl.on_host=none"]), (Placement::Device, Side::Drive, 327_680));
+    // What is set by hand goes over the word, wherever it stands.
+    let both = of(&["ftl.fssd.buffer_bytes=65536", "ftl.on_host=none"]);
+    assert_eq!(both, (Placement::Device, Side::Drive, 65_536));
+    let error = |device, word: &str| {
+        set(device, &[&format!("ftl.on_host={word}")]).unwrap_err().to_string()
+    };
+    assert!(error("fssd-small", "gc").contains("cannot be 'gc' yet"));
+    assert!(error("fssd-small", "schedule").contains("cannot be 'schedule' yet"));
+    assert!(error("fssd-small", "maps").contains("must be all, map or none"));
+    assert!(error("fssd-small", "3").contains("must be all, map or none"));
+    assert!(error("z-ssd-small", "map").contains("take --ftl fssd"));
+    assert!(error("bssd-small", "none").contains("take --ftl fssd"));
+    let less = set("fssd-small", &["ftl.on_host=none", "staging_bytes=131072"]).unwrap_err();
+    assert!(less.to_string().contains("must be at most device.staging_bytes, 131072"), "{less}");
+}
+
 #[test]
 fn an_ftl_takes_the_place_of_fssd() {
     for name in ["pblk", "rail", "tinytail", "fssd"] {

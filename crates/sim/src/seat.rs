@@ -150,9 +150,8 @@ impl DriveSeat {
         }
         let link_bytes = on_host.map_or(Vec::new(), |p| {
             let of = |class: &Class| {
-                let sectors = p.link_sectors[*class as usize];
-                (sectors > 0)
-                    .then(|| (class.name().to_string(), nand.geometry.sector.bytes_of(sectors)))
+                let bytes = p.link_bytes[*class as usize];
+                (bytes > 0).then(|| (class.name().to_string(), bytes))
             };
             Class::ALL.iter().filter_map(of).collect()
         });

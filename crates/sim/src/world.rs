@@ -292,7 +292,7 @@ impl World {
             };
             let mut controller = Controller::new(&of.device, nand, in_device)
                 .map_err(below(Part::Drive(number), "device"))?;
-            controller.set_ftl_cost(&of.ftl.cost);
+            controller.set_ftl_cost(&of.ftl.cost_in_drive());
             let bridge = config.in_front(number);
             if let Some((bridge, _)) = bridge {
                 let device = &config.bridges[bridge].device;

@@ -46,6 +46,31 @@ pub struct MapCost {
     pub lock: Span,
 }
 
+impl FtlCost {
+    /// All of it, so many times.
+    pub fn times(&self, factor: f64) -> FtlCost {
+        let of = |span: Span| Span((span.0 as f64 * factor).round() as u64);
+        FtlCost {
+            read_command: of(self.read_command),
+            read_sector: of(self.read_sector),
+            write_command: of(self.write_command),
+            write_sector: of(self.write_sector),
+            program_unit: of(self.program_unit),
+            gc_sector: of(self.gc_sector),
+            background_command: of(self.background_command),
+            xor_sector: of(self.xor_sector),
+            map: self.map.as_ref().map(|map| MapCost {
+                visit: of(map.visit),
+                insert: of(map.insert),
+                remove: of(map.remove),
+                split: of(map.split),
+                merge: of(map.merge),
+                lock: of(map.lock),
+            }),
+        }
+    }
+}
+
 impl MapCost {
     pub fn of(&self, work: MapWork) -> Span {
         self.visit * work.visited

@@ -55,6 +55,11 @@ use std::ops::AddAssign;
 use wordline_base::{Ctx, Lpn, PageData, Stamps};
 use wordline_nand::{Class, Outcome, Ppa};
 
+/// Bytes by which a collector in the drive tells of a sector in use what it is and where it goes to; and by
+/// which the host tells that it has a move in its map, or that a run of sectors is in use no more.
+pub const MOVE: u32 = 16;
+pub const PLACE: u32 = 8;
+
 /// A part of a read: a run of consecutive logical sectors served from one place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
@@ -269,6 +274,10 @@ pub trait Translation: Send {
     /// Whether a run of sectors on flash holds any that were lost before they got there.
     fn has_lost(&self, _ppa: Ppa, _sectors: u32) -> bool {
         false
+    }
+    /// Bytes that cross the link with the operation `op`, about sectors that stay in the drive.
+    fn beside(&self, _op: u32) -> u32 {
+        0
     }
     /// A run could not be read. True: the pieces in `out` give it all the same.
     fn repair(

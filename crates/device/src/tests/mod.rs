@@ -168,6 +168,7 @@ impl Host {
                 work: class as u8,
                 class: IoClass::NONE,
                 inner: 0,
+                beside: 0,
                 io: IoId::NONE,
                 submitted: NONE,
             },
@@ -208,6 +209,7 @@ impl Host {
             work: 0,
             class: IoClass::NONE,
             inner: 0,
+            beside: 0,
             io: IoId::NONE,
             submitted: NONE,
         };
@@ -231,6 +233,7 @@ impl Host {
             work: class as u8,
             class: IoClass::NONE,
             inner: 0,
+            beside: 0,
             io,
             submitted: NONE,
         };

@@ -13,8 +13,8 @@ fn submit(h: &mut Host, opcode: Opcode, address: u64, bytes: u32, workload: Work
     let class = IoClass::NONE.with_workload(workload);
     let (io, work) = (IoId::NONE, Class::UserRead as u8);
     let fua = opcode == Opcode::Write && bytes != 4096 && address.is_multiple_of(31 * 512);
-    let (cid, inner, submitted) = (0, 0, NONE);
-    let sqe = Sqe { opcode, cid, address, bytes, fua, work, class, inner, io, submitted };
+    let (cid, inner, beside, submitted) = (0, 0, 0, NONE);
+    let sqe = Sqe { opcode, cid, address, bytes, fua, work, class, inner, beside, io, submitted };
     h.put_sqe(0, sqe).unwrap();
     h.drive.doorbell(&mut h.ctx, 0);
 }

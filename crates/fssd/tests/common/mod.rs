@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Stamps, Time};
-use wordline_fssd::{Fssd, FssdConfig, Recovery, Spare};
+use wordline_fssd::{Fssd, FssdConfig, Recovery, Side, Spare};
 use wordline_nand::{BlockId, Geometry, LunId, Outcome, Ppa};
-use wordline_translation::{Action, Piece, Place, Translation};
+use wordline_translation::{Action, PLACE, Piece, Place, Translation};
 
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
     assert_eq!(luns % channels, 0);
@@ -66,6 +66,8 @@ impl Kind {
         };
         let share = rng.pick(&[0, 0, 20_000_000]);
         let bad = (0..lines * luns).map(|_| rng.chance(share)).collect();
+        let collector = rng.pick(&[Side::Host, Side::Drive]);
+        let config = FssdConfig { collector, ..config };
         Kind { g, config, over_provisioning: 60.0, bad }
     }
     pub fn make(&self) -> Fssd {
@@ -128,6 +130,7 @@ pub struct Drive {
     /// Commands that ended, and how.
     pub ended: BTreeMap<u32, bool>,
     pub volatile: bool,
+    pub collector: Side,
 }
 
 impl Drive {
@@ -150,6 +153,7 @@ impl Drive {
             faults: Faults::default(),
             ended: BTreeMap::new(),
             volatile: kind.config.volatile,
+            collector: kind.config.collector,
         }
     }
     fn block_of(&self, ppa: u32) -> BlockId {
@@ -183,8 +187,13 @@ impl Drive {
                     let spares = spares(ppa, unit);
                     assert!(self.staging.iter().all(|s| s.spares[0].0 / unit != ppa.0 / unit));
                     let staged = spares.iter().all(|s| self.media.staged.contains_key(&s.0));
-                    let sent = payload as usize == spares.len();
-                    assert!(if payload == 0 { staged } else { sent }, "data come from nowhere");
+                    // What a collector in the drive moved is there; of each sector it is told.
+                    let told = (ftl.beside(op) / PLACE) as usize;
+                    let (sent, all) = (payload as usize, spares.len());
+                    let there = sent <= all && sent + told >= all;
+                    assert!(there || payload == 0 && staged, "data come from nowhere");
+                    let drive = self.collector == Side::Drive;
+                    assert!(drive || told == 0 && (sent == all || staged), "they come from both");
                     (op, ppa, Work::Program { spares })
                 }
                 Action::Erase { op, ppa } => (op, ppa, Work::Erase),

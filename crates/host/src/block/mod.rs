@@ -99,6 +99,8 @@ pub(crate) struct Request {
     pub class: IoClass,
     /// Sectors that do not cross the link.
     pub inner: u32,
+    /// Bytes that do beside the data.
+    pub beside: u32,
     pub hctx: u16,
     /// Hardware tag, or NO_TAG while the scheduler has it.
     pub tag: u16,
@@ -320,6 +322,7 @@ impl BlockLayer {
             work: 0,
             class: if node == NONE { IoClass::NONE } else { self.nodes[node].class },
             inner: 0,
+            beside: 0,
             hctx,
             tag,
             sched_tag: tag == NO_TAG,

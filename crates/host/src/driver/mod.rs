@@ -97,6 +97,7 @@ impl<S: Source> Host<S> {
             work: r.work,
             class: r.class,
             inner: r.inner,
+            beside: r.beside,
             io,
         };
         self.counters.requests += 1;
@@ -107,7 +108,8 @@ impl<S: Source> Host<S> {
                 Opcode::VectorReset => 0,
                 _ => pblk.sector.of(r.bytes),
             };
-            pblk.stats.link_sectors[usize::from(r.work)] += sectors - u64::from(r.inner);
+            let data = pblk.sector.bytes_of((sectors - u64::from(r.inner)) as u32);
+            pblk.stats.link_bytes[usize::from(r.work)] += data + u64::from(r.beside);
         }
         let h = r.hctx;
         self.submit(h, sqe);

@@ -144,6 +144,7 @@ impl<S: Source> Host<S> {
             work: 0,
             class: n.class,
             inner: 0,
+            beside: 0,
             io: n.life,
         };
         self.counters.requests += 1;

@@ -682,8 +682,9 @@ impl<S: Source> Host<S> {
         let bytes = self.block.disks[d].info.sector.bytes_of(stage.sectors);
         let ppa = u64::from(stage.ppa.0);
         let rq = self.block.request(node, Opcode::VectorStage, ppa, bytes, h, tag);
+        let beside = self.block.disks[d].pblk.as_ref().map_or(0, |pblk| pblk.ftl.beside(stage.op));
         let r = &mut self.block.requests[rq];
-        r.work = Class::UserProgram as u8;
+        (r.work, r.beside) = (Class::UserProgram as u8, beside);
         r.purpose = Purpose::Ftl { op: stage.op };
         if let Some(pblk) = &mut self.block.disks[d].pblk {
             pblk.stats.staged += 1;
@@ -748,9 +749,10 @@ impl<S: Source> Host<S> {
         };
         let bytes = self.block.disks[d].info.sector.bytes_of(named);
         let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
+        let beside = self.block.disks[d].pblk.as_ref().map_or(0, |pblk| pblk.ftl.beside(op));
         let r = &mut self.block.requests[rq];
         r.work = class as u8;
-        r.inner = sectors - payload;
+        (r.inner, r.beside) = (sectors - payload, beside);
         r.purpose = Purpose::Ftl { op };
         self.issue(ctx, rq, core);
         self.go(t, Step::Kernel)
