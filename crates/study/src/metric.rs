@@ -12,7 +12,7 @@ use wordline_profile::ConfigError;
 const NAMES: [&str; 3] = ["jobname", "ddir", "name"];
 
 /// What stands at a dotted path: keys; elements of arrays by position, or by the `jobname`, `ddir`
-/// or `name` they have. After a latency, `p99.9` is that percentile.
+/// or `name` they have. A key may have dots itself. After a latency, `p99.9` is that percentile.
 pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathError> {
     let mut value = result;
     let mut rest = path;
@@ -27,7 +27,18 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
                 }
             });
         }
-        let (key, after) = rest.split_once('.').unwrap_or((rest, ""));
+        let (mut key, mut after) = rest.split_once('.').unwrap_or((rest, ""));
+        // Names of counters have dots.
+        if let Value::Object(map) = value
+            && !map.contains_key(key)
+            && let Some(whole) = map.keys().find(|name| {
+                let behind = rest.strip_prefix(name.as_str());
+                behind.is_some_and(|behind| behind.is_empty() || behind.starts_with('.'))
+            })
+        {
+            (key, after) = rest.split_at(whole.len());
+            after = after.trim_start_matches('.');
+        }
         let next = match value {
             Value::Array(items) => match key.parse::<usize>() {
                 Ok(i) => items.get(i),
@@ -194,7 +205,8 @@ mod tests {
             "jobs": [{"jobname": "r", "read": {"iops": 5.5, "lat_ns": {
                 "percentile": {"99.000000": 70}, "bins": {"100": 1, "9": 98, "70": 1}}}}],
             "wordline": {"layers": [{"ddir": "read", "count": 3}], "wa": null,
-                "functions": [{"name": "bio", "ns": 1}, {"name": "nvme_poll", "ns": 7}]},
+                "functions": [{"name": "bio", "ns": 1}, {"name": "nvme_poll", "ns": 7}],
+                "counters": {"device.bytes": 9, "device.bytes_read": 4}},
         });
         let number = |path: &str| match value_at(&result, path)? {
             Found::Number(x) => Ok(x),
@@ -209,6 +221,8 @@ mod tests {
             ("jobs.r.read.lat_ns.p99.9", 100.0),
             ("wordline.layers.read.count", 3.0),
             ("wordline.functions.nvme_poll.ns", 7.0),
+            ("wordline.counters.device.bytes_read", 4.0),
+            ("wordline.counters.device.bytes", 9.0),
         ] {
             assert_eq!(number(path), Ok(wanted), "{path}");
         }

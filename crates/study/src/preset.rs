@@ -54,6 +54,7 @@ static PRESETS: &[Preset] = presets! {
     "host-flash/write-cliff"
     "host-flash/array-memory"
     "host-flash/array-stragglers"
+    "host-flash/partial-migration"
     "flashshare/colocation"
     "flashshare/latency-breakdown"
     "flashshare/over-time"
