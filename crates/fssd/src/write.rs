@@ -108,7 +108,7 @@ impl Fssd {
                     let place = self.space.first_of(unit).0 + at;
                     let extent = Extent { lpn: first, sectors: room, place };
                     if self.map(extent, self.plan.nodes).is_err() {
-                        full = true;
+                        (full, self.at_limit) = (true, true);
                         break;
                     }
                     for (ppa, lpn) in (place..place + room).zip(first..) {

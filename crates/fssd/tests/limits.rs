@@ -6,7 +6,7 @@ use common::{Drive, Kind, Reading, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Ctx, Lpn, Rng};
 use wordline_fssd::{Fssd, FssdConfig, Side};
-use wordline_translation::{Place, Source, Translation};
+use wordline_translation::{AgeError, Place, Source, Translation};
 
 fn kind(limit: Option<u64>) -> Kind {
     let g = geometry(2, 4, 120, 16, 8);
@@ -28,6 +28,22 @@ fn write(ftl: &mut Fssd, drive: &mut Drive, ctx: &mut Ctx, rng: &mut Rng, lpn: u
     let ok = drive.ended.remove(&1).expect("it ends");
     ctx.stamps.acknowledge(submitted, ok);
     ok
+}
+
+/// A drive whose map would pass the limit cannot be aged, and the message names the limit.
+#[test]
+fn ageing_beyond_the_hosts_memory_names_the_limit() {
+    let kind = kind(None);
+    let fixed = kind.make().host_memory().tables + 16 * kind.g.unit_bytes();
+    let config = FssdConfig { host_memory: Some(fixed + 20 * 256), ..kind.config.clone() };
+    let mut ftl = Kind { config, ..kind }.make();
+    let mut ctx = ctx(ftl.sectors());
+    let seed = 6;
+    let mut rng = Rng::from_seed(seed);
+    let lpns: Vec<u32> = (0..4000).map(|_| rng.below(ftl.sectors()) as u32).collect();
+    let error = ftl.overwrite(&mut ctx.stamps, &lpns).unwrap_err();
+    assert_eq!(error, AgeError::Memory, "seed {seed}");
+    assert!(error.to_string().contains("ftl.fssd.host_memory"), "{error}");
 }
 
 #[test]

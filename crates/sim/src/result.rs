@@ -55,10 +55,15 @@ pub enum RunError {
     #[error(
         "job '{name}' failed, the first of its errors ({errors}) was: {first}{remedy}",
         first = std::io::Error::from_raw_os_error(*errno),
-        remedy = if *refused {
-            ": I/O must lie on the drive and begin and end on whole blocks of it (device.lba)"
-        } else {
-            ""
+        remedy = match refused {
+            Refused::No => "",
+            Refused::Misplaced => {
+                ": I/O must lie on the drive and begin and end on whole blocks of it (device.lba)"
+            }
+            Refused::Full => {
+                ": the FTL found no space, or its map no host memory (ftl.fssd.host_memory), for \
+                 what is counted as ftl.writes_refused"
+            }
         }
     )]
     /// A job failed.
@@ -69,9 +74,20 @@ pub enum RunError {
         errors: u64,
         /// Unix error number of the first.
         errno: i32,
-        /// The host refused most of them, so that they never got to the drive.
-        refused: bool,
+        /// Why they never got to the drive.
+        refused: Refused,
     },
+}
+
+/// What becomes of I/Os that fail before a drive has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// They got there.
+    No,
+    /// Most are none that the drive could serve.
+    Misplaced,
+    /// Writes for which there is no room.
+    Full,
 }
 
 /// What was run. The same five things give the same bytes of output.
@@ -187,7 +203,11 @@ impl RunResult {
             name: first.map_or(String::new(), |t| t.name.clone()),
             errors: first.map_or(1, |t| t.total_errors.max(1)),
             errno: first.map_or(0, |t| t.error),
-            refused: count("host.errors") > count("device.failed"),
+            refused: match count("host.errors") > count("device.failed") {
+                _ if count("ftl.writes_refused") > 0 => Refused::Full,
+                true => Refused::Misplaced,
+                false => Refused::No,
+            },
         }
     }
 }

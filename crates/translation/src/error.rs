@@ -12,6 +12,10 @@ pub enum AgeError {
     /// What there is none of.
     #[error("{0}: the drive is too full to age")]
     Full(&'static str),
+    #[error(
+        "the map needs more memory than ftl.fssd.host_memory gives it: raise it, or set it to none"
+    )]
+    Memory,
 }
 
 /// What of a state does not fit the rest of it.

@@ -77,6 +77,19 @@ fn words_that_are_none() {
         ("--device=fssd-small --set ftl.on_host=gc", &["--set ftl.on_host=gc", "all, map or none"]),
         ("--device=fssd-small --set ftl.on_host=half", &["must be all, map or none"]),
         ("--device=cnex-small --set ftl.on_host=none", &["--ftl fssd"]),
+        (
+            "--device=fssd-small --set ftl.fssd.host_memory=1000000",
+            &["at least", "tables and buffer"],
+        ),
+        ("--device=bssd-small --set bridge.stripe_bytes=5000", &["a multiple of 4096, not 5000"]),
+        (
+            "--device=z-ssd-small --array raid5 --drives 2",
+            &["raid5 needs at least 3 drives and has 2"],
+        ),
+        (
+            "--device=z-ssd-small --array raid5 --drives 3 --set stack.md.chunk=5000",
+            &["chunk is 5000 bytes", "a power of two"],
+        ),
         ("--precondition=full", &["none", "fill", "steady"]),
         ("--seed=x", &["--seed"]),
         ("--seed=-1", &["--seed"]),
