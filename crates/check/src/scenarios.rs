@@ -494,7 +494,7 @@ fsync=1
             .set("ftl.firmware.gc_lag=1")
             .set("ftl.firmware.checkpoint_sectors=20000")
             .set("ftl.firmware.idle_after=2ms")
-            .set("ftl.firmware.idle_free=12"),
+            .set("ftl.firmware.idle_free=10"),
         Case::new("z-ssd-small", SMALL)
             .age(Age::Steady)
             .set("cache=none")

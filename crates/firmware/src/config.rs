@@ -59,8 +59,8 @@ pub struct FirmwareConfig {
     pub checkpoint_sectors: Option<u64>,
     /// After this long without a command the collector goes on by itself, up to `idle_free`.
     pub idle_after: Span,
-    /// Superblocks' worth of free units up to which it does. Absent: it does not.
-    pub idle_free: Option<u32>,
+    /// Up to so many percent of what is spare above `gc_start`. Absent: it does not.
+    pub idle_free: Option<f64>,
 }
 
 impl Default for FirmwareConfig {
@@ -131,6 +131,11 @@ impl Plan {
                 format!("is {luns}, must divide the number of LUNs, {}", g.luns),
             )),
         }
+    }
+    /// Units that are free while users write: halfway between the marks the collector frees as many as
+    /// they take. Unpaced it frees a superblock when no more than the reserve are left.
+    fn free_in_use(&self, c: &FirmwareConfig) -> u64 {
+        if c.paced { (self.start + self.low) / 2 } else { self.kept }
     }
     /// `sectors`: the capacity, where it is known already.
     pub fn new(
@@ -219,11 +224,13 @@ impl Plan {
             );
             return Err(bad("gc_start", why));
         }
-        let idle = u64::from(c.idle_free.unwrap_or(0)) * block;
-        if idle > spare {
-            let why = format!("must be no more than the {} that are spare", spare / block);
-            return Err(bad("idle_free", why));
-        }
+        let idle = match c.idle_free {
+            None => 0,
+            Some(share) if (0.0..=100.0).contains(&share) => {
+                start + ((spare - start) as f64 * share / 100.0) as u64
+            }
+            Some(_) => return Err(bad("idle_free", "must be 0 to 100 percent")),
+        };
         let young = (f64::from(space.superblocks.count()) * c.hot_share / 100.0).ceil() as u64;
         Ok(Plan {
             sectors,
@@ -241,4 +248,15 @@ impl Plan {
             page_every,
         })
     }
+}
+
+/// Sectors that stay free while users write at random to a full drive; those that streams have open count.
+pub fn free_in_use(
+    g: &Geometry,
+    over_provisioning: f64,
+    config: &FirmwareConfig,
+) -> Result<u64, BadValue> {
+    let space = Space::new(g, Plan::luns(g, config)?, &mut |_, _| false);
+    let plan = Plan::new(g, config, over_provisioning, &space, None)?;
+    Ok(plan.free_in_use(config) * u64::from(g.sectors_per_unit))
 }

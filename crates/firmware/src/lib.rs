@@ -18,7 +18,7 @@ mod space;
 mod state;
 mod write;
 
-pub use config::{Allocation, FirmwareConfig, Victim};
+pub use config::{Allocation, FirmwareConfig, Victim, free_in_use};
 pub use recover::{Kept, Media, Spare, Void};
 
 use config::Plan;
@@ -361,7 +361,12 @@ impl Translation for Firmware {
         self.work(&mut ctx.stamps);
     }
     fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
-        self.waiting.trim(tag, lpn, sectors);
+        // Only a write to the same sectors delays it: a cache may take a newer one before it ends. Without
+        // capacitors a flush does as well.
+        match self.config.protected && !self.waiting.writes(lpn, sectors) {
+            true => self.trim_now(&mut ctx.stamps, tag, lpn.0, sectors),
+            false => self.waiting.trim(tag, lpn, sectors),
+        }
         self.gc.idle = false;
         self.work(&mut ctx.stamps);
         self.user_came(ctx);

@@ -129,23 +129,26 @@ impl Firmware {
                 // A flush before it promises the sectors that it would take out of the buffer.
                 Command::Trim { .. } if self.order.is_waited_for() => return progress,
                 Command::Trim { tag, lpn, sectors } => {
-                    for lpn in lpn..lpn + sectors {
-                        match self.map.set(lpn, Where::Unmapped) {
-                            Where::Flash(ppa) => self.invalidate(ppa),
-                            Where::Buffer(_) => self.trimmed_in_buffer(lpn),
-                            Where::Unmapped | Where::Lost => {}
-                        }
-                        stamps.show_trim(tag, Lpn(lpn));
-                    }
-                    self.note_trim(lpn, sectors);
-                    self.counters.trimmed_sectors += u64::from(sectors);
+                    self.trim_now(stamps, tag, lpn, sectors);
                     self.waiting.pop();
-                    self.actions.push_back(Action::Complete { tag, ok: true });
                 }
             }
             progress = true;
         }
         progress
+    }
+    pub(crate) fn trim_now(&mut self, stamps: &mut Stamps, tag: u32, lpn: u32, sectors: u32) {
+        for lpn in lpn..lpn + sectors {
+            match self.map.set(lpn, Where::Unmapped) {
+                Where::Flash(ppa) => self.invalidate(ppa),
+                Where::Buffer(_) => self.trimmed_in_buffer(lpn),
+                Where::Unmapped | Where::Lost => {}
+            }
+            stamps.show_trim(tag, Lpn(lpn));
+        }
+        self.note_trim(lpn, sectors);
+        self.counters.trimmed_sectors += u64::from(sectors);
+        self.actions.push_back(Action::Complete { tag, ok: true });
     }
     /// There is room in the buffer, and the collector has done what it owes.
     #[inline]

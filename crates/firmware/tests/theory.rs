@@ -257,7 +257,7 @@ fn an_idle_drive_collects_up_to_its_mark() {
         while drive.tick(&mut ftl, &mut ctx, &mut rng) {}
         (event.is_some(), ftl.free_units() / u64::from(g.units_per_line()))
     };
-    let (off, on) = (run(None), run(Some(20)));
+    let (off, on) = (run(None), run(Some(45.0)));
     println!("free superblocks {off:?}, with idle_free {on:?}");
     assert!(!off.0 && off.1 < 12, "without a mark nothing is set");
     assert!(on.0 && on.1 >= 20);
@@ -284,6 +284,6 @@ fn settings_that_cannot_be_name_the_key() {
     assert_eq!(key(20.0, FirmwareConfig { gc_units: Some(1), ..d() }), "firmware.gc_units");
     assert_eq!(key(20.0, FirmwareConfig { gc_lag: 0, ..d() }), "firmware.gc_lag");
     assert_eq!(key(20.0, FirmwareConfig { hot_share: 101.0, ..d() }), "firmware.hot_share");
-    assert_eq!(key(20.0, FirmwareConfig { idle_free: Some(90), ..d() }), "firmware.idle_free");
+    assert_eq!(key(20.0, FirmwareConfig { idle_free: Some(101.0), ..d() }), "firmware.idle_free");
     assert_eq!(key(2.0, d()), "over_provisioning");
 }

@@ -54,6 +54,7 @@ pub use map::LOST;
 pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
+pub use wordline_firmware::free_in_use;
 pub use wordline_fssd::{KeptVersions, Side};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, HostMemory, MOVE,

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
-use wordline_ftl::Placement;
+use wordline_ftl::{Placement, free_in_use};
 use wordline_nand::Geometry;
 
 /// Where the sectors go.
@@ -150,8 +150,17 @@ pub fn fifo_write_amplification(alpha: f64) -> f64 {
 
 /// The same under the rate limiter, which keeps lines free: users get (free - reserve) / (start -
 /// reserve) of the buffer, and in the steady state that share is 1 / WA; so many lines are no spare of
-/// the closed ones, nor are the open line and the next. A reserve that is not given is a small one.
+/// the closed ones, nor are the open line and the next. A reserve that is not given is a small one. A
+/// drive's firmware keeps the lines free that its pace leaves.
 fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64) -> f64 {
+    if let Some(firmware) = &config.ftl.firmware {
+        let geometry = Geometry::new(&config.nand).ok();
+        let free = geometry
+            .and_then(|g| free_in_use(&g, config.ftl.over_provisioning, firmware).ok())
+            .unwrap_or(0);
+        let held = free as f64 / capacity.user_sectors.max(1) as f64;
+        return fifo_write_amplification((alpha - held).max(1.0));
+    }
     let spare = capacity.spare_lines as f64;
     let start = config.ftl.gc_start_lines.map_or(spare - 2.0, f64::from).max(1.0);
     let reserve = config.ftl.gc_reserve_lines.map_or(0.0, f64::from).min(start);

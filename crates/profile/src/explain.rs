@@ -180,7 +180,12 @@ pub fn explain(config: &Config) -> String {
     out.peak(&d.sequential_write);
     d.random_write.iter().for_each(|peak| out.peak(peak));
     if !g.in_place {
-        out.row("", "the second WA: uniform random writes to a full drive, FIFO, with the lines the rate limiter keeps free");
+        let keeper = match config.ftl.firmware {
+            Some(_) => "the collector",
+            None => "the rate limiter",
+        };
+        let text = "the second WA: uniform random writes to a full drive, FIFO, with the lines";
+        out.row("", format!("{text} {keeper} keeps free"));
     }
 
     out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");

@@ -62,6 +62,8 @@ static PRESETS: &[Preset] = presets! {
     Device "device" "z-ssd-flashshare-small"
     Device "device" "intel-750-400g"
     Device "device" "intel-750-small"
+    Device "device" "pm9a3-1920g"
+    Device "device" "p41-plus-1tb"
     Device "device" "bssd-400g"
     Device "device" "bssd-controller"
     Device "device" "bssd-small"

@@ -352,8 +352,8 @@ fn files_that_are_no_profiles() {
         messages(Sources::presets("z-ssd", "none"), &[]),
         ["unknown device 'z-ssd', did you mean 'z-ssd-800g'? Presets: cnex-westlake, cnex-small, \
              z-ssd-800g, z-ssd-small, z-ssd-flashshare, z-ssd-flashshare-small, intel-750-400g, \
-             intel-750-small, bssd-400g, bssd-controller, bssd-small, fssd-430g, fssd-small; or \
-             give a .toml file"]
+             intel-750-small, pm9a3-1920g, p41-plus-1tb, bssd-400g, bssd-controller, bssd-small, \
+             fssd-430g, fssd-small; or give a .toml file"]
     );
     let stack = show("linux-libaio").unwrap().replace("[stack]", "[stack]\ntestbed = \"i8-8700\"");
     let sources = Sources {

@@ -2,7 +2,7 @@
 
 use wordline_base::Seed;
 use wordline_device::Controller;
-use wordline_ftl::{Ftl, Placement};
+use wordline_ftl::{Placement, Translation, Translator};
 use wordline_nand::Nand;
 use wordline_profile::{
     Config, Derived, Sources, Stage, assemble, derive, explain, fifo_write_amplification,
@@ -117,12 +117,12 @@ fn small_drives_are_bound_by_the_same_things() {
 fn small_drives_can_be_built_and_hold_what_is_derived() {
     for device in ["cnex-small", "intel-750-small", "z-ssd-small"] {
         let (config, d) = preset(device, &[]);
-        let ftl = Ftl::new(&d.geometry, &config.ftl, &mut |_, _| false, Seed(1));
+        let ftl = Translator::new(None, &d.geometry, &config.ftl, &mut |_, _| false, Seed(1));
         let ftl = ftl.unwrap_or_else(|e| panic!("{device}: {e:?}"));
         assert_eq!(ftl.sectors(), d.capacity.user_sectors, "{device}");
         let ftl = (config.ftl.placement == Placement::Device).then_some(ftl);
         let nand = Nand::new(&config.nand, Seed(1)).unwrap();
-        let controller = Controller::new(&config.device, nand, ftl.map(Into::into));
+        let controller = Controller::new(&config.device, nand, ftl);
         assert!(controller.is_ok(), "{device}: {:?}", controller.err());
     }
 }
