@@ -493,23 +493,28 @@ pub struct HostCost {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WarmConfig {
-    /// Of its length, what a call takes right after another one. 1: pauses change nothing.
+    /// Of its length, what code of the kernel takes right after another call. 1: pauses change nothing.
     pub share: f64,
+    /// The same of the job's own code.
+    pub application: f64,
     /// Other work of the core that displaces the code: half of it, half of the saving.
     pub displaced: Span,
 }
 
 impl Default for WarmConfig {
     fn default() -> WarmConfig {
-        WarmConfig { share: 1.0, displaced: Span::from_us(100) }
+        WarmConfig { share: 1.0, application: 1.0, displaced: Span::from_us(100) }
     }
 }
 
 impl WarmConfig {
     /// What cannot be, with its key.
     pub fn check(&self) -> Result<(), BadValue> {
-        if !(self.share > 0.0 && self.share <= 1.0) {
-            return Err(BadValue::new("cost.warm.share", "must be above 0 and at most 1"));
+        let shares = [("cost.warm.share", self.share), ("cost.warm.application", self.application)];
+        for (key, share) in shares {
+            if !(share > 0.0 && share <= 1.0) {
+                return Err(BadValue::new(key, "must be above 0 and at most 1"));
+            }
         }
         if self.displaced == Span::ZERO {
             return Err(BadValue::new("cost.warm.displaced", "must be above 0"));

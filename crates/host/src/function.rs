@@ -73,7 +73,7 @@ functions! {
     StatIssue "blk_stat_set_issue" Either |c| c.poll.stat_issue.0;
     InterruptEntry "interrupt entry" Interrupt |c| c.interrupt_entry.0;
     // Of a message that was on its way while the core worked on.
-    LateEntry "interrupt entry, empty" Interrupt |c|
+    LateEntry "interrupt entry, message on its way meanwhile" Interrupt |c|
         c.interrupt_entry.0.saturating_sub(c.poll.interrupt_delivery.0);
     Interrupt "nvme_irq" Interrupt |c| c.interrupt.0;
     Completion "nvme_process_cq" Either |c| c.completion.0;
@@ -209,7 +209,11 @@ impl Warm {
     pub fn new(config: &WarmConfig, spans: &Spans) -> Warm {
         let mut saves = [0; FUNCTIONS];
         for f in CODE.map(|f| f as usize) {
-            saves[f] = spans[f] - (spans[f] as f64 * config.share).round() as u64;
+            let share = match f == Function::Application as usize {
+                true => config.application,
+                false => config.share,
+            };
+            saves[f] = spans[f] - (spans[f] as f64 * share).round() as u64;
         }
         Warm { saves, displaced: config.displaced.0.max(1) }
     }
@@ -328,7 +332,7 @@ mod tests {
     fn call(calls: &mut Calls, busy_us: u64) -> u64 {
         let mut spans = [0; FUNCTIONS];
         spans[Function::Block as usize] = 1_000;
-        let warm = Warm::new(&WarmConfig { share: 0.6, displaced: Span::from_us(100) }, &spans);
+        let warm = Warm::new(&WarmConfig { share: 0.6, application: 0.3, displaced: Span::from_us(100) }, &spans);
         assert!(
             is_code(Function::Block) && !is_code(Function::Doorbell),
             "a register is as far as ever"

@@ -446,7 +446,7 @@ fn throughput_is_the_lesser_of_processor_and_device() {
 #[test]
 fn a_busy_core_runs_warm_code_and_a_pause_makes_it_cold() {
     let mut config = stack(1);
-    config.cost.warm.share = 0.5;
+    (config.cost.warm.share, config.cost.warm.application) = (0.5, 0.5);
     config.cost.warm.displaced = Span::from_secs(1);
     // One I/O at a time: the core pauses before each, and all is as long as the profile says.
     for engine in [Engine::Pvsync2, Engine::Libaio] {
@@ -468,6 +468,26 @@ fn a_busy_core_runs_warm_code_and_a_pause_makes_it_cold() {
     let c = stats.cores[0];
     assert!(busy.abs_diff(c.user + c.system + c.irq) < 5_000, "{busy} {c:?}");
     w.stop();
+}
+
+#[test]
+fn the_way_of_an_interrupts_message_costs_a_working_core_nothing() {
+    let mut config = stack(1);
+    let mut per_io = |way: u64| {
+        config.cost.poll.interrupt_delivery = Span(way);
+        // The core is idle meanwhile: the way is part of the latency.
+        let mut w = world(&config, vec![(spec(Engine::Libaio, 1), list(reads(100)))], fixed(7_300));
+        w.run();
+        assert!(w.finished.iter().all(|(f, _)| f.completed.since(f.issued).0 == 12_600));
+        let job = vec![(spec(Engine::Libaio, 32), forever(reads(64)))];
+        let mut w = world(&config, job, fixed(7_300));
+        (w.keep, w.log_on) = (false, false);
+        w.run_to(Time(20_000 * US));
+        w.stop();
+        20e6 / w.count as f64
+    };
+    let (all, less) = (per_io(0), per_io(200));
+    assert!((all - less - 200.0).abs() < 5.0, "{all} ns an I/O, {less} without the way");
 }
 
 #[test]

@@ -154,6 +154,11 @@ impl Core {
         Some(all)
     }
 
+    /// Whether a thread runs here, other than in a loop of looks or halted.
+    pub fn works(&self) -> bool {
+        self.segment.as_ref().is_some_and(|s| s.end < Time::NEVER)
+    }
+
     /// Interrupt work takes `span` more, from `at`: the segment underneath moves.
     pub fn steal(&mut self, at: Time, span: Span) {
         self.irq_end += span;

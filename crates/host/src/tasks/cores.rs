@@ -185,13 +185,15 @@ impl<S: Source> Host<S> {
         let ends = c.segment.as_ref().is_some_and(|s| s.end < Time::NEVER);
         c.lazy = self.private && ends && matches!(irq, Irq::Vector(_));
         let lazy = c.lazy;
-        self.start_irq(ctx, core);
+        let works = self.cores[core].works();
+        self.start_irq(ctx, core, works);
         if !lazy {
             self.arm(ctx, core);
         }
     }
 
-    fn start_irq(&mut self, ctx: &mut Ctx, core: u32) {
+    /// A core that `works` while the message is on its way pays nothing for the way.
+    fn start_irq(&mut self, ctx: &mut Ctx, core: u32, works: bool) {
         let mut span = match self.cores[core].irqs[0] {
             Irq::Vector(cq) => {
                 let hctx = &mut self.block.hctxs[cq];
@@ -202,7 +204,7 @@ impl<S: Source> Host<S> {
                 let late = std::mem::take(&mut hctx.late);
                 let hctx = &self.block.hctxs[cq];
                 let stats = self.sampled(hctx.entries.iter());
-                if late {
+                if late || works {
                     spend!(self, core, LateEntry, Interrupt, Completion * n, StatAdd * stats)
                 } else {
                     spend!(self, core, InterruptEntry, Interrupt, Completion * n, StatAdd * stats)
@@ -265,7 +267,7 @@ impl<S: Source> Host<S> {
         let c = &mut self.cores[core];
         c.irqs.pop_front();
         if !c.irqs.is_empty() {
-            self.start_irq(ctx, core);
+            self.start_irq(ctx, core, true);
         }
     }
 
