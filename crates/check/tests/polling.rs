@@ -30,7 +30,7 @@ fn polling_is_faster_and_busier_and_hybrid_in_between() {
     for rw in ["read", "randread", "write", "randwrite"] {
         for kib in [4, 8, 16, 32] {
             // Windows of the statistics are 100 ms long.
-            let of = |stack| seen(&run("z-ssd-small", stack, &job(rw, kib, 14_000), &[]));
+            let of = |stack| seen(&run("z-ssd-small", stack, &job(rw, kib, 20_000), &[]));
             let [interrupt, poll, hybrid, spdk] = ["interrupt", "poll", "hybrid", "spdk"].map(of);
             let all = format!("{rw} {kib} KiB: {interrupt:?} {poll:?} {hybrid:?} {spdk:?}");
             assert!(spdk.0 < poll.0 && poll.0 < hybrid.0 && hybrid.0 < interrupt.0, "{all}");
