@@ -30,7 +30,7 @@ const HISTOGRAMS: &str = "rw=randread\nrate_iops=5000\nruntime=1\ntime_based\nwr
                           log_hist_msec=100";
 const TIMED: &str = "rw=randread\nsize=1m\nruntime=30ms";
 const TARGET: &str = "rw=randread\nruntime=200ms\ntime_based\niodepth=32\nioengine=libaio\n\
-                      latency_target=100\nlatency_window=5ms\nlatency_percentile=90";
+                      latency_target=80\nlatency_window=5ms\nlatency_percentile=90";
 const RATED: &str = "rw=randread\nnumber_ios=200\nrate_iops=5000";
 const SLOW: &str = "rw=randread\nruntime=4\ntime_based\nthinktime=100ms";
 const THINKS: &str = "rw=randread\nnumber_ios=60\niodepth=4\nioengine=libaio\nthinktime=1ms\n\

@@ -367,9 +367,11 @@ impl Translation for Fssd {
         let runs = lpns.chunk_by(|&a, &b| b == a.wrapping_add(1));
         self.age(stamps, runs.map(|run| (run[0], run.len() as u32)))
     }
-    /// Units that are filled in part are padded, so that all is on flash.
+    /// What is full is programmed, and units that are filled in part are padded, so that all is on flash.
     fn settle(&mut self) {
         let mut none = Stamps::off();
+        self.program();
+        self.at_once(&mut none);
         while self.pad(USER) | self.pad(GC) {
             self.work(&mut none);
             self.at_once(&mut none);

@@ -384,7 +384,7 @@ impl Fssd {
     }
 
     /// Issues programs to LUNs that have none.
-    fn program(&mut self) -> bool {
+    pub(crate) fn program(&mut self) -> bool {
         let mut issued = false;
         while let Some(lun) = self.ready.pop() {
             if self.busy[lun] {

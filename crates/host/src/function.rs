@@ -332,7 +332,10 @@ mod tests {
     fn call(calls: &mut Calls, busy_us: u64) -> u64 {
         let mut spans = [0; FUNCTIONS];
         spans[Function::Block as usize] = 1_000;
-        let warm = Warm::new(&WarmConfig { share: 0.6, application: 0.3, displaced: Span::from_us(100) }, &spans);
+        let warm = Warm::new(
+            &WarmConfig { share: 0.6, application: 0.3, displaced: Span::from_us(100) },
+            &spans,
+        );
         assert!(
             is_code(Function::Block) && !is_code(Function::Doorbell),
             "a register is as far as ever"
