@@ -24,6 +24,7 @@ pub mod stamps;
 pub mod time;
 pub mod timeline;
 pub mod track;
+pub mod versions;
 
 pub use bitmap::BitMap;
 pub use class::{IoClass, Priority, QueuePriority, Workload};
@@ -44,5 +45,6 @@ pub use stamps::Stamps;
 pub use time::{Span, SpanError, Time};
 pub use timeline::Timeline;
 pub use track::Tracks;
+pub use versions::Versions;
 
 pub use wordline_huge::{Array, Number, StateSource, as_bytes, checksum};

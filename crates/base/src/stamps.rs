@@ -11,7 +11,7 @@
 use crate::contents::Contents;
 use crate::id::Lpn;
 use crate::ledger::{Ledger, NONE};
-use crate::runs::Runs;
+use crate::versions::Versions;
 
 /// A sector that was trimmed: the count of writes before, and this bit.
 const TRIMMED: u32 = 1 << 31;
@@ -22,7 +22,7 @@ pub const BLANK: u32 = 0;
 /// The newest stamp of every sector, and what look-ups found. See the module.
 #[derive(Clone, Debug)]
 pub struct Stamps {
-    newest: Option<Runs>,
+    newest: Option<Versions>,
     checked: u64,
     /// Look-ups that returned something else than the newest stamp: (sector, got, expected).
     wrong: Vec<(u32, u32, u32)>,
@@ -44,7 +44,7 @@ impl Default for Stamps {
 impl Stamps {
     /// Of a drive of so many sectors, none written.
     pub fn new(sectors: u64) -> Stamps {
-        Stamps { newest: Some(Runs::equal(sectors as usize)), ..Stamps::off() }
+        Stamps { newest: Some(Versions::new(sectors as usize)), ..Stamps::off() }
     }
     /// No check, no memory: every stamp is blank.
     pub fn off() -> Stamps {
@@ -67,10 +67,9 @@ impl Stamps {
     pub fn bump(&mut self, lpn: Lpn) -> u32 {
         match &mut self.newest {
             Some(newest) => {
-                let slot = newest.at_mut(lpn.0 as usize);
-                *slot = (*slot & !TRIMMED) + 1;
-                self.most = self.most.max(*slot);
-                *slot
+                let stamp = newest.update(lpn.0 as usize, |stamp| (stamp & !TRIMMED) + 1);
+                self.most = self.most.max(stamp);
+                stamp
             }
             None => BLANK,
         }
@@ -126,14 +125,14 @@ impl Stamps {
     #[inline]
     pub fn show(&mut self, tag: u32, lpn: Lpn) -> u32 {
         let Some(newest) = &mut self.newest else { return BLANK };
-        let slot = newest.at_mut(lpn.0 as usize);
-        let merged = self.ledger.merged(tag, lpn.0, *slot);
+        let before = newest.get(lpn.0 as usize);
+        let merged = self.ledger.merged(tag, lpn.0, before);
         let shown = self.ledger.show(tag, lpn.0);
-        match shown {
-            Ok(Some(version)) => *slot = version,
-            Ok(None) | Err(_) => *slot = (*slot & !TRIMMED) + 1,
-        }
-        let stamp = *slot;
+        let stamp = match shown {
+            Ok(Some(version)) => version,
+            Ok(None) | Err(_) => (before & !TRIMMED) + 1,
+        };
+        newest.set(lpn.0 as usize, stamp);
         self.most = self.most.max(stamp);
         if merged.is_err() || shown.is_err() {
             self.breach(lpn.0, stamp);
@@ -200,12 +199,12 @@ impl Stamps {
     }
     /// Nothing was written or trimmed.
     pub fn is_blank(&self) -> bool {
-        self.newest.as_ref().is_none_or(Runs::is_blank)
+        self.newest.as_ref().is_none_or(Versions::is_blank)
     }
     /// The sector is trimmed: it reads as blank from now on.
     pub fn trim(&mut self, lpn: Lpn) {
         if let Some(newest) = &mut self.newest {
-            *newest.at_mut(lpn.0 as usize) |= TRIMMED;
+            newest.update(lpn.0 as usize, |stamp| stamp | TRIMMED);
         }
     }
     /// What a read of the sector must return now.
@@ -262,16 +261,16 @@ impl Stamps {
         (self.wrong_count, &self.wrong)
     }
     /// The newest stamps as they are, of trimmed sectors too, and the highest ever; none without a check.
-    pub fn kept(&self) -> Option<(&Runs, u32)> {
+    pub fn kept(&self) -> Option<(&Versions, u32)> {
         self.newest.as_ref().map(|newest| (newest, self.most))
     }
     /// The check of a drive whose stamps were kept.
-    pub fn of_kept(newest: Runs, most: u32) -> Stamps {
+    pub fn of_kept(newest: Versions, most: u32) -> Stamps {
         Stamps { newest: Some(newest), most, ..Stamps::off() }
     }
     /// Bytes of the stamps.
     pub fn memory(&self) -> u64 {
-        self.newest.as_ref().map_or(0, |n| 4 * n.len() as u64)
+        self.newest.as_ref().map_or(0, |n| n.len() as u64 + n.beside())
     }
 }
 

@@ -467,7 +467,9 @@ impl Translation for Firmware {
     }
     fn memory(&self) -> Memory {
         let (mapping, stamps) = (self.map.bytes(), self.map.stamp_bytes());
-        Memory { mapping, stamps, parity: 0, sectors: self.g.sectors() }
+        let sectors = self.g.sectors();
+        let pages = if stamps > 0 { sectors } else { 0 };
+        Memory { mapping, stamps, pages, parity: 0, sectors }
     }
     fn is_collecting(&self) -> bool {
         self.gc.is_at_work()

@@ -4,14 +4,14 @@
 //! - `oob`: 4 bytes a physical sector, the logical sector written there, as the spare area has it;
 //! - `valid`: a bit a physical sector;
 //! - `orders`: 4 bytes a unit, its place in the order of programs, as the spare area has it;
-//! - `stamps`: 4 bytes a physical sector, only while versions are checked.
+//! - `stamps`: a byte a physical sector, and more for those that a run wrote, only while versions are checked.
 //!
 //! Behind the sectors of users come those of the map itself, if it is written to flash: they have places as
 //! the others.
 //!
 //! Values are stored plus one, so that zero is "nothing". What was written in order takes no memory.
 
-use wordline_base::{Lpn, Runs, Stamps};
+use wordline_base::{Lpn, Runs, Stamps, Versions};
 use wordline_nand::{Geometry, Ppa};
 
 /// The logical sector of a physical one without data.
@@ -55,7 +55,7 @@ impl Where {
 pub(crate) struct Map {
     l2p: Runs,
     oob: Runs,
-    pub stamps: Option<Runs>,
+    pub stamps: Option<Versions>,
     valid: Vec<u64>,
     orders: Runs,
     /// The order of the next unit.
@@ -79,7 +79,7 @@ impl Map {
     }
     pub fn keep_stamps(&mut self) {
         if self.stamps.is_none() {
-            self.stamps = Some(Runs::equal(self.oob.len()));
+            self.stamps = Some(Versions::new(self.oob.len()));
         }
     }
     /// Makes the stamps on flash and those of the check the same. Flash that has none gets the newest.
@@ -196,7 +196,7 @@ impl Map {
         4 * self.l2p.len() as u64 + 8 * self.valid.len() as u64
     }
     pub fn stamp_bytes(&self) -> u64 {
-        self.stamps.as_ref().map_or(0, |stamps| 4 * stamps.len() as u64)
+        self.stamps.as_ref().map_or(0, |stamps| stamps.len() as u64 + stamps.beside())
     }
     /// Every sector that is on flash, with its place.
     pub fn on_flash(&self) -> impl Iterator<Item = (u32, Ppa)> + '_ {

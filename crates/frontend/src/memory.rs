@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn short_memory_is_said_with_a_remedy() {
-        assert_eq!(shortage(1 << 20, true, true, 19 << 20), None);
-        let message = shortage(1 << 30, true, true, 17 << 30).expect("too little");
-        for part in ["takes 19.0 GiB", "17.0 GiB are available", "--scale", "--no-integrity"] {
+        assert_eq!(shortage(1 << 20, true, true, 14 << 20), None);
+        let message = shortage(1 << 30, true, true, 12 << 30).expect("too little");
+        for part in ["takes 14.0 GiB", "12.0 GiB are available", "--scale", "--no-integrity"] {
             assert!(message.contains(part), "{message}");
         }
-        assert_eq!(shortage(1 << 30, true, false, 17 << 30), None);
+        assert_eq!(shortage(1 << 30, true, false, 12 << 30), None);
         assert_eq!(shortage(1 << 30, false, true, 5 << 30), None);
         assert!(memory::available().is_none_or(|free| free > 1 << 20));
     }

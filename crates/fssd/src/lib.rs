@@ -439,7 +439,8 @@ impl Translation for Fssd {
     fn memory(&self) -> Memory {
         let (nodes, tables) = (self.tree.bytes(), self.plan.tables + self.log.bytes());
         let stamps = self.stamps.as_ref().map_or(0, |stamps| 4 * stamps.len() as u64);
-        Memory { mapping: nodes + tables, stamps, parity: 0, sectors: self.g.sectors() }
+        let (pages, sectors) = (stamps / 4, self.g.sectors());
+        Memory { mapping: nodes + tables, stamps, pages, parity: 0, sectors }
     }
     fn host_memory(&self) -> HostMemory {
         let (held, tables) = match self.config.collector {

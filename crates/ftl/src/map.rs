@@ -5,7 +5,8 @@
 //! - `oob`: 4 bytes a physical sector, the logical sector written there (what pblk keeps in the
 //!   spare area and in emeta);
 //! - `valid`: a bit a physical sector, and a count a line;
-//! - `stamps`: 4 bytes a physical sector, only while the integrity check is on.
+//! - `stamps`: a byte a physical sector, and more for those that a run wrote ([`Versions`]), only while
+//!   the integrity check is on.
 //!
 //! Values are stored plus one, so that zero is "nothing". What was never written takes no memory, nor
 //! does most of what was written in order ([`Runs`]), so that a drive of terabytes is filled in no
@@ -14,7 +15,7 @@
 use crate::Memory;
 use std::borrow::Cow;
 use std::io;
-use wordline_base::{Array, IdVec, Lpn, Runs, Stamps};
+use wordline_base::{Array, IdVec, Lpn, Runs, Stamps, Versions};
 use wordline_nand::{BlockId, Geometry, LineId, Ppa};
 use wordline_translation::{LoadError, SavedIn, SavedOut};
 
@@ -78,7 +79,7 @@ pub(crate) struct Turned {
 pub(crate) struct Map {
     l2p: Runs,
     oob: Runs,
-    pub stamps: Option<Runs>,
+    pub stamps: Option<Versions>,
     valid: Array<u64>,
     count: IdVec<LineId, u32>,
     by_line: Div,
@@ -114,7 +115,7 @@ impl Map {
     /// Makes room for a stamp a physical sector.
     pub fn keep_stamps(&mut self) {
         if self.stamps.is_none() {
-            self.stamps = Some(Runs::equal(self.oob.len()));
+            self.stamps = Some(Versions::new(self.oob.len()));
         }
     }
     /// Makes the stamps in flash and those of the check the same. Flash that has none gets the newest.
@@ -322,7 +323,7 @@ impl Map {
         out.put_runs(&self.oob)?;
         out.put_array(&valid)?;
         out.put32(u32::from(self.stamps.is_some()))?;
-        self.stamps.as_ref().map_or(Ok(()), |stamps| out.put_runs(stamps))
+        self.stamps.as_ref().map_or(Ok(()), |stamps| out.put_versions(stamps))
     }
     /// Takes up what was saved; counts of valid sectors follow from that ([`Map::count`]).
     pub fn load(&mut self, r: &mut SavedIn) -> Result<(), LoadError> {
@@ -330,7 +331,7 @@ impl Map {
         self.oob = r.runs(&self.oob)?;
         self.valid = r.array(self.valid.len())?;
         if r.up_to(1, "the stamp flag")? == 1 {
-            self.stamps = Some(r.runs(&Runs::equal(self.oob.len()))?);
+            self.stamps = Some(r.versions(self.oob.len())?);
         }
         Ok(())
     }
@@ -351,7 +352,8 @@ impl Map {
         let used = u64::from(self.touched);
         Memory {
             mapping: 4 * self.l2p.len() as u64 + 4 * used + 8 * self.valid.len() as u64,
-            stamps: self.stamps.as_ref().map_or(0, |_| 4 * used),
+            stamps: self.stamps.as_ref().map_or(0, |stamps| used + stamps.beside()),
+            pages: self.stamps.as_ref().map_or(0, |_| used),
             parity: 0,
             sectors: self.oob.len() as u64,
         }

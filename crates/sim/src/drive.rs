@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use wordline_app::Extent;
 use wordline_base::rng::splitmix64;
-use wordline_base::{Runs, Seed, Stamps, StateSource};
+use wordline_base::{Seed, Stamps, StateSource};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
     AgeError, FtlKind, Pace, SavedIn, SavedOut, Translation, Translator, WindowLimits,
@@ -189,7 +189,7 @@ fn load_stamps(
     let most = r.get32()?;
     let newest = match most {
         0 => None,
-        _ => Some(r.runs(&Runs::equal(sectors as usize))?),
+        _ => Some(r.versions(sectors as usize)?),
     };
     r.end()?;
     Ok(newest.map(|newest| Stamps::of_kept(newest, most)))
@@ -405,7 +405,7 @@ impl Drive {
         let mut out = SavedOut::part(w);
         let kept = self.stamps.kept();
         out.put32(kept.map_or(0, |(_, most)| most))?;
-        kept.map_or(Ok(()), |(newest, _)| out.put_runs(newest))?;
+        kept.map_or(Ok(()), |(newest, _)| out.put_versions(newest))?;
         out.end()
     }
 

@@ -295,8 +295,7 @@ impl DriveSeat {
             mapping_bytes: memory.mapping,
             mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
             stamp_bytes: memory.stamps + stamps.memory(),
-            // A byte a physical sector, where the FTL has four.
-            page_bytes: if stamps.flash.is_on() { memory.stamps / 4 } else { 0 },
+            page_bytes: if stamps.flash.is_on() { memory.pages } else { 0 },
             members: Vec::new(),
         }
     }

@@ -1,10 +1,11 @@
 //! Memory that a drive's state takes, and what the system has.
 
 /// Memory a sector takes: its entry of the map on a fresh drive, and beyond that the reverse map
-/// and valid bits once it is written, and its version stamp with what flash holds of it.
+/// and valid bits once it is written, and its version stamps with what flash holds of it and room for those
+/// that a run writes.
 const BYTES_MAPPED: u64 = 5;
 const BYTES_WRITTEN: u64 = 5;
-const BYTES_STAMP: u64 = 9;
+const BYTES_STAMP: u64 = 4;
 
 /// Of a drive with so many sectors.
 pub fn needed(sectors: u64, written: bool, integrity: bool) -> u64 {

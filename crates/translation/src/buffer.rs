@@ -263,7 +263,7 @@ impl MappedBuffer {
     }
     pub fn memory(&self) -> Memory {
         let (mapping, sectors) = (4 * self.sectors(), self.g.sectors());
-        Memory { mapping, stamps: 8 * sectors, parity: 0, sectors }
+        Memory { mapping, stamps: 8 * sectors, pages: 2 * sectors, parity: 0, sectors }
     }
     pub fn check(&self) -> Result<(), Breach> {
         let mut valid = IdVec::filled(0, self.valid.count());

@@ -147,6 +147,8 @@ pub struct Memory {
     pub mapping: u64,
     /// The integrity check's stamps.
     pub stamps: u64,
+    /// What it knows of the contents of pages.
+    pub pages: u64,
     /// The tables from parity to buffer of the open stripes.
     pub parity: u64,
     /// Physical sectors.

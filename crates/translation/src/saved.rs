@@ -9,11 +9,15 @@ use crate::Counters;
 use std::borrow::Cow;
 use std::io::{self, Write};
 use thiserror::Error;
-use wordline_base::{Array, BadValue, Number, Runs, StateSource, checksum, rng::splitmix64};
+use wordline_base::{
+    Array, BadValue, Number, Runs, StateSource, Versions, checksum, rng::splitmix64,
+};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
 const VERSION: u32 = 6;
 const CHUNK: usize = 1 << 16;
+/// Segments of an array, at most.
+const MOST: u32 = 1 << 24;
 /// Arrays begin at a multiple of that.
 const PAGE: u64 = 1 << 12;
 
@@ -203,6 +207,19 @@ impl SavedOut<'_> {
         self.put32(u32::from(parts.entries.is_some()))?;
         parts.entries.map_or(Ok(()), |entries| self.put_array(entries))
     }
+    /// The same of one that is mostly small numbers.
+    pub fn put_versions(&mut self, versions: &Versions) -> io::Result<()> {
+        let parts = versions.parts();
+        self.put_list(parts.heads)?;
+        self.put32(u32::from(parts.bytes.is_some()))?;
+        parts.bytes.map_or(Ok(()), |bytes| self.put_array(bytes))?;
+        self.put_array(&parts.words)?;
+        self.put32(parts.others.len() as u32)?;
+        parts.others.iter().try_for_each(|&(at, value)| {
+            self.put32(at)?;
+            self.put32(value)
+        })
+    }
     fn flush(&mut self) -> io::Result<()> {
         self.sum.add(&self.buffer);
         self.w.write_all(&self.buffer)?;
@@ -325,7 +342,6 @@ impl SavedIn<'_> {
     }
     /// One that is mostly runs, as long as a blank one.
     pub fn runs(&mut self, blank: &Runs) -> Result<Runs, LoadError> {
-        const MOST: u32 = 1 << 24;
         let heads = self.list(MOST, u32::MAX, "the heads of a map")?;
         let joints = self.up_to(MOST, "the joints of a map")?;
         let mut words = Vec::new();
@@ -336,6 +352,22 @@ impl SavedIn<'_> {
         };
         let runs = blank.with_parts(heads, words.as_chunks().0, entries);
         runs.ok_or(LoadError::Damaged("the runs of a map are impossible".into()))
+    }
+    /// One of so many numbers that is mostly small ones.
+    pub fn versions(&mut self, len: usize) -> Result<Versions, LoadError> {
+        let mut heads = Vec::new();
+        let segments = self.up_to(MOST, "the heads of versions")?;
+        self.words32(segments as usize, &mut heads)?;
+        let bytes = match self.up_to(1, "the flag of versions")? {
+            0 => None,
+            _ => Some(self.array(len)?),
+        };
+        let words: Array<u32> = self.array(Versions::words_in(&heads))?;
+        let others = self.up_to(len.try_into().unwrap_or(u32::MAX), "the number of versions")?;
+        let mut pairs = Vec::new();
+        self.words32(2 * others as usize, &mut pairs)?;
+        let versions = Versions::of_parts(len, heads, bytes, &words, pairs.as_chunks().0);
+        versions.ok_or(LoadError::Damaged("the versions are impossible".into()))
     }
     /// Numbers below `limit`, at most so many.
     pub fn list(&mut self, most: u32, limit: u32, what: &str) -> Result<Vec<u32>, LoadError> {
