@@ -625,6 +625,10 @@ pub struct PartArgs {
     /// --device it is on z-ssd-flashshare
     #[arg(long, value_name = "NAME", value_parser = systems())]
     pub system: Option<String>,
+    /// Host memory that an FSSD's map, tables and buffer may take, as in 16G: a write beyond it fails, and
+    /// what is there stays (ftl.fssd.host_memory)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub host_memory: Option<u64>,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
@@ -668,6 +672,7 @@ impl MachineArgs {
 
 impl PartArgs {
     pub fn named(&self) -> Parts {
+        let memory = self.host_memory.map(|bytes| format!("ftl.fssd.host_memory={bytes}"));
         Parts {
             media: self.media.clone(),
             ftl: self.ftl.clone(),
@@ -675,7 +680,7 @@ impl PartArgs {
             testbed: self.testbed.clone(),
             fs: self.fs.clone(),
             system: self.system.clone(),
-            set: self.set.clone(),
+            set: memory.into_iter().chain(self.set.iter().cloned()).collect(),
             scale: self.scale,
         }
     }
@@ -737,7 +742,7 @@ pub enum Format {
     JsonPlus,
 }
 
-fn cache_size(text: &str) -> Result<u64, String> {
+fn size(text: &str) -> Result<u64, String> {
     match wordline_fio::units::size(text, 1024) {
         Ok(wordline_fio::units::Size::Bytes(bytes)) => Ok(bytes),
         Ok(_) => Err("must be a number of bytes, as in 20G".into()),
@@ -754,7 +759,7 @@ pub struct CacheArgs {
     pub no_cache: bool,
     /// Bytes of aged drives that are kept at most (wordline cache path says where); those not used for
     /// longest go first
-    #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = cache_size)]
+    #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = size)]
     pub cache_size: u64,
 }
 

@@ -369,8 +369,7 @@ fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
         ..About::default()
     };
     crate::files::write(state, |w| {
-        about.save(w)?;
-        recovered.save(w)
+        about.save_drive(|w| recovered.save(w), &wordline_base::Stamps::off(), w)
     })?;
     // The profile has its FTL, whole: none is named beside it.
     crate::output::print(&format!(

@@ -397,7 +397,8 @@ impl Controller {
         }
     }
 
-    /// Core time of what a map that is a tree did since this was asked last. Cores take turns at its lock.
+    /// Core time of what a map that is a tree did since this was asked last, its lock among it: cores
+    /// do not wait for each other.
     pub(crate) fn map_time(&mut self) -> Span {
         let (Some(map), Some(ftl)) = (&self.cost.map, &mut self.ftl) else { return Span::ZERO };
         match ftl.take_map_work() {

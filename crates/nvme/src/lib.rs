@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(critical.encode(12), wire, "the low byte of dword 2, and nothing else");
         let urgent = Sqe { class: IoClass::new(Priority::RealTime, 0), ..plain };
         assert_eq!(urgent.encode(12)[52], 3 << 4, "the least possible latency");
-        assert_eq!(std::mem::size_of::<Sqe>(), 32);
+        assert_eq!(std::mem::size_of::<Sqe>(), 40);
     }
 
     #[test]

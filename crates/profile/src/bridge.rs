@@ -125,7 +125,8 @@ fn resolve(
         own.merge(over.clone());
         if !is_bridge(&own) {
             swap_media(&mut own, problems)?;
-            place_parts(&mut own, problems);
+            let whole = own.clone();
+            place_parts(&mut own, &whole, problems);
         }
         let members = resolve(&mut own, depth + 1, problems)?;
         kept.insert(i.to_string(), Entry { key_at: at, node: own });

@@ -214,7 +214,10 @@ pub fn assemble_with_places(
     // Those of drives behind a bridge are done drive by drive.
     if !bridge::is_bridge(&tree) {
         swap_media(&mut tree, &mut problems)?;
-        place_parts(&mut tree, &mut problems);
+        // What is set beside the word says what it divides; an error in that is told below.
+        let (mut whole, mut aside) = (tree.clone(), Problems::default());
+        others.iter().for_each(|text| apply(text, &mut whole, &mut aside));
+        place_parts(&mut tree, &whole, &mut problems);
     }
     let (caches, others): (Vec<&String>, Vec<&String>) = others
         .into_iter()
@@ -238,6 +241,17 @@ pub fn assemble_with_places(
             Err(error) => {
                 problems.add(Place { source, line: 0, column: 0 }, error.to_string());
             }
+        }
+    }
+    // A setting of another kind of FTL would make the drive's that kind.
+    for kind in ["fssd", "firmware"] {
+        let has =
+            tree.get("ftl").and_then(|ftl| ftl.get(kind)).is_some_and(|k| k.as_table().is_some());
+        let section = format!("ftl.{kind}.");
+        for text in others.iter().filter(|text| !has && text.trim().starts_with(&section)) {
+            let source = problems.source(format!("--set {}", shorten(text)));
+            let message = format!("the drive's FTL is not '{kind}': take --ftl {kind} with it");
+            problems.add(Place { source, line: 0, column: 0 }, message);
         }
     }
     others.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
@@ -500,14 +514,17 @@ pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(),
 const ON_HOST: &str = "ftl.on_host";
 
 /// Sets what the word of `ftl.on_host` stands for: where the map is, where the collector, and for a drive
-/// that runs all by itself how much of what it has acknowledged its protected buffer holds.
-pub(crate) fn place_parts(tree: &mut Node, problems: &mut Problems) {
+/// that runs all by itself how much of what it has acknowledged its protected buffer holds. `whole` is the tree
+/// with all that is set beside the word.
+pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems) {
     let get = |tree: &Node, section: &str, key: &str| tree.get(section)?.get(key).cloned();
     let Some(named) = get(tree, "ftl", "on_host") else { return };
     tree.remove(ON_HOST);
     let at = named.at;
-    let fssd = get(tree, "ftl", "fssd").filter(|fssd| fssd.as_table().is_some());
-    let Some(fssd) = fssd else {
+    let is_table = |fssd: &Node| fssd.as_table().is_some();
+    let (Some(_), Some(fssd)) =
+        (get(tree, "ftl", "fssd").filter(is_table), get(whole, "ftl", "fssd"))
+    else {
         let message =
             "'on_host' divides the software of FSSD: take --ftl fssd, or --device fssd-430g";
         return problems.add(at, message.into());
@@ -522,7 +539,7 @@ pub(crate) fn place_parts(tree: &mut Node, problems: &mut Problems) {
         "none" => ("device", "drive"),
         "gc" | "schedule" => {
             let message = format!(
-                "'on_host' cannot be '{word}' yet: a collector or a scheduler on the host alone is not \
+                "'on_host' cannot be '{word}': a collector or a scheduler on the host alone is not \
                  modelled. Take all, map or none"
             );
             return problems.add(at, message);
@@ -537,8 +554,12 @@ pub(crate) fn place_parts(tree: &mut Node, problems: &mut Problems) {
     };
     let volatile = fssd.get("volatile").is_some_and(|v| matches!(v.value, Value::Switch(true)));
     let buffer = number(fssd.get("buffer_bytes").cloned());
-    let protected = number(get(tree, "device", STAGING)).unwrap_or(0);
-    if word == "none" && !volatile && buffer.is_none_or(|buffer| buffer > protected) {
+    let protected = number(get(whole, "device", STAGING)).unwrap_or(0);
+    if word == "none"
+        && !volatile
+        && protected > 0
+        && buffer.is_none_or(|buffer| buffer > protected)
+    {
         lay(&["ftl", "fssd", "buffer_bytes"], &protected.to_string(), at, tree, problems);
     }
 }

@@ -113,7 +113,22 @@ impl About {
     pub const TEXT: usize = 1 << 20;
     const WINDOWS: usize = 1 << 16;
 
-    pub fn save(&self, w: &mut dyn Write) -> io::Result<()> {
+    /// Writes a whole state: this, what the FTL writes, and the newest versions if the check has them.
+    pub fn save_drive(
+        &self,
+        ftl: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        stamps: &Stamps,
+        w: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.save(w)?;
+        ftl(w)?;
+        let mut out = SavedOut::part(w);
+        let kept = stamps.kept();
+        out.put32(kept.map_or(0, |(_, most)| most))?;
+        kept.map_or(Ok(()), |(newest, _)| out.put_versions(newest))?;
+        out.end()
+    }
+    fn save(&self, w: &mut dyn Write) -> io::Result<()> {
         let mut head = About::MAGIC.to_vec();
         let how = self.prepared.map_or("", Precondition::name);
         for text in [self.device.as_str(), &self.ftl, how, &self.key] {
@@ -400,13 +415,7 @@ impl Drive {
             unsteady: self.unsteady,
             key: key.into(),
         };
-        about.save(w)?;
-        self.ftl.save(w)?;
-        let mut out = SavedOut::part(w);
-        let kept = self.stamps.kept();
-        out.put32(kept.map_or(0, |(_, most)| most))?;
-        kept.map_or(Ok(()), |(newest, _)| out.put_versions(newest))?;
-        out.end()
+        about.save_drive(|w| self.ftl.save(w), &self.stamps, w)
     }
 
     /// Takes up a saved state. It must be of the same geometry, and with a `key` of that. `device` is the name

@@ -81,6 +81,9 @@ fn words_that_are_none() {
             "--device=fssd-small --set ftl.fssd.host_memory=1000000",
             &["at least", "tables and buffer"],
         ),
+        ("--device=fssd-small --host-memory=1M", &["at least", "tables and buffer"]),
+        ("--device=cnex-small --host-memory=16G", &["ftl.fssd.host_memory", "take --ftl fssd"]),
+        ("--device=fssd-small --host-memory=much", &["--host-memory", "a number"]),
         ("--device=bssd-small --set bridge.stripe_bytes=5000", &["a multiple of 4096, not 5000"]),
         (
             "--device=z-ssd-small --array raid5 --drives 2",

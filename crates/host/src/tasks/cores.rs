@@ -182,10 +182,9 @@ impl<S: Source> Host<S> {
         // Where a core has a queue of its own, all that a handler completes belongs to threads of
         // this core, and while one of them runs none of them can tell when it ended: the end of
         // the segment, or the next entry, settles it. This saves an event.
-        let ends = c.segment.as_ref().is_some_and(|s| s.end < Time::NEVER);
-        c.lazy = self.private && ends && matches!(irq, Irq::Vector(_));
+        let works = c.works();
+        c.lazy = self.private && works && matches!(irq, Irq::Vector(_));
         let lazy = c.lazy;
-        let works = self.cores[core].works();
         self.start_irq(ctx, core, works);
         if !lazy {
             self.arm(ctx, core);
