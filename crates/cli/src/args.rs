@@ -573,7 +573,7 @@ pub enum DeviceCommand {
         /// A file, or the name of a profile
         profile: String,
         #[command(flatten)]
-        parts: PartArgs,
+        parts: Box<PartArgs>,
     },
 }
 

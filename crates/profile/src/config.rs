@@ -243,16 +243,13 @@ pub fn assemble_with_places(
             }
         }
     }
-    // A setting of another kind of FTL would make the drive's that kind.
-    for kind in ["fssd", "firmware"] {
-        let has =
-            tree.get("ftl").and_then(|ftl| ftl.get(kind)).is_some_and(|k| k.as_table().is_some());
-        let section = format!("ftl.{kind}.");
-        for text in others.iter().filter(|text| !has && text.trim().starts_with(&section)) {
-            let source = problems.source(format!("--set {}", shorten(text)));
-            let message = format!("the drive's FTL is not '{kind}': take --ftl {kind} with it");
-            problems.add(Place { source, line: 0, column: 0 }, message);
-        }
+    // A setting of FSSD's would make the drive's FTL one.
+    let is_fssd =
+        tree.get("ftl").and_then(|ftl| ftl.get("fssd")).is_some_and(|f| f.as_table().is_some());
+    for text in others.iter().filter(|text| !is_fssd && text.trim().starts_with("ftl.fssd.")) {
+        let source = problems.source(format!("--set {}", shorten(text)));
+        let message = "the drive's FTL is not 'fssd': take --ftl fssd with it";
+        problems.add(Place { source, line: 0, column: 0 }, message.into());
     }
     others.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
