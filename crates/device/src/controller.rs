@@ -536,7 +536,9 @@ impl Controller {
     fn collectors_work(&self, sqe: &Sqe) -> Span {
         match sqe.opcode {
             _ if sqe.beside == 0 => Span::ZERO,
-            Opcode::VectorRead => self.cost.gc_sector * u64::from(sqe.beside / wordline_ftl::MOVE),
+            Opcode::VectorRead => {
+                self.cost.gc_sector * u64::from(u32::from(sqe.beside) / wordline_ftl::MOVE)
+            }
             Opcode::VectorWrite if sqe.work == Class::GcProgram as u8 => self.cost.program_unit,
             _ => Span::ZERO,
         }
@@ -854,5 +856,5 @@ pub(crate) fn touch_of(sqe: &Sqe, sector: SectorSize) -> Touch {
 
 /// Bytes of a command's data that cross the link.
 fn on_link(sqe: &Sqe, sector: SectorSize) -> u32 {
-    sqe.bytes - (sqe.inner << sector.shift()) + sqe.beside
+    sqe.bytes - (u32::from(sqe.inner) << sector.shift()) + u32::from(sqe.beside)
 }

@@ -162,7 +162,7 @@ impl Controller {
         let bytes = u64::from(sqe.bytes);
         let (sectors, in_unit) =
             (g.sector.of(bytes) as u32, sqe.address as u32 % g.sectors_per_unit);
-        let whole = g.sector.bytes_of(sectors) == bytes && sqe.inner <= sectors;
+        let whole = g.sector.bytes_of(sectors) == bytes && u32::from(sqe.inner) <= sectors;
         let fits = match (sqe.opcode, class) {
             // A reset is of one block, wherever in it the address is.
             (Opcode::VectorReset, Some(Class::Erase)) => true,

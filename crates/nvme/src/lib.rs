@@ -100,10 +100,10 @@ pub struct Sqe {
     pub class: IoClass,
     /// Vector commands: sectors that stay in the drive, which copies them or computes them itself (the
     /// commands proposed in RAIL, section 6.3).
-    pub inner: u32,
+    pub inner: u16,
     /// Vector commands: bytes that cross the link with the data, about sectors that stay in the drive (not on
     /// the wire).
-    pub beside: u32,
+    pub beside: u16,
     /// The I/O served (not on the wire).
     pub io: IoId,
     /// Writes and trims: what the ledger of versions calls it ([`wordline_base::ledger`]; not on the wire).
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(critical.encode(12), wire, "the low byte of dword 2, and nothing else");
         let urgent = Sqe { class: IoClass::new(Priority::RealTime, 0), ..plain };
         assert_eq!(urgent.encode(12)[52], 3 << 4, "the least possible latency");
-        assert_eq!(std::mem::size_of::<Sqe>(), 40);
+        assert_eq!(std::mem::size_of::<Sqe>(), 32);
     }
 
     #[test]

@@ -96,8 +96,8 @@ impl<S: Source> Host<S> {
             fua: r.first != NONE && self.block.nodes[r.first].fua,
             work: r.work,
             class: r.class,
-            inner: r.inner,
-            beside: r.beside,
+            inner: r.inner.try_into().expect("a command has fewer sectors"),
+            beside: r.beside.try_into().expect("a command has fewer sectors"),
             io,
         };
         self.counters.requests += 1;
