@@ -1,7 +1,7 @@
 //! The whole machine: simulated I/Os per second of wall time, and what preparing a drive takes.
 
 use std::time::Instant;
-use wordline::{Drive, Plan, Precondition, Step, System, Watch, ZetanCache, jobs};
+use wordline::{Drive, Plan, Precondition, Run, Step, System, Watch, ZetanCache, jobs};
 use wordline_check::Case;
 use wordline_ftl::Translation;
 
@@ -58,13 +58,19 @@ fn run(case: &Case, drive: Drive, ios: u64) -> (u64, u64, f64, f64) {
         plan.check_on(vec![drive], &mut ZetanCache::default()).expect("a bench's job fits");
     let mut run = checked.as_it_is().start().expect("a bench's machine");
     let start = Instant::now();
-    while run.step(1 << 20) {}
+    step_all(&mut run);
     let seconds = start.elapsed().as_secs_f64();
     let events = run.events();
     let result = run.finish();
     result.verdict().expect("a bench's run is whole");
     let factor = result.machine.write_amplification.factor.unwrap_or(0.0);
     (result.machine.served, events, seconds, factor)
+}
+
+/// Of a run what `benches/gate` counts.
+#[inline(never)]
+fn step_all(run: &mut Run) {
+    while run.step(1 << 20) {}
 }
 
 pub fn speed() {
@@ -78,10 +84,18 @@ pub fn speed() {
         let (ios, events, seconds, _) = run(&case, drive, 3_000_000);
         row(name, ios, events, seconds, 0.0, wanted);
     }
-    let case = open_channel(WRITES).set("ftl.over_provisioning=20");
+    let Bench { name, case, wanted } = under_collection();
     let (drive, ..) = prepare(&case, true);
     let (ios, events, seconds, wa) = run(&case, drive, 1_500_000);
-    row("4 KiB random writes, QD32, pblk, steady GC", ios, events, seconds, wa, 4e5);
+    row(name, ios, events, seconds, wa, wanted);
+}
+
+fn under_collection() -> Bench {
+    Bench {
+        name: "4 KiB random writes, QD32, pblk, steady GC",
+        case: open_channel(WRITES).set("ftl.over_provisioning=20"),
+        wanted: 4e5,
+    }
 }
 
 fn benches() -> Vec<Bench> {
@@ -125,11 +139,14 @@ fn row(name: &str, ios: u64, events: u64, seconds: f64, wa: f64, wanted: f64) {
 }
 
 /// One case by number, for a profiler.
-pub fn one(number: usize) {
-    let Bench { name, case, wanted } = benches().swap_remove(number);
-    let (drive, ..) = prepare(&case, false);
-    let (ios, events, seconds, _) = run(&case, drive, 8_000_000);
-    row(name, ios, events, seconds, 0.0, wanted);
+pub fn one(number: usize, ios: u64) {
+    let mut cases = benches();
+    cases.push(under_collection());
+    let steady = number + 1 == cases.len();
+    let Bench { name, case, wanted } = cases.swap_remove(number);
+    let (drive, ..) = prepare(&case, steady);
+    let (ios, events, seconds, wa) = run(&case, drive, ios);
+    row(name, ios, events, seconds, wa, wanted);
 }
 
 /// Capacity: filling and ageing 2.29 TB, and the cost of a read there against 17 GB.
@@ -155,14 +172,17 @@ pub fn scale() {
     );
 }
 
-/// A fixed amount of each kind of work, for counting instructions.
-pub fn counted() {
-    let (drive, ..) = prepare(&small(READS), false);
-    run(&small(READS), drive, 200_000);
-    let (drive, ..) = prepare(&small(WRITES), false);
-    run(&small(WRITES), drive, 100_000);
-}
-
-fn small(job: &'static str) -> Case<'static> {
-    Case::new("z-ssd-small", job)
+/// So many I/Os of a kind, for `benches/gate`.
+pub fn counted(kind: &str, ios: u64) -> bool {
+    let small = |case: Case<'static>| case.set("nand.blocks=128").set("nand.pages_per_block=16");
+    let (case, steady) = match kind {
+        "reads-pblk" => (small(open_channel(READS)), false),
+        "reads-z-ssd" => (small(Case::new("z-ssd-800g", READS)), false),
+        "reads-no-host" => (small(Case::new("z-ssd-800g", READS).stack("none")), false),
+        "writes" => (small(under_collection().case), true),
+        _ => return false,
+    };
+    let (drive, ..) = prepare(&case, steady);
+    run(&case, drive, ios);
+    true
 }
