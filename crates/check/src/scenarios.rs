@@ -368,6 +368,7 @@ fsync=1
         Case::new("intel-750-small", jobs).age(Age::Steady),
         Case::new("z-ssd-small", jobs)
             .age(Age::Steady)
+            .set("ftl.firmware=none")
             .set("ftl.victim=d-choices")
             .set("nand.faults.bad_blocks_ppb=20000000")
             .set("ftl.gc_start_lines=12"),
@@ -464,6 +465,8 @@ fsync=1
         Case::new("z-ssd-small", jobs).age(Age::Filled).array(Level::Raid0, 3),
         Case::new("z-ssd-small", jobs)
             .age(Age::Steady)
+            .set("ftl.firmware=none") // a collector that works in spells
+            .set("ftl.gc_start_lines=4")
             .array(Level::Raid5, 4)
             .set("stack.md.stripe_cache=32")
             .set("stack.md.bitmap=65536")

@@ -362,13 +362,15 @@ fn a_journal_has_all_that_is_written() {
     assert!(!result.machine.arrays[0].write_hole);
 }
 
-/// A run on drives that have to make room for what is written, with reads beside.
+/// A run on drives that have to make room for what is written, with reads beside. Their collector works in
+/// spells: one that keeps pace with users is at work all the time.
 fn collecting(level: &str, members: usize, gc: &str, rate: &str) -> RunResult {
     let job = "[global]\nnorandommap\nbs=4k\n[w]\nrw=randwrite\niodepth=16\nrate_iops=RATE\nruntime=80ms\ntime_based\n\
                [r]\nrw=randread\niodepth=4\nruntime=80ms\ntime_based\n";
     let job = job.replace("RATE", rate);
     let gc = format!("stack.md.gc={gc}");
-    let set = [SMALL[0], SMALL[1], "stack.md.gc_slot=500us", "ftl.over_provisioning=30", &gc];
+    let own = ["stack.md.gc_slot=500us", "ftl.over_provisioning=30", "ftl.gc_start_lines=4"];
+    let set = [&SMALL[..2], &own, &["ftl.firmware=none", &gc]].concat();
     let mut plan = plan(of(level, members, "z-ssd-small", "", &set), &job);
 
     plan.state = Precondition::Steady;

@@ -164,7 +164,8 @@ fn check(scenarios: &[Case], of_programs: bool) {
             let Some(value) = value_at(&config, path) else { return false };
             let text = value.to_string();
             let text = text.trim_matches('"');
-            let kind = paths(&config).into_iter().find(|(p, _)| p == path).unwrap().1;
+            let kind = paths(&config).into_iter().find(|(p, _)| p == path);
+            let Some((_, kind)) = kind else { return false };
             variants(kind, text).into_iter().any(|variant| {
                 let other = case.clone().set(&format!("{path}={variant}"));
                 // A refused value is no proof that the setting does something.

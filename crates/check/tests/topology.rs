@@ -251,7 +251,7 @@ fn a_server_has_several_clients_and_jobs_of_its_own() {
                  [[network]]\ndrive = \"nvme0n1\"\nclient = \"one\"\nnbd = \"nbd-kernel\"\n\
                  [[network]]\ndrive = \"nvme1n1\"\nclient = \"two\"\nnbd = \"nbd-kernel\"\n\
                  set = [\"stack.nbd.page_cache=false\"]\n";
-    let job = "[global]\nbs=4k\niodepth=4\nnorandommap\n\
+    let job = "[global]\nbs=4k\nnorandommap\n\
                [one]\nrw=randread\nnumber_ios=300\nfilename=/dev/nbd0\n\
                [two]\nrw=randwrite\nnumber_ios=200\nfilename=/dev/nbd1\n\
                [own]\nrw=randread\nnumber_ios=100\nfilename=/dev/nvme1n1\n";

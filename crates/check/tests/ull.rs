@@ -83,7 +83,6 @@ fn cut(job: &str) -> Case<'_> {
         .stack("none")
         .set("nand.blocks=64")
         .set("nand.pages_per_block=32")
-        .set("ftl.gc_start_lines=4")
         .set("cache.bytes=4194304")
 }
 

@@ -9,7 +9,7 @@
 //!
 //! `nand` and `ftl` of a bridge, which has no flash, are those of all drives behind it.
 
-use crate::config::{Inside, load, place_parts, swap_media};
+use crate::config::{Inside, load, place_parts, swap_media, without_firmware};
 use crate::de::read;
 use crate::error::{ConfigError, Place, Problems};
 use crate::preset::{Kind, find};
@@ -29,6 +29,8 @@ pub(crate) fn is_bridge(tree: &Node) -> bool {
 pub(crate) struct Member {
     name: String,
     number: usize,
+    /// Another medium was put in.
+    swapped: bool,
     members: Vec<Member>,
 }
 
@@ -123,14 +125,15 @@ fn resolve(
             continue;
         };
         own.merge(over.clone());
+        let mut swapped = false;
         if !is_bridge(&own) {
-            swap_media(&mut own, problems)?;
+            swapped = swap_media(&mut own, problems)?;
             let whole = own.clone();
             place_parts(&mut own, &whole, problems);
         }
         let members = resolve(&mut own, depth + 1, problems)?;
         kept.insert(i.to_string(), Entry { key_at: at, node: own });
-        found.push(Member { name, number: i, members });
+        found.push(Member { name, number: i, swapped, members });
     }
     let first = kept.get("0").map(|entry| entry.node.clone());
     for key in ["nand", "ftl"] {
@@ -143,6 +146,29 @@ fn resolve(
         return Err(broken(problems));
     }
     Ok(found)
+}
+
+/// Whether the drive, or each behind the bridge, has this kind of FTL.
+pub(crate) fn has_kind(tree: &Node, kind: &str, depth: usize) -> bool {
+    if tree.get("ftl").and_then(|ftl| ftl.get(kind)).is_some_and(|k| k.as_table().is_some()) {
+        return true;
+    }
+    let drives = tree.get("device").and_then(|d| d.get("bridge")?.get("drives"));
+    // More bridges behind each other than this are told there.
+    let Some(drives) = drives.filter(|_| depth <= DEEPEST) else { return false };
+    // A name that is none, and a profile that cannot be read, are told where the drives are put in.
+    let of = |item: &Node| match &item.value {
+        Value::Text(name) => find(Kind::Device, name).ok().and_then(|preset| {
+            load(Kind::Device, crate::Source::Preset(preset.name), &mut Problems::default()).ok()?
+        }),
+        _ => None,
+    };
+    match &drives.value {
+        Value::Array(items) => items
+            .iter()
+            .all(|item| of(item).is_none_or(|drive| has_kind(&drive.tree, kind, depth + 1))),
+        _ => true,
+    }
 }
 
 /// Sections as they stand in a profile, as the tree of a drive has them.
@@ -166,7 +192,8 @@ fn of_member(over: Node) -> Node {
 
 impl Member {
     /// None: a section cannot be read.
-    pub fn read(self, tree: &mut Node, problems: &mut Problems) -> Option<Inside> {
+    /// `asked`: the drives' FTL was asked for.
+    pub fn read(self, tree: &mut Node, asked: bool, problems: &mut Problems) -> Option<Inside> {
         let naming = |path: &str, _: Place| {
             format!(
                 "[{}] of {}, behind a bridge",
@@ -179,10 +206,13 @@ impl Member {
         let nand = read::<NandConfig>(own, "nand", problems, &naming);
         let ftl = read::<FtlConfig>(own, "ftl", problems, &naming);
         let device = read::<DeviceConfig>(own, "device", problems, &naming);
-        let members = self.members.into_iter().map(|member| member.read(own, problems));
+        let members = self.members.into_iter().map(|member| member.read(own, asked, problems));
         let members = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>();
-        let name = self.name;
-        Some(Inside { name, nand: nand?, ftl: ftl?, device: device?, members: members? })
+        let (nand, mut ftl) = (nand?, ftl?);
+        if self.swapped && !asked {
+            without_firmware(&nand, &mut ftl);
+        }
+        Some(Inside { name: self.name, nand, ftl, device: device?, members: members? })
     }
 }
 

@@ -177,6 +177,10 @@ fn ftl(config: &Config, found: &mut Found) {
     if c.firmware.is_some() && c.fssd.is_some() {
         found.add("ftl.firmware", "cannot be beside ftl.fssd: set one of the two to none");
     }
+    if c.firmware.is_some() && config.nand.in_place {
+        let remedy = "needs a medium that is erased: set nand.in_place to false, or it to none";
+        found.add("ftl.firmware", remedy);
+    }
     if c.firmware.is_some() && c.placement == Placement::Host {
         found.add("ftl.firmware", "is a drive's own: set ftl.placement to device, or it to none");
     }

@@ -12,7 +12,7 @@ use wordline_base::{Span, nearest};
 use wordline_device::DeviceConfig;
 use wordline_ftl::FtlConfig;
 use wordline_host::StackConfig;
-use wordline_nand::NandConfig;
+use wordline_nand::{Geometry, NandConfig};
 
 /// A whole system under test, ready to be built.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -198,7 +198,8 @@ pub fn assemble_with_places(
     let testbed_source = testbed.source;
     let mut tree = device.tree;
     // An FTL that is asked for is that one, whatever kind the device has.
-    if ftl.is_some() {
+    let chosen = ftl.is_some();
+    if chosen {
         for kind in ["ftl.fssd", "ftl.firmware"] {
             tree.remove(kind);
         }
@@ -212,8 +213,9 @@ pub fn assemble_with_places(
     });
     words.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
     // Those of drives behind a bridge are done drive by drive.
+    let mut swapped = false;
     if !bridge::is_bridge(&tree) {
-        swap_media(&mut tree, &mut problems)?;
+        swapped = swap_media(&mut tree, &mut problems)?;
         // What is set beside the word says what it divides; an error in that is told below.
         let (mut whole, mut aside) = (tree.clone(), Problems::default());
         others.iter().for_each(|text| apply(text, &mut whole, &mut aside));
@@ -243,15 +245,38 @@ pub fn assemble_with_places(
             }
         }
     }
-    // A setting of FSSD's would make the drive's FTL one.
-    let is_fssd =
-        tree.get("ftl").and_then(|ftl| ftl.get("fssd")).is_some_and(|f| f.as_table().is_some());
-    for text in others.iter().filter(|text| !is_fssd && text.trim().starts_with("ftl.fssd.")) {
-        let source = problems.source(format!("--set {}", shorten(text)));
-        let message = "the drive's FTL is not 'fssd': take --ftl fssd with it";
-        problems.add(Place { source, line: 0, column: 0 }, message.into());
+    for text in &others {
+        // A setting of another kind of FTL would make the drive's that kind.
+        let path = text.split_once('=').map_or(text.as_str(), |(path, _)| path).trim();
+        let foreign = ["fssd", "firmware"].into_iter().find(|kind| {
+            path.strip_prefix("ftl.")
+                .and_then(|p| p.strip_prefix(kind))
+                .is_some_and(|p| p.starts_with('.'))
+                && !bridge::has_kind(&tree, kind, 0)
+        });
+        match foreign {
+            None => apply(text, &mut tree, &mut problems),
+            Some(kind) => {
+                let source = problems.source(format!("--set {}", shorten(text)));
+                let message = format!("the drive's FTL is not '{kind}': take --ftl {kind} with it");
+                problems.add(Place { source, line: 0, column: 0 }, message);
+            }
+        }
     }
-    others.into_iter().for_each(|text| apply(text, &mut tree, &mut problems));
+    for text in others.iter().filter(|_| bridge::has_kind(&tree, "firmware", 0)) {
+        let path = text.split_once('=').map_or("", |(path, _)| path.trim());
+        let key = path.strip_prefix("ftl.").map_or("", |key| key.split('.').next().unwrap_or(""));
+        if fields_of::<FtlConfig>().contains(&key) && !OF_FIRMWARE.contains(&key) {
+            let source = problems.source(format!("--set {}", shorten(text)));
+            let message = format!(
+                "'{key}' is of pblk, and the drive's FTL is 'firmware': take --ftl pblk with it, or a setting \
+                 of ftl.firmware"
+            );
+            problems.add(Place { source, line: 0, column: 0 }, message);
+        }
+    }
+    // What says which FTL the drive has, or how it is, is not undone by a medium.
+    let asked = chosen || others.iter().any(|text| text.trim().starts_with("ftl.firmware"));
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
     let mut whole = problems.is_empty();
     let members = bridge::members(&mut tree, &mut problems)?;
@@ -275,7 +300,7 @@ pub fn assemble_with_places(
         true => read::<AppConfig>(&mut tree, "app", &mut problems, naming).map(Some),
         false => Some(None),
     };
-    let (Some(nand), Some(ftl), Some(device), Some(stack), Some(app)) =
+    let (Some(nand), Some(mut ftl), Some(device), Some(stack), Some(app)) =
         (nand, ftl, device, stack, app)
     else {
         return Err(problems
@@ -283,13 +308,16 @@ pub fn assemble_with_places(
             .expect_err("a section that cannot be read is a problem"));
     };
     let [device_name, ftl_name, stack_name, testbed_name, app_name] = names;
+    if swapped && !asked {
+        without_firmware(&nand, &mut ftl);
+    }
     // Of the keys of other FTLs it has none but cost and over-provisioning.
     let ftl_name = match (&ftl.fssd, &ftl.firmware) {
         (Some(_), _) => "fssd".into(),
         (None, Some(_)) => "firmware".into(),
         (None, None) => ftl_name,
     };
-    let members = members.into_iter().map(|member| member.read(&mut tree, &mut problems));
+    let members = members.into_iter().map(|member| member.read(&mut tree, asked, &mut problems));
     let Some(members) = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>() else {
         return Err(problems
             .into_result()
@@ -445,6 +473,9 @@ const MEDIA: &str = "nand.media";
 /// The key that gives nbd-server a page cache.
 const SERVED: &str = "stack.nbd.page_cache";
 
+/// The settings of `[ftl]` that a conventional drive's firmware goes by, and the other kinds of FTL.
+const OF_FIRMWARE: [&str; 5] = ["placement", "over_provisioning", "cost", "fssd", "firmware"];
+
 /// The settings of a drive that stand beside its name.
 const LBA: &str = "lba";
 const STAGING: &str = "staging_bytes";
@@ -466,25 +497,26 @@ fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigEr
 }
 
 /// Puts the medium named by `nand.media` in place of the drive's own, with as many pages a block as
-/// keep its bytes: what the FTL counts in lines keeps its meaning, and the drive its capacity.
-pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
+/// keep its bytes: what the FTL counts in lines keeps its meaning, and the drive its capacity. False: none
+/// is named.
+pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<bool, ConfigError> {
     let Some(named) = tree.get("nand").and_then(|nand| nand.get("media")).cloned() else {
-        return Ok(());
+        return Ok(false);
     };
     tree.remove(MEDIA);
     let Value::Text(name) = &named.value else {
         problems.add(named.at, "'media' must be the name of a medium".into());
-        return Ok(());
+        return Ok(true);
     };
     let preset = match find(Kind::Media, name) {
         Ok(preset) => preset,
         Err(error) => {
             problems.add(named.at, error.to_string());
-            return Ok(());
+            return Ok(true);
         }
     };
     let Some(media) = load(Kind::Media, Source::Preset(preset.name), problems)? else {
-        return Ok(());
+        return Ok(true);
     };
     let unit_and_pages = |tree: &Node| {
         let number = |key| match tree.get("nand")?.get(key)?.value {
@@ -504,7 +536,21 @@ pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<(),
         let value = Value::Integer((bytes / new) as i64);
         nand.insert("pages_per_block".into(), Entry { key_at: at, node: Node { value, at } });
     }
-    Ok(())
+    Ok(true)
+}
+
+/// Takes a drive's own collector off a medium that another one was exchanged for and that is written over in
+/// place: there is nothing to collect. The drive keeps its capacity, of which places have metadata of lines
+/// taken.
+pub(crate) fn without_firmware(nand: &NandConfig, ftl: &mut FtlConfig) {
+    // A geometry that cannot be is told where it is checked.
+    let Some(g) = Geometry::new(nand).ok().filter(|g| g.in_place && ftl.firmware.is_some()) else {
+        return;
+    };
+    let sectors = g.sectors() as f64 * (1.0 - ftl.over_provisioning / 100.0);
+    ftl.firmware = None;
+    let data = g.sectors() - crate::derive::metadata_per_line(&g) * u64::from(g.lines);
+    ftl.over_provisioning = f64::max(0.0, 100.0 * (1.0 - sectors / data as f64));
 }
 
 /// The key that says which parts of FSSD's software run on the host.
@@ -830,7 +876,7 @@ fn value_of(config: &Config) -> toml::Value {
 }
 
 /// Every setting of a configuration, by the path that `--set` takes, and its type. Optional tables
-/// that are absent have none.
+/// that are absent have none, and what the drive's FTL does not go by is none.
 pub fn paths(config: &Config) -> Vec<(String, PathKind)> {
     settings(config).into_iter().map(|(path, value)| (path, kind_of(&value))).collect()
 }
@@ -847,6 +893,10 @@ pub fn settings(config: &Config) -> Vec<(String, toml::Value)> {
     }
     let mut out = Vec::new();
     if let toml::Value::Table(mut all) = value_of(config) {
+        if let (Some(_), Some(toml::Value::Table(ftl))) = (&config.ftl.firmware, all.get_mut("ftl"))
+        {
+            ftl.retain(|key, _| OF_FIRMWARE.contains(&key));
+        }
         for section in SECTIONS {
             if let Some(value) = all.remove(section) {
                 walk(section.into(), value, &mut out);

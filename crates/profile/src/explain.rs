@@ -64,19 +64,17 @@ impl Lines {
             self.row("", format!("then {}", others.join(", ")));
         }
     }
-    fn mapping(&mut self, c: &Capacity, memory: &str) {
+    /// `firmware`: whose sectors are where is in the spare areas of flash.
+    fn mapping(&mut self, c: &Capacity, memory: &str, firmware: bool) {
         let map = binary(c.user_sectors * 4);
         self.row("L2P, 4 B a sector", format!("{map} of {memory} memory"));
-        let all = c.user_sectors * 4 + c.raw_sectors * 4 + c.raw_sectors / 8;
+        let (back, more) = match firmware {
+            true => (0, "a bit more for each raw one"),
+            false => (4, "4 B and a bit more for each raw one, once all lines are written"),
+        };
+        let all = c.user_sectors * 4 + c.raw_sectors * back + c.raw_sectors / 8;
         let each = all as f64 / c.user_sectors as f64;
-        self.row(
-            "whole mapping",
-            format!(
-                "{}, {each:.2} B a user sector: 4 B and a bit more for each raw one, once all lines \
-                 are written",
-                binary(all),
-            ),
-        );
+        self.row("whole mapping", format!("{}, {each:.2} B a user sector: {more}", binary(all)));
     }
     fn latency(&mut self, name: &str, stages: &[Stage]) {
         let parts: Vec<_> =
@@ -159,7 +157,7 @@ pub fn explain(config: &Config) -> String {
         let map = format!("{} of {memory} memory: a bit a sector", binary(c.user_sectors / 8));
         out.row("what is written", map);
     } else {
-        out.mapping(c, memory);
+        out.mapping(c, memory, config.ftl.firmware.is_some());
     }
 
     out.head("Geometry");

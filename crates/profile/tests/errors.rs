@@ -1,6 +1,6 @@
 //! Messages, word for word: each names the place and the remedy.
 
-use wordline_profile::{Source, Sources, assemble, assemble_with_places, show};
+use wordline_profile::{Config, Source, Sources, assemble, assemble_with_places, derive, show};
 
 /// The messages for a device file made by `edit` from a preset.
 fn device(edit: impl Fn(&str) -> String) -> Vec<String> {
@@ -252,16 +252,12 @@ fn overrides_are_named_as_given() {
         ("stack.queue_depth=1", "'queue_depth' must be from 2 to 65536, not 1"),
         ("testbed.cost.bios=1us", "unknown key 'bios' in [testbed.cost], did you mean 'bio'?"),
         ("cache.ways=5", "'bytes' must be a multiple of ways x line_bytes = 20480"),
-        (
-            "ftl.placement=host",
-            "'cache' needs the FTL in the drive: set cache to none, or ftl.placement to device",
-        ),
         ("stack.cost=1", "expected a table of keys, found 1"),
     ] {
         let found = set(&[text]);
         assert_eq!(found.len(), 1, "{found:?}");
         // The remedy for one value may be another.
-        let elsewhere = ["interrupt.threshold=8", "cache.ways=5", "ftl.placement=host"];
+        let elsewhere = ["interrupt.threshold=8", "cache.ways=5"];
         let place = match elsewhere.contains(&text) {
             true => "z-ssd-".to_string(),
             false => format!("--set {text}: "),
@@ -269,6 +265,12 @@ fn overrides_are_named_as_given() {
         assert!(found[0].starts_with(&place), "{}", found[0]);
         assert!(found[0].contains(message), "{}\n{message}", found[0]);
     }
+    let found = set(&["ftl.placement=host"]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|message| message.starts_with("z-ssd-")), "{found:?}");
+    let firmware = "'firmware' is a drive's own: set ftl.placement to device, or it to none";
+    let cache = "'cache' needs the FTL in the drive: set cache to none, or ftl.placement to device";
+    assert!(found[0].ends_with(firmware) && found[1].ends_with(cache), "{found:?}");
     let weighted = "queues.arbitration=weighted-urgent";
     let found = set(&["queues.weighted_urgent=false", weighted]);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -440,4 +442,70 @@ fn a_profile_may_begin_with_another() {
     // What only the base says is blamed where the base says it.
     let found = messages(sources(text), &["interrupt.threshold=4", "interrupt.time=0us"]);
     assert!(!found.is_empty(), "{found:?}");
+}
+
+/// A setting of another kind of FTL than the drive's would change that, or do nothing.
+#[test]
+fn settings_of_another_ftl_are_refused() {
+    let read = |device, ftl: Option<&'static str>, sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        let ftl = ftl.map(Source::Preset);
+        assemble(Sources { ftl, ..Sources::presets(device, "linux-libaio") }, &sets)
+    };
+    let lag = "ftl.firmware.gc_lag=8";
+    let take =
+        format!("--set {lag}: the drive's FTL is not 'firmware': take --ftl firmware with it");
+    for device in ["cnex-small", "fssd-small", "z-ssd-flashshare-small", "bssd-small"] {
+        assert_eq!(read(device, None, &[lag]).unwrap_err().to_string(), take, "{device}");
+    }
+    let gone = read("z-ssd-small", None, &["ftl.firmware=none", lag]).unwrap_err().to_string();
+    assert_eq!(gone, take);
+    for (device, ftl) in [("z-ssd-small", None), ("z-ssd-flashshare-small", Some("firmware"))] {
+        let config = read(device, ftl, &[lag]).unwrap();
+        assert_eq!(config.ftl.firmware.unwrap().gc_lag, 8, "{device}");
+    }
+    let bridge = read("bssd-small", Some("firmware"), &[lag]).unwrap();
+    assert!(bridge.members.iter().all(|m| m.ftl.firmware.as_ref().unwrap().gc_lag == 8));
+    let drives = "bridge.drives=[\"z-ssd-small\"]";
+    let bridge = read("bssd-small", None, &[drives, "nand.gang=1", lag]).unwrap();
+    assert!(bridge.members.iter().all(|m| m.ftl.firmware.as_ref().unwrap().gc_lag == 8));
+
+    let start = "ftl.gc_start_lines=9";
+    let pblk = format!(
+        "--set {start}: 'gc_start_lines' is of pblk, and the drive's FTL is 'firmware': take --ftl pblk with \
+         it, or a setting of ftl.firmware"
+    );
+    assert_eq!(read("z-ssd-small", None, &[start]).unwrap_err().to_string(), pblk);
+    for sets in [&[start, "ftl.firmware=none"][..], &["ftl.cost.read_sector=1us"]] {
+        read("z-ssd-small", None, sets).unwrap();
+    }
+    assert_eq!(read("z-ssd-small", Some("pblk"), &[start]).unwrap().ftl.gc_start_lines, Some(9));
+}
+
+/// Nothing is to be collected in a medium that is written over in place.
+#[test]
+fn a_medium_that_is_written_in_place_has_no_collector() {
+    let read = |sets: &[&str], ftl: Option<&'static str>| {
+        let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        let ftl = ftl.map(Source::Preset);
+        assemble(Sources { ftl, ..Sources::presets("z-ssd-small", "linux-libaio") }, &sets)
+    };
+    let capacity = |config: &Config| derive(config).capacity.user_sectors;
+    let own = capacity(&read(&[], None).unwrap());
+    for medium in ["optane", "mram"] {
+        let media = format!("nand.media={medium}");
+        let config = read(&[&media], None).unwrap();
+        assert_eq!(config.ftl.firmware, None);
+        assert!(capacity(&config).abs_diff(own) <= 1, "{} and {own}", capacity(&config));
+        let lines = read(&[&media, "nand.in_place=false"], None).unwrap();
+        assert!(lines.ftl.firmware.is_some());
+        assert_eq!(capacity(&lines), own);
+        for (sets, ftl) in [
+            (vec![media.as_str()], Some("firmware")),
+            (vec![&media, "ftl.firmware.gc_lag=8"], None),
+        ] {
+            let error = read(&sets, ftl).unwrap_err().to_string();
+            assert!(error.contains("set nand.in_place to false, or it to none"), "{error}");
+        }
+    }
 }

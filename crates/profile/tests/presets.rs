@@ -90,7 +90,7 @@ fn every_constant_has_its_source_beside_it() {
 fn the_stack_and_the_testbed_meet() {
     let default = preset("z-ssd-small", "linux-libaio");
     assert_eq!((default.testbed_name.as_str(), default.stack.cores), ("i7-8700", 6));
-    assert_eq!(default.ftl_name, "pblk");
+    assert_eq!(default.ftl_name, "firmware");
     let none = preset("z-ssd-small", "none");
     assert_eq!((none.testbed_name.as_str(), none.stack.kernel), ("none", false));
     let rail = Sources {
@@ -238,7 +238,8 @@ fn every_path_can_be_set_to_its_own_value() {
     assert_eq!(kind("nand.t_read"), Some(PathKind::Time));
     assert_eq!(kind("nand.channels"), Some(PathKind::Integer));
     assert_eq!(kind("ftl.over_provisioning"), Some(PathKind::Number));
-    assert_eq!(kind("ftl.victim"), Some(PathKind::Word));
+    assert_eq!(kind("ftl.firmware.victim"), Some(PathKind::Word));
+    assert_eq!(kind("ftl.victim"), None);
     assert_eq!(kind("device.cache.write_back"), Some(PathKind::Switch));
     assert_eq!(kind("device.queues.weights"), Some(PathKind::Integers));
     assert_eq!(kind("device.cache.read_ahead.bytes"), Some(PathKind::Integer));

@@ -200,7 +200,9 @@ fn what_partial_writes_cost_is_reported() {
         assert!((350..=400).contains(&(read / 4096)), "{device}: {read}");
         assert_eq!(of("write_amplification/host_bytes"), 400 * 512, "{device}");
         let factor = float(&json, "/wordline/machine/write_amplification/factor_in_bytes");
-        assert!(factor >= 8.0, "{device}: 4 KiB programmed for 512 bytes: {factor}");
+        // 4 KiB programmed for 512 bytes. What is no whole write unit, of 8 sectors, may wait in the buffer.
+        let programmed = factor * 400.0 * 512.0 / 4096.0;
+        assert!(programmed >= 392.0, "{device}: {programmed} sectors programmed");
         let text = run("--slowest 3").out;
         for part in
             ["partial writes : 400 sectors", "flash bytes a host byte", "array read, to modify"]
@@ -225,7 +227,7 @@ fn every_path_takes_512_bytes() {
         "--device intel-750-small",
         "--device z-ssd-small",
         "--device z-ssd-small --set cache.write_back=false --set cache.capacitor=false",
-        "--device intel-750-small --set cache=none --set ftl.stride=3",
+        "--device intel-750-small --set cache=none --set ftl.firmware=none --set ftl.stride=3",
         "--device z-ssd-small --set nand.media=optane",
         "--device z-ssd-small --stack none",
         "--device z-ssd-small --stack spdk",

@@ -173,13 +173,13 @@ fn jobs_that_do_not_fit_the_drive() {
     };
     for size in ["size=1t", "filesize=1t", "size=1t --offset=1g"] {
         let notes = notes(size);
-        let told = ["job 'a'", "1099511627776", "more than the drive's 6248570880 bytes"];
+        let told = ["job 'a'", "1099511627776", "more than the drive's 6251323392 bytes"];
         assert!(told.iter().all(|part| notes.contains(part)), "{size}: {notes}");
     }
-    for size in ["size=6248570880", "size=1g", "size=100%", "size=1g --io_size=1t"] {
+    for size in ["size=6251323392", "size=1g", "size=100%", "size=1g --io_size=1t"] {
         assert!(!notes(size).contains("more than the drive"), "{size}: {}", notes(size));
     }
-    let whole = notes("size=6248570880 --offset=1g");
+    let whole = notes("size=6251323392 --offset=1g");
     assert!(whole.contains("from offset=1073741824 on is more than the drive's"), "{whole}");
     let far = place.run("run --name=a --rw=read --bs=1m --offset=99% --device z-ssd-small").ok();
     assert!(far.out.contains("generated = served"), "{}", far.out);

@@ -108,7 +108,7 @@ fn every_job_runs() {
     }
     let examples = root().join("examples");
     let check = format!("device check {}", examples.join("drive.toml").display());
-    assert!(place.run(&check).ok().out.starts_with("my-drive (FTL: pblk)"));
+    assert!(place.run(&check).ok().out.starts_with("my-drive (FTL: firmware)"));
     let study = examples.join("study.toml").display().to_string();
     place.run(&format!("study run {study} --scale quick --out results --quiet")).ok();
     assert_eq!(place.text("results/study.quick.csv").lines().count(), 5);

@@ -134,7 +134,7 @@ fn a_result_says_what_was_run() {
     for (key, value) in [
         ("version", env!("CARGO_PKG_VERSION")),
         ("device", "z-ssd-small"),
-        ("ftl", "pblk"),
+        ("ftl", "firmware"),
         ("stack", "linux-pvsync2"),
         ("testbed", "i7-4790k"),
         ("workload", "--name=a --rw=randread --number_ios=10"),
@@ -567,27 +567,28 @@ fn an_aged_drive_is_kept_and_used_again() {
     assert!(aged["jobs"] == loaded["jobs"], "another result on the loaded drive");
     // Of another drive, cut short, or damaged.
     let other = job.replace("z-ssd-small", "intel-750-small");
-    place
-        .run(&format!("run {other} --load-state drive.state"))
-        .fails(2, &["drive.state", "of z-ssd-small with pblk", "this drive is intel-750-small"]);
+    place.run(&format!("run {other} --load-state drive.state")).fails(
+        2,
+        &["drive.state", "of z-ssd-small with firmware", "this drive is intel-750-small"],
+    );
     // Of another layer.
-    let firmware = format!("{job} --ftl firmware");
+    let pblk = format!("{job} --ftl pblk");
     place
-        .run(&format!("run {firmware} --load-state drive.state"))
-        .fails(2, &["drive.state", "saved by --ftl pblk", "has --ftl firmware", "choose that"]);
-    let aged = place.json(&format!("{firmware} --precondition steady --save-state firmware.state"));
-    let loaded = place.json(&format!("{firmware} --load-state firmware.state"));
+        .run(&format!("run {pblk} --load-state drive.state"))
+        .fails(2, &["drive.state", "saved by --ftl firmware", "has --ftl pblk", "choose that"]);
+    let aged = place.json(&format!("{pblk} --precondition steady --save-state pblk.state"));
+    let loaded = place.json(&format!("{pblk} --load-state pblk.state"));
     assert!(aged["jobs"] == loaded["jobs"], "another result on the loaded drive");
     place
-        .run(&format!("run {job} --load-state firmware.state"))
-        .fails(2, &["firmware.state", "saved by --ftl firmware", "has --ftl pblk"]);
+        .run(&format!("run {job} --load-state pblk.state"))
+        .fails(2, &["pblk.state", "saved by --ftl pblk", "has --ftl firmware"]);
     // What is to be known of a drive is known of its copy.
-    let reads = "--name=r --rw=randread --number_ios=500 --device z-ssd-small";
-    let result = place.json(&format!("{reads} --load-state drive.state"));
+    let reads = "--name=r --rw=randread --number_ios=500 --device z-ssd-small --ftl pblk";
+    let result = place.json(&format!("{reads} --load-state pblk.state"));
     let warnings = result["wordline"]["warnings"].to_string();
     assert!(warnings.contains("lets the collector rest first"), "{warnings}");
     let prepared = result["wordline"]["prepared"].as_str().expect("a line");
-    assert!(prepared.contains("was steady") && prepared.contains("from drive.state"), "{prepared}");
+    assert!(prepared.contains("was steady") && prepared.contains("from pblk.state"), "{prepared}");
     let state = std::fs::read(place.path("drive.state")).expect("a state");
     for (name, bytes) in [
         ("cut", state[..state.len() / 2].to_vec()),
