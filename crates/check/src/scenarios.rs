@@ -512,6 +512,11 @@ fsync=1
         // The map on the host and the collector in the drive, and all of it in the drive.
         divided("ftl.on_host=map"),
         divided("ftl.on_host=none"),
+        // Cold superblocks are moved to even out wear.
+        Case::new("z-ssd-small", SMALL)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("ftl.firmware.wear_spread=1"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -65,7 +65,7 @@ impl Firmware {
             self.map.put_run(at, line * n, n, stamp);
             self.map.number_run(line * g.units_per_line(), g.units_per_line());
             for s in ids {
-                let opened = self.space.open(s % groups, true);
+                let opened = self.space.open(s % groups, true, false);
                 debug_assert_eq!(opened, Some(s));
                 for lun in self.space.luns_of(s) {
                     let block = self.space.block(s, lun);

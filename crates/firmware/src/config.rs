@@ -43,10 +43,14 @@ pub struct FirmwareConfig {
     /// whole superblock whenever no more than `gc_reserve` are free.
     pub paced: bool,
     /// Superblocks' worth of free units below which the collector works. Absent: the reserve, two a
-    /// group of LUNs, and a twentieth of what is spare.
+    /// group of LUNs or a twentieth of what is spare, and one where wear is levelled.
     pub gc_start: Option<u32>,
     /// Free superblocks that are the collector's. Absent: 2.
     pub gc_reserve: Option<u32>,
+    /// When the superblock erased least often lags behind the one erased most often by more, what is in it is
+    /// moved, while there is room; users' data go to superblocks erased seldom, the collector's to others.
+    /// 0: off.
+    pub wear_spread: u32,
     /// Units that the collector has in memory. Absent: one a LUN.
     pub gc_units: Option<u32>,
     /// Units that the collector may owe users before they wait.
@@ -75,6 +79,7 @@ impl Default for FirmwareConfig {
             paced: true,
             gc_start: None,
             gc_reserve: None,
+            wear_spread: 0,
             gc_units: None,
             gc_lag: 4,
             gc_erases: 1,
@@ -155,6 +160,11 @@ impl Plan {
         if !(0.0..=100.0).contains(&c.hot_share) {
             return Err(bad("hot_share", "must be 0 to 100 percent"));
         }
+        if c.wear_spread > 0 && !c.paced {
+            let why = "needs a collector that keeps pace, since to move what is cold frees nothing: set \
+                       ftl.firmware.paced to true, or it to 0";
+            return Err(bad("wear_spread", why));
+        }
         if c.idle_after == Span::ZERO {
             return Err(bad("idle_after", "must be above 0"));
         }
@@ -213,7 +223,10 @@ impl Plan {
         let start = match c.gc_start {
             Some(blocks) => u64::from(blocks) * block,
             // With that many users have one open in each group.
-            None => (low + (2 * groups * block).max(spare / 20)).min(spare),
+            None => {
+                let more = if c.wear_spread > 0 { block } else { 0 };
+                (low + more + (2 * groups * block).max(spare / 20)).min(spare)
+            }
         };
         if start <= low || start > spare {
             let why = format!(

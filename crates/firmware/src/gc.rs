@@ -147,8 +147,8 @@ impl Firmware {
     }
     /// Chooses a victim.
     pub(crate) fn begin(&mut self) -> bool {
-        let chosen = self.choose();
-        let Some(s) = chosen else {
+        let cold = self.cold();
+        let Some(s) = cold.or_else(|| self.choose()) else {
             self.gc.barren = true;
             // There is nothing to wait for.
             return std::mem::take(&mut self.gc.debt) > 0;
@@ -157,22 +157,66 @@ impl Firmware {
         superblock.state = State::Victim;
         let used = superblock.valid;
         let all = u64::from(superblock.size * self.g.sectors_per_unit);
-        self.gc.share = (used.into(), all);
+        let (moved, of) = self.gc.share;
+        match cold {
+            None => self.gc.share = (used.into(), all),
+            // It frees nothing: at least as many of its sectors are moved as users write, so that it ends in
+            // the room that there was.
+            Some(_) => {
+                self.counters.lines_levelled += 1;
+                if 2 * moved < of || of == 0 {
+                    self.gc.share = (all, 2 * all);
+                }
+            }
+        }
         self.counters.lines_freed_empty += u64::from(used == 0);
         self.gc.victim = Some(Collecting { superblock: s, next: 0, reads: 0 });
         self.set_pace();
         true
+    }
+    /// The closed superblock erased least often, if it lags too far behind and there is room: to move what is in
+    /// it takes as much space as it frees.
+    fn cold(&self) -> Option<SuperblockId> {
+        let spread = self.config.wear_spread;
+        let has_room = self.coming() >= self.plan.low + u64::from(self.space.places());
+        if spread == 0 || !has_room || self.is_scarce() {
+            return None;
+        }
+        let filling = self.filling();
+        let (mut most, mut coldest) = (0, None);
+        for (s, b) in (0..).zip(&self.space.superblocks) {
+            if b.state == State::Retired {
+                continue;
+            }
+            let wear = self.space.wear(s);
+            most = most.max(wear);
+            if b.state != State::Closed || filling.contains(&Some(s)) || b.programs > 0 {
+                continue;
+            }
+            // It is to be collected before others.
+            if b.failed {
+                return None;
+            }
+            let key = (wear, b.opened);
+            if coldest.is_none_or(|(least, _)| key < least) {
+                coldest = Some((key, s));
+            }
+        }
+        coldest.filter(|((wear, _), _)| most - wear > spread).map(|(_, s)| s)
+    }
+    /// Ageing may be about to fill the last unit of one.
+    fn filling(&self) -> [Option<SuperblockId>; 3] {
+        self.streams.each_ref().map(|stream| {
+            let (at, end) = stream.place;
+            (at < end).then(|| self.space.superblock_of(at))
+        })
     }
     /// The closed superblock to collect, if that gains a unit: one in which a program failed, else of the
     /// groups with the fewest free ones the policy's, the one with the least in use when users wait.
     pub(crate) fn choose(&self) -> Option<SuperblockId> {
         let (groups, unit) = (self.space.groups, self.g.sectors_per_unit);
         let scarce = self.is_scarce();
-        // Ageing may be about to fill the last unit of one.
-        let filling = self.streams.each_ref().map(|stream| {
-            let (at, end) = stream.place;
-            (at < end).then(|| self.space.superblock_of(at))
-        });
+        let filling = self.filling();
         let mut best: Option<((bool, usize, f64, u64), SuperblockId)> = None;
         for (s, b) in (0..).zip(&self.space.superblocks) {
             if b.state != State::Closed

@@ -3,6 +3,7 @@
 //! The LUNs are divided into groups of equal size, in order of their numbers, so that the LUNs of a group
 //! are spread over the channels. Superblock `s` is block `s / groups` of the LUNs of group `s % groups`.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use wordline_base::{BitMap, IdVec};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Ppa};
@@ -165,9 +166,20 @@ impl Space {
         let lun = s % self.groups * self.luns + lun;
         self.g.unit_at(s / self.groups, page, lun).0
     }
-    /// Takes a free superblock of a group.
-    pub fn open(&mut self, group: u32, by_users: bool) -> Option<SuperblockId> {
-        let s = self.free[group as usize].pop_front()?;
+    /// Erasures of a superblock: those of its first good block, with which the others are erased.
+    pub fn wear(&self, s: SuperblockId) -> u32 {
+        self.blocks_of(s).find(|&b| !self.is_bad(b)).map_or(0, |b| self.erases[b])
+    }
+    /// Takes a free superblock of a group: the first, or to level wear the one erased least often for users
+    /// and most often for what the collector moves, which stays longer.
+    pub fn open(&mut self, group: u32, by_users: bool, level: bool) -> Option<SuperblockId> {
+        let free = &self.free[group as usize];
+        let i = match level {
+            false => 0,
+            true if by_users => (0..free.len()).min_by_key(|&i| self.wear(free[i]))?,
+            true => (0..free.len()).min_by_key(|&i| Reverse(self.wear(free[i])))?,
+        };
+        let s = self.free[group as usize].remove(i)?;
         self.free_count -= 1;
         self.opened += 1;
         self.users += u64::from(by_users);

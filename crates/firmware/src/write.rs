@@ -510,7 +510,7 @@ impl Firmware {
         }
     }
     fn open_in(&mut self, stream: Stream, group: u32) {
-        let opened = self.space.open(group, stream != GC);
+        let opened = self.space.open(group, stream != GC, self.config.wear_spread > 0);
         self.counters.lines_opened += u64::from(opened.is_some());
         self.streams[stream].superblocks[group as usize] = opened;
     }

@@ -10,7 +10,7 @@ use wordline_translation::{Place, Source, Translation};
 
 #[test]
 fn reads_find_the_newest_under_random_commands_and_faults() {
-    let mut sums = [0; 7];
+    let mut sums = [0; 8];
     for seed in 0..100 {
         let kind = Kind::draw(seed);
         let what = format!("seed {seed}");
@@ -102,6 +102,7 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
             c.absorbed_sectors,
             c.gc_stale_sectors,
             c.flushes_waited,
+            c.lines_levelled,
         ];
         sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     }

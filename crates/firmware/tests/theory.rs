@@ -284,6 +284,71 @@ fn settings_that_cannot_be_name_the_key() {
     assert_eq!(key(20.0, FirmwareConfig { gc_units: Some(1), ..d() }), "firmware.gc_units");
     assert_eq!(key(20.0, FirmwareConfig { gc_lag: 0, ..d() }), "firmware.gc_lag");
     assert_eq!(key(20.0, FirmwareConfig { hot_share: 101.0, ..d() }), "firmware.hot_share");
+    let unpaced = FirmwareConfig { wear_spread: 4, paced: false, ..d() };
+    assert_eq!(key(20.0, unpaced), "firmware.wear_spread");
     assert_eq!(key(20.0, FirmwareConfig { idle_free: Some(101.0), ..d() }), "firmware.idle_free");
     assert_eq!(key(2.0, d()), "over_provisioning");
+}
+
+/// Nine writes of ten go to a tenth of the sectors: what is cold stays where it is, unless it is moved.
+#[test]
+fn wear_is_levelled_if_asked() {
+    let g = geometry(4, 8, 200, 16, 8);
+    let run = |wear_spread: u32, writes: u32| {
+        let config = FirmwareConfig { wear_spread, ..FirmwareConfig::default() };
+        let mut ftl = firmware(&g, 20.0, config);
+        let (mut ctx, mut rng) = (Ctx::new(), Rng::from_seed(4));
+        let sectors = ftl.sectors();
+        ftl.fill(&mut ctx.stamps).unwrap();
+        let draw = |rng: &mut Rng| {
+            let among = if rng.below(10) > 0 { sectors / 10 } else { sectors };
+            rng.below(among) as u32
+        };
+        let wear = |ftl: &Firmware| {
+            let erases = ftl.media_state().map(|block| block.erases);
+            erases.fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)))
+        };
+        let mut widest = 0;
+        for _ in 0..u64::from(writes) * sectors / 64 {
+            let lpns: Vec<u32> = (0..64).map(|_| draw(&mut rng)).collect();
+            ftl.overwrite(&mut ctx.stamps, &lpns).unwrap();
+            let (least, most) = wear(&ftl);
+            widest = widest.max(most - least);
+        }
+        ftl.settle();
+        ftl.check_invariants().unwrap();
+        let c = *ftl.counters();
+        let wa = 1.0 + c.gc_sectors as f64 / c.user_sectors as f64;
+        println!(
+            "{wear_spread}: wear {:?}, at most {widest} apart, WA {wa:.3}, {} moved",
+            wear(&ftl),
+            c.lines_levelled
+        );
+        (widest, wa, c.lines_levelled, ftl, ctx)
+    };
+    let (free, wa, none, ..) = run(0, 30);
+    assert_eq!(none, 0);
+    for spread in [4, 12] {
+        let (widest, levelled, moved, mut ftl, mut ctx) = run(spread, 30);
+        assert!(moved > 0 && free > 4 * spread, "{free} apart without");
+        // Those that lag take their turns, and the others go on meanwhile.
+        assert!(widest <= spread + 6, "{widest} apart, asked for {spread}");
+        println!("{:.3} of {wa:.3}", levelled / wa);
+        // Users do not wait longer for it than the pace allows.
+        let sectors = ftl.sectors();
+        let moves = ftl.most_moves().ceil() as u64;
+        let bound =
+            (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+        let before = ftl.counters().lines_levelled;
+        let draw = |rng: &mut Rng| {
+            let among = if rng.below(10) > 0 { sectors / 10 } else { sectors };
+            rng.below(among) as u32
+        };
+        let (most, _) = write_alone(&mut ftl, &mut ctx, 100_000, draw);
+        println!("longest {most:?} of {bound:?}, {} moved", ftl.counters().lines_levelled - before);
+        assert!(
+            ftl.counters().lines_levelled > before && most <= bound,
+            "{most:?}, bound {bound:?}"
+        );
+    }
 }

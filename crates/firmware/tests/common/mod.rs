@@ -68,6 +68,8 @@ impl Kind {
         };
         let share = rng.pick(&[0, 0, 20_000_000]);
         let bad = (0..lines * luns).map(|_| rng.chance(share)).collect();
+        let wear_spread = if config.paced { rng.pick(&[0, 0, 1, 3]) } else { 0 };
+        let config = FirmwareConfig { wear_spread, ..config };
         Kind { g, config, over_provisioning: 55.0, bad }
     }
     pub fn make(&self) -> Firmware {
