@@ -129,7 +129,7 @@ impl Firmware {
     }
 
     pub(crate) fn collect(&mut self) -> bool {
-        let mut progress = self.erase();
+        let mut progress = false;
         if self.gc.victim.is_none() && self.is_wanted() {
             progress |= self.begin();
         }
@@ -432,7 +432,7 @@ impl Firmware {
 
     /// Erases what is in use no more, block after block, once what replaced it is on flash and nobody
     /// reads it.
-    fn erase(&mut self) -> bool {
+    pub(crate) fn erase(&mut self) -> bool {
         let most = if self.is_scarce() { u32::MAX } else { self.config.gc_erases };
         let mut begun = false;
         let mut i = 0;

@@ -228,9 +228,11 @@ impl Firmware {
     fn work(&mut self, stamps: &mut Stamps) {
         loop {
             let admitted = self.admit(stamps);
+            // Before programs, which would keep its LUN busy for ever.
+            let erased = self.erase();
             let programmed = self.program();
             let collected = self.collect();
-            if admitted || programmed || collected {
+            if admitted || erased || programmed || collected {
                 continue;
             }
             let stuck = !self.waiting.is_empty() && self.ops.is_empty() && self.reads == 0;

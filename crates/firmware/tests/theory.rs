@@ -352,3 +352,39 @@ fn wear_is_levelled_if_asked() {
         );
     }
 }
+
+/// Under load every LUN has a program to do whenever it is idle: erasures are not to wait for a pause.
+#[test]
+fn erasures_have_their_turn_under_load() {
+    let g = geometry(4, 8, 200, 64, 8);
+    let config = FirmwareConfig { gc_units: Some(64), ..FirmwareConfig::default() };
+    let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
+    let sectors = ftl.sectors();
+    let mut drive = Drive::new(&g, &vec![false; (g.lines * g.luns) as usize]);
+    drive.adopt(&ftl);
+    (drive.times, drive.keeps) = (TIMES, false);
+    let mut rng = Rng::from_seed(11);
+    ftl.start(&mut ctx);
+    drive.drain(&mut ftl, ctx.now);
+    let (mut begun, mut most) = (std::collections::BTreeMap::new(), Span::ZERO);
+    for tag in 0..300_000u32 {
+        begun.insert(tag, ctx.now);
+        ftl.write(&mut ctx, tag, Lpn(rng.below(sectors) as u32), 1, false, Source::Host);
+        drive.drain(&mut ftl, ctx.now);
+        loop {
+            for (tag, ok) in std::mem::take(&mut drive.ended) {
+                assert!(ok, "write {tag} fails");
+                most = most.max(ctx.now.since(begun.remove(&tag).expect("it was begun")));
+            }
+            if begun.len() < 32 {
+                break;
+            }
+            assert!(drive.tick(&mut ftl, &mut ctx, &mut rng), "write {tag} hangs");
+        }
+    }
+    // What all of them cost, by eight LUNs beside each other.
+    let moves = ftl.most_moves().ceil() as u64;
+    let one = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+    println!("longest {most:?} of 32 at a time, one alone {one:?}");
+    assert!(most <= one * 32 / 8, "{most:?}");
+}
