@@ -133,6 +133,23 @@ pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Opti
     })
 }
 
+/// What a host FTL reads to rebuild sectors goes over the link as well: `users` and `rebuilding` reads in so
+/// many nanoseconds are more than the drive's `limit` a second, which counts users' alone.
+pub(crate) fn beyond_limit(users: u64, rebuilding: u64, ns: u64, limit: u64) -> Option<String> {
+    let a_second = |n: u64| n as f64 * 1e9 / ns.max(1) as f64;
+    let all = a_second(users + rebuilding);
+    (limit > 0 && rebuilding > 0 && all > limit as f64).then(|| {
+        format!(
+            "the drive did {:.0} k reads a second, {:.0} k of them to rebuild sectors, which is above \
+             its limit of {:.0} k: limits.read_iops counts what users ask for alone. \
+             limits.count_rebuild_reads makes all of them wait for it",
+            all / 1e3,
+            a_second(rebuilding) / 1e3,
+            limit as f64 / 1e3
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +178,16 @@ mod tests {
         // A sequential writer is as fast on a new drive as on an old one.
         let filled = Seen { prepared: Some(Precondition::Fill), gc: 0, lines_freed: 0, ..seen() };
         assert!(warnings(&Seen { scattered: false, by_third: None, ..filled }).is_empty());
+    }
+
+    #[test]
+    fn reads_to_rebuild_count_beyond_the_limit_alone() {
+        let second = 1_000_000_000;
+        assert_eq!(beyond_limit(300, 80, second, 380), None, "at the limit");
+        assert_eq!(beyond_limit(381, 0, second, 380), None, "users wait for it");
+        assert_eq!(beyond_limit(381, 9, second, 0), None, "there is no limit");
+        let words = beyond_limit(350_000, 60_000, second, 380_000).expect("above the limit");
+        assert!(words.contains("410 k reads a second, 60 k of them"), "{words}");
     }
 
     #[test]

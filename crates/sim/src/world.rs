@@ -1021,7 +1021,15 @@ impl World {
                 true => text,
                 false => format!("{}: {text}", drive.name),
             };
-            all.extend(of_drive.into_iter().map(named));
+            let limits = &drive.controller.config().limits;
+            let (ops, ns) = (&drive.controller.nand().counters().ops, self.ctx.now.0);
+            // With the FTL in the drive no such read crosses the link.
+            let crosses = drive.controller.ftl().is_none() && !limits.count_rebuild_reads;
+            let (users, rebuilding) = (ops[Class::UserRead], ops[Class::RebuildRead]);
+            let beyond = crosses
+                .then(|| caution::beyond_limit(users, rebuilding, ns, limits.read_iops))
+                .flatten();
+            all.extend(of_drive.into_iter().chain(beyond).map(named));
         }
         all
     }
