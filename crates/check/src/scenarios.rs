@@ -517,6 +517,8 @@ fsync=1
             .age(Age::Steady)
             .set("cache=none")
             .set("ftl.firmware.wear_spread=1"),
+        // The collector alone on the host, which has much to look at.
+        divided("ftl.on_host=gc"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

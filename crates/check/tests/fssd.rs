@@ -137,12 +137,88 @@ fn firmware_cores_pay_for_a_map_in_the_drive() {
     assert!((paid - visits).abs() < 0.02, "{paid} and {visits} nodes a read");
 }
 
+/// Lines of 5 MiB, of which several are collected in a short run.
+const SHORT: &str = "nand.pages_per_block=32";
+
+/// The collector alone on the host: orders and answers are all that crosses beside users' data, its memory is a
+/// count of each segment, its thread pays for looking at them, and the drive moves what one of its own
+/// would.
+#[test]
+fn a_collector_on_the_host_orders_what_the_drive_moves() {
+    let [gc, none] = ["gc", "none"].map(|word| {
+        let o = run(MIXED, Age::Steady, &[&format!("ftl.on_host={word}"), SHORT]);
+        assert!(counter(&o, "ftl.gc_sectors") > 10_000 && o.result.machine.integrity.wrong == 0);
+        o
+    });
+    let of = |name: &str| counter(&gc, &format!("collector.{name}"));
+    let answers = of("orders");
+    let victims = of("ordered_victims");
+    assert!(answers > 50 && victims > 2, "{answers} answers, {victims} victims");
+    assert_eq!(counter(&none, "collector.orders"), 0);
+    // 16 bytes an answer, and where a victim is chosen 4 of each of 32 segments.
+    let (bytes, counts) = (link(&gc, "collector"), 4 * 32);
+    assert_eq!(gc.result.machine.link_bytes.len(), 1);
+    assert_eq!((bytes - 16 * answers) % counts, 0, "{bytes} bytes");
+    let looked = (bytes - 16 * answers) / counts;
+    // One that the drive began is ordered on.
+    let chosen = looked + of("floor_victims");
+    assert!(chosen >= victims && looked < answers / 2, "{looked} of {answers}, {victims} victims");
+    let crossed =
+        |o: &Outcome| counter(o, "device.bytes_read") + counter(o, "device.bytes_written");
+    // The job is the same, but for what is under way at the end.
+    let more = crossed(&gc).abs_diff(crossed(&none) + bytes);
+    assert!(more < 32 * 32_768, "{more} bytes that nobody accounts for");
+    assert_eq!(memory(&gc, "ftl_tables"), 16 + counts);
+    assert_eq!(memory(&gc, "all"), memory(&none, "all") + 16 + counts);
+    let cpu = |o: &Outcome, owner: &str| {
+        let owners = &o.result.machine.host.as_ref().unwrap().cpu_by_owner;
+        owners.iter().find(|o| o.name == owner).map_or(0, |o| o.ns)
+    };
+    // A command is 1 us, a count 2 ns; the order at the drive is paid for as well.
+    let most = (answers + 2) * 1000 + (looked + 1) * 32 * 2;
+    let paid = cpu(&gc, "ftl_collector");
+    assert!((answers * 1000..=most).contains(&paid), "{paid} ns of {most}");
+    assert_eq!([cpu(&gc, "ftl_map"), cpu(&none, "ftl_collector")], [0, 0]);
+    let factor = |o: &Outcome| o.result.machine.write_amplification.factor.unwrap();
+    assert!((factor(&gc) / factor(&none) - 1.0).abs() < 0.1, "{} {}", factor(&gc), factor(&none));
+    let floor = of("floor_sectors");
+    assert!(floor * 10 < counter(&gc, "ftl.gc_sectors"), "{floor} sectors without an order");
+}
+
+/// A collector that hears from the drive too seldom: the drive does not run dry, and the result says what it did
+/// by itself.
+#[test]
+fn a_late_collector_is_told_of_and_starves_nobody() {
+    let job =
+        "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=32\nnumber_ios=6000\nnorandommap\n";
+    let o = run(job, Age::Steady, &["ftl.on_host=gc", "ftl.fssd.report_units=4000", SHORT]);
+    let floor = counter(&o, "collector.floor_sectors");
+    assert!(floor > 1000, "{floor} sectors");
+    assert_eq!(counter(&o, "ftl.writes_refused"), 0);
+    assert!(o.result.machine.integrity.wrong == 0 && o.result.threads[0].dirs[1].total_ios == 6000);
+    let told = format!("moved {floor} sectors without one");
+    assert!(o.result.notes.iter().any(|note| note.contains(&told)), "{:?}", o.result.notes);
+}
+
+/// Little's law with the collector on the host: as many are in flight as the job has out.
+#[test]
+fn a_collector_on_the_host_leaves_littles_law() {
+    for depth in [1, 32] {
+        let job = format!("{WRITES}iodepth={depth}\n");
+        let o = run(&job, Age::Steady, &["ftl.on_host=gc", SHORT]);
+        let dir = &o.result.threads[0].dirs[1];
+        let span = o.result.machine.simulated_ns as f64;
+        let flight = dir.lat.mean() * dir.total_ios as f64 / span;
+        assert!((0.6..=1.001).contains(&(flight / f64::from(depth))), "{depth}: {flight:.2}");
+    }
+}
+
 /// Every word gives back what was written, under collection and with trims.
 #[test]
 fn all_words_read_what_was_written() {
     let job = "[a]\nioengine=libaio\nrw=randrw\nbsrange=512-64k\nblockalign=512\niodepth=16\n\
                number_ios=3000\nnorandommap\nnumjobs=2\n[t]\nrw=randtrim\nbs=64k\nnumber_ios=100\n";
-    for word in ["all", "map", "none"] {
+    for word in ["all", "map", "gc", "none"] {
         for volatile in [false, true] {
             let sets = [format!("ftl.on_host={word}"), format!("ftl.fssd.volatile={volatile}")];
             let o = run(job, Age::Filled, &[&sets[0], &sets[1]]);

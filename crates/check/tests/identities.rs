@@ -3,7 +3,7 @@
 
 use wordline_check::scenarios::{programs, scenarios};
 use wordline_check::{Age, Case, Outcome};
-use wordline_ftl::Side;
+use wordline_ftl::{Placement, Side};
 use wordline_profile::Config;
 use wordline_sim::{Machine, RunResult};
 
@@ -243,7 +243,8 @@ fn host(what: &str, m: &Machine) {
 /// What crosses the link is what was read and programmed, but for a few commands that the end of the
 /// run finds on their way and the unit that ageing began.
 fn link(what: &str, m: &Machine, config: &Config) {
-    if m.link_bytes.is_empty() {
+    // A collector alone on the host has its own (`fssd.rs`).
+    if m.link_bytes.is_empty() || config.ftl.placement == Placement::Device {
         return;
     }
     let sector = u64::from(config.nand.sector_bytes);

@@ -39,7 +39,7 @@ use wordline_base::{
     Timeline, Why,
 };
 use wordline_ftl::config::FtlCost;
-use wordline_ftl::{Ftl, Piece, Touch, Translation, Translator, Turns};
+use wordline_ftl::{Ftl, GcReport, Piece, Touch, Translation, Translator, Turns};
 use wordline_nand::{Class, Geometry, Nand, Record};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
@@ -140,6 +140,8 @@ pub struct Controller {
     pub(crate) touched: Vec<(LineId, u32, u32)>,
     pub(crate) counts: Counts,
     by_class: ByClass,
+    /// What it has told a collector on the host.
+    pub(crate) gc_report: Option<GcReport>,
 }
 
 impl Controller {
@@ -266,6 +268,7 @@ impl Controller {
             touched: Vec::new(),
             counts: Counts::default(),
             by_class: ByClass::default(),
+            gc_report: None,
             config: device.clone(),
         })
     }
@@ -528,6 +531,7 @@ impl Controller {
                 further(f.t_other) + self.collectors_work(sqe)
             }
             Opcode::Flush | Opcode::Deallocate | Opcode::VectorReset => f.t_other,
+            Opcode::GcCounts | Opcode::GcCollect => f.t_other,
         }
     }
 
@@ -696,6 +700,10 @@ impl Controller {
             ftl.hold_collection(ctx, hold);
             self.settle(ctx);
         }
+    }
+    /// The answer to a collector's order that was posted last.
+    pub fn take_gc_report(&mut self) -> Option<GcReport> {
+        self.gc_report.take()
     }
     /// The cache has a newer version of the sector than the FTL, or is about to hand one over.
     pub fn holds_dirty(&self, lpn: Lpn) -> bool {

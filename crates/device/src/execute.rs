@@ -19,10 +19,11 @@ use crate::firmware::Grant;
 use std::ops::Range;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Why};
 use wordline_ftl::{
-    FlashRead, MapWork, Piece, Place, ReadEnd, Source, Translation, check_own_read, read_ended,
+    FlashRead, GcOrder, MapWork, Ordered, Piece, Place, ReadEnd, Source, Translation,
+    check_own_read, read_ended,
 };
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
-use wordline_nvme::{Opcode, Status};
+use wordline_nvme::{Opcode, Sqe, Status};
 
 /// Owners of flash operations: the kind in the two highest bits, and a number.
 const OWNER_READ: u32 = 0;
@@ -89,6 +90,18 @@ impl Controller {
                 Ok(()) => self.ask_for_data(ctx, cmd),
                 Err(status) => self.fail(ctx, cmd, status),
             },
+            Opcode::GcCounts | Opcode::GcCollect => self.gc_order(ctx, cmd),
+        }
+    }
+
+    /// The FTL's collector takes the order of one on the host; it ends as a command of users does.
+    fn gc_order(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let sqe = self.commands[cmd].sqe;
+        let order = gc_order_of(&sqe);
+        self.commands[cmd].stage = Stage::Ftl;
+        let ftl = self.ftl.as_mut().and_then(Translation::ordered);
+        if !ftl.is_some_and(|ftl| ftl.order(ctx, cmd, order)) {
+            self.fail(ctx, cmd, Status::InvalidField);
         }
     }
 
@@ -145,6 +158,13 @@ impl Controller {
             | Opcode::VectorWrite
             | Opcode::VectorReset
             | Opcode::VectorStage => self.check_vector(cmd),
+            Opcode::GcCounts | Opcode::GcCollect => {
+                let shape = self.ftl.as_ref().and_then(Translation::gc_shape);
+                match shape.map(|shape| gc_order_of(sqe).bytes(shape.segments)) {
+                    Some(bytes) if bytes == sqe.bytes => Ok(()),
+                    _ => Err(Status::InvalidField),
+                }
+            }
         }
     }
 
@@ -845,6 +865,10 @@ impl Controller {
     /// The FTL completed a command.
     pub(crate) fn ftl_done(&mut self, ctx: &mut Ctx, cmd: u32, ok: bool) {
         let command = &mut self.commands[cmd];
+        if command.sqe.opcode.is_gc_order() {
+            let ftl = self.ftl.as_mut().and_then(Translation::ordered);
+            self.gc_report = ftl.and_then(Ordered::take_report);
+        }
         if !ok {
             command.status = Status::WriteFault;
         }
@@ -856,6 +880,13 @@ impl Controller {
         };
         ctx.mark(command.sqe.io, Layer::Ftl, why, 0, ctx.now);
         self.finish(ctx, cmd);
+    }
+}
+
+fn gc_order_of(sqe: &Sqe) -> GcOrder {
+    match sqe.opcode {
+        Opcode::GcCounts => GcOrder::counts(sqe.address),
+        _ => GcOrder::collect(sqe.address),
     }
 }
 

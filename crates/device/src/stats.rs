@@ -7,7 +7,7 @@ use wordline_base::IoClass;
 use wordline_nvme::Opcode;
 
 /// All opcodes, in the order of the counters.
-pub const OPCODES: [Opcode; 8] = [
+pub const OPCODES: [Opcode; 10] = [
     Opcode::Flush,
     Opcode::Write,
     Opcode::Read,
@@ -16,6 +16,8 @@ pub const OPCODES: [Opcode; 8] = [
     Opcode::VectorWrite,
     Opcode::VectorRead,
     Opcode::VectorStage,
+    Opcode::GcCounts,
+    Opcode::GcCollect,
 ];
 
 #[inline]
@@ -29,6 +31,8 @@ pub(crate) fn slot(opcode: Opcode) -> usize {
         Opcode::VectorWrite => 5,
         Opcode::VectorRead => 6,
         Opcode::VectorStage => 7,
+        Opcode::GcCounts => 8,
+        Opcode::GcCollect => 9,
     }
 }
 

@@ -29,6 +29,10 @@ pub struct FssdConfig {
     pub gc_units: u32,
     /// Where the collector runs, if the map is on the host.
     pub collector: Side,
+    /// Who says what is collected and when, if the map is in the drive, which moves it.
+    pub victims: Side,
+    /// Units that users take between two reports to a host that says so.
+    pub report_units: u32,
     /// What takes a core of the host a second takes a firmware core so many.
     pub firmware_factor: f64,
     /// Sectors written by users between two checkpoints of the map. Absent: the capacity.
@@ -56,6 +60,8 @@ impl Default for FssdConfig {
             gc_reserve: None,
             gc_units: 32,
             collector: Side::Host,
+            victims: Side::Drive,
+            report_units: 8,
             firmware_factor: 1.0,
             checkpoint_sectors: None,
         }
@@ -104,6 +110,9 @@ impl Plan {
         }
         if c.gc_units == 0 {
             return bad("gc_units", "must be at least 1".into());
+        }
+        if c.report_units == 0 {
+            return bad("report_units", "must be at least 1".into());
         }
         if !(0.01..=1000.0).contains(&c.firmware_factor) {
             return bad("firmware_factor", "must be from 0.01 to 1000".into());

@@ -4,11 +4,9 @@ use crate::config::Side;
 use crate::space::{SegmentId, State, Unit};
 use crate::write::USER;
 use crate::{Fssd, Op};
+use wordline_base::Ctx;
 use wordline_nand::{BlockId, Class, Ppa};
-use wordline_translation::Action;
-
-/// Debt is counted in parts of sectors.
-const PARTS: u64 = 256;
+use wordline_translation::{Action, GcFloor, GcOrder, GcReport, GcShape, Ordered, PARTS, owed};
 
 #[derive(Clone, Default)]
 pub(crate) struct Gc {
@@ -23,6 +21,21 @@ pub(crate) struct Gc {
     pub held: bool,
     /// Sectors in use, and all, of the victim chosen last.
     pub share: (u32, u32),
+    /// Of a collector on the host: what is owed is what it asked for then.
+    orders: Option<Orders>,
+}
+
+/// What a collector on the host asked for.
+#[derive(Clone, Default)]
+struct Orders {
+    /// The order that is not answered, and its tag.
+    open: Option<(u32, GcOrder)>,
+    /// Sectors of space that users took since the last answer.
+    taken: u32,
+    /// Sectors in use that are being read, in parts.
+    under_way: u64,
+    report: Option<GcReport>,
+    floor: GcFloor,
 }
 
 #[derive(Clone, Copy)]
@@ -57,6 +70,10 @@ impl Fssd {
     }
     /// Users wait until the collector has caught up.
     pub(crate) fn gc_lags(&self) -> bool {
+        if self.gc.orders.is_some() && self.gc.reading.is_none() {
+            // The host has to say what is next, and may find nothing.
+            return false;
+        }
         let slack = u64::from(self.config.gc_units * self.g.sectors_per_unit) * PARTS;
         self.gc.debt > slack && self.coming() < self.plan.start
     }
@@ -66,55 +83,84 @@ impl Fssd {
     /// Users have taken the space of so many sectors. The collector owes what it takes to free as much,
     /// at the victim's share of sectors in use: none where it begins, twice that at the reserve.
     pub(crate) fn pace(&mut self, sectors: u32) {
-        let free = self.coming();
-        if free >= self.plan.start {
+        if let Some(orders) = &mut self.gc.orders {
+            orders.taken = orders.taken.saturating_add(sectors);
+        }
+        let ordered = self.gc.orders.is_some();
+        if self.coming() >= self.plan.start {
             self.gc.debt = 0;
             return;
         }
-        // Parts of segments: what is left of the open ones.
+        if ordered {
+            return;
+        }
+        let (start, reserve, free) = (self.plan.start, self.plan.reserve, self.parts_free());
+        self.gc.debt += owed(sectors, self.gc.share, free, start, reserve);
+    }
+    /// Free segments with what is left of the users' open ones, in parts.
+    fn parts_free(&self) -> u64 {
         let places = u64::from(self.space.shape.places());
         let open = self.points[USER].segments.iter().flatten();
         let left: u64 = open.map(|&s| places - u64::from(self.space.segments[s].next)).sum();
         let left = left * PARTS / (places * u64::from(self.space.groups));
-        let range = u64::from(self.plan.start - self.plan.reserve) * PARTS;
-        let below = (u64::from(self.plan.start - free) * PARTS).saturating_sub(left).min(range);
-        let (used, all) = self.gc.share;
-        let owed = u64::from(sectors) * PARTS * u64::from(used) / u64::from((all - used).max(1));
-        self.gc.debt += owed * 2 * below / range;
+        u64::from(self.coming()) * PARTS + left
     }
 
     pub(crate) fn collect(&mut self) -> bool {
         let mut progress = self.pad_for_space() | self.erase();
-        let short = self.space.free_segments() <= self.plan.reserve || self.gc_lags();
-        let held = self.gc.held && !short;
-        if self.gc.reading.is_none() && self.coming() < self.plan.start && !held {
+        let may = match self.gc.orders {
+            None => self.coming() < self.plan.start && self.may_begin(),
+            // Users could get no space at all.
+            Some(_) => self.coming() <= self.plan.reserve,
+        };
+        if self.gc.reading.is_none() && may {
             progress |= self.choose();
         }
         progress | self.read_units()
     }
+    /// Nobody holds it, or users wait for what it frees.
+    fn may_begin(&self) -> bool {
+        !self.gc.held || self.space.free_segments() <= self.plan.reserve || self.gc_lags()
+    }
+    /// The segment can be a victim, with so many sectors in use: nothing of it is in the buffer.
+    fn in_use(&self, s: SegmentId) -> Option<u32> {
+        let segment = &self.space.segments[s];
+        let closed = segment.state == State::Closed && segment.buffered == 0;
+        closed.then_some(segment.valid)
+    }
+    /// To empty it gains a unit.
+    fn gains(&self, s: SegmentId, valid: u32) -> bool {
+        let unit = self.g.sectors_per_unit;
+        valid + unit <= self.space.size(s).max(unit)
+    }
     /// The segment with the least in use, the oldest of several, if that gains a unit.
     fn choose(&mut self) -> bool {
-        let unit = self.g.sectors_per_unit;
         let mut best: Option<((u32, u64), SegmentId)> = None;
         for (s, segment) in (0..).zip(&self.space.segments) {
             let key = (segment.valid, segment.opened);
-            let closed = segment.state == State::Closed && segment.buffered == 0;
-            if closed && best.is_none_or(|b| key < b.0) {
+            if self.in_use(s).is_some() && best.is_none_or(|b| key < b.0) {
                 best = Some((key, s));
             }
         }
-        let chosen = best.filter(|&((valid, _), s)| valid + unit <= self.space.size(s).max(unit));
-        let Some(((valid, _), segment)) = chosen else {
+        let chosen = best.filter(|&((valid, _), s)| self.gains(s, valid));
+        let Some(((_, _), segment)) = chosen else {
             // There is nothing to wait for: who waited goes on.
             let lagged = self.gc_lags();
             self.gc.debt = 0;
             return lagged;
         };
+        if let Some(orders) = &mut self.gc.orders {
+            orders.floor.victims += 1;
+        }
+        self.begin(segment);
+        true
+    }
+    fn begin(&mut self, segment: SegmentId) {
+        let valid = self.space.segments[segment].valid;
         self.space.segments[segment].state = State::Victim;
         self.gc.share = (valid, self.space.size(segment));
         self.counters.lines_freed_empty += u64::from(valid == 0);
         self.gc.reading = Some(Reading { segment, next: 0, reads: 0 });
-        true
     }
     /// Reads units of the victim as far as the collector owes, or users wait for space.
     fn read_units(&mut self) -> bool {
@@ -124,11 +170,17 @@ impl Fssd {
             let used =
                 |&place: &u32| self.space.valid[self.space.shape.unit_at(r.segment, place)] > 0;
             r.next = (r.next..places).find(used).unwrap_or(places);
-            let owes = self.gc.debt > 0 || self.space.free_segments() <= self.plan.reserve;
+            let under_way = self.gc.orders.as_ref().map_or(0, |orders| orders.under_way);
+            let owes = self.gc.debt > under_way || self.space.free_segments() <= self.plan.reserve;
             if r.next == places || !owes || r.reads + self.gc.buffered >= self.config.gc_units {
                 break;
             }
             let unit = self.space.shape.unit_at(r.segment, r.next);
+            if let Some(orders) = &mut self.gc.orders {
+                let valid = u64::from(self.space.valid[unit]);
+                orders.floor.sectors += if self.gc.debt > under_way { 0 } else { valid };
+                orders.under_way += valid * PARTS;
+            }
             let (ppa, sectors) = (self.space.first_of(unit), self.g.sectors_per_unit);
             let op = self.ops.insert(Op::Read { unit, valid: self.space.valid[unit] });
             let stays = self.config.collector == Side::Drive;
@@ -178,6 +230,10 @@ impl Fssd {
         }
         self.counters.gc_stale_sectors += u64::from(valid - moved);
         self.gc.debt = self.gc.debt.saturating_sub(u64::from(valid) * PARTS);
+        if let Some(orders) = &mut self.gc.orders {
+            // What was read before the first order is not of it.
+            orders.under_way = orders.under_way.saturating_sub(u64::from(valid) * PARTS);
+        }
     }
 
     /// What is to be erased may wait for the unit that users fill, and they for space.
@@ -244,5 +300,82 @@ impl Fssd {
             State::Retired => self.counters.lines_retired += 1,
             _ => self.counters.lines_freed += 1,
         }
+    }
+}
+
+impl Fssd {
+    pub(crate) fn shape_for_host(&self) -> GcShape {
+        GcShape {
+            segments: self.space.segments.count(),
+            segment_sectors: self.space.shape.places() * self.g.sectors_per_unit,
+            start: self.plan.start,
+            reserve: self.plan.reserve,
+        }
+    }
+    pub(crate) fn floor(&self) -> GcFloor {
+        self.gc.orders.as_ref().map_or_else(GcFloor::default, |orders| orders.floor)
+    }
+    /// Ends the order that is open, if it is time.
+    pub(crate) fn answer(&mut self) {
+        let Some(Orders { open: Some((tag, order)), taken, .. }) = self.gc.orders else { return };
+        let step = self.config.report_units * self.g.sectors_per_unit;
+        let due = match order {
+            GcOrder::Counts { waits } => {
+                let few = self.coming() < self.plan.start;
+                few && (!waits || taken >= step) && self.may_begin()
+            }
+            GcOrder::Collect { segment, .. } => match self.gc.reading {
+                Some(r) if r.segment == segment => taken >= step,
+                // Nothing is left in it, or it could not be a victim any more.
+                _ => true,
+            },
+        };
+        if !due {
+            return;
+        }
+        let victim = self.gc.reading.map(|r| (r.segment, self.space.segments[r.segment].valid));
+        let counts = match order {
+            GcOrder::Collect { .. } => Vec::new(),
+            GcOrder::Counts { .. } => {
+                let of = |s| self.in_use(s).filter(|&valid| self.gains(s, valid));
+                (0..self.space.segments.count()).map(of).collect()
+            }
+        };
+        let free = self.parts_free() as u32;
+        if let Some(orders) = &mut self.gc.orders {
+            orders.report = Some(GcReport { free, taken, victim, counts });
+            (orders.open, orders.taken) = (None, 0);
+        }
+        self.actions.push_back(Action::Complete { tag, ok: true });
+    }
+}
+
+impl Ordered for Fssd {
+    fn obey(&mut self) {
+        self.gc.orders.get_or_insert_default();
+    }
+    fn order(&mut self, ctx: &mut Ctx, tag: u32, order: GcOrder) -> bool {
+        let Some(orders) = &mut self.gc.orders else { return false };
+        let there = |segment| segment < self.space.segments.count();
+        let bad = matches!(order, GcOrder::Collect { segment, .. } if !there(segment));
+        if bad || orders.open.is_some() {
+            return false;
+        }
+        orders.open = Some((tag, order));
+        if let GcOrder::Collect { segment, sectors } = order {
+            let can = self.in_use(segment).is_some_and(|valid| self.gains(segment, valid));
+            match self.gc.reading {
+                None if can => self.begin(segment),
+                _ => {}
+            }
+            if self.gc.reading.is_some_and(|r| r.segment == segment) {
+                self.gc.debt += u64::from(sectors) * PARTS;
+            }
+        }
+        self.work(&mut ctx.stamps);
+        true
+    }
+    fn take_report(&mut self) -> Option<GcReport> {
+        self.gc.orders.as_mut()?.report.take()
     }
 }

@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, HostMemory, MOVE, MapWork,
-    Memory, Newest, Order, PLACE, Piece, Source, Translation, split,
+    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, GcFloor, GcShape, HostMemory,
+    MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece, Source, Translation, split,
 };
 use write::{GC, Open, Point, Taken, USER};
 
@@ -476,6 +476,15 @@ impl Translation for Fssd {
         if !hold {
             self.work(&mut ctx.stamps);
         }
+    }
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        Some(self)
+    }
+    fn gc_shape(&self) -> Option<GcShape> {
+        Some(self.shape_for_host())
+    }
+    fn gc_floor(&self) -> GcFloor {
+        self.floor()
     }
     fn take_map_work(&mut self) -> MapWork {
         std::mem::take(&mut self.tree.work)

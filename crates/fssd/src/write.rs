@@ -76,12 +76,14 @@ impl Fssd {
             // These have seen what was admitted.
             let others = self.collect() | self.checkpoint() | self.program();
             if !others && self.waiting.is_empty() {
-                break self.tell_ended();
+                self.tell_ended();
+                break;
             }
             if !admitted && !others && !self.unstick() {
                 break;
             }
         }
+        self.answer();
     }
     /// Commands that waited for what is durable now.
     pub(crate) fn tell_ended(&mut self) {

@@ -11,6 +11,7 @@ use wordline_translation::{Place, Source, Translation, WindowLimits, steady_by_o
 #[test]
 fn reads_find_the_newest_under_random_commands_and_faults() {
     let (mut collected, mut resubmitted, mut lost, mut checkpoints, mut refused) = (0, 0, 0, 0, 0);
+    let (mut orders, mut ordered) = (0, 0);
     for seed in 0..150 {
         let kind = Kind::draw(seed);
         let what = format!("seed {seed}");
@@ -92,13 +93,16 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
         let c = *ftl.counters();
         let all = c.user_sectors + c.gc_sectors + c.pad_sectors + c.smeta_sectors + c.emeta_sectors;
         assert_eq!(c.programmed_sectors, all + c.resubmitted_sectors, "{what}: {c:?}");
+        if let Some(host) = &drive.host {
+            (orders, ordered) = (orders + host.orders, ordered + c.gc_sectors);
+        }
         collected += c.gc_sectors;
         resubmitted += c.resubmitted_sectors;
         lost += c.lost_sectors;
         checkpoints += c.emeta_sectors;
         refused += c.writes_refused;
     }
-    let all = [collected, resubmitted, lost, checkpoints];
+    let all = [collected, resubmitted, lost, checkpoints, orders, ordered];
     assert!(all.iter().all(|&n| n > 100), "{all:?} {refused}");
 }
 

@@ -1,12 +1,14 @@
-//! A map that would pass the host's memory limit, and a collector that is held.
+//! A map that would pass the host's memory limit, a collector that is held, and one that takes orders.
 
 mod common;
 
-use common::{Drive, Kind, Reading, ctx, geometry};
+use common::{Drive, Kind, ORDERED, Reading, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Ctx, Lpn, Rng};
 use wordline_fssd::{Fssd, FssdConfig, Side};
-use wordline_translation::{AgeError, Place, Source, Translation};
+use wordline_translation::{
+    Action, AgeError, GcFloor, GcOrder, Ordered, Place, Source, Translation,
+};
 
 fn kind(limit: Option<u64>) -> Kind {
     let g = geometry(2, 4, 120, 16, 8);
@@ -172,4 +174,74 @@ fn a_collector_in_the_drive_takes_no_host_memory() {
         host != drive
     });
     assert!(less.count() > 1000);
+}
+
+/// A collector on the host whose orders take their time: the drive never runs dry, it keeps users' pace as one in
+/// the drive does, and what the drive has to do by itself is little and is counted.
+#[test]
+fn a_collector_on_the_host_keeps_the_drive_alive() {
+    let run = |victims: Side, dead: bool| {
+        let mut kind = kind(None);
+        kind.config.victims = victims;
+        let mut rng = Rng::from_seed(6);
+        let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+        let sectors = ftl.sectors() as u32;
+        let mut ctx = ctx(sectors.into());
+        ftl.fill(&mut ctx.stamps).unwrap();
+        ftl.settle();
+        drive.take_over(&ftl);
+        ftl.start(&mut ctx);
+        if dead {
+            // It obeys, and nobody orders.
+            (drive.host, _) = (None, ftl.obey());
+        }
+        let (mut least, reserve) = (u32::MAX, ftl.free_segments().1);
+        for _ in 0..3 * sectors {
+            let lpn = rng.below(sectors.into()) as u32;
+            assert!(write(&mut ftl, &mut drive, &mut ctx, &mut rng, lpn), "it ran dry");
+            least = least.min(ftl.free_segments().0);
+        }
+        ftl.check_invariants().unwrap();
+        let moved = ftl.counters().gc_sectors;
+        let orders = drive.host.map_or(0, |host| host.orders);
+        (moved, orders, ftl.gc_floor(), least, reserve)
+    };
+    let (alone, none, floor, ..) = run(Side::Drive, false);
+    assert_eq!((none, floor), (0, GcFloor::default()));
+    let (moved, orders, floor, least, reserve) = run(Side::Host, false);
+    println!("{moved} sectors moved by {orders} orders, {floor:?}; {alone} without");
+    assert!(orders > 1000 && (0.8..1.2).contains(&(moved as f64 / alone as f64)));
+    assert!(floor.sectors * 20 < moved && least >= reserve / 2, "{floor:?}, {least} of {reserve}");
+    // Without a single order it lives from its floor, and says so.
+    let (moved, _, floor, ..) = run(Side::Host, true);
+    assert!(floor.victims > 20 && floor.sectors >= moved && moved > 0, "{floor:?}, {moved} moved");
+}
+
+/// An order that comes late: its segment is no victim any more. It ends at once, and nothing is moved.
+#[test]
+fn an_order_of_what_is_none_to_collect_ends_at_once() {
+    let kind = kind(None);
+    let mut rng = Rng::from_seed(7);
+    let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+    let mut ctx = ctx(ftl.sectors());
+    ftl.start(&mut ctx);
+    let collect = |segment| GcOrder::Collect { segment, sectors: 100 };
+    assert!(!ftl.order(&mut ctx, ORDERED, collect(0)), "it does not obey yet");
+    ftl.obey();
+    assert!(write(&mut ftl, &mut drive, &mut ctx, &mut rng, 3));
+    let shape = ftl.gc_shape().unwrap();
+    assert!(!ftl.order(&mut ctx, ORDERED, collect(shape.segments)), "beyond the last");
+    // The first is open, the last free.
+    for segment in [0, shape.segments - 1] {
+        assert!(ftl.order(&mut ctx, ORDERED, collect(segment)));
+        let ends = ftl.poll();
+        assert_eq!(ends, Some(Action::Complete { tag: ORDERED, ok: true }));
+        let report = ftl.take_report().unwrap();
+        assert_eq!((report.victim, report.counts.len()), (None, 0));
+    }
+    // One at a time; none is needed while there is space.
+    assert!(ftl.order(&mut ctx, ORDERED, GcOrder::Counts { waits: false }));
+    assert_eq!(ftl.poll(), None);
+    assert!(!ftl.order(&mut ctx, 1, collect(0)));
+    assert_eq!(ftl.counters().gc_sectors, 0);
 }

@@ -92,6 +92,8 @@ impl World {
 #[test]
 fn a_power_cut_at_any_event_leaves_what_was_promised() {
     let (mut cuts, mut from_checkpoint, mut collected, mut undone) = (0, 0, 0, 0);
+    // With the collector on the host.
+    let (mut ordered_cuts, mut ordered) = (0, 0);
     for seed in 0..150 {
         let mut kind = Kind::draw(seed);
         kind.config.checkpoint_sectors = Rng::from_seed(seed).pick(&[Some(30), Some(200), None]);
@@ -164,6 +166,10 @@ fn a_power_cut_at_any_event_leaves_what_was_promised() {
             w.ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
             let live = World::versions(&w.ftl, &w.drive, w.seed);
             collected += w.ftl.counters().gc_sectors;
+            if w.drive.host.is_some() {
+                ordered_cuts += 1;
+                ordered += w.ftl.counters().gc_sectors;
+            }
             w.drive.cut(&mut rng);
             // Recovery writes nothing: one that the power cuts begins anew from the same flash.
             let (ftl, report) = w.drive.recover(&w.kind, w.sectors.into());
@@ -199,4 +205,5 @@ fn a_power_cut_at_any_event_leaves_what_was_promised() {
         "{cuts} {from_checkpoint} {undone}"
     );
     assert!(collected > 10_000, "{collected}");
+    assert!(ordered_cuts > 300 && ordered > 3000, "{ordered_cuts} {ordered}");
 }

@@ -1,8 +1,9 @@
 //! Which FTL a drive has: one of ours, or one that somebody wrote outside.
 
 use crate::{
-    Action, AgeError, BlockState, Breach, Counters, Ftl, FtlConfig, HostMemory, InPlace, LoadError,
-    MapWork, Memory, Pace, Piece, Rebuilt, Source, Steady, StrideUse, Translation, Wear,
+    Action, AgeError, BlockState, Breach, Counters, Ftl, FtlConfig, GcFloor, GcShape, HostMemory,
+    InPlace, LoadError, MapWork, Memory, Ordered, Pace, Piece, Rebuilt, Source, Steady, StrideUse,
+    Translation, Wear,
 };
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -137,6 +138,19 @@ impl From<Ftl> for Translator {
     }
 }
 
+impl Ftl {
+    /// pblk's collector takes no orders.
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        None
+    }
+    fn gc_shape(&self) -> Option<GcShape> {
+        None
+    }
+    fn gc_floor(&self) -> GcFloor {
+        GcFloor::default()
+    }
+}
+
 impl From<InPlace> for Translator {
     fn from(ftl: InPlace) -> Translator {
         Translator::Other(Box::new(ftl))
@@ -219,6 +233,9 @@ hand_on! {
     fn collects(&) -> bool;
     fn is_collecting(&) -> bool;
     fn hold_collection(&mut, ctx: &mut Ctx, hold: bool);
+    fn ordered(&mut) -> Option<&mut dyn Ordered>;
+    fn gc_shape(&) -> Option<GcShape>;
+    fn gc_floor(&) -> GcFloor;
     fn strides(&) -> Option<StrideUse>;
     fn check_invariants(&) -> Result<(), Breach>;
 }

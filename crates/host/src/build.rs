@@ -11,6 +11,7 @@ use crate::error::{self, HostError, Queues};
 use crate::function::{Warm, spans};
 use crate::host::Host;
 use crate::paths::admit::Bios;
+use crate::paths::collector::Collector;
 use crate::paths::map_lock::MapLock;
 use crate::paths::md::Array;
 use crate::paths::pblk::{Kernel, Merges, Pblk, Role};
@@ -65,6 +66,7 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
             max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
         },
         pblk: None,
+        collector: None,
         bio_based: spec.shape.ftl_on_host || spec.shape.array.is_some(),
         array: spec.shape.array.map(|shape| Box::new(Array::new(&shape))),
         bios: None,
@@ -256,6 +258,15 @@ impl<S: Source> Host<S> {
                 merges: None,
                 stats: Default::default(),
             }));
+        }
+        for d in 0..disks.len() as u16 {
+            let Some(gc) = disks[d].info.gc else { continue };
+            let core = stack.ftl_core.unwrap_or(stack.cores - 1);
+            let at = (d, &disks[d]);
+            let thread =
+                placing.kernel("ftl-collector", core, at, Step::Collector, Asleep::Actions);
+            placing.threads[thread].pblk.becomes(Role::Collector);
+            disks[d].collector = Some(Box::new(Collector::new(gc, thread)));
         }
         let any = || 0..stack.cores;
         for d in 0..disks.len() as u16 {

@@ -4,6 +4,7 @@
 use crate::block::sched::Elevator;
 use crate::config::StackConfig;
 use crate::paths::admit::Bios;
+use crate::paths::collector::{Collector, GcOnHost};
 use crate::paths::md::Array;
 use crate::paths::pblk::Pblk;
 use wordline_base::{Ctx, SectorSize, Span, Time};
@@ -32,6 +33,8 @@ pub struct DriveInfo {
     pub staging_bytes: u64,
     /// Sectors of a write unit of an open-channel drive.
     pub unit_sectors: u32,
+    /// Its FTL's collector is on the host, its map is not.
+    pub gc: Option<GcOnHost>,
 }
 
 /// What can be said of a block device before it is there.
@@ -117,6 +120,7 @@ pub(crate) struct Disk {
     /// The largest request in bytes.
     pub max_request: u64,
     pub pblk: Option<Box<Pblk>>,
+    pub collector: Option<Box<Collector>>,
     pub array: Option<Box<Array>>,
     /// One of these takes its bios: it has no requests.
     pub bio_based: bool,

@@ -103,7 +103,15 @@ impl Queues {
         let (drive, ftl) = (&disk.info, disk.ftl_on_host);
         check_drive(drive, ftl)?;
         check_stack(config, ftl)?;
-        let shared = config.kernel && !takes_drive(config, jobs, ftl)?;
+        let kept = match (ftl, drive.gc) {
+            (true, _) => Some("FTL"),
+            (_, Some(_)) => Some("FTL's collector"),
+            _ => None,
+        };
+        if let (Some(what), false) = (kept, config.kernel) {
+            return stack("kernel", format!("must be true for an {what} on the host"));
+        }
+        let shared = config.kernel && !takes_drive(config, jobs, kept)?;
         if let (false, true, Some(key)) = (shared, config.kernel, config.flashshare.changes()) {
             return stack(
                 key,
@@ -139,7 +147,7 @@ impl Queues {
             );
         }
         let count = wanted.min((drive.queues - poll) / pairs).min(u32::from(u16::MAX) / pairs);
-        if let Some(core) = config.ftl_core.filter(|&core| ftl && core >= config.cores) {
+        if let Some(core) = config.ftl_core.filter(|&core| kept.is_some() && core >= config.cores) {
             return stack("ftl_core", format!("is {core}, there are {} cores", config.cores));
         }
         check_jobs(config, jobs, number, shared, count)?;
@@ -208,7 +216,7 @@ impl Queues {
 }
 
 fn check_drive(drive: &DriveInfo, ftl: bool) -> Result<(), HostError> {
-    let bad = |key, why| Err(HostError::Drive(BadValue::new(key, why)));
+    let bad = |key, why: &str| Err(HostError::Drive(BadValue::new(key, why)));
     if drive.queues == 0 || drive.depth < 2 {
         return bad("queues", "must be at least one pair of at least 2 entries");
     }
@@ -217,6 +225,17 @@ fn check_drive(drive: &DriveInfo, ftl: bool) -> Result<(), HostError> {
     }
     if ftl && u64::from(drive.lba_bytes) > drive.sector.bytes() {
         return bad("lba", "must be at most a sector of the FTL on the host (nand.sector_bytes)");
+    }
+    if let Some(gc) = &drive.gc
+        && drive.max_transfer > 0
+        && gc.shape.memory() > u64::from(drive.max_transfer)
+    {
+        let why = format!(
+            "must be at least {} bytes, which the counts of its segments have that a collector on the host \
+             reads: or set ftl.fssd.victims to \"drive\"",
+            gc.shape.memory()
+        );
+        return bad("queues.max_transfer", &why);
     }
     if ftl && drive.unit_sectors == 0 {
         return bad("write unit", "must be at least 1 sector");
@@ -302,9 +321,6 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
             "must be direct with an I/O scheduler, which has the requests that would wait in software queues",
         );
     }
-    if ftl && !config.kernel {
-        return stack("kernel", "must be true for an FTL on the host");
-    }
     if ftl && config.scheduler != Scheduler::None {
         return stack(
             "scheduler",
@@ -316,7 +332,12 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
 }
 
 /// Whether the user-space driver takes the drive from the kernel: one of them has it.
-fn takes_drive(config: &StackConfig, jobs: &[&ThreadSpec], ftl: bool) -> Result<bool, HostError> {
+/// Whether SPDK takes the drive from the kernel, which keeps it where this is there.
+fn takes_drive(
+    config: &StackConfig,
+    jobs: &[&ThreadSpec],
+    kept: Option<&str>,
+) -> Result<bool, HostError> {
     let asks = jobs.iter().find(|job| job.engine == Engine::Spdk);
     if let (Some(job), true) = (asks, config.nbd.is_some()) {
         return of_job(job, "ioengine", "needs the drive itself, and has it over NBD");
@@ -333,17 +354,11 @@ fn takes_drive(config: &StackConfig, jobs: &[&ThreadSpec], ftl: bool) -> Result<
             "needs the kernel's driver, and spdk takes the drive from it: all jobs or none",
         );
     }
+    let Some(what) = kept else { return Ok(true) };
+    let why = format!("which takes the drive from the kernel, where its {what} is");
     match asks {
-        _ if !ftl => Ok(true),
-        Some(job) => of_job(
-            job,
-            "ioengine",
-            "is spdk's, which takes the drive from the kernel, where its FTL is",
-        ),
-        None => stack(
-            "nbd.server",
-            "must not be spdk, which takes the drive from the kernel, where its FTL is",
-        ),
+        Some(job) => of_job(job, "ioengine", format!("is spdk's, {why}")),
+        None => stack("nbd.server", format!("must not be spdk, {why}")),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::paths::md::MD;
 use crate::paths::nbd::{End, Message};
 use crate::paths::vfs::{Vfs, tasks_of};
 use crate::source::Source;
-use crate::stats::{Counters, HostStats, MEMORY_OWNERS, PblkStats};
+use crate::stats::{Counters, GcStats, HostStats, MEMORY_OWNERS, PblkStats};
 use crate::tasks::background::{TICK, WORK};
 use crate::tasks::core::{Core, Irq};
 use crate::tasks::thread::{Asleep, Thread};
@@ -80,6 +80,12 @@ pub enum Output {
     Hold {
         disk: u16,
         hold: bool,
+    },
+    /// The answer to a collector's order is wanted ([`Host::gc_reported`]): it is in host memory.
+    TakeReport {
+        disk: u16,
+        /// The core that took the completion up.
+        on: u32,
     },
     Finished(Finished),
     /// A job has issued its last I/O and has everything back.
@@ -243,6 +249,7 @@ impl<S: Source> Host<S> {
         }
         self.start_background(ctx);
         self.md_start(ctx);
+        self.start_collectors(ctx);
         for (i, thread) in self.threads.iter().enumerate() {
             if thread.asleep == Asleep::Start && thread.spec.start < Time::NEVER {
                 ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
@@ -418,6 +425,10 @@ impl<S: Source> Host<S> {
             && self.out.is_empty()
     }
 
+    /// What the collector of a drive with its FTL did.
+    pub fn gc_stats(&self, disk: u16) -> Option<GcStats> {
+        self.block.disks[disk].collector.as_ref().map(|c| c.stats)
+    }
     /// Of pblk's block device in front of a disk.
     pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
         self.block.disks[disk].pblk.as_ref().map(|p| p.stats())
@@ -461,6 +472,7 @@ impl<S: Source> Host<S> {
             counters: self.counters,
             memory: self.memory(),
             pblk: self.disks_stats(|d| d.pblk.as_ref().map(|p| p.stats())),
+            gc: self.disks_stats(|d| d.collector.as_ref().map(|c| c.stats)),
             bios: self.disks_stats(|d| d.bios.as_ref().map(|b| b.stats())),
         }
     }
@@ -474,6 +486,7 @@ impl<S: Source> Host<S> {
                 (nodes, buffer, tables) =
                     (nodes + of.nodes, buffer + of.buffer, tables + of.tables);
             }
+            tables += disk.collector.as_ref().map_or(0, |c| c.memory());
             // Entries of 64 and 16 bytes.
             rings += u64::from(disk.queues) * u64::from(depth) * (64 + 16);
         }

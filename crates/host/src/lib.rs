@@ -32,6 +32,7 @@ pub use config::{Engine, Scheduler, StackConfig};
 pub use disk::{ArrayShape, DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};
 pub use error::HostError;
 pub use host::{Finished, Host, Output, QueuePair};
+pub use paths::collector::GcOnHost;
 pub use paths::md::ArrayStats;
 pub use paths::nbd::Message;
 pub use paths::vfs::tasks_of;

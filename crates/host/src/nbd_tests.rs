@@ -113,7 +113,7 @@ impl Pair {
                     self.wire.push(m);
                 }
                 Output::Send { message: m, .. } => self.receive(m),
-                Output::Ended { .. } => {}
+                Output::Ended { .. } | Output::TakeReport { .. } => {}
                 Output::Hold { .. } => panic!("no drive of these hosts is in an array"),
                 Output::Mask { .. } => panic!("no queue of these hosts is masked"),
                 Output::Finished(f) => {

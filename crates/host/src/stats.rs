@@ -171,6 +171,27 @@ impl std::ops::AddAssign for PblkStats {
     }
 }
 
+/// A collector on the host of a drive that has its FTL.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct GcStats {
+    /// Orders that the drive has answered.
+    pub answers: u64,
+    /// Sectors that it asked for, and orders that ended with their victim.
+    pub sectors: u64,
+    pub victims: u64,
+    /// Of the answers.
+    pub link_bytes: u64,
+}
+
+impl std::ops::AddAssign for GcStats {
+    fn add_assign(&mut self, o: GcStats) {
+        self.answers += o.answers;
+        self.sectors += o.sectors;
+        self.victims += o.victims;
+        self.link_bytes += o.link_bytes;
+    }
+}
+
 /// A scheduler in front of pblk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct BioStats {
@@ -208,6 +229,7 @@ pub struct HostStats {
     /// Bytes by [`MEMORY_OWNERS`], now.
     pub memory: [u64; MEMORY_OWNERS.len()],
     pub pblk: Option<PblkStats>,
+    pub gc: Option<GcStats>,
     pub bios: Option<BioStats>,
 }
 
@@ -230,6 +252,7 @@ impl HostStats {
         self.counters += other.counters;
         self.memory.iter_mut().zip(other.memory).for_each(|(sum, n)| *sum += n);
         self.pblk = sum(self.pblk, other.pblk);
+        self.gc = sum(self.gc, other.gc);
         self.bios = sum(self.bios, other.bios);
         self
     }

@@ -91,6 +91,7 @@ pub fn drive() -> DriveInfo {
         weighted_urgent: true,
         sector: Default::default(),
         staging_bytes: 0,
+        gc: None,
         unit_sectors: 16,
     }
 }
@@ -231,7 +232,7 @@ impl<S: Source> World<S> {
                         self.host.on_interrupt(&mut self.ctx, (0, cq));
                     }
                 }
-                Output::Hold { .. } => {}
+                Output::Hold { .. } | Output::TakeReport { .. } => {}
                 Output::Send { message: m, .. } => panic!("{m:?} without a network"),
                 Output::Finished(f) => {
                     self.count += 1;

@@ -4,7 +4,7 @@
 use crate::Error;
 use wordline_base::{BadValue, SECTOR_SHIFT};
 use wordline_device::DriveConfig;
-use wordline_ftl::{Placement, Translation, Translator};
+use wordline_ftl::{Placement, Side, Translation, Translator};
 use wordline_nand::Nand;
 
 /// Lines that a drive is given at least, if its blocks can be shortened for it. Chosen: what the cut
@@ -109,6 +109,12 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                 "sectors of the map and the log have 4096 bytes: an image has none of 512, which clients \
                  may write all the same"
                     .into(),
+            );
+        }
+        if fssd.victims == Side::Host {
+            fssd.victims = Side::Drive;
+            notes.push(
+                "the drive's collector chooses its victims: there is no host to do so".into(),
             );
         }
         if !fssd.volatile {

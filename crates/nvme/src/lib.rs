@@ -21,14 +21,20 @@ pub enum Opcode {
     VectorRead = 0x92,
     /// Ours: sectors of a unit that a later write programs go to the drive's protected buffer.
     VectorStage = 0xC0,
+    /// Ours, for a collector on the host of a drive with an FTL: sectors in use by segment, once there is
+    /// something to collect; and the order to collect some. Both end when there is something to decide.
+    GcCounts = 0xC2,
+    GcCollect = 0xC6,
 }
 
 impl Opcode {
     pub fn from_byte(byte: u8) -> Option<Opcode> {
         use Opcode::*;
-        [Flush, Write, Read, Deallocate, VectorReset, VectorWrite, VectorRead, VectorStage]
-            .into_iter()
-            .find(|&o| o as u8 == byte)
+        let blocks = [Flush, Write, Read, Deallocate];
+        let vectors = [VectorReset, VectorWrite, VectorRead, VectorStage];
+        let orders = [GcCounts, GcCollect];
+        let mut all = blocks.into_iter().chain(vectors).chain(orders);
+        all.find(|&o| o as u8 == byte)
     }
     /// Data flow from host to device.
     pub fn is_data_in(self) -> bool {
@@ -36,7 +42,19 @@ impl Opcode {
     }
     /// Data flow from device to host.
     pub fn is_data_out(self) -> bool {
-        matches!(self, Opcode::Read | Opcode::VectorRead)
+        matches!(self, Opcode::Read | Opcode::VectorRead) || self.is_gc_order()
+    }
+    /// Of a collector on the host.
+    pub fn is_gc_order(self) -> bool {
+        matches!(self, Opcode::GcCounts | Opcode::GcCollect)
+    }
+    /// Bits of what its length counts; its address is in the same, or is none of a byte.
+    fn shifts(self, lba_shift: u32) -> (u32, u32) {
+        match self {
+            _ if self.is_gc_order() => (0, GC_UNIT.ilog2()),
+            _ if self.is_vector() => (0, lba_shift),
+            _ => (lba_shift, lba_shift),
+        }
     }
     pub fn is_vector(self) -> bool {
         matches!(
@@ -45,6 +63,9 @@ impl Opcode {
         )
     }
 }
+
+/// What answers to the orders of a collector on the host are counted in.
+const GC_UNIT: u32 = 4;
 
 /// Unit of a controller's largest transfer: the smallest page it supports (CAP.MPSMIN of 0).
 pub const MIN_PAGE: u32 = 4096;
@@ -144,11 +165,8 @@ impl Sqe {
         b[2..4].copy_from_slice(&self.cid.to_le_bytes());
         b[4] = 1;
         b[8] = attribute(self.class.workload());
-        let (start, blocks) = if self.opcode.is_vector() {
-            (self.address, self.bytes >> lba_shift)
-        } else {
-            (self.address >> lba_shift, self.bytes >> lba_shift)
-        };
+        let (of_address, of_bytes) = self.opcode.shifts(lba_shift);
+        let (start, blocks) = (self.address >> of_address, self.bytes >> of_bytes);
         b[40..48].copy_from_slice(&start.to_le_bytes());
         // NLB is 0-based, 16 bits; bit 30 of dword 12 is FUA.
         let dword12 = blocks.saturating_sub(1) & 0xFFFF | u32::from(self.fua) << 30;
@@ -164,11 +182,12 @@ impl Sqe {
         let dword12 = u32::from_le_bytes(b[48..52].try_into().ok()?);
         let dword13 = u32::from_le_bytes(b[52..56].try_into().ok()?);
         let blocks = (dword12 & 0xFFFF) + 1;
+        let (of_address, of_bytes) = opcode.shifts(lba_shift);
         Some(Sqe {
             opcode,
             cid: u16::from_le_bytes([b[2], b[3]]),
-            address: if opcode.is_vector() { start } else { start << lba_shift },
-            bytes: if opcode == Opcode::Flush { 0 } else { blocks << lba_shift },
+            address: start << of_address,
+            bytes: if opcode == Opcode::Flush { 0 } else { blocks << of_bytes },
             fua: dword12 >> 30 & 1 == 1,
             work: 0,
             class: class_of(dword13).with_workload(workload(b[8])),
@@ -256,6 +275,8 @@ mod tests {
             (Opcode::Write, 512 * 7, 512),
             (Opcode::Flush, 0, 0),
             (Opcode::VectorRead, 77, 16 * 4096),
+            (Opcode::GcCounts, 1, 16 + 4 * 1024),
+            (Opcode::GcCollect, 7 << 32 | 500, 16),
         ] {
             let sqe = Sqe {
                 opcode,
@@ -271,7 +292,7 @@ mod tests {
                 submitted: NONE,
             };
             assert_eq!(Sqe::decode(&sqe.encode(9), 9), Some(sqe));
-            if (address | u64::from(bytes)).is_multiple_of(4096) {
+            if (address | u64::from(bytes)).is_multiple_of(4096) || opcode.is_gc_order() {
                 assert_eq!(Sqe::decode(&sqe.encode(12), 12), Some(sqe));
             }
         }

@@ -5,7 +5,7 @@ use crate::derive::capacity;
 use wordline_app::AppConfig;
 use wordline_base::{BadValue, SECTOR, Span};
 use wordline_device::config::{Arbitration, CacheConfig, ReadAheadConfig};
-use wordline_ftl::Placement;
+use wordline_ftl::{Placement, Side};
 use wordline_nand::{Geometry, check_script};
 
 /// No stage, timer or flash operation takes longer; sums of such times stay far inside 64 bits.
@@ -174,6 +174,14 @@ fn ftl(config: &Config, found: &mut Found) {
         );
         found.add("ftl.fssd.buffer_bytes", remedy);
     }
+    if let Some(fssd) = &c.fssd
+        && fssd.victims == Side::Host
+        && c.placement == Placement::Host
+    {
+        let remedy = "is for a map in the drive, and this one is on the host, where ftl.fssd.collector says \
+                      who collects: set ftl.placement to device, or it to drive";
+        found.add("ftl.fssd.victims", remedy);
+    }
     if c.firmware.is_some() && c.fssd.is_some() {
         found.add("ftl.firmware", "cannot be beside ftl.fssd: set one of the two to none");
     }
@@ -326,6 +334,12 @@ fn read_ahead(ahead: &ReadAheadConfig, cache: &CacheConfig, found: &mut Found) {
 
 fn stack(config: &Config, found: &mut Found) {
     let c = &config.stack;
+    let orders = config.ftl.fssd.as_ref().is_some_and(|fssd| fssd.victims == Side::Host);
+    if !c.kernel && orders && config.ftl.placement == Placement::Device {
+        let remedy = "must be true for a collector on the host (ftl.fssd.victims): take a stack and testbed \
+                      with a kernel";
+        found.add("stack.kernel", remedy);
+    }
     if !c.kernel && config.ftl.placement == Placement::Host {
         let remedy = "must be true for an FTL on the host: take a stack and testbed with a kernel";
         found.add("stack.kernel", remedy);

@@ -556,8 +556,8 @@ pub(crate) fn without_firmware(nand: &NandConfig, ftl: &mut FtlConfig) {
 /// The key that says which parts of FSSD's software run on the host.
 const ON_HOST: &str = "ftl.on_host";
 
-/// Sets what the word of `ftl.on_host` stands for: where the map is, where the collector, and for a drive
-/// that runs all by itself how much of what it has acknowledged its protected buffer holds. `whole` is the tree
+/// Sets what the word of `ftl.on_host` stands for: where the map is, where the collector, who says what it
+/// collects, and for a drive that has the map how much of what it has acknowledged its protected buffer holds. `whole` is the tree
 /// with all that is set beside the word.
 pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems) {
     let get = |tree: &Node, section: &str, key: &str| tree.get(section)?.get(key).cloned();
@@ -576,21 +576,23 @@ pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems
         Value::Text(word) => word.as_str(),
         _ => "",
     };
-    let (placement, collector) = match word {
-        "all" => ("host", "host"),
-        "map" => ("host", "drive"),
-        "none" => ("device", "drive"),
-        "gc" | "schedule" => {
-            let message = format!(
-                "'on_host' cannot be '{word}': a collector or a scheduler on the host alone is not \
-                 modelled. Take all, map or none"
-            );
+    let (placement, collector, victims) = match word {
+        "all" => ("host", "host", "drive"),
+        "map" => ("host", "drive", "drive"),
+        "gc" => ("device", "drive", "host"),
+        "none" => ("device", "drive", "drive"),
+        "schedule" => {
+            let message =
+                "'on_host' cannot be 'schedule': a scheduler on the host alone is not modelled. \
+                           Take all, map, gc or none"
+                    .into();
             return problems.add(at, message);
         }
-        _ => return problems.add(at, "'on_host' must be all, map or none".into()),
+        _ => return problems.add(at, "'on_host' must be all, map, gc or none".into()),
     };
     lay(&["ftl", "placement"], placement, at, tree, problems);
     lay(&["ftl", "fssd", "collector"], collector, at, tree, problems);
+    lay(&["ftl", "fssd", "victims"], victims, at, tree, problems);
     let number = |node: Option<Node>| match node?.value {
         Value::Integer(n) => u64::try_from(n).ok(),
         _ => None,
@@ -598,7 +600,7 @@ pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems
     let volatile = fssd.get("volatile").is_some_and(|v| matches!(v.value, Value::Switch(true)));
     let buffer = number(fssd.get("buffer_bytes").cloned());
     let protected = number(get(whole, "device", STAGING)).unwrap_or(0);
-    if word == "none"
+    if placement == "device"
         && !volatile
         && protected > 0
         && buffer.is_none_or(|buffer| buffer > protected)

@@ -112,6 +112,7 @@ fn a_word_divides_fssds_software_between_host_and_drive() {
     let of = |sets: &[&str]| {
         let c = set("fssd-small", sets).unwrap();
         let fssd = c.ftl.fssd.unwrap();
+        assert!(fssd.victims == Side::Drive || sets.contains(&"ftl.on_host=gc"));
         (c.ftl.placement, fssd.collector, fssd.buffer_bytes)
     };
     let whole = of(&[]);
@@ -126,14 +127,19 @@ fn a_word_divides_fssds_software_between_host_and_drive() {
     let error = |device, word: &str| {
         set(device, &[&format!("ftl.on_host={word}")]).unwrap_err().to_string()
     };
-    assert!(error("fssd-small", "gc").contains("cannot be 'gc'"));
     assert!(error("fssd-small", "schedule").contains("cannot be 'schedule'"));
-    assert!(error("fssd-small", "maps").contains("must be all, map or none"));
-    assert!(error("fssd-small", "3").contains("must be all, map or none"));
+    assert!(error("fssd-small", "maps").contains("must be all, map, gc or none"));
+    assert!(error("fssd-small", "3").contains("must be all, map, gc or none"));
     assert!(error("z-ssd-small", "map").contains("take --ftl fssd"));
     assert!(error("bssd-small", "none").contains("take --ftl fssd"));
     assert_eq!(of(&["ftl.on_host=none", "staging_bytes=131072"]).2, 131_072);
     assert_eq!(of(&["ftl.on_host=none", "ftl.fssd.volatile=true"]).2, 16 << 20);
+    // The drive has map and log, and the host says what is collected.
+    let gc = set("fssd-small", &["ftl.on_host=gc"]).unwrap();
+    assert_eq!(gc.ftl.fssd.unwrap().victims, Side::Host);
+    assert_eq!(of(&["ftl.on_host=gc"]), (Placement::Device, Side::Drive, 327_680));
+    let both = set("fssd-small", &["ftl.fssd.victims=host"]).unwrap_err().to_string();
+    assert!(both.contains("set ftl.placement to device, or it to drive"), "{both}");
     let more = ["ftl.on_host=none", "staging_bytes=131072", "ftl.fssd.buffer_bytes=262144"];
     let more = set("fssd-small", &more).unwrap_err().to_string();
     assert!(more.contains("must be at most device.staging_bytes, 131072"), "{more}");

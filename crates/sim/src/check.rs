@@ -9,10 +9,10 @@ use wordline_base::BadValue;
 use wordline_device::config::Arbitration;
 use wordline_device::{Bridge, Controller, Member, Stripes, Switch};
 use wordline_fs::{Fs, FsConfig};
-use wordline_ftl::Placement;
+use wordline_ftl::{Placement, Side, Translation};
 use wordline_host::config::NbdServer;
 use wordline_host::source::ThreadSpec;
-use wordline_host::{ArrayShape, DiskShape, DriveInfo, Host, StackConfig};
+use wordline_host::{ArrayShape, DiskShape, DriveInfo, GcOnHost, Host, StackConfig};
 
 /// What is known of drives and bridges before they are put together.
 pub struct Units {
@@ -56,6 +56,7 @@ impl SystemConfig {
                 max_transfer: queues.max_transfer,
                 volatile_cache: inside.iter().any(|info| info.volatile_cache),
                 weighted_urgent: queues.arbitration == Arbitration::WeightedUrgent,
+                gc: None,
                 ..inside[0].clone()
             });
             bridges.push(members);
@@ -94,7 +95,21 @@ impl SystemConfig {
             sector: drive.nand.geometry.sector,
             staging_bytes: device.staging_bytes,
             unit_sectors: drive.nand.geometry.sectors_per_unit,
+            gc: self.gc_on_host(number, drive),
         }
+    }
+
+    /// A drive with its FTL has its collector on the host.
+    fn gc_on_host(&self, number: usize, drive: &Drive) -> Option<GcOnHost> {
+        let cost = &self.drives[number].config.ftl.cost;
+        let shape = self.orders_collection(number).then(|| drive.ftl.gc_shape()).flatten()?;
+        Some(GcOnHost { shape, command: cost.background_command, count: cost.gc_count })
+    }
+    pub(crate) fn orders_collection(&self, drive: usize) -> bool {
+        let ftl = self.drives.get(drive).map(|node| &node.config.ftl);
+        let placed = ftl.filter(|ftl| ftl.placement == Placement::Device);
+        let fssd = placed.and_then(|ftl| ftl.fssd.as_ref());
+        fssd.is_some_and(|fssd| fssd.victims == Side::Host)
     }
 
     pub(crate) fn ftl_on_host(&self, drive: usize) -> bool {
@@ -144,6 +159,7 @@ impl SystemConfig {
                 depth: queue.queue_depth,
                 max_transfer: network.nbd.max_request,
                 volatile_cache: network.nbd.flush,
+                gc: None,
                 ..info.clone()
             };
             Ok(DiskShape { info, ftl_on_host: false, queue: Some(Box::new(queue)), array: None })
@@ -169,6 +185,7 @@ impl SystemConfig {
             lba_bytes: infos().map(|i| i.lba_bytes).max().unwrap_or(512),
             max_transfer: 0,
             volatile_cache: infos().any(|i| i.volatile_cache),
+            gc: None,
             ..drives[node.members[0]].clone()
         };
         let members = node.members.iter().map(number).collect();
@@ -237,6 +254,13 @@ impl World {
             if node.bridge.is_some() && config.ftl_on_host(i) {
                 let why = "must be \"device\" behind a bridge: the host cannot address the flash";
                 let bad = BadValue::new("ftl.placement", why);
+                return Err(BuildError::Of { part: Part::Drive(i), bad });
+            }
+        }
+        for (i, node) in config.drives.iter().enumerate() {
+            if node.bridge.is_some() && config.orders_collection(i) {
+                let why = "must be \"drive\" behind a bridge, which hands no collector's orders on";
+                let bad = BadValue::new("ftl.fssd.victims", why);
                 return Err(BuildError::Of { part: Part::Drive(i), bad });
             }
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use wordline_base::{Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
-use wordline_host::stats::PblkStats;
+use wordline_host::stats::{GcStats, PblkStats};
 use wordline_nand::PerClass;
 use wordline_nand::machine::{CLASSES, Class, HOLDERS};
 
@@ -82,12 +82,12 @@ impl DriveSeat {
         }
     }
 
-    /// What it did. `on_host`: the FTL is the host's, which counted this.
+    /// What it did. `on_host`: the FTL is the host's, which counted this; `gc`: its collector is.
     pub fn result(
         &self,
         now: Time,
         ftl: &Translator,
-        on_host: Option<&PblkStats>,
+        (on_host, gc): (Option<&PblkStats>, Option<GcStats>),
         stamps: &Stamps,
     ) -> DriveResult {
         let elapsed = now.0.max(1) as f64;
@@ -148,7 +148,20 @@ impl DriveSeat {
             let had = of_host.into_iter().filter(|(_, n)| *n > 0);
             counters.extend(had.map(|(name, n)| (format!("ftl_host.{name}"), n)));
         }
-        let link_bytes = on_host.map_or(Vec::new(), |p| {
+        if let Some(gc) = &gc {
+            let floor = ftl.gc_floor();
+            let of_collector = [
+                ("orders", gc.answers),
+                ("ordered_sectors", gc.sectors),
+                ("ordered_victims", gc.victims),
+                ("floor_victims", floor.victims),
+                ("floor_sectors", floor.sectors),
+            ];
+            let all = of_collector.map(|(name, n)| (format!("collector.{name}"), n));
+            counters.extend(all);
+        }
+        let of_collector = gc.map(|gc| ("collector".to_string(), gc.link_bytes));
+        let link_bytes = on_host.map_or(of_collector.into_iter().collect(), |p| {
             let of = |class: &Class| {
                 let bytes = p.link_bytes[*class as usize];
                 (bytes > 0).then(|| (class.name().to_string(), bytes))

@@ -276,7 +276,12 @@ impl World {
         let mut on_host = Vec::with_capacity(drives.len());
         let (mut most, mut versions) = (0, true);
         for (number, (drive, node)) in drives.into_iter().zip(&config.drives).enumerate() {
-            let Drive { nand, ftl, stamps, prepared, ageing, unsteady, .. } = drive;
+            let Drive { nand, mut ftl, stamps, prepared, ageing, unsteady, .. } = drive;
+            if config.orders_collection(number)
+                && let Some(ftl) = ftl.ordered()
+            {
+                ftl.obey();
+            }
             ctx.add_drive(stamps);
             let before = *ftl.counters();
             let of = &node.config;
@@ -730,6 +735,13 @@ impl World {
                 for d in flash_behind(&self.bridges, self.drives.len(), unit) {
                     self.ctx.enter_drive(d as u8);
                     self.drives[d].controller.hold_collection(&mut self.ctx, hold);
+                }
+            }
+            Output::TakeReport { disk, on } => {
+                let (drive, _) = self.hosts[h].disks[usize::from(disk)];
+                let seat = self.drives.get_mut(drive);
+                if let Some(report) = seat.and_then(|seat| seat.controller.take_gc_report()) {
+                    self.hosts[h].host.gc_reported(&mut self.ctx, disk, on, report);
                 }
             }
             Output::Finished(finished) => self.finished(h, &finished),
@@ -1248,6 +1260,16 @@ impl World {
             }
         };
         let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
+        notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
+            let floor = self.ftl_of(number).gc_floor();
+            (floor.victims > 0 || floor.sectors > 0).then(|| {
+                format!(
+                    "{}: free segments ran out before the host's collector had given its orders: the drive began \
+                     {} victims and moved {} sectors without one (ftl.fssd.report_units, gc_start)",
+                    d.name, floor.victims, floor.sectors
+                )
+            })
+        }));
         notes.extend(self.drives.iter().filter_map(|d| {
             let r = d.controller.nand().reread().filter(|r| r.reads > 0)?;
             Some(format!(
@@ -1392,11 +1414,14 @@ impl World {
         }
         self.ctx.enter_drive(unit as u8);
         let seat = &self.drives[unit];
-        let pblk = match seat.bridge {
-            None => self.hosts[seat.host].host.pblk_stats(seat.disk),
-            Some(_) => None,
+        let (pblk, gc) = match seat.bridge {
+            None => {
+                let host = &self.hosts[seat.host].host;
+                (host.pblk_stats(seat.disk), host.gc_stats(seat.disk))
+            }
+            Some(_) => (None, None),
         };
-        seat.result(now, self.ftl_of(unit), pblk.as_ref(), &self.ctx.stamps)
+        seat.result(now, self.ftl_of(unit), (pblk.as_ref(), gc), &self.ctx.stamps)
     }
 
     /// Every counter of the machine, those of its drives among them.

@@ -22,6 +22,8 @@ pub struct FtlCost {
     pub program_unit: Span,
     /// Finding a valid sector of a victim and moving it into the buffer.
     pub gc_sector: Span,
+    /// Looking at the count of a segment, by a collector on the host of a drive that has the map.
+    pub gc_count: Span,
     /// Issuing an erase, a flash read of the FTL's own, or data for a unit that is programmed later.
     pub background_command: Span,
     /// Adding one sector to a parity sum, for writing parity or rebuilding a sector.
@@ -57,6 +59,7 @@ impl FtlCost {
             write_sector: of(self.write_sector),
             program_unit: of(self.program_unit),
             gc_sector: of(self.gc_sector),
+            gc_count: of(self.gc_count),
             background_command: of(self.background_command),
             xor_sector: of(self.xor_sector),
             map: self.map.as_ref().map(|map| MapCost {

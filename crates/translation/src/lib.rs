@@ -29,6 +29,7 @@ mod digest;
 mod error;
 mod executor;
 mod order;
+mod orders;
 mod saved;
 mod split;
 mod turns;
@@ -45,6 +46,7 @@ pub use executor::{
     read_ended, send_data,
 };
 pub use order::Order;
+pub use orders::{GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, owed};
 pub use saved::{LoadError, SavedIn, SavedOut, damaged};
 pub use split::{Newest, split};
 pub use turns::{Touch, Turns};
@@ -387,6 +389,18 @@ pub trait Translation: Send {
     /// No victim is begun from here on, or they are again. Where users would have to wait for space they
     /// are begun all the same. An FTL that makes no space has nothing to hold.
     fn hold_collection(&mut self, _ctx: &mut Ctx, _hold: bool) {}
+    /// For a collector on the host, while the FTL is in the drive; none where it takes no orders.
+    fn ordered(&mut self) -> Option<&mut dyn Ordered> {
+        None
+    }
+    /// What such a collector knows of it.
+    fn gc_shape(&self) -> Option<GcShape> {
+        None
+    }
+    /// What it collected against such a collector's orders.
+    fn gc_floor(&self) -> GcFloor {
+        GcFloor::default()
+    }
     /// None without parity.
     fn strides(&self) -> Option<StrideUse> {
         None

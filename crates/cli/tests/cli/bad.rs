@@ -74,8 +74,21 @@ fn words_that_are_none() {
         ("--set nand.channels=0", &["nand.channels"]),
         ("--set ftl.over_provisioning=0.1", &["over_provisioning"]),
         ("--set =", &["--set"]),
-        ("--device=fssd-small --set ftl.on_host=gc", &["--set ftl.on_host=gc", "all, map or none"]),
-        ("--device=fssd-small --set ftl.on_host=half", &["must be all, map or none"]),
+        (
+            "--device=fssd-small --set ftl.on_host=schedule",
+            &["--set ftl.on_host=schedule", "all, map, gc or none"],
+        ),
+        ("--device=fssd-small --set ftl.on_host=half", &["must be all, map, gc or none"]),
+        (
+            "--device=fssd-small --set ftl.fssd.victims=host",
+            &["ftl.fssd.victims", "or it to drive"],
+        ),
+        ("--device=fssd-small --set ftl.fssd.report_units=0", &["report_units", "at least 1"]),
+        ("--device=fssd-small --stack=none --set ftl.on_host=gc", &["stack.kernel", "collector"]),
+        (
+            "--device=fssd-small --ioengine=spdk --set ftl.on_host=gc",
+            &["ioengine", "where its FTL's collector is"],
+        ),
         ("--device=cnex-small --set ftl.on_host=none", &["--ftl fssd"]),
         (
             "--device=fssd-small --set ftl.fssd.host_memory=1000000",

@@ -11,7 +11,8 @@ use crate::{Controller, Posted, QueueFull};
 use std::collections::BTreeMap;
 use wordline_base::ledger::NONE;
 use wordline_base::{Ctx, Ddir, IoClass, IoId, Lpn, SECTOR, SectorSize, Seed, Span, Stamps, Time};
-use wordline_ftl::{FtlConfig, Placement, Touch, Translation, Translator};
+use wordline_ftl::config::FssdConfig;
+use wordline_ftl::{FtlConfig, GcOrder, Placement, Touch, Translation, Translator};
 use wordline_nand::{Cell, Class, Nand, NandConfig, PerPage};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 

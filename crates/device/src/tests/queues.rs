@@ -36,7 +36,10 @@ fn a_queue_is_served_in_order_and_wraps() {
             );
         }
         let s = h.drive.stats(h.ctx.now);
-        assert_eq!((s.commands_in, s.commands_out), (s.commands_out, [0, 0, 0, 0, 0, 0, 500, 0]));
+        assert_eq!(
+            (s.commands_in, s.commands_out),
+            (s.commands_out, [0, 0, 0, 0, 0, 0, 500, 0, 0, 0])
+        );
     }
 }
 
@@ -588,4 +591,47 @@ fn staged_data_take_room_until_their_unit_is_programmed() {
     let mut none = Host::bare(&nand_config(), &device_config());
     none.queue(0, 64, QueuePriority::Medium);
     assert_eq!(none.one(Opcode::VectorStage, 0, 4096).1, Status::CapacityExceeded);
+}
+
+/// Orders of a collector on the host are for an FTL that obeys, of the length that their answer has; one that comes
+/// too late ends at once with the answer, and one that waits is no command that others wait for.
+#[test]
+fn orders_of_a_collector_on_the_host_are_checked_and_answered() {
+    let collect = |segment: u32| GcOrder::Collect { segment, sectors: 8 };
+    let nand = nand_config();
+    let mut other = Host::with_ftl(&nand, &device_config(), &ftl_config());
+    other.queue(0, 64, QueuePriority::Medium);
+    let order = |h: &mut Host, order: GcOrder, bytes: u32| {
+        let opcode = match order {
+            GcOrder::Counts { .. } => Opcode::GcCounts,
+            GcOrder::Collect { .. } => Opcode::GcCollect,
+        };
+        h.one(opcode, order.encode(), bytes).1
+    };
+    assert_eq!(order(&mut other, collect(0), 16), Status::InvalidField, "pblk takes no orders");
+
+    let config = FssdConfig { buffer_bytes: 1 << 20, ..FssdConfig::default() };
+    let ftl = FtlConfig { fssd: Some(config), ..ftl_config() };
+    let mut h = Host::with_ftl(&nand, &device_config(), &ftl);
+    h.queue(0, 64, QueuePriority::Medium);
+    assert_eq!(order(&mut h, collect(0), 16), Status::InvalidField, "it does not obey yet");
+    let of_drive = h.drive.ftl_mut().unwrap();
+    let segments = of_drive.gc_shape().unwrap().segments;
+    of_drive.ordered().unwrap().obey();
+    assert_eq!(order(&mut h, collect(0), 512), Status::InvalidField, "of another length");
+    assert_eq!(order(&mut h, collect(segments), 16), Status::InvalidField, "no such segment");
+    let before = h.drive.stats(h.ctx.now).bytes_read;
+    assert_eq!(order(&mut h, collect(1), 16), Status::Success);
+    let report = h.drive.take_gc_report().expect("an answer");
+    assert_eq!((report.victim, report.taken), (None, 0));
+    assert_eq!(h.drive.take_gc_report(), None);
+    assert_eq!(h.drive.stats(h.ctx.now).bytes_read - before, 16);
+    // Counts wait for something to collect, and reads and writes go on.
+    let counts = GcOrder::Counts { waits: false };
+    let held = h.submit(0, Opcode::GcCounts, counts.encode(), counts.bytes(segments));
+    assert_eq!(h.one(Opcode::Write, 0, 4096).1, Status::Success);
+    assert_eq!(h.one(Opcode::Read, 0, 4096).1, Status::Success);
+    assert_eq!(order(&mut h, collect(1), 16), Status::InvalidField, "one order at a time");
+    assert!(h.done.iter().all(|d| d.posted.cqe.cid != held));
+    assert_eq!(h.drive.in_flight(), 1);
 }

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Stamps, Time};
 use wordline_fssd::{Fssd, FssdConfig, Recovery, Side, Spare};
 use wordline_nand::{BlockId, Geometry, LunId, Outcome, Ppa};
-use wordline_translation::{Action, PLACE, Piece, Place, Translation};
+use wordline_translation::{
+    Action, GcOrder, GcPolicy, GcReport, Ordered, PLACE, Piece, Place, Translation,
+};
 
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
     assert_eq!(luns % channels, 0);
@@ -67,7 +69,9 @@ impl Kind {
         let share = rng.pick(&[0, 0, 20_000_000]);
         let bad = (0..lines * luns).map(|_| rng.chance(share)).collect();
         let collector = rng.pick(&[Side::Host, Side::Drive]);
-        let config = FssdConfig { collector, ..config };
+        let victims = rng.pick(&[Side::Drive, Side::Drive, Side::Host]);
+        let report_units = rng.pick(&[1, 4, 16]);
+        let config = FssdConfig { collector, victims, report_units, ..config };
         Kind { g, config, over_provisioning: 60.0, bad }
     }
     pub fn make(&self) -> Fssd {
@@ -120,6 +124,39 @@ pub struct Media {
     pub failed: Vec<bool>,
 }
 
+/// The tag of the collector's command, if it is on the host.
+pub const ORDERED: u32 = u32::MAX;
+
+/// A collector on the host, whose commands and answers take as long as the test likes.
+#[derive(Clone, Default)]
+pub struct HostCollector {
+    policy: Option<GcPolicy>,
+    /// A command or an answer is on its way.
+    command: Option<GcOrder>,
+    answer: Option<GcReport>,
+    pub orders: u64,
+}
+
+impl HostCollector {
+    fn has_work(&self) -> bool {
+        self.policy.is_none() || self.command.is_some() || self.answer.is_some()
+    }
+    fn step(&mut self, ftl: &mut Fssd, ctx: &mut Ctx) {
+        let Some(policy) = &mut self.policy else {
+            ftl.obey();
+            self.policy = Some(GcPolicy::new(ftl.gc_shape().unwrap()));
+            self.command = Some(GcOrder::Counts { waits: false });
+            return;
+        };
+        if let Some(order) = self.command.take() {
+            assert!(Ordered::order(ftl, ctx, ORDERED, order), "{order:?}");
+            self.orders += 1;
+        } else if let Some(report) = self.answer.take() {
+            self.command = Some(policy.next(&report));
+        }
+    }
+}
+
 #[derive(Clone)]
 pub struct Drive {
     pub g: Geometry,
@@ -131,6 +168,7 @@ pub struct Drive {
     pub ended: BTreeMap<u32, bool>,
     pub volatile: bool,
     pub collector: Side,
+    pub host: Option<HostCollector>,
 }
 
 impl Drive {
@@ -154,6 +192,7 @@ impl Drive {
             ended: BTreeMap::new(),
             volatile: kind.config.volatile,
             collector: kind.config.collector,
+            host: (kind.config.victims == Side::Host).then(HostCollector::default),
         }
     }
     fn block_of(&self, ppa: u32) -> BlockId {
@@ -168,6 +207,13 @@ impl Drive {
                 all.filter_map(|ppa| Some((ppa.0, ftl.spare(ppa)?))).collect()
             };
             let (op, ppa, work) = match action {
+                Action::Complete { tag: ORDERED, ok } => {
+                    assert!(ok);
+                    let host = self.host.as_mut().expect("it gives orders");
+                    host.answer = ftl.take_report();
+                    assert!(host.answer.is_some(), "an order ends with an answer");
+                    continue;
+                }
                 Action::Complete { tag, ok } => {
                     assert!(self.ended.insert(tag, ok).is_none(), "tag {tag} completed twice");
                     continue;
@@ -226,11 +272,23 @@ impl Drive {
     pub fn is_idle(&self) -> bool {
         self.staging.is_empty() && self.queues.iter().all(VecDeque::is_empty)
     }
+    /// The collector on the host begins at the first step, and takes part in each third.
+    fn host_steps(&mut self, ftl: &mut Fssd, ctx: &mut Ctx, rng: &mut Rng, alone: bool) -> bool {
+        let Some(host) = self.host.as_mut().filter(|host| host.has_work()) else { return false };
+        let steps = alone || rng.below(3) == 0;
+        if steps {
+            host.step(ftl, ctx);
+        }
+        steps
+    }
     /// Ends an operation drawn at random. False: there is none.
     pub fn step(&mut self, ftl: &mut Fssd, ctx: &mut Ctx, rng: &mut Rng) -> bool {
         let luns = 0..self.g.luns;
         let busy: Vec<LunId> = luns.filter(|&lun| !self.queues[lun].is_empty()).collect();
         let all = (busy.len() + self.staging.len()) as u64;
+        if self.host_steps(ftl, ctx, rng, all == 0) {
+            return true;
+        }
         if all == 0 {
             return false;
         }
@@ -297,6 +355,10 @@ impl Drive {
     /// The power goes. What each LUN was doing is done or not, a program perhaps torn; sectors on the link
     /// arrived or not; and the capacitors program what is in the protected buffer.
     pub fn cut(&mut self, rng: &mut Rng) -> Media {
+        if let Some(host) = &mut self.host {
+            // The new driver begins anew.
+            *host = HostCollector { orders: host.orders, ..HostCollector::default() };
+        }
         for staging in std::mem::take(&mut self.staging) {
             if rng.below(2) == 0 {
                 self.media.staged.extend(staging.spares);

@@ -88,6 +88,8 @@ pub(crate) enum Purpose {
     Ftl {
         op: u32,
     },
+    /// An order of the collector's of a drive that has the FTL.
+    GcOrder,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -193,6 +193,7 @@ impl<S: Source> Host<S> {
         }
         match r.purpose {
             Purpose::Data | Purpose::Flush => {}
+            Purpose::GcOrder => self.collector_answered(d, core),
             Purpose::Piece { lpn, brings } => {
                 let Some(pblk) = self.block.disks[d].enter(ctx) else { return };
                 let (ppa, sectors) = (Ppa(r.offset as u32), pblk.sector.of(r.bytes) as u32);

@@ -77,6 +77,8 @@ impl<S: Source> Host<S> {
             Step::MdSync => self.md_sync(ctx, t),
             Step::Kernel => self.kernel_next(ctx, t),
             Step::KernelIssue => self.kernel_issue(ctx, t),
+            Step::Collector => self.collector_next(ctx, t),
+            Step::CollectorOrder => self.collector_order(ctx, t),
             Step::NextMerge => self.next_merge(ctx, t),
             Step::NextBio => self.next_bio(ctx, t),
             Step::Kworker => self.kworker(ctx, t),

@@ -113,6 +113,9 @@ pub(crate) enum Step {
     /// pblk's kernel thread: the next action, and its processor time behind it.
     Kernel,
     KernelIssue,
+    /// The collector of a drive that has its FTL: what it asks for next, and its command.
+    Collector,
+    CollectorOrder,
     /// Its second kernel thread: the next write of part of a sector.
     NextMerge,
     /// The kernel thread of the scheduler in front of pblk: the next bio that has a token.

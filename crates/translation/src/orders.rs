@@ -1,0 +1,212 @@
+//! A collector on the host of a drive that has map and log itself: what crosses the link, and how it decides.
+//!
+//! The host chooses victims and says how much of them is moved, and when; the drive moves. One command
+//! of the collector's is at the drive at a time, which answers when there is something to decide.
+
+use wordline_base::Ctx;
+
+/// Debt and free segments are counted in parts of sectors and of segments.
+pub const PARTS: u64 = 256;
+
+/// Bytes of a report, and of the count of a segment that is in it.
+const REPORT: u32 = 16;
+const COUNT: u32 = 4;
+
+/// What a collector on the host asks of the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GcOrder {
+    /// Tell the counts of all segments, once free ones are few; with `waits`, once users have taken a
+    /// step of space beside.
+    Counts { waits: bool },
+    /// Move so many sectors more out of this segment, beside what is not moved yet. The answer comes when
+    /// users have taken a step of space, or when nothing is left in it.
+    Collect { segment: u32, sectors: u32 },
+}
+
+impl GcOrder {
+    /// Bytes of the answer.
+    pub fn bytes(self, segments: u32) -> u32 {
+        match self {
+            GcOrder::Counts { .. } => REPORT + COUNT * segments,
+            GcOrder::Collect { .. } => REPORT,
+        }
+    }
+    /// What a command has for an address.
+    pub fn encode(self) -> u64 {
+        match self {
+            GcOrder::Counts { waits } => u64::from(waits),
+            GcOrder::Collect { segment, sectors } => u64::from(segment) << 32 | u64::from(sectors),
+        }
+    }
+    pub fn counts(address: u64) -> GcOrder {
+        GcOrder::Counts { waits: address & 1 == 1 }
+    }
+    pub fn collect(address: u64) -> GcOrder {
+        GcOrder::Collect { segment: (address >> 32) as u32, sectors: address as u32 }
+    }
+}
+
+/// What the drive answers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GcReport {
+    /// Free segments and what is left of the users' open ones, in parts of segments.
+    pub free: u32,
+    /// Sectors of space that users took since the report before.
+    pub taken: u32,
+    /// The victim under way, and its sectors in use.
+    pub victim: Option<(u32, u32)>,
+    /// Sectors in use by segment, if they were asked for; none of what cannot be a victim.
+    pub counts: Vec<Option<u32>>,
+}
+
+/// What a collector on the host knows of the drive from the start, as a drive tells what it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GcShape {
+    pub segments: u32,
+    /// Sectors of a segment without bad blocks.
+    pub segment_sectors: u32,
+    /// Free segments at which collecting begins, and those that users do not take.
+    pub start: u32,
+    pub reserve: u32,
+}
+
+impl GcShape {
+    /// Host memory that a collector takes: the page that counts arrive in.
+    pub fn memory(&self) -> u64 {
+        GcOrder::Counts { waits: false }.bytes(self.segments).into()
+    }
+}
+
+/// What the drive collected by itself because it was out of free segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GcFloor {
+    pub victims: u64,
+    pub sectors: u64,
+}
+
+/// An FTL in the drive whose collector takes orders.
+pub trait Ordered {
+    /// From here on victims are chosen by orders; by the FTL only where users could get no space at all.
+    fn obey(&mut self);
+    /// Takes an order. It ends as a command of this tag does. False: there is one, or no such segment.
+    fn order(&mut self, ctx: &mut Ctx, tag: u32, order: GcOrder) -> bool;
+    /// The answer to the order that has ended.
+    fn take_report(&mut self) -> Option<GcReport>;
+}
+
+/// What a collector owes users who took so many sectors of space, in parts of sectors: what it takes to
+/// free as much, at the victim's share of sectors in use (of so many); none where it begins, twice that
+/// at the reserve. `free` is in parts.
+pub fn owed(sectors: u32, (used, all): (u32, u32), free: u64, start: u32, reserve: u32) -> u64 {
+    let range = u64::from(start - reserve) * PARTS;
+    let below = (u64::from(start) * PARTS).saturating_sub(free).min(range);
+    let owed = u64::from(sectors) * PARTS * u64::from(used) / u64::from((all - used).max(1));
+    owed * 2 * below / range
+}
+
+/// What a collector on the host decides: the segment with the least in use, at the pace of users.
+#[derive(Clone, Debug)]
+pub struct GcPolicy {
+    shape: GcShape,
+    /// The victim chosen last: equals after it come first.
+    last: u32,
+    /// Its sectors in use when it was chosen.
+    used: u32,
+    debt: u64,
+}
+
+impl GcPolicy {
+    pub fn new(shape: GcShape) -> GcPolicy {
+        GcPolicy { shape, last: shape.segments - 1, used: 0, debt: 0 }
+    }
+    /// What it asks for next, after this report.
+    pub fn next(&mut self, report: &GcReport) -> GcOrder {
+        let GcShape { segment_sectors, start, reserve, .. } = self.shape;
+        let free = u64::from(report.free);
+        let share = (self.used.min(segment_sectors), segment_sectors);
+        self.debt += owed(report.taken, share, free, start, reserve);
+        if free >= u64::from(start) * PARTS {
+            self.debt = 0;
+        }
+        let victim = match report.victim {
+            Some((segment, used)) => {
+                if segment != self.last {
+                    // The drive chose it.
+                    (self.last, self.used) = (segment, used);
+                }
+                segment
+            }
+            None if report.counts.is_empty() => return GcOrder::Counts { waits: false },
+            None => match self.choose(&report.counts) {
+                Some(segment) => segment,
+                None => return GcOrder::Counts { waits: true },
+            },
+        };
+        let sectors = (self.debt / PARTS).min(u32::MAX.into());
+        self.debt -= sectors * PARTS;
+        GcOrder::Collect { segment: victim, sectors: sectors as u32 }
+    }
+    fn choose(&mut self, counts: &[Option<u32>]) -> Option<u32> {
+        let n = counts.len() as u32;
+        let all = (1..=n).map(|i| (self.last + i) % n);
+        let known = all.filter_map(|s| Some((counts[s as usize]?, s)));
+        let (used, segment) = known.min_by_key(|&(used, _)| used)?;
+        (self.last, self.used) = (segment, used);
+        Some(segment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: GcShape = GcShape { segments: 4, segment_sectors: 100, start: 8, reserve: 4 };
+
+    fn report(free: u64, counts: &[Option<u32>]) -> GcReport {
+        GcReport { free: (free * PARTS) as u32, counts: counts.to_vec(), ..GcReport::default() }
+    }
+
+    #[test]
+    fn orders_are_what_they_were_over_the_link() {
+        for waits in [false, true] {
+            let order = GcOrder::Counts { waits };
+            assert_eq!(GcOrder::counts(order.encode()), order);
+            assert_eq!(order.bytes(1000), 4016);
+        }
+        let order = GcOrder::Collect { segment: u32::MAX, sectors: 77 };
+        assert_eq!((GcOrder::collect(order.encode()), order.bytes(1000)), (order, 16));
+    }
+
+    #[test]
+    fn the_segment_with_the_least_in_use_is_the_victim_and_equals_take_turns() {
+        let mut policy = GcPolicy::new(SHAPE);
+        let mut choose = |counts: &[Option<u32>]| match policy.next(&report(6, counts)) {
+            GcOrder::Collect { segment, .. } => Some(segment),
+            GcOrder::Counts { waits } => {
+                assert!(waits, "there is nothing to choose from until more is written");
+                None
+            }
+        };
+        assert_eq!(choose(&[Some(9), None, Some(3), Some(8)]), Some(2));
+        assert_eq!(choose(&[Some(5), Some(5), None, Some(5)]), Some(3));
+        assert_eq!(choose(&[Some(5), Some(5), None, Some(5)]), Some(0));
+        assert_eq!(choose(&[None; 4]), None);
+    }
+
+    #[test]
+    fn it_moves_what_frees_as_much_as_users_take() {
+        let mut policy = GcPolicy::new(SHAPE);
+        let first = policy.next(&report(6, &[Some(50), None, None, None]));
+        assert_eq!(first, GcOrder::Collect { segment: 0, sectors: 0 });
+        let mut moves = |free: u64, taken| {
+            let under_way = GcReport { taken, victim: Some((0, 50)), ..report(free, &[]) };
+            match policy.next(&under_way) {
+                GcOrder::Collect { segment: 0, sectors } => sectors,
+                order => panic!("{order:?}"),
+            }
+        };
+        // Half of the victim is in use: as much is freed as is moved. None at the start, twice at the reserve.
+        assert_eq!([moves(8, 10), moves(6, 10), moves(4, 10), moves(2, 10)], [0, 10, 20, 20]);
+        assert_eq!((moves(7, 1), moves(7, 1)), (0, 1), "parts of sectors add up");
+    }
+}
