@@ -333,7 +333,7 @@ impl Fssd {
         if !due {
             return;
         }
-        let victim = self.gc.reading.map(|r| (r.segment, self.space.segments[r.segment].valid));
+        let victim = self.gc.reading.map(|r| (r.segment, self.gc.share.0));
         let counts = match order {
             GcOrder::Collect { .. } => Vec::new(),
             GcOrder::Counts { .. } => {

@@ -53,7 +53,7 @@ pub struct GcReport {
     pub free: u32,
     /// Sectors of space that users took since the report before.
     pub taken: u32,
-    /// The victim under way, and its sectors in use.
+    /// The victim under way, and its sectors in use when it was begun.
     pub victim: Option<(u32, u32)>,
     /// Sectors in use by segment, if they were asked for; none of what cannot be a victim.
     pub counts: Vec<Option<u32>>,

@@ -84,7 +84,7 @@ fn words_that_are_none() {
             &["ftl.fssd.victims", "or it to drive"],
         ),
         ("--device=fssd-small --set ftl.fssd.report_units=0", &["report_units", "at least 1"]),
-        ("--device=fssd-small --stack=none --set ftl.on_host=gc", &["stack.kernel", "collector"]),
+        ("--device=fssd-small --stack=none --set ftl.on_host=gc", &["'kernel' must be true", "collector on the host"]),
         (
             "--device=fssd-small --ioengine=spdk --set ftl.on_host=gc",
             &["ioengine", "where its FTL's collector is"],
