@@ -519,6 +519,8 @@ fsync=1
             .set("ftl.firmware.wear_spread=1"),
         // The collector alone on the host, which has much to look at.
         divided("ftl.on_host=gc"),
+        // The scheduler alone on the host.
+        divided("ftl.on_host=schedule").set("ftl.fssd.places=512").set("ftl.fssd.lun_reads=1"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -213,12 +213,66 @@ fn a_collector_on_the_host_leaves_littles_law() {
     }
 }
 
+/// A scheduler on the host: its table is in host memory, looking it up costs the caller, nothing more crosses the
+/// link, and no request waits longer than `hold`.
+#[test]
+fn a_scheduler_on_the_host_holds_requests_for_a_bounded_time() {
+    let job = "[a]\nioengine=libaio\nrw=randrw\nbs=4k\niodepth=32\nnumber_ios=6000\nnorandommap\n\
+               size=4m\nio_size=64m\nrandrepeat=0\n";
+    let [with, without] = ["schedule", "none"].map(|word| {
+        let o =
+            run(job, Age::Steady, &[&format!("ftl.on_host={word}"), "ftl.fssd.hold=1ms", SHORT]);
+        assert_eq!(o.result.threads[0].dirs.iter().map(|d| d.total_ios).sum::<u64>(), 6000);
+        assert_eq!(o.result.machine.integrity.wrong, 0);
+        o
+    });
+    let of = |name: &str| counter(&with, &format!("scheduler.{name}"));
+    assert_eq!(counter(&without, "scheduler.reads"), 0);
+    let (reads, known, held) = (of("reads"), of("known"), of("held"));
+    assert!(reads > 2500 && known > reads / 2 && held > 100, "{reads} {known} {held}");
+    let most = of("most_held_ns");
+    assert!(most > 0 && most <= 1_000_000, "{most} ns");
+    assert_eq!(memory(&with, "ftl_tables"), 8 * 65_536 + 16 * 10);
+    let cpu = |o: &Outcome| {
+        let owners = &o.result.machine.host.as_ref().unwrap().cpu_by_owner;
+        owners.iter().find(|o| o.name == "ftl").map_or(0, |o| o.ns)
+    };
+    // Two of 60 ns for each I/O: looked up, and noted.
+    assert_eq!((cpu(&with), cpu(&without)), (6000 * 120, 0));
+    let crossed =
+        |o: &Outcome| counter(o, "device.bytes_read") + counter(o, "device.bytes_written");
+    assert!(crossed(&with).abs_diff(crossed(&without)) <= 32 * 4096);
+    // Little's law, with what is held.
+    let span = with.result.machine.simulated_ns as f64;
+    let spent: f64 =
+        with.result.threads[0].dirs.iter().map(|d| d.lat.mean() * d.total_ios as f64).sum();
+    assert!((20.0..=32.1).contains(&(spent / span)), "{:.2}", spent / span);
+}
+
+/// A drive that has few commands at a time: sent by LUN, more of its LUNs have work.
+#[test]
+fn by_luns_few_commands_keep_more_luns_at_work() {
+    let job = "[a]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=32\nnumber_ios=8000\nnorandommap\n\
+               size=2m\nio_size=64m\nrandrepeat=0\n";
+    let rate = |word: &str| {
+        let word = format!("ftl.on_host={word}");
+        // Six commands for ten LUNs, whose reads take longer than the way of their data.
+        let few = ["stack.queue_depth=7", "stack.queues=1", "nand.t_read=400us"];
+        let sets = [&word, few[0], few[1], few[2], "ftl.fssd.lun_reads=1", SHORT];
+        let o = run(job, Age::Filled, &sets);
+        o.result.threads[0].dirs[0].total_ios as f64 / o.result.machine.simulated_ns as f64
+    };
+    let (by_lun, as_they_come) = (rate("schedule"), rate("none"));
+    println!("{by_lun} and {as_they_come} I/Os a ns");
+    assert!(by_lun > as_they_come * 1.05, "{by_lun} and {as_they_come} I/Os a ns");
+}
+
 /// Every word gives back what was written, under collection and with trims.
 #[test]
 fn all_words_read_what_was_written() {
     let job = "[a]\nioengine=libaio\nrw=randrw\nbsrange=512-64k\nblockalign=512\niodepth=16\n\
                number_ios=3000\nnorandommap\nnumjobs=2\n[t]\nrw=randtrim\nbs=64k\nnumber_ios=100\n";
-    for word in ["all", "map", "gc", "none"] {
+    for word in ["all", "map", "gc", "schedule", "none"] {
         for volatile in [false, true] {
             let sets = [format!("ftl.on_host={word}"), format!("ftl.fssd.volatile={volatile}")];
             let o = run(job, Age::Filled, &[&sets[0], &sets[1]]);

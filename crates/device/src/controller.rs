@@ -142,6 +142,8 @@ pub struct Controller {
     by_class: ByClass,
     /// What it has told a collector on the host.
     pub(crate) gc_report: Option<GcReport>,
+    /// Completions of reads and writes tell the LUN of their first sector.
+    tells_places: bool,
 }
 
 impl Controller {
@@ -269,6 +271,7 @@ impl Controller {
             counts: Counts::default(),
             by_class: ByClass::default(),
             gc_report: None,
+            tells_places: false,
             config: device.clone(),
         })
     }
@@ -276,6 +279,11 @@ impl Controller {
     /// Processor time of the FTL's work, paid by the firmware cores; none until set.
     pub fn set_ftl_cost(&mut self, cost: &FtlCost) {
         self.cost = cost.clone();
+    }
+
+    /// Completions tell where data lie: before the start.
+    pub fn tell_places(&mut self) {
+        self.tells_places = true;
     }
 
     /// Puts the drive behind a PCIe switch: before the start.
@@ -644,7 +652,11 @@ impl Controller {
 
     /// A completion entry becomes visible to the host, and its command's slot is free.
     fn post(&mut self, ctx: &mut Ctx, cmd: u32) {
-        let Command { sqe, sq, status, held, .. } = self.commands.remove(cmd);
+        let Command { sqe, sq, status, mut held, lpn, .. } = self.commands.remove(cmd);
+        if self.tells_places && matches!(sqe.opcode, Opcode::Read | Opcode::Write) {
+            let at = self.ftl.as_ref().and_then(|ftl| ftl.lies_at(Lpn(lpn)));
+            held = at.map(|(ppa, full)| self.geometry.lun_of(ppa) | u32::from(full) << 16);
+        }
         self.front.post(ctx, (sq, sqe.cid), sqe.io, status, held);
         self.counts.commands_out[slot(sqe.opcode)] += 1;
         self.counts.failed += u64::from(status != Status::Success);

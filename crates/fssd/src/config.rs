@@ -2,7 +2,7 @@
 
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
-use wordline_base::BadValue;
+use wordline_base::{BadValue, Span};
 use wordline_nand::Geometry;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -33,6 +33,13 @@ pub struct FssdConfig {
     pub victims: Side,
     /// Units that users take between two reports to a host that says so.
     pub report_units: u32,
+    /// Who orders requests by LUN, if the map is in the drive. The host knows what completions have told.
+    pub scheduler: Side,
+    /// Places that a scheduler on the host remembers, reads that it sends to a LUN at a time while others have
+    /// work, and for how long it holds a request at most.
+    pub places: u32,
+    pub lun_reads: u32,
+    pub hold: Span,
     /// What takes a core of the host a second takes a firmware core so many.
     pub firmware_factor: f64,
     /// Sectors written by users between two checkpoints of the map. Absent: the capacity.
@@ -62,6 +69,10 @@ impl Default for FssdConfig {
             collector: Side::Host,
             victims: Side::Drive,
             report_units: 8,
+            scheduler: Side::Drive,
+            places: 65_536,
+            lun_reads: 2,
+            hold: Span::from_ms(2),
             firmware_factor: 1.0,
             checkpoint_sectors: None,
         }
@@ -110,6 +121,14 @@ impl Plan {
         }
         if c.gc_units == 0 {
             return bad("gc_units", "must be at least 1".into());
+        }
+        for (key, value) in [("places", c.places), ("lun_reads", c.lun_reads)] {
+            if value == 0 {
+                return bad(key, "must be at least 1".into());
+            }
+        }
+        if g.luns > 1 << 16 && c.scheduler == Side::Host {
+            return bad("scheduler", "a completion tells of 65536 LUNs at most".into());
         }
         if c.report_units == 0 {
             return bad("report_units", "must be at least 1".into());

@@ -486,6 +486,12 @@ impl Translation for Fssd {
     fn gc_floor(&self) -> GcFloor {
         self.floor()
     }
+    fn lies_at(&self, lpn: Lpn) -> Option<(Ppa, bool)> {
+        let e = self.tree.find(lpn.0).filter(|e| e.place != LOST)?;
+        let ppa = e.place + (lpn.0 - e.lpn);
+        let open = self.units.get(&self.space.unit_of(ppa));
+        Some((Ppa(ppa), open.is_some_and(|open| open.filled == self.g.sectors_per_unit)))
+    }
     fn take_map_work(&mut self) -> MapWork {
         std::mem::take(&mut self.tree.work)
     }

@@ -149,6 +149,9 @@ impl Ftl {
     fn gc_floor(&self) -> GcFloor {
         GcFloor::default()
     }
+    fn lies_at(&self, _: Lpn) -> Option<(Ppa, bool)> {
+        None
+    }
 }
 
 impl From<InPlace> for Translator {
@@ -236,6 +239,7 @@ hand_on! {
     fn ordered(&mut) -> Option<&mut dyn Ordered>;
     fn gc_shape(&) -> Option<GcShape>;
     fn gc_floor(&) -> GcFloor;
+    fn lies_at(&, lpn: Lpn) -> Option<(Ppa, bool)>;
     fn strides(&) -> Option<StrideUse>;
     fn check_invariants(&) -> Result<(), Breach>;
 }

@@ -2,7 +2,7 @@
 //! why, is in `error`.
 
 use crate::block::flashshare::Kblockd;
-use crate::block::sched::{Elevator, Kyber};
+use crate::block::sched::{Elevator, Kyber, Luns};
 use crate::block::{BIO_BYTES, BlockLayer, Hctx, NONE, map_queues};
 use crate::config::{Engine, Issue, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
@@ -362,13 +362,17 @@ impl<S: Source> Host<S> {
             if shared && has.count > 0 {
                 let hctxs = usize::from(disk.hctxs().end);
                 let classes = threads.iter().map(|t| t.spec.class);
-                disk.elevator = Elevator::new(queue, requests, hctxs, has.poll > 0, classes);
+                disk.elevator = match disk.info.luns {
+                    Some(luns) => Some(Elevator::Luns(Box::new(Luns::new(luns)))),
+                    None => Elevator::new(queue, requests, hctxs, has.poll > 0, classes),
+                };
             }
         }
         let own_queues = disks.iter().zip(&settings).all(|(disk, queue)| {
             u32::from(disk.unpolled) == stack.cores
                 && queue.scheduler == Scheduler::None
                 && queue.flashshare.changes().is_none()
+                && disk.info.luns.is_none()
                 && !disk.bio_based
         });
         Ok(Host {

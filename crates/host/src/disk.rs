@@ -1,7 +1,7 @@
 //! Block devices of a host: what it needs to know of the drive or server behind one, its request queue and
 //! the hardware queues that belong to it.
 
-use crate::block::sched::Elevator;
+use crate::block::sched::{Elevator, LunConfig};
 use crate::config::StackConfig;
 use crate::paths::admit::Bios;
 use crate::paths::collector::{Collector, GcOnHost};
@@ -35,6 +35,8 @@ pub struct DriveInfo {
     pub unit_sectors: u32,
     /// Its FTL's collector is on the host, its map is not.
     pub gc: Option<GcOnHost>,
+    /// It tells where data lie, and the host sends its requests by LUN.
+    pub luns: Option<LunConfig>,
 }
 
 /// What can be said of a block device before it is there.

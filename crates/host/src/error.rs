@@ -103,13 +103,24 @@ impl Queues {
         let (drive, ftl) = (&disk.info, disk.ftl_on_host);
         check_drive(drive, ftl)?;
         check_stack(config, ftl)?;
-        let kept = match (ftl, drive.gc) {
-            (true, _) => Some("FTL"),
-            (_, Some(_)) => Some("FTL's collector"),
+        let kept = match ftl {
+            true => Some("FTL"),
+            _ if drive.gc.is_some() => Some("FTL's collector"),
+            _ if drive.luns.is_some() => Some("FTL's scheduler"),
             _ => None,
         };
         if let (Some(what), false) = (kept, config.kernel) {
             return stack("kernel", format!("must be true for an {what} on the host"));
+        }
+        if drive.luns.is_some() && config.scheduler != Scheduler::None {
+            return stack(
+                "scheduler",
+                "must be none: the host sends this drive's requests by LUN (ftl.fssd.scheduler), in the place \
+                 of another scheduler",
+            );
+        }
+        if drive.luns.is_some() && config.scheduler_tags == 0 {
+            return stack("scheduler_tags", "must be at least 1");
         }
         let shared = config.kernel && !takes_drive(config, jobs, kept)?;
         if let (false, true, Some(key)) = (shared, config.kernel, config.flashshare.changes()) {

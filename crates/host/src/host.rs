@@ -1,6 +1,6 @@
 //! The host as a whole: construction, events, cores handing out work, statistics.
 
-use crate::block::sched::Elevator;
+use crate::block::sched::{Elevator, LunStats};
 use crate::block::{BlockLayer, Handler, NONE};
 use crate::config::{Engine, HostCost, KworkerConfig};
 use crate::disk::{Disk, DriveInfo};
@@ -429,6 +429,13 @@ impl<S: Source> Host<S> {
     pub fn gc_stats(&self, disk: u16) -> Option<GcStats> {
         self.block.disks[disk].collector.as_ref().map(|c| c.stats)
     }
+    /// What the scheduler by LUN of a disk did.
+    pub fn lun_stats(&self, disk: u16) -> Option<LunStats> {
+        match &self.block.disks[disk].elevator {
+            Some(Elevator::Luns(luns)) => Some(luns.stats),
+            _ => None,
+        }
+    }
     /// Of pblk's block device in front of a disk.
     pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
         self.block.disks[disk].pblk.as_ref().map(|p| p.stats())
@@ -487,6 +494,9 @@ impl<S: Source> Host<S> {
                     (nodes + of.nodes, buffer + of.buffer, tables + of.tables);
             }
             tables += disk.collector.as_ref().map_or(0, |c| c.memory());
+            if let Some(Elevator::Luns(luns)) = &disk.elevator {
+                tables += luns.memory();
+            }
             // Entries of 64 and 16 bytes.
             rings += u64::from(disk.queues) * u64::from(depth) * (64 + 16);
         }

@@ -92,6 +92,7 @@ pub fn drive() -> DriveInfo {
         sector: Default::default(),
         staging_bytes: 0,
         gc: None,
+        luns: None,
         unit_sectors: 16,
     }
 }

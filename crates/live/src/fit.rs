@@ -117,6 +117,12 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                 "the drive's collector chooses its victims: there is no host to do so".into(),
             );
         }
+        if fssd.scheduler == Side::Host {
+            fssd.scheduler = Side::Drive;
+            notes.push(
+                "requests go to the drive as they come: there is no host to order them".into(),
+            );
+        }
         if !fssd.volatile {
             fssd.volatile = true;
             notes.push(

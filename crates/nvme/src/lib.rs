@@ -152,7 +152,8 @@ pub struct Cqe {
     pub sq_head: u16,
     pub status: Status,
     pub phase: bool,
-    /// Vector reads: what the sectors hold, where that is kept (not on the wire).
+    /// Vector reads: what the sectors hold, where that is kept (not on the wire). Reads and writes of a drive
+    /// that tells it: the LUN of the first sector, and in bit 16 that it programs (dword 0).
     pub held: Option<u32>,
 }
 

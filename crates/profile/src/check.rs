@@ -182,6 +182,14 @@ fn ftl(config: &Config, found: &mut Found) {
                       who collects: set ftl.placement to device, or it to drive";
         found.add("ftl.fssd.victims", remedy);
     }
+    if let Some(fssd) = &c.fssd
+        && fssd.scheduler == Side::Host
+        && c.placement == Placement::Host
+    {
+        let remedy = "is for a map in the drive, and with the map on the host its places are known: set \
+                      ftl.placement to device, or it to drive";
+        found.add("ftl.fssd.scheduler", remedy);
+    }
     if c.firmware.is_some() && c.fssd.is_some() {
         found.add("ftl.firmware", "cannot be beside ftl.fssd: set one of the two to none");
     }
@@ -334,11 +342,24 @@ fn read_ahead(ahead: &ReadAheadConfig, cache: &CacheConfig, found: &mut Found) {
 
 fn stack(config: &Config, found: &mut Found) {
     let c = &config.stack;
-    let orders = config.ftl.fssd.as_ref().is_some_and(|fssd| fssd.victims == Side::Host);
-    if !c.kernel && orders && config.ftl.placement == Placement::Device {
-        let remedy = "must be true for a collector on the host (ftl.fssd.victims): take a stack and testbed \
-                      with a kernel";
-        found.add("stack.kernel", remedy);
+    if let Some(fssd) = &config.ftl.fssd
+        && config.ftl.placement == Placement::Device
+    {
+        if !c.kernel && fssd.victims == Side::Host {
+            let remedy = "must be true for a collector on the host (ftl.fssd.victims): take a stack and \
+                          testbed with a kernel";
+            found.add("stack.kernel", remedy);
+        }
+        if !c.kernel && fssd.scheduler == Side::Host {
+            let remedy = "must be true for a scheduler on the host (ftl.fssd.scheduler): take a stack and \
+                          testbed with a kernel";
+            found.add("stack.kernel", remedy);
+        }
+        if c.scheduler != wordline_host::Scheduler::None && fssd.scheduler == Side::Host {
+            let remedy = "must be none where the host sends requests by LUN: or set ftl.fssd.scheduler to \
+                          drive";
+            found.add("stack.scheduler", remedy);
+        }
     }
     if !c.kernel && config.ftl.placement == Placement::Host {
         let remedy = "must be true for an FTL on the host: take a stack and testbed with a kernel";

@@ -557,7 +557,7 @@ pub(crate) fn without_firmware(nand: &NandConfig, ftl: &mut FtlConfig) {
 const ON_HOST: &str = "ftl.on_host";
 
 /// Sets what the word of `ftl.on_host` stands for: where the map is, where the collector, who says what it
-/// collects, and for a drive that has the map how much of what it has acknowledged its protected buffer holds. `whole` is the tree
+/// collects and who orders requests, and for a drive that has the map how much of what it has acknowledged its protected buffer holds. `whole` is the tree
 /// with all that is set beside the word.
 pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems) {
     let get = |tree: &Node, section: &str, key: &str| tree.get(section)?.get(key).cloned();
@@ -576,23 +576,18 @@ pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems
         Value::Text(word) => word.as_str(),
         _ => "",
     };
-    let (placement, collector, victims) = match word {
-        "all" => ("host", "host", "drive"),
-        "map" => ("host", "drive", "drive"),
-        "gc" => ("device", "drive", "host"),
-        "none" => ("device", "drive", "drive"),
-        "schedule" => {
-            let message =
-                "'on_host' cannot be 'schedule': a scheduler on the host alone is not modelled. \
-                           Take all, map, gc or none"
-                    .into();
-            return problems.add(at, message);
-        }
-        _ => return problems.add(at, "'on_host' must be all, map, gc or none".into()),
+    let (placement, collector, victims, scheduler) = match word {
+        "all" => ("host", "host", "drive", "drive"),
+        "map" => ("host", "drive", "drive", "drive"),
+        "gc" => ("device", "drive", "host", "drive"),
+        "schedule" => ("device", "drive", "drive", "host"),
+        "none" => ("device", "drive", "drive", "drive"),
+        _ => return problems.add(at, "'on_host' must be all, map, gc, schedule or none".into()),
     };
     lay(&["ftl", "placement"], placement, at, tree, problems);
     lay(&["ftl", "fssd", "collector"], collector, at, tree, problems);
     lay(&["ftl", "fssd", "victims"], victims, at, tree, problems);
+    lay(&["ftl", "fssd", "scheduler"], scheduler, at, tree, problems);
     let number = |node: Option<Node>| match node?.value {
         Value::Integer(n) => u64::try_from(n).ok(),
         _ => None,

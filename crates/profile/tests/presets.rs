@@ -127,9 +127,17 @@ fn a_word_divides_fssds_software_between_host_and_drive() {
     let error = |device, word: &str| {
         set(device, &[&format!("ftl.on_host={word}")]).unwrap_err().to_string()
     };
-    assert!(error("fssd-small", "schedule").contains("cannot be 'schedule'"));
-    assert!(error("fssd-small", "maps").contains("must be all, map, gc or none"));
-    assert!(error("fssd-small", "3").contains("must be all, map, gc or none"));
+    assert!(error("fssd-small", "maps").contains("must be all, map, gc, schedule or none"));
+    assert!(error("fssd-small", "3").contains("must be all, map, gc, schedule or none"));
+    // The drive has all but the order of requests.
+    let schedule = set("fssd-small", &["ftl.on_host=schedule"]).unwrap().ftl.fssd.unwrap();
+    assert_eq!((schedule.victims, schedule.scheduler), (Side::Drive, Side::Host));
+    assert_eq!(of(&["ftl.on_host=schedule"]), (Placement::Device, Side::Drive, 327_680));
+    let two = ["ftl.on_host=schedule", "stack.scheduler=mq-deadline"];
+    let two = set("fssd-small", &two).unwrap_err().to_string();
+    assert!(two.contains("must be none where the host sends requests by LUN"), "{two}");
+    let both = set("fssd-small", &["ftl.fssd.scheduler=host"]).unwrap_err().to_string();
+    assert!(both.contains("set ftl.placement to device, or it to drive"), "{both}");
     assert!(error("z-ssd-small", "map").contains("take --ftl fssd"));
     assert!(error("bssd-small", "none").contains("take --ftl fssd"));
     assert_eq!(of(&["ftl.on_host=none", "staging_bytes=131072"]).2, 131_072);

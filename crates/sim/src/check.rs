@@ -9,8 +9,10 @@ use wordline_base::BadValue;
 use wordline_device::config::Arbitration;
 use wordline_device::{Bridge, Controller, Member, Stripes, Switch};
 use wordline_fs::{Fs, FsConfig};
+use wordline_ftl::config::FssdConfig;
 use wordline_ftl::{Placement, Side, Translation};
 use wordline_host::config::NbdServer;
+use wordline_host::sched::LunConfig;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{ArrayShape, DiskShape, DriveInfo, GcOnHost, Host, StackConfig};
 
@@ -57,6 +59,7 @@ impl SystemConfig {
                 volatile_cache: inside.iter().any(|info| info.volatile_cache),
                 weighted_urgent: queues.arbitration == Arbitration::WeightedUrgent,
                 gc: None,
+                luns: None,
                 ..inside[0].clone()
             });
             bridges.push(members);
@@ -96,6 +99,7 @@ impl SystemConfig {
             staging_bytes: device.staging_bytes,
             unit_sectors: drive.nand.geometry.sectors_per_unit,
             gc: self.gc_on_host(number, drive),
+            luns: self.luns_on_host(number, drive),
         }
     }
 
@@ -105,11 +109,29 @@ impl SystemConfig {
         let shape = self.orders_collection(number).then(|| drive.ftl.gc_shape()).flatten()?;
         Some(GcOnHost { shape, command: cost.background_command, count: cost.gc_count })
     }
+    /// A drive with its FTL has its scheduler on the host.
+    fn luns_on_host(&self, number: usize, drive: &Drive) -> Option<LunConfig> {
+        let ftl = &self.drives[number].config.ftl;
+        let fssd = self.fssd_in(number).filter(|fssd| fssd.scheduler == Side::Host)?;
+        Some(LunConfig {
+            luns: drive.nand.geometry.luns,
+            places: fssd.places,
+            depth: fssd.lun_reads,
+            hold: fssd.hold,
+            program: self.drives[number].config.nand.t_program.mean(),
+            look_up: ftl.cost.place,
+        })
+    }
     pub(crate) fn orders_collection(&self, drive: usize) -> bool {
+        self.fssd_in(drive).is_some_and(|fssd| fssd.victims == Side::Host)
+    }
+    pub(crate) fn tells_places(&self, drive: usize) -> bool {
+        self.fssd_in(drive).is_some_and(|fssd| fssd.scheduler == Side::Host)
+    }
+    /// FSSD in the drive.
+    fn fssd_in(&self, drive: usize) -> Option<&FssdConfig> {
         let ftl = self.drives.get(drive).map(|node| &node.config.ftl);
-        let placed = ftl.filter(|ftl| ftl.placement == Placement::Device);
-        let fssd = placed.and_then(|ftl| ftl.fssd.as_ref());
-        fssd.is_some_and(|fssd| fssd.victims == Side::Host)
+        ftl.filter(|ftl| ftl.placement == Placement::Device)?.fssd.as_ref()
     }
 
     pub(crate) fn ftl_on_host(&self, drive: usize) -> bool {
@@ -160,6 +182,7 @@ impl SystemConfig {
                 max_transfer: network.nbd.max_request,
                 volatile_cache: network.nbd.flush,
                 gc: None,
+                luns: None,
                 ..info.clone()
             };
             Ok(DiskShape { info, ftl_on_host: false, queue: Some(Box::new(queue)), array: None })
@@ -186,6 +209,7 @@ impl SystemConfig {
             max_transfer: 0,
             volatile_cache: infos().any(|i| i.volatile_cache),
             gc: None,
+            luns: None,
             ..drives[node.members[0]].clone()
         };
         let members = node.members.iter().map(number).collect();
@@ -258,9 +282,15 @@ impl World {
             }
         }
         for (i, node) in config.drives.iter().enumerate() {
-            if node.bridge.is_some() && config.orders_collection(i) {
-                let why = "must be \"drive\" behind a bridge, which hands no collector's orders on";
-                let bad = BadValue::new("ftl.fssd.victims", why);
+            let of_host = [
+                ("ftl.fssd.victims", config.orders_collection(i), "hands no collector's orders on"),
+                ("ftl.fssd.scheduler", config.tells_places(i), "does not tell where data lie"),
+            ];
+            let found =
+                of_host.into_iter().find(|(_, of_host, _)| node.bridge.is_some() && *of_host);
+            if let Some((key, _, why)) = found {
+                let bad =
+                    BadValue::new(key, format!("must be \"drive\" behind a bridge, which {why}"));
                 return Err(BuildError::Of { part: Part::Drive(i), bad });
             }
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use wordline_base::{Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
+use wordline_host::sched::LunStats;
 use wordline_host::stats::{GcStats, PblkStats};
 use wordline_nand::PerClass;
 use wordline_nand::machine::{CLASSES, Class, HOLDERS};
@@ -82,12 +83,13 @@ impl DriveSeat {
         }
     }
 
-    /// What it did. `on_host`: the FTL is the host's, which counted this; `gc`: its collector is.
+    /// What it did. `on_host`: the FTL is the host's, which counted this; `gc`, `luns`: its collector
+    /// or its scheduler is.
     pub fn result(
         &self,
         now: Time,
         ftl: &Translator,
-        (on_host, gc): (Option<&PblkStats>, Option<GcStats>),
+        (on_host, gc, luns): (Option<&PblkStats>, Option<GcStats>, Option<LunStats>),
         stamps: &Stamps,
     ) -> DriveResult {
         let elapsed = now.0.max(1) as f64;
@@ -159,6 +161,9 @@ impl DriveSeat {
             ];
             let all = of_collector.map(|(name, n)| (format!("collector.{name}"), n));
             counters.extend(all);
+        }
+        if let Some(luns) = &luns {
+            counters.extend(luns.list().map(|(name, n)| (format!("scheduler.{name}"), n)));
         }
         let of_collector = gc.map(|gc| ("collector".to_string(), gc.link_bytes));
         let link_bytes = on_host.map_or(of_collector.into_iter().collect(), |p| {

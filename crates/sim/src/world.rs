@@ -298,6 +298,9 @@ impl World {
             let mut controller = Controller::new(&of.device, nand, in_device)
                 .map_err(below(Part::Drive(number), "device"))?;
             controller.set_ftl_cost(&of.ftl.cost_in_drive());
+            if config.tells_places(number) {
+                controller.tell_places();
+            }
             let bridge = config.in_front(number);
             if let Some((bridge, _)) = bridge {
                 let device = &config.bridges[bridge].device;
@@ -1414,14 +1417,14 @@ impl World {
         }
         self.ctx.enter_drive(unit as u8);
         let seat = &self.drives[unit];
-        let (pblk, gc) = match seat.bridge {
+        let (pblk, gc, luns) = match seat.bridge {
             None => {
-                let host = &self.hosts[seat.host].host;
-                (host.pblk_stats(seat.disk), host.gc_stats(seat.disk))
+                let (host, disk) = (&self.hosts[seat.host].host, seat.disk);
+                (host.pblk_stats(disk), host.gc_stats(disk), host.lun_stats(disk))
             }
-            Some(_) => (None, None),
+            Some(_) => (None, None, None),
         };
-        seat.result(now, self.ftl_of(unit), (pblk.as_ref(), gc), &self.ctx.stamps)
+        seat.result(now, self.ftl_of(unit), (pblk.as_ref(), gc, luns), &self.ctx.stamps)
     }
 
     /// Every counter of the machine, those of its drives among them.

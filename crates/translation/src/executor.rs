@@ -24,6 +24,8 @@ pub struct FtlCost {
     pub gc_sector: Span,
     /// Looking at the count of a segment, by a collector on the host of a drive that has the map.
     pub gc_count: Span,
+    /// Looking up where an extent lies, or noting it, by a scheduler on the host of a drive that has the map.
+    pub place: Span,
     /// Issuing an erase, a flash read of the FTL's own, or data for a unit that is programmed later.
     pub background_command: Span,
     /// Adding one sector to a parity sum, for writing parity or rebuilding a sector.
@@ -60,6 +62,7 @@ impl FtlCost {
             program_unit: of(self.program_unit),
             gc_sector: of(self.gc_sector),
             gc_count: of(self.gc_count),
+            place: of(self.place),
             background_command: of(self.background_command),
             xor_sector: of(self.xor_sector),
             map: self.map.as_ref().map(|map| MapCost {

@@ -401,6 +401,10 @@ pub trait Translation: Send {
     fn gc_floor(&self) -> GcFloor {
         GcFloor::default()
     }
+    /// Where a sector's newest copy is or will be, and whether that unit is full and not programmed yet.
+    fn lies_at(&self, _lpn: Lpn) -> Option<(Ppa, bool)> {
+        None
+    }
     /// None without parity.
     fn strides(&self) -> Option<StrideUse> {
         None

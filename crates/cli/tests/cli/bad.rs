@@ -75,16 +75,28 @@ fn words_that_are_none() {
         ("--set ftl.over_provisioning=0.1", &["over_provisioning"]),
         ("--set =", &["--set"]),
         (
-            "--device=fssd-small --set ftl.on_host=schedule",
-            &["--set ftl.on_host=schedule", "all, map, gc or none"],
+            "--device=fssd-small --set ftl.on_host=half",
+            &["--set ftl.on_host=half", "must be all, map, gc, schedule or none"],
         ),
-        ("--device=fssd-small --set ftl.on_host=half", &["must be all, map, gc or none"]),
+        ("--device=fssd-small --set ftl.fssd.places=0", &["places", "at least 1"]),
+        ("--device=fssd-small --stack=none --set ftl.on_host=schedule", &["scheduler on the host"]),
+        (
+            "--device=fssd-small --ioengine=spdk --set ftl.on_host=schedule",
+            &["ioengine", "where its FTL's scheduler is"],
+        ),
+        (
+            "--device=fssd-small --set ftl.on_host=schedule --set stack.scheduler=kyber",
+            &["'scheduler' must be none", "ftl.fssd.scheduler"],
+        ),
         (
             "--device=fssd-small --set ftl.fssd.victims=host",
             &["ftl.fssd.victims", "or it to drive"],
         ),
         ("--device=fssd-small --set ftl.fssd.report_units=0", &["report_units", "at least 1"]),
-        ("--device=fssd-small --stack=none --set ftl.on_host=gc", &["'kernel' must be true", "collector on the host"]),
+        (
+            "--device=fssd-small --stack=none --set ftl.on_host=gc",
+            &["'kernel' must be true", "collector on the host"],
+        ),
         (
             "--device=fssd-small --ioengine=spdk --set ftl.on_host=gc",
             &["ioengine", "where its FTL's collector is"],

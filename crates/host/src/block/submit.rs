@@ -1,5 +1,5 @@
 //! A bio's way to a request and to the driver: splits, plug, merges, scheduler (blk_mq_make_request).
-use crate::block::sched::{Ask, Dir, Merge};
+use crate::block::sched::{Ask, Dir, Elevator, Merge};
 use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Side};
 use crate::function::spend;
 use crate::host::Host;
@@ -161,6 +161,10 @@ impl<S: Source> Host<S> {
         }
         if scheduled {
             thread.pend.block += spend!(self, thread.core, Scheduler);
+            if let Some(Elevator::Luns(luns)) = &self.block.disks[n.disk].elevator {
+                // Looked up now, and noted by the handler of its completion.
+                thread.pend.ftl += 2 * luns.look_up_cost().0;
+            }
         }
         if plugged && !trim && self.block.merge {
             let plug = &self.threads[t].call.plug;
@@ -438,7 +442,11 @@ impl<S: Source> Host<S> {
                 self.segment(ctx, t, Step::RunQueue)
             }
             None => {
-                let then = thread.call.after_run;
+                let (then, d) = (thread.call.after_run, thread.disk);
+                if let Some(Elevator::Luns(luns)) = &self.block.disks[d].elevator {
+                    let until = luns.until;
+                    self.arm_elevator(ctx, d, until);
+                }
                 self.go(t, then)
             }
         }

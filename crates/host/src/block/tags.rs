@@ -119,14 +119,24 @@ impl<S: Source> Host<S> {
                 }
             }
             Some(Elevator::Bfq(bfq)) => {
-                if let Some(until) = bfq.idle_until
-                    && until != self.block.disks[d].elevator_timer
-                {
-                    self.block.disks[d].elevator_timer = until;
-                    ctx.at(until, Kind::HostTimer, ELEVATOR | u32::from(disk));
-                }
+                let until = bfq.idle_until;
+                self.arm_elevator(ctx, disk, until);
+            }
+            Some(Elevator::Luns(luns)) => {
+                let until = luns.until;
+                self.arm_elevator(ctx, disk, until);
             }
             _ => {}
+        }
+    }
+
+    /// The scheduler looks again then, if nothing happens before.
+    pub(crate) fn arm_elevator(&mut self, ctx: &mut Ctx, disk: u16, until: Option<Time>) {
+        if let Some(until) = until
+            && until != self.block.disks[disk].elevator_timer
+        {
+            self.block.disks[disk].elevator_timer = until;
+            ctx.at(until, Kind::HostTimer, ELEVATOR | u32::from(disk));
         }
     }
 
@@ -158,6 +168,12 @@ impl<S: Source> Host<S> {
                 let core = self.block.hctxs[h].core;
                 self.run_other_queue(ctx, h, core);
             }
+        } else if let Some(Elevator::Luns(_)) = &disk.elevator {
+            disk.elevator_timer = Time::NEVER;
+            let h = disk.first;
+            let core = self.block.hctxs[h].core;
+            self.run_other_queue(ctx, h, core);
+            self.after_completion(ctx, h);
         }
     }
 

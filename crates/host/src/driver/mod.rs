@@ -179,7 +179,7 @@ impl<S: Source> Host<S> {
         if let Some(elevator) = &mut self.block.disks[d].elevator
             && r.sched_tag
         {
-            elevator.completed(rq, r.issued, ctx.now);
+            elevator.completed(rq, r.issued, ctx.now, cqe.held);
         }
 
         self.block.requests.remove(rq);

@@ -4,11 +4,13 @@
 pub mod bfq;
 pub mod deadline;
 pub mod kyber;
+pub mod luns;
 
 use crate::config::{Scheduler, StackConfig};
 pub use bfq::Bfq;
 pub use deadline::{Deadline, Dir, Merge};
 pub use kyber::Kyber;
+pub use luns::{LunConfig, LunStats, Luns};
 use wordline_base::{IoClass, Priority, Time};
 
 /// A request for the scheduler.
@@ -31,6 +33,8 @@ pub enum Elevator {
     Deadline(Deadline),
     Kyber(Box<Kyber>),
     Bfq(Box<Bfq>),
+    /// Of a drive that tells where data lie.
+    Luns(Box<Luns>),
 }
 
 impl Elevator {
@@ -69,6 +73,7 @@ impl Elevator {
             Elevator::Deadline(d) => d.len(),
             Elevator::Kyber(k) => k.len(),
             Elevator::Bfq(b) => b.len(),
+            Elevator::Luns(l) => l.len(),
         }
     }
     pub fn is_empty(&self) -> bool {
@@ -81,6 +86,9 @@ impl Elevator {
             }
             Elevator::Kyber(k) => k.insert(ask, now),
             Elevator::Bfq(b) => b.insert(ask, now),
+            Elevator::Luns(l) => {
+                l.insert(ask.rq, ask.start, ask.dir == Dir::Write, ask.data);
+            }
         }
     }
     /// A waiting request that `ask` (which has no number yet) extends.
@@ -89,6 +97,7 @@ impl Elevator {
             Elevator::Deadline(d) => d.find_merge(ask.dir, ask.start, ask.bytes, max),
             Elevator::Kyber(k) => k.find_merge(ask.hctx, ask.dir, ask.start, ask.bytes, max),
             Elevator::Bfq(b) => b.find_merge(ask.thread, ask.dir, ask.start, ask.bytes, max),
+            Elevator::Luns(_) => None,
         }
     }
     /// The request grew; answers a neighbour that it swallowed.
@@ -97,6 +106,7 @@ impl Elevator {
             Elevator::Deadline(d) => return d.merged(merge, bytes, max),
             Elevator::Kyber(k) => k.merged(merge, bytes),
             Elevator::Bfq(b) => b.merged(merge, bytes),
+            Elevator::Luns(_) => {}
         }
         None
     }
@@ -106,6 +116,7 @@ impl Elevator {
             Elevator::Deadline(d) => d.dispatch(now),
             Elevator::Kyber(k) => k.dispatch(h, now),
             Elevator::Bfq(b) => b.dispatch(now),
+            Elevator::Luns(l) => l.dispatch(now),
         }
     }
     /// A waiting request of which this is true; kyber alone looks at those of one hardware queue.
@@ -114,6 +125,7 @@ impl Elevator {
             Elevator::Deadline(d) => d.waiting().find(|&rq| is(rq)),
             Elevator::Kyber(k) => k.waiting(h).find(|&rq| is(rq)),
             Elevator::Bfq(b) => b.waiting().find(|&rq| is(rq)),
+            Elevator::Luns(l) => l.waiting().find(|&rq| is(rq)),
         }
     }
     /// A waiting request leaves by another way.
@@ -122,15 +134,18 @@ impl Elevator {
             Elevator::Deadline(d) => d.remove(rq),
             Elevator::Kyber(k) => k.take_out(h, rq),
             Elevator::Bfq(b) => b.take_out(rq),
+            Elevator::Luns(l) => l.take_out(rq),
         }
     }
-    pub fn completed(&mut self, rq: u32, issued: Time, now: Time) {
+    /// The request is over; `tells` is what the drive told with it.
+    pub fn completed(&mut self, rq: u32, issued: Time, now: Time, tells: Option<u32>) {
         match self {
             Elevator::Deadline(_) => {}
             Elevator::Kyber(k) => {
                 k.completed(rq, issued, now);
             }
             Elevator::Bfq(b) => b.completed(rq, now),
+            Elevator::Luns(l) => l.completed(rq, tells, now),
         }
     }
 }
