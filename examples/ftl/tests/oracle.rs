@@ -27,7 +27,9 @@ number_ios=60
 
 fn run(device: &str, set: &[&str], state: Precondition) -> RunResult {
     let small = ["nand.blocks=64", "nand.pages_per_block=16", "ftl.over_provisioning=20"];
-    let set: Vec<String> = small.iter().chain(set).map(|s| s.to_string()).collect();
+    // A conventional drive's firmware is the drive's own, and here is another FTL.
+    let own = ["ftl.firmware=none"];
+    let set: Vec<String> = small.iter().chain(&own).chain(set).map(|s| s.to_string()).collect();
     let sources =
         Sources { stack: Source::Preset("linux-libaio"), ..Sources::presets(device, "none") };
     let system = System::assemble(sources, &set).expect("settings").with_ftl(PageMapKind);
