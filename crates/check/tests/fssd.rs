@@ -267,6 +267,30 @@ fn by_luns_few_commands_keep_more_luns_at_work() {
     assert!(by_lun > as_they_come * 1.05, "{by_lun} and {as_they_come} I/Os a ns");
 }
 
+/// A queue without a tag does not ask the scheduler, whose timer goes off all the same.
+#[test]
+fn several_queues_with_few_tags_come_to_an_end() {
+    let job = "[a]\nioengine=libaio\nrw=randrw\nbs=4k\niodepth=16\nnumber_ios=3000\nnorandommap\n\
+               numjobs=4\nsize=2m\nio_size=64m\nrandrepeat=0\n";
+    for queues in [2, 3] {
+        let queues = format!("stack.queues={queues}");
+        let sets = ["ftl.on_host=schedule", &queues, "stack.queue_depth=3", "stack.cores=4", SHORT];
+        let o = run(job, Age::Filled, &sets);
+        let done: u64 = o.result.threads.iter().flat_map(|t| &t.dirs).map(|d| d.total_ios).sum();
+        assert_eq!(done, 4 * 3000, "{queues}");
+        // No event a held request and look: some tens an I/O.
+        assert!(o.result.machine.events < 100 * done, "{} events", o.result.machine.events);
+    }
+}
+
+#[test]
+fn a_collector_on_the_host_needs_a_tag_beside_that_of_others() {
+    let job = "[a]\nrw=randwrite\nbs=4k\nnumber_ios=10\n";
+    let case = Case::new("fssd-small", job).set("ftl.on_host=gc").set("stack.queue_depth=2");
+    let refused = case.run().map(|_| ()).expect_err("two entries are one tag");
+    assert!(refused.to_string().contains("at least 3 for a collector on the host"), "{refused}");
+}
+
 /// Every word gives back what was written, under collection and with trims.
 #[test]
 fn all_words_read_what_was_written() {

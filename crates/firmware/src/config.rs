@@ -237,6 +237,12 @@ impl Plan {
             );
             return Err(bad("gc_start", why));
         }
+        // A superblock is moved for its wear only where that leaves the room above the lower mark.
+        if c.wear_spread > 0 && start <= low + block {
+            let (start, least) = (start / block, low / block + 1);
+            let why = format!("is {start} superblocks, and levelling wear needs more than {least}");
+            return Err(bad("gc_start", why));
+        }
         let idle = match c.idle_free {
             None => 0,
             Some(share) if (0.0..=100.0).contains(&share) => {

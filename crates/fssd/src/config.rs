@@ -122,16 +122,18 @@ impl Plan {
         if c.gc_units == 0 {
             return bad("gc_units", "must be at least 1".into());
         }
-        for (key, value) in [("places", c.places), ("lun_reads", c.lun_reads)] {
-            if value == 0 {
-                return bad(key, "must be at least 1".into());
+        let counts = [
+            ("places", c.places, 1 << 26),
+            ("lun_reads", c.lun_reads, 1 << 16),
+            ("report_units", c.report_units, 1 << 20),
+        ];
+        for (key, value, most) in counts {
+            if !(1..=most).contains(&value) {
+                return bad(key, format!("is {value}, must be 1 to {most}"));
             }
         }
         if g.luns > 1 << 16 && c.scheduler == Side::Host {
             return bad("scheduler", "a completion tells of 65536 LUNs at most".into());
-        }
-        if c.report_units == 0 {
-            return bad("report_units", "must be at least 1".into());
         }
         if !(0.01..=1000.0).contains(&c.firmware_factor) {
             return bad("firmware_factor", "must be from 0.01 to 1000".into());

@@ -103,6 +103,13 @@ impl Queues {
         let (drive, ftl) = (&disk.info, disk.ftl_on_host);
         check_drive(drive, ftl)?;
         check_stack(config, ftl)?;
+        if drive.gc.is_some() && config.queue_depth.min(drive.depth) < 3 {
+            return stack(
+                "queue_depth",
+                "must be at least 3 for a collector on the host: its command waits at the drive with a tag of \
+                 its own",
+            );
+        }
         let kept = match ftl {
             true => Some("FTL"),
             _ if drive.gc.is_some() => Some("FTL's collector"),
@@ -342,8 +349,8 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Whether the user-space driver takes the drive from the kernel: one of them has it.
-/// Whether SPDK takes the drive from the kernel, which keeps it where this is there.
+/// Whether SPDK takes the drive from the kernel. `kept`: a part of the FTL runs in the kernel, so that it may
+/// not.
 fn takes_drive(
     config: &StackConfig,
     jobs: &[&ThreadSpec],

@@ -443,10 +443,7 @@ impl<S: Source> Host<S> {
             }
             None => {
                 let (then, d) = (thread.call.after_run, thread.disk);
-                if let Some(Elevator::Luns(luns)) = &self.block.disks[d].elevator {
-                    let until = luns.until;
-                    self.arm_elevator(ctx, d, until);
-                }
+                self.arm_luns(ctx, d);
                 self.go(t, then)
             }
         }

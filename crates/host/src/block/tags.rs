@@ -122,12 +122,19 @@ impl<S: Source> Host<S> {
                 let until = bfq.idle_until;
                 self.arm_elevator(ctx, disk, until);
             }
-            Some(Elevator::Luns(luns)) => {
-                let until = luns.until;
-                self.arm_elevator(ctx, disk, until);
-            }
+            Some(Elevator::Luns(_)) => self.arm_luns(ctx, disk),
             _ => {}
         }
+    }
+
+    /// The scheduler by LUN looks again when it said, or at an earlier time that was set: that sets the next.
+    pub(crate) fn arm_luns(&mut self, ctx: &mut Ctx, disk: u16) {
+        let of = &self.block.disks[disk];
+        let Some(Elevator::Luns(luns)) = &of.elevator else { return };
+        // The time may be over, where a queue had no tag to ask with.
+        let until = luns.until.map(|until| until.max(ctx.now));
+        let until = until.filter(|&until| until < of.elevator_timer);
+        self.arm_elevator(ctx, disk, until);
     }
 
     /// The scheduler looks again then, if nothing happens before.
@@ -168,12 +175,20 @@ impl<S: Source> Host<S> {
                 let core = self.block.hctxs[h].core;
                 self.run_other_queue(ctx, h, core);
             }
-        } else if let Some(Elevator::Luns(_)) = &disk.elevator {
+        } else if let Some(Elevator::Luns(luns)) = &mut disk.elevator {
+            // An earlier one took the place of others.
+            if disk.elevator_timer != ctx.now {
+                return;
+            }
             disk.elevator_timer = Time::NEVER;
-            let h = disk.first;
-            let core = self.block.hctxs[h].core;
-            self.run_other_queue(ctx, h, core);
-            self.after_completion(ctx, h);
+            // A queue that has requests without a tag does not ask the scheduler: a tag does that then.
+            luns.until = None;
+            let (first, queues) = (disk.first, disk.hctxs());
+            for h in queues {
+                let core = self.block.hctxs[h].core;
+                self.run_other_queue(ctx, h, core);
+            }
+            self.after_completion(ctx, first);
         }
     }
 

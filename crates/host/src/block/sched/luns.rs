@@ -182,7 +182,8 @@ impl Luns {
         self.places[slot] = (w.start, lun);
         if w.write && programs {
             let until = &mut self.programs_until[lun as usize];
-            *until = (*until).max(now) + self.config.program;
+            // All writes of a unit that is full tell so, and it is programmed once.
+            *until = (*until).max(now + self.config.program);
         }
     }
 }
@@ -224,6 +225,24 @@ mod tests {
         assert_eq!(s.dispatch(Time(700)), None);
         s.completed(1, Some(2), Time(800));
         assert_eq!(s.dispatch(Time(800)), Some(3));
+    }
+
+    #[test]
+    fn so_many_reads_are_at_a_lun_and_the_next_waits() {
+        let mut s = Luns::new(LunConfig { depth: 2, ..CONFIG });
+        read(&mut s, 0, 4096);
+        assert_eq!(s.dispatch(Time(0)), Some(0));
+        s.completed(0, Some(1), Time(10));
+        // Another LUN has work, so that the drive is never without.
+        read(&mut s, 1, 8192);
+        assert_eq!(s.dispatch(Time(10)), Some(1));
+        for rq in 2..5 {
+            read(&mut s, rq, 4096);
+        }
+        assert_eq!([s.dispatch(Time(10)), s.dispatch(Time(10))], [Some(2), Some(3)]);
+        assert_eq!(s.dispatch(Time(10)), None, "the third waits");
+        s.completed(2, Some(1), Time(20));
+        assert_eq!(s.dispatch(Time(20)), Some(4));
     }
 
     #[test]
