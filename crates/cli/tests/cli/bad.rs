@@ -78,7 +78,7 @@ fn words_that_are_none() {
             "--device=fssd-small --set ftl.on_host=half",
             &["--set ftl.on_host=half", "must be all, map, gc, schedule or none"],
         ),
-        ("--device=fssd-small --set ftl.fssd.places=0", &["places", "at least 1"]),
+        ("--device=fssd-small --set ftl.fssd.places=0", &["places", "must be 1 to 67108864"]),
         ("--device=fssd-small --stack=none --set ftl.on_host=schedule", &["scheduler on the host"]),
         (
             "--device=fssd-small --ioengine=spdk --set ftl.on_host=schedule",
@@ -92,7 +92,11 @@ fn words_that_are_none() {
             "--device=fssd-small --set ftl.fssd.victims=host",
             &["ftl.fssd.victims", "or it to drive"],
         ),
-        ("--device=fssd-small --set ftl.fssd.report_units=0", &["report_units", "at least 1"]),
+        ("--device=fssd-small --set ftl.fssd.report_units=0", &["report_units", "must be 1 to"]),
+        (
+            "--device=fssd-small --set ftl.fssd.report_units=4000000000",
+            &["report_units", "1048576"],
+        ),
         (
             "--device=fssd-small --stack=none --set ftl.on_host=gc",
             &["'kernel' must be true", "collector on the host"],
