@@ -54,6 +54,8 @@ pub struct Finished {
     pub submitted: Time,
     pub completed: Time,
     pub ok: bool,
+    /// It failed because an FTL on the host found no room for it.
+    pub no_space: bool,
     pub class: IoClass,
     pub io: IoId,
 }

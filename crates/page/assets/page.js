@@ -301,6 +301,29 @@ const grid = (flash, values, { format, what, top }) => {
   };
 };
 
+/* Processor time and memory of the host. */
+const ownerOf = (key) => key.replace(/_(ns|bytes)$/, "").replaceAll("_", " ").replace(/^ftl/, "FTL");
+const cores = (rows) => {
+  const ends = rows.map((r) => r.end_ns), seconds = lengths(ends), count = rows[0].core_busy_ns.length;
+  const cells = spans(ends).flatMap((s) => d3.range(count).map((core) => ({
+    ...s, core, share: Math.min(1, rows[s.i].core_busy_ns[core] / 1e9 / seconds[s.i]),
+  })));
+  return {
+    legend: [0, 4, 8].map((level) => ({ label: percent(level / 8), colour: v(`h${level}`), box: true })),
+    alt: "Share of each interval that each core of the host was busy",
+    csv: cells.map((c) => ({ from_s: c.t0, to_s: c.t1, core: c.core, busy: c.share })),
+    plot: (width) => Plot.plot(base(width, {
+      height: Math.max(110, 56 + count * Math.max(5, Math.min(22, 200 / count))), x: timeX(ends.at(-1) / 1e9, width),
+      y: { domain: [-.5, count - .5], label: "core", labelAnchor: "top", labelArrow: "none", tickSize: 0,
+        ticks: d3.range(0, count, Math.ceil(count / 12)), tickFormat: (n) => `${n}` },
+      marks: [
+        Plot.rect(cells, { x1: "t0", x2: "t1", y1: (c) => c.core - .45, y2: (c) => c.core + .45, fill: (c) => v(`h${Math.min(8, Math.floor(c.share * 9))}`), shapeRendering: "crispEdges" }),
+        Plot.tip(cells, Plot.pointer({ x: (c) => (c.t0 + c.t1) / 2, y: "core", title: (c) => `${at(c)}\ncore ${c.core}\n${percent(c.share)}`, fontFamily: "inherit" })),
+      ],
+    })),
+  };
+};
+
 /* Where the time went. */
 const split = (rows) => {
   const layers = [...new Set(rows.flatMap((row) => Object.keys(row.parts).filter((l) => row.parts[l] > 0)))];
@@ -402,11 +425,19 @@ const charts = {
       label, csv: key.replace("_ns", "_cores"), colour: v(`u-${label}`), values: of(key),
     })), { format: (x) => digits(x, 3), label: `busy cores, of ${cores}` });
   },
+  "cpu-owners": (args) => {
+    const rows = machine(pick(args)).host.over_time, ends = rows.map((r) => r.end_ns), seconds = lengths(ends);
+    const cores = machine(pick(args)).cores.length;
+    return stacks(ends, Object.keys(rows[0].cpu).map((o, k) => ({
+      label: ownerOf(o), csv: o.replace(/_ns$/, "_cores"), colour: seriesColour(k), values: rows.map((r, i) => r.cpu[o] / 1e9 / seconds[i]),
+    })), { format: (x) => digits(x, 3), label: `busy cores, of ${cores}` });
+  },
+  cores: (args) => cores(machine(pick(args)).host.over_time),
   memory: (args) => {
     const rows = machine(pick(args)).host.over_time;
     const owners = [...new Set(rows.flatMap((r) => Object.keys(r.memory)))];
     return stacks(rows.map((r) => r.end_ns), owners.map((o, k) => ({
-      label: o.replace(/_bytes$/, "").replaceAll("_", " "), csv: o, colour: seriesColour(k), values: rows.map((r) => r.memory[o] ?? 0),
+      label: ownerOf(o), csv: o, colour: seriesColour(k), values: rows.map((r) => r.memory[o] ?? 0),
     })), { format: size, label: "host memory" });
   },
   power: (args) => {

@@ -402,6 +402,13 @@ fn over_time(run: &Value) -> String {
         if !has_intervals(run) {
             add("cpu", "cpu", none.clone(), "Processor time of the host", "");
         }
+        let rows = || host.into_iter().flatten();
+        if rows().any(|row| ftl_on_host(&row["cpu"])) {
+            add("cpu-owners", "cpu-owners", none.clone(), "Processor time by owner", "");
+        }
+        if rows().any(|row| row["core_busy_ns"].as_array().is_some_and(|cores| cores.len() > 1)) {
+            add("cores", "cores", none.clone(), "How busy each core of the host was", "");
+        }
         let memory = |r: &Value| {
             r["memory"].as_object().is_some_and(|by| by.values().any(|b| float(b) > 0.0))
         };
@@ -420,6 +427,12 @@ fn over_time(run: &Value) -> String {
         out += &details("The intervals as a table", &interval_table(m));
     }
     out
+}
+
+/// Whether an FTL on the host took processor time: where none does, owners say no more than modes.
+fn ftl_on_host(cpu: &Value) -> bool {
+    cpu.as_object()
+        .is_some_and(|by| by.iter().any(|(name, ns)| name.starts_with("ftl") && float(ns) > 0.0))
 }
 
 fn host_has(m: &Value) -> bool {

@@ -15,6 +15,7 @@ use wordline_trace::{Request, Rounded};
 /// Unix error numbers a job ends with.
 pub const EIO: i32 = 5;
 pub const EINVAL: i32 = 22;
+pub const ENOSPC: i32 = 28;
 /// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
 pub const ETIMEDOUT: i32 = 110;
 

@@ -1,5 +1,6 @@
 //! What a run produced. Reports read this and nothing else.
 
+use crate::job::ENOSPC;
 use crate::topology::ArrayNode;
 use serde::{Serialize, Serializer};
 use wordline_base::time::serialize_ns;
@@ -61,8 +62,8 @@ pub enum RunError {
                 ": I/O must lie on the drive and begin and end on whole blocks of it (device.lba)"
             }
             Refused::Full => {
-                ": the FTL found no space, or its map no host memory (ftl.fssd.host_memory), for \
-                 what is counted as ftl.writes_refused"
+                ": the FTL found no free unit, or its map no memory on the host \
+                 (ftl.fssd.host_memory), for the writes that are counted as ftl.writes_refused"
             }
         }
     )]
@@ -203,10 +204,11 @@ impl RunResult {
             name: first.map_or(String::new(), |t| t.name.clone()),
             errors: first.map_or(1, |t| t.total_errors.max(1)),
             errno: first.map_or(0, |t| t.error),
-            refused: match count("host.errors") > count("device.failed") {
+            refused: match first.map_or(0, |t| t.error) {
+                ENOSPC => Refused::Full,
                 _ if count("ftl.writes_refused") > 0 => Refused::Full,
-                true => Refused::Misplaced,
-                false => Refused::No,
+                _ if count("host.errors") > count("device.failed") => Refused::Misplaced,
+                _ => Refused::No,
             },
         }
     }

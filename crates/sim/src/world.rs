@@ -10,7 +10,7 @@ use crate::drive::Drive;
 use crate::error::BuildError;
 use crate::host;
 use crate::interval::{Flash, Series};
-use crate::job::{EINVAL, EIO, JobSource};
+use crate::job::{EINVAL, EIO, ENOSPC, JobSource};
 use crate::net::Network;
 use crate::replay::TraceSource;
 use crate::result::*;
@@ -835,6 +835,9 @@ impl World {
 
     /// What a failed I/O returned: the kernel refuses what the drive cannot address.
     fn error_of(&self, h: usize, f: &Finished) -> i32 {
+        if f.no_space {
+            return ENOSPC;
+        }
         let disk = self.hosts[h].host.disk(f.disk);
         let aligned = |n: u64| n.is_multiple_of(disk.lba_bytes.into());
         let end = f.offset.saturating_add(u64::from(f.len));

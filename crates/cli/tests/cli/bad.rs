@@ -233,6 +233,16 @@ fn io_of_odd_lengths() {
 }
 
 #[test]
+fn a_map_beyond_the_hosts_memory() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randwrite --bs=512 --iodepth=16 --ioengine=libaio \
+               --number_ios=20000 --device fssd-small --precondition none --host-memory 17450000";
+    let words = &["job 'a' failed", "No space left on device", "ftl.fssd.host_memory"];
+    let done = place.run(job).fails(1, words);
+    assert!(done.out.contains("err=28 (func=io_u error, error=No space"), "{done:?}");
+}
+
+#[test]
 fn a_drive_that_fails() {
     let place = Place::new();
     let worn = format!("{JOB} --precondition fill --set nand.faults.read_fail_ppb=900000000");

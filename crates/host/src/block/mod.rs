@@ -55,6 +55,8 @@ pub(crate) struct Node {
     pub thread: u32,
     pub ddir: Ddir,
     pub ok: bool,
+    /// The FTL on the host found no room for it.
+    pub no_space: bool,
     /// The disk, and the place there.
     pub disk: u16,
     pub len: u32,

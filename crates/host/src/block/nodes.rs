@@ -25,6 +25,7 @@ impl<S: Source> Host<S> {
             thread: t,
             ddir,
             ok: true,
+            no_space: false,
             len,
             offset,
             issued: Time::ZERO,
@@ -97,13 +98,14 @@ impl<S: Source> Host<S> {
             if node.parent == NONE {
                 return self.io_done(ctx, n, on);
             }
-            let (parent, life, ok) = (node.parent, node.life, node.ok);
+            let (parent, life, ok, no_space) = (node.parent, node.life, node.ok, node.no_space);
             if disk != self.block.nodes[parent].disk && self.member_done(ctx, n, on) {
                 return;
             }
             self.block.nodes.remove(n);
             let up = &mut self.block.nodes[parent];
             up.ok &= ok;
+            up.no_space |= no_space;
             if up.pending == 1 {
                 ctx.lives.absorb(up.life, life);
             } else {

@@ -434,6 +434,7 @@ impl<S: Source> Host<S> {
             submitted: node.submitted,
             completed: now,
             ok: node.ok,
+            no_space: node.no_space,
             class: node.class,
             io: node.life,
         }));

@@ -608,6 +608,8 @@ impl<S: Source> Host<S> {
         if node.pending == 1 {
             ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
         }
+        // Failed programs are written elsewhere: a write fails for want of room alone.
+        self.block.nodes[tag].no_space |= !ok && matches!(node.ddir, Ddir::Write | Ddir::Trim);
         ctx.enter_drive(*drive);
         ctx.stamps.acknowledge(node.at_ledger, ok);
         if pblk.merges.is_some() {
