@@ -3,7 +3,7 @@
 use crate::result::{DirResult, HistLine, LatencyOverTime, LayerRow, LayerTable, LogLine};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use wordline_base::hist::{self, BUCKETS};
+use wordline_base::hist::BUCKETS;
 use wordline_base::life::LAYERS;
 use wordline_base::{Ddir, Histogram, Life, Span, Time};
 
@@ -27,9 +27,9 @@ pub const SPLIT_AT: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 impl LayerSums {
     pub fn add(&mut self, life: &Life) {
         let latency = life.latency().0;
-        self.latency.add(latency);
+        let bucket = self.latency.place(latency);
         self.bytes += u64::from(life.len);
-        let row = &mut self.sums[hist::bucket_of(latency)];
+        let row = &mut self.sums[bucket];
         for (sum, spent) in row.iter_mut().zip(life.spent()) {
             *sum += spent;
         }
@@ -129,10 +129,13 @@ impl Slowest {
     pub fn new(limit: usize) -> Slowest {
         Slowest { limit, heap: BinaryHeap::new(), lives: Vec::new(), seen: 0 }
     }
+    #[inline]
     pub fn offer(&mut self, life: &Life, thread: u32) {
-        if self.limit == 0 {
-            return;
+        if self.limit > 0 {
+            self.rank(life, thread);
         }
+    }
+    fn rank(&mut self, life: &Life, thread: u32) {
         self.seen += 1;
         let latency = life.latency().0;
         if self.lives.len() < self.limit {
