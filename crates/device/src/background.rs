@@ -74,19 +74,25 @@ impl Controller {
     #[inline]
     pub(crate) fn settle(&mut self, ctx: &mut Ctx) {
         let Some(ftl) = &mut self.ftl else { return };
-        if self.cache.is_none() {
-            loop {
-                while let Some(action) = self.ftl.as_mut().and_then(Translation::poll) {
-                    self.act(ctx, action);
-                }
-                let Some(cmd) = self.turns.ready() else { return self.rest_of_map(ctx) };
-                self.turn_came(ctx, cmd);
+        if let Some(action) = ftl.poll() {
+            self.act(ctx, action);
+            self.settle_all(ctx);
+        } else if !self.woken.is_empty() || !self.flushable.is_empty() || self.turns.is_ready() {
+            self.settle_all(ctx);
+        }
+        // Work of the map that leads to nothing yet: a core does it all the same.
+        if self.cost.map.is_some() {
+            let work = self.map_time();
+            if work > Span::ZERO {
+                self.firmware.reserve(ctx.now, work);
             }
         }
-        let mut action = ftl.poll();
+    }
+    #[inline(never)]
+    fn settle_all(&mut self, ctx: &mut Ctx) {
         loop {
-            if let Some(a) = action {
-                self.act(ctx, a);
+            if let Some(action) = self.ftl.as_mut().and_then(Translation::poll) {
+                self.act(ctx, action);
             } else if let Some(woken) = self.woken.pop_front() {
                 self.retry(ctx, woken);
             } else if let Some(cmd) = self.flushable.pop() {
@@ -94,17 +100,8 @@ impl Controller {
             } else if let Some(cmd) = self.turns.ready() {
                 self.turn_came(ctx, cmd);
             } else {
-                return self.rest_of_map(ctx);
+                return;
             }
-            action = self.ftl.as_mut().and_then(Translation::poll);
-        }
-    }
-
-    /// Work of the map that leads to nothing yet: a core does it all the same.
-    fn rest_of_map(&mut self, ctx: &Ctx) {
-        let work = self.map_time();
-        if work > Span::ZERO {
-            self.firmware.reserve(ctx.now, work);
         }
     }
 

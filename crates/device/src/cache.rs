@@ -23,9 +23,9 @@
 use crate::config::CacheConfig;
 use crate::ghost::Shape;
 use crate::partition::{LATENCY, PARTITIONS, Partitions};
+use crate::recency::{self, Used};
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::hint::select_unpredictable;
 use std::ops::Range;
 use wordline_base::{BadValue, IoClass, Lpn, SectorSize, Slab, Stamps, prefetch};
 
@@ -106,10 +106,19 @@ impl Line {
 struct Group {
     /// Line number + 1; 0 is empty.
     tags: Box<[u32]>,
-    /// When each line was touched last, and its way in the lowest bits. Apart from the lines: a set's are looked through together.
-    used: Box<[u64]>,
+    /// The order in which each set's ways were touched last.
+    used: Box<[Used]>,
     lines: Box<[Line]>,
     stamps: Box<[u32]>,
+}
+
+/// What a flash read brings into the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fill {
+    Nothing,
+    /// Sectors of one line, which is not replaced meanwhile.
+    Line(LineId),
+    Lines,
 }
 
 /// What a command waits for at a line.
@@ -190,7 +199,6 @@ pub(crate) struct Cache {
     ways: u32,
     pub line_sectors: u32,
     groups: Vec<Option<Box<Group>>>,
-    tick: u64,
     #[cfg(debug_assertions)]
     touched: Option<LineId>,
     pub partitions: Option<Partitions>,
@@ -233,15 +241,6 @@ pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
         mask &= !bits(first, n);
         Some((first, n))
     })
-}
-
-/// The way used longest ago of some of a set's.
-#[inline]
-fn oldest(used: &[u64]) -> usize {
-    // Each answer is as good as random, so no branch depends on one.
-    let earlier = |least, &used| select_unpredictable(used < least, used, least);
-    let least = used.iter().fold(u64::MAX, earlier);
-    least as usize & ((1 << WAY_BITS) - 1)
 }
 
 /// Where a tag is. Eight are looked at together: mostly it is in none of them.
@@ -287,7 +286,6 @@ impl Cache {
             ways: config.ways,
             line_sectors: sectors as u32,
             groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
-            tick: 0,
             #[cfg(debug_assertions)]
             touched: None,
             partitions: partitions.map(|p| Partitions::new(p, config.ways)).transpose()?,
@@ -348,11 +346,9 @@ impl Cache {
         let set = lpn / self.line_sectors % self.sets;
         let (g, i) = self.at(LineId(set << WAY_BITS));
         if let Some(group) = &self.groups[g] {
-            let last = i + self.ways as usize - 1;
             prefetch(&group.tags, i);
-            prefetch(&group.tags, last);
-            prefetch(&group.used, i);
-            prefetch(&group.used, last);
+            prefetch(&group.tags, i + self.ways as usize - 1);
+            prefetch(&group.used, self.ring_of(set).end - 1);
         }
     }
     /// The sector was not found and will need a line soon: most likely that used longest ago.
@@ -361,8 +357,8 @@ impl Cache {
         let set = lpn / self.line_sectors % self.sets;
         let (g, i) = self.at(LineId(set << WAY_BITS));
         if let Some(group) = &self.groups[g] {
-            let ways = self.ways_of(partition);
-            let line = i + oldest(&group.used[i + ways.start..i + ways.end]);
+            let mut ways = self.by_age(group, set, partition);
+            let line = i + ways.next().unwrap_or(0);
             prefetch(&group.lines, line);
             // The end of a line is where the next begins.
             prefetch(&group.lines, line + 1);
@@ -401,6 +397,24 @@ impl Cache {
         let within = (set & ((1 << GROUP_BITS) - 1)) * self.ways + way;
         ((set >> GROUP_BITS) as usize, within as usize)
     }
+    /// The ways of a partition in a set of a group, that touched longest ago first.
+    #[inline]
+    fn by_age<'a>(
+        &self,
+        group: &'a Group,
+        set: u32,
+        partition: u8,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let ways = self.ways_of(partition);
+        recency::by_age(&group.used[self.ring_of(set)]).filter(move |way| ways.contains(way))
+    }
+    /// Where the order of a set is in its group.
+    #[inline]
+    fn ring_of(&self, set: u32) -> Range<usize> {
+        let ring = self.ways as usize + 1;
+        let at = (set & ((1 << GROUP_BITS) - 1)) as usize * ring;
+        at..at + ring
+    }
     fn group(&self, g: usize) -> &Group {
         self.groups[g].as_ref().expect("a line that is in use has memory")
     }
@@ -429,6 +443,14 @@ impl Cache {
         &self.group(g).stamps[at..at + n as usize]
     }
 
+    /// A line that is being filled.
+    #[inline]
+    pub fn filling(&self, fill: Fill, number: u32) -> LineId {
+        match fill {
+            Fill::Line(id) => id,
+            _ => self.find(number).expect("a line being filled is not replaced"),
+        }
+    }
     #[inline]
     pub fn find(&self, number: u32) -> Option<LineId> {
         let set = number % self.sets;
@@ -471,14 +493,14 @@ impl Cache {
 
     #[inline]
     pub fn touch(&mut self, id: LineId) {
-        self.tick += 1;
-        let tick = self.tick << WAY_BITS | u64::from(id.0 & ((1 << WAY_BITS) - 1));
         #[cfg(debug_assertions)]
         {
             self.touched = Some(id);
         }
-        let (g, i) = self.at(id);
-        self.group_mut(g).used[i] = tick;
+        let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
+        let ring = self.ring_of(set);
+        let used = &mut self.group_mut((set >> GROUP_BITS) as usize).used[ring];
+        recency::touch(used, way as usize);
     }
 
     /// Makes room for a line in its partition: an empty way, or else the least recently used line that is
@@ -493,30 +515,12 @@ impl Cache {
             let n = (sets * self.ways) as usize;
             self.groups[g] = Some(Box::new(Group {
                 tags: vec![0; n].into_boxed_slice(),
-                used: (0..self.ways).map(u64::from).cycle().take(n).collect(),
+                used: recency::unused(self.ways).collect::<Vec<_>>().repeat(sets as usize).into(),
                 lines: vec![BLANK_LINE; n].into_boxed_slice(),
                 stamps: vec![0; n * self.line_sectors as usize].into_boxed_slice(),
             }));
         }
-        let group = self.group(g);
-        let ways = self.ways_of(partition);
-        let ways = base + ways.start..base + ways.end;
-        // The line used longest ago (an empty one never was), if it is clean and not busy: nearly
-        // always, and it saves looking at the others.
-        let oldest = base + oldest(&group.used[ways.clone()]);
-        let rank_of = |i: usize| match (group.tags[i], &group.lines[i]) {
-            (0, _) => 0,
-            (_, line) if line.is_busy() => 3,
-            (_, line) if line.dirty != 0 => 2,
-            _ => 1,
-        };
-        let mut best = (rank_of(oldest), group.used[oldest], oldest);
-        if best.0 >= 2 {
-            // Empty, then clean, then dirty, then busy; among equals the one used longest ago.
-            let all = ways.map(|i| (rank_of(i), group.used[i], i));
-            best = all.min().unwrap_or(best);
-        }
-        let (rank, _, way) = (best.0, best.1, best.2 - base);
+        let (rank, way) = self.room(set, partition);
         let id = LineId(set << WAY_BITS | way as u32);
         if rank >= 2 {
             return Err(id);
@@ -534,6 +538,30 @@ impl Cache {
         self.touch(id);
         debug_assert!(self.ways_of(partition).contains(&way), "in its own partition");
         Ok(id)
+    }
+
+    /// The way of a set to make room in, and how little it is fit for that: 0 is empty, 1 clean, 2 dirty,
+    /// 3 busy; among equals the one touched longest ago.
+    #[inline]
+    fn room(&self, set: u32, partition: u8) -> (u32, usize) {
+        let (g, base) = self.at(LineId(set << WAY_BITS));
+        let group = self.group(g);
+        let rank_of = |way: usize| match (group.tags[base + way], &group.lines[base + way]) {
+            (0, _) => 0,
+            (_, line) if line.is_busy() => 3,
+            (_, line) if line.dirty != 0 => 2,
+            _ => 1,
+        };
+        // Nearly always the first is it (empty ones were never touched), which saves looking at the others.
+        let mut ways = self.by_age(group, set, partition);
+        let first = ways.next().expect("each partition has a way");
+        let best = (rank_of(first), first);
+        if best.0 < 2 {
+            return best;
+        }
+        let earlier =
+            |best: (u32, usize), other: (u32, usize)| if other.0 < best.0 { other } else { best };
+        ways.map(|way| (rank_of(way), way)).fold(best, earlier)
     }
 
     /// Marks a run of a line's sectors as being read. Their stamps are known already: a sector that is

@@ -19,7 +19,7 @@
 //! queues, and command aborts.
 
 use crate::background::{Background, WriteBack};
-use crate::cache::{Cache, CacheStats, LineId, Woken};
+use crate::cache::{Cache, CacheStats, Fill, LineId, Woken};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
 use crate::execute::{Flight, OnCore, Sum};
 use crate::firmware::{Firmware, Grant};
@@ -136,7 +136,7 @@ pub struct Controller {
     pub(crate) flushable: Vec<u32>,
     /// Scratch space, kept for its memory.
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) misses: Vec<(u32, u32, bool)>,
+    pub(crate) misses: Vec<(u32, u32, Fill)>,
     pub(crate) touched: Vec<(LineId, u32, u32)>,
     pub(crate) counts: Counts,
     by_class: ByClass,
@@ -378,17 +378,18 @@ impl Controller {
     ) {
         let index = event.index();
         match event.kind() {
+            // Neither fetching nor posting gives the FTL or the cache anything to do.
             Kind::Fetch => {
                 self.front.on_doorbell(ctx.now);
-                self.fetch(ctx);
+                return self.fetch(ctx);
             }
+            Kind::Posted => return self.post(ctx, index),
             Kind::Firmware => self.execute(ctx, index),
             Kind::Background => self.background_ready(ctx),
             Kind::Summed => self.core_done(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
             Kind::DataOut if self.commands[index].stage == Stage::Copy => self.respond(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
-            Kind::Posted => self.post(ctx, index),
             Kind::Release => self.release_held_back(ctx),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
             Kind::NandArray | Kind::NandBus | Kind::NandPart => {

@@ -13,7 +13,7 @@
 //! was newest when it was looked up.
 
 use crate::background::Job;
-use crate::cache::{LineId, Wait, Woken, bits};
+use crate::cache::{Fill, LineId, Wait, Woken, bits};
 use crate::controller::{Command, Controller, NONE, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
@@ -39,8 +39,8 @@ pub(crate) const WRITE_BACK: u32 = 1 << 31;
 pub(crate) struct Flight {
     /// `NONE`: read-ahead.
     cmd: u32,
-    /// The cache has lines waiting for it.
-    fill: bool,
+    /// What waits for it in the cache.
+    fill: Fill,
     read: FlashRead,
 }
 
@@ -269,7 +269,7 @@ impl Controller {
         let Some(cache) = &self.cache else {
             command.stage = Stage::Flash;
             command.pending = 1;
-            self.read_flash(ctx, cmd, lpn, sectors, false);
+            self.read_flash(ctx, cmd, lpn, sectors, Fill::Nothing);
             return self.part_done(ctx, cmd, None);
         };
         let partition = command.partition;
@@ -321,7 +321,7 @@ impl Controller {
                 if let Some(id) = id {
                     cache.begin_fill(&ctx.stamps, id, mask, Some(class));
                 }
-                add_miss(&mut self.misses, base + first, n, id.is_some());
+                add_miss(&mut self.misses, base + first, n, id.map_or(Fill::Nothing, Fill::Line));
                 cache.stats_of(partition).read_misses += u64::from(n);
                 if let Some(partitions) = &mut cache.partitions {
                     partitions.miss(partition, number);
@@ -361,7 +361,8 @@ impl Controller {
                 if allocate {
                     cache.begin_fill(&ctx.stamps, id, bits(run, length), Some(class));
                 }
-                add_miss(&mut self.misses, base + run, length, allocate);
+                let fill = if allocate { Fill::Line(id) } else { Fill::Nothing };
+                add_miss(&mut self.misses, base + run, length, fill);
             }
         }
         for i in 0..self.misses.len() {
@@ -371,7 +372,7 @@ impl Controller {
     }
 
     /// Reads sectors through the FTL for a command.
-    fn read_flash(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, fill: bool) {
+    fn read_flash(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, fill: Fill) {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
@@ -385,13 +386,11 @@ impl Controller {
                 if !ok {
                     self.commands[cmd].status = Status::UnrecoveredRead;
                 }
-                if fill {
-                    self.filled(lpn, sectors, ok, 0);
-                }
+                self.filled(fill, lpn, sectors, ok, 0);
                 continue;
             };
-            if fill && is_asked(piece) {
-                self.count_fill(lpn, sectors);
+            if is_asked(piece) {
+                self.count_fill(fill, lpn, sectors);
             }
             let ppa = read.ppa;
             let key = self.flights.insert(Flight { cmd, fill, read });
@@ -444,11 +443,12 @@ impl Controller {
             for (run, length) in crate::cache::runs(mask & !line.valid & !line.filling) {
                 cache.begin_fill(&ctx.stamps, id, bits(run, length), None);
                 cache.stats_of(by).ahead += u64::from(length);
-                add_miss(&mut self.misses, number * cache.line_sectors + run, length, true);
+                let first = number * cache.line_sectors + run;
+                add_miss(&mut self.misses, first, length, Fill::Line(id));
             }
         }
         for i in 0..self.misses.len() {
-            let (lpn, sectors, _) = self.misses[i];
+            let (lpn, sectors, fill) = self.misses[i];
             let mut pieces = std::mem::take(&mut self.pieces);
             pieces.clear();
             self.ftl.as_mut().expect("a cache stands before an FTL").read(
@@ -462,14 +462,14 @@ impl Controller {
             for piece in &pieces {
                 let (lpn, sectors) = (piece.lpn.0, piece.sectors);
                 let Some(read) = FlashRead::of(piece) else {
-                    self.filled(lpn, sectors, piece.place != Place::Lost, 0);
+                    self.filled(fill, lpn, sectors, piece.place != Place::Lost, 0);
                     continue;
                 };
                 if is_asked(piece) {
-                    self.count_fill(lpn, sectors);
+                    self.count_fill(fill, lpn, sectors);
                 }
                 let ppa = read.ppa;
-                let flight = Flight { cmd: NONE, fill: true, read };
+                let flight = Flight { cmd: NONE, fill, read };
                 let owner = OWNER_READ | self.flights.insert(flight);
                 let (kind, class, io) = (OpKind::Read, piece.place.class(), IoId::NONE);
                 let op = Op { kind, class, ppa, sectors, owner, io };
@@ -480,20 +480,26 @@ impl Controller {
     }
 
     /// A flash read is under way for these sectors' lines.
-    fn count_fill(&mut self, lpn: u32, sectors: u32) {
+    fn count_fill(&mut self, fill: Fill, lpn: u32, sectors: u32) {
+        if fill == Fill::Nothing {
+            return;
+        }
         let cache = self.cache.as_mut().expect("a fill belongs to a cache");
         for (number, ..) in cache.spans(lpn, sectors) {
-            let id = cache.find(number).expect("a line being filled is not replaced");
+            let id = cache.filling(fill, number);
             cache.line_mut(id).fills += 1;
         }
     }
 
     /// Data for sectors being filled are there, by so many flash reads; sectors written or trimmed
     /// meanwhile are left alone.
-    fn filled(&mut self, lpn: u32, sectors: u32, ok: bool, flights: u16) {
+    fn filled(&mut self, fill: Fill, lpn: u32, sectors: u32, ok: bool, flights: u16) {
+        if fill == Fill::Nothing {
+            return;
+        }
         let cache = self.cache.as_mut().expect("a fill belongs to a cache");
         for (number, first, n) in cache.spans(lpn, sectors) {
-            let id = cache.find(number).expect("a line being filled is not replaced");
+            let id = cache.filling(fill, number);
             let line = cache.line_mut(id);
             let arrived = line.filling & bits(first, n);
             line.fills -= flights;
@@ -541,8 +547,8 @@ impl Controller {
             return ctx.at(grant.end, Kind::Summed, self.on_core.insert(sum));
         }
         // The sectors are there, or lost; otherwise others of their reads are under way.
-        if over && fill {
-            self.filled(lpn, sectors, ok, 1);
+        if over {
+            self.filled(fill, lpn, sectors, ok, 1);
         }
         if cmd == NONE {
             return;
@@ -566,9 +572,7 @@ impl Controller {
     fn sum_done(&mut self, ctx: &mut Ctx, sum: u32) {
         let Sum { flight, grant, record } = self.sums.remove(sum);
         let Flight { cmd, fill, read } = flight;
-        if fill {
-            self.filled(read.lpn.0, read.sectors, true, 1);
-        }
+        self.filled(fill, read.lpn.0, read.sectors, true, 1);
         if cmd == NONE {
             return;
         }
@@ -692,7 +696,7 @@ impl Controller {
             self.counts.rmw_units += 1;
             if !self.cache.as_ref().is_some_and(|cache| cache.holds(lpn, 1)) {
                 let before = self.commands[cmd].pending;
-                self.read_flash(ctx, cmd, lpn, 1, false);
+                self.read_flash(ctx, cmd, lpn, 1, Fill::Nothing);
                 let read = self.commands[cmd].pending > before;
                 self.counts.rmw_read_bytes += if read { self.geometry.sector.bytes() } else { 0 };
             }
@@ -900,12 +904,15 @@ fn is_under_way(command: &Command) -> bool {
 }
 
 /// Adds a run to a list of runs, as part of the last if it continues that.
-fn add_miss(misses: &mut Vec<(u32, u32, bool)>, lpn: u32, sectors: u32, fill: bool) {
-    if let Some((first, n, same)) = misses.last_mut()
+fn add_miss(misses: &mut Vec<(u32, u32, Fill)>, lpn: u32, sectors: u32, fill: Fill) {
+    if let Some((first, n, last)) = misses.last_mut()
         && *first + *n == lpn
-        && *same == fill
+        && (*last == Fill::Nothing) == (fill == Fill::Nothing)
     {
         *n += sectors;
+        if *last != fill {
+            *last = Fill::Lines;
+        }
     } else {
         misses.push((lpn, sectors, fill));
     }

@@ -34,10 +34,10 @@ impl Firmware {
     /// Books a command that arrives at `arrival`, in the future.
     #[inline]
     pub fn book(&mut self, arrival: Time, span: Span) -> Grant {
-        let mut best = 0;
+        let (mut best, mut free_at) = (0, Time::NEVER);
         for (i, core) in self.cores.iter().enumerate() {
-            if core.free_at < self.cores[best].free_at {
-                best = i;
+            if core.free_at < free_at {
+                (best, free_at) = (i, core.free_at);
             }
         }
         let core = &mut self.cores[best];
@@ -62,6 +62,9 @@ impl Firmware {
             if start < best.start {
                 best = Grant { core: i as u32, start, end: start + span };
                 in_gap = fits;
+                if start == now {
+                    break;
+                }
             }
         }
         let core = &mut self.cores[best.core as usize];

@@ -168,6 +168,9 @@ impl Front {
     #[inline(always)]
     fn register_write(&mut self, ctx: &mut Ctx, bell: Doorbell, queue: u16) {
         ctx.at(bell.arrives, Kind::Fetch, u32::from(queue));
+        if self.doorbells.back().is_none_or(|last| last.arrives <= bell.arrives) {
+            return self.doorbells.push_back(bell);
+        }
         let later = self.doorbells.iter().rev().take_while(|b| b.arrives > bell.arrives).count();
         self.doorbells.insert(self.doorbells.len() - later, bell);
     }

@@ -17,6 +17,7 @@ mod link;
 mod partition;
 pub mod queue;
 mod readahead;
+mod recency;
 mod staging;
 pub mod stats;
 mod stripes;

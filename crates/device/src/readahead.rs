@@ -10,18 +10,19 @@
 
 use crate::config::ReadAheadConfig;
 use crate::ghost::{Ghosts, Shape};
+use crate::recency::{self, Used};
 use wordline_base::{BadValue, SectorSize, Time};
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    next: u64,
     length: u32,
     /// Sectors read in a row.
     read: u64,
     /// Everything before it was asked for already.
     asked: u64,
-    used: u64,
 }
+
+const NO_STREAM: Stream = Stream { length: 0, read: 0, asked: 0 };
 
 /// How far ahead of a stream to read.
 #[derive(Clone, Copy)]
@@ -53,7 +54,9 @@ pub(crate) struct ReadAhead {
     least: u64,
     reach: Reach,
     streams: Vec<Stream>,
-    tick: u64,
+    /// The sector that each expects, and the order in which they were used last.
+    next: Vec<u64>,
+    used: Vec<Used>,
     ghosts: Option<Ghosts>,
     /// By stream and ghost: everything before it was asked for.
     ghosts_asked: Vec<u64>,
@@ -86,7 +89,6 @@ impl ReadAhead {
             return Err(BadValue::new("cache.read_ahead.ratio", message));
         }
         let ghosts = c.ghosts.as_ref().map(|g| Ghosts::new(g, shape, unit)).transpose()?;
-        let blank = Stream { next: u64::MAX, length: 0, read: 0, asked: 0, used: 0 };
         let sectors = sector.of(c.bytes);
         let asked = ghosts.as_ref().map_or(0, Ghosts::len) * c.streams as usize;
         let over_time = ghosts.iter().map(|_| (Time::ZERO, sectors as u32)).collect();
@@ -94,8 +96,9 @@ impl ReadAhead {
             trigger: c.trigger,
             least: (c.ratio * f64::from(unit)).ceil() as u64,
             reach: Reach { sectors, half: ghosts.is_some(), end },
-            streams: vec![blank; c.streams as usize],
-            tick: 0,
+            streams: vec![NO_STREAM; c.streams as usize],
+            next: vec![u64::MAX; c.streams as usize],
+            used: recency::unused(c.streams).collect(),
             ghosts,
             ghosts_asked: vec![0; asked],
             over_time,
@@ -105,21 +108,20 @@ impl ReadAhead {
     /// A read command arrived: the sectors to fetch ahead, as (first, count).
     pub fn on_read(&mut self, lpn: u32, sectors: u32) -> Option<(u32, u32)> {
         let (first, next) = (u64::from(lpn), u64::from(lpn) + u64::from(sectors));
-        self.tick += 1;
-        let found = self.streams.iter().position(|s| s.next == first);
+        let found = self.next.iter().position(|&expected| expected == first);
         let index = found.unwrap_or_else(|| {
-            let oldest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.used);
-            let (index, _) = oldest.expect("there is at least one stream");
-            self.streams[index] = Stream { next: first, length: 0, read: 0, asked: 0, used: 0 };
+            let oldest = recency::by_age(&self.used).next();
+            let index = oldest.expect("there is at least one stream");
+            self.streams[index] = NO_STREAM;
             if let Some(ghosts) = &self.ghosts {
                 let n = ghosts.len();
                 self.ghosts_asked[index * n..][..n].fill(0);
             }
             index
         });
+        recency::touch(&mut self.used, index);
+        self.next[index] = next;
         let stream = &mut self.streams[index];
-        stream.used = self.tick;
-        stream.next = next;
         stream.length = stream.length.saturating_add(1);
         stream.read += u64::from(sectors);
         let goes_on = stream.length >= self.trigger && stream.read >= self.least;
@@ -139,7 +141,7 @@ impl ReadAhead {
         for ghost in 0..n {
             let reach = Reach { sectors: u64::from(ghosts.degree(ghost)), ..self.reach };
             let asked = &mut self.ghosts_asked[stream * n + ghost];
-            if let Some((first, n)) = reach.ask(asked, self.streams[stream].next) {
+            if let Some((first, n)) = reach.ask(asked, self.next[stream]) {
                 ghosts.ahead(ghost, first, n);
             }
         }

@@ -204,7 +204,13 @@ impl Nand {
 
     /// Suspends what the LUN does if next in line is a read that may go ahead of it: now, or when it
     /// can be.
+    #[inline]
     pub(crate) fn consider(&mut self, ctx: &mut Ctx, lun: LunId) {
+        if !self.luns[lun].queue.is_empty() {
+            self.consider_next(ctx, lun);
+        }
+    }
+    fn consider_next(&mut self, ctx: &mut Ctx, lun: LunId) {
         let (l, p) = (&self.luns[lun], self.preempt());
         let d = &p.dies[lun];
         if d.leaving || d.due.is_some() || d.suspended.is_some() {
@@ -533,6 +539,14 @@ impl Nand {
     }
 
     fn grant_next(&mut self, ctx: &mut Ctx, channel: ChannelId) {
+        let bus = &mut self.preempt_mut().buses[channel];
+        if bus.stopped.is_none() && bus.others.is_empty() {
+            // Reads alone, if anything, as mostly.
+            if let Some(key) = bus.first.pop_front() {
+                self.grant(ctx, key, Span::ZERO);
+            }
+            return;
+        }
         let ahead = self.may_go_first(channel);
         let bus = &mut self.preempt_mut().buses[channel];
         let first = if ahead { bus.first.pop_front() } else { None };

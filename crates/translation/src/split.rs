@@ -29,13 +29,13 @@ pub fn split(
     out: &mut Vec<Piece>,
 ) {
     let end = lpn.0 + sectors;
-    let mut at = lpn.0;
+    let (mut at, mut found) = (lpn.0, newest(lpn.0));
     while at < end {
-        let (first, kind) = (at, newest(at));
+        let (first, kind) = (at, found);
         let mut digest = Digest::new();
         while at < end {
             let stamp = ctx.stamps.newest(Lpn(at));
-            match (kind, newest(at)) {
+            match (kind, found) {
                 (Newest::Unmapped, Newest::Unmapped) => ctx.stamps.check(Lpn(at), BLANK, stamp),
                 (Newest::Buffer(_), Newest::Buffer(held)) => ctx.stamps.check(Lpn(at), held, stamp),
                 (Newest::Lost, Newest::Lost) => {}
@@ -47,6 +47,9 @@ pub fn split(
                 _ => break,
             }
             at += 1;
+            if at < end {
+                found = newest(at);
+            }
         }
         let sectors = at - first;
         let (place, count) = match kind {

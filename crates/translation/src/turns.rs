@@ -142,6 +142,11 @@ impl Turns {
         }
     }
 
+    /// Whether one may begin now.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
     /// The next that may begin now.
     #[inline]
     pub fn ready(&mut self) -> Option<u32> {
