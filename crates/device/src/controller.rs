@@ -72,9 +72,7 @@ pub(crate) enum Stage {
     WriteBack,
     /// A trim waits for a write-back of its sectors.
     Trim,
-    /// Data are being copied out of the cache's memory.
-    Copy,
-    /// A read waits for the device's limits.
+    /// A read's data are being copied out of the cache's memory, or wait for the device's limits.
     Limit,
     /// The completion entry is on its way.
     Posting,
@@ -388,7 +386,6 @@ impl Controller {
             Kind::Background => self.background_ready(ctx),
             Kind::Summed => self.core_done(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
-            Kind::DataOut if self.commands[index].stage == Stage::Copy => self.respond(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
             Kind::Release => self.release_held_back(ctx),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
@@ -580,23 +577,30 @@ impl Controller {
 
     /// A read's data are in the device: on to the host once the limits let them.
     pub(crate) fn respond(&mut self, ctx: &mut Ctx, cmd: u32) {
-        let command = &mut self.commands[cmd];
+        let admitted = self.admit(ctx, cmd, ctx.now);
+        if admitted == ctx.now {
+            return self.finish(ctx, cmd);
+        }
+        self.commands[cmd].stage = Stage::Limit;
+        ctx.at(admitted, Kind::DataOut, cmd);
+    }
+
+    /// When the limits let a read's data go on that are in the device, or at hand, at `ready`.
+    pub(crate) fn admit(&mut self, ctx: &mut Ctx, cmd: u32, ready: Time) -> Time {
+        let command = &self.commands[cmd];
         // The limits count what users read: a host FTL's own reads are its affair (RAIL reads at
         // 350 kIOPS beside garbage collection and reconstruction, under a cap of 380).
         let work = command.sqe.work;
         let users = work == Class::UserRead as u8
             || work == Class::RebuildRead as u8 && self.config.limits.count_rebuild_reads;
         let own = command.sqe.opcode == Opcode::VectorRead && !users;
-        if command.status == Status::Success && !own {
-            let admitted = self.read_cap.admit(ctx.now, command.sqe.bytes);
-            if admitted > ctx.now {
-                command.stage = Stage::Limit;
-                self.counts.waits.limits += admitted.since(ctx.now).0;
-                ctx.mark(command.sqe.io, Layer::Limit, Why::ReadLimit, 0, admitted);
-                return ctx.at(admitted, Kind::DataOut, cmd);
-            }
+        if command.status != Status::Success || own {
+            return ready;
         }
-        self.finish(ctx, cmd);
+        let admitted = self.read_cap.admit(ready, command.sqe.bytes);
+        self.counts.waits.limits += admitted.since(ready).0;
+        ctx.mark(command.sqe.io, Layer::Limit, Why::ReadLimit, 0, admitted);
+        admitted
     }
 
     pub(crate) fn fail(&mut self, ctx: &mut Ctx, cmd: u32, status: Status) {
