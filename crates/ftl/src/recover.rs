@@ -118,6 +118,10 @@ impl Ftl {
         let erases = (0..self.g.luns).map(|lun| self.lines.erases[block(lun)]).collect();
         SmetaRecord { seq: l.seq, unit: l.smeta, luns, parity, strides, stream: l.stream, erases }
     }
+    /// The sector is one of its line's parity.
+    pub fn is_parity(&self, ppa: Ppa) -> bool {
+        self.lines.is_parity(self.line_at(ppa), self.g.lun_of(ppa))
+    }
     /// The line of a sector in use, for keeping the media of a drive.
     pub fn line_at(&self, ppa: Ppa) -> LineId {
         self.map.line_of(ppa.0)

@@ -108,6 +108,9 @@ fn classes(system: &DriveConfig) -> [QueuePriority; 3] {
 /// Sectors of a command that moves no data.
 const TRIM_PART: u32 = 16 << 10;
 
+/// Bytes of buffers that are kept to be used again, at most.
+const SPARE: usize = 32 << 20;
+
 const SERVES: &str = "a drive that serves bytes has media";
 
 struct Io {
@@ -162,7 +165,9 @@ pub struct Machine {
     changing: Vec<(u32, u32, u32)>,
     blocked: VecDeque<u32>,
     done: VecDeque<Done>,
+    /// Of replies, to be used again; their bytes.
     buffers: Vec<Vec<u8>>,
+    spare: usize,
     max_sectors: u32,
     size: u64,
     stalled: Option<Fault>,
@@ -214,6 +219,7 @@ impl Machine {
             blocked: VecDeque::new(),
             done: VecDeque::new(),
             buffers: Vec::new(),
+            spare: 0,
             max_sectors,
             size,
             stalled: None,
@@ -273,7 +279,8 @@ impl Machine {
     }
     /// A reply's buffer, to be used again.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if buffer.capacity() <= 1 << 20 && self.buffers.len() < 32 {
+        if self.spare + buffer.capacity() <= SPARE {
+            self.spare += buffer.capacity();
             self.buffers.push(buffer);
         }
     }
@@ -369,6 +376,7 @@ impl Machine {
             IoKind::Read | IoKind::Cache => {
                 if kind == IoKind::Read && self.media.is_some() {
                     let mut buffer = self.buffers.pop().unwrap_or_default();
+                    self.spare -= buffer.capacity();
                     buffer.resize((end - first) as usize * PAGE, 0);
                     self.ios[id].buffer = buffer;
                 }

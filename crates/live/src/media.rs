@@ -461,8 +461,7 @@ impl Media {
         good
     }
     pub fn is_parity(&self, ppa: Ppa, ftl: &Translator) -> bool {
-        let lun = self.g.lun_of(ppa) as usize;
-        ftl.pblk().is_some_and(|ftl| ftl.line_smeta(ftl.line_at(ppa)).parity.get(lun))
+        ftl.pblk().is_some_and(|ftl| ftl.is_parity(ppa))
     }
 
     /// Sectors in a row were trimmed: whatever older copy flash holds is not to come back.
