@@ -243,11 +243,19 @@ impl Stamps {
         self.checked = checked;
     }
     /// The same for a digest of several look-ups, the first of `lpn`.
+    #[inline]
     pub fn check_digest(&mut self, lpn: Lpn, got: u64, expected: u64) {
+        match got == expected {
+            true => self.check(lpn, 0, 0),
+            false => self.digests_differ(lpn, got, expected),
+        }
+    }
+    #[cold]
+    fn digests_differ(&mut self, lpn: Lpn, got: u64, expected: u64) {
         let fold = |digest: u64| (digest ^ digest >> 32) as u32;
         let got_32 = fold(got);
         let expected_32 = match fold(expected) {
-            same if same == got_32 && got != expected => !same,
+            same if same == got_32 => !same,
             other => other,
         };
         self.check(lpn, got_32, expected_32);

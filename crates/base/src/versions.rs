@@ -331,6 +331,7 @@ impl Table {
         at
     }
     /// What is there; 0 if nothing is.
+    #[inline(never)]
     fn get(&self, place: u32) -> u32 {
         if self.slots.is_empty() { 0 } else { self.slots[self.find(place)].1 }
     }

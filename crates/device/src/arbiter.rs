@@ -29,6 +29,7 @@ impl Class {
     fn new() -> Class {
         Class { queues: Vec::new(), ready: BitMap::new(0), backlog: 0, cursor: 0, left: 0 }
     }
+    #[inline]
     fn next(&mut self, burst: u32) -> u16 {
         if self.left == 0 || !self.ready.get(self.cursor) {
             let after = self.ready.next_set(self.cursor + 1).or_else(|| self.ready.next_set(0));
@@ -105,6 +106,10 @@ impl Arbiter {
             let class = &mut self.classes[3];
             return (class.backlog > 0).then(|| class.next(self.burst));
         }
+        self.pick_weighted()
+    }
+    #[inline(never)]
+    fn pick_weighted(&mut self) -> Option<u16> {
         if self.classes[0].backlog > 0 {
             return Some(self.classes[0].next(self.burst));
         }

@@ -245,7 +245,7 @@ pub(crate) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
 
 /// Where a tag is. Eight are looked at together: mostly it is in none of them.
 #[inline]
-fn position(tags: &[u32], tag: u32) -> Option<usize> {
+pub(crate) fn position(tags: &[u32], tag: u32) -> Option<usize> {
     let (eights, _) = tags.as_chunks::<8>();
     let among = |eight: &[u32; 8]| eight.iter().fold(false, |found, one| found | (*one == tag));
     let first = 8 * eights.iter().take_while(|eight| !among(eight)).count();
@@ -781,11 +781,14 @@ impl Cache {
 
     /// Takes the waiters that a change of the line concerns, in order: those for any change, and
     /// those for positions up to `retired`.
+    #[inline]
     pub fn wake(&mut self, id: LineId, retired: u64, woken: &mut VecDeque<Woken>) {
-        let mut at = self.line(id).waiters;
-        if at == NONE {
-            return;
+        if self.line(id).waiters != NONE {
+            self.wake_some(id, retired, woken);
         }
+    }
+    fn wake_some(&mut self, id: LineId, retired: u64, woken: &mut VecDeque<Woken>) {
+        let mut at = self.line(id).waiters;
         let number = self.first_sector(id) / self.line_sectors;
         let (mut kept_first, mut kept_last) = (NONE, NONE);
         while at != NONE {

@@ -287,6 +287,7 @@ impl Front {
 
     /// Whether an interrupt goes with the entry just posted (NVMe 1.4 section 5.21.1.8). A
     /// threshold of one, or a time of zero, means no coalescing.
+    #[inline]
     fn signal(&mut self, ctx: &mut Ctx, cq: u16) -> bool {
         let (threshold, time) = (self.interrupt.threshold, self.interrupt.time);
         let queue = self.completions[usize::from(cq)].as_mut().expect("the queue of a command");

@@ -109,6 +109,18 @@ impl Switch {
     fn upstream(&self) -> MutexGuard<'_, Upstream> {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
+    /// A transfer to a drive at the end of `link`, where it takes `span`.
+    #[inline(never)]
+    fn down(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> (Time, Time) {
+        let spans = [Span::of_bytes(bytes, self.rate), span];
+        through(&mut self.upstream().to_device, link, now, spans, self.t_forward)
+    }
+    /// A transfer from there.
+    #[inline(never)]
+    fn up(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> (Time, Time) {
+        let spans = [span, Span::of_bytes(bytes, self.rate)];
+        through(link, &mut self.upstream().to_host, now, spans, self.t_forward)
+    }
     /// Nanoseconds that its upstream link carried data: to the drives, and to the host.
     pub fn busy(&self, now: Time) -> (Span, Span) {
         let upstream = self.upstream();
@@ -186,17 +198,17 @@ impl Link {
 
     #[inline]
     fn down(&mut self, now: Time, span: Span, bytes: u64) -> (Time, Time) {
-        let Some(switch) = &self.switch else { return self.to_device.reserve(now, span) };
-        let spans = [Span::of_bytes(bytes, switch.rate), span];
-        let mut upstream = switch.upstream();
-        through(&mut upstream.to_device, &mut self.to_device, now, spans, switch.t_forward)
+        match &self.switch {
+            None => self.to_device.reserve(now, span),
+            Some(switch) => switch.down(&mut self.to_device, now, span, bytes),
+        }
     }
     #[inline]
     fn up(&mut self, now: Time, span: Span, bytes: u64) -> (Time, Time) {
-        let Some(switch) = &self.switch else { return self.to_host.reserve(now, span) };
-        let spans = [span, Span::of_bytes(bytes, switch.rate)];
-        let mut upstream = switch.upstream();
-        through(&mut self.to_host, &mut upstream.to_host, now, spans, switch.t_forward)
+        match &self.switch {
+            None => self.to_host.reserve(now, span),
+            Some(switch) => switch.up(&mut self.to_host, now, span, bytes),
+        }
     }
 
     pub fn rate(&self) -> u64 {

@@ -8,6 +8,7 @@
 //! With ghosts (module `ghost`) how far is a degree that they choose at the end of each epoch, and more is
 //! fetched only when less than half of it is left ahead, so that whole units are read at a time.
 
+use crate::cache::position;
 use crate::config::ReadAheadConfig;
 use crate::ghost::{Ghosts, Shape};
 use crate::recency::{self, Used};
@@ -37,7 +38,8 @@ struct Reach {
 impl Reach {
     /// What to fetch for a stream that is at `next`.
     #[inline]
-    fn ask(&self, asked: &mut u64, next: u64) -> Option<(u32, u32)> {
+    fn ask(&self, asked: &mut u64, next: u32) -> Option<(u32, u32)> {
+        let next = u64::from(next);
         let to = (next + self.sectors).min(self.end);
         let from = (*asked).max(next);
         if from >= to || self.half && (from - next) * 2 >= self.sectors {
@@ -55,7 +57,7 @@ pub(crate) struct ReadAhead {
     reach: Reach,
     streams: Vec<Stream>,
     /// The sector that each expects, and the order in which they were used last.
-    next: Vec<u64>,
+    next: Vec<u32>,
     used: Vec<Used>,
     ghosts: Option<Ghosts>,
     /// By stream and ghost: everything before it was asked for.
@@ -97,7 +99,7 @@ impl ReadAhead {
             least: (c.ratio * f64::from(unit)).ceil() as u64,
             reach: Reach { sectors, half: ghosts.is_some(), end },
             streams: vec![NO_STREAM; c.streams as usize],
-            next: vec![u64::MAX; c.streams as usize],
+            next: vec![u32::MAX; c.streams as usize],
             used: recency::unused(c.streams).collect(),
             ghosts,
             ghosts_asked: vec![0; asked],
@@ -107,8 +109,7 @@ impl ReadAhead {
 
     /// A read command arrived: the sectors to fetch ahead, as (first, count).
     pub fn on_read(&mut self, lpn: u32, sectors: u32) -> Option<(u32, u32)> {
-        let (first, next) = (u64::from(lpn), u64::from(lpn) + u64::from(sectors));
-        let found = self.next.iter().position(|&expected| expected == first);
+        let found = position(&self.next, lpn);
         let index = found.unwrap_or_else(|| {
             let oldest = recency::by_age(&self.used).next();
             let index = oldest.expect("there is at least one stream");
@@ -120,12 +121,12 @@ impl ReadAhead {
             index
         });
         recency::touch(&mut self.used, index);
-        self.next[index] = next;
+        self.next[index] = lpn + sectors;
         let stream = &mut self.streams[index];
         stream.length = stream.length.saturating_add(1);
         stream.read += u64::from(sectors);
         let goes_on = stream.length >= self.trigger && stream.read >= self.least;
-        let asked = if goes_on { self.reach.ask(&mut stream.asked, next) } else { None };
+        let asked = if goes_on { self.reach.ask(&mut stream.asked, lpn + sectors) } else { None };
         if self.ghosts.is_some() {
             self.ghosts_read(lpn, sectors, goes_on.then_some(index));
         }
