@@ -110,18 +110,27 @@ const curves = (of) => {
   });
   return list;
 };
+/* Names that several have get numbers: the jobs of one numjobs. */
+const numbered = (names) => names.map((name, i) => (
+  names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} ${names.slice(0, i + 1).filter((n) => n === name).length}`));
+/* More curves than there are colours are of one colour, and hover tells the least, the middle and the greatest. */
+const CURVES = 8;
 const tail = (list, name, colour, dash = () => null) => {
-  const legend = list.map((c, k) => ({ label: name(c), colour: colour(c, k), dash: dash(c, k) }));
-  const rows = list.flatMap((c, k) => c.d.ns.map((ns, i) => ({
-    curve: legend[k].label, x: i / c.d.points_a_nine, ns, colour: legend[k].colour, dash: legend[k].dash,
-  })));
+  const many = list.length > CURVES;
+  const names = numbered(list.map(name));
+  const legend = list.map((c, k) => ({ label: names[k], colour: many ? v("s0") : colour(c, k), dash: many ? null : dash(c, k) }));
+  const rows = list.flatMap((c, k) => c.d.ns.map((ns, i) => ({ k, curve: names[k], x: i / c.d.points_a_nine, ns })));
   const last = d3.max(rows, (d) => d.x) ?? 1;
+  const some = (rs) => {
+    const by = d3.sort(rs, (r) => r.ns);
+    return [["fastest", 0], ["middle", by.length >> 1], ["slowest", by.length - 1]].map(([which, i]) => `${which} of ${by.length}, ${by[i].curve}  ${time(by[i].ns)}`);
+  };
   const at = d3.rollups(rows, (rs) => rs, (d) => d.x).map(([x, rs]) => ({
-    x, title: [nineName(x) + " are within", ...rs.map((r) => `${r.curve}  ${time(r.ns)}`)].join("\n"),
+    x, title: [nineName(x) + " are within", ...(many ? some(rs) : rs.map((r) => `${r.curve}  ${time(r.ns)}`))].join("\n"),
   }));
   const y = logDomain(rows.map((d) => d.ns));
   return {
-    legend,
+    legend: many ? [{ label: `each of ${list.length}`, colour: v("s0") }] : legend,
     alt: `Percentiles of latency of ${legend.map((l) => l.label).join(", ")}`,
     csv: rows.map((d) => ({ curve: d.curve, percentile: 100 * (1 - 10 ** -d.x), latency_ns: d.ns })),
     plot: (width) => Plot.plot(base(width, {
@@ -135,8 +144,8 @@ const tail = (list, name, colour, dash = () => null) => {
           tickFormat: (x) => NINES.find((n) => n[0] === x)[1], ...axisStyle,
           label: "share of I/Os that are at least as fast", labelAnchor: "center", labelArrow: "none",
         }),
-        ...legend.map((l) => Plot.line(rows.filter((d) => d.curve === l.label), {
-          x: "x", y: "ns", stroke: l.colour, strokeWidth: 2, strokeDasharray: l.dash ?? undefined, curve: "monotone-x",
+        ...legend.map((l, k) => Plot.line(rows.filter((d) => d.k === k), {
+          x: "x", y: "ns", stroke: l.colour, strokeWidth: many ? 1.2 : 2, strokeOpacity: many ? .5 : 1, strokeDasharray: l.dash ?? undefined, curve: "monotone-x",
         })),
         Plot.ruleX(at, Plot.pointerX({ x: "x", stroke: v("muted") })),
         Plot.tip(at, Plot.pointerX({ x: "x", frameAnchor: "top-left", title: "title", fontFamily: "inherit" })),
@@ -152,9 +161,10 @@ const spans = (ends) => {
   const last = all.at(-1);
   return all.length > 4 && last.t1 - last.t0 < (all[0].t1 - all[0].t0) / 4 ? all.slice(0, -1) : all;
 };
+const inUnit = (to) => [["s", 1], ["ms", 1e-3], ["µs", 1e-6]].find(([, by]) => to >= by) ?? ["ns", 1e-9];
 const timeX = (to, width) => ({
-  domain: [0, to], label: "simulated time (s)", labelAnchor: "center", labelArrow: "none",
-  ticks: d3.ticks(0, to, width < 620 ? 5 : 9), tickFormat: (x) => digits(x, 4), tickSize: 4,
+  domain: [0, to], label: `simulated time (${inUnit(to)[0]})`, labelAnchor: "center", labelArrow: "none",
+  ticks: d3.ticks(0, to, width < 620 ? 5 : 9), tickFormat: (x) => digits(x / inUnit(to)[1], 4), tickSize: 4,
 });
 /* What hover shows of an interval. */
 const hover = (rows) => [
@@ -280,7 +290,7 @@ const grid = (flash, values, { format, what, top }) => {
     legend: [{ label: format(0), colour: v("h0"), box: true }, { label: format(most / 2), colour: v("h4"), box: true },
       { label: format(most), colour: v("h8"), box: true }],
     alt: `${what} of each LUN, by channel`,
-    csv: cells.map((c) => ({ channel: c.channel, lun: c.lun, [slug(what).replaceAll("-", "_")]: c.value })),
+    csv: cells.map((c) => ({ channel: c.channel, lun_of_channel: c.at, lun: c.lun, [slug(what).replaceAll("-", "_")]: c.value })),
     plot: (width) => {
       const down = flash.channels;
       const cell = Math.max(9, Math.min(26, (width - 80) / across));
@@ -294,7 +304,7 @@ const grid = (flash, values, { format, what, top }) => {
           Plot.cell(cells, { x: "at", y: "channel", fill: (c) => v(`h${level(c.value)}`), rx: 1.5 }),
           ...(labels && cell >= 20 ? [Plot.text(cells, { x: "at", y: "channel", text: (c) => format(c.value).replace(/ .*/, ""), fontSize: 9.5,
             fill: (c) => (level(c.value) > 4 ? v("paper") : v("muted")) })] : []),
-          Plot.tip(cells, Plot.pointer({ x: "at", y: "channel", title: (c) => `channel ${c.channel}, LUN ${c.lun}\n${what}  ${format(c.value)}`, fontFamily: "inherit" })),
+          Plot.tip(cells, Plot.pointer({ x: "at", y: "channel", title: (c) => `LUN ${c.lun}: ${c.at} of channel ${c.channel}\n${what}  ${format(c.value)}`, fontFamily: "inherit" })),
         ],
       });
     },
@@ -324,6 +334,12 @@ const cores = (rows) => {
   };
 };
 
+/* Points all along bars, so close that the nearest one lies in the bar below the pointer. */
+const along = (boxes, scale) => boxes.flatMap((b) => {
+  const n = Math.max(1, Math.ceil((b.x2 - b.x1) * scale / 12));
+  return d3.range(n).map((i) => ({ ...b, x: b.x1 + (b.x2 - b.x1) * (i + .5) / n }));
+});
+
 /* Where the time went. */
 const split = (rows) => {
   const layers = [...new Set(rows.flatMap((row) => Object.keys(row.parts).filter((l) => row.parts[l] > 0)))];
@@ -336,20 +352,21 @@ const split = (rows) => {
       return { row: row.name, layer, x1: x, x2: (x += share), ns: row.parts[layer], share };
     });
   });
-  const spot = boxes.map((b) => ({ ...b, x: (b.x1 + b.x2) / 2, title: `${b.row}\n${b.layer}  ${time(b.ns)}, ${percent(b.share)}` }));
+  const left = Math.min(230, 12 + 7 * d3.max(rows, (r) => r.name.length));
   return {
     legend: layers.map((l) => ({ label: l, colour: cssOf("l", l), box: true })),
     alt: `Share of latency by layer: ${rows.map((r) => r.name).join(", ")}`,
     csv: boxes.map((b) => ({ row: b.row, layer: b.layer, ns: b.ns, share: b.share })),
     plot: (width) => Plot.plot({
-      ...base(width, {}), marginLeft: Math.min(230, 12 + 7 * d3.max(rows, (r) => r.name.length)), marginRight: 84, marginTop: 8,
+      ...base(width, {}), marginLeft: left, marginRight: 84, marginTop: 8,
       height: 42 + 27 * rows.length,
       x: { domain: [0, 1], percent: false, ticks: [0, .25, .5, .75, 1], tickFormat: (x) => `${x * 100} %`, label: "share of the latency", labelAnchor: "center", labelArrow: "none" },
       y: { type: "band", domain: rows.map((r) => r.name), label: null, tickSize: 0, padding: .22 },
       marks: [
         Plot.barX(boxes, { x1: "x1", x2: "x2", y: "row", fill: (b) => cssOf("l", b.layer), insetRight: .6 }),
         Plot.text(rows, { x: 1, y: "name", text: (r) => time(r.total), textAnchor: "start", dx: 8, fill: v("ink") }),
-        Plot.tip(spot, Plot.pointer({ x: "x", y: "row", title: "title", fontFamily: "inherit" })),
+        Plot.tip(along(boxes, width - left - 84), Plot.pointer({ x: "x", y: "row", maxRadius: 16, fontFamily: "inherit",
+          title: (b) => `${b.row}\n${b.layer}  ${time(b.ns)}, ${percent(b.share)}` })),
       ],
     }),
   };
@@ -365,7 +382,7 @@ const charts = {
     ? tail(curves((d) => d.of === "all"), (c) => c.d.ddir, (c) => colourOf(c.d))
     : null,
   "tail-of": (args) => tail(curves((d) => d.of === args.of && d.ddir === args.ddir),
-    (c) => c.d.name, (c, k) => seriesColour(k), (c, k) => (k >= 8 ? "4 3" : null)),
+    (c) => c.d.name, (c, k) => seriesColour(k)),
   "tail-compared": (args) => tail(curves((d) => d.of === "all" && d.ddir === args.ddir), (c) => named(c.r), (c) => seriesColour(c.i)),
   "tail-by-seed": (args) => {
     const list = results[0].runs.map((run, i) => ({
@@ -479,8 +496,6 @@ const charts = {
     const layers = [...new Set(boxes.map((b) => b.layer))];
     const to = d3.max(list, (l) => l.latency_ns);
     const colour = (l) => (l === "several" ? v("faint") : cssOf("l", l));
-    const spot = boxes.map((b) => ({ ...b, x: (b.x1 + b.x2) / 2,
-      title: `${b.layer}, ${b.why}${b.place ? `, ${b.place}` : ""}\n${time(b.x2 - b.x1)}, from ${time(b.x1)} on` }));
     return {
       legend: layers.map((l) => ({ label: l, colour: colour(l), box: true })),
       alt: "The slowest I/Os, step by step",
@@ -498,7 +513,8 @@ const charts = {
             Plot.barX(boxes, { x1: "x1", x2: "x2", y: "row", fill: (b) => colour(b.layer) }),
             Plot.text(fits, { x: (b) => (b.x1 + b.x2) / 2, y: "row", text: "text", fill: v("on-fill"), fontSize: 11 }),
             Plot.text(list, { x: "latency_ns", y: (l, i) => name(l, i), text: (l) => time(l.latency_ns), textAnchor: "start", dx: 6, fill: v("ink") }),
-            Plot.tip(spot, Plot.pointer({ x: "x", y: "row", title: "title", fontFamily: "inherit" })),
+            Plot.tip(along(boxes, inner / to), Plot.pointer({ x: "x", y: "row", maxRadius: 16, fontFamily: "inherit",
+              title: (b) => `${b.row}\n${b.layer}, ${b.why}${b.place ? `, ${b.place}` : ""}\n${time(b.x2 - b.x1)}, from ${time(b.x1)} on` })),
           ],
         });
       },
@@ -737,6 +753,10 @@ drawAll();
 let waiting;
 addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(drawAll, 120); });
 const theme = document.getElementById("theme");
+/* Paper has nothing to unfold. */
+const folded = [...document.querySelectorAll("#run details")];
+addEventListener("beforeprint", () => folded.forEach((d) => { d.was = d.open; d.open = true; }));
+addEventListener("afterprint", () => folded.forEach((d) => { d.open = d.was; }));
 theme.addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";

@@ -28,7 +28,7 @@ fn strings(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn and(list: &[String]) -> String {
+pub fn and(list: &[String]) -> String {
     match list {
         [] => String::new(),
         [one] => one.clone(),
@@ -193,10 +193,23 @@ pub fn paragraph(outcome: &Outcome) -> String {
     }
     if let Some(factor) = number("write_amplification", Unit::Factor) {
         put!(out, "Write amplification was <b>{factor}</b>");
-        let thirds = m["write_amplification"]["by_third"].as_array().into_iter().flatten();
+        let w = &m["write_amplification"];
+        let parity = w["parity_sectors"].as_f64() > Some(0.0);
+        let thirds = w["by_third"].as_array().into_iter().flatten();
         let thirds: Vec<String> = thirds.filter_map(Value::as_f64).map(|f| digits(f, 3)).collect();
-        if thirds.len() == 3 && !outcome.is_repeated() {
-            put!(out, " (by thirds of the run {})", thirds.join(", "));
+        if !outcome.is_repeated() {
+            let without = w["factor"].as_f64().filter(|_| parity);
+            let without = without.map(|f| format!("{} without parity", digits(f, 3)));
+            let thirds =
+                (thirds.len() == 3).then(|| format!("by thirds of the run {}", thirds.join(", ")));
+            match (without, thirds) {
+                (Some(without), Some(thirds)) => put!(out, ", {without} ({thirds})"),
+                (Some(without), None) => put!(out, ", {without}"),
+                (None, Some(thirds)) => put!(out, " ({thirds})"),
+                (None, None) => {}
+            }
+        } else if parity {
+            out += " with parity";
         }
         out += ". ";
     }
@@ -205,7 +218,7 @@ pub fn paragraph(outcome: &Outcome) -> String {
         let words = if warnings == 1 { "A warning" } else { "Warnings" };
         put!(out, "{words} below may change how these numbers are to be read.");
     }
-    out.trim_end().to_owned()
+    out.trim_end().replace(" %", "\u{a0}%")
 }
 
 /// The five that matter most, by id, title and unit: of reads if there are any, of writes, of both.
@@ -268,7 +281,7 @@ pub fn five_html(outcome: &Outcome) -> String {
             put!(out, "\u{a0}<small>{name}</small>");
         }
         if let Some(half) = s.half() {
-            put!(out, "<span class=\"spread\">\u{b1} {}</span>", unit.text(half));
+            put!(out, "<span class=\"spread\">\u{b1} {}</span>", unit.text_as(half, s.mean));
         }
         out += "</dd></div>";
     }

@@ -1,26 +1,54 @@
 //! Several results side by side.
 
 use crate::Outcome;
-use crate::answer::what_ran;
-use crate::html::{Cell, details, escape, figure, put, section, table};
+use crate::answer::{and, what_ran};
+use crate::html::{Cell, details, escape, figure, prose, put, section, table};
 use crate::number::{Better, Key, Unit, digits, directions, keys, plural, spread};
 use crate::one::{capital, data, has_intervals, strings, what_was_run};
 use crate::shell::Shell;
 use serde_json::{Value, json};
 
-/// What tells results apart: what of their origin differs, or else their files.
-pub fn labels(outcomes: &[Outcome]) -> Vec<String> {
-    let origin = |o: &Outcome, key: &str| match &o.first()["wordline"]["provenance"][key] {
+/// Each warning once, with the results that have it.
+fn warnings(labels: &[String], runs: &[&Value]) -> String {
+    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+    for (label, run) in labels.iter().zip(runs) {
+        for text in strings(&run["wordline"]["warnings"]) {
+            match all.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, of)) => of.push(label),
+                None => all.push((text, vec![label])),
+            }
+        }
+    }
+    let each = all.iter().map(|(text, of)| {
+        let of = if of.len() == labels.len() { "all".into() } else { of.join(", ") };
+        format!("<p><b>Warning, {}.</b> {}</p>", escape(&of), prose(text))
+    });
+    match each.len() {
+        0 => String::new(),
+        _ => format!("<div class=\"warnings\">{}</div>\n", each.collect::<String>()),
+    }
+}
+
+/// Where a result comes from, in one respect.
+fn origin(o: &Outcome, key: &str) -> String {
+    match &o.first()["wordline"]["provenance"][key] {
         Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    };
+    }
+}
+
+/// In which respects results differ.
+fn differ(outcomes: &[Outcome]) -> Vec<&'static str> {
     const KEYS: [&str; 8] =
         ["device", "ftl", "stack", "testbed", "scale", "precondition", "overrides", "workload"];
-    let differ: Vec<&str> = KEYS
-        .into_iter()
-        .filter(|key| outcomes.iter().any(|o| origin(o, key) != origin(&outcomes[0], key)))
-        .collect();
+    let differs = |key: &&str| outcomes.iter().any(|o| origin(o, key) != origin(&outcomes[0], key));
+    KEYS.into_iter().filter(differs).collect()
+}
+
+/// What tells results apart: what of their origin differs, or else their files.
+pub fn labels(outcomes: &[Outcome]) -> Vec<String> {
+    let differ = differ(outcomes);
     let own = |o: &Outcome| {
         let parts = differ.iter().map(|key| match origin(o, key) {
             text if text.is_empty() && *key == "overrides" => "nothing set".into(),
@@ -57,16 +85,8 @@ pub fn page(outcomes: &[Outcome]) -> String {
             }
         }
     }
-    let mut body = format!("<p class=\"answer\">{}</p>\n", paragraph(outcomes, &labels, &all));
-    for (label, run) in labels.iter().zip(&runs) {
-        let warnings = strings(&run["wordline"]["warnings"]);
-        if !warnings.is_empty() {
-            let each = warnings
-                .iter()
-                .map(|w| format!("<p><b>Warning, {}.</b> {}</p>", escape(label), escape(w)));
-            put!(body, "<div class=\"warnings\">{}</div>\n", each.collect::<String>());
-        }
-    }
+    let mut body = answer(outcomes, &labels, &all);
+    body += &warnings(&labels, &runs);
     let mut sections: Vec<(&str, &str)> = Vec::new();
     let mut add = |id: &'static str, title: &'static str, content: String| {
         if !content.is_empty() {
@@ -178,14 +198,52 @@ pub fn page(outcomes: &[Outcome]) -> String {
     Shell { title: &title, sub: &sub, body: &body, sections: &sections, data: Some(&data) }.html()
 }
 
-/// The widest difference of rate and of tail from the first.
-fn paragraph(outcomes: &[Outcome], labels: &[String], all: &[String]) -> String {
-    let mut out = format!(
-        "{} compared with <b>{}</b>. ",
-        escape(&what_ran(outcomes[0].first())),
-        escape(&labels[0])
-    );
-    out = out.replacen(&out[..1].to_owned(), &out[..1].to_uppercase(), 1);
+/// Words for a respect in which results differ.
+fn respect(key: &str) -> &str {
+    match key {
+        "ftl" => "FTL",
+        "precondition" => "state of the drive",
+        "overrides" => "settings",
+        "workload" => "jobs",
+        other => other,
+    }
+}
+
+/// What was compared with what, and how rate, tail and write amplification differ from the first.
+fn answer(outcomes: &[Outcome], labels: &[String], all: &[String]) -> String {
+    let differ = differ(outcomes);
+    let ran = match differ.contains(&"workload") {
+        true => "Results of different jobs are".into(),
+        false => capital(&escape(&what_ran(outcomes[0].first()))),
+    };
+    let mut out = format!("{ran} compared with <b>{}</b>. ", escape(&labels[0]));
+    if differ.len() > 1 {
+        let words: Vec<String> = differ.iter().map(|key| respect(key).to_owned()).collect();
+        let words = and(&words);
+        put!(
+            out,
+            "They differ in {words}: no difference between them is due to one of these alone. "
+        );
+    }
+    let each = differences(outcomes, labels, all);
+    let out = match each.len() {
+        0..=2 => format!("<p class=\"answer\">{out}{}</p>\n", each.join(" ")),
+        _ => {
+            let items: String = each.iter().map(|text| format!("<li>{text}</li>")).collect();
+            format!("<p class=\"answer\">{out}</p>\n<ul class=\"answer\">{items}</ul>\n")
+        }
+    };
+    out.replace(" %", "\u{a0}%")
+}
+
+/// A sentence for each result but the first.
+fn differences(outcomes: &[Outcome], labels: &[String], all: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    // Many results leave the first one's numbers to the table.
+    let instead = |first: String| match outcomes.len() {
+        0..=3 => format!(" instead of {first}"),
+        _ => String::new(),
+    };
     for (label, o) in labels.iter().zip(outcomes).skip(1) {
         let mut said = Vec::new();
         for ddir in all {
@@ -203,9 +261,9 @@ fn paragraph(outcomes: &[Outcome], labels: &[String], all: &[String]) -> String 
                         format!("{ddir}s {word}")
                     };
                     said.push(format!(
-                        "{name} <b>{}</b> instead of {} ({})",
+                        "{name} <b>{}</b>{} ({})",
                         unit.text(b.mean),
-                        unit.text(a.mean),
+                        instead(unit.text(a.mean)),
                         change(a.mean, b.mean)
                     ));
                 }
@@ -215,22 +273,25 @@ fn paragraph(outcomes: &[Outcome], labels: &[String], all: &[String]) -> String 
             (spread(&outcomes[0], "write_amplification"), spread(o, "write_amplification"))
         {
             said.push(format!(
-                "write amplification {} instead of {}",
+                "write amplification {}{}",
                 digits(b.mean, 3),
-                digits(a.mean, 3)
+                instead(digits(a.mean, 3))
             ));
         }
         if !said.is_empty() {
-            put!(out, "<b>{}</b>: {}. ", escape(label), said.join(", "));
+            out.push(format!("<b>{}</b>: {}.", escape(label), said.join(", ")));
         }
     }
-    out.trim_end().to_owned()
+    out
 }
+
+/// From here on a change is a factor.
+const AS_FACTOR: f64 = 3.0;
 
 /// A change in percent, or as a factor where it is large.
 fn change(from: f64, to: f64) -> String {
     let ratio = to / from;
-    if ratio >= 3.0 {
+    if ratio >= AS_FACTOR {
         return format!("{}\u{d7}", digits(ratio, 3));
     }
     let percent = (ratio - 1.0) * 100.0;
@@ -244,7 +305,7 @@ fn numbers(outcomes: &[Outcome], labels: &[String]) -> String {
     for (i, label) in labels.iter().enumerate() {
         head.push(label.clone());
         if i > 0 {
-            head.push("difference".into());
+            head.push("change".into());
         }
     }
     let rows = keys(&runs).into_iter().map(|key| {
@@ -280,7 +341,10 @@ fn own(o: &Outcome, key: &Key) -> Cell {
     let Some(s) = spread(o, &key.id) else { return Cell::None };
     let mut text = key.unit.text(s.mean);
     if let Some(half) = s.half() {
-        text += &format!(" <small>\u{b1} {}</small>", key.unit.text(half));
+        text += &match half > 0.0 {
+            true => format!(" <small>\u{b1} {}</small>", key.unit.text_as(half, s.mean)),
+            false => " <small>under all seeds</small>".into(),
+        };
     }
     Cell::number(text, Some(s.mean), "")
 }
@@ -297,8 +361,13 @@ fn difference(first: &Outcome, o: &Outcome, key: &Key) -> Cell {
     let text = match b.half_of_difference(&a) {
         None => text,
         Some(half) => {
-            let half_text =
-                format!("<small>\u{b1} {}\u{a0}%</small>", digits(half / a.mean * 100.0, 2));
+            let half_text = match b.mean / a.mean >= AS_FACTOR {
+                _ if half == 0.0 => String::new(),
+                true => format!("<small>\u{b1} {}\u{d7}</small>", digits(half / a.mean, 2)),
+                false => {
+                    format!("<small>\u{b1} {}\u{a0}%</small>", digits(half / a.mean * 100.0, 2))
+                }
+            };
             if by.abs() <= half {
                 format!("~ {text} {half_text}")
             } else {

@@ -23,6 +23,18 @@ pub fn escape(text: &str) -> String {
     out
 }
 
+/// Prose: options of the command line and percentages are not broken at the end of a line.
+pub fn prose(text: &str) -> String {
+    let words: Vec<String> = text
+        .split(' ')
+        .map(|word| match word.starts_with("--") {
+            true => format!("<span class=\"whole\">{}</span>", escape(word)),
+            false => escape(word),
+        })
+        .collect();
+    words.join(" ").replace(" %", "\u{a0}%")
+}
+
 /// JSON that may stand in a script element.
 pub fn json(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028")
@@ -82,9 +94,13 @@ impl Cell {
     }
 }
 
+/// Columns of a table that paper takes at the usual size.
+const WIDE: usize = 9;
+
 /// A table; a column of numbers is aligned on the right.
 pub fn table(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
-    let mut out = String::from("<div class=\"scroll\"><table>");
+    let wide = if head.len() > WIDE { " class=\"wide\"" } else { "" };
+    let mut out = format!("<div class=\"scroll\"><table{wide}>");
     if !caption.is_empty() {
         put!(out, "<caption>{}</caption>", escape(caption));
     }

@@ -74,6 +74,22 @@ impl Unit {
             Unit::Cores => (digits(x, 3), ""),
         }
     }
+    /// A number beside `mean`: in the same unit.
+    pub fn text_as(self, x: f64, mean: f64) -> String {
+        let (whole, unit) = self.parts(mean);
+        let by = match whole.replace(',', "").replace('\u{2212}', "-").parse::<f64>() {
+            Ok(written) if written != 0.0 && mean != 0.0 => mean / written,
+            _ => return self.text(x),
+        };
+        // The ratio is a power of the unit but for what rounding took away.
+        let by = match self {
+            Unit::Bandwidth => 1024f64.powf((by.ln() / 1024f64.ln()).round()),
+            Unit::Share => 0.01,
+            _ => 1000f64.powf((by.ln() / 1000f64.ln()).round()),
+        };
+        let number = digits(x / by, 2);
+        if unit.is_empty() { number } else { format!("{number}\u{a0}{unit}") }
+    }
     pub fn text(self, x: f64) -> String {
         let (number, unit) = self.parts(x);
         if unit.is_empty() { number } else { format!("{number}\u{a0}{unit}") }
@@ -132,7 +148,8 @@ pub fn value(run: &Value, id: &str) -> Option<f64> {
     let m = &run["wordline"]["machine"];
     let Some((ddir, what)) = id.split_once('.') else {
         return match id {
-            "write_amplification" => m["write_amplification"]["factor"].as_f64(),
+            "write_amplification" => m["write_amplification"]["factor_with_parity"].as_f64(),
+            "write_amplification_without_parity" => m["write_amplification"]["factor"].as_f64(),
             "reads_waited" => {
                 let all = m["user_flash_reads"].as_f64().filter(|n| *n > 0.0)?;
                 Some(m["user_reads_waited"].as_f64()? / all)
@@ -202,6 +219,13 @@ pub fn keys(runs: &[&Value]) -> Vec<Key> {
         key(id("max"), format!("{ddir} latency, slowest"), Unit::Time, Better::Less);
     }
     key("write_amplification".into(), "write amplification".into(), Unit::Factor, Better::Less);
+    let parity = |run: &&Value| {
+        run["wordline"]["machine"]["write_amplification"]["parity_sectors"].as_u64() > Some(0)
+    };
+    if runs.iter().any(parity) {
+        let id = "write_amplification_without_parity";
+        key(id.into(), "of it without parity".into(), Unit::Factor, Better::Less);
+    }
     key("reads_waited".into(), "flash reads that waited".into(), Unit::Share, Better::Less);
     key("luns".into(), "LUNs busy, mean".into(), Unit::Share, Better::Neither);
     key("cores".into(), "host cores busy".into(), Unit::Cores, Better::Less);
@@ -302,6 +326,15 @@ mod tests {
             (Unit::Share, 0.9876, "98.8\u{a0}%"),
         ] {
             assert_eq!(unit.text(x), text);
+        }
+        for (unit, x, mean, text) in [
+            (Unit::Rate, 68.69, 5422.0, "0.069\u{a0}k/s"),
+            (Unit::Bandwidth, 281_395.0, 22_208_839.7, "0.27\u{a0}MiB/s"),
+            (Unit::Time, 12_345.0, 3_719_000.0, "0.012\u{a0}ms"),
+            (Unit::Share, 0.0012, 0.5, "0.12\u{a0}%"),
+            (Unit::Factor, 0.05, 3.88, "0.05"),
+        ] {
+            assert_eq!(unit.text_as(x, mean), text);
         }
         assert_eq!(grouped("-1234567.5"), "\u{2212}1,234,567.5");
         assert_eq!(digits(123_456.0, 3), "123,456");

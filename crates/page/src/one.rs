@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::answer::{cause, five_html, paragraph};
-use crate::html::{Cell, details, escape, figure, list, put, section, slug, table};
+use crate::html::{Cell, details, escape, figure, list, prose, put, section, slug, table};
 use crate::number::{
     Unit, digits, directions, grouped, keys, plural, spread, table_unit, time, value,
 };
@@ -74,8 +74,7 @@ pub fn warnings(run: &Value) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let each: String =
-        all.iter().map(|w| format!("<p><b>Warning.</b> {}</p>", escape(w))).collect();
+    let each: String = all.iter().map(|w| format!("<p><b>Warning.</b> {}</p>", prose(w))).collect();
     format!("<div class=\"warnings\">{each}</div>\n")
 }
 
@@ -137,7 +136,10 @@ fn seeds(outcome: &Outcome) -> String {
         };
         let s = spread(outcome, &key.id);
         let mut row = vec![Cell::head(key.what.clone()), cell(s.map(|s| s.mean))];
-        row.push(cell(s.and_then(|s| s.half())));
+        let half = s.and_then(|s| Some((s.half()?, s.mean)));
+        row.push(half.map_or(Cell::None, |(half, mean)| {
+            Cell::number(key.unit.text_as(half, mean), Some(half), "")
+        }));
         row.extend(shown.iter().map(|run| cell(value(run, &key.id))));
         row
     });
@@ -168,7 +170,8 @@ pub fn capital(text: &str) -> String {
 fn latency(run: &Value, repeated: bool) -> String {
     let all: Vec<&Value> = run["wordline"]["latency"].as_array().into_iter().flatten().collect();
     if all.is_empty() {
-        return "<p>No I/O came back, so that there is no latency.</p>".into();
+        return "<p>No I/O came back after the ramp of its job, so that there is no latency.</p>"
+            .into();
     }
     let mut out = String::new();
     let title = if repeated { "Latency by direction, first seed" } else { "Latency by direction" };
@@ -209,6 +212,12 @@ fn latency(run: &Value, repeated: bool) -> String {
             Some("all") => ddir.to_owned(),
             Some("class") => format!("{ddir}, class {}", d["name"].as_str().unwrap_or("")),
             _ => format!("{ddir}, {}", d["name"].as_str().unwrap_or("")),
+        };
+        // The jobs of one numjobs have one name.
+        let same = |o: &Value| ["of", "ddir", "name"].iter().all(|key| o[*key] == d[*key]);
+        let name = match all.iter().filter(|o| same(o)).count() {
+            1 => name,
+            _ => format!("{name} {}", all[..=i].iter().filter(|o| same(o)).count()),
         };
         let n = float(&d["N"]);
         let colour = (d["of"] == "all").then(|| ddir.to_owned());
@@ -270,7 +279,7 @@ fn layers(run: &Value) -> String {
         let ddir = of["ddir"].as_str().unwrap_or("");
         let title = format!("{}: where the time went", capital(&plural(ddir)));
         let note = if t == 0 {
-            "Each bar is the latency at that percentile, split by the layer in which the time was spent; the latency is at its end."
+            "Each bar is the latency at that percentile, split by the layer in which the time was spent; the latency is at its end. It is the mean of the I/Os in the percentile's bucket of the histogram, of which the percentile itself is the middle."
         } else {
             ""
         };
@@ -321,7 +330,8 @@ fn layers(run: &Value) -> String {
         out += &table(&format!("{} by layer, {unit}", capital(&plural(ddir))), &head, &body);
     }
     if out.is_empty() {
-        "<p>No I/O came back, so that no time was spent on one.</p>".into()
+        "<p>No I/O came back after the ramp of its job, so that no time was spent on one.</p>"
+            .into()
     } else {
         out
     }
@@ -374,7 +384,7 @@ fn over_time(run: &Value) -> String {
         }
         for ddir in &dirs {
             let title = format!("Heat map of the latency of {}", plural(ddir));
-            let note = "The darker, the more of an interval's I/Os took so long.";
+            let note = "The stronger the colour, the more of an interval's I/Os took so long.";
             let note = if *ddir == dirs[0] { note } else { "" };
             add(&format!("heat-{ddir}"), "heat", json!({ "ddir": ddir }), &title, note);
         }
@@ -654,7 +664,12 @@ fn cause_name(name: &str) -> String {
 fn slowest(run: &Value) -> String {
     let all: Vec<&Value> = run["wordline"]["slowest"].as_array().into_iter().flatten().collect();
     if all.is_empty() {
-        return "<p>The lives of the slowest I/Os were not kept: --slowest N or --report keeps them.</p>".into();
+        let nothing = run["wordline"]["latency"].as_array().is_none_or(Vec::is_empty);
+        return match nothing {
+            true => "<p>No I/O came back after the ramp of its job, so that none is the slowest.</p>",
+            false => "<p>The lives of the slowest I/Os were not kept: --slowest N or --report keeps them.</p>",
+        }
+        .into();
     }
     let mut out = figure("slowest-ios", "slowest", &json!({}), "From the call to the return", "");
     for (i, life) in all.iter().enumerate() {

@@ -49,9 +49,13 @@ fn axis(n: u64) -> Vec<f64> {
 }
 
 fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
+    // fio's percentiles are the middle of their bucket, which may lie beyond all that is in it.
+    let within = |list: &[f64]| -> Vec<u64> {
+        percentiles(h, list).into_iter().map(|ns| ns.clamp(h.min(), h.max())).collect()
+    };
     let table: Map<String, Value> = TABLE
         .iter()
-        .zip(percentiles(h, &TABLE))
+        .zip(within(&TABLE))
         .map(|(percent, ns)| (format!("{percent:.6}"), ns.into()))
         .collect();
     json!({
@@ -64,7 +68,7 @@ fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
         "max_ns": h.max(),
         "percentile": table,
         "points_a_nine": POINTS,
-        "ns": percentiles(h, &axis(h.len())),
+        "ns": within(&axis(h.len())),
     })
 }
 
@@ -112,6 +116,15 @@ pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
 mod tests {
     use super::*;
 
+    #[test]
+    fn no_percentile_lies_beyond_the_slowest() {
+        let mut h = Histogram::default();
+        (0..1000).for_each(|_| h.add(9_362_036));
+        assert!(percentiles(&h, &[99.0])[0] > h.max(), "the middle of the bucket is above it");
+        let d = distribution("read", "all", "", &h);
+        assert_eq!(d["percentile"]["99.000000"], 9_362_036);
+        assert!(d["ns"].as_array().unwrap().iter().all(|ns| *ns == 9_362_036));
+    }
     #[test]
     fn the_axis_goes_as_far_as_there_are_values() {
         let axis = |n| super::axis(n);

@@ -87,6 +87,28 @@ for (let i = 0; i < words.length; i += 2) {
       const tip = await first.locator("[aria-label=tip]").textContent();
       check(`${file}: hover says '${tip}'`, /\d/.test(tip));
     }
+    // Also at the end of a bar.
+    const bar = await page.evaluate(() => {
+      const bars = [...document.querySelectorAll("figure[data-chart=layers] .plot svg g[aria-label=bar] rect")];
+      const widest = bars.sort((a, b) => b.getBoundingClientRect().width - a.getBoundingClientRect().width)[0];
+      if (!widest) return null;
+      widest.scrollIntoView({ block: "center" });
+      const { x, y, height } = widest.getBoundingClientRect();
+      return { x: x + 4, y: y + height / 2, id: widest.closest("figure").id };
+    });
+    if (bar) {
+      await page.mouse.move(bar.x + 1, bar.y);
+      await page.mouse.move(bar.x, bar.y);
+      const tip = await page.locator(`#${bar.id} [aria-label=tip]`).textContent();
+      check(`${file}: hover at the end of a bar says '${tip}'`, /\d/.test(tip));
+      await page.mouse.move(1, 1);
+    }
+    // A distribution's curve goes one way.
+    const back = await page.evaluate(() => [...document.querySelectorAll("figure[data-chart^=tail] .plot svg g[aria-label=line] path")].filter((path) => {
+      const ends = path.getAttribute("d").split(/(?=[MLC])/).map((part) => Number(part.slice(1).split(",").at(-2)));
+      return ends.some((x, k) => k > 0 && x < ends[k - 1]);
+    }).map((path) => path.closest("figure").id));
+    check(`${file}: curves that turn back: ${back}`, back.length === 0);
     // What the buttons save: of the first page every picture, of others one. A browser makes a PNG when it has nothing
     // else to do, and lets few files come at once: four are asked for at a time.
     const files = figures.slice(0, i === 0 ? Infinity : 1).flatMap((f, k) =>
