@@ -80,6 +80,27 @@ fn files_are_on_every_engine_of_the_kernel_and_on_pblk() {
     }
 }
 
+/// A direct write drops the pages on its place when it is back. One of them may be on its way from the drive for
+/// another's read ahead: the write then waits for that, whoever reads.
+#[test]
+fn direct_writes_end_beside_pages_that_are_read_ahead() {
+    for reader in ["pvsync2", "libaio", "io_uring"] {
+        for writer in ["pvsync2", "libaio", "io_uring"] {
+            for (offset, len) in [(0, "64k"), (0, "256k"), (64, "64k"), (128, "1m")] {
+                let jobs = format!(
+                    "[global]\nsize=32m\n[lc]\nioengine={reader}\nrw=read\nbs=4k\nnumber_ios=200\n\
+                     [th]\nioengine={writer}\nrw=write\nbs={len}\noffset={offset}k\nnumber_ios=4\n\
+                     direct=1\niodepth=2\n"
+                );
+                let what = format!("{reader} beside {writer}, {len} from {offset} KiB on");
+                let case = Case::new("z-ssd-small", &jobs).stack("linux-libaio");
+                let o = case.age(Age::Filled).fs("bdev").run().unwrap();
+                sound(&what, &o);
+            }
+        }
+    }
+}
+
 /// Random reads of a stretch, as many as it has pages, find a page in memory unless it is its first time: 1 - 1/e
 /// of the pages come from the drive. Writes go there by themselves, and with an fsync.
 #[test]

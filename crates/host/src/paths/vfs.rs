@@ -548,14 +548,38 @@ impl<S: Source> Host<S> {
         }
     }
 
-    /// The bios of an asynchronous call are back.
+    /// An asynchronous call has waited so far, without a thread.
+    fn waited(&mut self, ctx: &mut Ctx, task: u32, wait: Wait) {
+        let Some(vfs) = &self.vfs else { return };
+        let slot = vfs.slots[task as usize];
+        if slot.node != NONE {
+            let life = self.begin_life(ctx, slot.node);
+            ctx.mark(life, Layer::Syscall, reason(wait), self.threads[slot.thread].core, ctx.now);
+        }
+    }
+
+    /// What an asynchronous call waited for is over.
     fn end_in_flight(&mut self, ctx: &mut Ctx, task: u32, on: Option<u32>) {
         let Some(vfs) = &mut self.vfs else { return };
-        vfs.slots[task as usize].in_flight = false;
+        let slot = &mut vfs.slots[task as usize];
+        slot.in_flight = false;
+        if let Some(wait) = slot.slept.filter(|wait| *wait != Wait::Bios) {
+            self.waited(ctx, task, wait);
+        }
+        let Some(vfs) = &mut self.vfs else { return };
         match vfs.fs.run(ctx.now, task) {
             Turn::Done { ok } => {
                 let node = self.release_task(ctx, task);
                 self.node_done(ctx, node, ok, on);
+            }
+            // It waits for something else, and nobody is at it meanwhile.
+            Turn::Sleep => {
+                let slot = &mut vfs.slots[task as usize];
+                let before = std::mem::replace(&mut slot.slept, vfs.fs.waits_for(task));
+                slot.in_flight = true;
+                if before == Some(Wait::Bios) {
+                    self.waited(ctx, task, Wait::Bios);
+                }
             }
             turn => {
                 let worker = vfs.worker;
