@@ -119,8 +119,12 @@ impl Plan {
         if c.append_points == 0 || !g.channels.is_multiple_of(c.append_points) {
             return bad("append_points", format!("must divide the {} channels", g.channels));
         }
-        if c.gc_units == 0 {
-            return bad("gc_units", "must be at least 1".into());
+        if c.gc_units < 2 {
+            let why = format!(
+                "is {}, must be at least 2: one fills while another is programmed",
+                c.gc_units
+            );
+            return bad("gc_units", why);
         }
         let counts = [
             ("places", c.places, 1 << 26),

@@ -62,7 +62,7 @@ impl Kind {
             append_points,
             volatile: rng.below(2) == 0,
             buffer_bytes: units * g.unit_bytes(),
-            gc_units: rng.pick(&[1, 4, 32]),
+            gc_units: rng.pick(&[2, 4, 32]),
             checkpoint_sectors: rng.pick(&[Some(50), Some(400), None]),
             ..FssdConfig::default()
         };
