@@ -11,6 +11,23 @@ use wordline_frontend::{JobRun, Machine, Parts, Prepare, Settings, TraceReplay};
 use wordline_sim::Precondition;
 use wordline_trace::Format as TraceFormat;
 
+/// A text whose paragraphs are single lines, so that the terminal's width alone breaks them. A line as long as the
+/// source's goes on in the next one.
+fn flowing(text: &str) -> String {
+    const FULL: usize = 85;
+    let mut out = String::with_capacity(text.len());
+    let mut goes_on = false;
+    for line in text.lines() {
+        let prose = line.starts_with(|c: char| !c.is_whitespace());
+        if !out.is_empty() {
+            out.push(if goes_on && prose { ' ' } else { '\n' });
+        }
+        out += line;
+        goes_on = prose && line.len() >= FULL;
+    }
+    out
+}
+
 const ABOUT: &str = "\
 An NVMe storage stack from application to NAND, simulated deterministically
 
@@ -256,8 +273,8 @@ fn format_help() -> String {
     bin_name = "wordline",
     version,
     long_version = LONG_VERSION,
-    about = ABOUT,
-    after_help = EXAMPLES
+    about = flowing(ABOUT),
+    after_help = flowing(EXAMPLES)
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -267,13 +284,13 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run fio jobs on a modelled drive and report in fio's formats
-    #[command(args_override_self = true, after_help = RUN_HELP, override_usage = RUN_USAGE)]
+    #[command(args_override_self = true, after_help = flowing(RUN_HELP), override_usage = RUN_USAGE)]
     Run(RunArgs),
     /// Replay a block trace on a modelled drive
-    #[command(args_override_self = true, after_help = REPLAY_HELP)]
+    #[command(args_override_self = true, after_help = flowing(REPLAY_HELP))]
     Replay(ReplayArgs),
     /// Results as a page with pictures and tables: one, or two to eight side by side
-    #[command(after_help = REPORT_HELP)]
+    #[command(after_help = flowing(REPORT_HELP))]
     Report(ReportArgs),
     /// List, show and check device profiles
     Device {
@@ -281,19 +298,19 @@ pub enum Command {
         command: DeviceCommand,
     },
     /// Serve a drive over NBD or as a file, its data kept in an image file
-    #[command(after_help = SERVE_HELP)]
+    #[command(after_help = flowing(SERVE_HELP))]
     Serve(ServeArgs),
     /// Say what sort of application a process is, for the drive that `wordline serve --fuse` has in a folder
-    #[command(name = "chworkload_attr", after_help = ATTRIBUTE_HELP)]
+    #[command(name = "chworkload_attr", after_help = flowing(ATTRIBUTE_HELP))]
     Attribute(AttributeArgs),
     /// Look at the image of a served drive
-    #[command(after_help = IMAGE_HELP)]
+    #[command(after_help = flowing(IMAGE_HELP))]
     Image {
         #[command(subcommand)]
         command: ImageCommand,
     },
     /// Record the block trace of real programs: a proxy in front of any NBD server
-    #[command(after_help = RECORD_HELP)]
+    #[command(after_help = flowing(RECORD_HELP))]
     Record(RecordArgs),
     /// Run a recorded live session again
     Tape {
@@ -301,25 +318,25 @@ pub enum Command {
         command: TapeCommand,
     },
     /// Run a published figure or a study of your own, and compare with what was published
-    #[command(after_help = STUDY_HELP)]
+    #[command(after_help = flowing(STUDY_HELP))]
     Study {
         #[command(subcommand)]
         command: StudyCommand,
     },
     /// Look at the aged drives that are kept for later runs
-    #[command(after_help = CACHE_HELP)]
+    #[command(after_help = flowing(CACHE_HELP))]
     Cache {
         #[command(subcommand)]
         command: CacheCommand,
     },
     /// Find the best configuration that keeps its constraints, verified under other seeds (needs the Python package)
-    #[command(after_help = TUNE_HELP)]
+    #[command(after_help = flowing(TUNE_HELP))]
     Tune(TuneArgs),
     /// Print completions for a shell
-    #[command(after_help = COMPLETIONS_HELP)]
+    #[command(after_help = flowing(COMPLETIONS_HELP))]
     Completions { shell: clap_complete::Shell },
     /// Print the manual page, or write those of all commands
-    #[command(after_help = MAN_HELP)]
+    #[command(after_help = flowing(MAN_HELP))]
     Man {
         /// Write a page for each command into this folder
         #[arg(long, value_name = "DIR")]
@@ -419,17 +436,17 @@ pub enum StudyCommand {
         name: String,
     },
     /// Run what has no result yet, then tabulate all of it
-    #[command(after_help = STUDY_RUN_HELP)]
+    #[command(after_help = flowing(STUDY_RUN_HELP))]
     Run(StudyRunArgs),
     /// A study as a page: its figure beside what was published, its numbers, its text
-    #[command(after_help = STUDY_REPORT_HELP)]
+    #[command(after_help = flowing(STUDY_REPORT_HELP))]
     Report(StudyReportArgs),
     /// What was published, claim by claim: the study and points that decide it, what came out, and
     /// the verdict
-    #[command(after_help = STUDY_CLAIMS_HELP)]
+    #[command(after_help = flowing(STUDY_CLAIMS_HELP))]
     Claims(StudyClaimsArgs),
     /// Makes the tables of Markdown documents from the results they quote
-    #[command(after_help = STUDY_TABLES_HELP)]
+    #[command(after_help = flowing(STUDY_TABLES_HELP))]
     Tables(StudyTablesArgs),
 }
 
@@ -1088,7 +1105,7 @@ pub enum ImageCommand {
     /// What the drive is, how full and how worn
     Info { image: PathBuf },
     /// Read everything that is mapped, and compare with parity; changes nothing
-    #[command(after_help = CHECK_HELP)]
+    #[command(after_help = flowing(CHECK_HELP))]
     Check {
         image: PathBuf,
         /// Write the drive's bytes, as far as they are known, to this new file, and to OUT.map which

@@ -628,9 +628,12 @@ impl<'a> Recovering<'a> {
         for block in ftl.media_state() {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
         }
-        // With hot and cold sides a line number stands for two lines.
-        let lines = ftl.pblk().map_or(g.lines, |ftl| ftl.groups().iter().sum());
-        let text = format!("{} of {lines} lines free", ftl.free_lines().0);
+        let free = ftl.free_lines().0;
+        // With hot and cold sides a line number stands for two lines; other FTLs do not make their segments of lines.
+        let text = match ftl.pblk() {
+            Some(ftl) => format!("{free} of {} lines free", ftl.groups().iter().sum::<u32>()),
+            None => format!("{free} lines or segments of them free"),
+        };
         report.push(Finding { step: "flash", text });
         Ok(Recovered {
             nand: self.nand,

@@ -1025,6 +1025,7 @@ impl World {
                 ageing: &drive.ageing,
                 unsteady: drive.unsteady,
                 written: wa.host_bytes,
+                refused: c.writes_refused - b.writes_refused,
                 to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
                 gc: wa.gc_sectors,
                 lines_freed: c.lines_freed - b.lines_freed,

@@ -110,6 +110,7 @@ fn words_that_are_none() {
             "--device=fssd-small --set ftl.fssd.host_memory=1000000",
             &["at least", "tables and buffer"],
         ),
+        ("--device=fssd-small --set ftl.fssd.gc_units=1", &["gc_units", "at least 2"]),
         ("--device=fssd-small --host-memory=1M", &["at least", "tables and buffer"]),
         ("--device=cnex-small --host-memory=16G", &["ftl.fssd.host_memory", "take --ftl fssd"]),
         ("--device=fssd-small --host-memory=much", &["--host-memory", "a number"]),
