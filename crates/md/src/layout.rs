@@ -8,7 +8,7 @@ pub const PAGE: u64 = 4096;
 /// Why drives cannot be an array. The text names the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ArrayError {
-    #[error("{level} needs at least {least} drives and has {count}: list another{}", if *.least > 2 { ", or take raid0" } else { "" })]
+    #[error("{level} needs at least {least} drives and has {count}: add one (--drives, members){}", if *.least > 2 { ", or take raid0" } else { "" })]
     TooFew { level: &'static str, least: u32, count: u32 },
     #[error("chunk is {0} bytes and must be a power of two from 4096 on, as 65536")]
     Chunk(u64),
