@@ -521,6 +521,25 @@ fsync=1
         divided("ftl.on_host=gc"),
         // The scheduler alone on the host.
         divided("ftl.on_host=schedule").set("ftl.fssd.places=512").set("ftl.fssd.lun_reads=1"),
+        // A buffer in SLC mode, always and borrowed, that pauses fold.
+        Case::new("intel-750-small", PAUSES)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("ftl.over_provisioning=40")
+            .set("ftl.firmware.idle_after=2ms")
+            .set("ftl.firmware.idle_free=30")
+            .set("ftl.firmware.slc_static=7")
+            .set("ftl.firmware.slc_dynamic=60")
+            .set("nand.slc.t_read=20us")
+            .set("nand.slc.t_program=200us")
+            .set("nand.slc.t_erase=2ms")
+            .set("nand.slc.endurance=30000")
+            .set("nand.slc.read_mw=40")
+            .set("nand.slc.program_mw=50")
+            .set("nand.slc.erase_mw=30")
+            .set("nand.slc.errors=mlc-2y-nm")
+            .set("nand.errors.cycles=2000")
+            .set("nand.errors.age_days=200"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

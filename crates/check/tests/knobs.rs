@@ -43,6 +43,7 @@ const EXCUSED: &[(&str, &str)] = &[
         "reads of a LUN that is known, of which these jobs have few at a time: the scheduler's own tests have \
         several",
     ),
+    ("nand.slc.endurance", "what `device check` says of the buffer's life"),
     (
         "ftl.firmware.idle_free",
         "the jobs' pauses end before an idle collector reaches any mark: the layer's own test has \

@@ -108,7 +108,7 @@ impl Controller {
     fn act(&mut self, ctx: &mut Ctx, action: Action) {
         let map = self.map_time();
         let cost = action.cost(&self.cost).total() + map;
-        let FlashOp { op, kind, class, ppa, sectors, .. } =
+        let FlashOp { op, kind, class, ppa, sectors, slc, .. } =
             match action.work(self.geometry.sectors_per_unit) {
                 Work::Flash(flash) => {
                     if let Some(ftl) = &self.ftl {
@@ -129,7 +129,7 @@ impl Controller {
             "operation {op} of the FTL leaves no room for the owner's kind"
         );
         let owner = OWNER_FTL | op;
-        let op = Op { kind, class, ppa, sectors, owner, io: IoId::NONE };
+        let op = Op { kind, class, ppa, sectors, slc, owner, io: IoId::NONE };
         self.enqueue_job(ctx, cost, Job::Flash(op));
     }
 

@@ -216,6 +216,7 @@ impl Controller {
             class: Class::ALL[usize::from(sqe.work)],
             ppa: Ppa(sqe.address as u32),
             sectors: sqe.bytes >> self.geometry.sector.shift(),
+            slc: false,
             owner: OWNER_VECTOR | cmd,
             io: sqe.io,
         };
@@ -396,7 +397,7 @@ impl Controller {
             let key = self.flights.insert(Flight { cmd, fill, read });
             self.commands[cmd].pending += 1;
             let (kind, class) = (OpKind::Read, piece.place.class());
-            let op = Op { kind, class, ppa, sectors, owner: OWNER_READ | key, io };
+            let op = Op { kind, class, ppa, sectors, slc: false, owner: OWNER_READ | key, io };
             match work {
                 Span::ZERO => self.nand.submit(ctx, op),
                 _ => after.push(op),
@@ -472,7 +473,7 @@ impl Controller {
                 let flight = Flight { cmd: NONE, fill, read };
                 let owner = OWNER_READ | self.flights.insert(flight);
                 let (kind, class, io) = (OpKind::Read, piece.place.class(), IoId::NONE);
-                let op = Op { kind, class, ppa, sectors, owner, io };
+                let op = Op { kind, class, ppa, sectors, slc: false, owner, io };
                 self.enqueue_job(ctx, std::mem::take(&mut cost), Job::ReadAhead(op));
             }
             self.pieces = pieces;
@@ -529,7 +530,7 @@ impl Controller {
             }
             let (kind, class) = (OpKind::Read, piece.place.class());
             let FlashRead { ppa, sectors, .. } = read;
-            self.nand.submit(ctx, Op { kind, class, ppa, sectors, owner, io });
+            self.nand.submit(ctx, Op { kind, class, ppa, sectors, slc: false, owner, io });
         }
         self.pieces = more;
         let (over, ok, summed) = match end {

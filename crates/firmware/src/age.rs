@@ -6,8 +6,8 @@
 use crate::Firmware;
 use crate::gc::{Collecting, PARTS};
 use crate::map::{NOBODY, Where};
-use crate::space::{State, SuperblockId};
-use crate::write::{GC, HOST, HOT, Stream};
+use crate::space::{Mode, State, SuperblockId};
+use crate::write::{GC, HOST, HOT, SLC, Stream};
 use wordline_base::{Lpn, Stamps};
 use wordline_translation::AgeError;
 
@@ -31,6 +31,13 @@ impl Firmware {
     /// Writes every sector once, in order.
     pub(crate) fn age_fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
+        self.native_only = true;
+        let filled = self.fill_all(stamps);
+        self.native_only = false;
+        filled?;
+        self.age_fold()
+    }
+    fn fill_all(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         let all = self.plan.sectors as u32;
         let mut at = 0;
         if self.map.is_blank() && self.space.opened == 0 {
@@ -65,7 +72,7 @@ impl Firmware {
             self.map.put_run(at, line * n, n, stamp);
             self.map.number_run(line * g.units_per_line(), g.units_per_line());
             for s in ids {
-                let opened = self.space.open(s % groups, true, false);
+                let opened = self.space.open(s % groups, Mode::Native, true, false);
                 debug_assert_eq!(opened, Some(s));
                 for lun in self.space.luns_of(s) {
                     let block = self.space.block(s, lun);
@@ -153,10 +160,11 @@ impl Firmware {
         }
         self.age_complete(stream);
         loop {
-            if let Some((s, lun)) = self.age_lun(stream) {
+            let through = if stream != GC && self.opens_slc() { SLC } else { stream };
+            if let Some((s, lun)) = self.age_lun(through) {
                 let unit = self.space.take(s, lun);
                 let first = self.space.first_of(unit);
-                self.close_if_full(stream, s);
+                self.close_if_full(through, s);
                 self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
                 self.streams[stream].place = (first + 1, first + self.g.sectors_per_unit);
                 self.set_pace();
@@ -192,11 +200,12 @@ impl Firmware {
     }
     /// Moves the next sector of the victim, or frees it. False: there is no victim to be had.
     fn age_move(&mut self, whole: bool) -> Result<bool, AgeError> {
-        if self.gc.victim.is_none() && !self.age_begin_victim() {
+        let short = whole || self.is_short() || self.owes(PARTS);
+        if self.gc.victim.is_none() && !self.age_begin_victim(short) {
             return Ok(false);
         }
         let Some(Collecting { superblock: s, .. }) = self.gc.victim else { return Ok(false) };
-        let places = self.space.places();
+        let places = self.space.places_of(s);
         loop {
             let Some(v) = &mut self.gc.victim else { return Ok(true) };
             if v.next == places {
@@ -213,7 +222,10 @@ impl Firmware {
             self.invalidate(ppa);
             let to = self.age_place(GC)?;
             self.age_put(to, lpn, stamp);
-            self.counters.gc_sectors += 1;
+            match self.space.superblocks[s].slc {
+                true => self.counters.folded_sectors += 1,
+                false => self.counters.gc_sectors += 1,
+            }
             self.counters.gc_read_sectors += 1;
             self.pay(1);
             if !whole {
@@ -234,15 +246,35 @@ impl Firmware {
         self.free_superblock(s);
         Ok(true)
     }
-    fn age_begin_victim(&mut self) -> bool {
-        self.begin();
+    fn age_begin_victim(&mut self, short: bool) -> bool {
+        self.begin(short);
         self.gc.victim.is_some()
     }
     /// Leaves the drive alone: the collector works up to its mark.
     pub(crate) fn age_rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
         while self.coming() < self.plan.idle && self.age_move(true)? {}
-        Ok(())
+        self.age_fold()
+    }
+    /// Moves what is in superblocks with a bit a cell, as an idle drive does.
+    fn age_fold(&mut self) -> Result<(), AgeError> {
+        if !self.plan.has_slc() {
+            return Ok(());
+        }
+        self.gc.idle = true;
+        let mut end = Ok(());
+        while self.gc.victim.is_some() || self.is_wanted() && self.begin(self.is_short()) {
+            match self.age_move(true) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) => {
+                    end = Err(e);
+                    break;
+                }
+            }
+        }
+        self.gc.idle = false;
+        end
     }
     /// Units that are written in part are padded.
     pub(crate) fn age_end(&mut self) {

@@ -35,7 +35,7 @@ impl Firmware {
                 moving[held.from as usize] += 1;
             }
         }
-        let (mut room, mut free) = (0, 0);
+        let (mut room, mut slc_room, mut free, mut borrowed) = (0, 0, 0, 0);
         for (s, b) in (0..).zip(&self.space.superblocks) {
             let i = s as usize;
             let breach = |what: String| Err(Breach::Line { line: s, what });
@@ -46,10 +46,15 @@ impl Firmware {
                 return breach(format!("has {} in memory, counted {}", moving[i], b.moving));
             }
             let left = self.space.left_of(s);
+            borrowed += u32::from(b.slc && !self.space.is_static(s));
+            if self.space.is_static(s) && !b.slc {
+                return breach("is always written with a bit a cell, and is not".into());
+            }
             match b.state {
                 State::Free | State::Open => {
-                    room += u64::from(left);
-                    free += u32::from(b.state == State::Free);
+                    *(if b.slc { &mut slc_room } else { &mut room }) += u64::from(left);
+                    let is_free = b.state == State::Free;
+                    free += u32::from(is_free && !self.space.is_static(s));
                     if b.left != left {
                         return breach(format!("has {left} units left, counted {}", b.left));
                     }
@@ -58,12 +63,14 @@ impl Firmware {
                 _ => {}
             }
         }
-        if (room, free) != (self.space.room, self.space.free_count) {
-            let counted = (self.space.room, self.space.free_count);
-            return Err(Breach::Count(format!(
-                "{:?} units and superblocks free, {counted:?}",
-                (room, free)
-            )));
+        let space = &self.space;
+        let counted = (space.room, space.slc_room, space.free_count, space.borrowed);
+        let found = (room, slc_room, free, borrowed);
+        if found != counted {
+            let what = format!(
+                "units free, those with a bit a cell, superblocks free, borrowed: {found:?}"
+            );
+            return Err(Breach::Count(format!("{what}, counted {counted:?}")));
         }
         Ok(())
     }

@@ -65,6 +65,12 @@ pub struct FirmwareConfig {
     pub idle_after: Span,
     /// Up to so many percent of what is spare above `gc_start`. Absent: it does not.
     pub idle_free: Option<f64>,
+    /// Percent of the superblocks that are always written with a bit a cell (`[nand.slc]`), out of what is
+    /// spare. Users' data go there first and are moved to others while users are away. 0: none.
+    pub slc_static: f64,
+    /// Others are written so too: as many as take no more than so many percent of what is free above
+    /// `gc_start` without them. They become fewer as the drive fills. 0: none.
+    pub slc_dynamic: f64,
 }
 
 impl Default for FirmwareConfig {
@@ -86,6 +92,8 @@ impl Default for FirmwareConfig {
             checkpoint_sectors: None,
             idle_after: Span::from_ms(100),
             idle_free: None,
+            slc_static: 0.0,
+            slc_dynamic: 0.0,
         }
     }
 }
@@ -115,6 +123,9 @@ pub(crate) struct Plan {
     pub pages: u32,
     pub entries: u32,
     pub page_every: u64,
+    /// Lines whose superblocks are always written with a bit a cell, and whether others may be.
+    pub slc_lines: u32,
+    pub borrows: bool,
 }
 
 fn bad(key: &'static str, why: impl Into<String>) -> BadValue {
@@ -136,6 +147,25 @@ impl Plan {
                 format!("is {luns}, must divide the number of LUNs, {}", g.luns),
             )),
         }
+    }
+    /// Lines whose superblocks are always written with a bit a cell.
+    pub fn slc_lines(g: &Geometry, c: &FirmwareConfig) -> Result<u32, BadValue> {
+        for (key, share) in [("slc_static", c.slc_static), ("slc_dynamic", c.slc_dynamic)] {
+            if !(0.0..=100.0).contains(&share) {
+                return Err(bad(key, "must be 0 to 100 percent"));
+            }
+            if share > 0.0 && g.slc_pages == 0 {
+                let why = "needs a medium whose blocks can be written with a bit a cell: give it [nand.slc], \
+                           or set ftl.firmware.slc_static and slc_dynamic to 0";
+                return Err(bad(key, why));
+            }
+        }
+        Ok((f64::from(g.lines) * c.slc_static / 100.0).ceil() as u32)
+    }
+    /// Users' data go to superblocks with a bit a cell first.
+    #[inline]
+    pub fn has_slc(&self) -> bool {
+        self.slc_lines > 0 || self.borrows
     }
     /// Units that are free while users write: halfway between the marks the collector frees as many as
     /// they take. Unpaced it frees a superblock when no more than the reserve are left.
@@ -178,8 +208,14 @@ impl Plan {
             return Err(bad("gc_units", format!("is {gc_units}, must be 2 to {}", 1 << 20)));
         }
         // The largest superblock, and all that can be written.
-        let sizes = || (0..space.superblocks.count()).map(|s| u64::from(space.units_of(s)));
+        let native = || (0..space.superblocks.count()).filter(|&s| !space.is_static(s));
+        let sizes = || native().map(|s| u64::from(space.units_of(s)));
         let (block, units): (u64, u64) = (sizes().max().unwrap_or(0), sizes().sum());
+        let slc_lines = Plan::slc_lines(g, c)?;
+        // Written as the others they would be the capacity's.
+        let lent = (0..space.superblocks.count()).filter(|&s| space.is_static(s));
+        let lent =
+            lent.map(|s| u64::from(space.units_of(s) / g.slc_pages.max(1) * g.pages)).sum::<u64>();
         let groups = u64::from(space.groups);
         let reserve = u64::from(c.gc_reserve.unwrap_or(2));
         if reserve < 2 {
@@ -190,7 +226,7 @@ impl Plan {
         let hosts = if c.hot_share > 0.0 { 2 } else { 1 };
         let open = hosts * groups;
         let share = 1.0 - over_provisioning / 100.0;
-        let total = units * u64::from(unit);
+        let total = (units + lent) * u64::from(unit);
         let made = sectors.is_none();
         let sectors = sectors.unwrap_or((total as f64 * share) as u64);
         // An entry is of 4 bytes.
@@ -204,7 +240,20 @@ impl Plan {
             c.checkpoint_sectors.map_or(u64::MAX, |n| (n / u64::from(pages).max(1)).max(1));
         let held = sectors + u64::from(pages);
         let spare = units.saturating_sub(held.div_ceil(u64::from(unit)));
-        let needed = (reserve + open + 1 + if made { 1 } else { 0 }) * block;
+        // To fold takes room before it frees any.
+        let folds = if slc_lines > 0 { 2 } else { 0 };
+        let needed = (reserve + open + 1 + folds + if made { 1 } else { 0 }) * block;
+        if slc_lines > 0 && spare < needed && spare + lent >= needed {
+            let why = format!(
+                "{} % are {slc_lines} of {} superblocks, which leave {} spare where {} are needed: set it \
+                 lower, or ftl.over_provisioning higher",
+                c.slc_static,
+                g.lines,
+                spare / block.max(1),
+                needed / block.max(1)
+            );
+            return Err(bad("slc_static", why));
+        }
         if sectors == 0 || spare < needed {
             let percent = needed as f64 / units.max(1) as f64 * 100.0;
             let why = match percent >= 99.0 {
@@ -225,7 +274,7 @@ impl Plan {
             // With that many users have one open in each group.
             None => {
                 let more = if c.wear_spread > 0 { block } else { 0 };
-                (low + more + (2 * groups * block).max(spare / 20)).min(spare)
+                (low + more + (folds.max(2 * groups) * block).max(spare / 20)).min(spare)
             }
         };
         if start <= low || start > spare {
@@ -241,6 +290,11 @@ impl Plan {
         if c.wear_spread > 0 && start <= low + block {
             let (start, least) = (start / block, low / block + 1);
             let why = format!("is {start} superblocks, and levelling wear needs more than {least}");
+            return Err(bad("gc_start", why));
+        }
+        if start < low + folds * block {
+            let (start, least) = (start / block, low / block + folds);
+            let why = format!("is {start} superblocks, and folding needs at least {least}");
             return Err(bad("gc_start", why));
         }
         let idle = match c.idle_free {
@@ -265,8 +319,30 @@ impl Plan {
             pages,
             entries,
             page_every,
+            slc_lines,
+            borrows: c.slc_dynamic > 0.0,
         })
     }
+}
+
+/// Sectors of superblocks that are always written with a bit a cell, as they would be otherwise; what the buffer
+/// in SLC mode has room for in them; and in those that a blank drive writes so as well.
+pub fn slc_buffer(
+    g: &Geometry,
+    over_provisioning: f64,
+    config: &FirmwareConfig,
+) -> Result<[u64; 3], BadValue> {
+    let (luns, slc_lines) = (Plan::luns(g, config)?, Plan::slc_lines(g, config)?);
+    let space = Space::new(g, luns, slc_lines, &mut |_, _| false);
+    let plan = Plan::new(g, config, over_provisioning, &space, None)?;
+    let unit = u64::from(g.sectors_per_unit);
+    let lent = u64::from(slc_lines) * u64::from(g.sectors_per_line);
+    let of_line = u64::from(g.luns * g.slc_pages) * unit;
+    let block = u64::from(space.places());
+    let free = space.room.saturating_sub(plan.start);
+    let borrowed = (free as f64 * config.slc_dynamic / 100.0 / block as f64).floor() as u64;
+    let of_block = u64::from(luns * g.slc_pages) * unit;
+    Ok([lent, u64::from(slc_lines) * of_line, borrowed * of_block])
 }
 
 /// Sectors that stay free while users write at random to a full drive; those that streams have open count.
@@ -275,7 +351,8 @@ pub fn free_in_use(
     over_provisioning: f64,
     config: &FirmwareConfig,
 ) -> Result<u64, BadValue> {
-    let space = Space::new(g, Plan::luns(g, config)?, &mut |_, _| false);
+    let (luns, slc_lines) = (Plan::luns(g, config)?, Plan::slc_lines(g, config)?);
+    let space = Space::new(g, luns, slc_lines, &mut |_, _| false);
     let plan = Plan::new(g, config, over_provisioning, &space, None)?;
     Ok(plan.free_in_use(config) * u64::from(g.sectors_per_unit))
 }

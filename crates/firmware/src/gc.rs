@@ -3,7 +3,7 @@
 use crate::config::Victim;
 use crate::map::{NOBODY, Where};
 use crate::space::{State, SuperblockId};
-use crate::write::{GC, HOST};
+use crate::write::{GC, HOST, STREAMS};
 use crate::{Firmware, Op};
 use wordline_nand::{BlockId, Class, Ppa};
 use wordline_translation::Action;
@@ -33,6 +33,9 @@ pub(crate) struct Gc {
     pub held: bool,
     /// No superblock gains a unit.
     pub barren: bool,
+    /// There may be closed superblocks with a bit a cell, and of them some with nothing in use.
+    pub fold: bool,
+    pub empty: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -72,13 +75,14 @@ impl Firmware {
     /// Units that are free, and those that the collector has gone through already.
     #[inline]
     pub(crate) fn coming(&self) -> u64 {
-        let next = self.gc.victim.map_or(0, |v| v.next);
-        self.space.room + self.gc.drained_units + u64::from(next)
+        let through = self.gc.victim.map_or(0, |v| self.space.worth_until(v.superblock, v.next));
+        self.space.room + self.gc.drained_units + through
     }
     /// Users have no superblock, and get none before one is freed.
     fn is_scarce(&self) -> bool {
         let none = self.space.free_count <= self.plan.reserve
-            && self.streams[HOST].superblocks.iter().all(Option::is_none);
+            && self.streams[HOST].superblocks.iter().all(Option::is_none)
+            && self.space.slc_room == 0;
         none || !self.config.protected && !self.has_place()
     }
     /// Users wait for the collector.
@@ -86,10 +90,13 @@ impl Firmware {
     pub(crate) fn gc_lags(&self) -> bool {
         self.gc.debt > u64::from(self.plan.lag) * PARTS && !self.gc.barren
     }
-    /// A user took the space of a sector.
+    /// A user took the space of a sector, unless it goes to where the collector need not make any.
     #[inline]
     pub(crate) fn owe(&mut self) {
-        self.gc.debt += self.gc.owed;
+        let room = self.space.slc_room * u64::from(self.g.sectors_per_unit);
+        if room <= self.queued() as u64 {
+            self.gc.debt += self.gc.owed;
+        }
     }
     /// For each sector of a user the collector moves what it takes to free as much, at the victim's share
     /// in use, times a factor: 0 at the mark where it begins, 1 halfway, 2 at the lower mark.
@@ -112,26 +119,40 @@ impl Firmware {
     /// The collector has something to do now.
     fn is_owing(&self) -> bool {
         let owes = self.gc.debt > u64::from(self.gc.reserved) * PARTS;
-        let idle = self.gc.idle && self.coming() < self.plan.idle;
+        let of_buffer = |v: Collecting| self.space.superblocks[v.superblock].slc;
+        let folds = self.gc.victim.is_some_and(of_buffer);
+        let idle = self.gc.idle && (self.coming() < self.plan.idle || folds || self.lacks_room());
         owes || idle || self.is_scarce()
+    }
+    /// There is something to fold, and no room for it.
+    fn lacks_room(&self) -> bool {
+        self.gc.fold && !self.has_room()
+    }
+    /// A superblock may be moved that frees nothing.
+    fn has_room(&self) -> bool {
+        self.coming() >= self.plan.low + u64::from(self.space.places())
     }
     /// A victim is to be begun.
     pub(crate) fn is_wanted(&self) -> bool {
+        // Held, it begins all the same where users would have to wait for it.
+        let may = !self.gc.held || self.is_scarce() || self.gc_lags();
+        (self.is_short() || self.gc.idle && self.gc.fold || self.gc.empty) && may
+    }
+    /// Space is to be made, and can be.
+    pub(crate) fn is_short(&self) -> bool {
         let coming = self.coming();
         let below = match self.config.paced {
             true => coming < self.plan.start,
             false => self.is_scarce() && self.gc.drained.is_empty(),
         };
-        let idle = self.gc.idle && coming < self.plan.idle;
-        // Held, it begins all the same where users would have to wait for it.
-        let may = !self.gc.held || self.is_scarce() || self.gc_lags();
-        (below || idle) && !self.gc.barren && may
+        let idle = self.gc.idle && (coming < self.plan.idle || self.lacks_room());
+        (below || idle) && !self.gc.barren
     }
 
     pub(crate) fn collect(&mut self) -> bool {
         let mut progress = false;
         if self.gc.victim.is_none() && self.is_wanted() {
-            progress |= self.begin();
+            progress |= self.begin(self.is_short());
         }
         progress | self.read_victim()
     }
@@ -145,47 +166,75 @@ impl Firmware {
             v.next += 1;
         }
     }
-    /// Chooses a victim.
-    pub(crate) fn begin(&mut self) -> bool {
-        let cold = self.cold();
-        let Some(s) = cold.or_else(|| self.choose()) else {
+    /// Chooses a victim: one that makes space only if that is short.
+    pub(crate) fn begin(&mut self, short: bool) -> bool {
+        let fold = self.next_to_fold();
+        let cold = if short && fold.is_none() { self.cold() } else { None };
+        if fold.is_none() && !short {
+            return false;
+        }
+        let Some(s) = fold.or(cold).or_else(|| self.choose()) else {
             self.gc.barren = true;
             // There is nothing to wait for.
             return std::mem::take(&mut self.gc.debt) > 0;
         };
+        let frees = cold.is_none() && !self.space.is_static(s);
         let superblock = &mut self.space.superblocks[s];
         superblock.state = State::Victim;
         let used = superblock.valid;
         let all = u64::from(superblock.size * self.g.sectors_per_unit);
         let (moved, of) = self.gc.share;
-        match cold {
-            None => self.gc.share = (used.into(), all),
+        self.counters.lines_levelled += u64::from(cold.is_some());
+        self.counters.lines_folded += u64::from(superblock.slc);
+        if frees {
+            self.gc.share = (used.into(), all);
+        } else if used > 0 && (2 * moved < of || of == 0) {
             // It frees nothing: at least as many of its sectors are moved as users write, so that it ends in
             // the room that there was.
-            Some(_) => {
-                self.counters.lines_levelled += 1;
-                if 2 * moved < of || of == 0 {
-                    self.gc.share = (all, 2 * all);
-                }
-            }
+            self.gc.share = (all, 2 * all);
         }
         self.counters.lines_freed_empty += u64::from(used == 0);
         self.gc.victim = Some(Collecting { superblock: s, next: 0, reads: 0 });
         self.set_pace();
         true
     }
+    /// The closed superblock with a bit a cell that is moved now: one with nothing in use at once, and while
+    /// users are away the one that was opened first. One that frees nothing needs room.
+    fn next_to_fold(&mut self) -> Option<SuperblockId> {
+        let folds = self.gc.idle && self.gc.fold;
+        if !folds && !self.gc.empty {
+            return None;
+        }
+        let filling = self.filling();
+        let (mut first, mut waits) = (None, false);
+        for (s, b) in (0..).zip(&self.space.superblocks) {
+            if !b.slc || b.state != State::Closed {
+                continue;
+            }
+            waits |= b.programs > 0 || filling.contains(&Some(s));
+            let may = b.programs == 0 && !filling.contains(&Some(s)) && (folds || b.valid == 0);
+            let key = (b.valid > 0, b.opened);
+            if may && first.is_none_or(|(least, _)| key < least) {
+                first = Some((key, s));
+            }
+        }
+        let found = first.map(|(_, s)| s);
+        let is_empty = first.is_some_and(|((used, _), _)| !used);
+        self.gc.empty &= is_empty || waits && found.is_none();
+        self.gc.fold &= !folds || found.is_some() || waits;
+        found.filter(|&s| is_empty || !self.space.is_static(s) || self.has_room())
+    }
     /// The closed superblock erased least often, if it lags too far behind and there is room: to move what is in
     /// it takes as much space as it frees.
     fn cold(&self) -> Option<SuperblockId> {
         let spread = self.config.wear_spread;
-        let has_room = self.coming() >= self.plan.low + u64::from(self.space.places());
-        if spread == 0 || !has_room || self.is_scarce() {
+        if spread == 0 || !self.has_room() || self.is_scarce() {
             return None;
         }
         let filling = self.filling();
         let (mut most, mut coldest) = (0, None);
         for (s, b) in (0..).zip(&self.space.superblocks) {
-            if b.state == State::Retired {
+            if b.state == State::Retired || self.space.is_static(s) {
                 continue;
             }
             let wear = self.space.wear(s);
@@ -205,7 +254,7 @@ impl Firmware {
         coldest.filter(|((wear, _), _)| most - wear > spread).map(|(_, s)| s)
     }
     /// Ageing may be about to fill the last unit of one.
-    fn filling(&self) -> [Option<SuperblockId>; 3] {
+    fn filling(&self) -> [Option<SuperblockId>; STREAMS] {
         self.streams.each_ref().map(|stream| {
             let (at, end) = stream.place;
             (at < end).then(|| self.space.superblock_of(at))
@@ -223,6 +272,7 @@ impl Firmware {
                 || filling.contains(&Some(s))
                 || b.programs > 0
                 || b.valid > (b.size - 1) * unit && !b.failed
+                || self.space.is_static(s)
             {
                 continue;
             }
@@ -246,7 +296,7 @@ impl Firmware {
     /// Reads the victim, as far as the collector owes and has room.
     fn read_victim(&mut self) -> bool {
         let Some(mut v) = self.gc.victim else { return false };
-        let places = self.space.places();
+        let places = self.space.places_of(v.superblock);
         let from = v.next;
         while v.next < places {
             let first = self.space.first_of(self.space.unit_at(v.superblock, v.next));
@@ -276,7 +326,7 @@ impl Firmware {
         debug_assert_eq!(self.space.superblocks[s].valid, 0);
         self.space.superblocks[s].state = State::Drained;
         self.gc.victim = None;
-        self.gc.drained_units += u64::from(places);
+        self.gc.drained_units += self.space.worth(s);
         let pages = self.untold(s);
         self.gc.drained.push(Drained { superblock: s, turn: 0, pages, next: 0, erasing: 0 });
         self.hold_erasure(s);
@@ -317,7 +367,7 @@ impl Firmware {
     }
     /// The logical sectors of a superblock, whether they are in use or not.
     fn held_by(&self, s: SuperblockId) -> impl Iterator<Item = u32> + '_ {
-        let units = (0..self.space.places()).map(move |place| self.space.unit_at(s, place));
+        let units = (0..self.space.places_of(s)).map(move |place| self.space.unit_at(s, place));
         let all = units.flat_map(|unit| {
             let first = self.space.first_of(unit);
             first..first + self.g.sectors_per_unit
@@ -496,7 +546,7 @@ impl Firmware {
     }
     fn freed(&mut self, s: SuperblockId) {
         self.gc.drained.retain(|d| d.superblock != s);
-        self.gc.drained_units -= u64::from(self.space.places());
+        self.gc.drained_units -= self.space.worth(s);
         self.free_superblock(s);
     }
     pub(crate) fn free_superblock(&mut self, s: SuperblockId) {

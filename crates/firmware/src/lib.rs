@@ -18,7 +18,7 @@ mod space;
 mod state;
 mod write;
 
-pub use config::{Allocation, FirmwareConfig, Victim, free_in_use};
+pub use config::{Allocation, FirmwareConfig, Victim, free_in_use, slc_buffer};
 pub use recover::{Kept, Media, Spare, Void};
 
 use config::Plan;
@@ -70,7 +70,9 @@ pub struct Firmware {
     slots: IdVec<u32, Slot>,
     /// Free slots of users, and of the collector.
     free: [Vec<u32>; 2],
-    streams: [write::Open; 3],
+    streams: [write::Open; write::STREAMS],
+    /// Ageing lays data out that went through the buffer with a bit a cell long ago.
+    native_only: bool,
     /// Programs and erasures of each LUN under way: one at most; LUNs without; reads of users there.
     busy: IdVec<LunId, bool>,
     idle_luns: u32,
@@ -116,7 +118,7 @@ impl Firmware {
         bad: &mut dyn FnMut(LunId, LineId) -> bool,
         sectors: Option<u64>,
     ) -> Result<Firmware, BadValue> {
-        let space = Space::new(g, Plan::luns(g, config)?, bad);
+        let space = Space::new(g, Plan::luns(g, config)?, Plan::slc_lines(g, config)?, bad);
         let plan = Plan::new(g, config, over_provisioning, &space, sectors)?;
         let (users, all) = (plan.slots, plan.slots + plan.gc_slots);
         let open = write::Open::new(space.groups);
@@ -131,7 +133,8 @@ impl Firmware {
             since_page: 0,
             slots: IdVec::filled(Slot::default(), all),
             free: [(0..users).rev().collect(), (users..all).rev().collect()],
-            streams: [open.clone(), open.clone(), open],
+            streams: std::array::from_fn(|_| open.clone()),
+            native_only: false,
             busy: IdVec::filled(false, g.luns),
             idle_luns: g.luns,
             lun_reads: IdVec::filled(0, g.luns),
@@ -215,6 +218,7 @@ impl Firmware {
         if self.gc.barren && superblock.state == State::Closed {
             self.gc.barren = superblock.valid > (superblock.size - 1) * self.g.sectors_per_unit;
         }
+        self.look_for_empty(s);
     }
     /// The sector is on flash there, and in use.
     #[inline]
@@ -285,9 +289,13 @@ impl Firmware {
         self.gc.idle = false;
         self.wait_for_idle(ctx);
     }
+    /// There is something to do for an idle collector.
+    fn idle_work(&self) -> bool {
+        self.plan.idle > 0 && self.coming() < self.plan.idle || self.gc.fold
+    }
     /// Sets the timer, if there is something to do for an idle collector.
     fn wait_for_idle(&mut self, ctx: &mut Ctx) {
-        if !self.timer && self.plan.idle > 0 && self.coming() < self.plan.idle {
+        if !self.timer && self.idle_work() {
             self.timer = true;
             ctx.at(ctx.now + self.config.idle_after, Kind::FtlTimer, TIMER_IDLE);
         }
@@ -311,7 +319,7 @@ impl Translation for Firmware {
         ctx.stamps.prefetch(lpn);
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
-        if self.plan.idle > 0 {
+        if self.plan.idle > 0 || self.plan.has_slc() {
             self.user_came(ctx);
         }
         let before = out.len();
@@ -379,6 +387,10 @@ impl Translation for Firmware {
     fn on_done(&mut self, ctx: &mut Ctx, op: u32, outcome: Outcome) {
         self.done(op, outcome == Outcome::Ok);
         self.work(&mut ctx.stamps);
+        // The last superblock of a burst is closed after the last command.
+        if self.gc.fold && !self.gc.idle {
+            self.wait_for_idle(ctx);
+        }
     }
     fn on_timer(&mut self, ctx: &mut Ctx, _: u32) {
         self.timer = false;
@@ -386,7 +398,7 @@ impl Translation for Firmware {
         if self.waiting.is_empty() && ctx.now >= until {
             self.gc.idle = true;
             self.work(&mut ctx.stamps);
-        } else if self.plan.idle > 0 && self.coming() < self.plan.idle {
+        } else if self.idle_work() {
             self.timer = true;
             let at = if until > ctx.now { until } else { ctx.now + self.config.idle_after };
             ctx.at(at, Kind::FtlTimer, TIMER_IDLE);
@@ -429,6 +441,7 @@ impl Translation for Firmware {
             bad: self.space.is_bad(block),
             programmed: self.space.pages[block],
             erases: self.space.erases[block],
+            slc: self.space.superblocks[self.space.superblock_of_block(block)].slc,
         }))
     }
     fn adopt_stamps(&mut self, stamps: &mut Stamps) {

@@ -6,7 +6,7 @@
 
 use crate::map::Where;
 use crate::space::{State, SuperblockId};
-use crate::write::{GC, HOST, HOT, Stream};
+use crate::write::{GC, HOST, HOT, SLC, Stream};
 use crate::{Firmware, FirmwareConfig, Unit};
 use std::collections::BTreeSet;
 use wordline_base::{BadValue, Lpn, Stamps};
@@ -52,6 +52,8 @@ pub trait Media {
     fn erases(&self, block: BlockId) -> u32;
     /// Pages programmed since the last erasure, whole or not.
     fn pages(&self, block: BlockId) -> u32;
+    /// They are written with a bit a cell.
+    fn is_slc(&self, block: BlockId) -> bool;
     /// Of the unit at this sector; nothing of one that cannot be read.
     fn spare(&self, ppa: Ppa) -> Option<Spare>;
     fn kept(&self) -> Kept;
@@ -146,6 +148,7 @@ impl Firmware {
             ftl.space.superblocks[s].valid += 1;
         }
         ftl.reopen();
+        (ftl.gc.fold, ftl.gc.empty) = (ftl.plan.has_slc(), ftl.plan.has_slc());
         ftl.set_pace();
         kept.voids.iter().for_each(|void| ftl.note_trim(void.lpn.0, 1));
         for (lpn, stamp) in kept.buffer {
@@ -174,12 +177,15 @@ impl Firmware {
         let hot = self.config.hot_share > 0.0;
         for s in open {
             let group = (s % self.space.groups) as usize;
+            let slc = self.space.superblocks[s].slc;
             let free = |stream: &Stream| match *stream {
+                SLC => slc && self.streams[SLC].superblocks[group].is_none(),
+                _ if slc => false,
                 GC => self.streams[GC].superblocks.iter().all(Option::is_none),
                 HOT if !hot => false,
                 stream => self.streams[stream].superblocks[group].is_none(),
             };
-            if let Some(stream) = [GC, HOST, HOT].into_iter().find(free) {
+            if let Some(stream) = [GC, HOST, HOT, SLC].into_iter().find(free) {
                 self.space.reopen(s, stream != GC);
                 self.streams[stream].superblocks[group] = Some(s);
             }
@@ -190,7 +196,7 @@ impl Firmware {
         let mut units = Vec::new();
         let mut opened = Vec::new();
         for s in 0..self.space.superblocks.count() {
-            let (mut used, mut last) = (false, 0);
+            let (mut used, mut last, mut slc) = (false, 0, false);
             for block in self.space.blocks_of(s) {
                 self.space.erases[block] = media.erases(block);
                 if self.space.is_bad(block) {
@@ -199,6 +205,7 @@ impl Firmware {
                 let pages = media.pages(block);
                 self.space.pages[block] = pages;
                 used |= pages > 0;
+                slc |= pages > 0 && media.is_slc(block);
                 let lun = block % self.g.luns;
                 for page in 0..pages {
                     let unit = self.g.unit_at(s / self.space.groups, page, lun).0;
@@ -214,7 +221,7 @@ impl Firmware {
             }
             if used {
                 opened.push((last, s));
-                self.space.close(s);
+                self.space.close(s, slc);
             }
         }
         opened.sort_unstable();

@@ -34,7 +34,7 @@ pub(crate) struct Superblock {
     pub users: u64,
     /// Sectors in use.
     pub valid: u32,
-    /// Units of its good blocks when it was free.
+    /// Units of its good blocks when it was free, written as they were then.
     pub size: u32,
     /// Units not given out, of a free or open one.
     pub left: u32,
@@ -46,6 +46,18 @@ pub(crate) struct Superblock {
     pub reads: u32,
     /// A program failed in it: it is collected before others.
     pub failed: bool,
+    /// It is written with a bit a cell until it is erased.
+    pub slc: bool,
+}
+
+/// How a free superblock is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    Native,
+    /// One that is always written with a bit a cell.
+    Slc,
+    /// Another one, with a bit a cell until it is erased.
+    Borrowed,
 }
 
 #[derive(Clone)]
@@ -60,6 +72,13 @@ pub(crate) struct Space {
     /// All of them, and units in them and in open ones that were not given out.
     pub free_count: u32,
     pub room: u64,
+    /// Superblocks from this line on are always written with a bit a cell. They are not among those above:
+    /// the free ones of each group, and units in them and in all open ones with a bit a cell.
+    slc_from: LineId,
+    pub slc_free: Vec<VecDeque<SuperblockId>>,
+    pub slc_room: u64,
+    /// Others that are written so until they are erased.
+    pub borrowed: u32,
     pub bad: BitMap,
     /// Blocks in which a program failed: they are written and erased no more.
     pub failed: BitMap,
@@ -72,7 +91,13 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub fn new(g: &Geometry, luns: u32, bad: &mut dyn FnMut(LunId, LineId) -> bool) -> Space {
+    /// `slc_lines`: so many lines' superblocks are always written with a bit a cell.
+    pub fn new(
+        g: &Geometry,
+        luns: u32,
+        slc_lines: u32,
+        bad: &mut dyn FnMut(LunId, LineId) -> bool,
+    ) -> Space {
         let groups = g.luns / luns;
         let fresh = Superblock {
             state: State::Retired,
@@ -85,6 +110,7 @@ impl Space {
             programs: 0,
             reads: 0,
             failed: false,
+            slc: false,
         };
         let blocks = g.lines * g.luns;
         let mut space = Space {
@@ -95,6 +121,10 @@ impl Space {
             free: vec![VecDeque::new(); groups as usize],
             free_count: 0,
             room: 0,
+            slc_from: g.lines - slc_lines,
+            slc_free: vec![VecDeque::new(); groups as usize],
+            slc_room: 0,
+            borrowed: 0,
             bad: BitMap::new(blocks as usize),
             failed: BitMap::new(blocks as usize),
             erases: IdVec::filled(0, blocks),
@@ -149,17 +179,44 @@ impl Space {
     pub fn is_bad(&self, block: BlockId) -> bool {
         self.bad.get(block as usize)
     }
+    /// It is always written with a bit a cell.
+    #[inline]
+    pub fn is_static(&self, s: SuperblockId) -> bool {
+        s / self.groups >= self.slc_from
+    }
+    /// Pages of its blocks, as they are written.
+    #[inline]
+    pub fn pages_of(&self, s: SuperblockId) -> u32 {
+        if self.superblocks[s].slc { self.g.slc_pages } else { self.g.pages }
+    }
     /// Units of a superblock's good blocks.
     pub fn units_of(&self, s: SuperblockId) -> u32 {
-        self.blocks_of(s).filter(|&b| !self.is_bad(b)).count() as u32 * self.g.pages
+        self.blocks_of(s).filter(|&b| !self.is_bad(b)).count() as u32 * self.pages_of(s)
     }
     /// The first sector of a block.
     pub fn first_of_block(&self, block: BlockId) -> Ppa {
         self.g.first_of_unit(self.g.unit_at(block / self.g.luns, 0, block % self.g.luns))
     }
-    /// Places of a superblock, page after page.
+    /// Places of a superblock that is not written with a bit a cell, page after page.
     pub fn places(&self) -> u32 {
         self.luns * self.g.pages
+    }
+    /// Places of a superblock as it is written.
+    pub fn places_of(&self, s: SuperblockId) -> u32 {
+        self.luns * self.pages_of(s)
+    }
+    /// Units of room that its erasure gives: none of one that is always written with a bit a cell.
+    #[inline]
+    pub fn worth(&self, s: SuperblockId) -> u64 {
+        if self.is_static(s) { 0 } else { self.places().into() }
+    }
+    /// Of these, the part of what the collector has gone through.
+    #[inline]
+    pub fn worth_until(&self, s: SuperblockId, next: u32) -> u64 {
+        if !self.superblocks[s].slc {
+            return next.into();
+        }
+        self.worth(s) * u64::from(next) / u64::from(self.places_of(s).max(1))
     }
     pub fn unit_at(&self, s: SuperblockId, place: u32) -> Unit {
         let (page, lun) = (place / self.luns, place % self.luns);
@@ -172,15 +229,29 @@ impl Space {
     }
     /// Takes a free superblock of a group: the first, or to level wear the one erased least often for users
     /// and most often for what the collector moves, which stays longer.
-    pub fn open(&mut self, group: u32, by_users: bool, level: bool) -> Option<SuperblockId> {
-        let free = &self.free[group as usize];
+    pub fn open(
+        &mut self,
+        group: u32,
+        mode: Mode,
+        by_users: bool,
+        level: bool,
+    ) -> Option<SuperblockId> {
+        let lists = if mode == Mode::Slc { &self.slc_free } else { &self.free };
+        let free = &lists[group as usize];
         let i = match level {
             false => 0,
             true if by_users => (0..free.len()).min_by_key(|&i| self.wear(free[i]))?,
             true => (0..free.len()).min_by_key(|&i| Reverse(self.wear(free[i])))?,
         };
-        let s = self.free[group as usize].remove(i)?;
-        self.free_count -= 1;
+        let lists = if mode == Mode::Slc { &mut self.slc_free } else { &mut self.free };
+        let s = lists[group as usize].remove(i)?;
+        if mode != Mode::Slc {
+            self.free_count -= 1;
+        }
+        if mode == Mode::Borrowed {
+            self.borrow(s);
+            self.slc_room += u64::from(self.superblocks[s].left);
+        }
         self.opened += 1;
         self.users += u64::from(by_users);
         let superblock = &mut self.superblocks[s];
@@ -189,32 +260,62 @@ impl Space {
         superblock.users = if by_users { self.users } else { 0 };
         Some(s)
     }
-    /// A free superblock is closed as it is.
-    pub fn close(&mut self, s: SuperblockId) {
-        self.free[(s % self.groups) as usize].retain(|&free| free != s);
+    /// A free superblock is written with a bit a cell: its room is that of fewer pages.
+    fn borrow(&mut self, s: SuperblockId) {
+        self.room -= u64::from(self.superblocks[s].left);
+        self.superblocks[s].slc = true;
+        self.superblocks[s].left = self.units_of(s);
+        self.borrowed += 1;
+    }
+    /// A free superblock is closed as it is, written with a bit a cell or not.
+    pub fn close(&mut self, s: SuperblockId, slc: bool) {
+        let group = (s % self.groups) as usize;
+        if self.is_static(s) {
+            self.slc_free[group].retain(|&free| free != s);
+            self.slc_room -= u64::from(self.superblocks[s].left);
+        } else {
+            self.free[group].retain(|&free| free != s);
+            self.free_count -= 1;
+            match slc {
+                true => self.borrow(s),
+                false => self.room -= u64::from(self.superblocks[s].left),
+            }
+        }
         let superblock = &mut self.superblocks[s];
-        self.free_count -= 1;
-        self.room -= u64::from(superblock.left);
         (superblock.left, superblock.state) = (0, State::Closed);
     }
     /// Units that its blocks can take.
     pub fn left_of(&self, s: SuperblockId) -> u32 {
         let takes = self.blocks_of(s).filter(|&block| self.takes(block));
-        takes.map(|block| self.g.pages - self.pages[block]).sum()
+        let pages = self.pages_of(s);
+        takes.map(|block| pages - self.pages[block]).sum()
     }
     /// A closed superblock is gone on with.
     pub fn reopen(&mut self, s: SuperblockId, by_users: bool) {
         let left = self.left_of(s);
         self.users += u64::from(by_users);
-        self.room += u64::from(left);
+        *self.room_of(s) += u64::from(left);
         let superblock = &mut self.superblocks[s];
         (superblock.state, superblock.left) = (State::Open, left);
         superblock.users = if by_users { self.users } else { 0 };
     }
+    /// The units that its own count among.
+    fn room_of(&mut self, s: SuperblockId) -> &mut u64 {
+        if self.superblocks[s].slc { &mut self.slc_room } else { &mut self.room }
+    }
+    #[inline]
+    pub fn superblock_of_block(&self, block: BlockId) -> SuperblockId {
+        let (line, lun) = (block / self.g.luns, block % self.g.luns);
+        line * self.groups + self.group_of(lun)
+    }
     /// The block can take a unit.
     #[inline]
     pub fn takes(&self, block: BlockId) -> bool {
-        self.pages[block] < self.g.pages && !self.is_bad(block) && !self.failed.get(block as usize)
+        let pages = match self.g.slc_pages {
+            0 => self.g.pages,
+            _ => self.pages_of(self.superblock_of_block(block)),
+        };
+        self.pages[block] < pages && !self.is_bad(block) && !self.failed.get(block as usize)
     }
     /// Gives out the next unit of a block; the superblock is closed with its last.
     pub fn take(&mut self, s: SuperblockId, lun: LunId) -> Unit {
@@ -226,9 +327,9 @@ impl Space {
     }
     /// Units of an open superblock are no more to be had.
     fn give(&mut self, s: SuperblockId, units: u32) {
+        *self.room_of(s) -= u64::from(units);
         let superblock = &mut self.superblocks[s];
         superblock.left -= units;
-        self.room -= u64::from(units);
         if superblock.left == 0 && superblock.state == State::Open {
             superblock.state = State::Closed;
         }
@@ -240,19 +341,28 @@ impl Space {
         }
         self.superblocks[s].failed = true;
         if self.superblocks[s].state == State::Open {
-            self.give(s, self.g.pages - self.pages[block]);
+            self.give(s, self.pages_of(s) - self.pages[block]);
         }
     }
     /// A superblock is erased: it is free, or of no use any more.
     pub fn release(&mut self, s: SuperblockId) {
+        let is_static = self.is_static(s);
+        let was_slc = std::mem::replace(&mut self.superblocks[s].slc, is_static);
+        self.borrowed -= u32::from(was_slc && !is_static);
         let units = self.units_of(s);
         let superblock = &mut self.superblocks[s];
         (superblock.size, superblock.left, superblock.failed) = (units, units, false);
         superblock.state = if units > 0 { State::Free } else { State::Retired };
-        if units > 0 {
-            self.free[(s % self.groups) as usize].push_back(s);
+        if units == 0 {
+            return;
+        }
+        *self.room_of(s) += u64::from(units);
+        let group = (s % self.groups) as usize;
+        if is_static {
+            self.slc_free[group].push_back(s);
+        } else {
+            self.free[group].push_back(s);
             self.free_count += 1;
-            self.room += u64::from(units);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::config::Plan;
 use crate::gc::Collecting;
 use crate::map::{NOBODY, Where};
 use crate::space::State;
+use crate::write::{SLC, STREAMS};
 use crate::{Firmware, FirmwareConfig};
 use std::io::{self, Write};
 use wordline_base::{BadValue, StateSource};
@@ -20,6 +21,9 @@ const STATES: [State; 5] = [State::Free, State::Open, State::Closed, State::Vict
 
 /// What must be the same when the drive is loaded; as many as pblk has, of which the last tells whose it is.
 fn shape(g: &Geometry, config: &FirmwareConfig) -> Result<[(&'static str, u32); 10], BadValue> {
+    // Lines that always are, and one.
+    let slc_lines = Plan::slc_lines(g, config)?;
+    let slc = if slc_lines > 0 || config.slc_dynamic > 0.0 { 1 + slc_lines } else { 0 };
     Ok([
         ("channels", g.channels),
         ("LUNs", g.luns),
@@ -28,7 +32,7 @@ fn shape(g: &Geometry, config: &FirmwareConfig) -> Result<[(&'static str, u32); 
         ("sectors a unit", g.sectors_per_unit),
         ("planes", g.planes),
         ("LUNs a superblock", Plan::luns(g, config)?),
-        ("parity units a stride", 0),
+        ("lines with a bit a cell", slc),
         ("maps on flash", config.checkpoint_sectors.is_some().into()),
         ("kinds of lines", 4),
     ])
@@ -44,6 +48,9 @@ fn option(r: &mut SavedIn, most: u32, what: &str) -> Result<Option<u32>, LoadErr
 }
 
 impl Firmware {
+    fn saved_streams(&self) -> usize {
+        if self.plan.has_slc() { STREAMS } else { SLC }
+    }
     pub(crate) fn save_state(&self, to: &mut dyn Write) -> io::Result<()> {
         if !self.is_quiet() || !self.gc_rests() {
             return Err(io::Error::other("commands or flash operations are in flight"));
@@ -63,19 +70,23 @@ impl Firmware {
             out.put32(state.expect("a drive at rest has no others") as u32)?;
             out.put64(b.opened)?;
             out.put64(b.users)?;
-            out.put32(b.failed.into())?;
+            out.put32(u32::from(b.failed) | u32::from(b.slc) << 1)?;
         }
-        for free in &self.space.free {
+        let of_slc = self.space.slc_free.iter().filter(|_| self.plan.has_slc());
+        for free in self.space.free.iter().chain(of_slc) {
             out.put32(free.len() as u32)?;
             free.iter().try_for_each(|&s| out.put32(s))?;
         }
         out.put64(self.space.opened)?;
         out.put64(self.space.users)?;
-        for stream in &self.streams {
+        for stream in &self.streams[..self.saved_streams()] {
             out.put32(stream.cursor)?;
             for s in &stream.superblocks {
                 out.put32(s.unwrap_or(NONE))?;
             }
+        }
+        if self.plan.has_slc() {
+            out.put32(u32::from(self.gc.fold) | u32::from(self.gc.empty) << 1)?;
         }
         let victim = self.gc.victim;
         out.put32(victim.map_or(NONE, |v| v.superblock))?;
@@ -150,16 +161,28 @@ impl Firmware {
     fn load_superblocks(&mut self, r: &mut SavedIn) -> Result<(), LoadError> {
         let all = self.space.superblocks.count();
         (self.space.room, self.space.free_count) = (0, 0);
+        (self.space.slc_room, self.space.borrowed) = (0, 0);
         for s in 0..all {
             let state = STATES[r.up_to(4, "the state of a superblock")? as usize];
             let (opened, users) = (r.get64()?, r.get64()?);
-            let failed = r.up_to(1, "the flag of a superblock")? == 1;
+            let flags = r.up_to(3, "the flags of a superblock")?;
+            let (failed, slc) = (flags & 1 > 0, flags & 2 > 0);
+            let is_static = self.space.is_static(s);
+            if is_static && !slc
+                || slc && !is_static && state == State::Free
+                || slc && self.g.slc_pages == 0
+            {
+                return damaged("a superblock cannot be written as it is");
+            }
+            // What a free one has, which another that is borrowed had.
+            let size = self.space.units_of(s);
+            self.space.superblocks[s].slc = slc;
+            self.space.borrowed += u32::from(slc && !is_static);
             let left = match state {
                 State::Free | State::Open => self.space.left_of(s),
                 _ => 0,
             };
-            self.space.room += u64::from(left);
-            let size = self.space.units_of(s);
+            *(if slc { &mut self.space.slc_room } else { &mut self.space.room }) += u64::from(left);
             let b = &mut self.space.superblocks[s];
             (b.state, b.opened, b.users, b.failed) = (state, opened, users, failed);
             (b.left, b.size) = (left, size);
@@ -171,24 +194,37 @@ impl Firmware {
             self.space.free[group as usize] = free;
             self.space.free_count += n;
         }
+        for group in 0..self.space.groups {
+            if !self.plan.has_slc() {
+                break;
+            }
+            let n = r.up_to(all, "the number of free superblocks")?;
+            let free = (0..n).map(|_| r.up_to(all - 1, "a free superblock"));
+            self.space.slc_free[group as usize] = free.collect::<Result<_, _>>()?;
+        }
         (self.space.opened, self.space.users) = (r.get64()?, r.get64()?);
         Ok(())
     }
     fn load_streams(&mut self, r: &mut SavedIn) -> Result<(), LoadError> {
         let all = self.space.superblocks.count();
-        for stream in 0..self.streams.len() {
+        for stream in 0..self.saved_streams() {
             self.streams[stream].cursor = r.up_to(self.g.luns - 1, "a LUN")?;
             for group in 0..self.space.groups as usize {
                 let open = option(r, all - 1, "an open superblock")?;
                 let of = |s: u32| {
-                    let state = self.space.superblocks[s].state;
-                    s % self.space.groups == group as u32 && state == State::Open
+                    let b = &self.space.superblocks[s];
+                    let is_open = b.state == State::Open && b.slc == (stream == SLC);
+                    s % self.space.groups == group as u32 && is_open
                 };
                 if open.is_some_and(|s| !of(s)) {
                     return damaged("a superblock is written to and is not open");
                 }
                 self.streams[stream].superblocks[group] = open;
             }
+        }
+        if self.plan.has_slc() {
+            let flags = r.up_to(3, "what is to be folded")?;
+            (self.gc.fold, self.gc.empty) = (flags & 1 > 0, flags & 2 > 0);
         }
         let victim = option(r, all - 1, "the victim")?;
         let next = r.up_to(self.space.places(), "a place of the victim")?;

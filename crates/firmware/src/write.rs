@@ -2,7 +2,7 @@
 
 use crate::config::Allocation;
 use crate::map::{NOBODY, Where};
-use crate::space::{SuperblockId, Unit};
+use crate::space::{Mode, State, SuperblockId, Unit};
 use crate::{Firmware, Op};
 use std::collections::VecDeque;
 use wordline_base::{Lpn, Stamps};
@@ -14,6 +14,9 @@ pub(crate) type Stream = usize;
 pub(crate) const HOST: Stream = 0;
 pub(crate) const HOT: Stream = 1;
 pub(crate) const GC: Stream = 2;
+/// Superblocks with a bit a cell, which users' data of both kinds go to first. Nothing waits for them alone.
+pub(crate) const SLC: Stream = 3;
+pub(crate) const STREAMS: usize = 4;
 
 /// No superblock: a sector of a user.
 const USER: SuperblockId = SuperblockId::MAX;
@@ -217,22 +220,25 @@ impl Firmware {
     pub(crate) fn has_place(&self) -> bool {
         let gc = self.streams[GC].superblocks.iter().flatten();
         let kept: u64 = gc.map(|&s| u64::from(self.space.superblocks[s].left)).sum();
-        self.space.room > kept + self.plan.kept + self.queued() as u64
+        let queued = (self.queued() as u64).saturating_sub(self.space.slc_room);
+        self.space.room > kept + self.plan.kept + queued
     }
     /// Sectors of users that wait for a program.
-    fn queued(&self) -> usize {
+    #[inline]
+    pub(crate) fn queued(&self) -> usize {
         self.streams[HOST].queue.len() + self.streams[HOT].queue.len()
     }
     /// Opens a superblock for what users have in the buffer, of those that are the collector's: a free one,
     /// or that which it has open.
     pub(crate) fn open_for_users(&mut self) -> bool {
-        let none = self.streams[..GC].iter().all(|s| s.superblocks.iter().all(Option::is_none));
+        let users = [HOST, HOT, SLC].map(|stream| &self.streams[stream].superblocks);
+        let none = users.into_iter().flatten().all(Option::is_none);
         if !none || self.queued() == 0 {
             return false;
         }
         if self.space.free_count > 0 {
             let group = self.fullest_group();
-            self.open_in(HOST, group);
+            self.open_in(HOST, group, Mode::Native);
             return true;
         }
         let open = self.streams[GC].superblocks.iter().position(Option::is_some);
@@ -435,20 +441,26 @@ impl Firmware {
                     self.counters.user_sectors += 1
                 }
                 (false, USER | MAP) => self.counters.emeta_sectors += 1,
+                (false, from) if self.space.superblocks[from].slc => {
+                    self.counters.folded_sectors += 1
+                }
                 (false, _) => self.counters.gc_sectors += 1,
             }
         }
         self.counters.programmed_sectors += unit_sectors as u64;
         self.counters.pad_sectors += (unit_sectors - chosen) as u64;
         let class = if stream == GC { Class::GcProgram } else { Class::UserProgram };
-        let ppa = Ppa(first);
-        self.actions.push_back(Action::Program { op, ppa, class, payload: n, summed: 0 });
+        let (ppa, slc) = (Ppa(first), self.space.superblocks[s].slc);
+        self.actions.push_back(Action::Program { op, ppa, class, payload: n, summed: 0, slc });
         self.set_pace();
         true
     }
-    /// Where the next unit of a stream goes: users' streams use each other's superblocks where there is no
-    /// other space.
+    /// Where the next unit of a stream goes: users' to the buffer with a bit a cell while that has room, and
+    /// then their streams use each other's superblocks where there is no other space.
     fn next_place(&mut self, stream: Stream) -> Option<(Stream, SuperblockId, LunId)> {
+        if stream != GC && self.opens_slc() {
+            return self.next_lun(SLC).map(|(s, lun)| (SLC, s, lun));
+        }
         let own = self.next_lun(stream).map(|(s, lun)| (stream, s, lun));
         let none = |superblocks: &[Option<SuperblockId>]| superblocks.iter().all(Option::is_none);
         if own.is_some() || stream == GC || !none(&self.streams[stream].superblocks) {
@@ -498,19 +510,51 @@ impl Firmware {
                 return;
             }
             let group = self.fullest_group();
-            self.open_in(stream, group);
+            self.open_in(stream, group, Mode::Native);
+            return;
+        }
+        if stream == SLC {
             return;
         }
         for group in 0..self.space.groups {
             if self.streams[stream].superblocks[group as usize].is_none()
                 && self.space.free_count > self.plan.reserve
             {
-                self.open_in(stream, group);
+                self.open_in(stream, group, Mode::Native);
             }
         }
     }
-    fn open_in(&mut self, stream: Stream, group: u32) {
-        let opened = self.space.open(group, stream != GC, self.config.wear_spread > 0);
+    /// Opens superblocks with a bit a cell, one in each group. True: there is one that users' data go to.
+    pub(crate) fn opens_slc(&mut self) -> bool {
+        if !self.plan.has_slc() || self.native_only {
+            return false;
+        }
+        for group in 0..self.space.groups {
+            if self.streams[SLC].superblocks[group as usize].is_some() {
+                continue;
+            }
+            if !self.space.slc_free[group as usize].is_empty() {
+                self.open_in(SLC, group, Mode::Slc);
+            } else if self.may_borrow() {
+                self.open_in(SLC, group, Mode::Borrowed);
+            }
+        }
+        self.streams[SLC].superblocks.iter().any(Option::is_some)
+    }
+    /// A superblock more may be written with a bit a cell: those that are take no more than their share of what is
+    /// free, and enough stays free for the collector to rest.
+    fn may_borrow(&self) -> bool {
+        let block = u64::from(self.space.places());
+        let borrowed = u64::from(self.space.borrowed) * block;
+        let room = self.space.room;
+        if self.config.slc_dynamic == 0.0 || room < self.plan.start + block {
+            return false;
+        }
+        let share = self.config.slc_dynamic / 100.0;
+        (borrowed + block) as f64 <= (room + borrowed - self.plan.start) as f64 * share
+    }
+    fn open_in(&mut self, stream: Stream, group: u32, mode: Mode) {
+        let opened = self.space.open(group, mode, stream != GC, self.config.wear_spread > 0);
         self.counters.lines_opened += u64::from(opened.is_some());
         self.streams[stream].superblocks[group as usize] = opened;
     }
@@ -518,6 +562,7 @@ impl Firmware {
     pub(crate) fn close_if_full(&mut self, stream: Stream, s: SuperblockId) {
         if self.space.superblocks[s].left == 0 {
             self.gc.barren = false;
+            self.gc.fold |= stream == SLC;
             self.streams[stream].superblocks[(s % self.space.groups) as usize] = None;
         }
     }
@@ -533,7 +578,7 @@ impl Firmware {
             self.counters.program_errors += 1;
             let lun = self.space.lun_of(unit);
             self.space.fail(s, self.space.block(s, lun));
-            (0..3).for_each(|stream| {
+            (0..STREAMS).for_each(|stream| {
                 if self.streams[stream].superblocks.contains(&Some(s)) {
                     self.close_if_full(stream, s);
                 }
@@ -557,5 +602,12 @@ impl Firmware {
             }
             self.free_slot(slot);
         }
+        self.look_for_empty(s);
+    }
+    /// A superblock with a bit a cell is erased as soon as nothing in it is in use.
+    #[inline]
+    pub(crate) fn look_for_empty(&mut self, s: SuperblockId) {
+        let b = &self.space.superblocks[s];
+        self.gc.empty |= b.slc && b.valid == 0 && b.programs == 0 && b.state == State::Closed;
     }
 }

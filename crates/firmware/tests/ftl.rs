@@ -10,8 +10,8 @@ use wordline_translation::{Place, Source, Translation};
 
 #[test]
 fn reads_find_the_newest_under_random_commands_and_faults() {
-    let mut sums = [0; 8];
-    for seed in 0..100 {
+    let mut sums = [0; 10];
+    for seed in 0..140 {
         let kind = Kind::draw(seed);
         let what = format!("seed {seed}");
         let mut rng = Rng::from_seed(seed);
@@ -59,6 +59,10 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
                 }
                 _ => ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}")),
             }
+            // Users are away for long enough to fold.
+            if kind.has_slc() && tag % 40 == 0 {
+                pause(&mut ftl, &mut ctx, &kind);
+            }
             drive.drain(&mut ftl, ctx.now);
             for _ in 0..rng.below(8) {
                 drive.step(&mut ftl, &mut ctx, &mut rng);
@@ -88,7 +92,7 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
         ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(ctx.stamps.wrong(), (0, &[][..]), "{what}");
         let c = *ftl.counters();
-        let new = c.user_sectors + c.emeta_sectors + c.gc_sectors;
+        let new = c.user_sectors + c.emeta_sectors + c.gc_sectors + c.folded_sectors;
         assert_eq!(
             c.programmed_sectors,
             new + c.pad_sectors + c.resubmitted_sectors,
@@ -103,6 +107,8 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
             c.gc_stale_sectors,
             c.flushes_waited,
             c.lines_levelled,
+            c.folded_sectors,
+            c.lines_folded,
         ];
         sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     }
@@ -110,13 +116,18 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
     assert!(sums.iter().all(|&n| n > 100), "{sums:?}");
 }
 
+fn pause(ftl: &mut Firmware, ctx: &mut wordline_base::Ctx, kind: &Kind) {
+    ctx.now += kind.config.idle_after;
+    ftl.on_timer(ctx, 0);
+}
+
 /// The power goes at any event. What was promised is there afterwards, and nothing that was never written.
 #[test]
 fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
     let (mut cuts, mut kept, mut trims, mut open_cuts) = (0, 0, 0, 0);
     // Some seeds more of drives that nearly ran out of blocks.
-    for seed in (0..180).chain([539, 677, 839]) {
-        let mut kind = Kind::draw(seed);
+    let drawn = (0..220).map(|seed| (seed, Kind::draw(seed)));
+    for (seed, mut kind) in drawn.chain([539, 677, 839].map(|seed| (seed, Kind::plain(seed)))) {
         kind.config.checkpoint_sectors = [None, Some(500), Some(3000)][seed as usize % 3];
         // What is trimmed stays so where capacitors keep the pages of the map. Without them, what was there
         // before may come back until a flush, but nothing older. Where the map is not written, that may too.
@@ -180,6 +191,9 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
                         open.insert(tag, Promise { submitted: u32::MAX, places, durable: true });
                         ftl.flush(&mut ctx, tag);
                     }
+                }
+                if kind.has_slc() && tag.is_multiple_of(30) {
+                    pause(&mut ftl, &mut ctx, &kind);
                 }
                 drive.drain(&mut ftl, ctx.now);
                 for _ in 0..rng.below(6) {

@@ -385,6 +385,7 @@ impl Translation for Fssd {
             bad: self.space.is_bad(block),
             programmed: self.space.programmed[block],
             erases: self.space.erases[block],
+            slc: false,
         }))
     }
     fn adopt_stamps(&mut self, stamps: &mut Stamps) {

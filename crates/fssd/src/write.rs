@@ -412,7 +412,14 @@ impl Fssd {
             self.counters.programmed_sectors += u64::from(self.g.sectors_per_unit);
             self.busy[lun] = true;
             let (op, ppa) = (self.ops.insert(Op::Program { unit }), self.space.first_of(unit));
-            self.actions.push_back(Action::Program { op, ppa, class, payload, summed: 0 });
+            self.actions.push_back(Action::Program {
+                op,
+                ppa,
+                class,
+                payload,
+                summed: 0,
+                slc: false,
+            });
             issued = true;
         }
         issued

@@ -54,7 +54,7 @@ pub use map::LOST;
 pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
-pub use wordline_firmware::free_in_use;
+pub use wordline_firmware::{free_in_use, slc_buffer};
 pub use wordline_fssd::{KeptVersions, Side};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Counters, FlashOp, FlashRead, GcFloor, GcOrder,
@@ -372,7 +372,7 @@ impl Ftl {
                 }
             }
             let bad = self.lines.is_block_bad(line, lun);
-            BlockState { line, lun, bad, programmed, erases: self.lines.erases[i] }
+            BlockState { line, lun, bad, programmed, erases: self.lines.erases[i], slc: false }
         }))
     }
     /// Nothing is waiting, unwritten or in flight.

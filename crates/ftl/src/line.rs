@@ -1005,6 +1005,7 @@ mod tests {
     fn a_block_id_is_in_as_many_lines_as_borders_left_there() {
         let (luns, blocks) = (32, 4);
         let g = Geometry {
+            slc_pages: 0,
             channels: 4,
             luns,
             lines: blocks,

@@ -376,7 +376,7 @@ impl InPlace {
         let (op, ppa, payload) = (lun << 1 | STORE, Ppa(s.place * u), s.slots.len() as u32);
         self.counters.programmed_sectors += u64::from(u);
         let class = Class::UserProgram;
-        self.actions.push_back(Action::Program { op, ppa, class, payload, summed: 0 });
+        self.actions.push_back(Action::Program { op, ppa, class, payload, summed: 0, slc: false });
     }
     /// The rest of a unit has been read.
     fn rest_read(&mut self, lun: LunId, ok: bool) {
@@ -720,7 +720,7 @@ impl Translation for InPlace {
         Box::new((0..self.g.lines * luns).map(move |block| {
             let (line, lun) = (block / luns, block % luns);
             let bad = self.places.is_bad(line, lun);
-            BlockState { line, lun, bad, programmed: 0, erases: 0 }
+            BlockState { line, lun, bad, programmed: 0, erases: 0, slc: false }
         }))
     }
     fn adopt_stamps(&mut self, stamps: &mut Stamps) {

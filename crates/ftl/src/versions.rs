@@ -45,6 +45,10 @@ impl Media for Newest<'_> {
     fn pages(&self, block: BlockId) -> u32 {
         self.kept.programmed[block]
     }
+    /// Served without a buffer in SLC mode.
+    fn is_slc(&self, _: BlockId) -> bool {
+        false
+    }
     fn spare(&self, ppa: Ppa) -> Option<Spare> {
         let all = || (ppa.0..ppa.0 + self.g.sectors_per_unit).map(Ppa);
         let order = all().find_map(|ppa| self.held(ppa))?.2;

@@ -484,6 +484,7 @@ impl Ftl {
             class: Class::ParityProgram,
             payload,
             summed: members * size,
+            slc: false,
         });
         if self.writers[side].erase.is_none() {
             self.writers[side].erase = self.erase_beside(side, line, lun);
@@ -718,6 +719,7 @@ impl Ftl {
                 class,
                 payload,
                 summed: 0,
+                slc: false,
             });
         }
         self.writers[side].held.clear();
@@ -772,6 +774,7 @@ impl Ftl {
             class: Class::MetaProgram,
             payload: size,
             summed: 0,
+            slc: false,
         });
     }
 

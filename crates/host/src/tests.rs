@@ -1198,6 +1198,7 @@ pub fn pblk_world_on(config: &StackConfig, jobs: Vec<(ThreadSpec, List)>) -> Wor
 fn pblk_world_of(lba: u32, config: &StackConfig, jobs: Vec<(ThreadSpec, List)>) -> World<List> {
     let (luns, unit, pages, lines) = (8, 8, 16, 64);
     let g = wordline_nand::Geometry {
+        slc_pages: 0,
         channels: 4,
         luns,
         lines,

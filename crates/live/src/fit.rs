@@ -98,6 +98,14 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                     .into(),
             );
         }
+        if firmware.slc_static + firmware.slc_dynamic > 0.0 {
+            (firmware.slc_static, firmware.slc_dynamic) = (0.0, 0.0);
+            notes.push(
+                "writes go to the native cells: an image does not keep how a block is written, so that the \
+                 drive has no buffer in SLC mode"
+                    .into(),
+            );
+        }
         if firmware.checkpoint_sectors.take().is_some() {
             notes.push("the map is not written: the image tells what was trimmed".into());
         }

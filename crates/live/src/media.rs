@@ -531,7 +531,7 @@ mod tests {
 
     fn record(kind: OpKind, class: Class, ppa: Ppa, outcome: Outcome) -> Record {
         let at = Time(0);
-        let op = Op { kind, class, ppa, sectors: 0, owner: 0, io: IoId::NONE };
+        let op = Op { kind, class, ppa, sectors: 0, slc: false, owner: 0, io: IoId::NONE };
         Record {
             op,
             outcome,

@@ -626,7 +626,7 @@ impl<'a> Recovering<'a> {
             self.damage.unproven = unproven;
         }
         for block in ftl.media_state() {
-            self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
+            self.nand.set_block(block.lun, block.line, block.programmed, block.erases, block.slc);
         }
         let free = ftl.free_lines().0;
         // With hot and cold sides a line number stands for two lines; other FTLs do not make their segments of lines.

@@ -112,6 +112,10 @@ pub struct NandConfig {
     pub faults: Faults,
     #[serde(default)]
     pub errors: ErrorConfig,
+    /// Blocks may be written with a bit a cell, each from its first program to its erasure. Absent: they
+    /// cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slc: Option<SlcMode>,
 }
 
 impl NandConfig {
@@ -119,6 +123,24 @@ impl NandConfig {
     pub fn sector(&self) -> Option<SectorSize> {
         SectorSize::new(self.sector_bytes)
     }
+}
+
+/// A block that is written with a bit a cell: it has as many pages fewer as a cell has bits, all alike.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlcMode {
+    pub t_read: Span,
+    pub t_program: Span,
+    pub t_erase: Span,
+    /// Rated cycles of a block that is always written so: its wear is reported against it.
+    pub endurance: u32,
+    /// Power drawn by a LUN.
+    pub read_mw: u32,
+    pub program_mw: u32,
+    pub erase_mw: u32,
+    /// Whose raw bit errors its pages have, under the code of `[nand.errors]`.
+    #[serde(default)]
+    pub errors: ErrorModel,
 }
 
 fn one() -> u32 {

@@ -21,6 +21,16 @@ pub struct Reread {
     pub lost: u64,
 }
 
+impl Reread {
+    pub(crate) fn and(self, o: Reread) -> Reread {
+        Reread {
+            reads: self.reads + o.reads,
+            rereads: self.rereads + o.rereads,
+            lost: self.lost + o.lost,
+        }
+    }
+}
+
 /// The constants of the sum.
 #[derive(Clone)]
 struct Terms {
@@ -100,7 +110,24 @@ const MOST_DEVIATIONS: f64 = 4.0;
 impl Errors {
     pub fn new(config: &NandConfig, seed: Seed) -> Result<Option<Errors>, BadValue> {
         let e = &config.errors;
-        let Some(terms) = terms(e.model) else { return Ok(None) };
+        let pages = config.pages_per_block;
+        Errors::of(config, (e.model, config.cell, pages), seed.stream("nand/errors"), seed)
+    }
+    /// Of blocks that are written with a bit a cell.
+    pub fn of_slc(config: &NandConfig, seed: Seed) -> Result<Option<Errors>, BadValue> {
+        let Some(slc) = &config.slc else { return Ok(None) };
+        let pages = config.pages_per_block / config.cell.bits() as u32;
+        let draws = seed.stream("nand/slc-errors");
+        Errors::of(config, (slc.errors, Cell::Slc, pages), draws, seed)
+    }
+    fn of(
+        config: &NandConfig,
+        (model, cell, pages): (ErrorModel, Cell, u32),
+        draws: Rng,
+        seed: Seed,
+    ) -> Result<Option<Errors>, BadValue> {
+        let e = &config.errors;
+        let Some(terms) = terms(model) else { return Ok(None) };
         let bad = |key, message: &str| Err(BadValue::new(key, message));
         if !(1..=config.page_bytes).contains(&e.codeword_bytes) {
             let message = format!("must be 1 to a page's {} bytes", config.page_bytes);
@@ -120,12 +147,12 @@ impl Errors {
         }
         let mut errors = Errors {
             terms,
-            shares: shares(config.cell),
+            shares: shares(cell),
             config: e.clone(),
             block_seed: seed.stream("nand/block-errors").next_u64(),
-            pages: f64::from(config.pages_per_block),
+            pages: f64::from(pages),
             quiet: (0, 0),
-            draws: seed.stream("nand/errors"),
+            draws,
             counts: Reread::default(),
         };
         errors.quiet = errors.quiet_until();

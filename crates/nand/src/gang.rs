@@ -211,7 +211,7 @@ mod tests {
         let (g, mut ctx, mut done) = (nand.geometry, Ctx::new(), Vec::new());
         let mut rng = Rng::from_seed(7);
         for lun in 0..g.luns {
-            (32..64).for_each(|line| nand.set_block(lun, line, g.pages, 1));
+            (32..64).for_each(|line| nand.set_block(lun, line, g.pages, 1, false));
         }
         let ops: IdVec<u32, (OpKind, Class, LineId, u32, LunId)> = (0..1200u32)
             .map(|i| {
@@ -231,7 +231,7 @@ mod tests {
                 let (kind, class, line, page, lun) = ops[event.index()];
                 let ppa = g.first_of_unit(g.unit_at(line, page, lun));
                 let (owner, io) = (event.index(), IoId::NONE);
-                nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, owner, io });
+                nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, slc: false, owner, io });
             } else if let Some(key) = nand.on_event(&mut ctx, event.kind(), event.index()) {
                 done.push(*nand.record(key));
             }

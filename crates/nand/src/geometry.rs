@@ -33,6 +33,8 @@ pub struct Geometry {
     pub lines: u32,
     /// Pages of a block: stripes of a line.
     pub pages: u32,
+    /// Pages of a block that is written with a bit a cell, the first ones; 0: none can be.
+    pub slc_pages: u32,
     pub sector: SectorSize,
     pub sectors_per_unit: u32,
     pub sectors_per_stripe: u32,
@@ -103,6 +105,22 @@ impl Geometry {
                 ),
             ));
         }
+        if c.slc.is_some() && c.cell == crate::Cell::Slc {
+            let message =
+                "is a mode of cells with more bits: set cell to mlc, tlc or qlc, or it to none";
+            return Err(BadValue::new("slc", message));
+        }
+        if c.slc.is_some() && c.pages_per_block < c.cell.bits() as u32 {
+            let message = format!(
+                "is {}, and a block with a bit a cell would have no page: at least {}, or set slc to none",
+                c.pages_per_block,
+                c.cell.bits()
+            );
+            return Err(BadValue::new("pages_per_block", message));
+        }
+        if c.slc.as_ref().is_some_and(|slc| slc.endurance == 0) {
+            return Err(BadValue::new("slc.endurance", "must be at least 1"));
+        }
         for (key, per_page) in [("t_read", &c.t_read), ("t_program", &c.t_program)] {
             if let crate::PerPage::Each(spans) = per_page
                 && spans.len() != c.cell.bits()
@@ -148,6 +166,7 @@ impl Geometry {
             luns: luns as u32,
             lines: c.blocks,
             pages: c.pages_per_block,
+            slc_pages: c.slc.as_ref().map_or(0, |_| c.pages_per_block / c.cell.bits() as u32),
             sector,
             sectors_per_unit: unit as u32,
             sectors_per_stripe: stripe as u32,
@@ -226,6 +245,7 @@ pub(crate) fn small() -> NandConfig {
         power: Default::default(),
         faults: Default::default(),
         errors: Default::default(),
+        slc: None,
     }
 }
 

@@ -9,7 +9,7 @@ pub mod machine;
 mod script;
 mod suspend;
 
-pub use config::{Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, Suspend};
+pub use config::{Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend};
 pub use errors::Reread;
 pub use gang::Joined;
 pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};

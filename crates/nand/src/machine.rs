@@ -19,7 +19,7 @@
 //! With `[nand.errors]` a page whose bits the code cannot correct is read again: module `errors`.
 //! Not modelled: cache programs.
 
-use crate::config::NandConfig;
+use crate::config::{NandConfig, SlcMode};
 use crate::errors::{Errors, Page, Reread};
 use crate::gang::{Gang, Joined, WHOLE};
 use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa};
@@ -160,6 +160,8 @@ pub struct Op {
     pub ppa: Ppa,
     /// Sectors read; a program always writes the whole unit.
     pub sectors: u32,
+    /// A program with a bit a cell: the first of a block decides for all until its erasure.
+    pub slc: bool,
     /// Returned with the record: the submitter's own number.
     pub owner: u32,
     /// The I/O served, for drawing.
@@ -323,6 +325,8 @@ pub(crate) struct State {
     pub left: Span,
     /// The operation that it is a part of, or `WHOLE`.
     join: u32,
+    /// It is on a block that is written with a bit a cell.
+    pub slc: bool,
     /// How often a page is still read again.
     pub rereads: u32,
     /// No reading of it is right.
@@ -339,6 +343,17 @@ struct Block {
     erases: u32,
     /// Reads since the last erase, where bit errors are modelled.
     reads: u32,
+    /// It is written with a bit a cell.
+    slc: bool,
+}
+
+/// Of blocks that are written with a bit a cell.
+#[derive(Clone)]
+struct Slc {
+    mode: SlcMode,
+    errors: Option<Box<Errors>>,
+    /// Array time of operations on them.
+    array_ns: PerClass,
 }
 
 /// All LUNs and channels.
@@ -358,6 +373,7 @@ pub struct Nand {
     script: Script,
     pub(crate) bad_block_seed: u64,
     errors: Option<Box<Errors>>,
+    slc: Option<Box<Slc>>,
     rate: u64,
     t_read: Vec<Span>,
     t_program: Vec<Span>,
@@ -416,6 +432,14 @@ impl Nand {
                 .map_err(|e| BadValue::new("faults.script", e.to_string()))?,
             bad_block_seed,
             errors: Errors::new(config, seed)?.map(Box::new),
+            slc: match &config.slc {
+                Some(mode) => Some(Box::new(Slc {
+                    mode: mode.clone(),
+                    errors: Errors::of_slc(config, seed)?.map(Box::new),
+                    array_ns: PerClass::default(),
+                })),
+                None => None,
+            },
             rate,
             t_read: (0..bits).map(|t| config.t_read.get(t)).collect(),
             t_program: (0..bits).map(|t| config.t_program.get(t)).collect(),
@@ -450,11 +474,11 @@ impl Nand {
     }
 
     /// Sets a block's state after untimed ageing.
-    pub fn set_block(&mut self, lun: LunId, line: LineId, programmed: u32, erases: u32) {
+    pub fn set_block(&mut self, lun: LunId, line: LineId, programmed: u32, erases: u32, slc: bool) {
         let first = self.block_index(lun, line) * self.parts;
         let programmed = programmed as u16;
         for part in first..first + self.parts {
-            self.blocks[part] = Block { programmed, before: programmed, erases, reads: 0 };
+            self.blocks[part] = Block { programmed, before: programmed, erases, reads: 0, slc };
         }
     }
 
@@ -501,40 +525,49 @@ impl Nand {
     }
     /// Energy in nanojoules: LUN array time and channel time, each times its power.
     pub fn energy_nj(&self) -> [(&'static str, u64); 4] {
-        let power = &self.config.power;
         let c = &self.counters;
-        let sum = |classes: &[Class]| classes.iter().map(|&k| c.array_ns[k]).sum::<u64>();
         // 1 mW for 1 ns is 1 pJ.
-        let parts = u128::from(self.parts);
-        let nj = |mw: u32, ns: u64| (u128::from(mw) * u128::from(ns) / parts / 1000) as u64;
+        let scale = u128::from(self.parts) * 1000;
+        let sum = |classes: &[Class]| {
+            let all = classes.iter().map(|&class| self.array_pj(class)).sum::<u128>();
+            (all / scale) as u64
+        };
         let reads = [Class::UserRead, Class::RebuildRead, Class::GcRead, Class::MetaRead];
-        let reads = sum(&reads);
         let programs =
             [Class::UserProgram, Class::GcProgram, Class::MetaProgram, Class::ParityProgram];
-        let programs = sum(&programs);
+        let transfer = u128::from(self.config.power.transfer_mw)
+            * u128::from(c.transfer_ns.iter().sum::<u64>());
         [
-            ("read", nj(power.read_mw, reads)),
-            ("program", nj(power.program_mw, programs)),
-            ("erase", nj(power.erase_mw, sum(&[Class::Erase]))),
-            ("transfer", nj(power.transfer_mw, c.transfer_ns.iter().sum())),
+            ("read", sum(&reads)),
+            ("program", sum(&programs)),
+            ("erase", sum(&[Class::Erase])),
+            ("transfer", (transfer / scale) as u64),
         ]
+    }
+    /// Of the arrays, in picojoules, each operation at the power of its block's mode.
+    fn array_pj(&self, class: Class) -> u128 {
+        let of = |read, program, erase| match class {
+            Class::UserRead | Class::RebuildRead | Class::GcRead | Class::MetaRead => read,
+            Class::Erase => erase,
+            _ => program,
+        };
+        let power = &self.config.power;
+        let (mut ns, mut pj) = (u128::from(self.counters.array_ns[class]), 0);
+        if let Some(slc) = &self.slc {
+            let (mode, of_slc) = (&slc.mode, u128::from(slc.array_ns[class]));
+            ns -= of_slc;
+            pj = of_slc * u128::from(of(mode.read_mw, mode.program_mw, mode.erase_mw));
+        }
+        pj + ns * u128::from(of(power.read_mw, power.program_mw, power.erase_mw))
     }
     /// The same by class of work.
     pub fn energy_by_class_nj(&self) -> [u64; CLASSES] {
         let power = &self.config.power;
         let parts = u128::from(self.parts);
         Class::ALL.map(|class| {
-            let of_array = match class {
-                Class::UserRead | Class::RebuildRead | Class::GcRead | Class::MetaRead => {
-                    power.read_mw
-                }
-                Class::Erase => power.erase_mw,
-                _ => power.program_mw,
-            };
-            let c = &self.counters;
-            let array = u128::from(of_array) * u128::from(c.array_ns[class]);
-            let bus = u128::from(power.transfer_mw) * u128::from(c.transfer_ns[class]);
-            ((array + bus) / parts / 1000) as u64
+            let transfer_ns = u128::from(self.counters.transfer_ns[class]);
+            let bus = u128::from(power.transfer_mw) * transfer_ns;
+            ((self.array_pj(class) + bus) / parts / 1000) as u64
         })
     }
 
@@ -609,6 +642,7 @@ impl Nand {
             stage,
             left: Span::ZERO,
             join,
+            slc: false,
             rereads: 0,
             lost: false,
         });
@@ -650,6 +684,10 @@ impl Nand {
         let number = block;
         let block = &mut self.blocks[block];
         let page_type = page as usize % self.t_read.len();
+        if op.kind == OpKind::Program && block.programmed == 0 {
+            block.slc = op.slc;
+        }
+        let slc = self.slc.as_deref_mut().filter(|_| block.slc);
         let (data, array) = match op.kind {
             OpKind::Read => {
                 assert!(
@@ -657,7 +695,11 @@ impl Nand {
                     "read of page {page} of LUN {lun} line {line}, where only {} are programmed",
                     block.programmed
                 );
-                if let Some(errors) = &mut self.errors {
+                let (errors, t_read, page_type) = match slc {
+                    Some(slc) => (&mut slc.errors, slc.mode.t_read, 0),
+                    None => (&mut self.errors, self.t_read[page_type], page_type),
+                };
+                if let Some(errors) = errors {
                     block.reads = block.reads.saturating_add(1);
                     let rereads = errors.rereads(Page {
                         block: number,
@@ -670,22 +712,35 @@ impl Nand {
                     state.lost = rereads.is_none();
                     state.rereads = rereads.unwrap_or(self.config.errors.steps);
                 }
-                (Span::ZERO, self.t_read[page_type])
+                (Span::ZERO, t_read)
             }
             OpKind::Program => {
                 assert!(
                     page == u32::from(block.programmed) || geometry.in_place,
                     "pages of a block are programmed in order, once between erases: LUN {lun} line {line}"
                 );
+                assert!(
+                    op.slc == block.slc && (!op.slc || page < geometry.slc_pages),
+                    "page {page} of LUN {lun} line {line}: a block with a bit a cell ({}) has {} pages, all so",
+                    block.slc,
+                    geometry.slc_pages
+                );
                 block.programmed += u16::from(!geometry.in_place);
-                (self.t_unit_transfer, self.t_program[page_type])
+                (
+                    self.t_unit_transfer,
+                    slc.map_or(self.t_program[page_type], |slc| slc.mode.t_program),
+                )
             }
             OpKind::Erase => {
                 (block.programmed, block.before, block.reads) = (0, 0, 0);
                 block.erases += 1;
-                (Span::ZERO, self.config.t_erase)
+                (Span::ZERO, slc.map_or(self.config.t_erase, |slc| slc.mode.t_erase))
             }
         };
+        state.slc = block.slc;
+        if op.kind == OpKind::Erase {
+            block.slc = false;
+        }
         let l = &mut self.luns[lun];
         self.counters.busy_ns[l.holder] += l.settle(now);
         l.current = Some(key);
@@ -702,6 +757,9 @@ impl Nand {
         };
         self.counters.transfer_ns[op.class] += bus.0;
         self.counters.array_ns[op.class] += array.0;
+        if let Some(of_slc) = self.slc.as_mut().filter(|_| state.slc) {
+            of_slc.array_ns[op.class] += array.0;
+        }
         record.bus_start = bus_start;
         record.bus_end = bus_end;
         record.array_end = bus_end + array;
@@ -732,6 +790,14 @@ impl Nand {
         }
     }
 
+    /// Counts time of the array for an operation.
+    pub(crate) fn count_array(&mut self, key: u32, time: Span) {
+        let State { record, slc, .. } = &self.states[key];
+        self.counters.array_ns[record.op.class] += time.0;
+        if let Some(of_slc) = self.slc.as_mut().filter(|_| *slc) {
+            of_slc.array_ns[record.op.class] += time.0;
+        }
+    }
     /// The LUN's operation goes on to its next stage.
     pub(crate) fn advance(&mut self, ctx: &mut Ctx, kind: Kind, lun: LunId) -> Option<u32> {
         let l = &self.luns[lun];
@@ -801,14 +867,17 @@ impl Nand {
     /// The code gives a page up that has arrived; its LUN, which has waited for that, reads it once more.
     pub(crate) fn read_again(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let page_types = self.t_read.len();
-        let State { record, stage, rereads, .. } = &mut self.states[key];
-        let t_read = self.t_read[self.geometry.page_of(record.op.ppa) as usize % page_types];
+        let State { record, stage, rereads, slc, .. } = &mut self.states[key];
+        let t_read = match self.slc.as_ref().filter(|_| *slc) {
+            Some(slc) => slc.mode.t_read,
+            None => self.t_read[self.geometry.page_of(record.op.ppa) as usize % page_types],
+        };
         *rereads -= 1;
         *stage = Stage::Array;
         let array_end = ctx.now + self.config.errors.t_decode + self.config.t_command + t_read;
         record.again += array_end.since(record.array_end);
         record.array_end = array_end;
-        self.counters.array_ns[record.op.class] += t_read.0;
+        self.count_array(key, t_read);
         let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
         ctx.at(array_end, Kind::NandArray, tag);
     }
@@ -998,11 +1067,15 @@ impl Nand {
     }
     /// Draws taken from its random streams, for comparing runs.
     pub fn draws(&self) -> u64 {
-        self.faults.draws() + self.errors.as_ref().map_or(0, |e| e.draws())
+        let of_slc = self.slc.as_ref().and_then(|slc| slc.errors.as_ref());
+        let errors = self.errors.iter().chain(of_slc);
+        self.faults.draws() + errors.map(|e| e.draws()).sum::<u64>()
     }
     /// What reads that were done again were, where bit errors are modelled.
-    pub fn reread(&self) -> Option<&Reread> {
-        self.errors.as_ref().map(|e| &e.counts)
+    pub fn reread(&self) -> Option<Reread> {
+        let of_slc = self.slc.as_ref().and_then(|slc| slc.errors.as_ref());
+        let all = self.errors.iter().chain(of_slc);
+        all.map(|e| e.counts).reduce(Reread::and)
     }
     pub fn wear(&self) -> Wear {
         let erases = || self.blocks.iter().map(|b| b.erases);
@@ -1027,7 +1100,7 @@ pub struct Wear {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ErrorConfig, ErrorModel, Suspend};
+    use crate::config::{ErrorConfig, ErrorModel, NandPower, Suspend};
     use crate::geometry::small;
 
     struct Bench {
@@ -1041,11 +1114,19 @@ mod tests {
             Bench { ctx: Ctx::new(), nand: Nand::new(config, Seed(1)).unwrap(), done: Vec::new() }
         }
         fn submit(&mut self, kind: OpKind, class: Class, line: LineId, page: u32, lun: LunId) {
+            self.submit_as(false, kind, class, (line, page, lun));
+        }
+        fn submit_as(
+            &mut self,
+            slc: bool,
+            kind: OpKind,
+            class: Class,
+            (line, page, lun): (LineId, u32, LunId),
+        ) {
             let g = self.nand.geometry;
             let ppa = g.first_of_unit(g.unit_at(line, page, lun));
-            let owner = 0;
-            self.nand
-                .submit(&mut self.ctx, Op { kind, class, ppa, sectors: 1, owner, io: IoId::NONE });
+            let (owner, io) = (0, IoId::NONE);
+            self.nand.submit(&mut self.ctx, Op { kind, class, ppa, sectors: 1, slc, owner, io });
         }
         fn run(&mut self) {
             while let Some((now, event)) = self.ctx.queue.pop() {
@@ -1074,11 +1155,11 @@ mod tests {
             both,
         ] {
             let mut b = Bench::new(&c);
-            b.nand.set_block(0, 1, 16, 5);
+            b.nand.set_block(0, 1, 16, 5, false);
             b.submit(OpKind::Read, Class::UserRead, 1, 3, 0);
             b.submit(OpKind::Read, Class::UserRead, 1, 5, 0);
             b.run();
-            let found = *b.nand.reread().unwrap();
+            let found = b.nand.reread().unwrap();
             assert!(found.reads == 2 && found.rereads >= 4 && found.lost == 0, "{found:?}");
             let (each, bus) = (Span::from_us(50), Span::of_bytes(4096, 400_000_000));
             let once = c.t_command + each + bus;
@@ -1272,7 +1353,7 @@ mod tests {
         assert_eq!(b.ctx.stamps.flash.read(first, 1), nothing);
         // What was there before time began is not known, until it is erased.
         b.done.clear();
-        b.nand.set_block(0, 1, 1, 5);
+        b.nand.set_block(0, 1, 1, 5, false);
         b.submit(OpKind::Read, Class::UserRead, 1, 0, 0);
         b.run();
         b.submit(OpKind::Erase, Class::Erase, 1, 0, 0);
@@ -1282,6 +1363,75 @@ mod tests {
         b.submit(OpKind::Read, Class::UserRead, 1, 0, 0);
         b.run();
         assert_eq!(held(&b), [None, Some(newest)]);
+    }
+
+    fn with_slc() -> NandConfig {
+        let slc = SlcMode {
+            t_read: Span::from_us(20),
+            t_program: Span::from_us(150),
+            t_erase: Span::from_ms(2),
+            endurance: 50_000,
+            read_mw: 30,
+            program_mw: 50,
+            erase_mw: 70,
+            errors: ErrorModel::None,
+        };
+        let power = NandPower { read_mw: 11, program_mw: 13, erase_mw: 17, transfer_mw: 0 };
+        NandConfig { slc: Some(slc), power, ..small() }
+    }
+
+    #[test]
+    fn a_block_has_a_bit_a_cell_from_its_first_program_to_its_erasure() {
+        let suspend = Suspend { queue: true, dma: true, most: 4, ..Suspend::default() };
+        for c in [with_slc(), NandConfig { suspend, ..with_slc() }] {
+            let mut b = Bench::new(&c);
+            assert_eq!(b.nand.geometry.slc_pages, 8);
+            let (bus, out) =
+                (Span(200) + Span::of_bytes(32768, 400_000_000), Span::of_bytes(4096, 400_000_000));
+            let mut nj = [0, 0, 0];
+            for slc in [true, false, true] {
+                let of =
+                    |native: u64, slc_mode: u64| Span::from_us(if slc { slc_mode } else { native });
+                for page in 0..2 {
+                    b.submit_as(slc, OpKind::Program, Class::UserProgram, (1, page, 0));
+                }
+                b.submit(OpKind::Read, Class::UserRead, 1, 1, 0);
+                b.submit(OpKind::Erase, Class::Erase, 1, 0, 0);
+                b.done.clear();
+                b.run();
+                let took: Vec<Span> = b.done.iter().map(|r| r.end.since(r.started)).collect();
+                let expected = [
+                    bus + of(400, 150),
+                    bus + of(900, 150),
+                    Span(200) + of(50, 20) + out,
+                    Span(200) + of(3000, 2000),
+                ];
+                assert_eq!(took, expected, "{slc}");
+                let us = |i: usize| [[50, 1300, 3000], [20, 300, 2000]][usize::from(slc)][i];
+                let mw = |i: usize| [[11, 13, 17], [30, 50, 70]][usize::from(slc)][i];
+                (0..3).for_each(|i| nj[i] += us(i) * mw(i));
+            }
+            let found = b.nand.energy_nj();
+            assert_eq!([found[0].1, found[1].1, found[2].1], nj);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "has 8 pages, all so")]
+    fn a_block_in_slc_mode_has_no_page_more() {
+        let mut b = Bench::new(&with_slc());
+        (0..9)
+            .for_each(|page| b.submit_as(true, OpKind::Program, Class::UserProgram, (0, page, 0)));
+        b.run();
+    }
+
+    #[test]
+    #[should_panic(expected = "all so")]
+    fn a_block_has_one_mode() {
+        let mut b = Bench::new(&with_slc());
+        b.submit_as(true, OpKind::Program, Class::UserProgram, (0, 0, 0));
+        b.submit(OpKind::Program, Class::UserProgram, 0, 1, 0);
+        b.run();
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl Nand {
     fn suspend(&mut self, ctx: &mut Ctx, lun: LunId, key: u32, leave: Span) {
         let record = &self.states[key].record;
         let (left, class) = (record.array_end.since(ctx.now), record.op.class as usize);
-        self.counters.array_ns[class] += leave.0;
+        self.count_array(key, leave);
         let p = self.preempt_mut();
         p.counters.suspends[class] += 1;
         p.progress[key].array = left;
@@ -336,8 +336,8 @@ impl Nand {
         record.away[2] += ctx.now.since(progress.away_since);
         progress.resumed = Some(ctx.now + t_resume);
         record.array_end = ctx.now + t_resume + progress.array;
-        self.counters.array_ns[record.op.class] += t_resume.0;
         ctx.at(record.array_end, Kind::NandArray, p.tag(lun));
+        self.count_array(key, t_resume);
     }
 
     pub(crate) fn on_tagged(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
@@ -417,8 +417,8 @@ impl Nand {
         let State { record, stage, .. } = &mut self.states[key];
         *stage = Stage::Array;
         record.array_end = ctx.now + array;
-        self.counters.array_ns[record.op.class] += array.0;
         let (lun, end) = (record.lun, record.array_end);
+        self.count_array(key, array);
         ctx.at(end, Kind::NandArray, self.preempt().tag(lun));
         self.consider(ctx, lun);
     }

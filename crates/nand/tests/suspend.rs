@@ -11,6 +11,7 @@ const PAGES: u32 = 32;
 
 fn config(suspend: Suspend) -> NandConfig {
     NandConfig {
+        slc: None,
         cell: Cell::Slc,
         channels: 1,
         gang: 1,
@@ -72,7 +73,7 @@ fn run(c: &NandConfig, arrivals: &[Arrival]) -> (Nand, Vec<Record>) {
     let g = nand.geometry;
     // Lines from 32 on are written, for reads.
     for (lun, line) in (0..g.luns).flat_map(|lun| (32..g.lines).map(move |line| (lun, line))) {
-        nand.set_block(lun, line, PAGES, 1);
+        nand.set_block(lun, line, PAGES, 1, false);
     }
     for (i, a) in arrivals.iter().enumerate() {
         ctx.at(Time(a.at), Kind::Sample, i as u32);
@@ -85,7 +86,7 @@ fn run(c: &NandConfig, arrivals: &[Arrival]) -> (Nand, Vec<Record>) {
             let (owner, a) = (event.index(), arrivals[event.index()]);
             let ppa = g.first_of_unit(g.unit_at(a.line, a.page, a.lun));
             let (kind, class, io) = (a.kind, a.class, IoId::NONE);
-            nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, owner, io });
+            nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, slc: false, owner, io });
         } else if let Some(key) = nand.on_event(&mut ctx, event.kind(), event.index()) {
             let record = *nand.record(key);
             records[record.op.owner] = Some(record);

@@ -412,6 +412,7 @@ const charts = {
     return stacks(rows.map((r) => r.end_ns), [
       { label: "user data", csv: "user", colour: v("c-user-program"), values: of("user_sectors") },
       { label: "moved by the collector", csv: "gc", colour: v("c-gc-program"), values: of("gc_sectors") },
+      ...(rows.some((r) => r.folded_sectors > 0) ? [{ label: "folded", csv: "folded", colour: v("c-parity-program"), values: of("folded_sectors") }] : []),
       { label: "padding", csv: "padding", colour: v("c-padding"), values: of("padding_sectors") },
       { label: "metadata", csv: "metadata", colour: v("c-meta-program"), values: of("metadata_sectors") },
     ], { format: (x) => digits(x, 3), label: "sectors programmed for each that users wrote" });
@@ -574,7 +575,7 @@ charts["percentile-compared"] = (args) => overlay((r) => {
 }, { label: `latency of ${args.ddir}s, ${args.percent} %`, format: (x) => time(x), log: true });
 charts["write-amplification-compared"] = () => overlay((r) => {
   const rows = machine(r).write_amplification.over_time;
-  const sum = (x) => x.user_sectors + x.gc_sectors + x.padding_sectors + x.metadata_sectors;
+  const sum = (x) => x.user_sectors + x.gc_sectors + x.padding_sectors + x.metadata_sectors + (x.folded_sectors || 0);
   return rows.length ? { ends: rows.map((x) => x.end_ns), values: rows.map((x) => (x.user_sectors > 0 ? sum(x) / x.user_sectors : null)) } : {};
 }, { label: "write amplification", format: (x) => digits(x, 3) });
 

@@ -527,6 +527,13 @@ pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<boo
     };
     let before = unit_and_pages(tree);
     let at = named.at;
+    // How the drive's own medium is written with a bit a cell says nothing of another, whose buffer is none.
+    let has_slc = media.tree.get("nand").is_some_and(|nand| nand.get("slc").is_some());
+    tree.remove("nand.slc");
+    if !has_slc {
+        tree.remove("ftl.firmware.slc_static");
+        tree.remove("ftl.firmware.slc_dynamic");
+    }
     tree.merge(media.tree);
     // What is missing or impossible here is found when the section is read.
     if let (Some((old, pages)), Some((new, _))) = (before, unit_and_pages(tree))

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
-use wordline_ftl::{Placement, free_in_use};
+use wordline_ftl::{Placement, free_in_use, slc_buffer};
 use wordline_nand::Geometry;
 
 /// Where the sectors go.
@@ -96,6 +96,17 @@ pub struct Stage {
     pub time: Span,
 }
 
+/// What users' data go to first.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SlcBuffer {
+    /// Bytes that it always has room for, and those that it has beside them on a blank drive.
+    pub always_bytes: u64,
+    pub blank_bytes: u64,
+    /// Into it; and into native cells while as much is folded as that frees, on a drive that borrowed.
+    pub write: Peak,
+    pub folding: Option<Peak>,
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub struct Derived {
     pub geometry: Geometry,
@@ -107,7 +118,9 @@ pub struct Derived {
     pub uniform_wa: f64,
     pub random_read: Peak,
     pub sequential_read: Peak,
+    /// Past a buffer in SLC mode, if there is one.
     pub sequential_write: Peak,
+    pub slc_buffer: Option<SlcBuffer>,
     /// At write amplification 1 and at `uniform_wa`; in place there is one.
     pub random_write: Vec<Peak>,
     /// 4 KiB read from flash, from doorbell to completion entry.
@@ -158,7 +171,11 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
         let free = geometry
             .and_then(|g| free_in_use(&g, config.ftl.over_provisioning, firmware).ok())
             .unwrap_or(0);
-        let held = free as f64 / capacity.user_sectors.max(1) as f64;
+        // Superblocks that are always written with a bit a cell are no spare either.
+        let lent = geometry
+            .and_then(|g| slc_buffer(&g, config.ftl.over_provisioning, firmware).ok())
+            .map_or(0, |[lent, ..]| lent);
+        let held = (free + lent) as f64 / capacity.user_sectors.max(1) as f64;
         return fifo_write_amplification((alpha - held).max(1.0));
     }
     let spare = capacity.spare_lines as f64;
@@ -276,6 +293,7 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
         random_read: peak(false, &|d| d.random_read.clone()),
         sequential_read: peak(false, &|d| d.sequential_read.clone()),
         sequential_write: peak(true, &|d| d.sequential_write.clone()),
+        slc_buffer: None,
         random_write: (0..first.random_write.len())
             .map(|i| peak(true, &|d| d.random_write[i.min(d.random_write.len() - 1)].clone()))
             .collect(),
@@ -309,6 +327,7 @@ fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
         random_read: rates.read("random read, 4 KiB", SECTOR),
         sequential_read: rates.read("sequential read, 128 KiB", LARGE),
         sequential_write: rates.write("sequential write, 128 KiB".into(), LARGE, 1.0),
+        slc_buffer: rates.slc_buffer(),
         random_write: match g.in_place {
             true => vec![rates.write_in_place()],
             false => [1.0, uniform_wa]
@@ -426,7 +445,6 @@ impl Rates<'_> {
 
     fn write(&self, name: String, bytes: u64, wa: f64) -> Peak {
         let n = &self.config.nand;
-        let l = &self.config.device.limits;
         let unit = self.g.unit_bytes();
         let command = n.t_command.as_secs_f64();
         let transfer = self.transfer(unit);
@@ -438,6 +456,37 @@ impl Rates<'_> {
         let one = self.transfer(sector.bytes());
         let lun = wa * program + moved * (command + n.t_read.mean().as_secs_f64() + one);
         let channel = wa * (command + transfer) + moved * (command + one);
+        self.written(name, bytes, wa, [lun, channel])
+    }
+    /// The buffer in SLC mode: what it has room for, and its rates.
+    fn slc_buffer(&self) -> Option<SlcBuffer> {
+        let (slc, firmware) = (self.config.nand.slc.as_ref()?, self.config.ftl.firmware.as_ref()?);
+        let (g, n) = (self.g, &self.config.nand);
+        let [_, always, blank] = slc_buffer(g, self.config.ftl.over_provisioning, firmware)
+            .ok()
+            .filter(|b| b[1] + b[2] > 0)?;
+        let moved = n.t_command.as_secs_f64() + self.transfer(g.unit_bytes());
+        let erase = slc.t_erase.as_secs_f64() / f64::from(g.slc_pages);
+        let inside = moved + slc.t_program.as_secs_f64() + erase;
+        // A borrowed superblock is full, and a share u of what it frees takes its data elsewhere.
+        let u = f64::from(g.slc_pages) / f64::from(g.pages);
+        let folded = u / (1.0 - u);
+        let program = moved + n.t_program.mean().as_secs_f64();
+        let lun = program + folded * (program + moved + slc.t_read.as_secs_f64() + erase);
+        let channel = moved * (1.0 + 2.0 * folded);
+        let peak = |name: &str, wa, times| self.written(name.into(), LARGE, wa, times);
+        Some(SlcBuffer {
+            always_bytes: g.sector.bytes_of(always),
+            blank_bytes: g.sector.bytes_of(blank),
+            write: peak("... into the SLC buffer", 1.0, [inside, moved]),
+            folding: (blank > 0)
+                .then(|| peak("... while it is folded", 1.0 + folded, [lun, channel])),
+        })
+    }
+    /// `times`: those of a LUN and of a channel for a unit of users.
+    fn written(&self, name: String, bytes: u64, wa: f64, [lun, channel]: [f64; 2]) -> Peak {
+        let l = &self.config.device.limits;
+        let (unit, sector) = (self.g.unit_bytes(), self.g.sector);
         let cores = f64::from(self.config.device.firmware.cores) * bytes as f64;
         let sectors = sector.holding(bytes);
         let cost = &self.config.ftl.cost;

@@ -151,6 +151,11 @@ pub fn explain(config: &Config) -> String {
         ),
     );
     out.row("user", both(c.user_bytes()));
+    if let Some(buffer) = &d.slc_buffer {
+        let (always, blank) = (buffer.always_bytes as f64, buffer.blank_bytes as f64);
+        let text = format!("{} always, {} more on a blank drive", si(always, "B"), si(blank, "B"));
+        out.row("SLC buffer", text);
+    }
     let host = config.ftl.placement == Placement::Host;
     let memory = if host { "host" } else { "drive" };
     if g.in_place {
@@ -176,6 +181,11 @@ pub fn explain(config: &Config) -> String {
     out.peak(&d.random_read);
     out.peak(&d.sequential_read);
     out.peak(&d.sequential_write);
+    if let Some(buffer) = &d.slc_buffer {
+        out.peak(&buffer.write);
+        buffer.folding.iter().for_each(|peak| out.peak(peak));
+        out.row("", "the rates before and after these are of the native cells alone");
+    }
     d.random_write.iter().for_each(|peak| out.peak(peak));
     if !g.in_place {
         let keeper = match config.ftl.firmware {
@@ -212,6 +222,15 @@ pub fn explain(config: &Config) -> String {
             d.uniform_wa
         ),
     );
+
+    if let (Some(buffer), Some(slc)) =
+        (d.slc_buffer.as_ref().filter(|b| b.always_bytes > 0), &n.slc)
+    {
+        let all = buffer.always_bytes as f64 * f64::from(slc.endurance);
+        let text =
+            format!("{} cycles: {} through what is always there", slc.endurance, si(all, "B"));
+        out.row("SLC buffer", text);
+    }
 
     out.head("Power");
     let p = &config.device.power;

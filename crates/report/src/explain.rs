@@ -395,12 +395,17 @@ fn tail(result: &RunResult) -> Vec<String> {
     lines.extend(blocked(m));
     lines.extend(strides(m));
     let w = &m.write_amplification;
-    let flash =
-        [("gc", w.gc_sectors), ("padding", w.padding_sectors), ("metadata", w.metadata_sectors)];
+    let flash = [
+        ("gc", w.gc_sectors),
+        ("folded", w.folded_sectors),
+        ("padding", w.padding_sectors),
+        ("metadata", w.metadata_sectors),
+    ];
+    let flash = || flash.into_iter().filter(|&(name, n)| name != "folded" || n > 0);
     if w.user_sectors > 0 {
         let of_user = |n: u64| n as f64 / w.user_sectors as f64;
         let mut sum = format!("{:.3} = user 1", finite(w.factor.unwrap_or(0.0)));
-        for (name, n) in flash {
+        for (name, n) in flash() {
             sum += &format!(" + {name} {:.3}", of_user(n));
         }
         let mut items = vec![sum, format!("{} user sectors", w.user_sectors)];
@@ -413,9 +418,9 @@ fn tail(result: &RunResult) -> Vec<String> {
             items.insert(1, format!("with parity {:.3}", finite(whole)));
         }
         lines.extend(section("write ampl.", &items));
-    } else if flash.iter().any(|(_, n)| *n > 0) {
+    } else if flash().any(|(_, n)| n > 0) {
         let mut items = vec!["no user sectors".to_owned()];
-        items.extend(flash.map(|(name, n)| format!("{name} {n}")));
+        items.extend(flash().map(|(name, n)| format!("{name} {n}")));
         lines.extend(section("flash writes", &items));
     }
     let p = &m.partial_writes;

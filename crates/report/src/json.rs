@@ -389,6 +389,13 @@ fn by_class(result: &RunResult) -> impl Iterator<Item = Value> {
     })
 }
 
+/// Causes of sectors written over time, in the order of the columns: folded ones only where there are any.
+pub(crate) fn written(result: &RunResult) -> &'static [&'static str] {
+    let folds = result.machine.write_amplification.folded_sectors > 0;
+    let all = &["user", "gc", "padding", "metadata", "folded"];
+    if folds { all } else { &all[..4] }
+}
+
 /// The number of the layout of the object `wordline`: another one is read by another version only.
 pub const RESULT_FORMAT: u64 = 1;
 
@@ -401,8 +408,8 @@ fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     if machine["strides"].is_object() {
         named_pairs(&mut machine["strides"]["waits"]);
     }
-    let written = ["user", "gc", "padding", "metadata"].map(|name| format!("{name}_sectors"));
-    named_intervals(&mut machine["write_amplification"]["over_time"], &written);
+    let written = written(result).iter().map(|name| format!("{name}_sectors"));
+    named_intervals(&mut machine["write_amplification"]["over_time"], &written.collect::<Vec<_>>());
     let states = result.machine.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
     named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());
     named_pairs(&mut machine["intervals"]["reads_blocked"]);

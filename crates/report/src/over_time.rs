@@ -1,6 +1,6 @@
 //! The run in intervals, as a table for spreadsheets and plots.
 
-use crate::json::HOST_COLUMNS;
+use crate::json::{HOST_COLUMNS, written};
 use std::io::{self, Write};
 use wordline_sim::{CPU_OWNERS, MEMORY_OWNERS, RunResult};
 
@@ -19,7 +19,8 @@ pub fn over_time_csv(result: &RunResult, to: &mut dyn Write) -> io::Result<()> {
     names.extend(CPU_OWNERS.map(|owner| format!("cpu_{owner}_ns")));
     names.extend((0..cores).map(|core| format!("core{core}_busy_ns")));
     names.extend(MEMORY_OWNERS.map(|owner| format!("memory_{owner}_bytes")));
-    names.extend(["user", "gc", "padding", "metadata"].map(|cause| format!("{cause}_sectors")));
+    let written = written(result);
+    names.extend(written.iter().map(|cause| format!("{cause}_sectors")));
     let states =
         m.energy_by_state_j.iter().map(|(name, _)| format!("{}_j", name.replace(' ', "_")));
     names.extend(states);
@@ -39,7 +40,8 @@ pub fn over_time_csv(result: &RunResult, to: &mut dyn Write) -> io::Result<()> {
         cells.extend(row.map_or(empty(cores), |r| texts(&r.busy)));
         cells.extend(row.map_or(empty(MEMORY_OWNERS.len()), |r| texts(&r.memory)));
         let row = programmed.iter().find(|(at, _)| *at == end);
-        cells.extend(row.map_or(empty(4), |(_, row)| texts(row)));
+        let causes = written.len();
+        cells.extend(row.map_or(empty(causes), |(_, row)| texts(&row[..causes])));
         let row = energy.iter().find(|(at, _)| *at == end);
         let states = m.energy_by_state_j.len();
         cells.extend(row.map_or(empty(states), |(_, row)| texts(&row[..states.min(row.len())])));

@@ -354,9 +354,10 @@ impl Drive {
             left -= n as u64;
         }
         let c = self.ftl.counters();
-        let (user, gc) = (c.user_sectors - before.user_sectors, c.gc_sectors - before.gc_sectors);
+        let c = c.since(&before);
+        let (user, moved) = (c.user_sectors, c.gc_sectors + c.folded_sectors);
         if user > 0 {
-            self.ageing.push((user + gc) as f64 / user as f64);
+            self.ageing.push((user + moved) as f64 / user as f64);
         }
         self.ftl.rest(&mut self.stamps)?;
         self.settle();
@@ -470,7 +471,7 @@ impl Drive {
     fn settle(&mut self) {
         self.ftl.settle();
         for block in self.ftl.media_state() {
-            self.nand.set_block(block.lun, block.line, block.programmed, block.erases);
+            self.nand.set_block(block.lun, block.line, block.programmed, block.erases, block.slc);
         }
     }
 

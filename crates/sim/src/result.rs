@@ -942,6 +942,19 @@ impl DriveClass {
     }
 }
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Without the last where nothing was folded.
+fn causes_that_are<S: serde::Serializer>(
+    rows: &[(u64, [u64; 5])],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let causes = if rows.iter().any(|(_, row)| row[4] > 0) { 5 } else { 4 };
+    to.collect_seq(rows.iter().map(|(end, row)| (end, &row[..causes])))
+}
+
 /// Sectors written to flash by cause, and their ratio to what users wrote.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WriteAmplification {
@@ -949,13 +962,16 @@ pub struct WriteAmplification {
     pub user_sectors: u64,
     /// What the collector moved.
     pub gc_sectors: u64,
+    /// What it moved from a buffer in SLC mode to the native cells.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub folded_sectors: u64,
     /// Units filled up with nothing.
     pub padding_sectors: u64,
     /// Metadata of lines.
     pub metadata_sectors: u64,
     /// Parity of strides.
     pub parity_sectors: u64,
-    /// (user + gc + padding + metadata) / user; none when users wrote nothing.
+    /// (user + gc + folded + padding + metadata) / user; none when users wrote nothing.
     pub factor: Option<f64>,
     /// The same with parity.
     pub factor_with_parity: Option<f64>,
@@ -967,8 +983,10 @@ pub struct WriteAmplification {
     pub factor_in_bytes: Option<f64>,
     /// The factor in each third of what users wrote; none if too little was written to tell.
     pub by_third: Option<[f64; 3]>,
-    /// The same over time: end of the interval in ns, and the four counts within it.
-    pub over_time: Vec<(u64, [u64; 4])>,
+    /// The same over time: end of the interval in ns, and within it the sectors of users, moved, padding,
+    /// metadata, folded.
+    #[serde(serialize_with = "causes_that_are")]
+    pub over_time: Vec<(u64, [u64; 5])>,
     /// While ageing: write amplification window by window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
@@ -1033,6 +1051,7 @@ impl WriteAmplification {
     pub fn sectors(&self) -> u64 {
         self.user_sectors
             + self.gc_sectors
+            + self.folded_sectors
             + self.padding_sectors
             + self.metadata_sectors
             + self.parity_sectors
@@ -1041,7 +1060,7 @@ impl WriteAmplification {
     /// Works out the factors from the counts.
     pub fn with_factors(mut self) -> WriteAmplification {
         let user = self.user_sectors;
-        let programmed = user + self.gc_sectors + self.padding_sectors + self.metadata_sectors;
+        let programmed = self.sectors() - self.parity_sectors;
         self.factor = (user > 0).then(|| programmed as f64 / user as f64);
         self.factor_with_parity = self.factor.map(|f| f + self.parity_sectors as f64 / user as f64);
         self.factor_in_bytes =
@@ -1053,6 +1072,7 @@ impl WriteAmplification {
     fn add(&mut self, o: &WriteAmplification) {
         self.user_sectors += o.user_sectors;
         self.gc_sectors += o.gc_sectors;
+        self.folded_sectors += o.folded_sectors;
         self.padding_sectors += o.padding_sectors;
         self.metadata_sectors += o.metadata_sectors;
         self.parity_sectors += o.parity_sectors;
@@ -1067,7 +1087,7 @@ impl WriteAmplification {
     const LEAST_INTERVALS: usize = 9;
 
     /// The factor in each third of what users wrote, from the series over time.
-    pub fn thirds(over_time: &[(u64, [u64; 4])]) -> Option<[f64; 3]> {
+    pub fn thirds(over_time: &[(u64, [u64; 5])]) -> Option<[f64; 3]> {
         let total: u64 = over_time.iter().map(|(_, row)| row[0]).sum();
         if over_time.iter().filter(|(_, row)| row[0] > 0).count() < Self::LEAST_INTERVALS {
             return None;

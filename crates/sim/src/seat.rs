@@ -31,15 +31,18 @@ pub(crate) struct DriveSeat {
 }
 
 /// Sectors written by cause, and energy by state.
-pub(crate) type Totals = [u64; 9];
+pub(crate) type Totals = [u64; WRITTEN + 5];
+/// Causes of sectors written.
+pub(crate) const WRITTEN: usize = 5;
 
 impl DriveSeat {
     pub fn totals(&self, ftl: &Translator, now: Time) -> Totals {
         let c = ftl.counters();
-        let written =
-            [c.user_sectors, c.gc_sectors, c.pad_sectors, c.smeta_sectors + c.emeta_sectors];
+        let metadata = c.smeta_sectors + c.emeta_sectors;
+        let written: [u64; WRITTEN] =
+            [c.user_sectors, c.gc_sectors, c.pad_sectors, metadata, c.folded_sectors];
         let energy = self.controller.energy_by_state(now);
-        std::array::from_fn(|i| if i < 4 { written[i] } else { energy[i - 4] })
+        std::array::from_fn(|i| if i < WRITTEN { written[i] } else { energy[i - WRITTEN] })
     }
 
     pub fn described(&self) -> String {
@@ -131,8 +134,14 @@ impl DriveSeat {
             ("flash transfer", energy.nand_transfer),
         ];
         let of_ftl = c.since(b);
+        // Only a drive with a buffer in SLC mode folds.
+        let has = |&(name, n): &(&str, u64)| {
+            n > 0
+                || nand.config().slc.is_some()
+                || !matches!(name, "folded_sectors" | "lines_folded")
+        };
         let mut counters: Vec<(String, u64)> =
-            of_ftl.list().map(|(name, n)| (format!("ftl.{name}"), n)).collect();
+            of_ftl.list().filter(has).map(|(name, n)| (format!("ftl.{name}"), n)).collect();
         if let Some(p) = on_host {
             let (work, lock) = (&p.map_work, &p.map_lock);
             let of_host = [
@@ -257,6 +266,7 @@ impl DriveSeat {
         let mut write_amplification = WriteAmplification {
             user_sectors: c.user_sectors - b.user_sectors,
             gc_sectors: c.gc_sectors - b.gc_sectors,
+            folded_sectors: c.folded_sectors - b.folded_sectors,
             padding_sectors: c.pad_sectors - b.pad_sectors,
             metadata_sectors: c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors,
             parity_sectors: c.parity_sectors - b.parity_sectors,

@@ -14,7 +14,7 @@ use crate::job::{EINVAL, EIO, ENOSPC, JobSource};
 use crate::net::Network;
 use crate::replay::TraceSource;
 use crate::result::*;
-use crate::seat::{BridgeSeat, DriveSeat, Totals};
+use crate::seat::{BridgeSeat, DriveSeat, Totals, WRITTEN};
 use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use crate::topology::{ArrayNode, Behind, Part, SystemConfig};
@@ -493,7 +493,7 @@ impl World {
             slowest_each: std::array::from_fn(|_| Slowest::new(options.slowest_each)),
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,
-            series_last: [0; 9],
+            series_last: Totals::default(),
             host_series: Vec::new(),
             host_last: HostRow::default(),
             intervals: Series::default(),
@@ -1085,14 +1085,14 @@ impl World {
     }
 
     fn series_now(&self, now: Time) -> Totals {
-        let mut sum = [0; 9];
+        let mut sum = Totals::default();
         for (d, drive) in self.drives.iter().enumerate() {
             let one = drive.totals(self.ftl_of(d), now);
             sum.iter_mut().zip(one).for_each(|(sum, n)| *sum += n);
         }
         for seat in &self.bridges {
             let energy = seat.bridge.energy_by_state(now);
-            sum[4..].iter_mut().zip(energy).for_each(|(sum, nj)| *sum += nj);
+            sum[WRITTEN..].iter_mut().zip(energy).for_each(|(sum, nj)| *sum += nj);
         }
         sum
     }
@@ -1320,7 +1320,7 @@ impl World {
             seen.into_iter().map(|unit| self.result_of(unit, now)).collect();
         let sum = DriveResult::sum(&drives);
         let over_time: Vec<_> =
-            self.series.iter().map(|(at, r)| (*at, [r[0], r[1], r[2], r[3]])).collect();
+            self.series.iter().map(|(at, r)| (*at, std::array::from_fn(|i| r[i]))).collect();
         let by_third = WriteAmplification::thirds(&over_time);
         let counters = self.counters(host, sum.counters);
         let h = &host.counters;
@@ -1375,7 +1375,7 @@ impl World {
             energy_over_time: self
                 .series
                 .iter()
-                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + 4] as f64 * 1e-9)))
+                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + WRITTEN] as f64 * 1e-9)))
                 .collect(),
             total_w: sum.total_w,
             interrupts: h.interrupts,

@@ -82,7 +82,8 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
             left -= n as u64;
         }
         report.sectors += window;
-        let moved = ftl.counters().gc_sectors - before.gc_sectors;
+        let moves = |c: &crate::Counters| c.gc_sectors + c.folded_sectors;
+        let moved = moves(ftl.counters()) - moves(&before);
         report.windows.push((window + moved) as f64 / window as f64);
         let enough = report.sectors as f64 >= capacity * limits.least;
         // Where nothing is collected nothing ever depends on what was written before.

@@ -89,6 +89,9 @@ wordline_base::counters! {
         parity_errors,
         /// Sectors of the collector written to hot lines because there was no cold one.
         hot_gc_sectors,
+        /// Moved from superblocks that were written with a bit a cell to others, and those superblocks.
+        folded_sectors,
+        lines_folded,
     }
 }
 
@@ -109,9 +112,10 @@ impl Counters {
             + self.waits_rebuild_error
     }
     /// Write amplification added by each cause.
-    pub fn causes(&self) -> [(&'static str, f64); 6] {
+    pub fn causes(&self) -> [(&'static str, f64); 7] {
         [
             ("gc", self.gc_sectors),
+            ("fold", self.folded_sectors),
             ("pad", self.pad_sectors),
             ("smeta", self.smeta_sectors),
             ("emeta", self.emeta_sectors),

@@ -121,6 +121,8 @@ pub struct FlashOp {
     pub sectors: u32,
     /// Of the sectors, those that go to or come from where the FTL runs.
     pub payload: u32,
+    /// A program with a bit a cell.
+    pub slc: bool,
 }
 
 /// Processor time of issuing an action.
@@ -155,7 +157,8 @@ impl Action {
             Action::Sum { op, .. } => return Work::Sum { op },
             Action::Complete { tag, ok } => return Work::Complete { tag, ok },
         };
-        Work::Flash(FlashOp { op, kind, class, ppa, sectors, payload })
+        let slc = matches!(self, Action::Program { slc: true, .. });
+        Work::Flash(FlashOp { op, kind, class, ppa, sectors, payload, slc })
     }
     /// What issuing it costs where the FTL runs.
     #[inline]

@@ -113,8 +113,8 @@ pub enum Action {
     /// all that was staged for it, and has no payload. `tag` is the write's that it is of.
     Stage { op: u32, tag: u32, ppa: Ppa, sectors: u32 },
     /// Program one whole unit, of which `payload` sectors come from the host; `summed` sectors went
-    /// into it if it is parity.
-    Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32 },
+    /// into it if it is parity. `slc`: with a bit a cell, as all of its block until that is erased.
+    Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32, slc: bool },
     /// Erase the block of this LUN and line; `ppa` is its first sector.
     Erase { op: u32, ppa: Ppa },
     /// Add up so many sectors where the FTL runs, where that takes time: what the collector rebuilds.
@@ -235,6 +235,8 @@ pub struct BlockState {
     /// Pages programmed since the last erase; they are the first ones.
     pub programmed: u32,
     pub erases: u32,
+    /// They are written with a bit a cell.
+    pub slc: bool,
 }
 
 /// A flash translation layer.

@@ -153,7 +153,7 @@ impl PageMap {
         self.buffer.counters.lines_opened += u64::from(page == 0);
         self.open.extend((b.state == State::Open).then_some(block));
         let (op, ppa, payload) = (self.number(), self.first_of(block, page), slots.len() as u32);
-        let action = Action::Program { op, ppa, class, payload, summed: 0 };
+        let action = Action::Program { op, ppa, class, payload, summed: 0, slc: false };
         self.issue(op, block, Op::Program { ppa, slots }, action);
         true
     }
@@ -280,7 +280,7 @@ impl Translation for PageMap {
     fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
         Box::new((0..).zip(&self.blocks).map(|(i, b)| {
             let (line, lun, bad) = (i / self.g.luns, i % self.g.luns, b.state == State::Bad);
-            BlockState { line, lun, bad, programmed: b.pages, erases: b.erases }
+            BlockState { line, lun, bad, programmed: b.pages, erases: b.erases, slc: false }
         }))
     }
     fn counters(&self) -> &Counters {

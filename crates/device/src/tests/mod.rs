@@ -18,6 +18,7 @@ use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
 pub fn nand_config() -> NandConfig {
     NandConfig {
+        slc: None,
         cell: Cell::Slc,
         channels: 4,
         gang: 1,
@@ -286,7 +287,7 @@ impl Host {
     pub fn fill_flash(&mut self, pages: u32) {
         let luns = self.drive.nand().geometry.luns;
         for lun in 0..luns {
-            self.drive.nand_mut().set_block(lun, 0, pages, 0);
+            self.drive.nand_mut().set_block(lun, 0, pages, 0, false);
         }
     }
     /// Every sector read back has its newest stamp.

@@ -216,7 +216,7 @@ fn background_jobs_keep_their_order_on_several_cores() {
     for (page, cost) in [(0, Span::from_us(10)), (1, Span::from_us(1))] {
         let ppa = h.drive.geometry.first_of_unit(wordline_nand::UnitId(page * luns));
         let (kind, class, owner, io) = (OpKind::Program, Class::UserProgram, 0, IoId::NONE);
-        let op = Op { kind, class, ppa, sectors: 1, owner, io };
+        let op = Op { kind, class, ppa, sectors: 1, slc: false, owner, io };
         h.drive.enqueue_job(&mut h.ctx, cost, Job::ReadAhead(op));
     }
     for at in [9_999, 10_000] {

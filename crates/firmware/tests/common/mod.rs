@@ -11,6 +11,7 @@ use wordline_translation::{Action, Piece, Place, Translation};
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
     assert_eq!(luns % channels, 0);
     Geometry {
+        slc_pages: 0,
         channels,
         luns,
         lines,
@@ -22,6 +23,11 @@ pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> 
         planes: 1,
         in_place: false,
     }
+}
+
+/// The same with blocks that can be written with a bit a cell, of so many bits.
+pub fn with_slc(g: Geometry, bits: u32) -> Geometry {
+    Geometry { slc_pages: g.pages / bits, ..g }
 }
 
 pub fn ctx(sectors: u64) -> Ctx {
@@ -41,7 +47,23 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// With a buffer in SLC mode, on half of the seeds.
     pub fn draw(seed: u64) -> Kind {
+        let mut kind = Kind::plain(seed);
+        let mut rng = Rng::from_seed(seed ^ 0x51C);
+        if rng.below(2) == 0 {
+            return kind;
+        }
+        kind.g = with_slc(kind.g, rng.pick(&[2, 3, 4]));
+        let (share, dynamic) = rng.pick(&[(8.0, 0.0), (0.0, 50.0), (0.0, 100.0), (5.0, 60.0)]);
+        (kind.config.slc_static, kind.config.slc_dynamic) = (share, dynamic);
+        kind.over_provisioning += share;
+        kind
+    }
+    pub fn has_slc(&self) -> bool {
+        self.config.slc_static + self.config.slc_dynamic > 0.0
+    }
+    pub fn plain(seed: u64) -> Kind {
         let mut rng = Rng::from_seed(seed ^ 0xF13E);
         let shapes = [
             (4, 4, 24, 8, 4),
@@ -82,7 +104,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 enum Work {
     Read { sectors: u32 },
-    Program { holds: Vec<(u32, (Lpn, u32))>, spare: Option<Box<Spare>> },
+    Program { holds: Vec<(u32, (Lpn, u32))>, spare: Option<Box<Spare>>, slc: bool },
     Erase,
 }
 
@@ -109,6 +131,10 @@ pub struct Times {
     pub read: Span,
     pub program: Span,
     pub erase: Span,
+    /// Of blocks with a bit a cell.
+    pub slc_read: Span,
+    pub slc_program: Span,
+    pub slc_erase: Span,
 }
 
 #[derive(Clone)]
@@ -121,6 +147,9 @@ pub struct Drive {
     pub failed: BTreeSet<BlockId>,
     pub erases: IdVec<BlockId, u32>,
     pub pages: IdVec<BlockId, u32>,
+    /// By block, whether its first program was with a bit a cell; what is asked for, and what is done.
+    asked: Vec<Option<bool>>,
+    pub slc: Vec<bool>,
     pub bad: Vec<bool>,
     pub faults: Faults,
     pub times: Times,
@@ -129,6 +158,8 @@ pub struct Drive {
     /// Programs of each LUN that were asked for and done, and the most LUNs that erased at the same time.
     pub begun: IdVec<LunId, u64>,
     pub programs: IdVec<LunId, u64>,
+    /// Of them all, those with a bit a cell.
+    pub slc_programs: u64,
     pub erasing: usize,
     /// Contents are kept.
     pub keeps: bool,
@@ -145,12 +176,15 @@ impl Drive {
             failed: BTreeSet::new(),
             erases: IdVec::filled(0, blocks),
             pages: IdVec::filled(0, blocks),
+            asked: vec![None; blocks as usize],
+            slc: vec![false; blocks as usize],
             bad: bad.to_vec(),
             faults: Faults::default(),
             times: Times::default(),
             ended: BTreeMap::new(),
             begun: IdVec::filled(0, g.luns),
             programs: IdVec::filled(0, g.luns),
+            slc_programs: 0,
             erasing: 0,
             keeps: true,
         }
@@ -158,7 +192,10 @@ impl Drive {
     /// Takes over what ageing left.
     pub fn adopt(&mut self, ftl: &Firmware) {
         for b in ftl.media_state() {
-            self.pages[b.line * self.g.luns + b.lun] = b.programmed;
+            let block = b.line * self.g.luns + b.lun;
+            self.pages[block] = b.programmed;
+            self.slc[block as usize] = b.slc && b.programmed > 0;
+            self.asked[block as usize] = (b.programmed > 0).then_some(b.slc);
         }
     }
     fn block_of(&self, ppa: u32) -> BlockId {
@@ -175,16 +212,29 @@ impl Drive {
                 }
                 Action::Read { op, ppa, sectors, .. } => {
                     assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
-                    (op, ppa, Work::Read { sectors }, self.times.read)
+                    let slc = self.asked[self.block_of(ppa.0) as usize] == Some(true);
+                    let time = if slc { self.times.slc_read } else { self.times.read };
+                    (op, ppa, Work::Read { sectors }, time)
                 }
-                Action::Program { op, ppa, .. } => {
+                Action::Program { op, ppa, slc, .. } => {
                     assert_eq!(ppa.0 % unit, 0);
                     let all = (ppa.0..ppa.0 + unit).filter(|_| self.keeps);
                     let holds = all.filter_map(|p| Some((p, ftl.holds(Ppa(p))?))).collect();
                     let spare = self.keeps.then(|| Box::new(ftl.spare(ppa)));
-                    (op, ppa, Work::Program { holds, spare }, self.times.program)
+                    let block = self.block_of(ppa.0) as usize;
+                    let mode = *self.asked[block].get_or_insert(slc);
+                    assert_eq!(slc, mode, "block {block} has one mode from erasure to erasure");
+                    let time = if slc { self.times.slc_program } else { self.times.program };
+                    (op, ppa, Work::Program { holds, spare, slc }, time)
                 }
-                Action::Erase { op, ppa } => (op, ppa, Work::Erase, self.times.erase),
+                Action::Erase { op, ppa } => {
+                    let block = self.block_of(ppa.0) as usize;
+                    let time = match self.asked[block].take() {
+                        Some(true) => self.times.slc_erase,
+                        _ => self.times.erase,
+                    };
+                    (op, ppa, Work::Erase, time)
+                }
                 Action::Stage { .. } | Action::Sum { .. } => panic!("{action:?}"),
             };
             let lun = self.g.lun_of(ppa);
@@ -246,7 +296,11 @@ impl Drive {
             Work::Read { .. } => {
                 assert!(page < self.pages[block], "page {page} of block {block} is blank");
             }
-            Work::Program { holds, spare } => {
+            Work::Program { holds, spare, slc } => {
+                let pages = if slc { self.g.slc_pages } else { self.g.pages };
+                assert!(page < pages, "block {block} has no page {page}");
+                self.slc[block as usize] = slc;
+                self.slc_programs += u64::from(slc);
                 assert!(!self.bad[block as usize], "block {block} is bad");
                 assert_eq!(page, self.pages[block], "pages of block {block} have gaps");
                 self.pages[block] += 1;
@@ -298,6 +352,10 @@ impl Drive {
             self.bad[block as usize] = true;
         }
         self.ended.clear();
+        for block in 0..self.g.lines * self.g.luns {
+            let i = block as usize;
+            self.asked[i] = (self.pages[block] > 0).then_some(self.slc[i]);
+        }
         After { drive: self.clone(), kept }
     }
     /// Ends everything.
@@ -327,6 +385,9 @@ impl Media for After {
     }
     fn pages(&self, block: BlockId) -> u32 {
         self.drive.pages[block]
+    }
+    fn is_slc(&self, block: BlockId) -> bool {
+        self.drive.slc[block as usize]
     }
     fn spare(&self, ppa: Ppa) -> Option<Spare> {
         self.drive.spares.get(&ppa.0).cloned()

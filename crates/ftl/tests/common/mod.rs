@@ -14,6 +14,7 @@ use wordline_nand::{BlockId, Class, Geometry, LunId, Outcome, PerClass, Ppa};
 pub fn geometry(channels: u32, luns: u32, lines: u32, pages: u32, unit: u32) -> Geometry {
     assert_eq!(luns % channels, 0);
     Geometry {
+        slc_pages: 0,
         channels,
         luns,
         lines,

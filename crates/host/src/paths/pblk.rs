@@ -742,7 +742,7 @@ impl<S: Source> Host<S> {
         if let Some(pblk) = self.block.disks[d].enter(ctx) {
             send_data(&pblk.ftl, ctx, &flash);
         }
-        let FlashOp { op, kind, class, ppa, sectors, payload } = flash;
+        let FlashOp { op, kind, class, ppa, sectors, payload, .. } = flash;
         let (opcode, named) = match kind {
             OpKind::Program => (Opcode::VectorWrite, sectors),
             OpKind::Read => (Opcode::VectorRead, sectors),
