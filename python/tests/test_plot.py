@@ -167,16 +167,36 @@ def test_a_picture_of_plotlys_is_a_file_without_a_network(interactive, tmp_path)
 def test_without_plotly_an_error_says_how_to_get_it(mixed, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     for draw in (mixed.plot.cdf, mixed.plot.breakdown, mixed.plot.heatmap, mixed.plot.over_time):
-        with pytest.raises(wl.MissingPackage, match=r"pip install 'wordline\[plotly\]'"):
+        with pytest.raises(wl.MissingPackage, match=r"pip install plotly, .* '\.\[plotly\]'"):
             draw(backend="plotly")
     with pytest.raises(wl.InputError, match="backend 'bokeh': use matplotlib or plotly"):
         mixed.plot.cdf(backend="bokeh")
 
 
 def test_times_are_written_with_the_unit_that_suits_them():
-    from wordline._html import duration
+    from wordline._html import count, duration, time_ticks, told
 
     times = {5: "5 ns", 1500: "1.5 us", 250_000: "250 us", 2e6: "2 ms", 12.34e9: "12.3 s"}
     for ns, text in times.items():
         assert duration(ns) == text
-    assert plot._count(1500) == "1.5 k"
+    assert count(1500) == "1.5 k"
+    numbers = {
+        ("read_p99_ns", 15_470.0): "15.5 us",
+        ("write_iops", 505_856.3): "506 k/s",
+        ("write_iops", 850.0): "850 /s",
+        ("read_bytes_per_s", 6.338e7): "63.4 MB/s",
+        ("simulated_s", 0.25): "250 ms",
+        ("watts", 3.456): "3.46 W",
+        ("read_ios", 1_234_567): "1,234,567",
+        ("write_amplification", 5.154321): "5.15432",
+        ("of_a_measure", 9.37165e6): "9,371,650",
+        ("read_p99_99_ns", None): "–",
+        ("ended", "complete"): "complete",
+    }
+    for (name, value), text in numbers.items():
+        assert told(name, value) == text
+    # A short axis has several ticks, each another text.
+    for low, high in [(1.1e6, 1.4e6), (300e3, 900e3), (2e6, 2e6), (990e3, 1010e3)]:
+        texts = [duration(tick) for tick in time_ticks(low, high)]
+        assert len(set(texts)) == len(texts) >= 3, (low, high, texts)
+    assert time_ticks(1e3, 1e6) is None

@@ -11,6 +11,7 @@ import pytest
 
 import wordline as wl
 from conftest import ROOT
+from wordline.result import METRICS
 
 
 def test_numbers_are_those_of_the_json(mixed):
@@ -116,12 +117,45 @@ def test_tables_have_units_in_their_names(mixed):
     assert frame["p99_9_ns"][0] == mixed.read.latency.percentile_ns(99.9)
     assert mixed.to_pandas("breakdown").shape[0] == 5
     assert mixed.to_polars("read").height == mixed.series("read").rows
-    assert mixed.metrics()["read_p99_99_ns"] == mixed.read.latency.percentile_ns(99.99)
+    assert mixed.metrics()["read_p99_9_ns"] == mixed.read.latency.percentile_ns(99.9)
+    assert set(mixed.metrics()) - {"ended"} < set(METRICS)
     plain = {"percentile", "direction", "ios", "iops", "at", "looks", "interrupts"}
     plain |= {"context_switches", "loads", "stores"}
     for table in ("summary", "percentiles", "breakdown", "read", "programs", "host", "energy"):
         for column in mixed._table(table).columns:
             assert column in plain or column.endswith(("_ns", "_s", "_j", "_sectors")), column
+
+
+def test_a_percentile_has_an_io_beyond_it(mixed):
+    # 3,000 reads: three beyond 99.9 %, none beyond 99.99 %.
+    assert mixed.metrics()["read_p99_99_ns"] is None and np.isnan(mixed.summary()["p99_99_ns"]).all()
+    assert mixed.to_polars("percentiles")["percentile"].max() == 99.95
+    assert mixed.read.latency.percentile_or_none(99.9) == mixed.read.latency.percentile_ns(99.9)
+    assert mixed.read.latency.percentile_or_none(99.99) is None
+    page = mixed._repr_html_()
+    assert page.count("<td style='text-align:right'>–</td>") == 2
+
+
+def test_write_amplification_is_what_flash_programs():
+    result = wl.run(
+        rw="randwrite", bs="4k", number_ios=20_000, device="cnex-small", ftl="rail", precondition="fill", progress=False
+    )
+    counted = result.machine["write_amplification"]
+    programmed = sum(counted[f"{cause}_sectors"] for cause in ("user", "gc", "padding", "metadata", "parity"))
+    assert counted["parity_sectors"] > 0
+    assert result.write_amplification == pytest.approx(programmed / counted["user_sectors"])
+    assert result.metrics()["write_amplification"] == result.write_amplification
+    parts = result.write_amplification_by_cause
+    assert sum(parts.values()) == pytest.approx(result.write_amplification) and parts["user"] == 1
+    shown = result._repr_html_()
+    assert f"write amplification {result.write_amplification:.2f} (user 1.00" in shown
+    assert f"parity {parts['parity']:.2f}" in shown
+
+
+def test_remedies_are_in_the_words_of_python():
+    result = wl.run(rw="randread", number_ios=50, device="cnex-small", precondition="none", progress=False)
+    told = " ".join([*result.warnings, *result.notes])
+    assert "precondition=" in told and "--" not in told, told
 
 
 def test_logs_that_jobs_ask_for(tmp_path):
@@ -243,7 +277,10 @@ except wl.MissingPackage as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "to_polars() needs the package polars: pip install 'wordline[polars]'\n", done.stderr
+    assert done.stdout == (
+        "to_polars() needs the package polars: pip install polars, or in the folder of wordline's sources "
+        "pip install '.[polars]'\n"
+    ), done.stderr
 
 
 def test_types_hold():

@@ -9,8 +9,11 @@ import pytest
 
 import wordline as wl
 from conftest import ROOT
+from wordline import _html
 from wordline.__main__ import main
-from wordline.tune import Constraint, Tuned, from_toml
+from wordline.tune import Constraint, Objective, Tuned, from_toml
+
+tune_module = sys.modules["wordline.tune"]
 
 pytest.importorskip("optuna")
 
@@ -68,6 +71,61 @@ def test_an_answer_that_holds_under_one_seed_alone_is_none():
     assert "does not hold" in tuned.report() and "nearest is iodepth=8" in tuned.report()
 
 
+def of_table(table, objective, constraints):
+    """A search whose runs are rows of a table: iodepth, read_p99_ns, read_iops."""
+    rows = [
+        {"index": i, "error": None, "iodepth": depth, "read_p99_ns": ns, "read_iops": iops, "read_ios": 1000}
+        for i, (depth, ns, iops) in enumerate(table)
+    ]
+    return Tuned(rows, ["iodepth"], [Objective.parse(objective)], [Constraint.parse(c) for c in constraints])
+
+
+def test_the_front_is_of_points_that_keep_all_and_begins_with_the_answer():
+    # Nothing misses the first constraint; the second is what deeper queues are for.
+    table = [(1, 100e3, 8e3), (2, 110e3, 15e3), (3, 120e3, 19e3), (4, 130e3, 24e3), (5, 190e3, 24e3), (6, 140e3, 26e3)]
+    tuned = of_table(table, "minimize iodepth", ["read_p99_ns <= 1ms", "read_iops >= 18k"])
+    assert tuned.binding.name == "read_iops"
+    assert [row["iodepth"] for row in tuned.front] == [3, 4, 6]
+    picture = tuned.plot()
+    axes = picture.axes[0]
+    assert axes.get_ylabel() == "reads a second" and axes.get_xlabel() == "iodepth"
+    front = next(line for line in axes.lines if line.get_label() == "front")
+    assert list(front.get_xdata()) == [3, 4, 6]
+    # One that misses under another seed is no part of it, and the answer is its beginning.
+    tuned.verified = [({"iodepth": 3}, False, []), ({"iodepth": 4}, True, [])]
+    tuned.best, tuned.best_row = {"iodepth": 4}, tuned.rows[3]
+    assert tuned.front[0] is tuned.best_row
+    labels = [text.get_text() for text in tuned.plot().axes[0].get_legend().get_texts()]
+    assert labels == ["misses a constraint", "misses under other seeds", "keeps all", "front", "answer", "read_iops >= 18k"]
+    none = of_table(table, "minimize iodepth", ["read_p99_ns <= 1us", "read_iops >= 25k"])
+    assert none.binding.name == "read_p99_ns" and none.front == []
+    assert none.plot().axes[0].get_ylabel() == "read latency, 99 %"
+
+
+def test_an_axis_of_latency_has_several_ticks_however_short_it_is():
+    table = [(depth, 300e3 + 9e3 * depth, 1e3) for depth in range(1, 9)]
+    axes = of_table(table, "minimize iodepth", ["read_p99_ns <= 350us"]).plot().axes[0]
+    axes.figure.canvas.draw()
+    low, high = axes.get_ylim()
+    shown = [text.get_text() for at, text in zip(axes.get_yticks(), axes.get_yticklabels()) if low <= at <= high]
+    assert len(shown) >= 3 and all(text.endswith(" us") for text in shown), shown
+
+
+def test_numbers_are_told_one_way_and_points_met_again_are_told():
+    tuned = wl.tune({"iodepth": [1, 2]}, "maximize read_iops", ["read_p99_ns <= 1s"], trials=9, **COMMON)
+    report = tuned.report()
+    assert "9 trials of 2 points: a point met again is not run again" in report
+    best = tuned.best_row
+    rate, latency = _html.told("read_iops", best["read_iops"]), _html.told("read_p99_ns", best["read_p99_ns"])
+    assert f"read_iops {rate}, read_p99_ns {latency}" in report and rate.endswith("/s") and "e+" not in report
+
+
+def test_a_run_with_too_few_ios_for_a_percentile_is_no_answer():
+    tuned = wl.tune({"iodepth": [1, 2]}, "minimize read_p99_9_ns", trials=2, **COMMON)
+    assert tuned.best is None and not tuned.rows
+    assert "of 200 reads none lies beyond 99.9 %: let the run have 1,000" in tuned.report()
+
+
 def test_two_objectives_have_a_front():
     tuned = wl.tune(
         {"iodepth": [1, 2, 4, 8, 16]},
@@ -123,11 +181,15 @@ def test_constraints_are_read_with_their_units():
         ({"iodepth": [1]}, "least a", {}, "objective 'least a'"),
         ({"iodepth": [1]}, [], {}, "objective: none"),
         ({"iodepth": [1]}, "minimize read_p98_ns", {}, "no number read_p98_ns"),
+        ({"iodepth": [1]}, "minimize read_iosp", {}, "did you mean read_io"),
+        ({"iodepth": [1]}, "maximize read_iops", {"constraints": ["read_p98_ns <= 1ms"]}, "did you mean read_p"),
+        ({"ftl": ["pblk", "rail"]}, "minimize ftl", {}, "choices that are no numbers"),
         ({"iodepth": [1]}, "minimize read_mean_ns", {"trials": 0}, "trials: 0"),
         ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_seeds": [1]}, "verify_seeds"),
     ],
 )
-def test_bad_searches_are_named(space, objective, more, part):
+def test_bad_searches_are_named_before_anything_runs(space, objective, more, part, monkeypatch):
+    monkeypatch.setattr(tune_module, "sweep", None)
     with pytest.raises(wl.InputError, match=part):
         wl.tune(space, objective, **{"trials": 2, **more}, **COMMON)
 

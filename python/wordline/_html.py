@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from .result import Life, Result
@@ -42,6 +45,58 @@ def duration(ns: float) -> str:
             value = ns / size
             return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
     return f"{ns:.0f} ns"
+
+
+def plain(value: float, digits: int = 4) -> str:
+    """A number without an exponent."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else str(value)
+    if float(value).is_integer() or abs(value) >= 10.0 ** (digits - 1):
+        return f"{value:,.0f}"
+    return str(np.format_float_positional(value, precision=digits, fractional=False, trim="-"))
+
+
+def count(value: float) -> str:
+    """A number with a letter for its thousands, to three digits."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size:
+            return f"{plain(value / size, 3)} {unit}"
+    return plain(value, 3)
+
+
+def told(name: str, value: Any) -> str:
+    """A column's number with the unit that its name says; all others as they are."""
+    if value is None:
+        return "–"
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return str(value)
+    number = float(value)
+    if math.isnan(number):
+        return "–"
+    if name.endswith("_ns"):
+        return duration(number)
+    if name.endswith("_iops"):
+        text = count(number)
+        return f"{text}/s" if text[-1].isalpha() else f"{text} /s"
+    if name.endswith("_bytes_per_s"):
+        return f"{number / 1e6:,.1f} MB/s"
+    if name.endswith("_s"):
+        return duration(number * 1e9)
+    if name == "watts":
+        return f"{plain(number, 3)} W"
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else plain(number, 6)
+
+
+def time_ticks(low: float, high: float) -> list[float] | None:
+    """Places of ticks on an axis of times that is too short for those of a log axis; none where it is not."""
+    middle = (low + high) / 2
+    low, high = min(low, 0.975 * middle), max(high, 1.025 * middle)
+    if low <= 0 or high / low > 8:
+        return None
+    rough = (high - low) / 4
+    decade = 10.0 ** math.floor(math.log10(rough))
+    step = next(n * decade for n in (1, 2, 5, 10) if n * decade >= rough * 0.999)
+    return [n * step for n in range(max(math.floor(low / step), 1), math.ceil(high / step) + 1)]
 
 
 def _row(cells: list[str], tag: str = "td") -> str:
@@ -108,7 +163,7 @@ def result_html(result: Result) -> str:
     head = f"<b>{text(about['device'])}</b>, FTL {text(about['ftl'])}, {text(about['stack'])}, seed {about['seed']}"
     rows = _row(["", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "p99.99", "max"], "th")
     for one in result.directions:
-        at = [duration(one.latency.percentile_ns(p)) for p in (50, 99, 99.9, 99.99)]
+        at = [told("_ns", one.latency.percentile_or_none(p)) for p in (50, 99, 99.9, 99.99)]
         rows += _row(
             [
                 one.name,
@@ -120,7 +175,11 @@ def result_html(result: Result) -> str:
             ]
         )
     factor = result.write_amplification
-    more = "" if factor is None else f", write amplification {factor:.2f}"
+    more = ""
+    if factor is not None:
+        causes = result.write_amplification_by_cause
+        split = ", ".join(f"{name} {part:.2f}" for name, part in causes.items() if part >= 0.005)
+        more = f", write amplification {factor:.2f} ({split})"
     said = "".join(f"<li><b>warning:</b> {text(one)}</li>" for one in result.warnings)
     said += "".join(f"<li>{text(one)}</li>" for one in result.notes)
     if result.failure is not None:

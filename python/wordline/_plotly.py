@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._html import duration
+from ._html import duration, time_ticks
 from .errors import need
 
 Curve = tuple[str, NDArray[np.float64], NDArray[np.float64], str]
@@ -45,9 +45,11 @@ def _text(text: str) -> str:
 def _latency_axis(low: float, high: float) -> dict[str, Any]:
     """A log axis whose ticks are times with their units."""
     low, high = max(low, 1.0), max(high, 2.0)
-    subs = (1,) if high / low > 300 else (1, 2, 5)
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [sub * 10.0**decade for decade in decades for sub in subs]
+    ticks = time_ticks(low, high)
+    if ticks is None:
+        subs = (1,) if high / low > 300 else (1, 2, 5)
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        ticks = [sub * 10.0**decade for decade in decades for sub in subs]
     return {
         "type": "log",
         "range": [math.log10(low), math.log10(high)],
@@ -239,5 +241,6 @@ def front(
         line(bound, line={"dash": "dash", "color": "#333333", "width": 1}, annotation_text=_text(name))
     for i, update in enumerate((figure.update_xaxes, figure.update_yaxes)):
         values = [float(v) for group in groups for v in group[1 + i]]
+        values += [bound for axis, bound, _ in bounds if axis == i]
         update(title=_text(labels[i]), **(_latency_axis(min(values) / 1.2, max(values) * 1.2) if times[i] else {}))
     return figure

@@ -33,6 +33,11 @@ def percentile_of_counts(counts: NDArray[Any], percent: float) -> int:
     return int(midpoints_ns()[min(at, len(seen) - 1)])
 
 
+def beyond(ios: int, percent: float) -> bool:
+    """Whether one of so many I/Os lies beyond a percentile."""
+    return ios * (100 - percent) / 100 >= 1 - 1e-9
+
+
 class Distribution:
     """Latencies of many I/Os, in nanoseconds."""
 
@@ -77,8 +82,13 @@ class Distribution:
         return midpoints_ns()
 
     def percentile_ns(self, percent: float) -> int:
-        """The latency that so many percent of the I/Os do not exceed, as fio tells it."""
+        """The latency that so many percent of the I/Os do not exceed, as fio tells it: the middle of a bucket, which
+        may lie above ``max_ns`` by a 128th."""
         return percentile_of_counts(self._counts, percent)
+
+    def percentile_or_none(self, percent: float) -> int | None:
+        """The same, and none where less than one I/O lies beyond: that would be the slowest I/O, ``max_ns``."""
+        return self.percentile_ns(percent) if beyond(self.count, percent) else None
 
     def percentiles_ns(
         self, percents: Iterable[float] = (50, 90, 99, 99.9, 99.99, 99.999)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from . import _wordline
@@ -60,6 +61,14 @@ def in_python(message: str) -> str:
     return message
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question after a name that is meant, if one is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def native(error: Exception) -> Error:
     """An error of the native module as one of these."""
     message = in_python(str(error))
@@ -75,6 +84,8 @@ def need(module: str, extra: str, what: str) -> object:
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        package = module.split(".")[0]
         raise MissingPackage(
-            f"{what} needs the package {module.split('.')[0]}: pip install 'wordline[{extra}]'"
+            f"{what} needs the package {package}: pip install {package}, or in the folder of wordline's sources "
+            f"pip install '.[{extra}]'"
         ) from error

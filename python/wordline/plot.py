@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _plotly
-from ._html import duration, layer_colour
+from ._html import count, duration, layer_colour, time_ticks, told
 from .distribution import Distribution, midpoints_ns
 from .errors import InputError, need
 from .result import Breakdown, write_whole
@@ -118,11 +118,16 @@ def _latency_axis(axis: Any, low: float, high: float) -> None:
     """A log axis whose ticks are times with their units."""
     from matplotlib import ticker
 
+    axis.set_major_formatter(ticker.FuncFormatter(lambda ns, _: duration(ns)))
+    axis.set_minor_formatter(ticker.NullFormatter())
+    ticks = time_ticks(low, high)
+    if ticks is not None:
+        axis.set_major_locator(ticker.FixedLocator(ticks))
+        axis.set_minor_locator(ticker.NullLocator())
+        return
     subs = (1.0,) if high / max(low, 1) > 300 else (1.0, 2.0, 5.0)
     axis.set_major_locator(ticker.LogLocator(base=10, subs=subs, numticks=20))
     axis.set_minor_locator(ticker.LogLocator(base=10, subs=tuple(range(1, 10)), numticks=100))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda ns, _: duration(ns)))
-    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _nines(share: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -159,17 +164,10 @@ def _legend(axes: Any, title: str | None = None) -> None:
     )
 
 
-def _count(value: float) -> str:
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g}"
-
-
 def _counts_axis(axis: Any) -> None:
     from matplotlib import ticker
 
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _count(value)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: count(value)))
 
 
 def _lines(curves: Sequence[tuple[str, Distribution, str]]) -> tuple[list[_plotly.Curve], float, float]:
@@ -368,7 +366,7 @@ class Plots:
         for row, (name, one) in enumerate(series.items(), 2):
             edges = _edges(one)
             picture.stairs(
-                1, edges, one["iops"], f"{name}s", DIRECTION_COLOURS[name], lambda v: f"{_count(v)} a second"
+                1, edges, one["iops"], f"{name}s", DIRECTION_COLOURS[name], lambda v: f"{count(v)} a second"
             )
             values: list[float] = []
             for percent, colour in zip(percents, _SHADES):
@@ -509,17 +507,19 @@ def _spoken(name: str) -> str:
 
 def front_picture(tuned: Any, backend: Backend = "matplotlib") -> Picture:
     """The points of a search, and those that no other beats."""
-    objectives, constraints = tuned.objectives, tuned.constraints
+    objectives, binding = tuned.objectives, tuned.binding
     if len(objectives) > 1:
         names = [objectives[0].name, objectives[1].name]
-    elif constraints:
-        names = [objectives[0].name, constraints[0].name]
+    elif binding is not None:
+        names = [objectives[0].name, binding.name]
     else:
         raise InputError("a front is between two numbers: give a constraint or a second objective")
     if not tuned.rows:
         raise InputError("no point came to an end: there is nothing to draw")
+    # By a bound's name, the axis that it is a line across.
+    bounds = [(names.index(c.name), c) for c in tuned.constraints if c.name in names]
     if _is_plotly(backend):
-        return PlotlyPicture(_front_by_plotly(tuned, names))
+        return PlotlyPicture(_front_by_plotly(tuned, names, bounds))
     figure = _figure(7.5, 4.4)
     axes = figure.subplots()
 
@@ -527,60 +527,57 @@ def front_picture(tuned: Any, backend: Backend = "matplotlib") -> Picture:
         if rows:
             axes.plot([row[names[0]] for row in rows], [row[names[1]] for row in rows], label=label, **style)
 
-    kept = [row for row in tuned.rows if tuned.keeps(row)]
-    missed = [row for row in tuned.rows if not tuned.keeps(row)]
-    draw(missed, "misses a constraint", ls="", marker="o", ms=5, color="#c4c4c4")
-    draw(kept, "keeps all", ls="", marker="o", ms=5, color=COLOURS[0])
+    for label, rows, colour in _groups(tuned):
+        draw(rows, label, ls="", marker="o", ms=5, color=colour)
     draw(tuned.front, "front", color=COLOURS[1], linewidth=1.2, drawstyle="steps-post")
     if tuned.best_row is not None:
         draw([tuned.best_row], "answer", ls="", marker="*", ms=14, color=COLOURS[1])
-    for constraint in constraints:
-        for name, line in zip(names, (axes.axvline, axes.axhline)):
-            if constraint.name == name:
-                line(constraint.bound, color="#333333", linewidth=0.8, ls="--", label=constraint.text)
-    for axis, scale, values, label in (
-        (axes.xaxis, axes.set_xscale, [row[names[0]] for row in tuned.rows], axes.set_xlabel),
-        (axes.yaxis, axes.set_yscale, [row[names[1]] for row in tuned.rows], axes.set_ylabel),
+    for which, constraint in bounds:
+        line = (axes.axvline, axes.axhline)[which]
+        line(constraint.bound, color="#333333", linewidth=0.8, ls="--", label=constraint.text)
+    for which, (axis, scale, label) in enumerate(
+        ((axes.xaxis, axes.set_xscale, axes.set_xlabel), (axes.yaxis, axes.set_yscale, axes.set_ylabel))
     ):
-        name = names[0] if axis is axes.xaxis else names[1]
+        name = names[which]
+        values = [row[name] for row in tuned.rows] + [c.bound for at, c in bounds if at == which]
         if name.endswith("_ns"):
             scale("log")
             _latency_axis(axis, min(values), max(values))
-            label(_spoken(name))
-        else:
-            if max(values) >= 1e4:
-                _counts_axis(axis)
-            label(_spoken(name))
+        elif max(values) >= 1e4:
+            _counts_axis(axis)
+        label(_spoken(name))
     _style(axes)
     _legend(axes)
     return Picture(figure)
 
 
-def _front_by_plotly(tuned: Any, names: Sequence[str]) -> Any:
-    def told(row: Any) -> str:
-        lines = [f"{_spoken(name)}: {duration(row[name]) if name.endswith('_ns') else _count(row[name])}" for name in names]
-        lines += [f"{name}: {row[name]}" for name in tuned.names if name not in names]
+def _groups(tuned: Any) -> list[tuple[str, list[Any], str]]:
+    """The points of a search by what became of them."""
+    kept = [row for row in tuned.rows if tuned.keeps(row)]
+    groups = [
+        ("misses a constraint", [row for row in tuned.rows if not tuned.keeps(row)], "#c4c4c4"),
+        ("misses under other seeds", [row for row in kept if tuned.rejected(row)], "#8a8a8a"),
+        ("keeps all" if tuned.constraints else "tried", [row for row in kept if not tuned.rejected(row)], COLOURS[0]),
+    ]
+    return [group for group in groups if group[1]]
+
+
+def _front_by_plotly(tuned: Any, names: Sequence[str], bounds: Sequence[tuple[int, Any]]) -> Any:
+    def said(row: Any) -> str:
+        lines = [f"{_spoken(name)}: {told(name, row[name])}" for name in names]
+        lines += [f"{name}: {told(name, row[name])}" for name in tuned.names if name not in names]
         return "<br>".join(lines)
 
     def group(name: str, rows: Sequence[Any], **style: Any) -> Any:
         x, y = (np.array([row[column] for row in rows], dtype=float) for column in names)
-        return name, x, y, [told(row) for row in rows], style
+        return name, x, y, [said(row) for row in rows], style
 
-    dots = {"mode": "markers"}
-    groups = [
-        group("misses a constraint", [r for r in tuned.rows if not tuned.keeps(r)], marker={"color": "#c4c4c4"}, **dots),
-        group("keeps all", [r for r in tuned.rows if tuned.keeps(r)], marker={"color": COLOURS[0]}, **dots),
-        group("front", tuned.front, mode="lines", line={"color": COLOURS[1], "shape": "hv"}),
-    ]
+    groups = [group(name, rows, mode="markers", marker={"color": colour}) for name, rows, colour in _groups(tuned)]
+    if tuned.front:
+        groups.append(group("front", tuned.front, mode="lines", line={"color": COLOURS[1], "shape": "hv"}))
     if tuned.best_row is not None:
         star = {"color": COLOURS[1], "symbol": "star", "size": 14}
-        groups.append(group("answer", [tuned.best_row], marker=star, **dots))
-    bounds = [
-        (axis, constraint.bound, constraint.text)
-        for constraint in tuned.constraints
-        for axis, name in enumerate(names)
-        if constraint.name == name
-    ]
+        groups.append(group("answer", [tuned.best_row], mode="markers", marker=star))
+    lines = [(which, constraint.bound, constraint.text) for which, constraint in bounds]
     times = (names[0].endswith("_ns"), names[1].endswith("_ns"))
-    shown = [one for one in groups if len(one[1])]
-    return _plotly.front((_spoken(names[0]), _spoken(names[1])), times, shown, bounds)
+    return _plotly.front((_spoken(names[0]), _spoken(names[1])), times, groups, lines)

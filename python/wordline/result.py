@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from . import _wordline
 from .distribution import Distribution, percentile_of_counts
-from .errors import FormatError, InputError, need
+from .errors import FormatError, InputError, in_python, need
 
 if TYPE_CHECKING:
     import pandas
@@ -27,10 +27,30 @@ if TYPE_CHECKING:
     from .plot import Plots
 
 DIRECTIONS = ("read", "write", "trim")
+# Of metrics() and summary(), in per cent.
+_PERCENTS = (50, 99, 99.9, 99.99, 99.999)
 _FORMATS = ("normal", "terse", "json", "json+")
 # Of a saved result. A number for every change that older readers would misread.
 _FORMAT, _FORMAT_VERSION = "wordline result", 1
 _MAX_MEMBER_BYTES = 4 << 30
+
+
+def _column(percent: float) -> str:
+    return f"p{percent:g}_ns".replace(".", "_")
+
+
+# The numbers that metrics() may have. Each direction that had I/Os has its own.
+METRICS = (
+    *(
+        f"{direction}_{what}"
+        for direction in DIRECTIONS
+        for what in ("ios", "iops", "bytes_per_s", "mean_ns", *map(_column, _PERCENTS), "max_ns")
+    ),
+    "write_amplification",
+    "simulated_s",
+    "watts",
+    "warnings",
+)
 
 
 class Series(Mapping[str, NDArray[Any]]):
@@ -314,13 +334,13 @@ class Result:
 
     @property
     def warnings(self) -> list[str]:
-        """What may mislead about the numbers."""
-        return list(self._document["warnings"])
+        """What may mislead about the numbers, and remedies in the words of :func:`wordline.run`."""
+        return [in_python(one) for one in self._document["warnings"]]
 
     @property
     def notes(self) -> list[str]:
         """Remarks: options without meaning, dropped lines of traces, and the like."""
-        return list(self._document["notes"])
+        return [in_python(one) for one in self._document["notes"]]
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -339,9 +359,19 @@ class Result:
 
     @property
     def write_amplification(self) -> float | None:
-        """Sectors programmed for each that users wrote, parity included; none if they wrote nothing."""
+        """Sectors that flash programs for each that users wrote, of whatever cause and parity included: what wears it
+        and takes its time. None if users wrote nothing. :attr:`write_amplification_by_cause` is its parts."""
         factor = self._document["machine"]["write_amplification"]["factor_with_parity"]
         return None if factor is None else float(factor)
+
+    @property
+    def write_amplification_by_cause(self) -> dict[str, float]:
+        """What write amplification is the sum of: ``user`` (1), ``gc``, ``padding``, ``metadata`` and ``parity``, each in
+        sectors for each that users wrote."""
+        of = self._document["machine"]["write_amplification"]
+        users = of["user_sectors"]
+        causes = ("user", "gc", "padding", "metadata", "parity")
+        return {cause: of[f"{cause}_sectors"] / users for cause in causes} if users else {}
 
     # Latency.
 
@@ -419,11 +449,13 @@ class Result:
         return self.directions[0].name
 
     def percentiles(self, direction: str | None = None, job: str | None = None) -> Series:
-        """Percentiles of total latency."""
+        """Percentiles of total latency, as far as an I/O lies beyond them."""
         of = self.direction(self._main(direction), job)
-        at = np.array([1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.999])
-        latencies = [0 if of is None else of.latency.percentile_ns(p) for p in at]
-        return Series({"percentile": at, "latency_ns": np.array(latencies, dtype=np.int64)})
+        all_of_them = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.999)
+        told = [(p, None if of is None else of.latency.percentile_or_none(p)) for p in all_of_them]
+        there = [(p, ns) for p, ns in told if ns is not None]
+        at = np.array([p for p, _ in there], dtype=float)
+        return Series({"percentile": at, "latency_ns": np.array([ns for _, ns in there], dtype=np.int64)})
 
     def breakdown(self, direction: str | None = None) -> Breakdown:
         """Where the time of reads, writes or trims went."""
@@ -512,7 +544,7 @@ class Result:
         }
         for percent in percents:
             values = [percentile_of_counts(row, percent) if row.any() else np.nan for row in matrix]
-            columns[f"p{percent:g}_ns".replace(".", "_")] = np.array(values, dtype=float)
+            columns[_column(percent)] = np.array(values, dtype=float)
         return Series(columns)
 
     def _host_series(self) -> Series:
@@ -544,9 +576,8 @@ class Result:
     # Tables.
 
     def summary(self) -> Series:
-        """A row for each direction."""
+        """A row for each direction. A percentile that less than one I/O lies beyond is nan."""
         rows = self.directions
-        percents = (50, 99, 99.9, 99.99, 99.999)
         columns: dict[str, NDArray[Any]] = {
             "direction": np.array([one.name for one in rows]),
             "ios": np.array([one.ios for one in rows]),
@@ -554,23 +585,23 @@ class Result:
             "bandwidth_bytes_per_s": np.array([one.bandwidth_bytes_per_s for one in rows]),
             "mean_ns": np.array([one.latency.mean_ns for one in rows]),
         }
-        for p in percents:
-            name = f"p{p:g}_ns".replace(".", "_")
-            columns[name] = np.array([one.latency.percentile_ns(p) for one in rows])
+        for p in _PERCENTS:
+            told = [one.latency.percentile_or_none(p) for one in rows]
+            columns[_column(p)] = np.array([np.nan if ns is None else ns for ns in told], dtype=float)
         columns["max_ns"] = np.array([one.latency.max_ns for one in rows])
         return Series(columns)
 
     def metrics(self) -> dict[str, float | str | None]:
-        """The numbers of the run by names, for tables of many runs."""
+        """The numbers of the run by names, for tables of many runs. A percentile that less than one I/O lies beyond is
+        None: its place is the slowest I/O's. ``write_amplification`` is with parity."""
         row: dict[str, float | str | None] = {}
         for one in self.directions:
             row[f"{one.name}_ios"] = one.ios
             row[f"{one.name}_iops"] = one.iops
             row[f"{one.name}_bytes_per_s"] = one.bandwidth_bytes_per_s
             row[f"{one.name}_mean_ns"] = one.latency.mean_ns
-            for p in (50, 99, 99.9, 99.99, 99.999):
-                name = f"{one.name}_p{p:g}_ns".replace(".", "_")
-                row[name] = one.latency.percentile_ns(p)
+            for p in _PERCENTS:
+                row[f"{one.name}_{_column(p)}"] = one.latency.percentile_or_none(p)
             row[f"{one.name}_max_ns"] = one.latency.max_ns
         row["write_amplification"] = self.write_amplification
         row["simulated_s"] = self.simulated_ns / 1e9

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _points, _wordline
+from ._html import told
 from ._points import Measure, Point, Row
 from ._run import replay_request, run_request
 from .device import Device
@@ -320,13 +321,12 @@ class Sweep(Sequence[Row]):
             if name not in hidden and any(row.get(name) is not None for row in self._rows)
         ]
 
-        def cell(value: Any) -> str:
-            text = f"{value:,.4g}" if isinstance(value, float) else "" if value is None else str(value)
-            return f"<td style='text-align:right'>{html.escape(text)}</td>"
+        def cell(name: str, value: Any) -> str:
+            return f"<td style='text-align:right'>{html.escape(told(name, value))}</td>"
 
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
         body = "".join(
-            f"<tr>{''.join(cell(row.get(name)) for name in names)}</tr>" for row in self._rows[:50]
+            f"<tr>{''.join(cell(name, row.get(name)) for name in names)}</tr>" for row in self._rows[:50]
         )
         more = f"<p>{len(self) - 50} further rows</p>" if len(self) > 50 else ""
         return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>{more}"

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ._html import told
 from ._points import Row, cores
-from .errors import InputError, need
+from .errors import InputError, need, nearest
+from .result import METRICS
 from .sweep import sweep
 
 if TYPE_CHECKING:
@@ -87,6 +89,39 @@ class Objective:
         return self.value(row) if self.smallest else -self.value(row)
 
 
+# A percentile needs an I/O beyond it.
+_PERCENTILE = re.compile(r"(read|write|trim)_p(\d+(?:_\d+)?)_ns")
+
+
+def _too_few(row: Row, names: Iterable[str]) -> str | None:
+    """Why a run that came to its end cannot be judged: it had too few I/Os for a percentile asked for."""
+    for name in names:
+        found = _PERCENTILE.fullmatch(name)
+        if found is not None and row.get(name) is None and row.get(f"{found[1]}_ios"):
+            at = float(found[2].replace("_", "."))
+            return (
+                f"{name}: of {row[f'{found[1]}_ios']:,} {found[1]}s none lies beyond {at:g} %: let the run have "
+                f"{math.ceil(100 / (100 - at) - 1e-6):,}, or ask for a lower percentile"
+            )
+    return None
+
+
+def _check_names(space: Mapping[str, Any], tuned: Tuned, measured: bool) -> None:
+    """Refuses numbers that no run has, before the first one."""
+    asked = [(f"objective '{o.name}'", o.name) for o in tuned.objectives]
+    asked += [(f"constraint '{c.text}'", c.name) for c in tuned.constraints]
+    for what, name in asked:
+        if name in space:
+            values = space[name]
+            if isinstance(values, list) and any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
+                raise InputError(f"{what}: the space's {name} has choices that are no numbers")
+        elif name not in METRICS and not measured:
+            numbers = (*space, *METRICS)
+            raise InputError(
+                f"{what}: a run has no number {name}{nearest(name, numbers)}: it has {', '.join(numbers)}"
+            )
+
+
 def _number(row: Row, name: str, what: str) -> float:
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -143,6 +178,8 @@ class Tuned:
         # Points that were tried, each once, and why others failed.
         self.rows = [row for row in rows if not row["error"]]
         self.failures = [row for row in rows if row["error"]]
+        # How often Optuna was asked for a point; one met again is the same point.
+        self.trials = len(rows)
         # The answer: the point, and its runs under the seeds of the search and of the verification.
         self.best: dict[str, Any] | None = None
         self.best_row: Row | None = None
@@ -160,27 +197,42 @@ class Tuned:
         """Whether a row keeps every constraint."""
         return not row["error"] and all(c.excess(row) <= 0 for c in self.constraints)
 
+    def rejected(self, row: Row) -> bool:
+        """Whether a row's point was run under other seeds and missed a constraint under one of them."""
+        point = self.point(row)
+        return any(point == other and not held for other, held, _ in self.verified)
+
+    @property
+    def binding(self) -> Constraint | None:
+        """The constraint that keeps one objective from being better: of the points that would be better than the best
+        that keeps all, most miss it. Where no point keeps all, the one that most points miss."""
+        if not self.constraints or len(self.objectives) > 1:
+            return None
+        cost = self.objectives[0].cost
+        best = min((row for row in self.rows if self.keeps(row)), key=cost, default=None)
+        better = self.rows if best is None else [row for row in self.rows if cost(row) < cost(best)]
+
+        def missed(constraint: Constraint) -> tuple[int, float]:
+            near = [constraint.excess(row) for row in ([] if best is None else [best])]
+            return sum(constraint.excess(row) > 0 for row in better), max(near, default=0.0)
+
+        return max(self.constraints, key=missed)
+
     def costs(self, row: Row) -> tuple[float, ...]:
-        """What a row is compared by: its objectives, and with one of them how far it is from the first constraint."""
+        """What a row is compared by: its objectives, and with one of them how far it is from the constraint that
+        binds."""
         costs = tuple(objective.cost(row) for objective in self.objectives)
-        if len(costs) == 1 and self.constraints:
-            return (*costs, self.constraints[0].excess(row))
-        return costs
+        binding = self.binding
+        return costs if binding is None else (*costs, binding.excess(row))
 
     @property
     def front(self) -> list[Row]:
-        """Points that no other beats in all that they are compared by, the cheapest first. With one objective and a
-        constraint it is the trade-off between the two; with several objectives all of them keep the constraints."""
-        rows = self.rows if len(self.objectives) == 1 else [r for r in self.rows if self.keeps(r)]
-        all_costs = [self.costs(row) for row in rows]
-        return [row for row, _ in sorted(
-            (
-                (row, costs)
-                for row, costs in zip(rows, all_costs)
-                if not any(_beats(other, costs) for other in all_costs)
-            ),
-            key=lambda pair: pair[1],
-        )]
+        """Of the points that keep all constraints, under other seeds too where they were run under them, those that
+        no other beats in all that they are compared by, the best first. With one objective and constraints it is the
+        trade-off between the objective and the constraint that binds, and begins with the answer."""
+        kept = [(row, self.costs(row)) for row in self.rows if self.keeps(row) and not self.rejected(row)]
+        front = [(row, costs) for row, costs in kept if not any(_beats(other, costs) for _, other in kept)]
+        return [row for row, _ in sorted(front, key=lambda pair: pair[1])]
 
     @property
     def nearest(self) -> Row | None:
@@ -190,12 +242,17 @@ class Tuned:
 
     def report(self) -> str:
         """In words, for a terminal."""
-        lines = [f"{len(self.rows)} points were tried" + (", then interrupted" if self.interrupted else "")]
+        points = len(self.rows) + len(self.failures)
+        tried = f"{_many(self.trials, 'trial')} of {_many(points, 'point')}"
+        if self.trials > points:
+            tried += ": a point met again is not run again"
+        lines = [tried + ("; then interrupted" if self.interrupted else "")]
         if self.failures:
             lines.append(f"{len(self.failures)} failed, the first: {self.failures[0]['error']}")
+        if self.binding is not None:
+            lines.append(f"of the constraints {self.binding.text} binds: most points that would be better miss it")
         for row in self.front:
-            mark = "keeps" if self.keeps(row) else "misses"
-            lines.append(f"  {_words(self.point(row))}: {self._numbers(row)}: {mark} its constraints")
+            lines.append(f"  {_words(self.point(row))}: {self._numbers(row)}")
         for point, held, rows in self.verified:
             seeds = ", ".join(str(row.get("seed")) for row in rows)
             lines.append(f"under seeds {seeds}: {_words(point)} {'holds' if held else 'does not hold'}")
@@ -212,18 +269,18 @@ class Tuned:
 
     def _numbers(self, row: Row) -> str:
         names = [o.name for o in self.objectives] + [c.name for c in self.constraints]
-        return ", ".join(f"{name} {row[name]:,.6g}" for name in dict.fromkeys(names) if name not in self.names)
+        return ", ".join(f"{name} {told(name, row[name])}" for name in dict.fromkeys(names) if name not in self.names)
 
     def plot(self, *, backend: Backend = "matplotlib") -> Picture:
-        """The points tried, and the front: the trade-off between the objective and the first constraint, or between
-        two objectives."""
+        """The points tried, and the front: the trade-off between the objective and the constraint that binds, or
+        between two objectives."""
         from .plot import front_picture
 
         return front_picture(self, backend)
 
     def __repr__(self) -> str:
         answer = "no answer" if self.best is None else _words(self.best)
-        return f"Tuned({answer}; {len(self.rows)} points, {len(self.front)} on the front)"
+        return f"Tuned({answer}; {_many(len(self.rows), 'point')}, {len(self.front)} on the front)"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.report())}</pre>"
@@ -233,12 +290,12 @@ def _beats(a: Sequence[float], b: Sequence[float]) -> bool:
     return all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
 
 
+def _many(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
 def _words(point: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={_short(value)}" for key, value in point.items())
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return ", ".join(f"{key}={told(key, value)}" for key, value in point.items())
 
 
 class _Search:
@@ -312,9 +369,11 @@ def tune(
     are columns of a sweep: keys of the space and numbers of ``Result.metrics``.
 
     ``trials`` points are tried under ``seed``, a few at a time where workers are free; a point met again is not run
-    again. Then the best are run under each of ``verify_seeds``: the answer is the first that keeps its constraints
-    under all, of ``verify_most`` looked at. A job draws other I/O under another seed if it says ``randrepeat=0``. With ``out`` every run is kept as by :func:`wordline.sweep`, and the same
-    call goes on where an earlier one was stopped.
+    again, so that fewer points than trials are run. Then the best are run under each of ``verify_seeds``: the answer
+    is the first that keeps its constraints under all, of ``verify_most`` looked at. A job draws other I/O under
+    another seed if it says ``randrepeat=0``. A run with too few I/Os for a percentile asked for counts as failed.
+    With ``out`` every run is kept as by :func:`wordline.sweep`, and the same call goes on where an earlier one was
+    stopped.
     """
     if not space:
         raise InputError("space: nothing to choose: give keys with their values")
@@ -327,6 +386,8 @@ def tune(
         raise InputError("objective: none: write for example 'minimize read_p99_9_ns'")
     tuned = Tuned([], list(space), objectives, [Constraint.parse(text) for text in constraints])
     search = _Search(space, tuned, seed)
+    _check_names(space, tuned, "measure" in common)
+    asked_for = [o.name for o in objectives] + [c.name for c in tuned.constraints]
     if executor is None and workers is None:
         workers = cores()
     known: dict[str, Row] = {}
@@ -345,7 +406,9 @@ def tune(
                 **common,
             )
             listed = list(new)
-            known.update({listed[row["index"]]: row for row in done})
+            for row in done:
+                few = None if row["error"] else _too_few(row, asked_for)
+                known[listed[row["index"]]] = row if few is None else {**row, "error": few}
             if done.interrupted:
                 raise KeyboardInterrupt
         return [known[repr(point)] for point in points]
@@ -362,6 +425,7 @@ def tune(
             for (trial, point), row in zip(batch, run([{**p, "seed": seed} for _, p in batch])):
                 search.tell(trial, row)
                 tried.setdefault(repr(point), row)
+            tuned.trials = asked
             if shown:
                 sys.stderr.write(f"\r\x1b[2K{asked} of {trials} trials, {len(tried)} points")
                 sys.stderr.flush()
