@@ -9,7 +9,7 @@
 # # A sweep on Dask
 #
 # `wl.sweep` takes a `Client` of Dask distributed in place of its own processes. Here the cluster is on this machine; with
-# `Client("tcp://scheduler:8786")` it is any other whose workers have the same version of the package.
+# `Client("tcp://scheduler:8786")` it is any other whose workers have the same build of the package.
 
 # %%
 from distributed import Client, LocalCluster

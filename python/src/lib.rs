@@ -158,4 +158,8 @@ mod _wordline {
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    /// Of the sources that this was built of: two builds of the same sources have the same.
+    const SOURCES: &str = env!("WORDLINE_PYTHON_SOURCES");
 }

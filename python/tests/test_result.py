@@ -211,6 +211,9 @@ def test_files_that_are_no_results_are_refused(mixed, tmp_path):
         path.write_bytes(damage)
         with pytest.raises(wl.FormatError, match="a.wordline"):
             wl.load(path)
+    path.write_text(mixed.json())
+    with pytest.raises(wl.FormatError, match="a.wordline: JSON, .*wordline report.*Result.save"):
+        wl.load(path)
     path.write_bytes(whole)
 
     def older(members):

@@ -128,6 +128,27 @@ def test_a_kept_state_is_taken_up(tmp_path):
         ({"rw": "randread", "load_state": "none.state"}, ["none.state", "check the path"]),
         ({"rw": "randread", "save_state": "/nowhere/a"}, ["/nowhere/a", "check the path"]),
         ({"job": "-"}, ["standard input"]),
+        ({"rw": "randread", "seed": -1}, ["seed: -1 must be a whole number, 0 to 2**64 - 1"]),
+        ({"rw": "randread", "seed": "a"}, ["seed: 'a' must be a whole number"]),
+        ({"rw": "randread", "seed": 1.5}, ["seed: 1.5 must be a whole number"]),
+        ({"rw": "randread", "seed": 2**64}, ["seed: 18446744073709551616 must be"]),
+        ({"rw": "randread", "limit": 5}, ["limit: 5 is an int", "limit='5s'"]),
+        ({"rw": "randread", "slowest": "a"}, ["slowest: 'a' must be a whole number"]),
+        ({"rw": "randread", "slowest": True}, ["slowest: True must be a whole number"]),
+        ({"rw": "randread", "timeline": -1}, ["timeline: -1 must be a whole number"]),
+        ({"rw": "randread", "drives": "2"}, ["drives: '2' must be a whole number, 1 to 255"]),
+        ({"rw": "randread", "device": 5}, ["device: 5 is an int", "a list of names"]),
+        ({"rw": "randread", "ftl": 3}, ["ftl: 3 is an int", "ftl='rail'"]),
+        ({"rw": "randread", "scale": 16}, ["scale: 16 is an int", "scale='1/16'"]),
+        ({"rw": "randread", "share": "yes"}, ["share: 'yes' is a str", "True or False"]),
+        ({"rw": "randread", "set": "a=b"}, ["set: 'a=b' is a str", "set={"]),
+        ({"rw": "randread", "set": {"nand.t_read": None}}, ["set nand.t_read: None is a NoneType"]),
+        ({"rw": "randread", "variables": "x"}, ["variables: 'x' is a str", "variables={"]),
+        ({"rw": "randread", "with_": "pagerank"}, ["with_: 'pagerank' is a str", "with_=['pagerank']"]),
+        ({"rw": "randread", "sections": "a"}, ["sections: 'a' is a str", "sections=["]),
+        ({"rw": "randread", "load_state": 3}, ["load_state: 3 is an int", "path"]),
+        ({"job": 5}, ["job: 5 is an int", "path of a job file"]),
+        ({"job": ["a.fio"]}, ["job: ['a.fio'] is a list", "path of a job file"]),
     ],
 )
 def test_bad_input_is_named_with_its_place_and_a_remedy(arguments, parts):
@@ -136,6 +157,34 @@ def test_bad_input_is_named_with_its_place_and_a_remedy(arguments, parts):
     for part in parts:
         assert part in str(error.value)
     assert isinstance(error.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        ({"iodpeth": 3}, "iodpeth: no argument of wordline.run and no option of fio's, did you mean 'iodepth'?"),
+        (
+            {"precondtion": "fill"},
+            "precondtion: no argument of wordline.run and no option of fio's (did you mean precondition?)",
+        ),
+        ({"bs": "4q"}, "bs: '4q' has an unknown unit 'q': write for example 4096, 4k or 1g"),
+        ({"sections": ["none"]}, "job: no job section is named 'none'"),
+    ],
+)
+def test_the_place_of_a_wrong_option_is_its_keyword(arguments, text):
+    with pytest.raises(wl.InputError) as error:
+        wl.run(rw="randread", number_ios=1, device="z-ssd-small", progress=False, **arguments)
+    assert str(error.value) == text
+
+
+def test_numbers_of_numpy_are_numbers():
+    theirs = {"number_ios": np.int64(50), "seed": np.uint32(3), "set": {"ftl.over_provisioning": np.float64(20.0)}}
+    ours = {"number_ios": 50, "seed": 3, "set": {"ftl.over_provisioning": 20.0}}
+    common = {"rw": "randread", "device": "z-ssd-small", "progress": False}
+    assert wl.run(**theirs, **common).json() == wl.run(**ours, **common).json()
+    sweep = wl.sweep({"iodepth": np.arange(1, 3)}, executor="inline", number_ios=20, **common)
+    assert [row["iodepth"] for row in sweep] == [1, 2] and "2 of 2 points" in repr(sweep)
+    assert repr(wl.sweep([{}], executor="inline", number_ios=20, **common)) == "Sweep(1 of 1 point)"
 
 
 def test_bad_replays_are_named(tmp_path):
@@ -148,6 +197,10 @@ def test_bad_replays_are_named(tmp_path):
         ({"trace": bad, "closed_loop": 1, "time_scale": 2}, "time_scale"),
         ({"trace": bad, "rwmixread": 101}, "rwmixread"),
         ({"trace": bad, "format": "mrs"}, "msr"),
+        ({"trace": 3}, "trace: 3 is an int"),
+        ({"trace": bad, "bs": 4096}, "bs='4k'"),
+        ({"trace": bad, "wrap": 1}, "wrap: 1 is an int"),
+        ({"trace": bad, "time_scale": [2]}, "time_scale"),
     ]:
         with pytest.raises(wl.InputError, match=part):
             wl.replay(device="z-ssd-small", progress=False, **arguments)

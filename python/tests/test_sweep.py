@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 import wordline as wl
 from conftest import ROOT
-from wordline import _points, _wordline
+from wordline import _build, _points
 
 AXES = {"iodepth": [1, 8], "ftl": ["pblk", "rail"], "ftl.over_provisioning": [15.0, 20.0]}
 COMMON = {
@@ -206,7 +207,8 @@ def test_folders_of_others_are_refused(tmp_path):
     for text, part in [
         ("x", "not the manifest"),
         ("{}", "not the manifest"),
-        (json.dumps({**good, "wordline": "0.0.1"}), "made by wordline 0.0.1"),
+        (json.dumps({**good, "wordline": "0.0.1", "format_version": 1}), "made by wordline 0.0.1 in format 1"),
+        (json.dumps({**good, "build": "0123456789ab"}), "made by build 0123456789ab.*or go on with that build"),
     ]:
         manifest.write_text(text)
         with pytest.raises(wl.FormatError, match=part):
@@ -223,14 +225,16 @@ def test_a_sweep_that_is_killed_leaves_whole_files(tmp_path):
                  workers=1, flush_s=0.05, out={str(tmp_path)!r})
         """
     )
-    child = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    child = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, start_new_session=True)
     manifest = tmp_path / "manifest.json"
     end = time.monotonic() + 30
     while not (manifest.exists() and len(json.loads(manifest.read_text())["parts"]) > 3):
         assert time.monotonic() < end and child.poll() is None
         time.sleep(0.02)
     child.kill()
-    child.wait()
+    said = child.communicate()[1]
+    # Its workers end without a word. The pipe ends when the last of them is gone.
+    assert said == b""
     listed = json.loads(manifest.read_text())["parts"]
     rows = sum(polars.read_parquet(tmp_path / "parts" / part["file"]).height for part in listed)
     assert rows == sum(part["rows"] for part in listed) >= 4
@@ -331,27 +335,48 @@ def test_a_point_that_kills_its_workers_is_named(client):
     assert len(sweep.good) == 2
 
 
-def test_a_worker_that_joins_with_another_version_refuses_its_lot():
-    with pytest.raises(wl.VersionError, match=f"this worker has wordline {_wordline.VERSION} and the client 9.9.9"):
-        _points.run_batch("9.9.9", [], None)
+def test_a_worker_that_joins_with_another_build_refuses_its_lot():
+    with pytest.raises(wl.VersionError, match=f"this worker has build {_build.identity()} .* and the client build 0123"):
+        _points.run_batch("0123", [], None)
 
 
-def test_a_cluster_with_another_version_is_refused(client):
+def test_a_cluster_with_another_build_is_refused(client):
     client.wait_for_workers(2, timeout=30)
 
     def other():
-        import wordline._wordline as native
+        import wordline._build
 
-        native.VERSION = "9.9.9"
+        wordline._build.kept, wordline._build.identity = wordline._build.identity, lambda: "0123456789ab"
 
-    def back(version):
-        import wordline._wordline as native
+    def back():
+        import wordline._build
 
-        native.VERSION = version
+        wordline._build.identity = wordline._build.kept
 
     client.run(other)
     try:
-        with pytest.raises(wl.VersionError, match="9.9.9.*install the same"):
+        with pytest.raises(wl.VersionError, match="0123456789ab.*install the same"):
             wl.sweep([{}], executor=client, **COMMON)
     finally:
-        client.run(back, _wordline.VERSION)
+        client.run(back)
+
+
+def test_the_identity_of_a_build_is_that_of_its_sources(tmp_path):
+    """A package elsewhere has the same; another text of one of its files makes it another."""
+    copy = tmp_path / "wordline"
+    shutil.copytree(ROOT / "python/wordline", copy, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def told():
+        words = [sys.executable, "-c", "from wordline import _build; print(_build.identity())"]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert told() == _build.identity()
+    with open(copy / "result.py", "a") as file:
+        file.write("# more\n")
+    assert told() != _build.identity()
+
+
+def test_a_table_has_plain_numbers_with_their_units(inline):
+    page = inline._repr_html_()
+    assert " MB/s</td>" in page and " us</td>" in page and "e+0" not in page

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import _wordline, _worker
+from . import _build, _wordline, _worker
 from .errors import Error, InputError, MissingPackage, SweepError, VersionError
 
 Row = dict[str, Any]
@@ -85,11 +85,12 @@ def run_point(point: Point, measure: Measure | None) -> Row:
     return row
 
 
-def run_batch(version: str, points: Sequence[Point], measure: bytes | None) -> list[Row]:
+def run_batch(build: str, points: Sequence[Point], measure: bytes | None) -> list[Row]:
     """Rows of several points, in a process of a cluster."""
-    if version != _wordline.VERSION:
+    here = _build.identity()
+    if build != here:
         raise VersionError(
-            f"this worker has wordline {_wordline.VERSION} and the client {version}: install the same on both"
+            f"this worker has build {here} of wordline and the client build {build}: install the same on both"
         )
     function = unpacked(measure)
     return [run_point(point, function) for point in points]
@@ -276,7 +277,7 @@ class Futures:
 
         function = packed(measure)
         lots = {
-            self.executor.submit(run_batch, _wordline.VERSION, lot, function): lot
+            self.executor.submit(run_batch, _build.identity(), lot, function): lot
             for lot in batches(points, self.workers)
         }
         try:
@@ -297,8 +298,10 @@ def _rows(future: Any, lot: Sequence[Point]) -> list[Row]:
         return [failed(point, f"{type(error).__name__}: {error}") for point in lot]
 
 
-def _version() -> str:
-    return _wordline.VERSION
+def _identity() -> str:
+    from wordline import _build
+
+    return _build.identity()
 
 
 class Dask:
@@ -310,27 +313,28 @@ class Dask:
     def __init__(self, client: Any) -> None:
         self.client = client
         self.workers = max(1, sum(client.nthreads().values()))
-        self._check_versions()
+        self._check_builds()
 
-    def _check_versions(self) -> None:
+    def _check_builds(self) -> None:
+        here = _build.identity()
         try:
-            versions: dict[str, str] = self.client.run(_version)
+            builds: dict[str, str] = self.client.run(_identity)
         except (ImportError, AttributeError) as error:
             raise VersionError(
-                f"a worker of the cluster cannot import this package ({error}): install wordline "
-                f"{_wordline.VERSION} there"
+                f"a worker of the cluster cannot import this package ({error}): install wordline {_build.named(here)} "
+                "there"
             ) from None
-        other = {name: v for name, v in versions.items() if v != _wordline.VERSION}
+        other = {name: build for name, build in builds.items() if build != here}
         if other:
-            name, version = next(iter(other.items()))
+            name, build = next(iter(other.items()))
             raise VersionError(
-                f"{len(other)} of {len(versions)} workers have another wordline, {name} for one: {version}, this is "
-                f"{_wordline.VERSION}: install the same on all"
+                f"{len(other)} of {len(builds)} workers have another build of wordline, {name} for one: {build}, this "
+                f"is {_build.named(here)}: install the same on all"
             )
 
     def _submit(self, lot: Sequence[Point], measure: Any) -> Any:
         return self.client.submit(
-            run_batch, _wordline.VERSION, list(lot), measure, pure=False, retries=2
+            run_batch, _build.identity(), list(lot), measure, pure=False, retries=2
         )
 
     def run(self, points: Sequence[Point], measure: Measure | None) -> Iterator[Row]:

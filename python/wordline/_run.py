@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from . import _wordline
+from ._arguments import a, checked, native_number
 from ._progress import Progress, watch
 from .device import Device, Path, Setting, overrides
 from .errors import InputError, RunError, native
@@ -46,6 +47,7 @@ def _words(options: Mapping[str, Option], name: str) -> list[str]:
     options = {"name": options.get("name") or name, **options}
     words = []
     for key, value in options.items():
+        value = native_number(value)
         if value is True:
             words.append(f"--{key}=1")
         elif value is False:
@@ -70,10 +72,15 @@ def jobs_request(job: Jobs | None, options: Mapping[str, Option]) -> dict[str, A
     if isinstance(job, Mapping):
         job = [job]
     if not isinstance(job, (str, os.PathLike)):
+        several = [one for one in job if isinstance(one, Mapping)] if isinstance(job, Sequence) else []
+        if not isinstance(job, Sequence) or len(several) < len(job):
+            raise InputError(
+                f"job: {a(job)}: give fio's text, the path of a job file, a wordline.Job or a list of them"
+            )
         if options:
             first = next(iter(options))
             raise InputError(f"{first}: options of a job go into the Job of the list")
-        return {"fio": [word for i, one in enumerate(job) for word in _words(one, f"job{i}")]}
+        return {"fio": [word for i, one in enumerate(several) for word in _words(one, f"job{i}")]}
     if options:
         first = next(iter(options))
         raise InputError(
@@ -104,12 +111,14 @@ def machine_request(
     elif isinstance(device, (str, os.PathLike)):
         words = {"device": os.fspath(device)}
     elif device is not None:
+        if not isinstance(device, Sequence):
+            raise InputError(
+                f"device: {a(device)}: give the name of a profile, a TOML file, a wordline.Device or a list of names"
+            )
         if not all(isinstance(one, str) for one in device):
             raise InputError("device: of several drives give the names, and settings of all in set")
         words = {"device": ",".join(device)}
-    if isinstance(others.get("topology"), os.PathLike):
-        others["topology"] = os.fspath(others["topology"])
-    words.update(_plain(others))
+    words.update(_plain(checked(others)))
     words["set"] = words.get("set", []) + overrides(set)
     return words
 
@@ -172,10 +181,9 @@ def run_request(
             "job: no job: give fio's text, the path of a job file, or options, as in "
             "wordline.run(rw='randread', bs='4k', iodepth=8, number_ios=1000)"
         )
-    work.update({"sections": list(sections), "strict": strict, "with": list(with_)})
-    work["variables"] = {name: str(value) for name, value in (variables or {}).items()}
-    if app is not None:
-        work["app"] = app
+    found = checked({"sections": sections, "strict": strict, "with": None, "app": app, "variables": variables})
+    work.update(_plain({**found, "with": checked({"with_": with_})["with_"]}))
+    work["variables"] = {name: str(value) for name, value in (found["variables"] or {}).items()}
     if load_state is not None and precondition != "auto":
         raise InputError("load_state: the state is as it was kept: leave out precondition")
     return {
@@ -206,16 +214,16 @@ def run_request(
             over_time=over_time,
             timeline=timeline,
             share=share,
-            cache=None if cache else False,
+            cache=cache,
         ),
         "work": {"jobs": work},
     }
 
 
 def _settings(**settings: Any) -> dict[str, Any]:
-    for key in ("load_state", "save_state"):
-        if settings[key] is not None:
-            settings[key] = os.fspath(settings[key])
+    settings = checked(settings)
+    # What is left out is so below.
+    settings["cache"] = None if settings["cache"] else False
     return _plain(settings)
 
 
@@ -354,7 +362,9 @@ def replay_request(
     cache: bool = True,
 ) -> dict[str, Any]:
     """The arguments of :func:`replay`, as the native module takes them."""
-    files = [trace] if isinstance(trace, (str, os.PathLike)) else list(trace)
+    files = [trace] if isinstance(trace, (str, os.PathLike)) else trace
+    if not isinstance(files, Sequence) or not all(isinstance(file, (str, os.PathLike)) for file in files):
+        raise InputError(f"trace: {a(trace)}: give the path of a file, or a list of them")
     words = [os.fspath(file) for file in files]
     if not words:
         raise InputError("trace: no file is named")
@@ -366,6 +376,8 @@ def replay_request(
         raise InputError("columns: they are a format of their own: leave out format")
     if load_state is not None and precondition != "auto":
         raise InputError("load_state: the state is as it was kept: leave out precondition")
+    if time_scale is not None and not isinstance(native_number(time_scale), (str, int, float)):
+        raise InputError(f"time_scale: {a(time_scale)}: give a number, as in time_scale=0.5")
     work = {
         "files": words,
         "format": format,
@@ -407,9 +419,9 @@ def replay_request(
             over_time=over_time,
             timeline=timeline,
             share=share,
-            cache=None if cache else False,
+            cache=cache,
         ),
-        "work": {"replay": _plain(work)},
+        "work": {"replay": _plain(checked(work))},
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 VERSION: str
+SOURCES: str
 
 class InputError(ValueError): ...
 class RunError(RuntimeError): ...

@@ -37,11 +37,14 @@ def main() -> None:
     # What a measure prints must not come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    while True:
-        try:
+    try:
+        while True:
             batch = receive(sys.stdin.buffer)
-        except EOFError:
-            return
-        measure = unpacked(batch["measure"])
-        for point in batch["points"]:
-            send(answers, run_point(point, measure))
+            measure = unpacked(batch["measure"])
+            for point in batch["points"]:
+                send(answers, run_point(point, measure))
+    except EOFError:
+        return
+    except BrokenPipeError:
+        # Whoever asked is gone, and so is the place of what was not sent.
+        os._exit(0)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from . import _wordline
-from .errors import native
+from ._arguments import a, checked, native_number
+from .errors import InputError, native
 
 Path = Union[str, "os.PathLike[str]"]
 Setting = Union[str, int, float, bool]
@@ -19,10 +20,14 @@ Setting = Union[str, int, float, bool]
 def overrides(set: Mapping[str, Setting] | None) -> list[str]:
     """Settings as ``key=value``, in their order."""
 
-    def text(value: Setting) -> str:
+    def text(key: str, value: Setting) -> str:
+        value = native_number(value)
+        if not isinstance(value, (str, int, float)):
+            raise InputError(f"set {key}: {a(value)}: give text, a number or a bool")
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    return [f"{key}={text(value)}" for key, value in (set or {}).items()]
+    settings = checked({"set": set})["set"] or {}
+    return [f"{key}={text(key, value)}" for key, value in settings.items()]
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Device:
         return [name for kind, name in _wordline.presets() if kind == "device"]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, (str, os.PathLike)):
+            raise InputError(f"device: {a(self.name)}: give the name of a profile or a TOML file")
         object.__setattr__(self, "name", os.fspath(self.name))
 
     def with_(self, **changes: Any) -> Device:
@@ -54,10 +61,8 @@ class Device:
     def _words(self) -> dict[str, Any]:
         words = {
             "device": self.name,
-            "ftl": self.ftl,
-            "media": self.media,
+            **checked({"ftl": self.ftl, "media": self.media, "scale": self.scale}),
             "set": overrides(self.set),
-            "scale": self.scale,
         }
         return {key: value for key, value in words.items() if value is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _wordline
 
@@ -33,7 +33,7 @@ class FormatError(Error, ValueError):
 
 
 class VersionError(Error, RuntimeError):
-    """A cluster whose workers have another version of the package."""
+    """A cluster whose workers have another build of the package."""
 
 
 class SweepError(Error, RuntimeError):
@@ -54,8 +54,27 @@ _REMEDIES = (
 )
 
 
+def _unknown(found: re.Match[str]) -> str:
+    """A keyword that nobody knows: it may be meant for run or for the job."""
+    import inspect
+
+    from ._run import run
+
+    meant = found[2] or nearest(found[1], inspect.signature(run).parameters)
+    return f"{found[1]}: no argument of wordline.run and no option of fio's{meant}"
+
+
+_PLACES: tuple[tuple[re.Pattern[str], Any], ...] = (
+    (re.compile(r"^command line: unknown option '([\w.-]+)'(, did you mean '[\w.-]+'\?)?(?:: fio cmdhelp=all lists them)?"), _unknown),
+    (re.compile(r"^command line: option '([\w.-]+)': "), r"\1: "),
+    (re.compile(r"^command line: "), "job: "),
+)
+
+
 def in_python(message: str) -> str:
     """A message of the command line in the words of this package's arguments."""
+    for pattern, words in _PLACES:
+        message = pattern.sub(words, message)
     for pattern, words in _REMEDIES:
         message = pattern.sub(words, message)
     return message

@@ -775,6 +775,13 @@ def load(path: str | os.PathLike[str]) -> Result:
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError) as error:
         if isinstance(error, FormatError):
             raise
+        with open(path, "rb") as file:
+            if file.read(64).lstrip().startswith(b"{"):
+                raise FormatError(
+                    f"{path}: JSON, as wordline run --output-format json writes it, and no result of Result.save: "
+                    "read it with json.load, make a page of it with wordline report, or repeat the run by "
+                    "wordline.run and keep that with Result.save"
+                ) from None
         raise FormatError(
             f"{path}: not a result, or not a whole one: name a file that Result.save wrote"
         ) from None

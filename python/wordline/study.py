@@ -48,7 +48,8 @@ class StudyTable:
         return frame
 
     def __repr__(self) -> str:
-        return f"StudyTable({len(self.rows)} points, {len(self.failures)} without a result)"
+        points = f"{len(self.rows)} point{'' if len(self.rows) == 1 else 's'}"
+        return f"StudyTable({points}, {len(self.failures)} without a result)"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.text)}</pre>"
@@ -135,7 +136,8 @@ class Study:
         return StudyTable(text, json.loads(document), [os.fspath(f) for f in files], failures)
 
     def __repr__(self) -> str:
-        return f"Study({self.name}: {self.title}, {len(self.points)} points)"
+        points = f"{len(self.points)} point{'' if len(self.points) == 1 else 's'}"
+        return f"Study({self.name}: {self.title}, {points})"
 
 
 __all__ = ["InputError", "Study", "StudyTable"]

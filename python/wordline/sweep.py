@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _points, _wordline
+from . import _build, _points, _wordline
+from ._arguments import native_number
 from ._html import told
 from ._points import Measure, Point, Row
 from ._run import replay_request, run_request
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-_FORMAT, _FORMAT_VERSION = "wordline sweep", 1
+_FORMAT, _FORMAT_VERSION = "wordline sweep", 2
 _ARGUMENTS = frozenset(
     name
     for function in (run_request, replay_request)
@@ -126,7 +127,7 @@ def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], meas
     except TypeError as error:
         raise InputError(f"point {index} {_words(point)}: {error}") from None
     text = json.dumps(request, sort_keys=True)
-    key = hashlib.sha256(f"{_wordline.VERSION}\n{measure}\n{_files(found)}\n{text}".encode())
+    key = hashlib.sha256(f"{_build.identity()}\n{measure}\n{_files(found)}\n{text}".encode())
     run = request["run"]
     drive = [request["machine"], run.get("precondition"), run.get("seed"), run.get("integrity")]
     if run.get("precondition") in ("steady", "random"):
@@ -141,6 +142,7 @@ def _words(point: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> Any:
     """A point's value as a table can have it."""
+    value = native_number(value)
     if isinstance(value, Device):
         return value.name
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
@@ -163,6 +165,7 @@ class _Store:
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
             "wordline": _wordline.VERSION,
+            "build": _build.identity(),
             "measure": measure,
             "parts": [],
         }
@@ -201,11 +204,16 @@ class _Store:
             raise FormatError(
                 f"{self._path('manifest.json')}: not the manifest of a sweep: name another folder"
             )
-        same = (found.get("format_version"), found.get("wordline"))
-        if same != (_FORMAT_VERSION, _wordline.VERSION):
+        if found.get("format_version") != _FORMAT_VERSION:
             raise FormatError(
-                f"{self.folder}: made by wordline {same[1]} in format {same[0]}, this is {_wordline.VERSION} with "
-                f"{_FORMAT_VERSION}: name another folder, or go on with that version"
+                f"{self.folder}: made by wordline {found.get('wordline')} in format {found.get('format_version')}, "
+                f"this is {_wordline.VERSION} with {_FORMAT_VERSION}: name another folder, or go on with that version"
+            )
+        if found.get("build") != _build.identity():
+            raise FormatError(
+                f"{self.folder}: made by build {found.get('build')} of wordline {found.get('wordline')}, whose rows "
+                f"may be others; this is {_build.named(_build.identity())}: name another folder, or go on with that "
+                "build"
             )
         for part in found["parts"]:
             try:
@@ -311,7 +319,7 @@ class Sweep(Sequence[Row]):
     def __repr__(self) -> str:
         failures = f", {len(self.failures)} failed" if self.failures else ""
         state = ", interrupted" if self.interrupted else ""
-        return f"Sweep({len(self)} of {self.points} points{failures}{state})"
+        return f"Sweep({len(self)} of {self.points} point{'' if self.points == 1 else 's'}{failures}{state})"
 
     def _repr_html_(self) -> str:
         hidden = {"key", "wall_s"}
