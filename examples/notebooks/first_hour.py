@@ -15,7 +15,7 @@
 import wordline as wl
 
 result = wl.run(
-    rw="randread", bs="4k", iodepth=16, number_ios=20_000, device="cnex-small", precondition="fill"
+    rw="randread", bs="4k", iodepth=2, number_ios=20_000, device="cnex-small", precondition="fill"
 )
 result
 
@@ -36,6 +36,14 @@ result.breakdown()
 
 # %%
 result.plot.breakdown()
+
+# %% [markdown]
+# Most of it is the flash: a page's read and its way over the channel. Deeper queues are no faster than the drive: its
+# profile says that it serves 23,750 reads a second (`device.limits.read_iops`), and what waits for that has a layer of its own.
+
+# %%
+deep = wl.run(rw="randread", bs="4k", iodepth=16, number_ios=20_000, device="cnex-small", precondition="fill")
+result.plot.compare(deep, labels=["2 reads at a time", "16 reads at a time"], at="p50")
 
 # %% [markdown]
 # ## A job file

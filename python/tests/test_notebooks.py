@@ -32,6 +32,8 @@ def test_a_notebook_runs_and_shows_what_it_says(path: pathlib.Path, tmp_path, mo
     # What a cell ends with: progress is drawn beside it on a slow machine only.
     ends = {kind for out in outputs if out["output_type"] == "execute_result" for kind in out["data"]}
     assert "text/html" in ends
-    if path.stem != "sweep_on_dask":
-        assert "image/png" in {kind for out in outputs for kind in out.get("data", {})}
+    assert "image/png" in {kind for out in outputs for kind in out.get("data", {})}
     assert not [out for out in outputs if out["output_type"] == "error"]
+    # Nothing red: warnings of packages go to standard error.
+    said = [out["text"] for out in outputs if out["output_type"] == "stream" and out["name"] == "stderr"]
+    assert not [text for text in said if "Warning" in text], said

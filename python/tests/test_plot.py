@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 import wordline as wl
@@ -147,7 +148,7 @@ def test_plotly_draws_the_same_values(interactive, mixed):
     drawn = interactive["heatmap"].figure.data[0]
     assert sum(10**z for row in drawn.z for z in row if z == z) == pytest.approx(counts.sum())
     lines = {line.name: line for line in interactive["over_time"].figure.data}
-    assert list(lines["reads"].y[:-1]) == list(mixed.series("read")["iops"])
+    assert list(lines["reads"].y[:-1]) == list(plot._whole(mixed.series("read"))["iops"])
     assert {"reads, 99 %", "writes, 50 %", "users' data"} <= set(lines)
     names = [line.name for line in interactive["compare"].figure.data[:2]]
     assert names == ["pblk", "rail"]
@@ -171,6 +172,26 @@ def test_without_plotly_an_error_says_how_to_get_it(mixed, monkeypatch):
             draw(backend="plotly")
     with pytest.raises(wl.InputError, match="backend 'bokeh': use matplotlib or plotly"):
         mixed.plot.cdf(backend="bokeh")
+
+
+def test_over_time_leaves_out_what_an_interval_cannot_tell():
+    # 100 reads in a whole interval have one beyond 99 %, and none beyond 99.9 %.
+    job = "[a]\nrw=randread\nthinktime=100us\nthinktime_blocks=1\nruntime={}us\ntime_based\n"
+    result = wl.run(job.format(61_000), device="z-ssd-small", precondition="fill", progress=False)
+    series = result.series("read")
+    assert series["ios"][:6].min() >= 50 and series["ios"].max() < 200
+    assert np.isnan(series["p99_9_ns"]).all() and not np.isnan(series["p50_ns"][:6]).any()
+    assert np.nanmax(series["p50_ns"]) <= result.read.latency.max_ns
+    assert series.rows == 7 and series["end_s"][-1] - series["begin_s"][-1] < 0.0025
+    axes = result.plot.over_time().axes
+    assert [text.get_text() for text in axes[1].get_legend().get_texts()] == ["50 %"]
+    assert len(axes[0].patches[0].get_data().values) == 6
+    names = [line.name for line in result.plot.over_time(backend="plotly").figure.data]
+    assert "reads, 50 %" in names and "reads, 99.9 %" not in names
+    # A run with an I/O or none in each interval has no percentile at all.
+    few = wl.run(rw="randread", number_ios=1, device="z-ssd-small", progress=False)
+    few.plot.over_time()
+    few.plot.over_time(backend="plotly")
 
 
 def test_times_are_written_with_the_unit_that_suits_them():

@@ -16,7 +16,7 @@ from . import _plotly
 from ._html import count, duration, layer_colour, time_ticks, told
 from .distribution import Distribution, midpoints_ns
 from .errors import InputError, need
-from .result import Breakdown, write_whole
+from .result import Breakdown, Series, write_whole
 
 if TYPE_CHECKING:
     from .result import Result
@@ -313,11 +313,12 @@ class Plots:
     def over_time(
         self, percents: tuple[float, ...] = (50, 99, 99.9), *, backend: Backend = "matplotlib"
     ) -> Picture:
-        """I/Os a second, percentiles of latency, and what was programmed and why."""
+        """I/Os a second, percentiles of latency, and what was programmed and why. A last interval that is too short to
+        have a rate is left out, and so is a percentile where less than one I/O of the interval lies beyond."""
         names = self._some(None)
-        programs = self._result.series("programs")
+        programs = _whole(self._result.series("programs"))
         panels = 1 + len(names) + (1 if programs.rows else 0)
-        series = {name: self._result.series(name, percents) for name in names}
+        series = {name: _whole(self._result.series(name, percents)) for name in names}
         if _is_plotly(backend):
             return PlotlyPicture(self._over_time_by_plotly(series, programs, percents, panels))
         figure = _figure(8.5, 1.0 + 1.75 * panels)
@@ -333,10 +334,16 @@ class Plots:
             values: list[float] = []
             for percent, colour in zip(percents, _SHADES):
                 column = one[f"p{percent:g}_ns".replace(".", "_")]
+                if np.isnan(column).all():
+                    continue
                 axes.stairs(column, _edges(one), label=f"{percent:g} %", color=colour, baseline=None)
                 values += [float(v) for v in column[~np.isnan(column)]]
-            axes.set_yscale("log")
-            _latency_axis(axes.yaxis, min(values), max(values))
+            if values:
+                axes.set_yscale("log")
+                _latency_axis(axes.yaxis, min(values), max(values))
+            else:
+                axes.set_yticks([])
+                axes.text(0.5, 0.5, f"too few {name}s in each interval", transform=axes.transAxes, ha="center")
             axes.set_ylabel(f"{name} latency")
         if programs.rows:
             axes = grid[-1]
@@ -345,7 +352,7 @@ class Plots:
             for rate, cause, colour in rates:
                 axes.stairs(base + rate, edges, baseline=base, fill=True, color=colour, label=cause)
                 base = base + rate
-            axes.set_ylabel("programmed, MB/s")
+            axes.set_ylabel(self._programmed_label())
             axes.set_ylim(bottom=0)
             if not base.any():
                 axes.text(0.5, 0.5, "nothing was programmed", transform=axes.transAxes, ha="center")
@@ -359,6 +366,10 @@ class Plots:
         grid[0].set_title(self._result.label, loc="left", fontsize=10)
         return Picture(figure)
 
+    def _programmed_label(self) -> str:
+        parity = self._result.machine["write_amplification"]["parity_sectors"]
+        return "programmed, parity apart, MB/s" if parity else "programmed, MB/s"
+
     def _over_time_by_plotly(
         self, series: dict[str, Any], programs: Any, percents: tuple[float, ...], panels: int
     ) -> Any:
@@ -371,15 +382,17 @@ class Plots:
             values: list[float] = []
             for percent, colour in zip(percents, _SHADES):
                 column = one[f"p{percent:g}_ns".replace(".", "_")]
+                if np.isnan(column).all():
+                    continue
                 picture.stairs(row, edges, column, f"{name}s, {percent:g} %", colour, duration)
                 values += [float(v) for v in column[~np.isnan(column)]]
-            picture.axis(row, f"{name} latency", (min(values), max(values)))
+            picture.axis(row, f"{name} latency", (min(values), max(values)) if values else None)
         picture.axis(1, "I/Os a second")
         if programs.rows:
             edges, rates = _programmed(programs)
             for rate, cause, colour in rates:
                 picture.stairs(panels, edges, rate, cause, colour, lambda v: f"{v:.3g} MB/s", stacked=True)
-            picture.axis(panels, "programmed, MB/s")
+            picture.axis(panels, self._programmed_label())
         return picture.figure
 
     def heatmap(self, direction: str | None = None, *, backend: Backend = "matplotlib") -> Picture:
@@ -478,6 +491,14 @@ def _labels(results: Sequence[Result]) -> list[str]:
     if len(set(names)) < len(names):
         names = [f"{name or 'run'} ({i + 1})" for i, name in enumerate(names)]
     return names
+
+
+def _whole(series: Series) -> Series:
+    """Without a last interval that is too short to have a rate: less than a quarter of the first."""
+    ends = series["end_s"]
+    if len(ends) > 4 and ends[-1] - ends[-2] < ends[0] / 4:
+        return Series({name: values[:-1] for name, values in series.items()})
+    return series
 
 
 def _edges(series: Any) -> NDArray[np.float64]:

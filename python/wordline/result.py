@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _wordline
-from .distribution import Distribution, percentile_of_counts
+from .distribution import Distribution, beyond, percentile_of_counts
 from .errors import FormatError, InputError, in_python, need
 
 if TYPE_CHECKING:
@@ -514,8 +514,8 @@ class Result:
     def series(self, of: str = "read", percents: tuple[float, ...] = (50, 99, 99.9)) -> Series:
         """The run in intervals.
 
-        ``read``, ``write``, ``trim``: I/Os a second and percentiles of latency. ``programs``: sectors programmed and
-        why. ``host``: what cores did. ``energy``: joules by what they were for.
+        ``read``, ``write``, ``trim``: I/Os a second and percentiles of latency, nan where less than one of the
+        interval's I/Os lies beyond. ``programs``: sectors programmed and why, without parity. ``host``: what cores did. ``energy``: joules by what they were for.
         """
         if of in DIRECTIONS:
             return self._latency_series(of, percents)
@@ -533,6 +533,8 @@ class Result:
 
     def _latency_series(self, name: str, percents: tuple[float, ...]) -> Series:
         matrix, step = self.latency_counts(name), self.interval_ns
+        of = self.direction(name)
+        slowest = 0 if of is None else of.latency.max_ns
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
@@ -543,7 +545,11 @@ class Result:
             "iops": ios / np.maximum((end - begin) / 1e9, 1e-9),
         }
         for percent in percents:
-            values = [percentile_of_counts(row, percent) if row.any() else np.nan for row in matrix]
+            # A percentile is the middle of a bucket, which may lie above the slowest of all.
+            values = [
+                min(percentile_of_counts(row, percent), slowest) if beyond(int(n), percent) else np.nan
+                for row, n in zip(matrix, ios)
+            ]
             columns[_column(percent)] = np.array(values, dtype=float)
         return Series(columns)
 

@@ -302,13 +302,16 @@ class _Search:
     """Optuna's side: what to try next."""
 
     def __init__(self, space: Mapping[str, Any], tuned: Tuned, seed: int) -> None:
-        optuna: Any = need("optuna", "tune", "tune()")
+        import warnings
+
+        # Of progress bars of its own, which are not used.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optuna: Any = need("optuna", "tune", "tune()")
         self.optuna = optuna
         self.optuna.logging.set_verbosity(self.optuna.logging.WARNING)
         self.dimensions = {name: _dimension(name, values) for name, values in space.items()}
         self.tuned = tuned
-        import warnings
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sampler = self.optuna.samplers.TPESampler(

@@ -31,19 +31,36 @@ pub enum TextError {
     TooLong { most: u64 },
     #[error("not a text file: byte {byte} is not UTF-8")]
     NotUtf8 { byte: usize },
+    #[error(
+        "a result that Python's Result.save kept, which has its JSON packed: unpack it (unzip -p FILE report.json+ \
+         > result.json) and name that"
+    )]
+    SavedByPython,
 }
 
 /// The text of a job file or profile; `-` is standard input.
 pub fn read_text(path: &str) -> Result<String, TextError> {
-    read_at_most(path, TEXT_MAX)
+    text_of(bytes_at_most(path, TEXT_MAX)?)
 }
 
 /// The text of a result likewise.
 pub fn read_result(path: &str) -> Result<String, TextError> {
-    read_at_most(path, RESULT_MAX)
+    text_of(bytes_at_most(path, RESULT_MAX)?)
 }
 
-fn read_at_most(path: &str, most: u64) -> Result<String, TextError> {
+/// How the zip of a saved result begins: a member's header of 30 bytes, then its name.
+fn saved_by_python(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PK\x03\x04") && bytes.get(30..41) == Some(b"format.json")
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, TextError> {
+    String::from_utf8(bytes).map_err(|e| match saved_by_python(e.as_bytes()) {
+        true => TextError::SavedByPython,
+        false => TextError::NotUtf8 { byte: e.utf8_error().valid_up_to() + 1 },
+    })
+}
+
+fn bytes_at_most(path: &str, most: u64) -> Result<Vec<u8>, TextError> {
     let system = |e: std::io::Error| TextError::System(explain(&e));
     let read = |reader: &mut dyn Read| {
         let mut bytes = Vec::new();
@@ -57,8 +74,7 @@ fn read_at_most(path: &str, most: u64) -> Result<String, TextError> {
     if bytes.len() as u64 > most {
         return Err(TextError::TooLong { most });
     }
-    String::from_utf8(bytes)
-        .map_err(|e| TextError::NotUtf8 { byte: e.utf8_error().valid_up_to() + 1 })
+    Ok(bytes)
 }
 
 /// An error of the system, with what may help.
