@@ -11,6 +11,7 @@ import pytest
 
 import wordline as wl
 from conftest import ROOT
+from wordline.distribution import Distribution, midpoints_ns
 from wordline.result import METRICS
 
 
@@ -114,10 +115,10 @@ def test_the_slowest_have_their_steps(mixed):
 def test_tables_have_units_in_their_names(mixed):
     frame = mixed.to_polars()
     assert frame["direction"].to_list() == ["read", "write"]
-    assert frame["p99_9_ns"][0] == mixed.read.latency.percentile_ns(99.9)
+    assert frame["p99_9_ns"][0] == mixed.read.latency.percentile_or_none(99.9)
     assert mixed.to_pandas("breakdown").shape[0] == 5
     assert mixed.to_polars("read").height == mixed.series("read").rows
-    assert mixed.metrics()["read_p99_9_ns"] == mixed.read.latency.percentile_ns(99.9)
+    assert mixed.metrics()["read_p99_9_ns"] == mixed.read.latency.percentile_or_none(99.9)
     assert set(mixed.metrics()) - {"ended"} < set(METRICS)
     plain = {"percentile", "direction", "ios", "iops", "at", "looks", "interrupts"}
     plain |= {"context_switches", "loads", "stores"}
@@ -130,10 +131,20 @@ def test_a_percentile_has_an_io_beyond_it(mixed):
     # 3,000 reads: three beyond 99.9 %, none beyond 99.99 %.
     assert mixed.metrics()["read_p99_99_ns"] is None and np.isnan(mixed.summary()["p99_99_ns"]).all()
     assert mixed.to_polars("percentiles")["percentile"].max() == 99.95
-    assert mixed.read.latency.percentile_or_none(99.9) == mixed.read.latency.percentile_ns(99.9)
+    assert mixed.read.latency.percentile_or_none(99.9) == pytest.approx(mixed.read.latency.percentile_ns(99.9), rel=0.01)
     assert mixed.read.latency.percentile_or_none(99.99) is None
     page = mixed._repr_html_()
     assert page.count("<td style='text-align:right'>–</td>") == 2
+
+
+def test_a_percentile_of_a_table_is_within_the_fastest_and_the_slowest():
+    counts = np.zeros(len(Distribution(np.zeros(1), {}).values_ns), dtype=np.int64)
+    bucket = int(np.searchsorted(midpoints_ns(), 9_362_036, side="right"))
+    counts[bucket] = 1000
+    exact = {"count": 1000, "min_ns": 9_362_036, "max_ns": 9_362_036, "mean_ns": 9_362_036.0, "stddev_ns": 0.0}
+    same = Distribution(counts, exact)
+    assert same.percentile_ns(99) == 9_371_648
+    assert same.percentile_or_none(99) == 9_362_036
 
 
 def test_write_amplification_is_what_flash_programs():

@@ -83,12 +83,15 @@ class Distribution:
 
     def percentile_ns(self, percent: float) -> int:
         """The latency that so many percent of the I/Os do not exceed, as fio tells it: the middle of a bucket, which
-        may lie above ``max_ns`` by a 128th."""
+        may lie above ``max_ns`` or below ``min_ns`` by a part of the bucket, a 128th at most."""
         return percentile_of_counts(self._counts, percent)
 
     def percentile_or_none(self, percent: float) -> int | None:
-        """The same, and none where less than one I/O lies beyond: that would be the slowest I/O, ``max_ns``."""
-        return self.percentile_ns(percent) if beyond(self.count, percent) else None
+        """The same as tables tell it: from ``min_ns`` to ``max_ns``, and none where less than one I/O lies beyond, which
+        would be the slowest I/O."""
+        if not beyond(self.count, percent):
+            return None
+        return min(max(self.percentile_ns(percent), self.min_ns), self.max_ns)
 
     def percentiles_ns(
         self, percents: Iterable[float] = (50, 90, 99, 99.9, 99.99, 99.999)

@@ -65,7 +65,7 @@ def _unknown(found: re.Match[str]) -> str:
 
 
 _PLACES: tuple[tuple[re.Pattern[str], Any], ...] = (
-    (re.compile(r"^command line: unknown option '([\w.-]+)'(, did you mean '[\w.-]+'\?)?(?:: fio cmdhelp=all lists them)?"), _unknown),
+    (re.compile(r"^command line: unknown option '([\w.-]+)'(, did you mean '[\w.-]+'\?)?(?:: fio --cmdhelp=all lists them)?"), _unknown),
     (re.compile(r"^command line: option '([\w.-]+)': "), r"\1: "),
     (re.compile(r"^command line: "), "job: "),
 )
