@@ -63,7 +63,7 @@ assert pblk.write_amplification_by_cause["gc"] > 1 and rail.write_amplification_
 # The more of the flash is spare, the less the collector moves for each write.
 
 # %%
-sweep = wl.sweep({"ftl": ["pblk", "rail"], "ftl.over_provisioning": [20, 30, 40]}, job=job, progress=False, **common)
+sweep = wl.sweep({"ftl": ["pblk", "rail"], "ftl.over_provisioning": [20, 30, 40]}, job=job, **common)
 sweep.to_polars().select(
     "ftl", "ftl.over_provisioning", "read_p50_ns", "read_p99_9_ns", "write_iops", "write_amplification"
 )
@@ -83,7 +83,6 @@ tuned = wl.tune(
     trials=16,
     verify_seeds=[2, 3],
     job=job,
-    progress=False,
     **common,
 )
 print(tuned.report())

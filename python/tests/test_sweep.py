@@ -361,6 +361,15 @@ def test_a_cluster_with_another_build_is_refused(client):
         client.run(back)
 
 
+def test_a_terminal_sees_how_far_a_sweep_is(capsys):
+    common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 300, "precondition": "none"}
+    wl.sweep({"seed": range(40)}, executor="inline", measure=slow, progress=True, **common)
+    drawn = capsys.readouterr().err
+    assert " of 40 points, " in drawn and " s to go" in drawn and drawn.endswith("\r\x1b[2K")
+    wl.sweep({"seed": range(4)}, executor="inline", **common)
+    assert capsys.readouterr().err == ""
+
+
 def test_the_identity_of_a_build_is_that_of_its_sources(tmp_path):
     """A package elsewhere has the same; another text of one of its files makes it another."""
     copy = tmp_path / "wordline"

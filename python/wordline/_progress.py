@@ -125,3 +125,41 @@ def watch(progress: bool | Progress | None) -> Progress:
     if progress is True:
         return Notebook() if in_notebook() else Terminal()
     return progress or Nothing()
+
+
+class Line:
+    """A line about many runs: on a terminal, or below a notebook's cell. It goes away at the end."""
+
+    def __init__(self, progress: bool | None) -> None:
+        self.notebook = in_notebook()
+        self.shown = (self.notebook or sys.stderr.isatty()) if progress is None else progress
+        self.begun, self.drawn = time.monotonic(), 0.0
+        self.handle: Any = None
+
+    def draw(self, text: str) -> None:
+        """Draws it, if it is time to."""
+        now = time.monotonic()
+        if not self.shown or now - self.begun < _QUIET_S or now - self.drawn < 2 * _REDRAW_S:
+            return
+        self.drawn = now
+        if not self.notebook:
+            sys.stderr.write(f"\r\x1b[2K{text}")
+            sys.stderr.flush()
+            return
+        from IPython.display import HTML, display
+
+        shown = HTML(html.escape(text))
+        if self.handle is None:
+            self.handle = display(shown, display_id=True)
+        else:
+            self.handle.update(shown)
+
+    def close(self) -> None:
+        """Takes it away."""
+        if self.handle is not None:
+            from IPython.display import HTML
+
+            self.handle.update(HTML(""))
+        elif self.drawn:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()

@@ -6,12 +6,12 @@ import hashlib
 import html
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _points, _wordline
 from ._points import Point
+from ._progress import Line
 from .errors import InputError, native, need
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Study:
             raise native(error) from None
         names = [", ".join(f"{k}={v}" for k, v in values.items()) for values in self.points]
         failed: list[tuple[int, str]] = []
-        shown = sys.stderr.isatty() if progress is None else progress
+        line = Line(progress)
         try:
             todo = []
             for index in left:
@@ -118,14 +118,11 @@ class Study:
                         failed.append((row["index"], row["error"]))
                     else:
                         self._plan.keep(row["index"], row["result"])
-                    if shown:
-                        sys.stderr.write(f"\r\x1b[2K{done} of {len(names)} points, {len(failed)} failed")
-                        sys.stderr.flush()
+                    line.draw(f"{done} of {len(names)} points, {len(failed)} failed")
             finally:
                 if todo:
                     rows.close()
-                if shown:
-                    sys.stderr.write("\r\x1b[2K")
+                line.close()
             failed.sort()
             files, text, document = self._plan.tables(out, failed)
         except (_wordline.InputError, _wordline.RunError) as error:

@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from . import _build, _points, _wordline
 from ._arguments import native_number
 from ._html import told
 from ._points import Measure, Point, Row
+from ._progress import Line
 from ._run import replay_request, run_request
 from .device import Device
 from .errors import FormatError, InputError, SweepError, need
@@ -341,27 +341,20 @@ class Sweep(Sequence[Row]):
 
 
 class _Shown:
-    """A line about a sweep, on a terminal."""
+    """A line about a sweep."""
 
     def __init__(self, progress: bool | None, points: int, done: int) -> None:
-        self.shown = sys.stderr.isatty() if progress is None else progress
-        self.points, self.first, self.begun, self.drawn = points, done, time.monotonic(), 0.0
+        self.line = Line(progress)
+        self.points, self.first = points, done
 
     def draw(self, done: int, failed: int) -> None:
-        now = time.monotonic()
-        if not self.shown or now - self.drawn < 0.2:
-            return
-        self.drawn = now
-        rate = (done - self.first) / max(now - self.begun, 1e-9)
+        rate = (done - self.first) / max(time.monotonic() - self.line.begun, 1e-9)
         left = f", {(self.points - done) / rate:.0f} s to go" if rate > 0 else ""
         wrong = f", {failed} failed" if failed else ""
-        sys.stderr.write(f"\r\x1b[2K{done:,} of {self.points:,} points{wrong}, {rate:.1f} a second{left}")
-        sys.stderr.flush()
+        self.line.draw(f"{done:,} of {self.points:,} points{wrong}, {rate:.1f} a second{left}")
 
     def close(self) -> None:
-        if self.shown and self.drawn:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+        self.line.close()
 
 
 def sweep(

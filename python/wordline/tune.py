@@ -6,13 +6,13 @@ import html
 import math
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._html import told
 from ._points import Row, cores
+from ._progress import Line
 from .errors import InputError, need, nearest
 from .result import METRICS
 from .sweep import sweep
@@ -416,7 +416,7 @@ def tune(
                 raise KeyboardInterrupt
         return [known[repr(point)] for point in points]
 
-    shown = sys.stderr.isatty() if progress is None else progress
+    line = Line(progress)
     width = max(1, min(workers or 4, 16))
     tried: dict[str, Row] = {}
     try:
@@ -429,18 +429,14 @@ def tune(
                 search.tell(trial, row)
                 tried.setdefault(repr(point), row)
             tuned.trials = asked
-            if shown:
-                sys.stderr.write(f"\r\x1b[2K{asked} of {trials} trials, {len(tried)} points")
-                sys.stderr.flush()
+            line.draw(f"{asked} of {trials} trials, {_many(len(tried), 'point')}")
         _take(tuned, tried.values())
         _verify(tuned, run, list(verify_seeds), verify_most)
     except KeyboardInterrupt:
         tuned.interrupted = True
         _take(tuned, tried.values())
     finally:
-        if shown:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+        line.close()
     return tuned
 
 
