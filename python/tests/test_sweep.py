@@ -303,6 +303,28 @@ def slow(result):
     return {}
 
 
+# Before those that kill workers: one that comes back may go once more.
+def test_a_cluster_with_another_build_is_refused(client):
+    client.wait_for_workers(2, timeout=30)
+
+    def other():
+        import wordline._build
+
+        wordline._build.kept, wordline._build.identity = wordline._build.identity, lambda: "0123456789ab"
+
+    def back():
+        import wordline._build
+
+        wordline._build.identity = wordline._build.kept
+
+    client.run(other)
+    try:
+        with pytest.raises(wl.VersionError, match="0123456789ab.*install the same"):
+            wl.sweep([{}], executor=client, **COMMON)
+    finally:
+        client.run(back)
+
+
 def test_a_cluster_gives_the_same_rows_with_a_worker_killed_in_the_middle(client):
     common = {**COMMON, "precondition": "none", "number_ios": 100}
     points = {"seed": range(60)}
@@ -338,27 +360,6 @@ def test_a_point_that_kills_its_workers_is_named(client):
 def test_a_worker_that_joins_with_another_build_refuses_its_lot():
     with pytest.raises(wl.VersionError, match=f"this worker has build {_build.identity()} .* and the client build 0123"):
         _points.run_batch("0123", [], None)
-
-
-def test_a_cluster_with_another_build_is_refused(client):
-    client.wait_for_workers(2, timeout=30)
-
-    def other():
-        import wordline._build
-
-        wordline._build.kept, wordline._build.identity = wordline._build.identity, lambda: "0123456789ab"
-
-    def back():
-        import wordline._build
-
-        wordline._build.identity = wordline._build.kept
-
-    client.run(other)
-    try:
-        with pytest.raises(wl.VersionError, match="0123456789ab.*install the same"):
-            wl.sweep([{}], executor=client, **COMMON)
-    finally:
-        client.run(back)
 
 
 def test_a_terminal_sees_how_far_a_sweep_is(capsys):
