@@ -137,6 +137,15 @@ def test_a_percentile_has_an_io_beyond_it(mixed):
     assert page.count("<td style='text-align:right'>–</td>") == 2
 
 
+def test_a_table_has_the_percentiles_of_the_page(mixed):
+    told = [d for d in json.loads(mixed.json(plus=True))["wordline"]["latency"] if d["of"] == "all"]
+    assert [d["ddir"] for d in told] == ["read", "write"]
+    for d in told:
+        for percent in (50, 99, 99.9):
+            name = f"{d['ddir']}_p{percent:g}_ns".replace(".", "_")
+            assert mixed.metrics()[name] == d["percentile"][f"{percent:.6f}"]
+
+
 def test_a_percentile_of_a_table_is_within_the_fastest_and_the_slowest():
     counts = np.zeros(len(Distribution(np.zeros(1), {}).values_ns), dtype=np.int64)
     bucket = int(np.searchsorted(midpoints_ns(), 9_362_036, side="right"))
