@@ -368,7 +368,7 @@ class Plots:
 
     def _programmed_label(self) -> str:
         parity = self._result.machine["write_amplification"]["parity_sectors"]
-        return "programmed, parity apart, MB/s" if parity else "programmed, MB/s"
+        return "programmed,\nparity apart, MB/s" if parity else "programmed, MB/s"
 
     def _over_time_by_plotly(
         self, series: dict[str, Any], programs: Any, percents: tuple[float, ...], panels: int
@@ -392,7 +392,7 @@ class Plots:
             edges, rates = _programmed(programs)
             for rate, cause, colour in rates:
                 picture.stairs(panels, edges, rate, cause, colour, lambda v: f"{v:.3g} MB/s", stacked=True)
-            picture.axis(panels, self._programmed_label())
+            picture.axis(panels, self._programmed_label().replace("\n", " "))
         return picture.figure
 
     def heatmap(self, direction: str | None = None, *, backend: Backend = "matplotlib") -> Picture:
@@ -523,7 +523,7 @@ def _spoken(name: str) -> str:
     found = re.fullmatch(r"(read|write|trim)_(iops|bytes_per_s)", name)
     if found is not None:
         return f"{found[1]}s a second" if found[2] == "iops" else f"bytes {found[1]} a second"
-    return name.removesuffix("_ns").replace("_", " ")
+    return name if "." in name else name.removesuffix("_ns").replace("_", " ")
 
 
 def front_picture(tuned: Any, backend: Backend = "matplotlib") -> Picture:
