@@ -44,7 +44,9 @@ fn jobs_that_are_none() {
     // The beginning of a zip whose first member is format.json.
     let saved = [b"PK\x03\x04".as_slice(), &[0x80; 26], b"format.json"].concat();
     place.file("a.wordline", saved);
-    place.run("report a.wordline -o a.html").fails(2, &["a.wordline", "Result.save", "report.json+"]);
+    place
+        .run("report a.wordline -o a.html")
+        .fails(2, &["a.wordline", "Result.save", "report.json+"]);
     place.file("job.fio", [0u8, 159, 146, 150].repeat(1000));
     place.run("run job.fio").fails(2, &["job.fio", "not a text file"]);
     place.run("run /dev/zero").fails(2, &["/dev/zero", "MiB"]);
