@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard};
 use wordline::ZetanCache;
 use wordline_frontend::{Failure, files};
 use wordline_study::{
-    Failed, Plan, Point, PointError, Scale, Store, Study, ageing_key, digest_bytes, find,
-    parse_only, prepare, run_on, tabulate, write_tables,
+    BUILD, Failed, Plan, Point, PointError, Scale, Store, Study, ageing_key, find, parse_only,
+    prepare, run_on, tabulate, write_tables,
 };
 
 /// A study at a scale, and where its results are kept once that is open.
@@ -81,9 +81,8 @@ impl StudyPlan {
 
     /// Opens the folder that results are kept in. Nobody else writes there until it is closed. The points that
     /// have no result of this build.
-    fn open(&self, out: PathBuf, module: PathBuf) -> PyResult<Vec<usize>> {
-        let bytes = std::fs::read(&module)?;
-        let store = Store::open(&out, &self.study.name, &digest_bytes(&bytes)).map_err(usage)?;
+    fn open(&self, out: PathBuf) -> PyResult<Vec<usize>> {
+        let store = Store::open(&out, &self.study.name, BUILD).map_err(usage)?;
         let missing = |(_, point): &(usize, &Point)| store.result(point).is_none();
         let left = self.plan.points.iter().enumerate().filter(missing).map(|(i, _)| i).collect();
         *self.store() = Some(store);

@@ -90,14 +90,14 @@ class Study:
     ) -> StudyTable:
         """Runs the points that have no result in the folder, and writes the tables there.
 
-        ``executor`` is that of :func:`wordline.sweep`. Results are of this build of the package: another build's, and
-        the command line's own, are not looked at and not touched. A point that fails is named, others go on. After
+        ``executor`` is that of :func:`wordline.sweep`. Results are of programs built from the same
+        sources, the command line's among them: those of others are not looked at and not touched. A point that fails is named, others go on. After
         Ctrl-C the same call goes on.
         """
         out = os.fspath(out)
         pool = _points.pool(executor, workers)
         try:
-            left = self._plan.open(out, str(_wordline.__file__))
+            left = self._plan.open(out)
         except (_wordline.InputError, _wordline.RunError) as error:
             raise native(error) from None
         names = [", ".join(f"{k}={v}" for k, v in values.items()) for values in self.points]

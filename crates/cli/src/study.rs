@@ -8,8 +8,8 @@ use crate::progress::StudyProgress;
 use crate::{Failure, files, output, python, remark, signals};
 use std::path::Path;
 use wordline_study::{
-    Claims, Event, Failed, Options, Plan, Scale, Stopped, Store, Study, Watch, claims,
-    digest_bytes, document, parse_only, tabulate, write_tables,
+    BUILD, Claims, Event, Failed, Options, Plan, Scale, Stopped, Store, Study, Watch, claims,
+    document, parse_only, tabulate, write_tables,
 };
 
 /// How a study starts a process of its own: it ages a drive and runs points on copies of it, as told on
@@ -108,13 +108,11 @@ fn scale(arg: ScaleArg) -> Scale {
 fn options(jobs: Option<u32>, cache: Option<&CacheArgs>) -> Result<Options, Failure> {
     let program = std::env::current_exe()
         .map_err(|e| Failure::run(format!("cannot find this program: {e}")))?;
-    let bytes = std::fs::read(&program)
-        .map_err(|e| Failure::run(format!("cannot read {}: {e}", program.display())))?;
     Ok(Options {
         jobs: jobs.map_or_else(cores, |n| n as usize),
         program,
         arguments: WORKER.map(String::from).into(),
-        build: digest_bytes(&bytes),
+        build: BUILD.into(),
         cache: cache.and_then(CacheArgs::cache),
     })
 }
@@ -142,21 +140,39 @@ fn run_points(
 /// `study report`: one page, or a folder of them.
 fn report(args: &StudyReportArgs) -> Result<(), Failure> {
     let scale = scale(args.scale);
-    let build = options(None, None)?.build;
-    let Some(name) = &args.study else { return site(args, scale, &build) };
+    let Some(name) = &args.study else { return site(args, scale) };
     let (study, toml) = read(name)?;
     files::check_writable(&args.output)?;
-    let page = with_table(args, &study, scale, &build, |table, store| {
+    let page = with_table(args, &study, scale, |table, store| {
         if !table.has_results() {
-            return Err(Failure::usage(format!(
-                "{} has no result of this program for {name} at this scale: wordline study run {name} --out {}",
-                args.out.display(),
-                args.out.display()
-            )));
+            return Err(Failure::usage(no_result(args, &study, scale)?));
         }
         wordline_study::page(table, store, &toml).map_err(Failure::run)
     })?;
     files::write(&args.output, |w| w.write_all(page.as_bytes())).map_err(Failure::from)
+}
+
+/// Why there is no page, and what to do: results may be of another scale, or of other sources.
+fn no_result(args: &StudyReportArgs, study: &Study, scale: Scale) -> Result<String, Failure> {
+    let name = args.study.as_deref().unwrap_or_default();
+    let out = args.out.display();
+    let named = |scale: Scale| if scale == Scale::Quick { " --scale quick" } else { "" };
+    let other = if scale == Scale::Quick { Scale::Whole } else { Scale::Quick };
+    if with_table(args, study, other, |table, _| Ok(table.has_results()))? {
+        let (has, asked) = (other.name(), scale.name());
+        return Ok(format!(
+            "{out} has results of the {has} scale for {name} and none of the {asked} one: \
+             wordline study report {name} --out {out}{} -o {}, or run that scale: wordline study run {name} --out {out}{}",
+            named(other),
+            args.output.display(),
+            named(scale)
+        ));
+    }
+    Ok(format!(
+        "{out} has no result of this version of wordline for {name} at the {} scale: wordline study run {name} --out {out}{}",
+        scale.name(),
+        named(scale)
+    ))
 }
 
 /// What `make` makes of the table of a study's results.
@@ -164,7 +180,6 @@ fn with_table<T>(
     args: &StudyReportArgs,
     study: &Study,
     scale: Scale,
-    build: &str,
     make: impl FnOnce(&wordline_study::Table<'_>, &Store) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let only = parse_only(study, &[]).map_err(Failure::usage)?;
@@ -172,13 +187,13 @@ fn with_table<T>(
         files::read_text(path).map_err(std::io::Error::other)
     })
     .map_err(Failure::usage)?;
-    let store = Store::look(&args.out, &study.name, build);
+    let store = Store::look(&args.out, &study.name, BUILD);
     let table = tabulate(study, &plan, &store, &[]).map_err(Failure::usage)?;
     make(&table, &store)
 }
 
 /// A page for each study, and one that leads to them.
-fn site(args: &StudyReportArgs, scale: Scale, build: &str) -> Result<(), Failure> {
+fn site(args: &StudyReportArgs, scale: Scale) -> Result<(), Failure> {
     let folder = &args.output;
     std::fs::create_dir_all(folder).map_err(|e| {
         Failure::usage(format!("cannot make {}: {}", folder.display(), files::explain(&e)))
@@ -187,7 +202,7 @@ fn site(args: &StudyReportArgs, scale: Scale, build: &str) -> Result<(), Failure
     for preset in wordline_study::presets() {
         let (study, toml) = read(preset.name)?;
         let file = format!("{}.html", preset.name.replace('/', "-"));
-        let (page, entry) = with_table(args, &study, scale, build, |table, store| {
+        let (page, entry) = with_table(args, &study, scale, |table, store| {
             let page = wordline_study::page(table, store, &toml).map_err(Failure::run)?;
             Ok((page, wordline_study::entry(table, &file)))
         })?;

@@ -579,44 +579,131 @@ charts["write-amplification-compared"] = () => overlay((r) => {
   return rows.length ? { ends: rows.map((x) => x.end_ns), values: rows.map((x) => (x.user_sectors > 0 ? sum(x) / x.user_sectors : null)) } : {};
 }, { label: "write amplification", format: (x) => digits(x, 3) });
 
-/* A panel of a study. */
-charts.panel = (args) => {
-  const p = data.panels[args.panel];
-  const shown = (list) => list.filter(([x, y]) => (!p.log_x || x > 0) && (!p.log_y || y > 0));
-  const xs = [...p.series, ...p.published].flatMap((s) => shown(s.points).map((q) => q[0]));
-  const ys = [...p.series, ...p.published].flatMap((s) => shown(s.points).map((q) => q[1]));
-  const nameX = (x) => (p.words.length ? p.words[x] ?? "" : digits(x, 4));
-  const y = p.log_y
-    ? { scale: { type: "log", domain: logDomain(ys), axis: null, label: null }, marks: axisY(logTicks(...logDomain(ys)), (t) => digits(t, 3), p.y) }
-    : linear(Math.max(0, d3.max(ys)), p.y, (t) => digits(t, 4));
-  const domain = p.words.length ? [-.5, p.words.length - .5] : p.log_x ? logDomain(xs)
-    : d3.extent(xs).map((x, i, [a, b]) => (a === b ? a + (i ? 1 : -1) : x));
-  const colour = new Map(p.series.map((s, i) => [s.name, seriesColour(i)]));
-  const many = d3.max(p.series, (s) => s.points.length) > 64;
-  const at = [...d3.rollup([...p.series.flatMap((s) => shown(s.points).map(([x, v]) => ({ x, v, name: s.name || p.y, kind: "" }))),
-    ...p.published.flatMap((s) => shown(s.points).map(([x, v]) => ({ x, v, name: s.name, kind: "published" })))], (rows) => rows, (r) => r.x)]
-    .map(([x, rows]) => ({ x, title: [nameX(x), ...rows.map((r) => `${r.name} ${r.kind}  ${digits(r.v, 4)}`)].join("\n") }));
-  const slanted = (width) => p.words.length && d3.max(p.words, (w) => w.length) * 6.8 > (width - 90) / p.words.length - 8;
-  return {
-    legend: [...(p.series.length > 1 ? p.series.map((s, i) => ({ label: s.name, colour: seriesColour(i), dash: i >= 8 ? "5 3" : null })) : []),
-      ...(p.published.length ? [{ label: "published", colour: v("ink"), diamond: true }] : [])],
-    alt: `${p.title}: ${p.series.map((s) => s.name).join(", ")}`,
-    csv: [...p.series.map((s) => [s, "here"]), ...p.published.map((s) => [s, "published"])]
-      .flatMap(([s, whose]) => s.points.map(([x, value]) => ({ curve: s.name, whose, x: nameX(x), value }))),
-    plot: (width) => Plot.plot(base(width, {
-      height: 360, marginBottom: slanted(width) ? 104 : 38, marginLeft: 72,
-      x: { type: p.log_x ? "log" : "linear", domain, axis: null }, y: y.scale,
+/* A figure of a study: small multiples, a panel each for values of some axes. */
+/* Signs of published numbers: in a legend, around 0, 0, and in a picture. */
+const SIGNS = {
+  point: "M0 -5.2l4.2 5.2l-4.2 5.2l-4.2 -5.2z", part: "M0 -5.2l4.2 5.2l-4.2 5.2l-4.2 -5.2z", mean: "M-4 -4h8v8h-8z",
+  ratio: "M0 -5l5 9h-10z", below: "M-7 -3h14M0 -3v8m-3 -3l3 3l3 -3", above: "M-7 3h14M0 3v-8m-3 3l3 -3l3 3",
+};
+const SYMBOLS = { point: "diamond", part: "diamond", mean: "square", ratio: "triangle" };
+/* Ticks that leave room for their words. */
+const roomy = (ticks, name, place) => {
+  let free = -Infinity;
+  return new Set(ticks.filter((t) => {
+    const half = name(t).length * 3.6;
+    if (place(t) - half < free) return false;
+    free = place(t) + half + 6;
+    return true;
+  }));
+};
+charts.study = (args) => {
+  const f = data.figures[args.figure];
+  const visible = ([x, y]) => (!f.log_x || x > 0) && (!f.log_y || y > 0);
+  const boxes = f.drawn === "bar" || f.drawn === "stack";
+  const dash = (i) => (i >= 8 ? "5 3" : undefined);
+  /* On a bar of its own colour a sign is not seen. */
+  const ink = (curve) => (curve == null || boxes ? v("ink") : seriesColour(curve));
+  const nameX = (x) => (f.words.length ? f.words[x] ?? "" : digits(x, 4));
+  const nameY = (y) => digits(y, 4);
+  const bars = f.drawn === "bar" || f.drawn === "dot" ? f.curves.length : 1;
+  const place = (x, curve) => (bars > 1 && curve != null ? x + (curve - (bars - 1) / 2) * .8 / bars : x);
+  const half = Math.min(.36 / bars, .2);
+  const foot = (p, curve, x) => d3.sum(p.series.filter((s) => f.drawn === "stack" && s.curve < curve), (s) => s.points.find((q) => q[0] === x)?.[1] ?? 0);
+  const many = d3.max(f.panels.flatMap((p) => p.series), (s) => s.points.length) > 64;
+  const shownX = (x, to) => (x === to ? nameX(x) : `${nameX(x)} to ${nameX(to)}`);
+  const one = (p, width, height, margins) => {
+    const points = p.series.map((s) => ({ ...s, points: s.points.filter(visible) }));
+    const marks = p.marks.filter((m) => visible([m.x, m.y]));
+    const [low, high] = p.range_y;
+    const ticksY = f.log_y ? logTicks(low, high, height < 300 ? 6 : 9) : d3.ticks(low, high, height < 300 ? 4 : 5);
+    const left = 18 + d3.max(ticksY, (t) => nameY(t).length) * 7;
+    const inner = width - left - margins.right;
+    const [from, to] = f.range_x;
+    const across = f.log_x ? d3.scaleLog([from, to], [0, inner]) : d3.scaleLinear([from, to], [0, inner]);
+    const ticksX = f.words.length ? d3.range(f.words.length) : f.ticks.length ? f.ticks
+      : f.log_x ? logTicks(from, to, inner < 460 ? 5 : 9) : d3.ticks(from, to, inner < 460 ? 4 : 9);
+    const slanted = margins.slanted;
+    const named = slanted ? new Set(ticksX) : roomy(ticksX, nameX, across);
+    const at = [...d3.rollup([
+      ...points.flatMap((s) => s.points.map(([x, y]) => ({ x, text: `${f.curves[s.curve] || f.y}  ${nameY(y)}` }))),
+      ...marks.map((m) => ({ x: m.x, text: `published${m.curve == null ? "" : ` ${f.curves[m.curve]}`}  ${m.text}` })),
+    ], (rows) => rows, (r) => r.x)].map(([x, rows]) => ({ x, title: [nameX(x), ...rows.map((r) => r.text)].join("\n") }));
+    const rects = boxes ? points.flatMap((s) => s.points.map(([x, y]) => ({
+      x1: place(x, s.curve) - half, x2: place(x, s.curve) + half, y1: foot(p, s.curve, x), y2: foot(p, s.curve, x) + y, fill: seriesColour(s.curve),
+    }))) : [];
+    /* A mark of one place is a short line there. */
+    const wide = (m) => {
+      const [begin, end] = [across(place(m.x, m.curve)), across(place(m.to, m.curve))];
+      const middle = (begin + end) / 2, reach = Math.max(9, (end - begin) / 2);
+      return { ...m, x1: Math.max(from, across.invert(middle - reach)), x2: Math.min(to, across.invert(middle + reach)), middle: across.invert(middle) };
+    };
+    const bounds = marks.filter((m) => m.how === "below" || m.how === "above").map(wide);
+    const spans = marks.filter((m) => m.how === "mean" && m.x !== m.to).map(wide);
+    const signs = marks.filter((m) => m.how !== "below" && m.how !== "above").map(wide);
+    /* A label stays inside of its panel. */
+    const label = (m) => {
+      const reach = m.label.length * 3.1;
+      return across.invert(reach * 2 > inner ? inner / 2 : Math.min(inner - reach, Math.max(reach, across(m.middle))));
+    };
+    return Plot.plot({
+      width, height, marginLeft: left, marginRight: margins.right, marginTop: 26, marginBottom: margins.bottom,
+      style: base(width).style,
+      x: { type: f.log_x ? "log" : "linear", domain: [from, to], axis: null },
+      y: { type: f.log_y ? "log" : "linear", domain: [low, high], axis: null, label: null },
       marks: [
-        ...y.marks,
-        Plot.axisX(p.words.length ? d3.range(p.words.length) : p.log_x ? logTicks(...domain, width < 560 ? 5 : 9) : d3.ticks(...domain, width < 560 ? 5 : 9),
-          { text: nameX, tickRotate: slanted(width) ? -35 : 0, tickSize: 4, label: p.x, labelAnchor: "center", labelArrow: "none" }),
-        ...p.series.map((s, i) => Plot.line(shown(s.points), { x: "0", y: "1", stroke: seriesColour(i), strokeWidth: 2, strokeDasharray: i >= 8 ? "5 3" : undefined })),
-        ...(many ? [] : p.series.map((s, i) => Plot.dot(shown(s.points), { x: "0", y: "1", fill: seriesColour(i), r: 3 }))),
-        ...p.published.map((s) => Plot.dot(shown(s.points), { x: "0", y: "1", symbol: "diamond", r: 5.5, fill: v("paper"), stroke: colour.get(s.name) ?? v("ink"), strokeWidth: 1.8 })),
+        ...axisY(ticksY, nameY, f.y),
+        Plot.axisX(ticksX, { text: (x) => (named.has(x) ? nameX(x) : ""), tickRotate: slanted ? -35 : 0, tickSize: 4, label: f.x, labelAnchor: "center", labelArrow: "none" }),
+        ...(low < 0 || boxes ? [Plot.ruleY([Math.max(low, 0)], { stroke: v("muted"), strokeOpacity: .6 })] : []),
+        Plot.rect(rects, { x1: "x1", x2: "x2", y1: "y1", y2: "y2", fill: "fill" }),
+        ...(f.drawn === "line" ? points.map((s) => Plot.line(s.points, { x: "0", y: "1", stroke: seriesColour(s.curve), strokeWidth: 2, strokeDasharray: dash(s.curve) })) : []),
+        ...(boxes || many ? [] : points.map((s) => Plot.dot(s.points, { x: (q) => place(q[0], s.curve), y: "1", fill: seriesColour(s.curve), r: f.drawn === "dot" ? 4 : 3 }))),
+        ...spans.map((m) => Plot.ruleY([m], { x1: "x1", x2: "x2", y: "y", stroke: ink(m.curve), strokeWidth: 1.6, strokeDasharray: "6 3" })),
+        ...bounds.flatMap((m) => [
+          Plot.ruleY([m], { x1: "x1", x2: "x2", y: "y", stroke: ink(m.curve), strokeWidth: 1.6, strokeDasharray: "6 3" }),
+          Plot.text([m], { x: "middle", y: "y", text: [m.how === "below" ? "↓" : "↑"], dy: m.how === "below" ? 7 : -7, fill: ink(m.curve), fontWeight: 700 }),
+          Plot.text([m], { x: label(m), y: "y", text: "label", dy: m.how === "below" ? -7 : 9, fill: ink(m.curve), fontSize: 11, stroke: v("paper"), strokeWidth: 3 }),
+        ]),
+        ...signs.map((m) => Plot.dot([m], { x: "middle", y: "y", symbol: SYMBOLS[m.how], r: 5, fill: v("paper"), stroke: ink(m.curve), strokeWidth: 1.8 })),
         Plot.ruleX(at, Plot.pointerX({ x: "x", stroke: v("muted") })),
         Plot.tip(at, Plot.pointerX({ x: "x", frameAnchor: "top", title: "title", fontFamily: "inherit" })),
       ],
-    })),
+    });
+  };
+  return {
+    legend: [...(f.curves.length > 1 ? f.curves.map((label, i) => ({ label, colour: seriesColour(i), dash: dash(i), box: boxes })) : []),
+      ...f.ways.map(([how, label]) => ({ label, colour: v("ink"), mark: SIGNS[how] }))],
+    alt: `${f.title}: ${[...f.panels.map((p) => p.name), ...f.curves].filter((name) => name).join(", ")}`,
+    csv: f.panels.flatMap((p) => [
+      ...p.series.flatMap((s) => s.points.map(([x, y]) => ({ panel: p.name, curve: f.curves[s.curve], whose: "here", x: nameX(x), value: y }))),
+      ...p.marks.map((m) => ({ panel: p.name, curve: m.curve == null ? "" : f.curves[m.curve], whose: f.ways.find(([how]) => how === m.how)[1], x: shownX(m.x, m.to), value: m.y })),
+    ]),
+    plot: (width) => {
+      const alone = f.panels.length === 1;
+      const columns = alone ? 1 : Math.max(1, Math.min(f.columns, Math.floor(width / (f.words.length ? 300 : 210))));
+      const wide = alone ? width : (width - (columns - 1) * 12) / columns;
+      const longest = d3.max(f.words, (w) => w.length) ?? 0;
+      const slanted = f.words.length > 0 && longest * 6.8 > (wide - 80) / f.words.length - 8;
+      const margins = { right: alone ? 18 : 8, slanted, bottom: slanted ? Math.min(120, 44 + longest * 4.2) : 38 };
+      if (alone) return one(f.panels[0], width, 322 + margins.bottom, margins);
+      const high = 190 + margins.bottom, step = high + 26;
+      const rows = Math.ceil(f.panels.length / columns);
+      const NS = "http://www.w3.org/2000/svg";
+      const svg = document.createElementNS(NS, "svg");
+      for (const [k, value] of Object.entries({ width, height: rows * step, viewBox: `0 0 ${width} ${rows * step}`, "font-size": 12, fill: "currentColor" })) svg.setAttribute(k, value);
+      f.panels.forEach((p, i) => {
+        const [x, y] = [(i % columns) * (wide + 12), Math.floor(i / columns) * step];
+        const name = document.createElementNS(NS, "text");
+        for (const [k, value] of Object.entries({ x: x + 2, y: y + 16, "font-weight": 600 })) name.setAttribute(k, value);
+        name.textContent = p.name;
+        const plot = one(p, wide, high, margins);
+        plot.setAttribute("x", x);
+        plot.setAttribute("y", y + 22);
+        // A sheet's rule for pictures would give it the height of the whole.
+        Object.assign(plot.style, { width: `${wide}px`, height: `${high}px`, maxWidth: "none" });
+        svg.append(name, plot);
+      });
+      return svg;
+    },
   };
 };
 
@@ -625,7 +712,7 @@ const sample = (l) => {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("width", l.box ? 12 : 22);
   svg.setAttribute("height", 12);
-  svg.innerHTML = l.diamond ? `<path d="M11 .8l4.2 5.2l-4.2 5.2l-4.2 -5.2z" fill="none" stroke="${l.colour}" stroke-width="1.7"/>`
+  svg.innerHTML = l.mark ? `<path transform="translate(11 6)" d="${l.mark}" fill="none" stroke="${l.colour}" stroke-width="1.7"/>`
     : l.box ? `<rect y="1" width="11" height="11" rx="2" fill="${l.colour}"/>`
     : `<line x1="0" x2="22" y1="6.5" y2="6.5" stroke="${l.colour}" stroke-width="2.4" stroke-opacity="${l.opacity ?? 1}"${l.dash ? ` stroke-dasharray="${l.dash}"` : ""}/>`;
   return svg;

@@ -42,6 +42,11 @@ fn cells(line: &str) -> Vec<String> {
     line.split('|').map(|cell| inline(cell.trim())).collect()
 }
 
+/// Whether it is the row below a table's head.
+fn is_rule(line: &str) -> bool {
+    line.starts_with('|') && line.chars().all(|c| "|-: ".contains(c))
+}
+
 /// As HTML; headings begin two levels below a page's title.
 pub fn html(text: &str) -> String {
     let mut out = String::new();
@@ -73,14 +78,20 @@ pub fn html(text: &str) -> String {
             let code: Vec<&str> = lines.by_ref().take_while(|l| !l.starts_with("```")).collect();
             put!(out, "<pre><code>{}</code></pre>\n", escape(&code.join("\n")));
         } else if line.starts_with('|') {
-            let head: String = cells(line).iter().map(|c| format!("<th>{c}</th>")).collect();
+            // The row below says by a colon which columns stand flush right.
+            let rule = lines.next_if(|l| is_rule(l)).unwrap_or_default();
+            let right: Vec<bool> =
+                rule.trim_matches('|').split('|').map(|c| c.trim().ends_with(':')).collect();
+            let row = |line: &str, tag: &str| -> String {
+                let class =
+                    |i: usize| if right.get(i) == Some(&true) { " class=\"n\"" } else { "" };
+                let all = cells(line).into_iter().enumerate();
+                all.map(|(i, c)| format!("<{tag}{}>{c}</{tag}>", class(i))).collect()
+            };
+            let head = row(line, "th");
             put!(out, "<div class=\"scroll\"><table><thead><tr>{head}</tr></thead><tbody>\n");
-            while let Some(row) = lines.next_if(|l| l.starts_with('|')) {
-                if row.chars().all(|c| "|-: ".contains(c)) {
-                    continue;
-                }
-                let row: String = cells(row).iter().map(|c| format!("<td>{c}</td>")).collect();
-                put!(out, "<tr>{row}</tr>\n");
+            while let Some(line) = lines.next_if(|l| l.starts_with('|')) {
+                put!(out, "<tr>{}</tr>\n", row(line, "td"));
             }
             out += "</tbody></table></div>\n";
         } else if let Some(first) = line.strip_prefix("- ") {
@@ -119,13 +130,13 @@ mod tests {
 
     #[test]
     fn what_the_studies_use_becomes_html() {
-        let text = "# Title\n\nWords of **weight** and `code <b>`\ngo [on](a.md).\n\n| a | b |\n|---|---|\n| 1 | `x` |\n\n\
+        let text = "# Title\n\nWords of **weight** and `code <b>`\ngo [on](a.md).\n\n| a | b |\n|---:|---|\n| 1 | `x` |\n\n\
                     - one\n  more\n- two\n\n    wordline study\n\n<!-- table\nrows = 1\n-->\n## Next\nEnd";
         let html = html(text);
         for part in [
             "<p>Words of <b>weight</b> and <code>code &lt;b&gt;</code> go on.</p>",
-            "<th>a</th><th>b</th>",
-            "<td>1</td><td><code>x</code></td>",
+            "<th class=\"n\">a</th><th>b</th>",
+            "<td class=\"n\">1</td><td><code>x</code></td>",
             "<li>one more</li><li>two</li>",
             "<pre><code>wordline study</code></pre>",
             "<h3>Next</h3>\n<p>End</p>",

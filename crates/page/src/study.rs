@@ -1,6 +1,6 @@
 //! The page of a study: its figure beside what was published, its numbers, its claims, its text.
 
-use crate::html::{Cell, details, escape, figure, put, section, table};
+use crate::html::{Cell, details, escape, figure, list, put, section, table};
 use crate::markdown;
 use crate::shell::Shell;
 use serde_json::{Value, json};
@@ -14,9 +14,11 @@ pub struct Study {
     pub source: String,
     /// Above the numbers: the scale, how many points, what is missing.
     pub state: Vec<String>,
-    /// Panels of the chart: `title`, `x`, `y`, `words`, `log_x`, `log_y`, `series` and `published`, each with
-    /// `name` and `points`.
-    pub panels: Vec<Value>,
+    /// Figures of the chart, as `charts.study` of the script draws them: `title`, `x`, `y`, `curves`, `panels` with
+    /// `series` and `marks`, and how they are drawn.
+    pub figures: Vec<Value>,
+    /// What was published and is in no figure, and why.
+    pub not_drawn: Vec<String>,
     /// Heads of the table, and how many of them name a point.
     pub head: Vec<String>,
     pub axes: usize,
@@ -50,26 +52,32 @@ pub fn study(study: &Study, number: &dyn Fn(f64) -> String) -> String {
             sections.push((id, title));
         }
     };
-    let drawn = |p: &Value| {
-        p["series"].as_array().is_some_and(|s| {
-            s.iter().any(|s| s["points"].as_array().is_some_and(|points| !points.is_empty()))
-        })
+    let drawn = |f: &Value| {
+        let panels = f["panels"].as_array().into_iter().flatten();
+        panels.flat_map(|p| p["series"].as_array().into_iter().flatten()).next().is_some()
     };
     let figures: Vec<String> = study
-        .panels
+        .figures
         .iter()
         .enumerate()
-        .filter(|(_, p)| drawn(p))
-        .map(|(i, p)| {
-            let title = p["title"].as_str().unwrap_or("");
-            figure(&format!("panel-{i}"), "panel", &json!({ "panel": i }), title, "")
+        .filter(|(_, f)| drawn(f))
+        .map(|(i, f)| {
+            let title = f["title"].as_str().unwrap_or("");
+            figure(&format!("panel-{i}"), "study", &json!({ "figure": i }), title, "")
         })
         .collect();
     let missing = "<p>Nothing is to be drawn: no point has a result here.</p>";
-    match (study.panels.is_empty(), figures.is_empty()) {
+    match (study.figures.is_empty(), figures.is_empty()) {
         (true, _) => {}
         (false, true) => add("figure", "Figure", missing.into()),
-        (false, false) => add("figure", "Figure", figures.concat()),
+        (false, false) => {
+            let mut all = figures.concat();
+            if !study.not_drawn.is_empty() {
+                all += "<p class=\"note\">Published, not drawn:</p>\n";
+                all += &list(&study.not_drawn);
+            }
+            add("figure", "Figure", all);
+        }
     }
     add("statements", "What was published, and what came out", statements(study));
     let rows = study.rows.iter().map(|(values, numbers)| {
@@ -87,7 +95,7 @@ pub fn study(study: &Study, number: &dyn Fn(f64) -> String) -> String {
     }
     let toml = format!("<pre><code>{}</code></pre>", escape(&study.toml));
     add("file", "The study", details(&format!("{}.toml", study.name), &toml));
-    let data = json!({ "results": [], "panels": study.panels });
+    let data = json!({ "results": [], "figures": study.figures });
     let shell = Shell {
         title: &study.title,
         sub: &escape(&study.source),
@@ -97,6 +105,10 @@ pub fn study(study: &Study, number: &dyn Fn(f64) -> String) -> String {
     };
     shell.html()
 }
+
+const VERDICTS: &str = "Met: within the tolerance chosen for the statement, or an order that holds at every point. Direction: \
+    a change to the published side of none, a size within a factor of two, or an order at more than half of the points. \
+    Wrong: none of these. Without a tolerance, a bound or an order holds or does not, and a number has its difference alone.";
 
 fn statements(study: &Study) -> String {
     if study.statements.is_empty() {
@@ -117,8 +129,8 @@ fn statements(study: &Study) -> String {
             Cell::Html(format!("<span class=\"{class}\">{}</span>", escape(verdict))),
         ]
     });
-    let head = ["what", "where", "published", "here", "difference", ""].map(String::from);
-    table("", &head, &rows.collect::<Vec<_>>())
+    let head = ["what", "where", "published", "here", "difference", "verdict"].map(String::from);
+    format!("{}<p class=\"note\">{}</p>\n", table("", &head, &rows.collect::<Vec<_>>()), VERDICTS)
 }
 
 /// A page that leads to others.

@@ -65,6 +65,8 @@ impl Judgement {
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     pub what: String,
+    /// What tells it from others with the same words.
+    pub apart: String,
     pub place: String,
     pub published: String,
     pub ours: String,
@@ -90,7 +92,51 @@ pub(crate) fn selected(point: &Point, at: &At) -> bool {
 
 pub fn compare(study: &Study, plan: &Plan, table: &[Vec<Option<f64>>]) -> Vec<Comparison> {
     let each = |claim| Comparer { study, plan, table, claim }.compare();
-    study.spec.published.iter().map(each).collect()
+    let mut all: Vec<Comparison> = study.spec.published.iter().map(each).collect();
+    for (made, apart) in all.iter_mut().zip(apart(study)) {
+        made.apart = apart;
+    }
+    all
+}
+
+/// What tells each statement from those with the same words: its metric, its points, what it is a ratio to.
+fn apart(study: &Study) -> Vec<String> {
+    let choice =
+        |c: &crate::spec::Choice| c.0.iter().map(|v| v.0.as_str()).collect::<Vec<_>>().join(", ");
+    // Each trait with a name, so that only those in which they differ are told.
+    let traits = |p: &Published| -> Vec<(String, String)> {
+        let metric = study.spec.metric.iter().find(|m| m.name == p.metric);
+        let mut all = vec![(
+            "metric".to_owned(),
+            metric.map_or_else(String::new, crate::spec::Metric::label),
+        )];
+        for axis in &study.spec.axis {
+            let name = crate::spec::words(&axis.name);
+            let told = match p.at.get(&axis.name) {
+                Some(values) => format!("{name} {}", choice(values)),
+                None => format!("every {name}"),
+            };
+            all.push((axis.name.clone(), told));
+        }
+        let to =
+            p.to.iter().flatten().map(|(axis, v)| format!("to {} {v}", crate::spec::words(axis)));
+        all.push(("to".into(), to.collect::<Vec<_>>().join(", ")));
+        let order =
+            p.order.iter().map(|o| o.iter().map(|v| v.0.as_str()).collect::<Vec<_>>().join(", "));
+        all.push(("order".into(), order.collect()));
+        all
+    };
+    let statements = &study.spec.published;
+    let each = |p: &Published| {
+        let alike =
+            statements.iter().filter(|q| q.what == p.what && q.place == p.place).map(traits);
+        let alike: Vec<_> = alike.collect();
+        let differs = |i: &usize| alike.iter().any(|other| other[*i] != alike[0][*i]);
+        let own = traits(p);
+        let told = (0..own.len()).filter(differs).map(|i| own[i].1.clone());
+        told.filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ")
+    };
+    statements.iter().map(each).collect()
 }
 
 struct Comparer<'a> {
@@ -111,6 +157,7 @@ impl Comparer<'_> {
     fn made(&self, published: String, ours: String, verdict: Verdict) -> Comparison {
         Comparison {
             what: self.claim.what.clone(),
+            apart: String::new(),
             place: self.claim.place.clone(),
             published,
             ours,
@@ -295,5 +342,23 @@ mod tests {
         ] {
             assert_eq!(follows(values, trend, slack), wanted, "{values:?} {trend:?}");
         }
+    }
+
+    #[test]
+    fn statements_with_the_same_words_are_told_apart() {
+        let text = "[study]\ntitle = \"T\"\nshows = \"s\"\n[base]\ndevice = \"d\"\njob = \"[j]\"\n\
+                    [[axis]]\nname = \"kib\"\nvalues = [4, 8]\n\
+                    [[metric]]\nname = \"p99\"\npath = \"x\"\n[[metric]]\nname = \"p99_9\"\npath = \"y\"\n";
+        let one = |what: &str, more: &str| {
+            format!("[[published]]\nwhat = \"{what}\"\nplace = \"P\"\nvalue = 1\n{more}\n")
+        };
+        let all = [
+            one("A", "metric = \"p99\""),
+            one("A", "metric = \"p99_9\""),
+            one("A", "metric = \"p99_9\"\nat = { kib = 8 }"),
+            one("B", "metric = \"p99\""),
+        ];
+        let study = Study::parse("t", "t.toml", &(text.to_owned() + &all.concat())).unwrap();
+        assert_eq!(apart(&study), ["p99, every KiB", "p99.9, every KiB", "p99.9, KiB 8", ""]);
     }
 }

@@ -196,7 +196,13 @@ impl Block {
         let row = |cells: Vec<String>| {
             format!("| {} |\n", cells.into_iter().map(cell).collect::<Vec<_>>().join(" | "))
         };
-        let rule = format!("|{}\n", "---|".repeat(head.len()));
+        // Numbers stand flush right: the columns behind the axes, or the difference.
+        let right = |i: usize| match self.published {
+            true => i == 4,
+            false => i >= self.rows.len(),
+        };
+        let rules = (0..head.len()).map(|i| if right(i) { "---:|" } else { "---|" });
+        let rule = format!("|{}\n", rules.collect::<String>());
         Ok(row(head) + &rule + &rows.map(row).collect::<String>())
     }
 
@@ -342,16 +348,16 @@ mod tests {
         let out = out();
         let spec = "rows = [\"drive\", \"depth\"]\n\
                     columns = [{ metric = \"mean\", digits = 1 }, { metric = \"iops\", head = \"rate\" }]";
-        let table = "| drive | depth | mean, us | rate |\n|---|---|---|---|\n\
+        let table = "| drive | depth | mean, us | rate |\n|---|---|---:|---:|\n\
                      | a | 1 | 12.3 | 80 |\n|  | 32 | 152.4 | 208.3 |\n| b | 1 |  | 9 |\n\
                      |  | 32 | 160.0 | 7 |\n";
         let filled = fill(&document(spec, "stale\n"), None, out.path()).unwrap();
         assert_eq!(filled, document(spec, table));
         assert_eq!(fill(&filled, None, out.path()).unwrap(), filled);
         let spec = "rows = [\"drive\"]\ncolumns = [{ metric = \"mean\", at = { depth = \"32\" } }]";
-        let table = "| drive | mean, us |\n|---|---|\n| a | 152.4 |\n| b | 160 |\n";
+        let table = "| drive | mean, us |\n|---|---:|\n| a | 152.4 |\n| b | 160 |\n";
         assert_eq!(fill(&document(spec, ""), None, out.path()).unwrap(), document(spec, table));
-        let table = "| published | place | they | here | difference |  |\n|---|---|---|---|---|---|\n\
+        let table = "| published | place | they | here | difference |  |\n|---|---|---|---|---:|---|\n\
                      | x: latency | p: IV | 9 us | 10 us | +11.1 % | not run |\n";
         let filled = fill(&document("published = true", ""), None, out.path()).unwrap();
         assert_eq!(filled, document("published = true", table));

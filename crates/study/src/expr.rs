@@ -2,6 +2,17 @@
 
 use crate::error::{FormulaError, Unknown};
 
+/// Which of these names a formula has.
+pub fn names<'n>(text: &str, of: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut used = Vec::new();
+    let _ = evaluate(text, &mut |name| {
+        used.push(name.to_owned());
+        // Not 0 or 1, which could end in a number that is none.
+        Ok(1.5)
+    });
+    of.filter(|name| used.iter().any(|u| u == name)).collect()
+}
+
 /// A recursive descent over the text; what a name is worth comes from outside.
 struct Parser<'a> {
     text: &'a str,

@@ -17,6 +17,7 @@ mod metric;
 mod page;
 mod plan;
 mod preset;
+mod published;
 mod run;
 mod spec;
 mod store;
@@ -38,11 +39,14 @@ pub use run::{Event, Failed, Options, Stopped, Watch, run};
 pub use spec::{Spec, Study};
 pub use store::Store;
 pub use table::Table;
-pub use wordline_cache::digest_bytes;
 pub use worker::work;
 
 use std::path::{Path, PathBuf};
 use wordline_profile::ConfigError;
+
+/// What decides results: a digest of sources, libraries, compiler and target. Programs of one are programs whose
+/// results are the same.
+pub const BUILD: &str = env!("WORDLINE_RESULT_SOURCES");
 
 /// The table of what the store has for a plan.
 pub fn tabulate<'a>(

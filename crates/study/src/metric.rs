@@ -143,7 +143,7 @@ pub fn counterpart(points: &[Point], point: &Point, values: &crate::spec::Values
 }
 
 /// Whether a point is `point` with some of these values instead.
-fn beside(other: &Point, point: &Point, values: &crate::spec::At) -> bool {
+pub(crate) fn beside(other: &Point, point: &Point, values: &crate::spec::At) -> bool {
     other.values.iter().zip(&point.values).all(|(a, b)| match values.get(&a.0) {
         Some(choice) => choice.0.iter().any(|v| v.0 == a.1),
         None => a == b,

@@ -26,12 +26,9 @@ fn there(table: &Table<'_>) -> usize {
 /// What a study says and what came out; `toml` is the study as written.
 pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, StoreError> {
     let spec = &table.study.spec;
-    let panels = match &spec.chart {
-        Some(chart) => chart::panels(table, chart, store)?,
-        None => Vec::new(),
-    };
-    let panel = |p: &chart::Panel| {
-        serde_json::to_value(p).expect("numbers, strings and lists have a JSON form")
+    let chart::Figures { figures, not_drawn } = match &spec.chart {
+        Some(chart) => chart::figures(table, chart, store)?,
+        None => chart::Figures { figures: Vec::new(), not_drawn: Vec::new() },
     };
     let points = table.plan.points.len();
     let (head, rows) = table.rows();
@@ -40,20 +37,31 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
             Some(d) if c.verdict == Verdict::Compared => format!("{:+.1} %", d * 100.0),
             _ => String::new(),
         };
-        let (what, place, ours) = (c.what.clone(), c.place.clone(), c.ours.clone());
-        [what, place, c.published.clone(), ours, difference, c.word().to_owned()]
+        let what = match c.apart.is_empty() {
+            true => c.what.clone(),
+            false => format!("{}: {}", c.what, c.apart),
+        };
+        [
+            micro(&what),
+            c.place.clone(),
+            micro(&c.published),
+            micro(&c.ours),
+            difference,
+            c.word().to_owned(),
+        ]
     });
     let all = Study {
         name: table.study.name.clone(),
         title: spec.study.title.clone(),
-        shows: spec.study.shows.clone(),
+        shows: sentence(&spec.study.shows),
         source: spec.study.source.clone(),
         state: vec![format!(
-            "{} scale: {} of {points} points have a result of this program.",
+            "{} scale: {} of {points} points have a result of this version.",
             capital(table.plan.scale.name()),
             there(table)
         )],
-        panels: panels.iter().map(panel).collect(),
+        figures: figures.iter().map(drawn).collect(),
+        not_drawn: not_drawn.iter().map(|line| micro(line)).collect(),
         head,
         axes: spec.axis.len(),
         rows,
@@ -63,10 +71,50 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
             .iter()
             .map(|(i, why)| format!("{}: {why}", table.plan.points[*i].label()))
             .collect(),
-        text: text_of(&table.study.name).into(),
+        text: micro(text_of(&table.study.name)),
         toml: toml.into(),
     };
     Ok(wordline_page::study::study(&all, &number))
+}
+
+/// A figure for the page's script: what it draws, and what stands beside it.
+fn drawn(figure: &chart::Figure) -> serde_json::Value {
+    let mut value =
+        serde_json::to_value(figure).expect("numbers, strings and lists have a JSON form");
+    value["ways"] = figure.ways().iter().map(|how| serde_json::json!([how, how.words()])).collect();
+    value["range_x"] = serde_json::json!(figure.range_x());
+    for (panel, of) in value["panels"].as_array_mut().into_iter().flatten().zip(&figure.panels) {
+        panel["range_y"] = serde_json::json!(figure.range_y(of));
+    }
+    value
+}
+
+/// As a sentence has it.
+fn sentence(text: &str) -> String {
+    let end = if text.ends_with('.') { "" } else { "." };
+    format!("{}{end}", capital(text))
+}
+
+/// The unit us as pages write it; code, between backticks, stays.
+fn micro(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (i, part) in text.split('`').enumerate() {
+        if i > 0 {
+            out.push('`');
+        }
+        let mut rest = part;
+        while let Some(at) = rest.find("us") {
+            let before = rest[..at].chars().next_back().or(out.chars().next_back());
+            let after = rest[at + 2..].chars().next();
+            let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+            let unit = i % 2 == 0 && !word(before) && !word(after);
+            out += &rest[..at];
+            out += if unit { "\u{b5}s" } else { "us" };
+            rest = &rest[at + 2..];
+        }
+        out += rest;
+    }
+    out
 }
 
 fn capital(text: &str) -> String {
@@ -95,5 +143,20 @@ pub fn entry(table: &Table<'_>, file: &str) -> Entry {
         source: table.study.spec.study.source.clone(),
         points: (there(table), table.plan.points.len()),
         verdicts: verdicts.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_write_microseconds_one_way() {
+        let text = "mean, us | 12 us (5 us) is thus of us: `us` and `50 us`, us";
+        assert_eq!(
+            micro(text),
+            "mean, \u{b5}s | 12 \u{b5}s (5 \u{b5}s) is thus of \u{b5}s: `us` and `50 us`, \u{b5}s"
+        );
+        assert_eq!(sentence("reads beside writes"), "Reads beside writes.");
     }
 }

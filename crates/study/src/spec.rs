@@ -211,6 +211,9 @@ impl Axis {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Metric {
     pub name: String,
+    /// How charts and pages call it.
+    #[serde(default)]
+    pub label: Option<String>,
     /// Dotted, into the JSON+ result.
     #[serde(default)]
     pub path: Option<String>,
@@ -231,6 +234,38 @@ pub struct Metric {
     /// The mean of the metric over the points with each of these values instead.
     #[serde(default)]
     pub mean_of: Option<At>,
+}
+
+impl Metric {
+    /// In words.
+    pub fn label(&self) -> String {
+        self.label.clone().unwrap_or_else(|| words(&self.name))
+    }
+}
+
+/// A name in words: short ones that the field has are written out.
+pub fn words(name: &str) -> String {
+    // p99_9 is a percentile; p99_4 is one of something else.
+    if let Some((whole, part)) = name.split_once('_')
+        && whole.strip_prefix('p').is_some_and(|n| n.parse::<u32>().is_ok())
+        && part.bytes().all(|digit| digit == b'9')
+    {
+        return format!("{whole}.{part}");
+    }
+    let word = |word: &str| match word {
+        "wa" => "write amplification".to_owned(),
+        "bw" => "bandwidth".into(),
+        "gc" => "GC".into(),
+        "kib" => "KiB".into(),
+        "mib" => "MiB".into(),
+        "iops" => "IOPS".into(),
+        "kiops" => "kIOPS".into(),
+        "cpu" => "CPU".into(),
+        "io" => "I/O".into(),
+        "ios" => "I/Os".into(),
+        _ => word.into(),
+    };
+    name.split('_').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// What a closed form says a metric should be.
@@ -291,6 +326,10 @@ pub struct Published {
 pub enum ChartKind {
     #[default]
     Lines,
+    /// The metrics are parts of a whole, on top of each other.
+    Stack,
+    /// The metrics follow each other to the right.
+    Sequence,
     /// Share of I/Os slower than a latency, from histogram bins.
     Slower,
 }
@@ -305,6 +344,19 @@ pub struct Chart {
     /// Metrics, a panel each.
     #[serde(default)]
     pub y: Vec<String>,
+    /// Axes that make panels; if absent, those that leave at most eight curves in each.
+    #[serde(default)]
+    pub panels: Option<Vec<String>>,
+    /// Panels share a scale only where these axes have the same values.
+    #[serde(default)]
+    pub own_y: Vec<String>,
+    /// Where the metrics of a `sequence` stand.
+    #[serde(default)]
+    pub places: Vec<f64>,
+    #[serde(default)]
+    pub x_label: Option<String>,
+    #[serde(default)]
+    pub y_label: Option<String>,
     /// Path of the bins, for `slower`.
     #[serde(default)]
     pub bins: Option<String>,
@@ -517,12 +569,80 @@ impl Study {
         for (i, name) in chart.y.iter().enumerate() {
             self.check_metric(&format!("chart.y.{i}"), name)?;
         }
+        for (i, name) in chart.panels.iter().flatten().enumerate() {
+            let at = format!("chart.panels.{i}");
+            if self.axis(name).is_none() {
+                return Err(self.unknown_axis(&at, name));
+            }
+            if chart.x.as_ref() == Some(name) {
+                return Err(self
+                    .document
+                    .error(&at, format!("'{name}' is the axis to the right: leave one out")));
+            }
+        }
+        for (i, name) in chart.own_y.iter().enumerate() {
+            if self.axis(name).is_none() {
+                return Err(self.unknown_axis(&format!("chart.own_y.{i}"), name));
+            }
+            if !chart.panels.as_ref().is_some_and(|panels| panels.contains(name)) {
+                let message =
+                    format!("only panels have scales: panels must have the axis '{name}'");
+                return Err(self.document.error(&format!("chart.own_y.{i}"), message));
+            }
+        }
+        let (lines, stack) = (chart.kind == ChartKind::Lines, chart.kind == ChartKind::Stack);
+        let (sequence, slower) =
+            (chart.kind == ChartKind::Sequence, chart.kind == ChartKind::Slower);
         let missing = match chart.kind {
-            ChartKind::Lines if chart.x.is_none() || chart.y.is_empty() => "x and y",
+            ChartKind::Lines | ChartKind::Stack if chart.x.is_none() || chart.y.is_empty() => {
+                "x and y"
+            }
+            ChartKind::Sequence if chart.y.is_empty() || chart.places.len() != chart.y.len() => {
+                "y, and as many places"
+            }
             ChartKind::Slower if chart.bins.is_none() => "bins",
-            _ => return Ok(()),
+            _ => "",
         };
-        Err(self.document.error("chart", format!("this chart needs {missing}")))
+        if !missing.is_empty() {
+            return Err(self.document.error("chart", format!("this chart needs {missing}")));
+        }
+        let idle = [
+            ("x", chart.x.is_some() && !lines && !stack),
+            ("y", !chart.y.is_empty() && slower),
+            ("bins", chart.bins.is_some() && !slower),
+            ("places", !chart.places.is_empty() && !sequence),
+            ("x_label", chart.x_label.is_some() && !sequence),
+            ("y_label", chart.y_label.is_some() && !sequence && !stack),
+            ("log_x", chart.log_x && (stack || slower)),
+            ("log_y", chart.log_y && (stack || slower)),
+        ];
+        if let Some((key, _)) = idle.iter().find(|(_, given)| *given) {
+            return Err(self
+                .document
+                .error(&format!("chart.{key}"), "this kind of chart has no such key"));
+        }
+        if stack
+            && let Some(axis) = self.spec.axis.iter().find(|a| {
+                Some(&a.name) != chart.x.as_ref()
+                    && chart.panels.as_ref().is_some_and(|p| !p.contains(&a.name))
+            })
+        {
+            let message =
+                format!("a stack has no curves: panels must have the axis '{}'", axis.name);
+            return Err(self.document.error("chart.panels", message));
+        }
+        let units: Vec<&str> = chart
+            .y
+            .iter()
+            .filter_map(|y| self.spec.metric.iter().find(|m| m.name == *y))
+            .map(|m| m.unit.as_str())
+            .collect();
+        if (stack || sequence) && units.windows(2).any(|w| w[0] != w[1]) {
+            return Err(self
+                .document
+                .error("chart.y", "these metrics need one unit: they share an axis"));
+        }
+        Ok(())
     }
 
     fn check_metric(&self, at: &str, name: &str) -> Result<(), ConfigError> {

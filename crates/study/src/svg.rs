@@ -1,6 +1,6 @@
-//! Panels as SVG: a legend beside the data and not over them, ticks at decades or at 1, 2 and 5.
+//! Figures as SVG: a legend beside the data and not over them, ticks at the axis' own values, at decades, or at 1, 2 and 5.
 
-use crate::chart::{Panel, Series};
+use crate::chart::{Drawn, Figure, How, Mark, Panel, Series, foot};
 use crate::table::number;
 use std::fmt::Write;
 
@@ -18,6 +18,8 @@ const LINE: &str = "#d9dcdf";
 
 const WIDTH: f64 = 760.0;
 const PLOT_HEIGHT: f64 = 300.0;
+/// Of one panel of several.
+const SMALL_HEIGHT: f64 = 180.0;
 const RIGHT: f64 = 24.0;
 /// A letter of the text, on average.
 const LETTER: f64 = 6.7;
@@ -82,12 +84,20 @@ fn text(out: &mut String, (x, y): (f64, f64), anchor: &str, more: &str, words: &
     );
 }
 
-/// The panels one below the other.
-pub fn draw(panels: &[Panel]) -> String {
+/// Ticks that a figure's axis to the right has: its own values, or round ones.
+fn ticks_x(figure: &Figure, (from, to): (f64, f64)) -> Vec<f64> {
+    match figure.ticks.is_empty() {
+        true => ticks(from, to, figure.log_x, 8),
+        false => figure.ticks.iter().copied().filter(|t| *t >= from && *t <= to).collect(),
+    }
+}
+
+/// The figures one below the other.
+pub fn draw(figures: &[Figure]) -> String {
     let mut body = String::new();
     let mut top = 0.0;
-    for panel in panels {
-        top = panel_at(panel, top, &mut body) + 14.0;
+    for figure in figures {
+        top = figure_at(figure, top, &mut body) + 14.0;
     }
     let height = top.max(60.0);
     format!(
@@ -112,43 +122,86 @@ fn wrapped(words: &str, letters: usize) -> Vec<String> {
     lines
 }
 
-/// Draws a panel from `top` on; where it ends.
-fn panel_at(panel: &Panel, top: f64, out: &mut String) -> f64 {
+/// Draws a figure from `top` on; where it ends.
+fn figure_at(figure: &Figure, top: f64, out: &mut String) -> f64 {
     let mut y = top + 26.0;
-    for line in wrapped(&panel.title, 88) {
+    for line in wrapped(&figure.title, 88) {
         let more = format!(r#"font-size="15" font-weight="600" fill="{INK}""#);
         text(out, (16.0, y), "start", &more, &line);
         y += 19.0;
     }
-    y = legend(panel, y, out);
-    let plot_top = y + 36.0;
-    let bottom = plot_top + PLOT_HEIGHT;
-    let (from, to) = panel.range_y();
-    let y_ticks = ticks(from, to, panel.log_y, 6);
+    y = legend(figure, y, out) + 8.0;
+    let across = WIDTH / figure.columns as f64;
+    for row in figure.panels.chunks(figure.columns) {
+        let ends = row.iter().enumerate().map(|(i, panel)| {
+            let begin = i as f64 * across;
+            panel_at(figure, panel, (begin, begin + across, y), out)
+        });
+        y = ends.fold(y, f64::max);
+    }
+    y
+}
+
+/// Where a panel's numbers are drawn.
+struct Frame<'a> {
+    figure: &'a Figure,
+    across: Scale,
+    vertical: Scale,
+}
+
+impl Frame<'_> {
+    fn at(&self, curve: Option<usize>, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.across.at(self.figure.place(x, curve)), self.vertical.at(y))
+    }
+}
+
+/// Draws a panel between `begin` and `end` from `top` on; where it ends.
+fn panel_at(
+    figure: &Figure,
+    panel: &Panel,
+    (begin, end, top): (f64, f64, f64),
+    out: &mut String,
+) -> f64 {
+    let alone = figure.panels.len() == 1;
+    let mut plot_top = top + 28.0;
+    if !alone {
+        let more = format!(r#"font-weight="600" fill="{INK}""#);
+        text(out, (begin + 16.0, top + 14.0), "start", &more, &panel.name);
+        plot_top += 16.0;
+    }
+    let bottom = plot_top + if alone { PLOT_HEIGHT } else { SMALL_HEIGHT };
+    let (from, to) = figure.range_y(panel);
+    let y_ticks = ticks(from, to, figure.log_y, 6);
     let names: Vec<String> = y_ticks.iter().map(|t| number(*t)).collect();
-    let left = 26.0 + names.iter().map(|n| wide(n)).fold(0.0, f64::max);
-    let vertical = Scale { from, to, log: panel.log_y, begin: bottom, end: plot_top };
-    let (from, to) = panel.range_x();
-    let across = Scale { from, to, log: panel.log_x, begin: left, end: WIDTH - RIGHT };
-    text(out, (16.0, plot_top - 12.0), "start", "", &panel.y);
+    let left = begin + 26.0 + names.iter().map(|n| wide(n)).fold(0.0, f64::max);
+    let right = end - if alone { RIGHT } else { 12.0 };
+    let vertical = Scale { from, to, log: figure.log_y, begin: bottom, end: plot_top };
+    let (from, to) = figure.range_x();
+    let across = Scale { from, to, log: figure.log_x, begin: left, end: right };
+    text(out, (begin + 16.0, plot_top - 12.0), "start", "", &figure.y);
     for (tick, name) in y_ticks.iter().zip(&names) {
         let at = vertical.at(*tick);
-        put!(out, r#"<path d="M{left:.1} {at:.1}H{:.1}" stroke="{LINE}"/>"#, WIDTH - RIGHT);
+        put!(out, r#"<path d="M{left:.1} {at:.1}H{right:.1}" stroke="{LINE}"/>"#);
         text(out, (left - 7.0, at + 4.0), "end", "", name);
     }
-    put!(out, r#"<path d="M{left:.1} {bottom:.1}H{:.1}" stroke="{MUTED}"/>"#, WIDTH - RIGHT);
+    put!(out, r#"<path d="M{left:.1} {bottom:.1}H{right:.1}" stroke="{MUTED}"/>"#);
     let mut below = bottom + 18.0;
-    if panel.words.is_empty() {
-        for tick in ticks(from, to, panel.log_x, 8) {
-            let at = across.at(tick);
+    if figure.words.is_empty() {
+        let mut free = f64::NEG_INFINITY;
+        for tick in ticks_x(figure, (from, to)) {
+            let (at, name) = (across.at(tick), number(tick));
             put!(out, r#"<path d="M{at:.1} {bottom:.1}v4" stroke="{MUTED}"/>"#);
-            text(out, (at, below), "middle", "", &number(tick));
+            // A tick whose number has no room has none.
+            if at - wide(&name) / 2.0 >= free {
+                text(out, (at, below), "middle", "", &name);
+                free = at + wide(&name) / 2.0 + 5.0;
+            }
         }
     } else {
-        let room = (across.end - across.begin) / panel.words.len() as f64;
-        let long = panel.words.iter().map(|w| wide(w)).fold(0.0, f64::max);
+        let room = (across.end - across.begin) / figure.words.len() as f64;
+        let long = figure.words.iter().map(|w| wide(w)).fold(0.0, f64::max);
         let slanted = long > room - 8.0;
-        for (i, word) in panel.words.iter().enumerate() {
+        for (i, word) in figure.words.iter().enumerate() {
             let at = across.at(i as f64);
             put!(out, r#"<path d="M{at:.1} {bottom:.1}v4" stroke="{MUTED}"/>"#);
             match slanted {
@@ -164,98 +217,158 @@ fn panel_at(panel: &Panel, top: f64, out: &mut String) -> f64 {
         }
     }
     below += 17.0;
-    text(out, ((across.begin + across.end) / 2.0, below), "middle", "", &panel.x);
-    for (i, series) in panel.series.iter().enumerate() {
-        curve(
-            out,
-            panel,
-            series,
-            (&across, &vertical),
-            COLOURS[i % COLOURS.len()],
-            i >= COLOURS.len(),
-        );
+    text(out, ((across.begin + across.end) / 2.0, below), "middle", "", &figure.x);
+    let frame = Frame { figure, across, vertical };
+    for series in &panel.series {
+        curve(out, &frame, panel, series);
     }
-    for series in &panel.published {
-        let colour = colour_of(panel, &series.name);
-        for &(x, y) in panel.drawn(series).iter() {
-            let (x, y) = (across.at(x), vertical.at(y));
-            put!(
-                out,
-                r##"<path d="M{x:.1} {:.1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z" fill="#fdfdfc" stroke="{colour}" stroke-width="1.8"/>"##,
-                y - 5.5
-            );
-        }
+    for mark in panel.marks.iter().filter(|m| figure.visible((m.x, m.y))) {
+        published(out, &frame, mark);
     }
     below + 6.0
 }
 
-fn colour_of(panel: &Panel, name: &str) -> &'static str {
-    let at = panel.series.iter().position(|s| s.name == name);
-    at.map_or(INK, |i| COLOURS[i % COLOURS.len()])
+fn colour(curve: usize) -> &'static str {
+    COLOURS[curve % COLOURS.len()]
 }
 
-/// Above the plot, in as many rows as it takes.
-fn legend(panel: &Panel, top: f64, out: &mut String) -> f64 {
-    let mut entries: Vec<(String, String)> = Vec::new();
-    if panel.series.len() > 1 {
-        entries = panel
-            .series
-            .iter()
-            .enumerate()
-            .map(|(i, s)| {
-                let dash = if i >= COLOURS.len() { r#" stroke-dasharray="5 3""# } else { "" };
-                let key = format!(
-                    r#"d="M0 0h20" stroke="{}" stroke-width="2.4"{dash}"#,
-                    COLOURS[i % COLOURS.len()]
-                );
-                (key, s.name.clone())
-            })
-            .collect();
+/// More curves than colours have each colour again, dashed.
+fn dash(curve: usize) -> &'static str {
+    if curve >= COLOURS.len() { r#" stroke-dasharray="5 3""# } else { "" }
+}
+
+/// The sign of a way that a published number came to its place, around 0, 0.
+fn sign(how: How) -> &'static str {
+    match how {
+        How::Point | How::Part => "M0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z",
+        How::Mean => "M-4.5 -4.5h9v9h-9z",
+        How::Ratio => "M0 -5.5l5.5 9.5h-11z",
+        How::Below => "M-9 0h18M0 0v8m-3 -3l3 3l3 -3",
+        How::Above => "M-9 0h18M0 0v-8m-3 3l3 -3l3 3",
     }
-    if !panel.published.is_empty() {
-        let key = format!(
-            r#"d="M10 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z" fill="none" stroke="{INK}" stroke-width="1.6""#
-        );
-        entries.push((key, "published".into()));
+}
+
+/// Above the plots, in as many rows as it takes.
+fn legend(figure: &Figure, top: f64, out: &mut String) -> f64 {
+    // How far from its left end a key is drawn, the key, and its name.
+    let mut entries: Vec<(f64, String, String)> = Vec::new();
+    if figure.curves.len() > 1 {
+        let boxes = matches!(figure.drawn, Drawn::Bar | Drawn::Stack);
+        entries.extend(figure.curves.iter().enumerate().map(|(i, name)| {
+            let key = match boxes {
+                true => format!(r#"d="M4 -5h11v11h-11z" fill="{}""#, colour(i)),
+                false => {
+                    format!(r#"d="M0 0h20" stroke="{}" stroke-width="2.4"{}"#, colour(i), dash(i))
+                }
+            };
+            (0.0, key, name.clone())
+        }));
+    }
+    for how in figure.ways() {
+        let key = format!(r#"d="{}" fill="none" stroke="{INK}" stroke-width="1.6""#, sign(how));
+        entries.push((10.0, key, how.words().into()));
     }
     let (mut x, mut y) = (16.0, top);
-    for (key, name) in &entries {
+    for (shift, key, name) in &entries {
         let long = 26.0 + wide(name) + 16.0;
         if x + long > WIDTH - 8.0 && x > 16.0 {
             (x, y) = (16.0, y + 18.0);
         }
-        put!(out, r#"<path transform="translate({x:.1} {:.1})" {key}/>"#, y - 4.0);
+        put!(out, r#"<path transform="translate({:.1} {:.1})" {key}/>"#, x + shift, y - 4.0);
         text(out, (x + 26.0, y), "start", "", name);
         x += long;
     }
     if entries.is_empty() { top - 14.0 } else { y }
 }
 
-fn curve(
-    out: &mut String,
-    panel: &Panel,
-    series: &Series,
-    (across, vertical): (&Scale, &Scale),
-    colour: &str,
-    dashed: bool,
-) {
-    let points = panel.drawn(series);
-    let places: Vec<(f64, f64)> =
-        points.iter().map(|&(x, y)| (across.at(x), vertical.at(y))).collect();
+fn curve(out: &mut String, frame: &Frame<'_>, panel: &Panel, series: &Series) {
+    let figure = frame.figure;
+    let colour = colour(series.curve);
+    let points: Vec<(f64, f64)> =
+        series.points.iter().copied().filter(|p| figure.visible(*p)).collect();
+    if matches!(figure.drawn, Drawn::Bar | Drawn::Stack) {
+        let stack = figure.drawn == Drawn::Stack;
+        let bars = if stack { 1.0 } else { figure.curves.len() as f64 };
+        let half = (0.36 / bars).min(0.2);
+        for (x, y) in points {
+            let from = if stack { foot(panel, series.curve, x) } else { 0.0 };
+            let place = figure.place(x, Some(series.curve));
+            let (left, right) = (frame.across.at(place - half), frame.across.at(place + half));
+            let (a, b) = (frame.vertical.at(from), frame.vertical.at(from + y));
+            put!(
+                out,
+                r#"<rect x="{left:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{colour}"/>"#,
+                a.min(b),
+                right - left,
+                (a - b).abs()
+            );
+        }
+        return;
+    }
+    let places: Vec<(f64, f64)> = points.iter().map(|p| frame.at(Some(series.curve), *p)).collect();
     let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
-    let dash = if dashed { r#" stroke-dasharray="5 3""# } else { "" };
-    if path.len() > 1 {
+    if path.len() > 1 && figure.drawn == Drawn::Line {
         put!(
             out,
-            r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"{dash}/>"#,
-            path.join("L")
+            r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"{}/>"#,
+            path.join("L"),
+            dash(series.curve)
         );
     }
     if places.len() <= 64 {
+        let radius = if figure.drawn == Drawn::Dot { 4 } else { 3 };
         for (x, y) in places {
-            put!(out, r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#);
+            put!(out, r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" fill="{colour}"/>"#);
         }
     }
+}
+
+fn published(out: &mut String, frame: &Frame<'_>, mark: &Mark) {
+    // On a bar of its own colour a sign is not seen.
+    let bars = matches!(frame.figure.drawn, Drawn::Bar | Drawn::Stack);
+    let ink = mark.curve.filter(|_| !bars).map_or(INK, colour);
+    let tip = format!("<title>{}</title>", escaped(&mark.text));
+    let ((x, y), (to, _)) =
+        (frame.at(mark.curve, (mark.x, mark.y)), frame.at(mark.curve, (mark.to, mark.y)));
+    let bound = matches!(mark.how, How::Below | How::Above);
+    if bound || mark.to != mark.x {
+        let (left, right) =
+            if to - x < 18.0 { ((x + to) / 2.0 - 9.0, (x + to) / 2.0 + 9.0) } else { (x, to) };
+        put!(
+            out,
+            r#"<path d="M{left:.1} {y:.1}H{right:.1}" fill="none" stroke="{ink}" stroke-width="1.6" stroke-dasharray="6 3">{tip}</path>"#
+        );
+        if bound {
+            let arrow =
+                if mark.how == How::Below { "v9m-3 -3l3 3l3 -3" } else { "v-9m-3 3l3 -3l3 3" };
+            let middle = (left + right) / 2.0;
+            put!(
+                out,
+                r#"<path d="M{middle:.1} {y:.1}{arrow}" fill="none" stroke="{ink}" stroke-width="1.6"/>"#
+            );
+            // On the side that the arrow does not point to, and inside of the panel.
+            let beside = if mark.how == How::Below { y - 5.0 } else { y + 14.0 };
+            let (from, to) = (
+                frame.across.begin + wide(&mark.label) / 2.0,
+                frame.across.end - wide(&mark.label) / 2.0,
+            );
+            let at = if from > to { (from + to) / 2.0 } else { middle.clamp(from, to) };
+            text(
+                out,
+                (at, beside),
+                "middle",
+                &format!(r#"font-size="11" fill="{ink}""#),
+                &mark.label,
+            );
+            return;
+        }
+    }
+    let x = (x + to) / 2.0;
+    put!(
+        out,
+        r##"<path transform="translate({x:.1} {y:.1})" d="{}" fill="#fdfdfc" stroke="{ink}" stroke-width="1.8">{tip}</path>"##,
+        sign(mark.how)
+    );
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::compare::Comparison;
 use crate::metric::formula;
 use crate::plan::Plan;
-use crate::spec::Study;
+use crate::spec::{Metric, Study, words};
 use serde_json::{Map, Value, json};
 
 /// A number as tables have it: four digits, or all before the point.
@@ -20,6 +20,11 @@ pub fn number(x: f64) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').into(),
         false => text,
     }
+}
+
+/// A unit as charts and pages have it.
+pub fn shown_unit(unit: &str) -> &str {
+    if unit == "us" { "\u{b5}s" } else { unit }
 }
 
 /// The values of a point, and its numbers.
@@ -63,14 +68,18 @@ impl Table<'_> {
 
     /// Heads with units, and the values and numbers of each point.
     pub fn rows(&self) -> (Vec<String>, Vec<Row>) {
-        let axes = self.study.spec.axis.len();
-        let mut head = self.head();
-        for (name, metric) in head[axes..].iter_mut().zip(&self.study.spec.metric) {
-            if !metric.unit.is_empty() {
-                *name += &format!(", {}", metric.unit);
-            }
-        }
-        let head = head.into_iter().map(|name| name.replace('_', " ")).collect();
+        let spec = &self.study.spec;
+        let mut head: Vec<String> =
+            spec.axis.iter().map(|a| a.label.clone().unwrap_or_else(|| words(&a.name))).collect();
+        let named = |metric: &Metric, more: &str| match shown_unit(&metric.unit) {
+            "" => format!("{}{more}", metric.label()),
+            unit => format!("{}{more}, {unit}", metric.label()),
+        };
+        head.extend(spec.metric.iter().map(|m| named(m, "")));
+        let forms = self.forms();
+        head.extend(
+            spec.metric.iter().filter(|m| forms.contains(&&*m.name)).map(|m| named(m, " (form)")),
+        );
         (head, (0..self.plan.points.len()).map(|i| self.cells(i)).collect())
     }
 
@@ -183,8 +192,12 @@ impl Table<'_> {
                     }
                     _ => String::new(),
                 };
+                let what = match c.apart.is_empty() {
+                    true => c.what.clone(),
+                    false => format!("{}: {}", c.what, c.apart),
+                };
                 rows.push(vec![
-                    c.what.clone(),
+                    what,
                     c.place.clone(),
                     c.published.clone(),
                     c.ours.clone(),

@@ -78,7 +78,7 @@ for (let i = 0; i < words.length; i += 2) {
     const served = results.flatMap((name) => runsOf(name).map((run) => run.wordline.machine.served));
     if (results.length) check(`${file}: ${shown} I/Os against ${served}`, shown.join() === served.join());
     // Hover tells values.
-    const first = page.locator("figure .plot svg").first();
+    const first = page.locator("figure .plot svg:not(:has(svg))").first();
     if (await first.count()) {
       await first.scrollIntoViewIfNeeded();
       const box = await first.boundingBox();

@@ -80,6 +80,19 @@ fn pages_open_in_a_browser() {
     std::fs::write(folder.join("depth.toml"), study).expect("a study");
     run(folder, "study run depth.toml --out results --quiet");
     run(folder, "study report depth.toml --out results -o depth.html");
+    // Panels, names with bars, and numbers of the source of each kind.
+    let split = study
+        .replace("${depth}", "${depth}\nbs=${kib}k")
+        .replace("[[metric]]", "[[axis]]\nname = \"kib\"\nvalues = [4, 16]\n[[axis]]\nname = \"order\"\n[[axis.value]]\nname = \"first\"\n[[axis.value]]\nname = \"last\"\n[[metric]]")
+        .replace("rw=randread", "rw=randread\nrandseed=${s}")
+        .replace("[[axis.value]]\nname = \"first\"", "[[axis.value]]\nname = \"first\"\nvars = { s = 1 }")
+        .replace("[[axis.value]]\nname = \"last\"", "[[axis.value]]\nname = \"last\"\nvars = { s = 2 }")
+        .replace("x = \"depth\"", "x = \"order\"\npanels = [\"depth\"]")
+        .replace("log_x = true", "own_y = [\"depth\"]")
+        + "[[published]]\nwhat = \"a bound\"\nplace = \"table 2\"\nmetric = \"mean\"\nbelow = 400\n";
+    std::fs::write(folder.join("split.toml"), split).expect("a study");
+    run(folder, "study run split.toml --out results --quiet");
+    run(folder, "study report split.toml --out results -o split.html");
     run(folder, "study report --all --out results -o site");
     run(folder, "report rail.json -o rail.html");
     run(folder, "report pblk.json rail.json reads.json -o compared.html");
@@ -91,6 +104,7 @@ fn pages_open_in_a_browser() {
         ("app.html", "app.json"),
         ("seeds.html", "seeds.json"),
         ("depth.html", ""),
+        ("split.html", ""),
         ("site/rail-max-write-rate.html", ""),
         ("site/index.html", ""),
         ("compared.html", "pblk.json,rail.json,reads.json"),

@@ -146,6 +146,13 @@ fn ours_stands_beside_theirs() {
     assert_eq!(csv.lines().count(), 5);
     assert!(csv.lines().nth(3).is_some_and(|l| l.starts_with("roomy,1,") && l.ends_with(",0.25")));
     assert!(place.text("a/s.quick.svg").contains("</svg>"));
+    // The remedy has the scale that the folder has.
+    let report = "study report s.toml --out a -o s.html";
+    place.run(report).fails(2, &["results of the quick scale", "--out a --scale quick -o s.html"]);
+    place.run(&format!("{report} --scale quick")).ok();
+    place
+        .run("study report s.toml --out b -o s.html --scale quick")
+        .fails(2, &["study run s.toml --out b --scale quick"]);
     let one = place.run("study run s.toml --out a --point kiops=2 --point drive=tight").ok();
     assert!(one.out.contains("1600 IOPS") && one.out.contains("+25"), "{}", one.out);
     let json: serde_json::Value = serde_json::from_str(&place.text("a/s.part.json")).expect("JSON");
@@ -274,6 +281,12 @@ fn errors_have_a_place_and_a_remedy() {
         ("formula = \"1/S\"", "formula = \"1/T\"", &["unknown name 'T': there are"]),
         ("x = \"kiops\"", "x = \"kips\"", &["did you mean 'kiops'?"]),
         ("scale = 1e-3", "scale = \"x\"", &["expected a number"]),
+        ("log_y = true", "panels = [\"drivee\"]", &["unknown axis", "did you mean 'drive'?"]),
+        ("log_y = true", "panels = [\"kiops\"]", &["'kiops' is the axis to the right"]),
+        ("log_y = true", "own_y = [\"drive\"]", &["panels must have the axis 'drive'"]),
+        ("log_y = true", "kind = \"stack\"", &["one unit: they share an axis"]),
+        ("log_y = true", "kind = \"sequence\"", &["y, and as many places"]),
+        ("log_y = true", "places = [1]", &["this kind of chart has no such key"]),
     ] {
         place.file("s.toml", STUDY.replacen(from, to, 1));
         let done = place.run("study run s.toml --out a").fails(2, parts);
