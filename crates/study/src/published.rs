@@ -2,6 +2,7 @@
 
 use crate::chart::{Drawn, Figure, How, Layout, Mark, foot, meant};
 use crate::metric::counterpart;
+use crate::plan::Point;
 use crate::spec::{Chart, ChartKind, Metric, Published, Study, Values};
 use crate::table::{Table, number, shown_unit};
 
@@ -18,6 +19,11 @@ enum Relation<'a> {
     /// The sum of all parts of a stack.
     Whole,
 }
+
+/// A panel, a curve, and the place on the axis to the right.
+type Spot = (usize, usize, f64);
+/// Where a figure shows a point.
+type Finder<'f> = dyn Fn(&Point) -> Option<Spot> + 'f;
 
 /// A chart's published numbers.
 struct Placer<'t, 'a> {
@@ -177,7 +183,7 @@ impl<'a> Placer<'_, 'a> {
         let stacked = self.chart.kind == ChartKind::Stack;
         let sequence = self.chart.kind == ChartKind::Sequence;
         let figure = if stacked || sequence { &mut figures[0] } else { &mut figures[y] };
-        let spot = |point: &crate::plan::Point| -> Option<(usize, usize, f64)> {
+        let spot = |point: &Point| -> Option<Spot> {
             let (panel, curve, x) = self.layout.of(point)?;
             Some(match () {
                 () if stacked => (panel, y, self.layout.position(point)?),
@@ -202,7 +208,7 @@ impl<'a> Placer<'_, 'a> {
             return self.ratios(statement, figure, (to, ratio), &points, &spot);
         }
         // By panel: which curves and places it is about.
-        let mut spots: Vec<(usize, usize, f64)> = Vec::new();
+        let mut spots: Vec<Spot> = Vec::new();
         for (_, point) in &points {
             let about: Vec<_> = match &relation {
                 Relation::Mean(over) => {
@@ -296,8 +302,8 @@ impl<'a> Placer<'_, 'a> {
         statement: &Published,
         figure: &mut Figure,
         (to, ratio): (&Values, f64),
-        points: &[(usize, &crate::plan::Point)],
-        spot: &dyn Fn(&crate::plan::Point) -> Option<(usize, usize, f64)>,
+        points: &[(usize, &Point)],
+        spot: &Finder<'_>,
     ) -> Result<(), String> {
         if figure.drawn == Drawn::Stack {
             return Err("a ratio has no place in a stack".into());
