@@ -182,7 +182,10 @@ impl Queues {
         array: &ArrayShape,
     ) -> Result<Queues, HostError> {
         if !config.kernel {
-            return stack("kernel", "must be true: an array is the kernel's. Take a stack with a kernel, as interrupt");
+            return stack(
+                "kernel",
+                "must be true: an array is the kernel's. Take a stack with a kernel, as interrupt",
+            );
         }
         if let Err(bad) = array.config.check() {
             return Err(HostError::Stack(bad));
@@ -205,7 +208,10 @@ impl Queues {
     /// Whether a file system can be between the jobs and the host's drive.
     pub fn check_files(&self, config: &StackConfig, jobs: &[&ThreadSpec]) -> Result<(), HostError> {
         if !config.kernel {
-            return stack("kernel", "must be true: a file system is the kernel's. Take a stack with a kernel, as interrupt");
+            return stack(
+                "kernel",
+                "must be true: a file system is the kernel's. Take a stack with a kernel, as interrupt",
+            );
         }
         for job in jobs {
             if job.engine == Engine::Spdk {
