@@ -664,8 +664,8 @@ charts.study = (args) => {
           Plot.text([m], { x: label(m), y: "y", text: "label", dy: m.how === "below" ? -7 : 9, fill: ink(m.curve), fontSize: 11, stroke: v("paper"), strokeWidth: 3 }),
         ]),
         ...signs.map((m) => Plot.dot([m], { x: "middle", y: "y", symbol: SYMBOLS[m.how], r: 5, fill: v("paper"), stroke: ink(m.curve), strokeWidth: 1.8 })),
-        Plot.ruleX(at, Plot.pointerX({ x: "x", stroke: v("muted") })),
-        Plot.tip(at, Plot.pointerX({ x: "x", frameAnchor: "top", title: "title", fontFamily: "inherit" })),
+        Plot.ruleX(at, Plot.pointerX({ x: "x", maxRadius: Infinity, stroke: v("muted") })),
+        Plot.tip(at, Plot.pointerX({ x: "x", maxRadius: Infinity, frameAnchor: "top", title: "title", fontFamily: "inherit" })),
       ],
     });
   };
@@ -700,6 +700,10 @@ charts.study = (args) => {
         plot.setAttribute("y", y + 22);
         // A sheet's rule for pictures would give it the height of the whole.
         Object.assign(plot.style, { width: `${wide}px`, height: `${high}px`, maxWidth: "none" });
+        // Where nothing is painted a picture inside of another does not feel the pointer.
+        const ground = document.createElementNS(NS, "rect");
+        for (const [k, value] of Object.entries({ width: wide, height: high, fill: "none", "pointer-events": "all" })) ground.setAttribute(k, value);
+        plot.prepend(ground);
         svg.append(name, plot);
       });
       return svg;
