@@ -523,13 +523,13 @@ fsync=1
         divided("ftl.on_host=schedule").set("ftl.fssd.places=512").set("ftl.fssd.lun_reads=1"),
         // A buffer in SLC mode, always and borrowed, that pauses fold.
         Case::new("intel-750-small", PAUSES)
-            .age(Age::Steady)
+            .age(Age::Filled)
             .set("cache=none")
             .set("ftl.over_provisioning=40")
             .set("ftl.firmware.idle_after=2ms")
             .set("ftl.firmware.idle_free=30")
             .set("ftl.firmware.slc_static=7")
-            .set("ftl.firmware.slc_dynamic=60")
+            .set("ftl.firmware.slc_dynamic=20")
             .set("nand.slc.t_read=20us")
             .set("nand.slc.t_program=200us")
             .set("nand.slc.t_erase=2ms")
