@@ -187,7 +187,7 @@ io_size=100g
 bsrange=4k-64k
 norandommap
 rw=randrw
-number_ios=4000
+number_ios=14000
 [lat]
 ioengine=pvsync2
 numjobs=3
@@ -198,7 +198,7 @@ iodepth=16
 numjobs=3
 workload_attr=throughput
 ";
-    let (mut merged, mut ordered) = (0, 0);
+    let (mut served, mut merged, mut ordered) = (0, 0, 0);
     for sets in [
         &["system=kernelopt"][..],
         &["system=selectisr", "flashshare.completion_queues=1"],
@@ -216,10 +216,12 @@ workload_attr=throughput
             assert!(integrity.on && integrity.checked > 10_000, "{sets:?} {integrity:?}");
             assert_eq!(integrity.wrong, 0, "{sets:?}");
             assert!(o.result.threads.iter().all(|t| t.error == 0), "{sets:?}");
+            served += o.result.machine.served;
             merged += counter(&o, "host.hazards_merged");
             ordered += counter(&o, "host.hazards_ordered");
         }
     }
+    assert!(served > 1_000_000, "{served}");
     assert!(merged > 100 && ordered > 300, "{merged} merged, {ordered} in order");
 }
 

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod bad;
+mod classes;
 mod clients;
 mod crash;
 mod full;
