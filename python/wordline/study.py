@@ -91,8 +91,8 @@ class Study:
         """Runs the points that have no result in the folder, and writes the tables there.
 
         ``executor`` is that of :func:`wordline.sweep`. Results are of programs built from the same
-        sources, the command line's among them: those of others are not looked at and not touched. A point that fails is named, others go on. After
-        Ctrl-C the same call goes on.
+        sources, the command line's among them: those of others are not looked at and not touched. A point that fails
+        is named, others go on. After Ctrl-C the same call goes on.
         """
         out = os.fspath(out)
         pool = _points.pool(executor, workers)
