@@ -156,6 +156,41 @@ def test_a_percentile_of_a_table_is_within_the_fastest_and_the_slowest():
     assert same.percentile_or_none(99) == 9_362_036
 
 
+def test_folded_data_are_a_part_of_write_amplification():
+    settings = {
+        "nand.blocks": 64,
+        "nand.pages_per_block": 8,
+        "ftl.over_provisioning": 40,
+        "ftl.firmware.slc_dynamic": 60,
+        "ftl.firmware.idle_after": "2ms",
+        "cache": "none",
+        "nand.slc.t_read": "20us",
+        "nand.slc.t_program": "200us",
+        "nand.slc.t_erase": "2ms",
+        "nand.slc.endurance": 30000,
+        "nand.slc.read_mw": 40,
+        "nand.slc.program_mw": 50,
+        "nand.slc.erase_mw": 30,
+    }
+    result = wl.run(
+        rw="randwrite",
+        bs="4k",
+        iodepth=8,
+        ioengine="libaio",
+        number_ios=4000,
+        thinktime="20ms",
+        thinktime_blocks=1000,
+        device="intel-750-small",
+        set=settings,
+        precondition="fill",
+        progress=False,
+    )
+    parts = result.write_amplification_by_cause
+    assert parts["folded"] > 0
+    assert sum(parts.values()) == pytest.approx(result.write_amplification)
+    assert result.series("programs")["folded_sectors"].sum() > 0
+
+
 def test_write_amplification_is_what_flash_programs():
     result = wl.run(
         rw="randwrite", bs="4k", number_ios=20_000, device="cnex-small", ftl="rail", precondition="fill", progress=False

@@ -29,6 +29,7 @@ DIRECTION_COLOURS = {"read": COLOURS[0], "write": COLOURS[1], "trim": COLOURS[2]
 CAUSES = (
     ("user_sectors", "users' data", "#1f77b4"),
     ("gc_sectors", "collector", "#d62728"),
+    ("folded_sectors", "folded", "#ff9896"),
     ("padding_sectors", "padding", "#bdbdbd"),
     ("metadata_sectors", "metadata", "#7f7f7f"),
 )

@@ -366,12 +366,12 @@ class Result:
 
     @property
     def write_amplification_by_cause(self) -> dict[str, float]:
-        """What write amplification is the sum of: ``user`` (1), ``gc``, ``padding``, ``metadata`` and ``parity``, each in
-        sectors for each that users wrote."""
+        """What write amplification is the sum of: ``user`` (1), ``gc``, ``folded`` (of drives that moved data out of a
+        buffer in SLC mode), ``padding``, ``metadata`` and ``parity``, each in sectors for each that users wrote."""
         of = self._document["machine"]["write_amplification"]
         users = of["user_sectors"]
-        causes = ("user", "gc", "padding", "metadata", "parity")
-        return {cause: of[f"{cause}_sectors"] / users for cause in causes} if users else {}
+        causes = ("user", "gc", "folded", "padding", "metadata", "parity")
+        return {cause: of[f"{cause}_sectors"] / users for cause in causes if f"{cause}_sectors" in of} if users else {}
 
     # Latency.
 
@@ -521,8 +521,9 @@ class Result:
             return self._latency_series(of, percents)
         if of == "programs":
             rows = self._document["machine"]["write_amplification"]["over_time"]
-            names = ["user_sectors", "gc_sectors", "padding_sectors", "metadata_sectors"]
-            return _pairs(rows, names)
+            names = ["user_sectors", "gc_sectors", "padding_sectors", "metadata_sectors", "folded_sectors"]
+            # A drive that folded nothing has no such number.
+            return _pairs([(end, [*numbers, *[0] * (len(names) - len(numbers))]) for end, numbers in rows], names)
         if of == "energy":
             machine = self._document["machine"]
             names = [f"{name.replace(' ', '_')}_j" for name, _ in machine["energy_by_state_j"]]

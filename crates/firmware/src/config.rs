@@ -160,7 +160,11 @@ impl Plan {
                 return Err(bad(key, why));
             }
         }
-        Ok((f64::from(g.lines) * c.slc_static / 100.0).ceil() as u32)
+        let lines = (f64::from(g.lines) * c.slc_static / 100.0).ceil() as u32;
+        match lines < g.lines {
+            true => Ok(lines),
+            false => Err(bad("slc_static", "leaves no superblock for native cells: set it lower")),
+        }
     }
     /// Users' data go to superblocks with a bit a cell first.
     #[inline]
@@ -261,7 +265,7 @@ impl Plan {
                 false => format!(
                     "{over_provisioning} % leaves no room to collect: {} superblocks of {} sectors \
                      are needed, {:.2} %",
-                    reserve + open + 2,
+                    needed / block.max(1),
                     block * u64::from(unit),
                     percent + 0.01
                 ),

@@ -303,6 +303,7 @@ fn settings_that_cannot_be_name_the_key() {
         error.key.clone()
     };
     assert_eq!(key(FirmwareConfig { slc_static: 15.0, ..d() }), "firmware.slc_static");
+    assert_eq!(key(FirmwareConfig { slc_static: 100.0, ..d() }), "firmware.slc_static");
     assert_eq!(key(FirmwareConfig { slc_dynamic: 101.0, ..d() }), "firmware.slc_dynamic");
     assert_eq!(
         key(FirmwareConfig { slc_static: 2.0, gc_start: Some(4), ..d() }),

@@ -165,8 +165,9 @@ pub struct Machine {
     changing: Vec<(u32, u32, u32)>,
     blocked: VecDeque<u32>,
     done: VecDeque<Done>,
-    /// Of replies, to be used again; their bytes.
+    /// Of replies, to be used again.
     buffers: Vec<Vec<u8>>,
+    /// Bytes of these buffers.
     spare: usize,
     max_sectors: u32,
     size: u64,
@@ -279,7 +280,8 @@ impl Machine {
     }
     /// A reply's buffer, to be used again.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.spare + buffer.capacity() <= SPARE {
+        // The answer to a write has none.
+        if buffer.capacity() > 0 && self.spare + buffer.capacity() <= SPARE {
             self.spare += buffer.capacity();
             self.buffers.push(buffer);
         }

@@ -125,14 +125,14 @@ impl NandConfig {
     }
 }
 
-/// A block that is written with a bit a cell: it has as many pages fewer as a cell has bits, all alike.
+/// A block that is written with a bit a cell: it has the pages of a native one divided by the bits of a cell.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlcMode {
     pub t_read: Span,
     pub t_program: Span,
     pub t_erase: Span,
-    /// Rated cycles of a block that is always written so: its wear is reported against it.
+    /// Rated cycles of a block that is always written so: what `device check` says of the buffer's life.
     pub endurance: u32,
     /// Power drawn by a LUN.
     pub read_mw: u32,
