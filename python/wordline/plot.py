@@ -30,6 +30,7 @@ CAUSES = (
     ("user_sectors", "users' data", "#1f77b4"),
     ("gc_sectors", "collector", "#d62728"),
     ("folded_sectors", "folded", "#ff9896"),
+    ("map_sectors", "pages of the map", "#9467bd"),
     ("padding_sectors", "padding", "#bdbdbd"),
     ("metadata_sectors", "metadata", "#7f7f7f"),
 )

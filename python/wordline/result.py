@@ -367,10 +367,10 @@ class Result:
     @property
     def write_amplification_by_cause(self) -> dict[str, float]:
         """What write amplification is the sum of: ``user`` (1), ``gc``, ``folded`` (of drives that moved data out of a
-        buffer in SLC mode), ``padding``, ``metadata`` and ``parity``, each in sectors for each that users wrote."""
+        buffer in SLC mode), ``map`` (of drives with a part of their map in memory), ``padding``, ``metadata`` and ``parity``, each in sectors for each that users wrote."""
         of = self._document["machine"]["write_amplification"]
         users = of["user_sectors"]
-        causes = ("user", "gc", "folded", "padding", "metadata", "parity")
+        causes = ("user", "gc", "folded", "map", "padding", "metadata", "parity")
         return {cause: of[f"{cause}_sectors"] / users for cause in causes if f"{cause}_sectors" in of} if users else {}
 
     # Latency.
@@ -521,8 +521,8 @@ class Result:
             return self._latency_series(of, percents)
         if of == "programs":
             rows = self._document["machine"]["write_amplification"]["over_time"]
-            names = ["user_sectors", "gc_sectors", "padding_sectors", "metadata_sectors", "folded_sectors"]
-            # A drive that folded nothing has no such number.
+            names = ["user_sectors", "gc_sectors", "padding_sectors", "metadata_sectors", "folded_sectors", "map_sectors"]
+            # A drive that folded nothing, or has all its map in memory, has no such number.
             return _pairs([(end, [*numbers, *[0] * (len(names) - len(numbers))]) for end, numbers in rows], names)
         if of == "energy":
             machine = self._document["machine"]

@@ -203,6 +203,8 @@ pub enum Why {
     ParityRead,
     /// A bit of an array's bitmap is written.
     Bitmap,
+    /// The part of the map that tells where the sectors are is read from flash.
+    MapRead,
 }
 
 impl Why {
@@ -259,6 +261,7 @@ impl Why {
             Why::Xor => "parity sums",
             Why::ParityRead => "array read, for parity",
             Why::Bitmap => "waiting for the bitmap",
+            Why::MapRead => "page of the map",
         }
     }
 }

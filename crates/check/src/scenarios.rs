@@ -540,6 +540,14 @@ fsync=1
             .set("nand.slc.errors=mlc-2y-nm")
             .set("nand.errors.cycles=2000")
             .set("nand.errors.age_days=200"),
+        // A part of the map in memory, with what the layer has beside it.
+        Case::new("intel-750-small", PAUSES)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("ftl.over_provisioning=45")
+            .set("ftl.firmware.map_bytes=8192")
+            .set("ftl.firmware.protected=false")
+            .set("ftl.firmware.checkpoint_sectors=20000"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

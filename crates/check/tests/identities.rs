@@ -128,9 +128,16 @@ fn energy(what: &str, m: &Machine, config: &Config) {
 
 fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
     let w = &m.write_amplification;
-    let by_cause =
-        [w.user_sectors, w.gc_sectors, w.padding_sectors, w.metadata_sectors, w.folded_sectors];
+    let by_cause = [
+        w.user_sectors,
+        w.gc_sectors,
+        w.padding_sectors,
+        w.metadata_sectors,
+        w.folded_sectors,
+        w.map_sectors,
+    ];
     let has_slc = config.nand.slc.is_some();
+    let has_map = config.ftl.firmware.as_ref().is_some_and(|f| f.map_bytes > 0);
     let c = |name: &str| counter(m, name);
     let counted = [
         c("ftl.user_sectors"),
@@ -138,6 +145,7 @@ fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
         c("ftl.pad_sectors"),
         c("ftl.smeta_sectors") + c("ftl.emeta_sectors"),
         if has_slc { c("ftl.folded_sectors") } else { 0 },
+        if has_map { c("ftl.map_sectors") } else { 0 },
     ];
     assert_eq!(by_cause, counted, "{what}: sectors by cause");
     assert_eq!(w.parity_sectors, c("ftl.parity_sectors"), "{what}");
@@ -169,7 +177,7 @@ fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
     }
     let ended: Vec<u64> = w.over_time.iter().map(|r| r.0).collect();
     ends(&format!("{what}: sectors"), &ended, m.simulated_ns);
-    let over_time: [u64; 5] =
+    let over_time: [u64; 6] =
         std::array::from_fn(|i| w.over_time.iter().map(|(_, row)| row[i]).sum());
     assert_eq!(over_time, by_cause, "{what}: sectors over time");
 }

@@ -7,7 +7,7 @@
 
 use crate::cache::{LineId, Wait, runs};
 use crate::controller::{Controller, Stage};
-use crate::execute::{OWNER_FTL, WRITE_BACK};
+use crate::execute::{LOOK_UP, LookUp, OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
 use wordline_ftl::{Action, FlashOp, Source, Translation, Work, send_data};
@@ -134,8 +134,9 @@ impl Controller {
     }
 
     fn complete(&mut self, ctx: &mut Ctx, tag: u32, ok: bool) {
-        match tag & WRITE_BACK {
+        match tag & (WRITE_BACK | LOOK_UP) {
             0 => self.ftl_done(ctx, tag, ok),
+            LOOK_UP => self.looked_up(ctx, tag & !LOOK_UP),
             _ => self.write_back_accepted(ctx, tag & !WRITE_BACK, ok),
         }
     }
@@ -166,6 +167,7 @@ impl Controller {
                 self.submit_in_order(ctx, op);
             }
             Job::ReadAhead(op) => self.nand.submit(ctx, op),
+            Job::WriteBack(key) if self.looks_up => self.look_up_write_back(ctx, key),
             Job::WriteBack(key) => self.hand_over(ctx, key),
             Job::Sum(op) => {
                 let ftl = self.ftl.as_mut().expect("an FTL asked for it");
@@ -221,8 +223,24 @@ impl Controller {
         self.enqueue_job(ctx, cost, Job::WriteBack(key));
     }
 
+    /// Asks where a line's sectors are before they are written.
+    #[inline(never)]
+    fn look_up_write_back(&mut self, ctx: &mut Ctx, key: u32) {
+        let id = self.write_backs[key].line;
+        let cache = self.cache.as_ref().expect("a line belongs to a cache");
+        let (mask, base) = (cache.line(id).writing, cache.first_sector(id));
+        if mask != 0 {
+            let (first, end) = (mask.trailing_zeros(), 64 - mask.leading_zeros());
+            let look_up = LookUp::WriteBack { key };
+            if self.looks_for(ctx, base + first, end - first, look_up) {
+                return;
+            }
+        }
+        self.hand_over(ctx, key);
+    }
+
     /// The FTL gets the line's sectors, with their stamps.
-    fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
+    pub(crate) fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
         let WriteBack { line: id, .. } = self.write_backs[key];
         let cache = self.cache.as_mut().expect("a line belongs to a cache");
         let ftl = self.ftl.as_mut().expect("a cache stands before an FTL");

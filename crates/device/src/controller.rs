@@ -21,7 +21,7 @@
 use crate::background::{Background, WriteBack};
 use crate::cache::{Cache, CacheStats, Fill, LineId, Woken};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
-use crate::execute::{Flight, OnCore, Sum};
+use crate::execute::{Flight, LookUp, OnCore, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::front::{Front, Taken};
 use crate::guard::Guard;
@@ -115,6 +115,9 @@ pub struct Controller {
     pub(crate) program_rate: Rate,
     pub(crate) commands: Slab<Command>,
     pub(crate) flights: Slab<Flight>,
+    /// Of an FTL that has to look up where sectors are.
+    pub(crate) look_ups: Slab<LookUp>,
+    pub(crate) looks_up: bool,
     pub(crate) sums: Slab<Sum>,
     pub(crate) on_core: Slab<OnCore>,
     pub(crate) background: Background,
@@ -252,6 +255,8 @@ impl Controller {
             program_rate: Rate::new(limits.program_rate),
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
             flights: Slab::with_capacity(256),
+            look_ups: Slab::default(),
+            looks_up: false,
             sums: Slab::with_capacity(16),
             on_core: Slab::with_capacity(16),
             turns: Turns::default(),
@@ -302,6 +307,7 @@ impl Controller {
             ctx.stamps.flash = Contents::new(g.sectors(), g.sectors_per_unit);
         }
         if let Some(ftl) = &mut self.ftl {
+            self.looks_up = ftl.looks_up();
             ftl.start(ctx);
         }
         self.settle(ctx);
@@ -682,6 +688,7 @@ impl Controller {
         self.commands.is_empty()
             && self.front.idle()
             && self.flights.is_empty()
+            && self.look_ups.is_empty()
             && self.on_core.is_empty()
             && self.write_backs.is_empty()
             && self.background.is_empty()

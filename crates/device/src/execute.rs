@@ -31,8 +31,27 @@ const OWNER_VECTOR: u32 = 1 << 30;
 pub(crate) const OWNER_FTL: u32 = 2 << 30;
 const OWNER_KIND: u32 = 3 << 30;
 
-/// A tag of the FTL that is a write-back and not a command.
+/// A tag of the FTL that is a write-back and not a command; and one that is a look-up.
 pub(crate) const WRITE_BACK: u32 = 1 << 31;
+pub(crate) const LOOK_UP: u32 = 1 << 30;
+
+/// What waits until the FTL knows where sectors are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LookUp {
+    /// A part of a command, or a read ahead of one.
+    Read {
+        cmd: u32,
+        lpn: u32,
+        sectors: u32,
+        fill: Fill,
+    },
+    Write {
+        cmd: u32,
+    },
+    WriteBack {
+        key: u32,
+    },
+}
 
 /// A flash read for a command, or ahead of one.
 #[derive(Clone, Copy, Debug)]
@@ -374,6 +393,96 @@ impl Controller {
 
     /// Reads sectors through the FTL for a command.
     fn read_flash(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, fill: Fill) {
+        if self.looks_up
+            && self.looks_for(ctx, lpn, sectors, LookUp::Read { cmd, lpn, sectors, fill })
+        {
+            self.commands[cmd].pending += 1;
+            return;
+        }
+        self.read_found(ctx, cmd, lpn, sectors, fill);
+    }
+
+    /// Asks the FTL where sectors are. True: it looks, and says when it knows.
+    #[inline(never)]
+    pub(crate) fn looks_for(&mut self, ctx: &mut Ctx, lpn: u32, sectors: u32, who: LookUp) -> bool {
+        let key = self.look_ups.insert(who);
+        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+        let known = ftl.look_up(ctx, LOOK_UP | key, Lpn(lpn), sectors);
+        if known {
+            self.look_ups.remove(key);
+        } else if let LookUp::Read { fill, .. } = who {
+            // Its lines are to stay, whatever becomes of the sectors meanwhile.
+            self.count_fill(fill, lpn, sectors);
+        }
+        !known
+    }
+
+    /// The FTL knows where the sectors are.
+    #[inline(never)]
+    pub(crate) fn looked_up(&mut self, ctx: &mut Ctx, key: u32) {
+        let look_up = self.look_ups.remove(key);
+        if let LookUp::Read { lpn, sectors, fill, .. } = look_up
+            && fill != Fill::Nothing
+        {
+            let cache = self.cache.as_mut().expect("a fill belongs to a cache");
+            for (number, ..) in cache.spans(lpn, sectors) {
+                let id = cache.filling(fill, number);
+                cache.line_mut(id).fills -= 1;
+            }
+        }
+        match look_up {
+            LookUp::Read { cmd: NONE, lpn, sectors, fill } => {
+                for (lpn, sectors) in self.not_in_cache(lpn, sectors) {
+                    self.read_ahead_found(ctx, lpn, sectors, fill);
+                }
+            }
+            LookUp::Read { cmd, lpn, sectors, fill } => {
+                let before = self.commands[cmd].pending;
+                for (lpn, sectors) in self.not_in_cache(lpn, sectors) {
+                    self.read_found(ctx, cmd, lpn, sectors, fill);
+                }
+                // The wait counts if nothing else is pending, or if it leads to further parts.
+                let Command { sqe, pending, .. } = self.commands[cmd];
+                if pending == 1 || pending > before {
+                    ctx.mark(sqe.io, Layer::Ftl, Why::MapRead, 0, ctx.now);
+                }
+                self.part_done(ctx, cmd, None);
+            }
+            LookUp::Write { cmd } => {
+                ctx.mark(self.commands[cmd].sqe.io, Layer::Ftl, Why::MapRead, 0, ctx.now);
+                self.write_found(ctx, cmd);
+            }
+            LookUp::WriteBack { key } => self.hand_over(ctx, key),
+        }
+    }
+
+    /// Of sectors that were looked up, the runs that were not written into the cache meanwhile: newer ones are there.
+    fn not_in_cache(&self, lpn: u32, sectors: u32) -> Vec<(u32, u32)> {
+        let Some(cache) = &self.cache else { return vec![(lpn, sectors)] };
+        let mut all: Vec<(u32, u32)> = Vec::new();
+        for (number, first, n) in cache.spans(lpn, sectors) {
+            let valid = cache.find(number).map_or(0, |id| cache.line(id).valid);
+            for (run, length) in crate::cache::runs(bits(first, n) & !valid) {
+                let at = number * cache.line_sectors + run;
+                match all.last_mut() {
+                    Some((from, n)) if *from + *n == at => *n += length,
+                    _ => all.push((at, length)),
+                }
+            }
+        }
+        all
+    }
+
+    /// A write that needs no cache goes to the FTL.
+    fn write_found(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let Command { sqe, lpn, sectors, .. } = self.commands[cmd];
+        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+        ftl.write(ctx, cmd, Lpn(lpn), sectors, sqe.fua, Source::Host);
+    }
+
+    /// The same where the FTL knows where they are.
+    #[inline(always)]
+    fn read_found(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, fill: Fill) {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
@@ -450,14 +559,20 @@ impl Controller {
         }
         for i in 0..self.misses.len() {
             let (lpn, sectors, fill) = self.misses[i];
+            let look_up = LookUp::Read { cmd: NONE, lpn, sectors, fill };
+            if !self.looks_up || !self.looks_for(ctx, lpn, sectors, look_up) {
+                self.read_ahead_found(ctx, lpn, sectors, fill);
+            }
+        }
+    }
+
+    /// Reads sectors ahead that the FTL knows the places of.
+    fn read_ahead_found(&mut self, ctx: &mut Ctx, lpn: u32, sectors: u32, fill: Fill) {
+        {
             let mut pieces = std::mem::take(&mut self.pieces);
             pieces.clear();
-            self.ftl.as_mut().expect("a cache stands before an FTL").read(
-                ctx,
-                Lpn(lpn),
-                sectors,
-                &mut pieces,
-            );
+            let ftl = self.ftl.as_mut().expect("a cache stands before an FTL");
+            ftl.read(ctx, Lpn(lpn), sectors, &mut pieces);
             let mut cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
             cost += self.map_time();
             for piece in &pieces {
@@ -716,8 +831,10 @@ impl Controller {
         let (lpn, sectors) = (Lpn(command.lpn), command.sectors);
         let Some(config) = &self.config.cache else {
             command.stage = Stage::Ftl;
-            let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-            return ftl.write(ctx, cmd, lpn, sectors, command.sqe.fua, Source::Host);
+            if self.looks_up && self.looks_for(ctx, lpn.0, sectors, LookUp::Write { cmd }) {
+                return;
+            }
+            return self.write_found(ctx, cmd);
         };
         let copy = Span::of_bytes(u64::from(command.sqe.bytes), config.rate);
         let (start, end) = self.dram.reserve(ctx.now, copy);
@@ -883,6 +1000,7 @@ impl Controller {
             Opcode::Flush => Why::Flush,
             Opcode::Write if command.sqe.fua => Why::Flush,
             Opcode::Write => Why::WriteBuffer,
+            Opcode::Deallocate if self.looks_up => Why::MapRead,
             _ => Why::Work,
         };
         ctx.mark(command.sqe.io, Layer::Ftl, why, 0, ctx.now);

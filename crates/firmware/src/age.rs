@@ -7,7 +7,7 @@ use crate::Firmware;
 use crate::gc::{Collecting, PARTS};
 use crate::map::{NOBODY, Where};
 use crate::space::{Mode, State, SuperblockId};
-use crate::write::{GC, HOST, HOT, SLC, Stream};
+use crate::write::{GC, HOST, HOT, MAPS, SLC, Stream};
 use wordline_base::{Lpn, Stamps};
 use wordline_translation::AgeError;
 
@@ -21,6 +21,9 @@ impl Firmware {
             self.adopt_stamps(stamps);
         }
         // What is erased at memory speed waits for no page of the map.
+        if self.cached.is_some() {
+            self.age_told()?;
+        }
         while let Some(page) = self.trimmed.next_set(0) {
             let lpn = self.plan.sectors as u32 + page as u32;
             self.wrote(lpn);
@@ -42,6 +45,12 @@ impl Firmware {
         let mut at = 0;
         if self.map.is_blank() && self.space.opened == 0 {
             at = self.fill_lines(stamps);
+            let entries = self.plan.entries;
+            let to = if self.cached.is_some() { at } else { 0 };
+            for lpn in (0..to).step_by(entries as usize) {
+                self.age_entry(lpn, true)?;
+                self.counters.map_hits += u64::from((at - lpn).min(entries) - 1);
+            }
         }
         let mut lpns = [0u32; 1024];
         while at < all {
@@ -104,8 +113,7 @@ impl Firmware {
                 if self.plan.pages > 0
                     && let Some(page) = self.page_due()
                 {
-                    self.age_write(page, 1)?;
-                    self.wrote(page);
+                    self.age_page_due(page)?;
                 }
             }
         }
@@ -127,8 +135,60 @@ impl Firmware {
             true => self.counters.user_sectors += 1,
             false => self.counters.emeta_sectors += 1,
         }
+        self.age_entry(lpn, true)?;
         self.owe();
         self.age_collect()
+    }
+    /// The entry of a sector is another one, by a user's command or the collector: its page is used and changes.
+    fn age_entry(&mut self, lpn: u32, by_user: bool) -> Result<(), AgeError> {
+        if self.cached.is_none() || u64::from(lpn) >= self.plan.sectors {
+            return Ok(());
+        }
+        let page = lpn / self.plan.entries;
+        let there = match by_user {
+            true => self.uses(page),
+            false => self.has_page(page),
+        };
+        if !there {
+            while let Some((old, changed)) = self.gives_way() {
+                if changed {
+                    self.age_page(old)?;
+                    self.counters.map_dirty_evictions += 1;
+                }
+                self.let_go(old);
+            }
+            let on_flash = matches!(self.map.get(self.sector_of_page(page)), Where::Flash(_));
+            self.counters.map_read_sectors += u64::from(on_flash);
+        }
+        self.now_has(page);
+        Ok(())
+    }
+    /// Writes a page of the map that changed.
+    fn age_page(&mut self, page: u32) -> Result<(), AgeError> {
+        let lpn = self.sector_of_page(page);
+        let ppa = self.age_place(MAPS)?;
+        if let Where::Flash(old) = self.map.get(lpn) {
+            self.invalidate(old);
+        }
+        self.age_put(ppa, lpn, 1);
+        self.wrote(lpn);
+        self.written(page);
+        self.counters.map_sectors += 1;
+        Ok(())
+    }
+    fn age_page_due(&mut self, lpn: u32) -> Result<(), AgeError> {
+        let Some(cached) = &self.cached else {
+            self.age_write(lpn, 1)?;
+            self.wrote(lpn);
+            return Ok(());
+        };
+        let page = lpn - self.plan.sectors as u32;
+        if cached.is_changed(page) { self.age_page(page) } else { Ok(()) }
+    }
+    /// Pages that changed by trims are written.
+    fn age_told(&mut self) -> Result<(), AgeError> {
+        let pages: Vec<u32> = self.trimmed.iter().map(|page| page as u32).collect();
+        pages.into_iter().try_for_each(|page| self.age_page(page))
     }
     fn age_put(&mut self, ppa: u32, lpn: u32, stamp: u32) {
         self.map.note(ppa, lpn, stamp);
@@ -160,7 +220,8 @@ impl Firmware {
         }
         self.age_complete(stream);
         loop {
-            let through = if stream != GC && self.opens_slc() { SLC } else { stream };
+            let own = stream == GC || stream == MAPS;
+            let through = if !own && self.opens_slc() { SLC } else { stream };
             if let Some((s, lun)) = self.age_lun(through) {
                 let unit = self.space.take(s, lun);
                 let first = self.space.first_of(unit);
@@ -171,7 +232,7 @@ impl Firmware {
                 return Ok(first);
             }
             // Users wait until a superblock is free.
-            if stream == GC || !self.age_move(true)? {
+            if own || !self.age_move(true)? {
                 return Err(AgeError::Full("no superblock is free"));
             }
         }
@@ -196,6 +257,8 @@ impl Firmware {
                 break;
             }
         }
+        // Pages of the map took superblocks that users' sectors do not pay for.
+        while self.lacks_superblocks() && self.age_move(true)? {}
         Ok(())
     }
     /// Moves the next sector of the victim, or frees it. False: there is no victim to be had.
@@ -220,9 +283,11 @@ impl Firmware {
             }
             let (lpn, stamp) = (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
             self.invalidate(ppa);
-            let to = self.age_place(GC)?;
+            let to = self.age_place(if self.is_page(lpn) { MAPS } else { GC })?;
             self.age_put(to, lpn, stamp);
+            self.age_entry(lpn, false)?;
             match self.space.superblocks[s].slc {
+                _ if self.is_page(lpn) => self.counters.map_sectors += 1,
                 true => self.counters.folded_sectors += 1,
                 false => self.counters.gc_sectors += 1,
             }

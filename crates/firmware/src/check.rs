@@ -31,7 +31,7 @@ impl Firmware {
             if free && held.lpn < self.map.sectors() && self.map.get(held.lpn) == current {
                 return Err(Breach::Count(format!("slot {slot} is free and mapped")));
             }
-            if !free && slot >= self.plan.slots && held.from != MAP {
+            if !free && slot >= self.plan.slots && held.from < MAP {
                 moving[held.from as usize] += 1;
             }
         }
@@ -62,6 +62,9 @@ impl Firmware {
                 State::Drained if b.valid > 0 => return breach("is drained and in use".into()),
                 _ => {}
             }
+        }
+        if let Some(cached) = &self.cached {
+            cached.check().map_err(Breach::Count)?;
         }
         let space = &self.space;
         let counted = (space.room, space.slc_room, space.free_count, space.borrowed);

@@ -61,6 +61,9 @@ pub struct FirmwareConfig {
     /// turn. They tell of trims after a power cut. Absent: the map is not written, and what was trimmed
     /// may come back.
     pub checkpoint_sectors: Option<u64>,
+    /// Bytes of memory for the map, which is on flash then, with the pages used last in memory; a command waits for
+    /// those of its sectors. 0: all of it is in memory.
+    pub map_bytes: u64,
     /// After this long without a command the collector goes on by itself, up to `idle_free`.
     pub idle_after: Span,
     /// Up to so many percent of what is spare above `gc_start`. Absent: it does not.
@@ -90,6 +93,7 @@ impl Default for FirmwareConfig {
             gc_lag: 4,
             gc_erases: 1,
             checkpoint_sectors: None,
+            map_bytes: 0,
             idle_after: Span::from_ms(100),
             idle_free: None,
             slc_static: 0.0,
@@ -123,6 +127,13 @@ pub(crate) struct Plan {
     pub pages: u32,
     pub entries: u32,
     pub page_every: u64,
+    /// Pages that memory has room for, if not for all the map; sectors of the buffer of those that give way; and
+    /// units of room that writing them takes while nothing is freed.
+    pub room: u32,
+    pub map_slots: u32,
+    pub beside: u64,
+    /// Superblocks of pages of the map that are not collected.
+    pub map_blocks: u64,
     /// Lines whose superblocks are always written with a bit a cell, and whether others may be.
     pub slc_lines: u32,
     pub borrows: bool,
@@ -236,17 +247,31 @@ impl Plan {
         // An entry is of 4 bytes.
         let entries = (g.sector.bytes() / 4) as u32;
         let pages = match c.checkpoint_sectors {
-            None => 0,
+            None if c.map_bytes == 0 => 0,
             Some(0) => return Err(bad("checkpoint_sectors", "must be at least 1")),
-            Some(_) => sectors.div_ceil(entries.into()) as u32,
+            _ => sectors.div_ceil(entries.into()) as u32,
+        };
+        let page = g.sector.bytes();
+        if c.map_bytes > 0 && c.map_bytes < 2 * page {
+            let why = format!("is {}, must hold two pages of the map: {}", c.map_bytes, 2 * page);
+            return Err(bad("map_bytes", why + ", or be 0, for a map that is in memory"));
+        }
+        let room = (c.map_bytes / page).min(pages.into()) as u32;
+        // Superblocks that hold it three times; one that is written, and those that moving takes.
+        let map_blocks = (3 * u64::from(pages)).div_ceil(block.max(1) * u64::from(unit));
+        let of_maps = match room {
+            0 => 0,
+            _ => map_blocks + 4,
         };
         let page_every =
             c.checkpoint_sectors.map_or(u64::MAX, |n| (n / u64::from(pages).max(1)).max(1));
+        let reserve = reserve + of_maps;
         let held = sectors + u64::from(pages);
         let spare = units.saturating_sub(held.div_ceil(u64::from(unit)));
         // To fold takes room before it frees any.
         let folds = if slc_lines > 0 { 2 } else { 0 };
-        let needed = (reserve + open + 1 + folds + if made { 1 } else { 0 }) * block;
+        let beside = if room > 0 { 1 } else { 0 };
+        let needed = (reserve + open + 1 + folds + beside + if made { 1 } else { 0 }) * block;
         if slc_lines > 0 && spare < needed && spare + lent >= needed {
             let why = format!(
                 "{} % are {slc_lines} of {} superblocks, which leave {} spare where {} are needed: set it \
@@ -272,13 +297,14 @@ impl Plan {
             };
             return Err(BadValue::new("over_provisioning", why));
         }
+        let beside = beside * block;
         let low = (reserve + 1) * block;
         let start = match c.gc_start {
             Some(blocks) => u64::from(blocks) * block,
             // With that many users have one open in each group.
             None => {
                 let more = if c.wear_spread > 0 { block } else { 0 };
-                (low + more + (folds.max(2 * groups) * block).max(spare / 20)).min(spare)
+                (low + more + beside + (folds.max(2 * groups) * block).max(spare / 20)).min(spare)
             }
         };
         if start <= low || start > spare {
@@ -291,13 +317,13 @@ impl Plan {
             return Err(bad("gc_start", why));
         }
         // A superblock is moved for its wear only where that leaves the room above the lower mark.
-        if c.wear_spread > 0 && start <= low + block {
-            let (start, least) = (start / block, low / block + 1);
+        if c.wear_spread > 0 && start <= low + beside + block {
+            let (start, least) = (start / block, (low + beside) / block + 1);
             let why = format!("is {start} superblocks, and levelling wear needs more than {least}");
             return Err(bad("gc_start", why));
         }
-        if start < low + folds * block {
-            let (start, least) = (start / block, low / block + folds);
+        if folds > 0 && start < low + beside + folds * block {
+            let (start, least) = (start / block, (low + beside) / block + folds);
             let why = format!("is {start} superblocks, and folding needs at least {least}");
             return Err(bad("gc_start", why));
         }
@@ -323,6 +349,10 @@ impl Plan {
             pages,
             entries,
             page_every,
+            room,
+            map_slots: if room > 0 { 4 * unit } else { 0 },
+            beside,
+            map_blocks,
             slc_lines,
             borrows: c.slc_dynamic > 0.0,
         })

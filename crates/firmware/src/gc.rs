@@ -2,8 +2,8 @@
 
 use crate::config::Victim;
 use crate::map::{NOBODY, Where};
-use crate::space::{State, SuperblockId};
-use crate::write::{GC, HOST, STREAMS};
+use crate::space::{State, Superblock, SuperblockId};
+use crate::write::{GC, HOST, MAPS, STREAMS};
 use crate::{Firmware, Op};
 use wordline_nand::{BlockId, Class, Ppa};
 use wordline_translation::Action;
@@ -83,7 +83,11 @@ impl Firmware {
         let none = self.space.free_count <= self.plan.reserve
             && self.streams[HOST].superblocks.iter().all(Option::is_none)
             && self.space.slc_room == 0;
-        none || !self.config.protected && !self.has_place()
+        none || self.lacks_superblocks() || !self.config.protected && !self.has_place()
+    }
+    /// Pages of the map need a superblock, too, when users have theirs.
+    pub(crate) fn lacks_superblocks(&self) -> bool {
+        self.plan.room > 0 && self.space.free_count < 3
     }
     /// Users wait for the collector.
     #[inline]
@@ -130,7 +134,7 @@ impl Firmware {
     }
     /// A superblock may be moved that frees nothing.
     fn has_room(&self) -> bool {
-        self.coming() >= self.plan.low + u64::from(self.space.places())
+        self.coming() >= self.plan.low + self.plan.beside + u64::from(self.space.places())
     }
     /// A victim is to be begun.
     pub(crate) fn is_wanted(&self) -> bool {
@@ -260,9 +264,24 @@ impl Firmware {
             (at < end).then(|| self.space.superblock_of(at))
         })
     }
+    /// Pages of the map are written again soon: as many of their superblocks are let alone as hold the map three
+    /// times, so that little of the one that is collected is in use.
+    fn keeps_maps(&self) -> bool {
+        if self.plan.room == 0 {
+            return false;
+        }
+        let closed = |b: &&Superblock| b.maps && b.state == State::Closed;
+        let closed = self.space.superblocks.iter().filter(closed).count();
+        closed as u64 <= self.plan.map_blocks
+    }
     /// The closed superblock to collect, if that gains a unit: one in which a program failed, else of the
     /// groups with the fewest free ones the policy's, the one with the least in use when users wait.
     pub(crate) fn choose(&self) -> Option<SuperblockId> {
+        let keeps_maps = self.keeps_maps();
+        let first = self.choose_among(keeps_maps);
+        first.or_else(|| if keeps_maps { self.choose_among(false) } else { None })
+    }
+    fn choose_among(&self, keeps_maps: bool) -> Option<SuperblockId> {
         let (groups, unit) = (self.space.groups, self.g.sectors_per_unit);
         let scarce = self.is_scarce();
         let filling = self.filling();
@@ -272,6 +291,7 @@ impl Firmware {
                 || filling.contains(&Some(s))
                 || b.programs > 0
                 || b.valid > (b.size - 1) * unit && !b.failed
+                || keeps_maps && b.maps && b.valid > 0 && !b.failed
                 || self.space.is_static(s)
             {
                 continue;
@@ -414,8 +434,18 @@ impl Firmware {
             let lpn = self.plan.sectors as u32 + page;
             let streams = match self.map.get(lpn) {
                 Where::Buffer(slot) if self.slots[slot].issued => continue,
+                Where::Buffer(_) if self.cached.is_some() => MAPS..MAPS + 1,
                 Where::Buffer(slot) if slot < self.plan.slots => HOST..GC,
                 Where::Buffer(_) => GC..GC + 1,
+                _ if self.cached.is_some() => {
+                    let changed =
+                        self.cached.as_ref().is_some_and(|cached| cached.is_changed(*page));
+                    if !changed || !self.write_changed(*page) {
+                        // Its trim is still to reach it, or there is no room on the way.
+                        continue;
+                    }
+                    MAPS..MAPS + 1
+                }
                 _ if self.free[1].len() as u32 > self.gc.reserved => {
                     self.put_page(lpn);
                     GC..GC + 1
@@ -470,6 +500,7 @@ impl Firmware {
                 self.counters.lost_sectors += 1;
                 self.map.set(lpn, Where::Lost);
                 self.note_trim(lpn, 1);
+                self.entry_changed(lpn, self.map.next);
                 self.invalidate(ppa);
             }
         }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod age;
+mod cached;
 mod check;
 mod config;
 mod gc;
@@ -21,6 +22,7 @@ mod write;
 pub use config::{Allocation, FirmwareConfig, Victim, free_in_use, slc_buffer};
 pub use recover::{Kept, Media, Spare, Void};
 
+use cached::Cached;
 use config::Plan;
 use gc::Gc;
 use map::{Map, Where};
@@ -56,6 +58,11 @@ enum Op {
         block: BlockId,
         superblock: SuperblockId,
     },
+    /// A page of the map.
+    MapRead {
+        page: u32,
+        ppa: u32,
+    },
 }
 
 /// The FTL of a conventional drive.
@@ -68,8 +75,8 @@ pub struct Firmware {
     map: Map,
     space: Space,
     slots: IdVec<u32, Slot>,
-    /// Free slots of users, and of the collector.
-    free: [Vec<u32>; 2],
+    /// Free slots of users, of the collector, and of pages of the map that give way.
+    free: [Vec<u32>; 3],
     streams: [write::Open; write::STREAMS],
     /// Ageing lays data out that went through the buffer with a bit a cell long ago.
     native_only: bool,
@@ -88,6 +95,8 @@ pub struct Firmware {
     /// Pages of the map with sectors trimmed since they were written; the next page to write, and user
     /// sectors since the last.
     trimmed: BitMap,
+    /// Pages of the map in memory, where that holds a part of it.
+    cached: Option<Box<Cached>>,
     page: u32,
     since_page: u64,
     actions: VecDeque<Action>,
@@ -120,7 +129,8 @@ impl Firmware {
     ) -> Result<Firmware, BadValue> {
         let space = Space::new(g, Plan::luns(g, config)?, Plan::slc_lines(g, config)?, bad);
         let plan = Plan::new(g, config, over_provisioning, &space, sectors)?;
-        let (users, all) = (plan.slots, plan.slots + plan.gc_slots);
+        let (users, moved) = (plan.slots, plan.slots + plan.gc_slots);
+        let all = moved + plan.map_slots;
         let open = write::Open::new(space.groups);
         Ok(Firmware {
             g: *g,
@@ -129,10 +139,11 @@ impl Firmware {
             map: Map::new(g, plan.sectors, plan.pages),
             over_provisioning,
             trimmed: BitMap::new(plan.pages as usize),
+            cached: (plan.room > 0).then(|| Box::new(Cached::new(plan.pages, plan.room))),
             page: 0,
             since_page: 0,
             slots: IdVec::filled(Slot::default(), all),
-            free: [(0..users).rev().collect(), (users..all).rev().collect()],
+            free: [(0..users), (users..moved), (moved..all)].map(|slots| slots.rev().collect()),
             streams: std::array::from_fn(|_| open.clone()),
             native_only: false,
             busy: IdVec::filled(false, g.luns),
@@ -175,6 +186,7 @@ impl Firmware {
             && self.ops.is_empty()
             && self.reads == 0
             && self.streams.iter().all(|stream| stream.queue.is_empty())
+            && self.cached.as_ref().is_none_or(|cached| cached.rests())
     }
     /// Units that are free or become free by what the collector has begun, of all.
     pub fn free_units(&self) -> u64 {
@@ -231,15 +243,18 @@ impl Firmware {
     /// Does everything that can be done now.
     fn work(&mut self, stamps: &mut Stamps) {
         loop {
+            let fetched = self.cached.is_some() && self.fetch_pages();
             let admitted = self.admit(stamps);
             // Before programs, which would keep its LUN busy for ever.
             let erased = self.erase();
             let programmed = self.program();
             let collected = self.collect();
-            if admitted || erased || programmed || collected {
+            if fetched || admitted || erased || programmed || collected {
                 continue;
             }
-            let stuck = !self.waiting.is_empty() && self.ops.is_empty() && self.reads == 0;
+            let waits = !self.waiting.is_empty()
+                || self.cached.as_ref().is_some_and(|cached| !cached.rests());
+            let stuck = waits && self.ops.is_empty() && self.reads == 0;
             if !stuck || !self.unstick() {
                 break;
             }
@@ -282,6 +297,7 @@ impl Firmware {
                 self.occupy(block % self.g.luns, false);
                 self.erased(superblock, block, ok);
             }
+            Op::MapRead { page, ppa } => self.page_read(page, ppa, ok),
         }
     }
     fn user_came(&mut self, ctx: &mut Ctx) {
@@ -317,6 +333,16 @@ impl Translation for Firmware {
     fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
         self.map.prefetch(lpn.0);
         ctx.stamps.prefetch(lpn);
+    }
+    fn looks_up(&self) -> bool {
+        self.cached.is_some()
+    }
+    fn look_up(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) -> bool {
+        if self.cached.is_none() || self.use_pages(tag, lpn.0, sectors, false) {
+            return true;
+        }
+        self.work(&mut ctx.stamps);
+        false
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
         if self.plan.idle > 0 || self.plan.has_slc() {
@@ -481,7 +507,14 @@ impl Translation for Firmware {
         &self.counters
     }
     fn memory(&self) -> Memory {
-        let (mapping, stamps) = (self.map.bytes(), self.map.stamp_bytes());
+        // A part of the pages, and where each of all is.
+        let page = self.g.sector.bytes();
+        let part = u64::from(self.plan.room) * page + 4 * u64::from(self.plan.pages);
+        let mapping = match self.cached {
+            Some(_) => part + self.map.bytes_in_use(),
+            None => self.map.bytes(),
+        };
+        let stamps = self.map.stamp_bytes();
         let sectors = self.g.sectors();
         let pages = if stamps > 0 { sectors } else { 0 };
         Memory { mapping, stamps, pages, parity: 0, sectors }

@@ -191,9 +191,12 @@ impl Map {
         };
         (low | high) & (!0 >> (64 - sectors))
     }
-    /// Bytes of the map, as a drive needs it.
+    /// Bytes of the map, as a drive needs it; and without the places of sectors.
     pub fn bytes(&self) -> u64 {
-        4 * self.l2p.len() as u64 + 8 * self.valid.len() as u64
+        4 * self.l2p.len() as u64 + self.bytes_in_use()
+    }
+    pub fn bytes_in_use(&self) -> u64 {
+        8 * self.valid.len() as u64
     }
     pub fn stamp_bytes(&self) -> u64 {
         self.stamps.as_ref().map_or(0, |stamps| stamps.len() as u64 + stamps.beside())

@@ -6,7 +6,7 @@
 
 use crate::map::Where;
 use crate::space::{State, SuperblockId};
-use crate::write::{GC, HOST, HOT, SLC, Stream};
+use crate::write::{GC, HOST, HOT, MAPS, SLC, Stream};
 use crate::{Firmware, FirmwareConfig, Unit};
 use std::collections::BTreeSet;
 use wordline_base::{BadValue, Lpn, Stamps};
@@ -18,6 +18,8 @@ use wordline_translation::Translation;
 pub struct Spare {
     /// Its place in the order of programs.
     pub order: u32,
+    /// Its pages of the map have what programs before this place in the order wrote.
+    pub settled: u32,
     /// By sector, the logical one and its version.
     pub sectors: Vec<Option<(Lpn, u32)>>,
     /// What its pages of the map say of sectors without a copy.
@@ -67,7 +69,7 @@ impl Firmware {
         let order = self.map.order_of(self.space.unit_of(ppa.0));
         let pages = held.iter().flatten().filter(|h| u64::from(h.0.0) >= self.plan.sectors);
         let voids = pages.flat_map(|&(lpn, _)| self.voids(lpn.0, order)).collect();
-        Spare { order, sectors: held, voids }
+        Spare { order, settled: self.settled(), sectors: held, voids }
     }
     /// What a page of the map says of sectors without a copy, if it is written in a unit of that order.
     fn voids(&self, page: u32, order: u32) -> Vec<Void> {
@@ -123,6 +125,7 @@ impl Firmware {
         let mut units = ftl.read_spares(media);
         units.sort_unstable_by_key(|(_, spare)| spare.order);
         let mut newest = vec![0; ftl.map.sectors() as usize];
+        let mut settled = vec![0; ftl.plan.pages as usize];
         let mut voids = Vec::new();
         for (unit, spare) in &units {
             ftl.map.set_order(*unit, spare.order);
@@ -132,6 +135,9 @@ impl Firmware {
                 ftl.map.note(ppa, lpn.0, stamp);
                 ftl.map.set(lpn.0, Where::Flash(ppa));
                 newest[lpn.0 as usize] = spare.order;
+                if u64::from(lpn.0) >= ftl.plan.sectors {
+                    settled[lpn.0 as usize - ftl.plan.sectors as usize] = spare.settled;
+                }
             }
             voids.extend(&spare.voids);
         }
@@ -147,10 +153,17 @@ impl Firmware {
             let s = ftl.space.superblock_of(ppa.0);
             ftl.space.superblocks[s].valid += 1;
         }
+        for (unit, spare) in units.iter().filter(|_| ftl.cached.is_some()) {
+            let s = ftl.space.superblock_of(ftl.space.first_of(*unit));
+            let first = spare.sectors.iter().flatten().next();
+            ftl.space.superblocks[s].maps |=
+                first.is_some_and(|(lpn, _)| u64::from(lpn.0) >= ftl.plan.sectors);
+        }
         ftl.reopen();
         (ftl.gc.fold, ftl.gc.empty) = (ftl.plan.has_slc(), ftl.plan.has_slc());
         ftl.set_pace();
         kept.voids.iter().for_each(|void| ftl.note_trim(void.lpn.0, 1));
+        ftl.recover_pages(&newest, &settled);
         for (lpn, stamp) in kept.buffer {
             ftl.put(lpn.0, stamp);
         }
@@ -158,6 +171,20 @@ impl Firmware {
             ftl.adopt_stamps(stamps);
         }
         Ok(ftl)
+    }
+    /// Pages of the map that are older than what is in them are in memory, to be written: as many as changed there,
+    /// and those that were on their way. What is above the memory's room gives way first.
+    fn recover_pages(&mut self, newest: &[u32], settled: &[u32]) {
+        let Some(mut cached) = self.cached.take() else { return };
+        let users = newest.len() - settled.len();
+        let pages = newest[..users].chunks(self.plan.entries as usize).zip(settled);
+        for (page, (orders, &settled)) in (0..).zip(pages) {
+            let is_older = orders.iter().any(|&order| order > 0 && order >= settled);
+            if is_older || self.trimmed.get(page as usize) {
+                cached.enter(page, true);
+            }
+        }
+        self.cached = Some(cached);
     }
     /// The versions of sectors are told anew to what checks them.
     pub fn tell_versions(&mut self) {
@@ -181,12 +208,13 @@ impl Firmware {
             let free = |stream: &Stream| match *stream {
                 SLC => slc && self.streams[SLC].superblocks[group].is_none(),
                 _ if slc => false,
-                GC => self.streams[GC].superblocks.iter().all(Option::is_none),
+                GC | MAPS if (*stream == MAPS) != self.space.superblocks[s].maps => false,
+                GC | MAPS => self.streams[*stream].superblocks.iter().all(Option::is_none),
                 HOT if !hot => false,
                 stream => self.streams[stream].superblocks[group].is_none(),
             };
-            if let Some(stream) = [GC, HOST, HOT, SLC].into_iter().find(free) {
-                self.space.reopen(s, stream != GC);
+            if let Some(stream) = [GC, MAPS, HOST, HOT, SLC].into_iter().find(free) {
+                self.space.reopen(s, ![GC, MAPS].contains(&stream));
                 self.streams[stream].superblocks[group] = Some(s);
             }
         }

@@ -48,6 +48,8 @@ pub(crate) struct Superblock {
     pub failed: bool,
     /// It is written with a bit a cell until it is erased.
     pub slc: bool,
+    /// Pages of a map that memory holds a part of are in it.
+    pub maps: bool,
 }
 
 /// How a free superblock is opened.
@@ -111,6 +113,7 @@ impl Space {
             reads: 0,
             failed: false,
             slc: false,
+            maps: false,
         };
         let blocks = g.lines * g.luns;
         let mut space = Space {
@@ -352,6 +355,7 @@ impl Space {
         let units = self.units_of(s);
         let superblock = &mut self.superblocks[s];
         (superblock.size, superblock.left, superblock.failed) = (units, units, false);
+        superblock.maps = false;
         superblock.state = if units > 0 { State::Free } else { State::Retired };
         if units == 0 {
             return;

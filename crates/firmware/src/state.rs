@@ -7,7 +7,7 @@ use crate::config::Plan;
 use crate::gc::Collecting;
 use crate::map::{NOBODY, Where};
 use crate::space::State;
-use crate::write::{SLC, STREAMS};
+use crate::write::{MAPS, SLC, STREAMS, Stream};
 use crate::{Firmware, FirmwareConfig};
 use std::io::{self, Write};
 use wordline_base::{BadValue, StateSource};
@@ -17,6 +17,8 @@ use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
 const NONE: u32 = u32::MAX;
 /// Beside the place of a sector in its unit: it is not in use.
 const STALE: u32 = 1 << 31;
+/// Beside the number of a page of the map in memory: it changed since it was written.
+const CHANGED: u32 = 1 << 31;
 const STATES: [State; 5] = [State::Free, State::Open, State::Closed, State::Victim, State::Retired];
 
 /// What must be the same when the drive is loaded; as many as pblk has, of which the last tells whose it is.
@@ -33,7 +35,11 @@ fn shape(g: &Geometry, config: &FirmwareConfig) -> Result<[(&'static str, u32); 
         ("planes", g.planes),
         ("LUNs a superblock", Plan::luns(g, config)?),
         ("lines with a bit a cell", slc),
-        ("maps on flash", config.checkpoint_sectors.is_some().into()),
+        // Written now and then; or there, and in memory in part.
+        (
+            "maps on flash",
+            if config.map_bytes > 0 { 2 } else { config.checkpoint_sectors.is_some().into() },
+        ),
         ("kinds of lines", 4),
     ])
 }
@@ -48,8 +54,13 @@ fn option(r: &mut SavedIn, most: u32, what: &str) -> Result<Option<u32>, LoadErr
 }
 
 impl Firmware {
-    fn saved_streams(&self) -> usize {
-        if self.plan.has_slc() { STREAMS } else { SLC }
+    fn saved_streams(&self) -> Vec<Stream> {
+        let has = |&stream: &Stream| match stream {
+            SLC => self.plan.has_slc(),
+            MAPS => self.cached.is_some(),
+            _ => true,
+        };
+        (0..STREAMS).filter(has).collect()
     }
     pub(crate) fn save_state(&self, to: &mut dyn Write) -> io::Result<()> {
         if !self.is_quiet() || !self.gc_rests() {
@@ -70,7 +81,7 @@ impl Firmware {
             out.put32(state.expect("a drive at rest has no others") as u32)?;
             out.put64(b.opened)?;
             out.put64(b.users)?;
-            out.put32(u32::from(b.failed) | u32::from(b.slc) << 1)?;
+            out.put32(u32::from(b.failed) | u32::from(b.slc) << 1 | u32::from(b.maps) << 2)?;
         }
         let of_slc = self.space.slc_free.iter().filter(|_| self.plan.has_slc());
         for free in self.space.free.iter().chain(of_slc) {
@@ -79,7 +90,8 @@ impl Firmware {
         }
         out.put64(self.space.opened)?;
         out.put64(self.space.users)?;
-        for stream in &self.streams[..self.saved_streams()] {
+        for stream in self.saved_streams() {
+            let stream = &self.streams[stream];
             out.put32(stream.cursor)?;
             for s in &stream.superblocks {
                 out.put32(s.unwrap_or(NONE))?;
@@ -87,6 +99,12 @@ impl Firmware {
         }
         if self.plan.has_slc() {
             out.put32(u32::from(self.gc.fold) | u32::from(self.gc.empty) << 1)?;
+        }
+        if let Some(cached) = &self.cached {
+            out.put32(cached.pages().count() as u32)?;
+            for (page, changed) in cached.pages() {
+                out.put32(page | if changed { CHANGED } else { 0 })?;
+            }
         }
         let victim = self.gc.victim;
         out.put32(victim.map_or(NONE, |v| v.superblock))?;
@@ -165,8 +183,11 @@ impl Firmware {
         for s in 0..all {
             let state = STATES[r.up_to(4, "the state of a superblock")? as usize];
             let (opened, users) = (r.get64()?, r.get64()?);
-            let flags = r.up_to(3, "the flags of a superblock")?;
+            let flags = r.up_to(7, "the flags of a superblock")?;
             let (failed, slc) = (flags & 1 > 0, flags & 2 > 0);
+            if flags & 4 > 0 && self.cached.is_none() {
+                return damaged("a superblock has pages of a map that is in memory");
+            }
             let is_static = self.space.is_static(s);
             if is_static && !slc
                 || slc && !is_static && state == State::Free
@@ -185,6 +206,7 @@ impl Firmware {
             *(if slc { &mut self.space.slc_room } else { &mut self.space.room }) += u64::from(left);
             let b = &mut self.space.superblocks[s];
             (b.state, b.opened, b.users, b.failed) = (state, opened, users, failed);
+            b.maps = flags & 4 > 0;
             (b.left, b.size) = (left, size);
         }
         for group in 0..self.space.groups {
@@ -207,7 +229,7 @@ impl Firmware {
     }
     fn load_streams(&mut self, r: &mut SavedIn) -> Result<(), LoadError> {
         let all = self.space.superblocks.count();
-        for stream in 0..self.saved_streams() {
+        for stream in self.saved_streams() {
             self.streams[stream].cursor = r.up_to(self.g.luns - 1, "a LUN")?;
             for group in 0..self.space.groups as usize {
                 let open = option(r, all - 1, "an open superblock")?;
@@ -225,6 +247,18 @@ impl Firmware {
         if self.plan.has_slc() {
             let flags = r.up_to(3, "what is to be folded")?;
             (self.gc.fold, self.gc.empty) = (flags & 1 > 0, flags & 2 > 0);
+        }
+        if let Some(cached) = &mut self.cached {
+            for _ in 0..r.up_to(self.plan.pages, "the number of pages of the map in memory")? {
+                let page = r.get32()?;
+                let (page, changed) = (page & !CHANGED, page & CHANGED > 0);
+                if page >= self.plan.pages || cached.holds(page) {
+                    return damaged(
+                        "a page of the map in memory is beyond the map, or there twice",
+                    );
+                }
+                cached.enter(page, changed);
+            }
         }
         let victim = option(r, all - 1, "the victim")?;
         let next = r.up_to(self.space.places(), "a place of the victim")?;

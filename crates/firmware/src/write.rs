@@ -16,7 +16,15 @@ pub(crate) const HOT: Stream = 1;
 pub(crate) const GC: Stream = 2;
 /// Superblocks with a bit a cell, which users' data of both kinds go to first. Nothing waits for them alone.
 pub(crate) const SLC: Stream = 3;
-pub(crate) const STREAMS: usize = 4;
+/// Pages of the map that gave way, where memory holds a part of it. Like the collector's they go to superblocks that
+/// users do not open.
+pub(crate) const MAPS: Stream = 4;
+pub(crate) const STREAMS: usize = 5;
+
+/// A stream of the drive's own.
+fn is_own(stream: Stream) -> bool {
+    stream == GC || stream == MAPS
+}
 
 /// No superblock: a sector of a user.
 const USER: SuperblockId = SuperblockId::MAX;
@@ -151,6 +159,10 @@ impl Firmware {
         }
         self.note_trim(lpn, sectors);
         self.counters.trimmed_sectors += u64::from(sectors);
+        // What was trimmed is so at once; the trim is over when its pages of the map have it.
+        if self.cached.is_some() && sectors > 0 && !self.use_pages(tag, lpn, sectors, true) {
+            return;
+        }
         self.actions.push_back(Action::Complete { tag, ok: true });
     }
     /// There is room in the buffer, and the collector has done what it owes.
@@ -166,7 +178,17 @@ impl Firmware {
         if self.plan.pages > 0
             && let Some(lpn) = self.page_due()
         {
-            self.put(lpn, 1);
+            match self.cached.is_some() {
+                true => self.write_due(lpn),
+                false => self.put(lpn, 1),
+            }
+        }
+    }
+    /// Of a map that is in memory in part a page is written only if it changed.
+    fn write_due(&mut self, lpn: u32) {
+        let page = lpn - self.plan.sectors as u32;
+        if self.cached.as_ref().is_some_and(|cached| cached.is_changed(page)) {
+            self.write_changed(page);
         }
     }
     /// The sector of the page of the map that is due.
@@ -188,9 +210,23 @@ impl Firmware {
             next = page + 1;
             let lpn = self.plan.sectors as u32 + page as u32;
             let waits = match self.map.get(lpn) {
-                Where::Buffer(slot) => slot < self.plan.slots && !self.slots[slot].issued,
+                Where::Buffer(slot) => {
+                    (slot < self.plan.slots || self.is_map_slot(slot)) && !self.slots[slot].issued
+                }
                 _ => false,
             };
+            if let Some(cached) = &self.cached {
+                let changed = cached.is_changed(page as u32);
+                // Its trim is still to reach it.
+                let on_its_way = match changed {
+                    true => self.write_changed(page as u32),
+                    false => waits,
+                };
+                if !on_its_way {
+                    return false;
+                }
+                continue;
+            }
             if !waits {
                 if !self.takes_sector() {
                     return false;
@@ -218,7 +254,8 @@ impl Firmware {
     /// What users have in the buffer, and a sector more, find a place even if each is padded to a unit: an
     /// erasure may wait for them.
     pub(crate) fn has_place(&self) -> bool {
-        let gc = self.streams[GC].superblocks.iter().flatten();
+        let own = [GC, MAPS].map(|stream| &self.streams[stream].superblocks);
+        let gc = own.into_iter().flatten().flatten();
         let kept: u64 = gc.map(|&s| u64::from(self.space.superblocks[s].left)).sum();
         let queued = (self.queued() as u64).saturating_sub(self.space.slc_room);
         self.space.room > kept + self.plan.kept + queued
@@ -249,15 +286,20 @@ impl Firmware {
     }
     /// The collector takes over what users have open, where failing blocks took its own.
     pub(crate) fn open_for_collector(&mut self) -> bool {
-        let gc = &self.streams[GC];
-        let none = gc.superblocks.iter().all(Option::is_none) && self.space.free_count == 0;
-        if gc.queue.is_empty() || !none {
+        let waits = |&own: &Stream| {
+            let own = &self.streams[own];
+            !own.queue.is_empty() && own.superblocks.iter().all(Option::is_none)
+        };
+        let Some(own) = [GC, MAPS].into_iter().find(waits) else { return false };
+        if self.space.free_count > 0 {
             return false;
         }
-        for stream in [HOST, HOT] {
+        for stream in [HOST, HOT, GC].into_iter().filter(|&stream| stream != own) {
             let open = self.streams[stream].superblocks.iter().position(Option::is_some);
-            if let Some(group) = open {
-                self.streams[GC].superblocks[group] =
+            if let Some(group) = open
+                && (stream != GC || self.streams[GC].queue.is_empty())
+            {
+                self.streams[own].superblocks[group] =
                     self.streams[stream].superblocks[group].take();
                 return true;
             }
@@ -271,7 +313,8 @@ impl Firmware {
     }
     /// What users have in the buffer will never be on flash.
     pub(crate) fn lose_buffer(&mut self) {
-        for slot in self.streams[..GC].iter().flat_map(|stream| &stream.queue) {
+        let lost = [HOST, HOT, MAPS].map(|stream| &self.streams[stream].queue);
+        for slot in lost.into_iter().flatten() {
             self.order.lose(self.slots[*slot].turn);
             self.order.leave(self.slots[*slot].turn);
         }
@@ -284,6 +327,7 @@ impl Firmware {
     pub(crate) fn pad_users(&mut self) {
         self.streams[HOST].pad = true;
         self.streams[HOT].pad = true;
+        self.streams[MAPS].pad = true;
     }
     /// A sector of a user enters the buffer. One that waits there already is written over.
     pub(crate) fn put(&mut self, lpn: u32, stamp: u32) {
@@ -325,7 +369,8 @@ impl Firmware {
         }
         self.space.superblocks[from].moving += 1;
         self.slots[slot] = Slot { lpn, stamp, from, ..Slot::default() };
-        self.streams[GC].queue.push_back(slot);
+        let stream = if self.is_page(lpn) { MAPS } else { GC };
+        self.streams[stream].queue.push_back(slot);
     }
     /// A page of the map enters the collector's buffer, since an erasure waits for it.
     pub(crate) fn put_page(&mut self, lpn: u32) {
@@ -359,13 +404,16 @@ impl Firmware {
         } else if from == USER && !self.config.protected {
             self.order.leave(turn);
         }
-        self.free[usize::from(slot >= self.plan.slots)].push(slot);
+        let of = usize::from(slot >= self.plan.slots) + usize::from(self.is_map_slot(slot));
+        self.free[of].push(slot);
     }
 
     /// Programs what is complete, on LUNs that are idle.
     pub(crate) fn program(&mut self) -> bool {
         let mut progress = false;
-        for stream in [GC, HOST, HOT] {
+        // Entries wait for pages of the map that are to be read.
+        let streams = if self.is_late() { &[MAPS][..] } else { &[GC, MAPS, HOST, HOT] };
+        for &stream in streams {
             while self.idle_luns > 0 {
                 let s = &mut self.streams[stream];
                 let waiting = s.queue.len();
@@ -416,6 +464,9 @@ impl Firmware {
         self.close_if_full(through, s);
         let (first, n) = (self.space.first_of(unit), chosen as u32);
         self.map.number(unit);
+        if let Some(cached) = &mut self.cached {
+            cached.programs(self.map.order_of(unit), true);
+        }
         let op = self.ops.insert(Op::Program { unit, slots: n, stream });
         let base = op as usize * unit_sectors;
         if self.op_slots.len() < base + unit_sectors {
@@ -440,6 +491,7 @@ impl Firmware {
                 (false, USER) if u64::from(lpn) < self.plan.sectors => {
                     self.counters.user_sectors += 1
                 }
+                (false, _) if self.is_page(lpn) => self.counters.map_sectors += 1,
                 (false, USER | MAP) => self.counters.emeta_sectors += 1,
                 (false, from) if self.space.superblocks[from].slc => {
                     self.counters.folded_sectors += 1
@@ -449,7 +501,11 @@ impl Firmware {
         }
         self.counters.programmed_sectors += unit_sectors as u64;
         self.counters.pad_sectors += (unit_sectors - chosen) as u64;
-        let class = if stream == GC { Class::GcProgram } else { Class::UserProgram };
+        let class = match stream {
+            GC => Class::GcProgram,
+            MAPS => Class::MetaProgram,
+            _ => Class::UserProgram,
+        };
         let (ppa, slc) = (Ppa(first), self.space.superblocks[s].slc);
         self.actions.push_back(Action::Program { op, ppa, class, payload: n, summed: 0, slc });
         self.set_pace();
@@ -458,12 +514,12 @@ impl Firmware {
     /// Where the next unit of a stream goes: users' to the buffer with a bit a cell while that has room, and
     /// then their streams use each other's superblocks where there is no other space.
     fn next_place(&mut self, stream: Stream) -> Option<(Stream, SuperblockId, LunId)> {
-        if stream != GC && self.opens_slc() {
+        if !is_own(stream) && self.opens_slc() {
             return self.next_lun(SLC).map(|(s, lun)| (SLC, s, lun));
         }
         let own = self.next_lun(stream).map(|(s, lun)| (stream, s, lun));
         let none = |superblocks: &[Option<SuperblockId>]| superblocks.iter().all(Option::is_none);
-        if own.is_some() || stream == GC || !none(&self.streams[stream].superblocks) {
+        if own.is_some() || is_own(stream) || !none(&self.streams[stream].superblocks) {
             return own;
         }
         let other = if stream == HOST { HOT } else { HOST };
@@ -475,8 +531,8 @@ impl Firmware {
     /// The superblock and the LUN that the next unit of a stream goes to.
     fn next_lun(&mut self, stream: Stream) -> Option<(SuperblockId, LunId)> {
         self.open_missing(stream);
-        let is_static = stream != GC && self.config.allocation == Allocation::Static;
-        let avoid = stream != GC && !is_static && self.reads > 0;
+        let is_static = !is_own(stream) && self.config.allocation == Allocation::Static;
+        let avoid = !is_own(stream) && !is_static && self.reads > 0;
         let (luns, cursor) = (self.g.luns, self.streams[stream].cursor);
         let mut second = None;
         for lun in (cursor..luns).chain(0..cursor) {
@@ -505,7 +561,7 @@ impl Firmware {
     /// the group with the most free ones.
     pub(crate) fn open_missing(&mut self, stream: Stream) {
         let open = &self.streams[stream].superblocks;
-        if stream == GC {
+        if is_own(stream) {
             if open.iter().any(Option::is_some) || self.space.free_count == 0 {
                 return;
             }
@@ -554,8 +610,13 @@ impl Firmware {
         (borrowed + block) as f64 <= (room + borrowed - self.plan.start) as f64 * share
     }
     fn open_in(&mut self, stream: Stream, group: u32, mode: Mode) {
-        let opened = self.space.open(group, mode, stream != GC, self.config.wear_spread > 0);
+        let opened = self.space.open(group, mode, !is_own(stream), self.config.wear_spread > 0);
         self.counters.lines_opened += u64::from(opened.is_some());
+        if stream == MAPS
+            && let Some(s) = opened
+        {
+            self.space.superblocks[s].maps = true;
+        }
         self.streams[stream].superblocks[group as usize] = opened;
     }
     /// A superblock without a place is no stream's any more.
@@ -573,6 +634,10 @@ impl Firmware {
         let s = self.space.superblock_of(first);
         self.space.superblocks[s].programs -= 1;
         self.gc.barren &= self.space.superblocks[s].left > 0;
+        let order = self.map.order_of(unit);
+        if let Some(cached) = &mut self.cached {
+            cached.programs(order, false);
+        }
         let base = op as usize * self.g.sectors_per_unit as usize;
         if !ok {
             self.counters.program_errors += 1;
@@ -599,6 +664,9 @@ impl Firmware {
             let lpn = self.slots[slot].lpn;
             if self.map.get(lpn) == Where::Buffer(slot) {
                 self.validate(s, lpn, ppa);
+                if self.cached.is_some() {
+                    self.entry_changed(lpn, order);
+                }
             }
             self.free_slot(slot);
         }

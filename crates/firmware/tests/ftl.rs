@@ -10,7 +10,7 @@ use wordline_translation::{Place, Source, Translation};
 
 #[test]
 fn reads_find_the_newest_under_random_commands_and_faults() {
-    let mut sums = [0; 10];
+    let (mut sums, mut pages) = ([0; 15], 0);
     for seed in 0..140 {
         let kind = Kind::draw(seed);
         let what = format!("seed {seed}");
@@ -25,39 +25,52 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
         let faulty = drive.faults.read > 0;
         ftl.start(&mut ctx);
         let hot = 1 + rng.below(u64::from(sectors)) as u32;
+        let (mut looking, mut found) = (BTreeMap::new(), Vec::new());
         let mut open: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let (mut reading, mut pieces): (Vec<Reading>, _) = (Vec::new(), Vec::new());
         for tag in 0..4000u32 {
+            let more = tag < 3900 || !kind.has_cached_map();
             let among = if rng.below(3) == 0 { sectors } else { hot };
             let lpn = rng.below(among.into()) as u32;
             let most = rng.pick(&[1, 1, 4, 40]).min(sectors - lpn);
             let n = 1 + rng.below(u64::from(most)) as u32;
-            match rng.below(20) {
-                0..12 => {
-                    let submitted = ctx.stamps.submit(Lpn(lpn), n);
-                    ctx.stamps.bind(tag, submitted);
-                    open.insert(tag, (submitted, true));
-                    ftl.write(&mut ctx, tag, Lpn(lpn), n, rng.below(20) == 0, Source::Host);
+            let command = (tag, lpn, n, rng.below(20));
+            if more && looks_up(&mut ftl, &mut ctx, command) {
+                found.push(command);
+            } else if more {
+                looking.insert(tag, command);
+            }
+            for (tag, lpn, n, command) in found.drain(..) {
+                match command {
+                    0..12 => {
+                        let submitted = ctx.stamps.submit(Lpn(lpn), n);
+                        ctx.stamps.bind(tag, submitted);
+                        open.insert(tag, (submitted, true));
+                        ftl.write(&mut ctx, tag, Lpn(lpn), n, rng.below(20) == 0, Source::Host);
+                    }
+                    12..17 => {
+                        pieces.clear();
+                        ftl.read(&mut ctx, Lpn(lpn), n, &mut pieces);
+                        let lost = pieces.iter().any(|p| p.place == Place::Lost);
+                        assert!(!lost || faulty, "{what}");
+                        assert_eq!(pieces.iter().map(|p| p.sectors).sum::<u32>(), n, "{what}");
+                        reading.extend(Reading::of(&pieces));
+                    }
+                    17 => {
+                        let submitted = ctx.stamps.submit(Lpn(lpn), n);
+                        ctx.stamps.bind(tag, submitted);
+                        open.insert(tag, (submitted, true));
+                        ftl.trim(&mut ctx, tag, Lpn(lpn), n);
+                    }
+                    18 => {
+                        open.insert(tag, (0, false));
+                        ftl.flush(&mut ctx, tag);
+                    }
+                    _ => {
+                        ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
+                        pages += drive.check_map(&ftl, false, &what);
+                    }
                 }
-                12..17 => {
-                    pieces.clear();
-                    ftl.read(&mut ctx, Lpn(lpn), n, &mut pieces);
-                    let lost = pieces.iter().any(|p| p.place == Place::Lost);
-                    assert!(!lost || faulty, "{what}");
-                    assert_eq!(pieces.iter().map(|p| p.sectors).sum::<u32>(), n, "{what}");
-                    reading.extend(Reading::of(&pieces));
-                }
-                17 => {
-                    let submitted = ctx.stamps.submit(Lpn(lpn), n);
-                    ctx.stamps.bind(tag, submitted);
-                    open.insert(tag, (submitted, true));
-                    ftl.trim(&mut ctx, tag, Lpn(lpn), n);
-                }
-                18 => {
-                    open.insert(tag, (0, false));
-                    ftl.flush(&mut ctx, tag);
-                }
-                _ => ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}")),
             }
             // Users are away for long enough to fold.
             if kind.has_slc() && tag % 40 == 0 {
@@ -74,6 +87,10 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
             }
             drive.drain(&mut ftl, ctx.now);
             for (tag, ok) in std::mem::take(&mut drive.ended) {
+                if tag & LOOK_UP > 0 {
+                    found.push(looking.remove(&(tag & !LOOK_UP)).expect("it is looked up"));
+                    continue;
+                }
                 let (submitted, changes) = open.remove(&tag).expect("it was open");
                 assert!(ok || faulty, "{what}: nothing failed");
                 if changes {
@@ -88,11 +105,12 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
         for (tag, _) in std::mem::take(&mut drive.ended) {
             open.remove(&tag).expect("it was open");
         }
-        assert!(open.is_empty(), "{what}: {open:?} hang");
+        assert!(open.is_empty() && looking.is_empty(), "{what}: {open:?}, {looking:?} hang");
         ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(ctx.stamps.wrong(), (0, &[][..]), "{what}");
         let c = *ftl.counters();
-        let new = c.user_sectors + c.emeta_sectors + c.gc_sectors + c.folded_sectors;
+        let new =
+            c.user_sectors + c.emeta_sectors + c.gc_sectors + c.folded_sectors + c.map_sectors;
         assert_eq!(
             c.programmed_sectors,
             new + c.pad_sectors + c.resubmitted_sectors,
@@ -109,11 +127,28 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
             c.lines_levelled,
             c.folded_sectors,
             c.lines_folded,
+            c.map_hits,
+            c.map_misses,
+            c.map_evictions,
+            c.map_read_sectors,
+            c.map_sectors,
         ];
         sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     }
-    println!("{sums:?}");
-    assert!(sums.iter().all(|&n| n > 100), "{sums:?}");
+    println!("{sums:?}, {pages} pages of maps");
+    assert!(pages > 1000 && sums.iter().all(|&n| n > 100), "{sums:?}");
+}
+
+/// Beside the tag of a command whose sectors are looked up.
+const LOOK_UP: u32 = 1 << 30;
+
+/// What a read or a write does first. False: it is to be told of the end.
+fn looks_up(
+    ftl: &mut Firmware,
+    ctx: &mut wordline_base::Ctx,
+    (tag, lpn, n, command): (u32, u32, u32, u64),
+) -> bool {
+    command >= 17 || !ftl.looks_up() || ftl.look_up(ctx, LOOK_UP | tag, Lpn(lpn), n)
 }
 
 fn pause(ftl: &mut Firmware, ctx: &mut wordline_base::Ctx, kind: &Kind) {
@@ -124,14 +159,14 @@ fn pause(ftl: &mut Firmware, ctx: &mut wordline_base::Ctx, kind: &Kind) {
 /// The power goes at any event. What was promised is there afterwards, and nothing that was never written.
 #[test]
 fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
-    let (mut cuts, mut kept, mut trims, mut open_cuts) = (0, 0, 0, 0);
+    let (mut cuts, mut kept, mut trims, mut open_cuts, mut pages) = (0, 0, 0, 0, 0);
     // Some seeds more of drives that nearly ran out of blocks.
     let drawn = (0..220).map(|seed| (seed, Kind::draw(seed)));
     for (seed, mut kind) in drawn.chain([539, 677, 839].map(|seed| (seed, Kind::plain(seed)))) {
         kind.config.checkpoint_sectors = [None, Some(500), Some(3000)][seed as usize % 3];
         // What is trimmed stays so where capacitors keep the pages of the map. Without them, what was there
         // before may come back until a flush, but nothing older. Where the map is not written, that may too.
-        let told = kind.config.checkpoint_sectors.is_some();
+        let told = kind.config.checkpoint_sectors.is_some() || kind.has_cached_map();
         let strict = kind.config.protected && told;
         let mut rng = Rng::from_seed(seed ^ 0xC07);
         let mut ftl = kind.make();
@@ -149,6 +184,7 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
         // Sectors whose only copy could not be read since the last cut.
         let mut lost = vec![false; sectors as usize];
         let hot = sectors / 2;
+        let (mut looking, mut found) = (BTreeMap::new(), Vec::new());
         for round in 0..6 {
             let what = format!("seed {seed}, round {round}");
             let mut losses = 0;
@@ -157,39 +193,52 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
                 let lpn = rng.below(u64::from(if tag % 3 == 0 { sectors } else { hot })) as u32;
                 let most = rng.pick(&[1, 1, 4, 20]).min(sectors - lpn);
                 let n = 1 + rng.below(u64::from(most)) as u32;
-                match rng.below(20) {
-                    0..16 => {
-                        let fua = rng.below(8) == 0;
-                        let version = tag;
-                        let submitted = ctx.stamps.submit_as(Lpn(lpn), n, version);
-                        ctx.stamps.bind(tag, submitted);
-                        let places = (lpn..lpn + n).map(|lpn| {
-                            history[lpn as usize].push(version);
-                            (lpn, history[lpn as usize].len() - 1)
-                        });
-                        let durable = fua || kind.config.protected;
-                        open.insert(tag, Promise { submitted, places: places.collect(), durable });
-                        ftl.write(&mut ctx, tag, Lpn(lpn), n, fua, Source::Host);
-                    }
-                    16..18 => {
-                        let submitted = ctx.stamps.submit_as(Lpn(lpn), n, tag);
-                        ctx.stamps.bind(tag, submitted);
-                        let places = (lpn..lpn + n).map(|lpn| {
-                            history[lpn as usize].push(0);
-                            (lpn, history[lpn as usize].len() - 1)
-                        });
-                        open.insert(
-                            tag,
-                            Promise { submitted, places: places.collect(), durable: strict },
-                        );
-                        ftl.trim(&mut ctx, tag, Lpn(lpn), n);
-                        trims += 1;
-                    }
-                    _ => {
-                        // What is complete by now.
-                        let places = complete(&history, &open);
-                        open.insert(tag, Promise { submitted: u32::MAX, places, durable: true });
-                        ftl.flush(&mut ctx, tag);
+                let command = (tag, lpn, n, rng.below(20));
+                match command.3 >= 16 || looks_up(&mut ftl, &mut ctx, command) {
+                    true => found.push(command),
+                    false => _ = looking.insert(tag, command),
+                }
+                for (tag, lpn, n, command) in found.drain(..) {
+                    match command {
+                        0..16 => {
+                            let fua = rng.below(8) == 0;
+                            let version = tag;
+                            let submitted = ctx.stamps.submit_as(Lpn(lpn), n, version);
+                            ctx.stamps.bind(tag, submitted);
+                            let places = (lpn..lpn + n).map(|lpn| {
+                                history[lpn as usize].push(version);
+                                (lpn, history[lpn as usize].len() - 1)
+                            });
+                            let durable = fua || kind.config.protected;
+                            open.insert(
+                                tag,
+                                Promise { submitted, places: places.collect(), durable },
+                            );
+                            ftl.write(&mut ctx, tag, Lpn(lpn), n, fua, Source::Host);
+                        }
+                        16..18 => {
+                            let submitted = ctx.stamps.submit_as(Lpn(lpn), n, tag);
+                            ctx.stamps.bind(tag, submitted);
+                            let places = (lpn..lpn + n).map(|lpn| {
+                                history[lpn as usize].push(0);
+                                (lpn, history[lpn as usize].len() - 1)
+                            });
+                            open.insert(
+                                tag,
+                                Promise { submitted, places: places.collect(), durable: strict },
+                            );
+                            ftl.trim(&mut ctx, tag, Lpn(lpn), n);
+                            trims += 1;
+                        }
+                        _ => {
+                            // What is complete by now.
+                            let places = complete(&history, &open);
+                            open.insert(
+                                tag,
+                                Promise { submitted: u32::MAX, places, durable: true },
+                            );
+                            ftl.flush(&mut ctx, tag);
+                        }
                     }
                 }
                 if kind.has_slc() && tag.is_multiple_of(30) {
@@ -205,6 +254,10 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
                     (0..sectors).for_each(|lpn| lost[lpn as usize] |= ftl.is_lost(Lpn(lpn)));
                 }
                 for (tag, ok) in std::mem::take(&mut drive.ended) {
+                    if tag & LOOK_UP > 0 {
+                        found.push(looking.remove(&(tag & !LOOK_UP)).expect("it is looked up"));
+                        continue;
+                    }
                     let Promise { submitted, places, durable } = open.remove(&tag).expect("open");
                     assert!(ok, "{what}: {:?}", ftl.counters());
                     if submitted < u32::MAX {
@@ -225,7 +278,10 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
                 Firmware::recover(g, op, &kind.config, sectors.into(), &media, &mut ctx.stamps);
             ftl = again.unwrap_or_else(|e| panic!("{what}: {e}"));
             ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
+            pages += drive.check_map(&ftl, true, &what);
             open.clear();
+            looking.clear();
+            found.clear();
             for lpn in 0..sectors {
                 let (h, from) = (&mut history[lpn as usize], promised[lpn as usize]);
                 let found = ftl.version(Lpn(lpn)).unwrap_or(0);
@@ -250,9 +306,10 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
         }
     }
     println!(
-        "{cuts} cuts, {open_cuts} with operations under way, {kept} sectors kept, {trims} trims"
+        "{cuts} cuts, {open_cuts} with operations under way, {kept} sectors kept, {trims} trims, {pages} pages \
+         of maps"
     );
-    assert!(open_cuts > 100 && kept > 100 && trims > 100);
+    assert!(pages > 1000 && open_cuts > 100 && kept > 100 && trims > 100);
 }
 
 /// What a command promises when it ends: versions by sector.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Drive, Kind};
 use wordline_base::{Ctx, Lpn, Rng, Stamps};
-use wordline_firmware::Firmware;
+use wordline_firmware::{Firmware, FirmwareConfig};
 use wordline_nand::Ppa;
 use wordline_translation::{LoadError, Source, Translation};
 
@@ -63,6 +63,7 @@ fn a_saved_drive_is_the_same_drive() {
         let mut again = Vec::new();
         loaded.save(&mut again).unwrap();
         assert!(file == again, "seed {seed}: a state changes when it is loaded and saved");
+        assert_eq!(ftl.pages_in_memory(), loaded.pages_in_memory(), "seed {seed}");
         for ppa in 0..kind.g.sectors() as u32 {
             assert_eq!(
                 ftl.holds(Ppa(ppa)),
@@ -79,7 +80,13 @@ fn a_saved_drive_is_the_same_drive() {
 
 #[test]
 fn damaged_files_are_refused_without_a_panic() {
-    let (kind, ftl, _) = aged(1);
+    let has_map = |&seed: &u64| Kind::draw(seed).has_cached_map();
+    let seeds = [(0..).find(|seed| !has_map(seed)), (0..).find(has_map)];
+    seeds.into_iter().flatten().for_each(damaged_files_are_refused);
+}
+
+fn damaged_files_are_refused(seed: u64) {
+    let (kind, ftl, _) = aged(seed);
     let mut file = Vec::new();
     ftl.save(&mut file).unwrap();
     let load =
@@ -97,4 +104,10 @@ fn damaged_files_are_refused_without_a_panic() {
     config.superblock_luns = Some(1);
     let other = Firmware::load(&kind.g, kind.over_provisioning, &config, &mut &file[..]);
     assert!(matches!(other, Err(LoadError::Shape { .. })));
+    // A map that is all in memory has no pages on flash.
+    if kind.has_cached_map() {
+        let config = FirmwareConfig { map_bytes: 0, ..kind.config.clone() };
+        let other = Firmware::load(&kind.g, kind.over_provisioning, &config, &mut &file[..]);
+        assert!(matches!(other, Err(LoadError::Shape { .. })));
+    }
 }

@@ -139,6 +139,13 @@ impl From<Ftl> for Translator {
 }
 
 impl Ftl {
+    /// pblk's map is in memory.
+    fn looks_up(&self) -> bool {
+        false
+    }
+    fn look_up(&mut self, _: &mut Ctx, _: u32, _: Lpn, _: u32) -> bool {
+        true
+    }
     /// pblk's collector takes no orders.
     fn ordered(&mut self) -> Option<&mut dyn Ordered> {
         None
@@ -195,6 +202,8 @@ hand_on! {
     fn sectors(&) -> u64;
     fn start(&mut, ctx: &mut Ctx);
     fn prefetch(&, ctx: &Ctx, lpn: Lpn);
+    fn looks_up(&) -> bool;
+    fn look_up(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) -> bool;
     fn read(&mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     fn write(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source);
     fn flush(&mut, ctx: &mut Ctx, tag: u32);

@@ -57,7 +57,8 @@ impl Media for Newest<'_> {
             let held = self.held(ppa)?;
             self.is_newest(ppa, held).then_some((held.0, held.1))
         });
-        Some(Spare { order, sectors: sectors.collect(), voids: Vec::new() })
+        let voids = Vec::new();
+        Some(Spare { order, settled: order, sectors: sectors.collect(), voids })
     }
     fn kept(&self) -> Kept {
         Kept::default()

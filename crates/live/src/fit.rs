@@ -106,6 +106,14 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                     .into(),
             );
         }
+        if firmware.map_bytes > 0 {
+            firmware.map_bytes = 0;
+            notes.push(
+                "all of the map is in memory: an image tells of the sectors of users alone, so that pages of the \
+                 map have no place in it"
+                    .into(),
+            );
+        }
         if firmware.checkpoint_sectors.take().is_some() {
             notes.push("the map is not written: the image tells what was trimmed".into());
         }

@@ -413,6 +413,7 @@ const charts = {
       { label: "user data", csv: "user", colour: v("c-user-program"), values: of("user_sectors") },
       { label: "moved by the collector", csv: "gc", colour: v("c-gc-program"), values: of("gc_sectors") },
       ...(rows.some((r) => r.folded_sectors > 0) ? [{ label: "folded", csv: "folded", colour: v("c-parity-program"), values: of("folded_sectors") }] : []),
+      ...(rows.some((r) => r.map_sectors > 0) ? [{ label: "pages of the map", csv: "map", colour: v("c-rebuild-read"), values: of("map_sectors") }] : []),
       { label: "padding", csv: "padding", colour: v("c-padding"), values: of("padding_sectors") },
       { label: "metadata", csv: "metadata", colour: v("c-meta-program"), values: of("metadata_sectors") },
     ], { format: (x) => digits(x, 3), label: "sectors programmed for each that users wrote" });
@@ -575,7 +576,7 @@ charts["percentile-compared"] = (args) => overlay((r) => {
 }, { label: `latency of ${args.ddir}s, ${args.percent} %`, format: (x) => time(x), log: true });
 charts["write-amplification-compared"] = () => overlay((r) => {
   const rows = machine(r).write_amplification.over_time;
-  const sum = (x) => x.user_sectors + x.gc_sectors + x.padding_sectors + x.metadata_sectors + (x.folded_sectors || 0);
+  const sum = (x) => x.user_sectors + x.gc_sectors + x.padding_sectors + x.metadata_sectors + (x.folded_sectors || 0) + (x.map_sectors || 0);
   return rows.length ? { ends: rows.map((x) => x.end_ns), values: rows.map((x) => (x.user_sectors > 0 ? sum(x) / x.user_sectors : null)) } : {};
 }, { label: "write amplification", format: (x) => digits(x, 3) });
 

@@ -521,7 +521,7 @@ fn interval_table(m: &Value) -> String {
             let user = at.map_or(0.0, |r| float(&r["user_sectors"]));
             row.push(match at {
                 Some(r) if user > 0.0 => {
-                    let all: f64 = ["user", "gc", "padding", "metadata", "folded"]
+                    let all: f64 = ["user", "gc", "padding", "metadata", "folded", "map"]
                         .iter()
                         .map(|c| r[format!("{c}_sectors")].as_f64().unwrap_or(0.0))
                         .sum();

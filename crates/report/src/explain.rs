@@ -386,6 +386,26 @@ fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
     section(&d.name, &items)
 }
 
+/// Of a drive with a part of its map in memory, how often that was the part asked for.
+fn map_in_memory(m: &Machine) -> Vec<String> {
+    let count = |name: &str| m.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let (hits, misses) = (count("ftl.map_hits"), count("ftl.map_misses"));
+    if hits + misses + count("ftl.map_read_sectors") == 0 {
+        return Vec::new();
+    }
+    let items = [
+        format!(
+            "{:.1}% of {} pages in memory",
+            percent(hits as f64, (hits + misses) as f64),
+            hits + misses
+        ),
+        format!("{} read", count("ftl.map_read_sectors")),
+        format!("{} gave way", count("ftl.map_evictions")),
+        format!("{} of them changed", count("ftl.map_dirty_evictions")),
+    ];
+    section("map", &items)
+}
+
 fn tail(result: &RunResult) -> Vec<String> {
     let m = &result.machine;
     let mut lines = classes(m);
@@ -398,10 +418,12 @@ fn tail(result: &RunResult) -> Vec<String> {
     let flash = [
         ("gc", w.gc_sectors),
         ("folded", w.folded_sectors),
+        ("map", w.map_sectors),
         ("padding", w.padding_sectors),
         ("metadata", w.metadata_sectors),
     ];
-    let flash = || flash.into_iter().filter(|&(name, n)| name != "folded" || n > 0);
+    let flash =
+        || flash.into_iter().filter(|&(name, n)| n > 0 || !matches!(name, "folded" | "map"));
     if w.user_sectors > 0 {
         let of_user = |n: u64| n as f64 / w.user_sectors as f64;
         let mut sum = format!("{:.3} = user 1", finite(w.factor.unwrap_or(0.0)));
@@ -423,6 +445,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         items.extend(flash().map(|(name, n)| format!("{name} {n}")));
         lines.extend(section("flash writes", &items));
     }
+    lines.extend(map_in_memory(m));
     let p = &m.partial_writes;
     if p.sectors > 0 {
         let items = [

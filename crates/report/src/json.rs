@@ -389,11 +389,12 @@ fn by_class(result: &RunResult) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Causes of sectors written over time, in the order of the columns: folded ones only where there are any.
+/// Causes of sectors written over time, in the order of the columns: folded ones, and pages of a map, only where
+/// there are any.
 pub(crate) fn written(result: &RunResult) -> &'static [&'static str] {
-    let folds = result.machine.write_amplification.folded_sectors > 0;
-    let all = &["user", "gc", "padding", "metadata", "folded"];
-    if folds { all } else { &all[..4] }
+    let w = &result.machine.write_amplification;
+    let all = &["user", "gc", "padding", "metadata", "folded", "map"];
+    if w.map_sectors > 0 { all } else { &all[..4 + usize::from(w.folded_sectors > 0)] }
 }
 
 /// The number of the layout of the object `wordline`: another one is read by another version only.

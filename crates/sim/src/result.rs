@@ -946,12 +946,13 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Without the last where nothing was folded.
+/// Without the last where nothing was folded, or written of a map.
 fn causes_that_are<S: serde::Serializer>(
-    rows: &[(u64, [u64; 5])],
+    rows: &[(u64, [u64; 6])],
     to: S,
 ) -> Result<S::Ok, S::Error> {
-    let causes = if rows.iter().any(|(_, row)| row[4] > 0) { 5 } else { 4 };
+    let has = |cause: usize| rows.iter().any(|(_, row)| row[cause] > 0);
+    let causes = if has(5) { 6 } else { 4 + usize::from(has(4)) };
     to.collect_seq(rows.iter().map(|(end, row)| (end, &row[..causes])))
 }
 
@@ -965,13 +966,16 @@ pub struct WriteAmplification {
     /// What it moved from a buffer in SLC mode to the native cells.
     #[serde(skip_serializing_if = "is_zero")]
     pub folded_sectors: u64,
+    /// Pages of a map that memory holds a part of.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub map_sectors: u64,
     /// Units filled up with nothing.
     pub padding_sectors: u64,
     /// Metadata of lines.
     pub metadata_sectors: u64,
     /// Parity of strides.
     pub parity_sectors: u64,
-    /// (user + gc + folded + padding + metadata) / user; none when users wrote nothing.
+    /// (user + gc + folded + map + padding + metadata) / user; none when users wrote nothing.
     pub factor: Option<f64>,
     /// The same with parity.
     pub factor_with_parity: Option<f64>,
@@ -984,9 +988,9 @@ pub struct WriteAmplification {
     /// The factor in each third of what users wrote; none if too little was written to tell.
     pub by_third: Option<[f64; 3]>,
     /// The same over time: end of the interval in ns, and within it the sectors of users, moved, padding,
-    /// metadata, folded.
+    /// metadata, folded, pages of the map.
     #[serde(serialize_with = "causes_that_are")]
-    pub over_time: Vec<(u64, [u64; 5])>,
+    pub over_time: Vec<(u64, [u64; 6])>,
     /// While ageing: write amplification window by window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
@@ -1052,6 +1056,7 @@ impl WriteAmplification {
         self.user_sectors
             + self.gc_sectors
             + self.folded_sectors
+            + self.map_sectors
             + self.padding_sectors
             + self.metadata_sectors
             + self.parity_sectors
@@ -1073,6 +1078,7 @@ impl WriteAmplification {
         self.user_sectors += o.user_sectors;
         self.gc_sectors += o.gc_sectors;
         self.folded_sectors += o.folded_sectors;
+        self.map_sectors += o.map_sectors;
         self.padding_sectors += o.padding_sectors;
         self.metadata_sectors += o.metadata_sectors;
         self.parity_sectors += o.parity_sectors;
@@ -1087,7 +1093,7 @@ impl WriteAmplification {
     const LEAST_INTERVALS: usize = 9;
 
     /// The factor in each third of what users wrote, from the series over time.
-    pub fn thirds(over_time: &[(u64, [u64; 5])]) -> Option<[f64; 3]> {
+    pub fn thirds(over_time: &[(u64, [u64; 6])]) -> Option<[f64; 3]> {
         let total: u64 = over_time.iter().map(|(_, row)| row[0]).sum();
         if over_time.iter().filter(|(_, row)| row[0] > 0).count() < Self::LEAST_INTERVALS {
             return None;

@@ -33,14 +33,20 @@ pub(crate) struct DriveSeat {
 /// Sectors written by cause, and energy by state.
 pub(crate) type Totals = [u64; WRITTEN + 5];
 /// Causes of sectors written.
-pub(crate) const WRITTEN: usize = 5;
+pub(crate) const WRITTEN: usize = 6;
 
 impl DriveSeat {
     pub fn totals(&self, ftl: &Translator, now: Time) -> Totals {
         let c = ftl.counters();
         let metadata = c.smeta_sectors + c.emeta_sectors;
-        let written: [u64; WRITTEN] =
-            [c.user_sectors, c.gc_sectors, c.pad_sectors, metadata, c.folded_sectors];
+        let written: [u64; WRITTEN] = [
+            c.user_sectors,
+            c.gc_sectors,
+            c.pad_sectors,
+            metadata,
+            c.folded_sectors,
+            c.map_sectors,
+        ];
         let energy = self.controller.energy_by_state(now);
         std::array::from_fn(|i| if i < WRITTEN { written[i] } else { energy[i - WRITTEN] })
     }
@@ -134,11 +140,10 @@ impl DriveSeat {
             ("flash transfer", energy.nand_transfer),
         ];
         let of_ftl = c.since(b);
-        // Only a drive with a buffer in SLC mode folds.
-        let has = |&(name, n): &(&str, u64)| {
-            n > 0
-                || nand.config().slc.is_some()
-                || !matches!(name, "folded_sectors" | "lines_folded")
+        // Only a drive with a buffer in SLC mode folds, and only one with a part of its map in memory has it.
+        let has = |&(name, n): &(&str, u64)| match name {
+            "folded_sectors" | "lines_folded" => n > 0 || nand.config().slc.is_some(),
+            _ => n > 0 || !name.starts_with("map_") || ftl.looks_up(),
         };
         let mut counters: Vec<(String, u64)> =
             of_ftl.list().filter(has).map(|(name, n)| (format!("ftl.{name}"), n)).collect();
@@ -267,6 +272,7 @@ impl DriveSeat {
             user_sectors: c.user_sectors - b.user_sectors,
             gc_sectors: c.gc_sectors - b.gc_sectors,
             folded_sectors: c.folded_sectors - b.folded_sectors,
+            map_sectors: c.map_sectors - b.map_sectors,
             padding_sectors: c.pad_sectors - b.pad_sectors,
             metadata_sectors: c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors,
             parity_sectors: c.parity_sectors - b.parity_sectors,

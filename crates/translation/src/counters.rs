@@ -92,6 +92,14 @@ wordline_base::counters! {
         /// Moved from superblocks that were written with a bit a cell to others, and those superblocks.
         folded_sectors,
         lines_folded,
+        /// Pages of a map that memory holds a part of: those that commands of users found there and did not, those
+        /// that gave way, of them those that had changed, pages read from flash, and pages written to it, moved ones too.
+        map_hits,
+        map_misses,
+        map_evictions,
+        map_dirty_evictions,
+        map_read_sectors,
+        map_sectors,
     }
 }
 
@@ -112,10 +120,11 @@ impl Counters {
             + self.waits_rebuild_error
     }
     /// Write amplification added by each cause.
-    pub fn causes(&self) -> [(&'static str, f64); 7] {
+    pub fn causes(&self) -> [(&'static str, f64); 8] {
         [
             ("gc", self.gc_sectors),
             ("fold", self.folded_sectors),
+            ("map", self.map_sectors),
             ("pad", self.pad_sectors),
             ("smeta", self.smeta_sectors),
             ("emeta", self.emeta_sectors),

@@ -252,6 +252,16 @@ pub trait Translation: Send {
     /// A read or write of this sector comes soon: a hint for the processor's cache.
     fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
 
+    /// Whether it has to be looked up where sectors are: drivers do so before they read or write them.
+    fn looks_up(&self) -> bool {
+        false
+    }
+    /// Whether it is known where these sectors are. Otherwise that is being read, and [`Action::Complete`] of this
+    /// tag tells when it is.
+    fn look_up(&mut self, _ctx: &mut Ctx, _tag: u32, _lpn: Lpn, _sectors: u32) -> bool {
+        true
+    }
+
     /// Splits a read into pieces.
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
     /// Takes a write. It completes when it is in the buffer, with `fua` when it is durable.

@@ -123,6 +123,11 @@ impl Scale {
             let sets = (self.of(cache.bytes) / set).max(1);
             caches |= add(&format!("{prefix}cache.bytes"), sets * set);
         }
+        if let Some(firmware) = config.ftl.firmware.as_ref().filter(|f| f.map_bytes > 0) {
+            // Memory for two pages is the least.
+            let least = 2 * u64::from(config.nand.sector_bytes);
+            caches |= add("ftl.firmware.map_bytes", self.of(firmware.map_bytes).max(least));
+        }
         if let Some(fs) = &config.stack.fs {
             caches |= add("fs.memory", self.of(fs.memory) >> 12 << 12);
         }

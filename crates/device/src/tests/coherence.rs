@@ -14,12 +14,18 @@ fn host(cache: Option<CacheConfig>, ftl: &FtlConfig) -> Host {
 
 /// Random commands of all kinds, many in flight, on a small range so that they meet.
 fn random_commands(h: &mut Host, seed: u64, commands: u32) {
+    random_commands_in(h, seed, commands, 1);
+}
+
+/// The same in so many ranges, each in a page of the map of its own.
+fn random_commands_in(h: &mut Host, seed: u64, commands: u32, ranges: u64) {
     let mut rng = Rng::from_seed(seed);
     let range = 400u64;
     let mut stream = 0;
     for i in 0..commands {
         let pick = rng.below(100);
-        let at = |rng: &mut Rng, unit: u64| rng.below(range * SECTOR / unit) * unit;
+        let base = if ranges > 1 { rng.below(ranges) * 1024 * SECTOR } else { 0 };
+        let at = |rng: &mut Rng, unit: u64| base + rng.below(range * SECTOR / unit) * unit;
         match pick {
             0..35 => {
                 h.submit(0, Opcode::Read, at(&mut rng, 512), 512 * (1 + rng.below(64)) as u32);
@@ -70,7 +76,7 @@ fn random_commands(h: &mut Host, seed: u64, commands: u32) {
     }
     h.done.clear();
     // The whole range once more, after everything.
-    for sector in 0..range {
+    for sector in (0..ranges).flat_map(|i| i * 1024..i * 1024 + range) {
         h.submit(0, Opcode::Read, sector * SECTOR, 4096);
         if sector % 100 == 99 {
             h.settle();
@@ -125,6 +131,77 @@ proptest! {
     fn reads_return_the_newest_data_without_a_cache(seed in any::<u64>()) {
         random_commands(&mut host(None, &ftl_config()), seed, 400);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    /// Memory has two or three of the map's pages, and commands go to six.
+    #[test]
+    fn reads_return_the_newest_data_where_memory_holds_a_part_of_the_map(
+        seed in any::<u64>(),
+        cached in any::<bool>(),
+        write_back in any::<bool>(),
+        read_allocate in any::<bool>(),
+        ahead in any::<bool>(),
+        protected in any::<bool>(),
+        lines in prop::sample::select(vec![4u64, 16, 64]),
+        pages in 2..4u64,
+        shuffle in any::<bool>(),
+    ) {
+        let read_ahead = ahead.then_some(ReadAheadConfig { trigger: 2, streams: 2, bytes: 32 << 10, ratio: 0.0, ghosts: None });
+        let cache = CacheConfig { write_back, read_allocate, read_ahead, ..cache_config(lines, 2, 4) };
+        let mut f = ftl_config();
+        f.over_provisioning = 40.0;
+        let (map_bytes, protected) = (pages * 4096, protected || cached);
+        f.firmware = Some(wordline_ftl::config::FirmwareConfig { map_bytes, protected, ..Default::default() });
+        let mut d = device_config();
+        d.cache = cached.then_some(cache);
+        let mut h = Host::with_ftl(&nand_config(), &d, &f);
+        if shuffle && h.ctx.queue.is_empty() { h.ctx.queue.shuffle_ties(seed); }
+        h.queue(0, 256, QueuePriority::Medium);
+        random_commands_in(&mut h, seed, 600, 6);
+        let ftl = h.drive.ftl.as_ref().unwrap();
+        let c = ftl.counters();
+        prop_assert!(c.map_misses > 100 && c.map_read_sectors > 20 && c.map_sectors > 20, "{c:?}");
+        ftl.check_invariants().unwrap();
+    }
+}
+
+/// A read that misses its page of the map waits for a read of flash more, and its life says so.
+#[test]
+fn a_read_waits_for_its_page_of_the_map() {
+    let mut f = ftl_config();
+    f.over_provisioning = 40.0;
+    f.firmware =
+        Some(wordline_ftl::config::FirmwareConfig { map_bytes: 2 * 4096, ..Default::default() });
+    let (n, d) = (nand_config(), device_config());
+    let mut nand = Nand::new(&n, Seed(1)).unwrap();
+    let mut ftl = Translator::new(None, &nand.geometry, &f, &mut |_, _| false, Seed(1)).unwrap();
+    let mut ctx = Ctx::new();
+    ctx.stamps = Stamps::new(ftl.sectors());
+    ftl.fill(&mut ctx.stamps).unwrap();
+    ftl.settle();
+    for b in ftl.media_state() {
+        nand.set_block(b.lun, b.line, b.programmed, b.erases, b.slc);
+    }
+    let mut drive = Controller::new(&d, nand, Some(ftl)).unwrap();
+    drive.start(&mut ctx);
+    let submitted = BTreeMap::new();
+    let mut h = Host { ctx, drive, done: Vec::new(), cid: 0, submitted };
+    h.queue(0, 256, QueuePriority::Medium);
+    let mut read = |sector: u64| {
+        let io = h.submit_io(0, Opcode::Read, sector * SECTOR, 4096);
+        h.settle();
+        let life = h.ctx.lives.end(io);
+        let begins = std::iter::once(life.begin).chain(life.steps().iter().map(|s| s.end));
+        let steps = begins.zip(life.steps()).filter(|(_, s)| s.why == Why::MapRead);
+        let waited: u64 = steps.map(|(begin, s)| s.end.since(begin).0).sum();
+        (life.latency().0, waited)
+    };
+    let (first, waited) = read(0);
+    let (again, none) = read(1);
+    assert_eq!((first - again, none), (waited, 0));
+    assert!(waited >= 20_000, "{waited}");
 }
 
 proptest! {

@@ -47,8 +47,19 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// With a buffer in SLC mode, on half of the seeds.
+    /// With a buffer in SLC mode, on half of the seeds; with a part of the map in memory, on a third.
     pub fn draw(seed: u64) -> Kind {
+        let mut kind = Kind::native_or_slc(seed);
+        let mut rng = Rng::from_seed(seed ^ 0xDF71);
+        if rng.below(3) == 0 {
+            // Pages of 128 entries.
+            kind.g.sector = SectorSize::new(512).unwrap();
+            kind.config.map_bytes = 512 * rng.pick(&[2, 3, 5, 8, 100]);
+            kind.over_provisioning += 15.0;
+        }
+        kind
+    }
+    fn native_or_slc(seed: u64) -> Kind {
         let mut kind = Kind::plain(seed);
         let mut rng = Rng::from_seed(seed ^ 0x51C);
         if rng.below(2) == 0 {
@@ -59,6 +70,9 @@ impl Kind {
         (kind.config.slc_static, kind.config.slc_dynamic) = (share, dynamic);
         kind.over_provisioning += share;
         kind
+    }
+    pub fn has_cached_map(&self) -> bool {
+        self.config.map_bytes > 0
     }
     pub fn has_slc(&self) -> bool {
         self.config.slc_static + self.config.slc_dynamic > 0.0
@@ -101,10 +115,28 @@ impl Kind {
     }
 }
 
+/// A page of the map as it was written: places of its sectors on flash. Of one that waited in the buffer then it is
+/// where it was before, which is not known here.
+type Entries = Vec<Entry>;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Entry {
+    At(Ppa),
+    Nowhere,
+    Before,
+}
+
 #[derive(Clone, Debug)]
 enum Work {
-    Read { sectors: u32 },
-    Program { holds: Vec<(u32, (Lpn, u32))>, spare: Option<Box<Spare>>, slc: bool },
+    Read {
+        sectors: u32,
+    },
+    Program {
+        holds: Vec<(u32, (Lpn, u32))>,
+        spare: Option<Box<Spare>>,
+        maps: Vec<(u32, Entries)>,
+        slc: bool,
+    },
     Erase,
 }
 
@@ -144,6 +176,8 @@ pub struct Drive {
     pub flash: BTreeMap<u32, (Lpn, u32)>,
     /// By the first sector of a unit.
     pub spares: BTreeMap<u32, Spare>,
+    /// Pages of a map that memory holds a part of.
+    maps: BTreeMap<u32, Entries>,
     pub failed: BTreeSet<BlockId>,
     pub erases: IdVec<BlockId, u32>,
     pub pages: IdVec<BlockId, u32>,
@@ -173,6 +207,7 @@ impl Drive {
             queues: IdVec::filled(VecDeque::new(), g.luns),
             flash: BTreeMap::new(),
             spares: BTreeMap::new(),
+            maps: BTreeMap::new(),
             failed: BTreeSet::new(),
             erases: IdVec::filled(0, blocks),
             pages: IdVec::filled(0, blocks),
@@ -219,13 +254,15 @@ impl Drive {
                 Action::Program { op, ppa, slc, .. } => {
                     assert_eq!(ppa.0 % unit, 0);
                     let all = (ppa.0..ppa.0 + unit).filter(|_| self.keeps);
-                    let holds = all.filter_map(|p| Some((p, ftl.holds(Ppa(p))?))).collect();
+                    let holds: Vec<_> = all.filter_map(|p| Some((p, ftl.holds(Ppa(p))?))).collect();
+                    let maps =
+                        holds.iter().filter_map(|&(p, (lpn, _))| entries(ftl, p, lpn)).collect();
                     let spare = self.keeps.then(|| Box::new(ftl.spare(ppa)));
                     let block = self.block_of(ppa.0) as usize;
                     let mode = *self.asked[block].get_or_insert(slc);
                     assert_eq!(slc, mode, "block {block} has one mode from erasure to erasure");
                     let time = if slc { self.times.slc_program } else { self.times.program };
-                    (op, ppa, Work::Program { holds, spare, slc }, time)
+                    (op, ppa, Work::Program { holds, spare, maps, slc }, time)
                 }
                 Action::Erase { op, ppa } => {
                     let block = self.block_of(ppa.0) as usize;
@@ -296,7 +333,7 @@ impl Drive {
             Work::Read { .. } => {
                 assert!(page < self.pages[block], "page {page} of block {block} is blank");
             }
-            Work::Program { holds, spare, slc } => {
+            Work::Program { holds, spare, maps, slc } => {
                 let pages = if slc { self.g.slc_pages } else { self.g.pages };
                 assert!(page < pages, "block {block} has no page {page}");
                 self.slc[block as usize] = slc;
@@ -307,6 +344,7 @@ impl Drive {
                 self.programs[self.g.lun_of(Ppa(ppa))] += 1;
                 if ok {
                     self.flash.extend(holds);
+                    self.maps.extend(maps);
                     self.spares.extend(spare.map(|spare| (ppa, *spare)));
                 } else {
                     self.failed.insert(block);
@@ -320,6 +358,7 @@ impl Drive {
                 let of = |ppa: &u32| g.line_of(Ppa(*ppa)) * g.luns + g.lun_of(Ppa(*ppa)) == block;
                 self.flash.retain(|ppa, _| !of(ppa));
                 self.spares.retain(|ppa, _| !of(ppa));
+                self.maps.retain(|ppa, _| !of(ppa));
                 self.erases[block] += 1;
             }
         }
@@ -358,6 +397,27 @@ impl Drive {
         }
         After { drive: self.clone(), kept }
     }
+    /// Where the FTL takes a page of the map on flash to have all entries, it has them. After a power cut what was in
+    /// the buffer may be where it was before.
+    pub fn check_map(&self, ftl: &Firmware, after_cut: bool, what: &str) -> usize {
+        let (pages, entries) = ftl.map_pages();
+        let mut checked = 0;
+        for page in 0..pages {
+            let Some(ppa) = ftl.written_page(page) else { continue };
+            let held = &self.maps[&ppa.0];
+            for (lpn, &held) in (page * entries..).zip(held) {
+                let now = ftl.newest_at(Lpn(lpn));
+                assert!(
+                    now.is_none_or(
+                        |now| held == Entry::At(now) || after_cut && held == Entry::Before
+                    ),
+                    "{what}: page {page} has {held:?} of {lpn}, {now:?}"
+                );
+            }
+            checked += 1;
+        }
+        checked
+    }
     /// Ends everything.
     pub fn settle(&mut self, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) {
         self.drain(ftl, ctx.now);
@@ -365,6 +425,26 @@ impl Drive {
             self.drain(ftl, ctx.now);
         }
     }
+}
+
+/// What is written of a sector, if that is a page of a map that memory holds a part of. One that entries wait for is
+/// no use.
+fn entries(ftl: &Firmware, ppa: u32, lpn: Lpn) -> Option<(u32, Entries)> {
+    let (pages, entries) = ftl.map_pages();
+    let users = ftl.sectors() as u32;
+    if pages == 0 || lpn.0 < users {
+        return None;
+    }
+    let page = lpn.0 - users;
+    let sectors = page * entries..((page + 1) * entries).min(users);
+    let known = !ftl.waits_for_entries(page);
+    let entry = |lpn| match ftl.newest_at(lpn) {
+        _ if !known => Entry::Nowhere,
+        Some(ppa) => Entry::At(ppa),
+        None if ftl.version(lpn).is_some() => Entry::Before,
+        None => Entry::Nowhere,
+    };
+    Some((ppa, sectors.map(|lpn| entry(Lpn(lpn))).collect()))
 }
 
 /// What a power cut leaves.

@@ -352,6 +352,7 @@ impl Random {
                 user_sectors: self.any(),
                 gc_sectors: self.any(),
                 folded_sectors: if self.odds(2) { self.any() } else { 0 },
+                map_sectors: if self.odds(2) { self.any() } else { 0 },
                 padding_sectors: self.any(),
                 metadata_sectors: self.any(),
                 parity_sectors: self.any(),
@@ -362,7 +363,7 @@ impl Random {
                 factor_in_bytes: Some(self.float()),
                 ageing_unsteady: false,
                 by_third: self.odds(2).then(|| [self.float(), self.float(), self.float()]),
-                over_time: (0..self.below(4)).map(|_| (self.any(), [self.any(); 5])).collect(),
+                over_time: (0..self.below(4)).map(|_| (self.any(), [self.any(); 6])).collect(),
                 ageing: self.floats(),
             },
             partial_writes: PartialWrites {
