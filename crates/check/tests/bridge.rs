@@ -203,11 +203,12 @@ const ONE: &str = "[device]\nname = \"one\"\nbase = \"bssd-small\"\n\
                    [firmware]\nt_read = \"0ns\"\nt_write = \"0ns\"\nt_other = \"0ns\"\nt_complete = \"0ns\"\n";
 
 /// A bridge that costs nothing in front of one drive, over a link that takes no time, has the drive's own
-/// latencies, but for roundings and for what they move in the background.
+/// latencies, but for roundings and for what they move in the background. Its data go whole, so those of the drive do.
 #[test]
 fn a_bridge_that_costs_nothing_is_its_drive() {
     let small = ["nand.channels=3", "nand.luns_per_channel=2", "nand.blocks=128"];
-    let link = ["link.generation=2", "link.lanes=4", "queues.max_transfer=1048576"];
+    let link =
+        ["link.generation=2", "link.lanes=4", "link.turn_bytes=0", "queues.max_transfer=1048576"];
     for job in [
         "rw=randread\nbs=4k",
         "rw=randwrite\nbs=4k",

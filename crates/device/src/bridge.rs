@@ -182,6 +182,10 @@ impl Bridge {
                        (bridge.members.limits)";
             return Err(BadValue::new("limits", why));
         }
+        if device.link.turn_bytes != 0 {
+            let why = "must be 0: a bridge hands on what comes from each of its drives as it comes";
+            return Err(BadValue::new("link.turn_bytes", why));
+        }
         Controller::check_front(device)?;
         bridge.link.check().map_err(|bad| bad.below("bridge.link"))?;
         let tags = bridge.drive_tags;

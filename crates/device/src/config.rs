@@ -117,6 +117,14 @@ pub struct LinkConfig {
     pub t_post: Span,
     /// A read from the device's side answered by host memory (command fetch, write data).
     pub t_round_trip: Span,
+    /// Bytes of a command's data that cross before other commands have their turn; 0: all of them.
+    #[serde(default = "page")]
+    pub turn_bytes: u32,
+}
+
+/// What a PRP entry points at.
+fn page() -> u32 {
+    4096
 }
 
 /// A PCIe switch, whose upstream link the drives behind it share.

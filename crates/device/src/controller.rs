@@ -32,6 +32,7 @@ use crate::queue::{Posted, QueueFull};
 use crate::readahead::ReadAhead;
 use crate::staging::Staging;
 use crate::stats::{ByClass, CachePartition, Counts, DeviceStats, Energy, slot};
+use crate::stream::Stream;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
@@ -47,8 +48,8 @@ use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Places of the link layer in lives and drawings.
-const TO_DEVICE: u32 = 0;
-const TO_HOST: u32 = 1;
+pub(crate) const TO_DEVICE: u32 = 0;
+pub(crate) const TO_HOST: u32 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
@@ -99,6 +100,8 @@ pub(crate) struct Command {
     pub copied: Time,
     /// Of a vector read, what the sectors hold.
     pub held: Option<u32>,
+    /// Its data that take turns, or `NONE`.
+    pub stream: u32,
 }
 
 pub struct Controller {
@@ -110,10 +113,13 @@ pub struct Controller {
     front: Front,
     pub(crate) link: Link,
     pub(crate) firmware: Firmware,
-    read_cap: Cap,
-    write_cap: Cap,
+    pub(crate) read_cap: Cap,
+    pub(crate) write_cap: Cap,
     pub(crate) program_rate: Rate,
     pub(crate) commands: Slab<Command>,
+    /// Data of commands that are more than a turn of the link.
+    pub(crate) streams: Slab<Stream>,
+    pub(crate) turn: u32,
     pub(crate) flights: Slab<Flight>,
     /// Of an FTL that has to look up where sectors are.
     pub(crate) look_ups: Slab<LookUp>,
@@ -219,6 +225,10 @@ impl Controller {
             return Err(BadValue::new("queues.max_transfer", message));
         }
         device.queues.guard.as_ref().map(Guard::new).transpose()?;
+        if !matches!(device.link.turn_bytes, 0 | 512..=1_048_576) {
+            let message = "must be 512 to 1048576, or 0 for all data of a command";
+            return Err(BadValue::new("link.turn_bytes", message));
+        }
         Link::new(&device.link).map(drop)
     }
 
@@ -254,6 +264,8 @@ impl Controller {
             write_cap: Cap::new(limits.write_rate, limits.write_iops),
             program_rate: Rate::new(limits.program_rate),
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
+            streams: Slab::default(),
+            turn: whole_if_zero(device.link.turn_bytes),
             flights: Slab::with_capacity(256),
             look_ups: Slab::default(),
             looks_up: false,
@@ -297,6 +309,7 @@ impl Controller {
     /// Puts the drive behind a bridge, which is its host over a SAS link: before the start.
     pub fn join_bridge(&mut self, sas: &SasConfig) -> Result<(), BadValue> {
         self.link = Link::sas(sas)?;
+        self.turn = u32::MAX;
         Ok(())
     }
 
@@ -391,7 +404,9 @@ impl Controller {
             Kind::Firmware => self.execute(ctx, index),
             Kind::Background => self.background_ready(ctx),
             Kind::Summed => self.core_done(ctx, index),
+            Kind::DataIn if self.commands[index].stream != NONE => self.write_turn(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
+            Kind::DataOut if self.commands[index].stream != NONE => self.read_turn(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
             Kind::Release => self.release_held_back(ctx),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
@@ -482,6 +497,7 @@ impl Controller {
                 waited_for: Why::Work,
                 copied: Time::ZERO,
                 held: None,
+                stream: NONE,
             });
             if matches!(sqe.opcode, Opcode::Write | Opcode::Deallocate) {
                 ctx.stamps.bind(cmd, sqe.submitted);
@@ -565,6 +581,10 @@ impl Controller {
     pub(crate) fn ask_for_data(&mut self, ctx: &mut Ctx, cmd: u32) {
         let command = &mut self.commands[cmd];
         command.stage = Stage::DataIn;
+        if command.sqe.opcode == Opcode::Write && command.sqe.bytes > self.turn {
+            self.begin_stream(ctx, cmd);
+            return self.write_turn(ctx, cmd);
+        }
         let (io, bytes) = (command.sqe.io, on_link(&command.sqe, self.geometry.sector));
         let link = self.link.layer;
         let transfer = self.link.data_in(ctx.now, bytes);
@@ -622,11 +642,12 @@ impl Controller {
         if !self.turns.is_empty() {
             self.leave(ctx, cmd);
         }
+        let last_turn = self.end_stream(ctx, cmd);
         let command = &self.commands[cmd];
         let (io, copied) = (command.sqe.io, command.copied);
         let bytes = match command.status {
             Status::Success if command.sqe.opcode.is_data_out() => {
-                on_link(&command.sqe, self.geometry.sector)
+                last_turn.unwrap_or_else(|| on_link(&command.sqe, self.geometry.sector))
             }
             _ => 0,
         };
@@ -689,6 +710,7 @@ impl Controller {
             && self.front.idle()
             && self.flights.is_empty()
             && self.look_ups.is_empty()
+            && self.streams.is_empty()
             && self.on_core.is_empty()
             && self.write_backs.is_empty()
             && self.background.is_empty()
@@ -875,6 +897,11 @@ fn sectors_of(sqe: &Sqe, sector: SectorSize) -> (u32, u32) {
     let end = sector.holding(sqe.address.saturating_add(bytes));
     let first = sector.of(sqe.address);
     (first as u32, (end - first) as u32)
+}
+
+/// Bytes of a turn: none has an end where a command's data go whole.
+fn whole_if_zero(bytes: u32) -> u32 {
+    if bytes == 0 { u32::MAX } else { bytes }
 }
 
 /// What a write or trim does to sectors.

@@ -284,6 +284,7 @@ impl Controller {
     }
 
     fn read(&mut self, ctx: &mut Ctx, cmd: u32) {
+        self.begin_stream(ctx, cmd);
         let command = &mut self.commands[cmd];
         let (lpn, sectors) = (command.lpn, command.sectors);
         let Some(cache) = &self.cache else {
@@ -671,6 +672,8 @@ impl Controller {
         }
         if over && !ok {
             self.commands[cmd].status = Status::UnrecoveredRead;
+        } else if over {
+            self.sectors_came(ctx, cmd, sectors);
         }
         self.part_done(ctx, cmd, Some(key));
     }
@@ -692,6 +695,7 @@ impl Controller {
         if cmd == NONE {
             return;
         }
+        self.sectors_came(ctx, cmd, read.sectors);
         if self.commands[cmd].pending == 1 {
             let io = self.commands[cmd].sqe.io;
             record.mark(&mut ctx.lives, io);
@@ -722,6 +726,9 @@ impl Controller {
 
     /// All data of a read are in the device.
     fn read_ready(&mut self, ctx: &mut Ctx, cmd: u32) {
+        if self.commands[cmd].stream != NONE {
+            return self.all_came(ctx, cmd);
+        }
         if let Some(config) = &self.config.cache {
             let command = &mut self.commands[cmd];
             let (io, bytes) = (command.sqe.io, u64::from(command.sqe.bytes));

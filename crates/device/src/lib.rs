@@ -20,6 +20,7 @@ mod readahead;
 mod recency;
 mod staging;
 pub mod stats;
+mod stream;
 mod stripes;
 
 #[cfg(test)]

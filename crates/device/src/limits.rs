@@ -57,7 +57,13 @@ impl Cap {
     }
     #[inline]
     pub fn admit(&mut self, now: Time, bytes: u32) -> Time {
-        self.bytes.admit(now, bytes).max(self.commands.admit(now, 1))
+        self.admit_turn(now, bytes, true)
+    }
+    /// The same of a part of a command's data: with the first one it counts as a command.
+    #[inline]
+    pub fn admit_turn(&mut self, now: Time, bytes: u32, first: bool) -> Time {
+        let at = self.bytes.admit(now, bytes);
+        if first { at.max(self.commands.admit(now, 1)) } else { at }
     }
 }
 

@@ -12,8 +12,10 @@
 //! A drive behind a bridge has a SAS link in its place: commands, data and responses are frames of their own
 //! kind, and a drive asks for the data of a write with a frame.
 //!
+//! Large commands take turns of `turn_bytes` (module `stream`), and turns are served in order of arrival.
+//!
 //! Left out: packet boundaries, flow-control credits, and link power states; a switch that gives its ports
-//! shares, since transfers go by order of arrival.
+//! shares.
 
 use crate::config::{LinkConfig, SasConfig, SwitchConfig};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -276,7 +278,8 @@ mod tests {
     use super::*;
 
     fn config(generation: u32, lanes: u32, efficiency: f64) -> LinkConfig {
-        LinkConfig { generation, lanes, efficiency, t_post: Span(200), t_round_trip: Span(500) }
+        let (t_post, t_round_trip) = (Span(200), Span(500));
+        LinkConfig { generation, lanes, efficiency, t_post, t_round_trip, turn_bytes: 0 }
     }
 
     #[test]

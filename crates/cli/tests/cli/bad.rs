@@ -457,7 +457,7 @@ fn programs_beside_others_that_cannot_be() {
 #[test]
 fn programs_run_beside_others_and_have_results_of_their_own() {
     let place = Place::new();
-    let line = "run --app kv-read --set app.runtime=40ms --with pagerank:threads=2,depth=4 \
+    let line = "run --app kv-read --set app.runtime=40ms --with pagerank:threads=2,depth=16 \
                 --with kv-read:load=3000.0,cores=[4,5] --device z-ssd-flashshare-small";
     let json = place.run(&format!("{line} --output-format=json+")).ok().json();
     let name = |at: &str| json.pointer(at).and_then(|v| v.as_str()).unwrap_or_default().to_string();
@@ -476,5 +476,5 @@ fn programs_run_beside_others_and_have_results_of_their_own() {
     for part in ["\nkv-read: ", "\npagerank: ", "\nkv-read#2: ", "read, us:", "queue wait"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    assert!(text.contains("--with=pagerank:threads=2,depth=4"), "{text}");
+    assert!(text.contains("--with=pagerank:threads=2,depth=16"), "{text}");
 }

@@ -5,6 +5,7 @@ mod partition;
 mod queues;
 mod speed;
 mod timing;
+mod turns;
 
 use crate::config::*;
 use crate::{Controller, Posted, QueueFull};
@@ -55,6 +56,7 @@ pub fn device_config() -> DeviceConfig {
             efficiency: 90.0,
             t_post: Span(150),
             t_round_trip: Span(600),
+            turn_bytes: 4096,
         },
         queues: QueueConfig {
             count: 16,
