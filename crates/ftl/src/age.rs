@@ -9,15 +9,13 @@
 //! budget in flight meanwhile, which by Little's law is `gc_max` sectors in the time of a program.
 //!
 //! Logical addresses are random, so every access to L2P and the bitmap is a cache miss. They are
-//! taken in batches: a first pass only reads, so that the processor overlaps the misses, a second
-//! does the work on what is now in the cache.
+//! taken in batches, and a batch's entries are asked for while the one before it is worked on.
 
 use crate::Counters;
 use crate::Ftl;
 use crate::config::Throttle;
 use crate::line::LineState;
 use crate::map::Where;
-use std::hint::black_box;
 use wordline_base::{Lpn, Stamps};
 use wordline_nand::LineId;
 use wordline_translation::{AgeError, Pace, Steady};
@@ -78,15 +76,21 @@ impl Ftl {
     /// Writes these sectors, in order.
     pub fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
-        for batch in lpns.chunks(BATCH) {
-            if let Some(lpn) = batch.iter().find(|&&lpn| u64::from(lpn) >= self.sectors) {
-                return Err(AgeError::Beyond { sector: *lpn, sectors: self.sectors });
-            }
-            self.age_write(stamps, batch)?;
-            self.age_pace(batch.len() as u32)?;
+        let mut batches = lpns.chunks(BATCH).peekable();
+        self.age_ahead(stamps, batches.peek().copied().unwrap_or_default());
+        while let Some(batch) = batches.next() {
+            self.age_ahead(stamps, batches.peek().copied().unwrap_or_default());
+            self.age_batch(stamps, batch)?;
         }
         self.age_end();
         Ok(())
+    }
+    fn age_batch(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+        if let Some(lpn) = lpns.iter().find(|&&lpn| u64::from(lpn) >= self.sectors) {
+            return Err(AgeError::Beyond { sector: *lpn, sectors: self.sectors });
+        }
+        self.age_write(stamps, lpns)?;
+        self.age_pace(lpns.len() as u32)
     }
     /// Overwrites sectors that `next` chooses at the pace of users, until as many blocks become free
     /// as are opened.
@@ -113,14 +117,19 @@ impl Ftl {
         const LEVEL: usize = 4;
         let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
         let mut free = vec![self.scarce_blocks()];
-        let mut lpns = [0u32; BATCH];
+        let (mut lpns, mut ahead) = ([0u32; BATCH], [0u32; BATCH]);
+        next(&mut ahead);
         let window = (self.sectors / WINDOW).max(BATCH as u64);
         while report.windows.len() < MOST && !report.steady {
             let before = self.counters;
             let written = |c: &Counters| c.user_sectors + c.gc_sectors;
             while written(&self.counters) - written(&before) < window {
-                next(&mut lpns);
-                self.overwrite(stamps, &lpns)?;
+                std::mem::swap(&mut lpns, &mut ahead);
+                next(&mut ahead);
+                self.age_ahead(stamps, &ahead);
+                self.age_begin(stamps)?;
+                self.age_batch(stamps, &lpns)?;
+                self.age_end();
             }
             let users = self.counters.user_sectors - before.user_sectors;
             report.sectors += users;
@@ -261,20 +270,19 @@ impl Ftl {
         }
     }
 
-    fn age_write(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
-        let mut seen = 0;
+    /// Asks for what writing these sectors needs.
+    fn age_ahead(&self, stamps: &Stamps, lpns: &[u32]) {
         for &lpn in lpns {
             stamps.prefetch(Lpn(lpn));
-            seen ^= self.map.code(lpn);
+            self.map.prefetch(lpn);
         }
-        black_box(seen);
-        let mut words = 0;
+    }
+    fn age_write(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         for &lpn in lpns {
             if let Where::Flash(ppa) = self.map.get(lpn) {
-                words ^= self.map.touch(ppa.0);
+                self.map.prefetch_valid(ppa.0);
             }
         }
-        black_box(words);
         let mut done = 0;
         while done < lpns.len() {
             let (ppa, room) = self.age_room(0)?;
@@ -493,28 +501,34 @@ impl Ftl {
             }
         }
         let first = self.lines.first_sector(line);
-        let (mut lpns, mut from) = ([0u32; BATCH], [0u32; BATCH]);
+        // A batch that is gathered, and the one before it.
+        let mut lpns = [[0u32; BATCH]; 2];
+        let mut from = [[0u32; BATCH]; 2];
         let words = self.map.words_of(first).len();
         let split = self.lines.is_split();
-        let mut n = 0;
+        let (mut n, mut before) = (0, 0);
         for i in 0..words {
             let mut word = self.map.words_of(first)[i];
             while word != 0 {
                 let ppa = first + i as u32 * 64 + word.trailing_zeros();
                 word &= word - 1;
                 if !split || self.map.line_of(ppa) == line {
-                    from[n] = ppa;
+                    from[0][n] = ppa;
                     n += 1;
                 }
             }
             if n > BATCH - 64 || i + 1 == words {
-                for (lpn, &ppa) in lpns[..n].iter_mut().zip(&from[..n]) {
+                for (lpn, &ppa) in lpns[0][..n].iter_mut().zip(&from[0][..n]) {
                     *lpn = self.map.lpn_at(ppa);
+                    self.map.prefetch(*lpn);
                 }
-                self.age_place(&lpns[..n], &from[..n])?;
-                n = 0;
+                self.age_place(&lpns[1][..before], &from[1][..before])?;
+                lpns.swap(0, 1);
+                from.swap(0, 1);
+                (before, n) = (n, 0);
             }
         }
+        self.age_place(&lpns[1][..before], &from[1][..before])?;
         self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
         self.counters.lines_freed += 1;
         self.lines.release(line);
@@ -522,11 +536,6 @@ impl Ftl {
         Ok(())
     }
     fn age_place(&mut self, lpns: &[u32], from: &[u32]) -> Result<(), AgeError> {
-        let mut seen = 0;
-        for &lpn in lpns {
-            seen ^= self.map.code(lpn);
-        }
-        black_box(seen);
         let mut done = 0;
         while done < lpns.len() {
             let side = self.gc_side();

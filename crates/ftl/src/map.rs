@@ -15,7 +15,7 @@
 use crate::Memory;
 use std::borrow::Cow;
 use std::io;
-use wordline_base::{Array, IdVec, Lpn, Runs, Stamps, Versions};
+use wordline_base::{Array, IdVec, Lpn, Runs, Stamps, Versions, prefetch};
 use wordline_nand::{BlockId, Geometry, LineId, Ppa};
 use wordline_translation::{LoadError, SavedIn, SavedOut};
 
@@ -194,10 +194,10 @@ impl Map {
         let bit = self.bit(ppa);
         self.valid[bit / 64] >> (bit % 64) & 1 == 1
     }
-    /// The word of the bitmap that holds the sector's bit, to have it in the cache.
+    /// Says that the sector's bit will be asked for soon.
     #[inline]
-    pub fn touch(&self, ppa: u32) -> u64 {
-        self.valid[self.bit(ppa) / 64]
+    pub fn prefetch_valid(&self, ppa: u32) {
+        prefetch(&self.valid, self.bit(ppa) / 64);
     }
     /// Marks sectors of one line valid; all were not.
     pub fn set_valid(&mut self, ppa: u32, sectors: u32) {
