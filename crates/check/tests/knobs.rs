@@ -94,6 +94,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "weighted-urgent",
             "latency",
             "throughput",
+            "hits",
             "missing-lines",
             "requests",
             "attribute",

@@ -281,6 +281,7 @@ impl Cache {
             return Err(BadValue::new("cache.dirty_high", message));
         }
         let partitions = config.partition.as_ref();
+        let shape = Shape { sets: sets as u32, ways: config.ways, line_sectors: sectors as u32 };
         Ok(Cache {
             sets: sets as u32,
             ways: config.ways,
@@ -288,7 +289,7 @@ impl Cache {
             groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
             #[cfg(debug_assertions)]
             touched: None,
-            partitions: partitions.map(|p| Partitions::new(p, config.ways)).transpose()?,
+            partitions: partitions.map(|p| Partitions::new(p, shape)).transpose()?,
             dirty: [0; PARTITIONS],
             dirty_high: config.dirty_high.into(),
             oldest: [NONE; PARTITIONS],

@@ -284,7 +284,7 @@ pub struct PartitionConfig {
 
 impl Default for PartitionConfig {
     fn default() -> PartitionConfig {
-        PartitionConfig { latency_ways: 4, split: Split::MissingLines, by: PartitionBy::Attribute }
+        PartitionConfig { latency_ways: 4, split: Split::Hits, by: PartitionBy::Attribute }
     }
 }
 
@@ -292,6 +292,8 @@ impl Default for PartitionConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Split {
+    /// What would have hit most.
+    Hits,
     /// Each one's share of the different lines that were missed.
     MissingLines,
     /// Each one's share of the commands.

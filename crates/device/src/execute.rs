@@ -141,7 +141,7 @@ impl Controller {
             }
         }
         if let Some(partitions) = &mut cache.partitions {
-            partitions.see(partition);
+            partitions.see(partition, lpn, sectors);
         }
         if sqe.opcode == Opcode::Write
             && let Some(ahead) = self.read_ahead.get_mut(usize::from(partition))

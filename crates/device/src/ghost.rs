@@ -18,6 +18,32 @@ pub(crate) struct Shape {
     pub line_sectors: u32,
 }
 
+impl Shape {
+    /// The lines of a range whose sets are in a sample of one in so many: number in the sample, and line.
+    pub fn sampled(
+        self,
+        sample: u32,
+        lpn: u32,
+        sectors: u32,
+    ) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let Shape { sets, line_sectors, .. } = self;
+        let last = (lpn + sectors - 1) / line_sectors;
+        let mut line = lpn / line_sectors;
+        std::iter::from_fn(move || {
+            while line <= last {
+                let (this, set) = (line, line % sets);
+                // On to the next set of the sample, at the latest where sets begin anew.
+                let step = sample - set % sample;
+                line += if step > sets - set { sets - set } else { step };
+                if set.is_multiple_of(sample) {
+                    return Some((set / sample, this));
+                }
+            }
+            None
+        })
+    }
+}
+
 /// Set in a tag: read ahead, and not asked for yet.
 const AHEAD: u64 = 1 << 32;
 
@@ -132,22 +158,9 @@ impl Ghosts {
 
     /// The lines of a range whose sets are in the sample: set and line.
     fn sampled(&self, lpn: u32, sectors: u32) -> impl Iterator<Item = ([usize; 2], u32)> + use<> {
-        let Shape { sets, ways, line_sectors } = self.shape;
-        let (sample, room) = (self.sample, self.ways as usize);
-        let last = (lpn + sectors - 1) / line_sectors;
-        let mut line = lpn / line_sectors;
-        std::iter::from_fn(move || {
-            while line <= last {
-                let (this, set) = (line, line % sets);
-                // On to the next set of the sample, at the latest where sets begin anew.
-                let step = sample - set % sample;
-                line += if step > sets - set { sets - set } else { step };
-                if set.is_multiple_of(sample) {
-                    return Some(([(set / sample * ways) as usize, room], this));
-                }
-            }
-            None
-        })
+        let (ways, room) = (self.shape.ways, self.ways as usize);
+        let sampled = self.shape.sampled(self.sample, lpn, sectors);
+        sampled.map(move |(set, line)| ([(set * ways) as usize, room], line))
     }
 
     /// A command asked for this range.

@@ -2,13 +2,16 @@
 //! commands and ways of all others. A line that is looked up is found in whichever it is; a line that
 //! is brought in goes into a way of its command's partition, so that neither evicts the other's.
 //!
-//! The split follows what commands miss. An epoch is so many commands or so much time. At its end the
-//! latency-critical share of the ways that would be just is that of the different lines missed (or of the
-//! commands, as an option and when nothing was missed), and the split moves towards it by one way. A
-//! way that moves keeps its lines: they are found as before, and what is dirty is written back before its
-//! place is used again.
+//! The split follows what commands would hit. Each partition has a monitor (Qureshi and Patt, MICRO 2006): tags
+//! alone, over a sample of the sets, with all ways of the cache, in order of use. A hit at the nth place of
+//! that order is one that n ways would have had. At the end of an epoch, which is so many commands or so much
+//! time, the split moves by one way towards the one that would have had the most hits of both. As options it
+//! follows the shares of the different lines missed, or of the commands. A scan misses every line and would
+//! hit none in any number of ways: by what is missed it had all ways but one. A way that moves keeps its lines:
+//! they are found as before, and what is dirty is written back before its place is used again.
 
 use crate::config::{EpochConfig, PartitionBy, PartitionConfig, Split};
+use crate::ghost::Shape;
 use std::ops::Range;
 use wordline_base::{BadValue, IoClass, QueuePriority, Span, Time, Workload};
 
@@ -67,6 +70,46 @@ impl Lines {
     }
 }
 
+/// One set in so many is monitored, as ghosts do.
+const SAMPLE: u32 = 16;
+
+/// Hits of a partition's commands by the ways that they take.
+struct Monitor {
+    shape: Shape,
+    sample: u32,
+    /// By set of the sample: line numbers + 1, the one used last first; 0 is empty.
+    tags: Vec<u32>,
+    /// By place in that order; those of earlier epochs count half from one to the next.
+    hits: Vec<u64>,
+}
+
+impl Monitor {
+    fn new(shape: Shape) -> Monitor {
+        let sample = SAMPLE.min(shape.sets);
+        let sets = shape.sets.div_ceil(sample) as usize;
+        let ways = shape.ways as usize;
+        Monitor { shape, sample, tags: vec![0; sets * ways], hits: vec![0; ways] }
+    }
+    fn see(&mut self, lpn: u32, sectors: u32) {
+        let ways = self.shape.ways as usize;
+        for (set, line) in self.shape.sampled(self.sample, lpn, sectors) {
+            let tags = &mut self.tags[set as usize * ways..][..ways];
+            let found = tags.iter().position(|&tag| tag == line + 1);
+            if let Some(at) = found {
+                self.hits[at] += 1;
+            }
+            tags.copy_within(..found.unwrap_or(ways - 1), 1);
+            tags[0] = line + 1;
+        }
+    }
+    fn with(&self, ways: u32) -> u64 {
+        self.hits[..ways as usize].iter().sum()
+    }
+    fn end_epoch(&mut self) {
+        self.hits.iter_mut().for_each(|hits| *hits /= 2);
+    }
+}
+
 /// Between two decisions: so many commands, or so much time.
 pub(crate) struct Epoch {
     commands: u64,
@@ -103,6 +146,8 @@ struct Seen {
     commands: u64,
     missed: u64,
     lines: Lines,
+    /// Where it decides.
+    monitor: Option<Monitor>,
 }
 
 pub(crate) struct Partitions {
@@ -116,7 +161,8 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
-    pub fn new(c: &PartitionConfig, ways: u32) -> Result<Partitions, BadValue> {
+    pub fn new(c: &PartitionConfig, shape: Shape) -> Result<Partitions, BadValue> {
+        let ways = shape.ways;
         if ways < 2 {
             let message = "needs two ways: raise cache.ways, or set cache.partition to none";
             return Err(BadValue::new("cache.partition", message));
@@ -130,7 +176,12 @@ impl Partitions {
             split: c.split,
             ways,
             latency_ways: c.latency_ways,
-            seen: std::array::from_fn(|_| Seen { commands: 0, missed: 0, lines: Lines::new() }),
+            seen: std::array::from_fn(|_| Seen {
+                commands: 0,
+                missed: 0,
+                lines: Lines::new(),
+                monitor: (c.split == Split::Hits).then(|| Monitor::new(shape)),
+            }),
             over_time: vec![(Time::ZERO, c.latency_ways)],
         })
     }
@@ -153,9 +204,14 @@ impl Partitions {
         }
     }
 
+    /// A read or write comes.
     #[inline]
-    pub fn see(&mut self, partition: u8) {
-        self.seen[usize::from(partition)].commands += 1;
+    pub fn see(&mut self, partition: u8, lpn: u32, sectors: u32) {
+        let seen = &mut self.seen[usize::from(partition)];
+        seen.commands += 1;
+        if let Some(monitor) = &mut seen.monitor {
+            monitor.see(lpn, sectors);
+        }
     }
     /// A line was asked for and is not there.
     #[inline]
@@ -164,20 +220,35 @@ impl Partitions {
         seen.missed += u64::from(seen.lines.add(line));
     }
 
-    /// An epoch is over: at most one way changes hands.
-    pub fn end_epoch(&mut self, now: Time) {
+    /// Latency-critical ways that would be just, by what was seen; none if nothing was.
+    fn just(&self) -> Option<u32> {
         let [latency, throughput] = &self.seen;
         let missed = (latency.missed, latency.missed + throughput.missed);
         let commands = (latency.commands, latency.commands + throughput.commands);
         let (part, all) = match self.split {
-            Split::Fixed => (0, 0),
+            Split::Fixed => return None,
+            Split::Hits => return self.most_hits(),
             Split::MissingLines if missed.1 > 0 => missed,
             Split::MissingLines | Split::Requests => commands,
         };
-        if all > 0 {
-            // Rounded to the nearest.
-            let just = (u64::from(self.ways) * part * 2 + all) / (all * 2);
-            let just = (just as u32).clamp(1, self.ways - 1);
+        // Rounded to the nearest.
+        let just = (u64::from(self.ways) * part * 2 + all).checked_div(all * 2)?;
+        Some((just as u32).clamp(1, self.ways - 1))
+    }
+    /// The split that would have had the most hits; of equal ones that nearest to the one in force.
+    fn most_hits(&self) -> Option<u32> {
+        let [Some(latency), Some(throughput)] = self.seen.each_ref().map(|s| s.monitor.as_ref())
+        else {
+            return None;
+        };
+        let hits = |ways: u32| latency.with(ways) + throughput.with(self.ways - ways);
+        let near = |ways: u32| std::cmp::Reverse(ways.abs_diff(self.latency_ways));
+        (1..self.ways).max_by_key(|&ways| (hits(ways), near(ways)))
+    }
+
+    /// An epoch is over: at most one way changes hands.
+    pub fn end_epoch(&mut self, now: Time) {
+        if let Some(just) = self.just() {
             let before = self.latency_ways;
             self.latency_ways = match before.cmp(&just) {
                 std::cmp::Ordering::Less => before + 1,
@@ -191,6 +262,9 @@ impl Partitions {
         for seen in &mut self.seen {
             seen.lines.clear();
             (seen.commands, seen.missed) = (0, 0);
+            if let Some(monitor) = &mut seen.monitor {
+                monitor.end_epoch();
+            }
         }
         debug_assert!((1..self.ways).contains(&self.latency_ways), "each has a way");
     }
@@ -202,7 +276,10 @@ mod tests {
 
     fn partitions(split: Split) -> Partitions {
         let config = PartitionConfig { split, ..Default::default() };
-        Partitions::new(&config, 8).unwrap()
+        Partitions::new(&config, shape(8)).unwrap()
+    }
+    fn shape(ways: u32) -> Shape {
+        Shape { sets: 32, ways, line_sectors: 1 }
     }
     /// So many commands and different lines missed of each partition, in epochs until nothing moves.
     fn settled(split: Split, commands: [u64; 2], missed: [u32; 2]) -> (u32, usize) {
@@ -210,7 +287,7 @@ mod tests {
         for epoch in 0..20 {
             for partition in [LATENCY, THROUGHPUT] {
                 let i = usize::from(partition);
-                (0..commands[i]).for_each(|_| p.see(partition));
+                (0..commands[i]).for_each(|_| p.see(partition, 0, 1));
                 // Each line is missed twice, and counts once.
                 (0..missed[i] * 2).for_each(|line| p.miss(partition, line / 2));
             }
@@ -244,6 +321,32 @@ mod tests {
         assert_eq!(settled(Split::Fixed, [25, 75], [1000, 0]), (4, 0));
     }
 
+    /// Records in turn have hits from as many ways on as there are of them in a set, a scan has none in any.
+    #[test]
+    fn the_split_follows_hits() {
+        for (latency, throughput, ways) in [(6, 0, 6), (0, 5, 3), (3, 2, 4), (7, 7, 7), (20, 3, 4)]
+        {
+            let mut p = partitions(Split::Hits);
+            let mut scan = 1 << 20;
+            for epoch in 0..20 {
+                for turn in 0..60 {
+                    for (partition, records) in [(LATENCY, latency), (THROUGHPUT, throughput)] {
+                        // All in one set of the sample.
+                        let base = u32::from(partition) << 16;
+                        let line = match records {
+                            0 => scan,
+                            n => base + turn % n,
+                        };
+                        scan += 1;
+                        p.see(partition, line * 32, 1);
+                    }
+                }
+                p.end_epoch(Time(epoch));
+            }
+            assert_eq!(p.latency_ways, ways, "{latency} records, {throughput} beside");
+        }
+    }
+
     #[test]
     fn an_epoch_ends_with_its_commands_or_its_time() {
         let mut e = Epoch::new(&EpochConfig { ios: 3, time: Span(100) }).unwrap();
@@ -275,7 +378,7 @@ mod tests {
         assert_eq!(p.of(other, QueuePriority::Urgent), THROUGHPUT);
         assert_eq!(p.of(IoClass::NONE, QueuePriority::Medium), THROUGHPUT);
         let config = PartitionConfig { by: PartitionBy::Queue, ..Default::default() };
-        let p = Partitions::new(&config, 8).unwrap();
+        let p = Partitions::new(&config, shape(8)).unwrap();
         assert_eq!(p.of(other, QueuePriority::Urgent), LATENCY);
         assert_eq!(p.of(other, QueuePriority::High), LATENCY);
         assert_eq!(p.of(critical, QueuePriority::Medium), THROUGHPUT);
@@ -284,8 +387,11 @@ mod tests {
     #[test]
     fn one_way_is_not_split() {
         let config = PartitionConfig::default();
-        assert_eq!(Partitions::new(&config, 1).err().unwrap().key, "cache.partition");
-        assert_eq!(Partitions::new(&config, 4).err().unwrap().key, "cache.partition.latency_ways");
-        assert!(Partitions::new(&config, 5).is_ok());
+        assert_eq!(Partitions::new(&config, shape(1)).err().unwrap().key, "cache.partition");
+        assert_eq!(
+            Partitions::new(&config, shape(4)).err().unwrap().key,
+            "cache.partition.latency_ways"
+        );
+        assert!(Partitions::new(&config, shape(5)).is_ok());
     }
 }

@@ -67,7 +67,7 @@ proptest! {
         seed in any::<u64>(),
         shape in prop::sample::select(vec![(8u64, 2u32, 1u32), (32, 4, 3), (64, 8, 4), (256, 8, 1)]),
         line_sectors in prop::sample::select(vec![1u32, 2, 4]),
-        split in prop::sample::select(vec![Split::MissingLines, Split::Requests, Split::Fixed]),
+        split in prop::sample::select(vec![Split::Hits, Split::MissingLines, Split::Requests, Split::Fixed]),
         epoch in 5u64..60,
         dirty_high in prop::sample::select(vec![0u32, 40, 100]),
         write_back in any::<bool>(), read_allocate in any::<bool>(), ahead in any::<bool>(),
