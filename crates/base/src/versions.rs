@@ -119,8 +119,10 @@ impl Versions {
     /// Says that the entry will be asked for soon.
     #[inline]
     pub fn prefetch(&self, i: usize) {
-        if self.heads.get(i / LEN) == Some(&BYTES) {
-            prefetch(&self.bytes, i);
+        match self.heads.get(i / LEN) {
+            Some(&BYTES) => prefetch(&self.bytes, i),
+            Some(&WORDS) => prefetch(&self.words[i / LEN], i % LEN),
+            _ => {}
         }
     }
     /// Writes an entry.

@@ -6,10 +6,10 @@ pub type NodeId = u32;
 /// Nodes that are allocated together.
 const SHIFT: u32 = 6;
 
-/// Entries in the node; and where the last insertion was, to tell an ascending run.
-pub const COUNT: usize = 0;
+/// Where the last insertion was, to tell an ascending run.
 pub const LAST: usize = 1;
-/// Words before the entries: 16 bytes, so that a leaf of 4 KiB holds 340 entries to the byte.
+/// Words before the entries: 16 bytes, so that a leaf of 4 KiB holds 340 entries to the byte. How many of them
+/// are in use would be one of these; it is apart, so that a search does not begin with a line that no cache has.
 pub const HEADER: usize = 4;
 /// No insertion to go on from.
 pub const NOWHERE: u32 = u32::MAX - 1;
@@ -17,6 +17,8 @@ pub const NOWHERE: u32 = u32::MAX - 1;
 #[derive(Clone, Debug)]
 pub struct Arena {
     chunks: Vec<Vec<u32>>,
+    /// Entries of each node.
+    counts: Vec<u16>,
     /// Words of a node.
     words: usize,
     free: Vec<NodeId>,
@@ -26,7 +28,13 @@ pub struct Arena {
 
 impl Arena {
     pub fn new(node_bytes: u32) -> Arena {
-        Arena { chunks: Vec::new(), words: node_bytes as usize / 4, free: Vec::new(), made: 0 }
+        Arena {
+            chunks: Vec::new(),
+            counts: Vec::new(),
+            words: node_bytes as usize / 4,
+            free: Vec::new(),
+            made: 0,
+        }
     }
     /// Nodes in use.
     pub fn used(&self) -> u32 {
@@ -37,15 +45,25 @@ impl Arena {
             if self.made.is_multiple_of(1 << SHIFT) {
                 self.chunks.push(vec![0; self.words << SHIFT]);
             }
+            self.counts.push(0);
             self.made += 1;
             self.made - 1
         });
-        let node = self.get_mut(id);
-        (node[COUNT], node[LAST]) = (0, NOWHERE);
+        self.set_count(id, 0);
+        self.get_mut(id)[LAST] = NOWHERE;
         id
     }
     pub fn give(&mut self, id: NodeId) {
         self.free.push(id);
+    }
+    #[inline]
+    pub fn count(&self, id: NodeId) -> usize {
+        self.counts[id as usize].into()
+    }
+    /// A node of at most 65536 bytes has fewer entries than that.
+    #[inline]
+    pub fn set_count(&mut self, id: NodeId, count: usize) {
+        self.counts[id as usize] = count as u16;
     }
     #[inline]
     pub fn get(&self, id: NodeId) -> &[u32] {

@@ -42,7 +42,8 @@ pub struct FssdConfig {
     pub hold: Span,
     /// What takes a core of the host a second takes a firmware core so many.
     pub firmware_factor: f64,
-    /// Sectors written by users between two checkpoints of the map. Absent: the capacity.
+    /// Sectors written by users between two checkpoints of the map; as many as the map takes on flash, if those
+    /// are more. Absent: the capacity.
     pub checkpoint_sectors: Option<u64>,
 }
 

@@ -13,6 +13,7 @@
 mod arena;
 mod config;
 mod gc;
+mod held;
 mod log;
 mod recover;
 mod space;
@@ -27,11 +28,12 @@ pub use tree::{Extent, Full, LOST, Tree};
 
 use config::Plan;
 use gc::Gc;
+use held::Held;
 use log::Log;
 use space::{SegmentId, Space, Unit};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
+use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps, prefetch};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, Commands, Counters, Digest, GcFloor, GcShape, HostMemory,
@@ -80,8 +82,8 @@ pub struct Fssd {
     tree: Tree,
     space: Space,
     /// What flash and buffer hold, by physical sector: the logical one, counted from 1, and its version.
-    oob: Vec<u32>,
-    stamps: Option<Vec<u32>>,
+    oob: Held,
+    stamps: Option<Held>,
     points: [Point; 2],
     units: BTreeMap<Unit, Open>,
     /// Units of each LUN that are not being programmed, in their order; LUNs that are programming, and
@@ -144,7 +146,7 @@ impl Fssd {
             plan,
             tree: Tree::new(config.node_bytes),
             space,
-            oob: vec![0; g.sectors() as usize],
+            oob: Held::new(g.sectors(), g.sectors_per_unit, 1),
             stamps: None,
             points: [Point::new(config.append_points), Point::new(config.append_points)],
             units: BTreeMap::new(),
@@ -195,7 +197,7 @@ impl Fssd {
     }
     fn keep_stamps(&mut self) {
         if self.stamps.is_none() {
-            self.stamps = Some(vec![0; self.oob.len()]);
+            self.stamps = Some(Held::new(self.g.sectors(), self.g.sectors_per_unit, 0));
         }
     }
 
@@ -262,7 +264,14 @@ impl Translation for Fssd {
         self.work(&mut ctx.stamps);
     }
     fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+        self.tree.prefetch(lpn.0);
         ctx.stamps.prefetch(lpn);
+    }
+    fn prefetch_place(&self, lpn: Lpn) {
+        if let Some(e) = self.tree.find(lpn.0).filter(|e| e.place != LOST) {
+            let unit = self.space.unit_of(e.place + (lpn.0 - e.lpn));
+            prefetch(&self.space.valid, unit as usize);
+        }
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
         self.tree.look_up(lpn.0, sectors, &mut self.found);
@@ -439,8 +448,9 @@ impl Translation for Fssd {
     }
     fn memory(&self) -> Memory {
         let (nodes, tables) = (self.tree.bytes(), self.plan.tables + self.log.bytes());
-        let stamps = self.stamps.as_ref().map_or(0, |stamps| 4 * stamps.len() as u64);
-        let (pages, sectors) = (stamps / 4, self.g.sectors());
+        let stamps = self.stamps.as_ref().map_or(0, Held::bytes);
+        let pages = self.stamps.as_ref().map_or(0, |stamps| stamps.len() as u64);
+        let sectors = self.g.sectors();
         Memory { mapping: nodes + tables, stamps, pages, parity: 0, sectors }
     }
     fn host_memory(&self) -> HostMemory {

@@ -145,14 +145,16 @@ impl Fssd {
         let many = u64::from(self.space.shape.places() * self.g.sectors_per_unit);
         if self.log.dump.is_none() {
             let trims = self.log.trims.len() as u64 > many;
-            if self.log.since < self.plan.checkpoint && !trims && !self.log.urgent {
+            // Users have half of what is written.
+            let about = self.tree.entries() / self.plan.extents as u64 + 1;
+            let due = self.log.since >= self.plan.checkpoint.max(about);
+            if !due && !trims && !self.log.urgent {
                 return false;
             }
             self.log.last_id += 1;
             self.log.since = 0;
             let (id, from_seq) = (self.log.last_id, self.seq);
             let checkpoint = Checkpoint { id, from_seq, ..Checkpoint::default() };
-            let about = self.tree.entries() / self.plan.extents as u64 + 1;
             let dump = Dump { checkpoint, cursor: 0, written: 0, about, barrier: None };
             self.log.dump = Some(dump);
         }
@@ -160,7 +162,7 @@ impl Fssd {
         // Done in a quarter of the time to the next.
         let due = match self.log.urgent || self.log.trims.len() as u64 > many {
             true => u64::MAX,
-            false => dump.about * self.log.since * 4 / self.plan.checkpoint + 1,
+            false => dump.about * self.log.since * 4 / self.plan.checkpoint.max(dump.about) + 1,
         };
         let before = (dump.written, dump.barrier);
         let end = self.plan.sectors as u32;

@@ -124,7 +124,7 @@ impl Fssd {
             out.put32(u32::from(dump.barrier.is_some()))?;
         }
         self.tree.save(&mut out)?;
-        self.oob.iter().try_for_each(|&word| out.put32(word))?;
+        (0..self.oob.len() as u32).try_for_each(|ppa| out.put32(self.oob.get(ppa)))?;
         if self.stamps.is_some() {
             for e in self.tree.all().filter(|e| e.place != LOST) {
                 (e.place..e.place + e.sectors).try_for_each(|p| out.put32(self.stamp_at(p)))?;
@@ -161,10 +161,18 @@ impl Fssd {
         ftl.load_collector(r)?;
         ftl.load_log(r)?;
         ftl.tree = Tree::load(config.node_bytes, r)?;
-        ftl.oob.clear();
-        r.words32(all as usize, &mut ftl.oob)?;
-        if ftl.oob.iter().any(|&word| u64::from(word) > sectors) {
-            return damaged("a sector of flash holds one beyond the drive");
+        let mut words = Vec::new();
+        for unit in 0..all / g.sectors_per_unit {
+            words.clear();
+            r.words32(g.sectors_per_unit as usize, &mut words)?;
+            if words.iter().any(|&word| u64::from(word) > sectors) {
+                return damaged("a sector of flash holds one beyond the drive");
+            }
+            // Behind the last that holds something nothing is written.
+            let filled = words.iter().rposition(|&word| word > 0).map_or(0, |last| last + 1);
+            for (ppa, &word) in (unit * g.sectors_per_unit..).zip(&words[..filled]) {
+                ftl.oob.set(ppa, word);
+            }
         }
         let extents: Vec<_> = ftl.tree.all().collect();
         for e in &extents {

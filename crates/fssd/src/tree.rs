@@ -5,9 +5,14 @@
 //! of its leaf. A node is split in half when it is full, and below half takes from a neighbour or is merged
 //! with it. An insertion right behind the one before it in the same leaf is a run: such a leaf, when full,
 //! first fills its neighbour on the left, so that a run leaves full leaves behind.
+//!
+//! A node is searched from where its bounds let expect the sector, as far as that is off: what it takes is
+//! not that many steps but lines of memory that no cache has. Those of leaves can be asked for ahead.
 
-use crate::arena::{Arena, COUNT, HEADER, LAST, NOWHERE, NodeId};
+use crate::arena::{Arena, HEADER, LAST, NOWHERE, NodeId};
 use std::io;
+use std::ops::Range;
+use wordline_base::prefetch;
 use wordline_translation::{LoadError, MapWork, SavedIn, SavedOut, damaged};
 
 /// The place of sectors whose only copy could not be read.
@@ -49,6 +54,27 @@ impl Extent {
     }
 }
 
+/// Words of a line of a cache.
+const LINE: usize = 16;
+
+/// How many keys are at or below this one, which is looked for from `at` on.
+#[inline]
+fn keys_to(keys: &[u32], at: usize, lpn: u32) -> usize {
+    let below = |i: usize| keys.get(i).is_some_and(|&key| key <= lpn);
+    let (mut from, mut to, mut step) = (at, at, 4);
+    if below(at) {
+        while below(to) {
+            (from, to, step) = (to + 1, to + step, 2 * step);
+        }
+        to = to.min(keys.len());
+    } else {
+        while from > 0 && !below(from - 1) {
+            (to, from, step) = (from - 1, from.saturating_sub(step), 2 * step);
+        }
+    }
+    from + keys[from..to].partition_point(|&key| key <= lpn)
+}
+
 /// A node would be needed that is beyond the limit. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
@@ -62,6 +88,8 @@ pub struct Tree {
     leaf: usize,
     inner: usize,
     entries: u64,
+    /// Behind the last sector that was ever mapped.
+    most: u32,
     node_bytes: u32,
     /// The inner nodes to the leaf looked at last, and the child taken in each.
     path: [(NodeId, usize); MOST_LEVELS],
@@ -82,6 +110,7 @@ impl Tree {
             leaf: words / LEAF,
             inner: words / INNER,
             entries: 0,
+            most: 0,
             node_bytes,
             path: [(0, 0); MOST_LEVELS],
             scratch: Vec::new(),
@@ -114,27 +143,54 @@ impl Tree {
             return 0;
         }
         let n = self.arena.get(node);
-        let children = &n[HEADER + self.inner..][..n[COUNT] as usize];
+        let children = &n[HEADER + self.inner..][..self.arena.count(node)];
         match levels {
             2 => 1,
             _ => 1 + children.iter().map(|&c| self.inner_nodes(c, levels - 1)).sum::<u64>(),
         }
     }
 
-    /// The leaf that a sector belongs to, and where the next one's sectors begin.
+    /// The leaf that a sector belongs to, and the sectors that belong to it.
     #[inline]
-    fn descend(&mut self, lpn: u32) -> (NodeId, u32) {
-        let (mut node, mut end) = (self.root, u32::MAX);
+    fn descend(&mut self, lpn: u32) -> (NodeId, Range<u32>) {
+        let (mut node, mut bounds) = (self.root, 0..u32::MAX);
         for level in 0..self.levels - 1 {
-            let n = self.arena.get(node);
-            let keys = &n[HEADER..HEADER + n[COUNT] as usize];
-            let at = keys.partition_point(|&key| key <= lpn) - 1;
-            end = keys.get(at + 1).copied().unwrap_or(end);
+            let at = self.child_of(node, lpn, &mut bounds);
             self.path[level] = (node, at);
-            node = n[HEADER + self.inner + at];
+            node = self.child(node, at);
         }
         self.work.visited += self.levels as u64;
-        (node, end)
+        (node, bounds)
+    }
+    /// The child of an inner node that a sector belongs to, which is in its bounds; they become the child's.
+    #[inline]
+    fn child_of(&self, node: NodeId, lpn: u32, bounds: &mut Range<u32>) -> usize {
+        let keys = self.keys(node);
+        let i = keys_to(keys, self.expected(keys.len(), bounds, lpn), lpn);
+        *bounds = keys[i - 1]..keys.get(i).copied().unwrap_or(bounds.end);
+        i - 1
+    }
+    /// How many of so many keys within bounds are at or below this one, if they lie evenly.
+    #[inline]
+    fn expected(&self, keys: usize, bounds: &Range<u32>, lpn: u32) -> usize {
+        let end = bounds.end.min(self.most).max(lpn);
+        let share = f64::from(lpn - bounds.start) / f64::from((end - bounds.start).max(1));
+        (share * keys as f64) as usize
+    }
+    /// What is kept of this sector will be asked for soon.
+    #[inline]
+    pub fn prefetch(&self, lpn: u32) {
+        let (mut node, mut bounds) = (self.root, 0..u32::MAX);
+        for _ in 1..self.levels {
+            node = self.child(node, self.child_of(node, lpn, &mut bounds));
+        }
+        let n = self.arena.get(node);
+        let at = HEADER + self.expected(self.arena.count(node), &bounds, lpn);
+        for word in 0..LEAF {
+            let at = at + word * self.leaf;
+            prefetch(n, at.saturating_sub(LINE / 2));
+            prefetch(n, at + LINE / 2);
+        }
     }
     #[inline]
     fn entry(&self, leaf: &[u32], i: usize) -> Extent {
@@ -143,21 +199,25 @@ impl Tree {
     }
     /// The first entry of a leaf that ends behind this sector.
     #[inline]
-    fn first_behind(&self, leaf: &[u32], lpn: u32) -> usize {
-        let keys = &leaf[HEADER..HEADER + leaf[COUNT] as usize];
-        let i = keys.partition_point(|&key| key <= lpn);
-        i - usize::from(i > 0 && self.entry(leaf, i - 1).end() > lpn)
+    fn first_behind(&self, leaf: NodeId, bounds: &Range<u32>, lpn: u32) -> usize {
+        let keys = self.keys(leaf);
+        let i = keys_to(keys, self.expected(keys.len(), bounds, lpn), lpn);
+        i - usize::from(i > 0 && self.entry(self.arena.get(leaf), i - 1).end() > lpn)
+    }
+    #[inline]
+    fn keys(&self, node: NodeId) -> &[u32] {
+        &self.arena.get(node)[HEADER..HEADER + self.arena.count(node)]
     }
 
     /// The entry of a sector, without work that is counted.
     pub fn find(&self, lpn: u32) -> Option<Extent> {
-        let mut node = self.arena.get(self.root);
+        let (mut node, mut bounds) = (self.root, 0..u32::MAX);
         for _ in 1..self.levels {
-            let at = node[HEADER..HEADER + node[COUNT] as usize].partition_point(|&k| k <= lpn) - 1;
-            node = self.arena.get(node[HEADER + self.inner + at]);
+            node = self.child(node, self.child_of(node, lpn, &mut bounds));
         }
-        let i = self.first_behind(node, lpn);
-        (i < node[COUNT] as usize).then(|| self.entry(node, i)).filter(|e| e.lpn <= lpn)
+        let i = self.first_behind(node, &bounds, lpn);
+        let there = (i < self.arena.count(node)).then(|| self.entry(self.arena.get(node), i));
+        there.filter(|e| e.lpn <= lpn)
     }
     /// What of these sectors is mapped, in order.
     #[inline]
@@ -170,9 +230,9 @@ impl Tree {
         let mut at = from;
         let most = out.len().saturating_add(most);
         while at < to {
-            let (leaf, end) = self.descend(at);
+            let (leaf, bounds) = self.descend(at);
             let n = self.arena.get(leaf);
-            for i in self.first_behind(n, at)..n[COUNT] as usize {
+            for i in self.first_behind(leaf, &bounds, at)..self.arena.count(leaf) {
                 let e = self.entry(n, i);
                 if e.lpn >= to {
                     return to;
@@ -182,7 +242,7 @@ impl Tree {
                 }
                 out.push(e.within(from, to));
             }
-            at = end;
+            at = bounds.end;
         }
         to
     }
@@ -197,16 +257,17 @@ impl Tree {
         gone: &mut impl FnMut(Extent),
     ) -> Result<(), Full> {
         let (from, to) = (new.lpn, new.end());
-        let (leaf, end) = self.descend(from);
-        if to <= end {
-            return self.replace(leaf, from, to, Some(new.place), most, gone);
+        self.most = self.most.max(to);
+        let (leaf, bounds) = self.descend(from);
+        if to <= bounds.end {
+            return self.replace((leaf, bounds), from, to, Some(new.place), most, gone);
         }
         self.check_room(from, to, most)?;
         self.cut(from, to, gone);
         let mut at = from;
         while at < to {
-            let (leaf, end) = self.descend(at);
-            let part = new.within(at, end);
+            let leaf = self.descend(at);
+            let part = new.within(at, leaf.1.end);
             let made = self.replace(leaf, at, part.end(), Some(part.place), u32::MAX, &mut |_| {});
             debug_assert!(made.is_ok());
             at = part.end();
@@ -222,9 +283,9 @@ impl Tree {
         gone: &mut impl FnMut(Extent),
     ) -> Result<(), Full> {
         let (from, to) = (lpn, lpn + sectors);
-        let (leaf, end) = self.descend(from);
-        if to <= end {
-            return self.replace(leaf, from, to, None, most, gone);
+        let (leaf, bounds) = self.descend(from);
+        if to <= bounds.end {
+            return self.replace((leaf, bounds), from, to, None, most, gone);
         }
         self.cut(from, to, gone);
         Ok(())
@@ -233,7 +294,8 @@ impl Tree {
     fn cut(&mut self, from: u32, to: u32, gone: &mut impl FnMut(Extent)) {
         let mut at = from;
         while at < to {
-            let (leaf, end) = self.descend(at);
+            let leaf = self.descend(at);
+            let end = leaf.1.end;
             let cut = self.replace(leaf, at, to.min(end), None, u32::MAX, gone);
             debug_assert!(cut.is_ok());
             at = end;
@@ -247,7 +309,7 @@ impl Tree {
         }
         for lpn in [from, to - 1] {
             let (leaf, _) = self.descend(lpn);
-            if self.arena.get(leaf)[COUNT] as usize == self.leaf {
+            if self.arena.count(leaf) == self.leaf {
                 return Err(Full);
             }
         }
@@ -257,16 +319,15 @@ impl Tree {
     /// Replaces what a leaf, the one descended to last, has of some sectors.
     fn replace(
         &mut self,
-        leaf: NodeId,
+        (leaf, bounds): (NodeId, Range<u32>),
         from: u32,
         to: u32,
         place: Option<u32>,
         most: u32,
         gone: &mut impl FnMut(Extent),
     ) -> Result<(), Full> {
-        let n = self.arena.get(leaf);
-        let count = n[COUNT] as usize;
-        let (mut i, mut made) = (self.first_behind(n, from), 0);
+        let (n, count) = (self.arena.get(leaf), self.arena.count(leaf));
+        let (mut i, mut made) = (self.first_behind(leaf, &bounds, from), 0);
         let mut j = i;
         while j < count && n[HEADER + j] < to {
             j += 1;
@@ -322,16 +383,15 @@ impl Tree {
     }
     /// Entries `i` to `j` of a leaf become those given, for which there is room.
     fn splice(&mut self, leaf: NodeId, i: usize, j: usize, new: &[Extent]) {
-        let cap = self.leaf;
-        let n = self.arena.get_mut(leaf);
-        let count = n[COUNT] as usize;
+        let (cap, count) = (self.leaf, self.arena.count(leaf));
         let (old, made) = (j - i, new.len());
+        self.arena.set_count(leaf, count + made - old);
+        let n = self.arena.get_mut(leaf);
         if old != made {
             for words in 0..LEAF {
                 let base = HEADER + words * cap;
                 n.copy_within(base + j..base + count, base + i + made);
             }
-            n[COUNT] = (count + made - old) as u32;
             self.entries = self.entries + made as u64 - old as u64;
         }
         for (at, e) in (HEADER + i..).zip(new) {
@@ -362,13 +422,12 @@ impl Tree {
         most: u32,
         before: impl FnOnce(&Tree, NodeId),
     ) -> Result<(), Full> {
-        let n = self.arena.get(leaf);
-        let count = n[COUNT] as usize;
+        let (n, count) = (self.arena.get(leaf), self.arena.count(leaf));
         if i == j && i == n[LAST].wrapping_add(1) as usize && self.levels > 1 {
             let (parent, at) = self.path[self.levels - 2];
             if at > 0 {
                 let left = self.child(parent, at - 1);
-                let there = self.arena.get(left)[COUNT] as usize;
+                let there = self.arena.count(left);
                 let moved = (self.leaf - there).min(i).min(count - self.least_of(LEAF));
                 if moved > 0 {
                     before(self, leaf);
@@ -379,8 +438,7 @@ impl Tree {
                 }
             }
         }
-        let full =
-            |&&(node, _): &&(NodeId, usize)| self.arena.get(node)[COUNT] as usize == self.inner;
+        let full = |&&(node, _): &&(NodeId, usize)| self.arena.count(node) == self.inner;
         let split = self.path[..self.levels - 1].iter().rev().take_while(full).count();
         let needed = 1 + split + usize::from(split == self.levels - 1);
         if u64::from(self.nodes()) + needed as u64 > u64::from(most) {
@@ -411,11 +469,11 @@ impl Tree {
     /// The upper part of a node goes to a new one.
     fn split(&mut self, words: usize, node: NodeId, middle: usize) -> NodeId {
         let right = self.arena.take();
-        let count = self.arena.get(node)[COUNT] as usize;
+        let count = self.arena.count(node);
         self.carry(words, node, middle..count, right, 0);
-        let n = self.arena.get_mut(node);
-        (n[COUNT], n[LAST]) = (middle as u32, NOWHERE);
-        self.arena.get_mut(right)[COUNT] = (count - middle) as u32;
+        self.arena.get_mut(node)[LAST] = NOWHERE;
+        self.arena.set_count(node, middle);
+        self.arena.set_count(right, count - middle);
         self.work.splits += 1;
         right
     }
@@ -442,30 +500,28 @@ impl Tree {
     }
     /// The first entries of a node go to the end of its neighbour.
     fn shift_left(&mut self, words: usize, left: NodeId, right: NodeId, moved: usize) {
-        let there = self.arena.get(left)[COUNT] as usize;
+        let (there, count) = (self.arena.count(left), self.arena.count(right));
         self.carry(words, right, 0..moved, left, there);
-        self.arena.get_mut(left)[COUNT] += moved as u32;
+        self.arena.set_count(left, there + moved);
+        self.arena.set_count(right, count - moved);
         let cap = self.most_of(words);
         let n = self.arena.get_mut(right);
-        let count = n[COUNT] as usize;
         for word in 0..words {
             let base = HEADER + word * cap;
             n.copy_within(base + moved..base + count, base);
         }
-        n[COUNT] -= moved as u32;
     }
     fn shift_right(&mut self, words: usize, left: NodeId, right: NodeId, moved: usize) {
         let cap = self.most_of(words);
-        let there = self.arena.get(left)[COUNT] as usize;
+        let (there, count) = (self.arena.count(left), self.arena.count(right));
         let n = self.arena.get_mut(right);
-        let count = n[COUNT] as usize;
         for word in 0..words {
             let base = HEADER + word * cap;
             n.copy_within(base..base + count, base + moved);
         }
-        n[COUNT] += moved as u32;
         self.carry(words, left, there - moved..there, right, 0);
-        self.arena.get_mut(left)[COUNT] -= moved as u32;
+        self.arena.set_count(right, count + moved);
+        self.arena.set_count(left, there - moved);
     }
     /// A node was split off on this level: its parent, on the path, learns of it.
     fn add_child(&mut self, level: usize, child: NodeId) {
@@ -473,8 +529,8 @@ impl Tree {
         if level == 0 {
             let root = self.arena.take();
             let (old, cap) = (self.root, self.inner);
+            self.arena.set_count(root, 2);
             let n = self.arena.get_mut(root);
-            n[COUNT] = 2;
             (n[HEADER], n[HEADER + cap]) = (0, old);
             (n[HEADER + 1], n[HEADER + cap + 1]) = (key, child);
             self.root = root;
@@ -484,7 +540,7 @@ impl Tree {
         let (mut node, at) = self.path[level - 1];
         let mut at = at + 1;
         let mut right = None;
-        let count = self.arena.get(node)[COUNT] as usize;
+        let count = self.arena.count(node);
         if count == self.inner {
             let middle = count / 2;
             let made = self.split(INNER, node, middle);
@@ -493,14 +549,13 @@ impl Tree {
                 (node, at) = (made, at - middle);
             }
         }
-        let cap = self.inner;
+        let (cap, count) = (self.inner, self.arena.count(node));
+        self.arena.set_count(node, count + 1);
         let n = self.arena.get_mut(node);
-        let count = n[COUNT] as usize;
         for base in [HEADER, HEADER + cap] {
             n.copy_within(base + at..base + count, base + at + 1);
         }
         (n[HEADER + at], n[HEADER + cap + at]) = (key, child);
-        n[COUNT] += 1;
         if let Some(right) = right {
             self.add_child(level - 1, right);
         }
@@ -513,8 +568,7 @@ impl Tree {
             0 => (node, self.child(parent, 1), 1),
             _ => (self.child(parent, at - 1), node, at),
         };
-        let of = |node: NodeId| self.arena.get(node)[COUNT] as usize;
-        let (l, r) = (of(left), of(right));
+        let (l, r) = (self.arena.count(left), self.arena.count(right));
         self.work.visited += 1;
         if l + r > self.most_of(words) {
             match l < r {
@@ -524,16 +578,15 @@ impl Tree {
             return self.set_key(parent, at, right);
         }
         self.carry(words, right, 0..r, left, l);
-        self.arena.get_mut(left)[COUNT] = (l + r) as u32;
+        self.arena.set_count(left, l + r);
         self.arena.give(right);
         self.work.merges += 1;
-        let cap = self.inner;
+        let (cap, count) = (self.inner, self.arena.count(parent));
+        self.arena.set_count(parent, count - 1);
         let n = self.arena.get_mut(parent);
-        let count = n[COUNT] as usize;
         for base in [HEADER, HEADER + cap] {
             n.copy_within(base + at + 1..base + count, base + at);
         }
-        n[COUNT] -= 1;
         if level == 1 && count == 2 {
             self.arena.give(self.root);
             self.root = left;
@@ -552,7 +605,7 @@ impl Tree {
                 let (node, at) = stack.last_mut()?;
                 let (n, i) = (self.arena.get(*node), *at);
                 *at += 1;
-                if i == n[COUNT] as usize {
+                if i == self.arena.count(*node) {
                     stack.pop();
                 } else if depth == self.levels {
                     return Some(self.entry(n, i));
@@ -570,8 +623,8 @@ impl Tree {
     }
     fn save_node(&self, out: &mut SavedOut, node: NodeId, level: usize) -> io::Result<()> {
         let n = self.arena.get(node);
-        let (count, words, most) = self.kind_of(level, n[COUNT]);
-        out.put32(n[COUNT])?;
+        let (count, words, most) = self.kind_of(level, self.arena.count(node) as u32);
+        out.put32(count as u32)?;
         out.put32(n[LAST])?;
         // Of an inner node the keys alone: its children follow.
         for kind in 0..words {
@@ -607,13 +660,17 @@ impl Tree {
         let last = r.get32()?;
         let mut loaded = Vec::with_capacity(words * count);
         r.words32(words * count, &mut loaded)?;
+        self.arena.set_count(node, count);
         let n = self.arena.get_mut(node);
-        (n[COUNT], n[LAST]) = (count as u32, last);
+        n[LAST] = last;
         for (kind, of) in loaded.chunks_exact(count.max(1)).enumerate() {
             n[HEADER + kind * most..][..count].copy_from_slice(of);
         }
         if level == self.levels {
             self.entries += count as u64;
+            let last = count.checked_sub(1).map(|last| (loaded[last], loaded[count + last]));
+            let end = last.map_or(0, |(lpn, sectors)| lpn.saturating_add(sectors));
+            self.most = self.most.max(end);
             let lengths = loaded[..count].iter().zip(&loaded[count..]);
             let end = |(lpn, sectors): (&u32, &u32)| lpn.checked_add(*sectors).is_some();
             return if { lengths }.all(end) { Ok(()) } else { damaged("an extent has no end") };
@@ -647,8 +704,7 @@ impl Tree {
         nodes: &mut u32,
         entries: &mut u64,
     ) -> Result<(), String> {
-        let n = self.arena.get(node);
-        let count = n[COUNT] as usize;
+        let (n, count) = (self.arena.get(node), self.arena.count(node));
         let words = if level + 1 == self.levels { LEAF } else { INNER };
         let least = match level {
             0 if words == LEAF => 0,

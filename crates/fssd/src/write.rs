@@ -218,18 +218,18 @@ impl Fssd {
     }
     #[inline]
     pub(crate) fn note(&mut self, ppa: u32, lpn: u32, stamp: u32) {
-        self.oob[ppa as usize] = lpn.wrapping_add(1);
+        self.oob.set(ppa, lpn.wrapping_add(1));
         if let Some(stamps) = &mut self.stamps {
-            stamps[ppa as usize] = stamp;
+            stamps.set(ppa, stamp);
         }
     }
     #[inline]
     pub(crate) fn lpn_at(&self, ppa: u32) -> u32 {
-        self.oob[ppa as usize].wrapping_sub(1)
+        self.oob.get(ppa).wrapping_sub(1)
     }
     #[inline]
     pub(crate) fn stamp_at(&self, ppa: u32) -> u32 {
-        self.stamps.as_ref().map_or(0, |stamps| stamps[ppa as usize])
+        self.stamps.as_ref().map_or(0, |stamps| stamps.get(ppa))
     }
 
     /// The unit being filled, how far it is, and its room; a new one if there is none and may be one.
@@ -249,8 +249,10 @@ impl Fssd {
     fn open_anyway(&mut self, point: usize, reserve: u32) -> Option<(Unit, u32, u32)> {
         let size = self.g.sectors_per_unit;
         let unit = self.next_unit(point, reserve)?;
-        let first = self.space.first_of(unit).0 as usize;
-        self.oob[first..first + size as usize].fill(0);
+        self.oob.clear(unit);
+        if let Some(stamps) = &mut self.stamps {
+            stamps.clear(unit);
+        }
         self.units.insert(unit, Open { point, ..Open::default() });
         self.space.buffered.set(unit as usize);
         let s = self.space.shape.segment_of(unit);

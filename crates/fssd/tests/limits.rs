@@ -245,3 +245,24 @@ fn an_order_of_what_is_none_to_collect_ends_at_once() {
     assert!(!ftl.order(&mut ctx, 1, collect(0)));
     assert_eq!(ftl.counters().gc_sectors, 0);
 }
+
+/// Checkpoints asked for after each few sectors come as often as they leave users half of what is written.
+#[test]
+fn checkpoints_asked_for_all_the_time_leave_room_for_users() {
+    for every in [1, 10, 100] {
+        let kind = kind(None);
+        let config = FssdConfig { checkpoint_sectors: Some(every), ..kind.config.clone() };
+        let mut ftl = Kind { config, ..kind }.make();
+        let sectors = ftl.sectors();
+        let mut ctx = ctx(sectors);
+        let seed = 8;
+        let mut rng = Rng::from_seed(seed);
+        let lpns: Vec<u32> = (0..3 * sectors).map(|_| rng.below(sectors) as u32).collect();
+        let aged = ftl.overwrite(&mut ctx.stamps, &lpns);
+        assert!(aged.is_ok(), "seed {seed}, every {every}: {aged:?}");
+        ftl.settle();
+        ftl.check_invariants().unwrap();
+        let c = *ftl.counters();
+        assert!(c.emeta_sectors > 0 && c.emeta_sectors < c.user_sectors, "every {every}: {c:?}");
+    }
+}
