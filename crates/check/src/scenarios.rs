@@ -548,6 +548,7 @@ fsync=1
             .set("ftl.firmware.map_bytes=8192")
             .set("ftl.firmware.protected=false")
             .set("ftl.firmware.checkpoint_sectors=20000"),
+        classes().set("flashshare.marked_by=chworkload_attr"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

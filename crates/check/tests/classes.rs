@@ -268,6 +268,29 @@ fn a_class_does_not_go_over_a_network() {
     let o = run("z-ssd-small", "nbd-kernel", JOBS, &[]);
     assert!(o.result.machine.classes.len() >= 5);
     assert!(o.result.machine.drive_classes.is_empty(), "the server's threads have none");
+    let ended = |o: &Outcome| o.result.warnings.iter().any(|w| w.contains("end at the network"));
+    assert!(!ended(&o), "nobody has a workload attribute");
+}
+
+/// What a job says of itself the drive does not learn over a network, and results say so.
+#[test]
+fn results_say_that_a_network_ends_the_attribute() {
+    let job = "[global]\nioengine=libaio\nbs=4k\niodepth=4\nrw=randread\nnorandommap\nnumber_ios=100\n\
+               [critical]\nworkload_attr=latency\n[scan]\nworkload_attr=throughput\n[other]\n";
+    for (stack, far) in [("nbd-kernel", true), ("nbd-spdk", true), ("linux-libaio", false)] {
+        let o = run("z-ssd-flashshare-small", stack, job, &[]);
+        let rows = &o.result.machine.classes;
+        let marked = |w: Workload| {
+            let mut of = rows.iter().filter(|r| r.class.workload() == w);
+            of.next().unwrap().ends_at_network
+        };
+        let all = [Workload::Latency, Workload::Throughput, Workload::None].map(marked);
+        assert_eq!(all, [far, far, false], "{stack}");
+        let warned = o.result.warnings.iter().any(|w| w.contains("end at the network"));
+        assert_eq!(warned, far, "{stack}: {:?}", o.result.warnings);
+        let text = wordline_report::explain_text(&o.result);
+        assert_eq!(text.contains("latency, up to the network"), far, "{stack}: {text}");
+    }
 }
 
 /// The workload attribute goes from the job to the drive on every stack, and its cache tells by it whose a

@@ -234,11 +234,19 @@ fn host(what: &str, m: &Machine) {
             row.busy.iter().sum::<u64>(),
             "{what}: by owner"
         );
+        let most = *row.busy.iter().max().unwrap_or(&0);
+        assert!(most <= end - begin, "{what}: a core is busy for {most} of {} ns", end - begin);
         begin = end;
+    }
+    for (i, core) in m.cores.iter().enumerate() {
+        let busy: u64 = rows.iter().map(|row| row.busy[i]).sum();
+        let whole = ((core.user + core.system + core.interrupt) * elapsed).round() as u64;
+        assert_eq!(busy, whole, "{what}: core {i} over time");
     }
     for (i, core) in h.by_core.iter().enumerate() {
         let busy: u64 = rows.iter().map(|row| row.busy[i]).sum();
-        assert_eq!(busy, core.iter().sum::<u64>(), "{what}: core {i} over time");
+        let at_hand = busy.abs_diff(core.iter().sum::<u64>());
+        assert!(at_hand <= 10_000, "{what}: functions of core {i} and its time, {at_hand} ns");
     }
     let owned: u64 = h.cpu_by_owner.iter().map(|o| o.ns).sum();
     assert_eq!(owned, sum(|f| f.ns), "{what}: time by owner");

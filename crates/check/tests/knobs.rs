@@ -129,6 +129,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "spdk",
             "queued",
             "direct",
+            "chworkload_attr",
+            "itself",
             "waiting",
             "uncoordinated",
             "around",

@@ -4,7 +4,7 @@
 use crate::block::flashshare::Kblockd;
 use crate::block::sched::{Elevator, Kyber, Luns};
 use crate::block::{BIO_BYTES, BlockLayer, Hctx, NONE, map_queues};
-use crate::config::{Engine, Issue, Scheduler, StackConfig};
+use crate::config::{Engine, Issue, MarkedBy, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
 use crate::driver::poll::PollStats;
 use crate::error::{self, HostError, Queues};
@@ -415,6 +415,7 @@ impl<S: Source> Host<S> {
             sq_thread_idle: stack.sq_thread_idle,
             poll_stats: PollStats::default(),
             private: shared && own_queues && !reapers,
+            marked_by_tool: stack.flashshare.marked_by == MarkedBy::ChworkloadAttr,
             shared,
             vfs: None,
             ends: IdVec::new(),

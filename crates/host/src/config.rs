@@ -149,6 +149,8 @@ pub struct FlashShareConfig {
     pub give_up: Span,
     /// A device beside the drive merges, and waits for completions.
     pub accelerator: bool,
+    /// Who gives tasks their attributes.
+    pub marked_by: MarkedBy,
 }
 
 impl Default for FlashShareConfig {
@@ -161,8 +163,21 @@ impl Default for FlashShareConfig {
             select_isr: false,
             give_up: Span::ZERO,
             accelerator: false,
+            marked_by: MarkedBy::Itself,
         }
     }
+}
+
+/// Who gives a task its workload attribute, before its first I/O.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkedBy {
+    /// The program itself.
+    Itself,
+    /// chworkload_attr, which starts it. As taskset and chrt do, the tool reads what the task has, sets what it is to
+    /// have, and reads what it has now.
+    #[serde(rename = "chworkload_attr")]
+    ChworkloadAttr,
 }
 
 impl FlashShareConfig {
@@ -527,8 +542,9 @@ impl WarmConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashShareCost {
-    /// sched_setworkload_attr, without `crossing`.
+    /// sched_setworkload_attr and sched_getworkload_attr, without `crossing`.
     pub set_attr: Span,
+    pub get_attr: Span,
     /// Of `block` the part that looks for something to merge with: who passes by does not pay it.
     pub merge: Span,
     /// A look at the queued requests for one that touches the same sectors.

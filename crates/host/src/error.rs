@@ -1,6 +1,6 @@
 //! Why a host cannot be built, and what shows it before one is.
 
-use crate::config::{Issue, NbdConfig, NbdServer};
+use crate::config::{Issue, MarkedBy, NbdConfig, NbdServer};
 use crate::disk::{ArrayShape, DiskShape, DriveInfo};
 use crate::source::ThreadSpec;
 use crate::{Engine, Scheduler, StackConfig};
@@ -314,6 +314,14 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
                  and bios take none",
             );
         }
+    }
+    let by_tool = config.flashshare.marked_by == MarkedBy::ChworkloadAttr;
+    if by_tool && !config.kernel {
+        return stack(
+            "flashshare.marked_by",
+            "must be itself: the tool's calls are the kernel's, and stack.kernel is false. Take a stack with a \
+             kernel, as interrupt",
+        );
     }
     if let Some(key) = config.flashshare.changes() {
         if !config.kernel {

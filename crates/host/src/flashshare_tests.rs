@@ -1,6 +1,6 @@
 //! FlashShare's host against a fake drive.
 
-use crate::config::{FlashShareConfig, FlashShareCost, Issue};
+use crate::config::{FlashShareConfig, FlashShareCost, Issue, MarkedBy};
 use crate::poll_tests::costs;
 use crate::tests::{List, World, drive, fixed, forever, io, list, stack};
 use crate::*;
@@ -22,6 +22,7 @@ fn share(s: &mut StackConfig) {
     costs(s);
     s.cost.flashshare = FlashShareCost {
         set_attr: Span(0),
+        get_attr: Span(0),
         merge: Span(130),
         hazard: Span(60),
         register_write: Span(110),
@@ -230,6 +231,14 @@ fn a_task_asks_for_its_attribute_once() {
     let w = run(&s, vec![(critical(Engine::Pvsync2, 1), reads(3))], 7_300);
     assert_eq!(w.host.counters.attributes_set, 1);
     assert_eq!(w.finished[0].0.issued, Time(150 + 170), "before its first I/O");
+    assert_eq!(w.host.counters.attributes_read, 0);
+    // The tool looks before and after.
+    s.flashshare.marked_by = MarkedBy::ChworkloadAttr;
+    s.cost.flashshare.get_attr = Span(90);
+    let w = run(&s, vec![(critical(Engine::Pvsync2, 1), reads(3))], 7_300);
+    assert_eq!((w.host.counters.attributes_set, w.host.counters.attributes_read), (1, 2));
+    assert_eq!(w.finished[0].0.issued, Time(3 * 150 + 170 + 2 * 90));
+    s.flashshare.marked_by = MarkedBy::Itself;
     let w = run(&s, vec![(ThreadSpec::new("none", Engine::Pvsync2, 1), reads(3))], 7_300);
     assert_eq!(w.host.counters.attributes_set, 0);
 }

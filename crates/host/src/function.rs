@@ -48,6 +48,7 @@ functions! {
         c.block.0.saturating_sub(c.flashshare.merge.0);
     Hazard "hazard check" System |c| c.flashshare.hazard.0;
     SetAttr "sched_setworkload_attr" System |c| c.flashshare.set_attr.0;
+    GetAttr "sched_getworkload_attr" System |c| c.flashshare.get_attr.0;
     Detect "accelerator wake-up" System |c| c.flashshare.detect.0;
     RegisterWrite "register write" System |c| c.flashshare.register_write.0;
     Scheduler "elevator" System |c| c.scheduler.0;
@@ -117,6 +118,9 @@ functions! {
 /// Whom processor time is for.
 pub const CPU_OWNERS: [&str; 7] =
     ["application", "kernel", "interrupts", "ftl", "ftl_map", "ftl_writer", "ftl_collector"];
+/// Of these by number.
+pub const APPLICATION: usize = 0;
+pub const KERNEL: usize = 1;
 
 /// Nanoseconds by [`CPU_OWNERS`] of what a core's functions took.
 pub fn by_owner(functions: &[Use]) -> [u64; CPU_OWNERS.len()] {
@@ -127,8 +131,8 @@ pub fn by_owner(functions: &[Use]) -> [u64; CPU_OWNERS.len()] {
             _ if f == Function::FtlMap as usize => 4,
             _ if f == Function::FtlWriter as usize => 5,
             _ if f == Function::FtlCollector as usize => 6,
-            Mode::User => 0,
-            Mode::System | Mode::Either => 1,
+            Mode::User => APPLICATION,
+            Mode::System | Mode::Either => KERNEL,
             Mode::Interrupt => 2,
         };
         sums[owner] += of.ns;

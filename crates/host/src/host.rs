@@ -132,6 +132,8 @@ pub struct Host<S> {
     pub(crate) poll_stats: PollStats,
     /// Each core has a hardware queue of its own of every disk, and nothing else couples cores.
     pub(crate) private: bool,
+    /// chworkload_attr gives tasks their workload attributes.
+    pub(crate) marked_by_tool: bool,
     /// The kernel's driver has the disks: jobs of one core share its queues.
     pub(crate) shared: bool,
     /// By hardware queue, and by disk.

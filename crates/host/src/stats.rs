@@ -98,8 +98,9 @@ wordline_base::counters! {
         hazards_ordered,
         /// Times a kblockd worker was woken.
         kblockd_runs,
-        /// Calls of sched_setworkload_attr.
+        /// Calls of sched_setworkload_attr and sched_getworkload_attr.
         attributes_set,
+        attributes_read,
         /// Mask bits of interrupt vectors written, and times a task stopped looking for its completions.
         mask_writes,
         give_ups,

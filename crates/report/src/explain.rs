@@ -2,7 +2,7 @@
 
 use crate::number::{finite, percent};
 use wordline_base::{Layer, life::LAYERS};
-use wordline_sim::{CachePartitionUse, Ended, LayerTable, Machine, RunResult, Trend};
+use wordline_sim::{CachePartitionUse, ClassRow, Ended, LayerTable, Machine, RunResult, Trend};
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
 pub const EXPLAIN_LINES: usize = 60;
@@ -294,7 +294,11 @@ fn classes(m: &Machine) -> Vec<String> {
     let Some(longest) = m.classes.iter().map(|r| r.max_ns).max() else { return Vec::new() };
     let (unit, by) = unit_of(longest as f64);
     let shown = &m.classes[..m.classes.len().min(CLASSES_SHOWN)];
-    let names: Vec<String> = shown.iter().map(|r| format!("{} {}", r.ddir, r.class)).collect();
+    let named = |r: &ClassRow| {
+        let ends = if r.ends_at_network { ", up to the network" } else { "" };
+        format!("{} {}{ends}", r.ddir, r.class)
+    };
+    let names: Vec<String> = shown.iter().map(named).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(TITLE);
     let line = |name: &str, cells: [String; 6]| {
         let cells = cells.map(|c| format!("{c:>9}")).join("  ");

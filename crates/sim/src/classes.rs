@@ -3,7 +3,7 @@
 use crate::result::{ClassLatency, ClassRow, DirResult, DriveClass, ThreadResult};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use wordline_base::{Ddir, Histogram, IoClass};
+use wordline_base::{Ddir, Histogram, IoClass, Workload};
 use wordline_device::OPCODES;
 use wordline_nvme::Opcode;
 
@@ -42,26 +42,29 @@ impl DirResult {
 
 /// Latency by direction and class, ascending, over threads; nothing where there is one class.
 pub(crate) fn rows<T: Borrow<ThreadResult>>(threads: impl IntoIterator<Item = T>) -> Vec<ClassRow> {
-    let mut sums: BTreeMap<(usize, IoClass), Histogram> = BTreeMap::new();
+    let mut sums: BTreeMap<(usize, IoClass, bool), Histogram> = BTreeMap::new();
     for thread in threads {
         let thread = thread.borrow();
+        let ends = |class: IoClass| thread.over_network && class.workload() != Workload::None;
         for (d, dir) in thread.dirs.iter().enumerate() {
             if dir.classes.is_empty() && !dir.lat.is_empty() {
-                sums.entry((d, thread.class)).or_default().merge(&dir.lat);
+                let key = (d, thread.class, ends(thread.class));
+                sums.entry(key).or_default().merge(&dir.lat);
             }
             for c in dir.classes.iter().filter(|c| !c.lat.is_empty()) {
-                sums.entry((d, c.class)).or_default().merge(&c.lat);
+                sums.entry((d, c.class, ends(c.class))).or_default().merge(&c.lat);
             }
         }
     }
-    let first = sums.keys().next().map(|key| key.1);
-    if sums.keys().all(|key| Some(key.1) == first) {
+    let first = sums.keys().next().map(|key| (key.1, key.2));
+    if sums.keys().all(|key| Some((key.1, key.2)) == first) {
         return Vec::new();
     }
     sums.into_iter()
-        .map(|((d, class), h)| ClassRow {
+        .map(|((d, class, ends_at_network), h)| ClassRow {
             ddir: Ddir::RW[d].name().to_string(),
             class,
+            ends_at_network,
             count: h.len(),
             mean_ns: h.mean(),
             p50_ns: h.percentile(50.0),

@@ -5,32 +5,86 @@ use crate::result::{
 };
 use wordline_host::HostStats;
 use wordline_host::config::{IdleConfig, PowerConfig};
-use wordline_host::function::{CPU_OWNERS, NAMES, Use, by_owner};
+use wordline_host::function::{APPLICATION, CPU_OWNERS, KERNEL, NAMES, Use, by_owner};
 use wordline_host::idle::{STATE_NAMES, STATES};
 use wordline_host::stats::MEMORY_OWNERS;
 
+type ByOwner = [u64; CPU_OWNERS.len()];
+
+/// Of one core, what an earlier row ended with.
+#[derive(Clone, Copy, Default)]
+struct CoreThen {
+    user: u64,
+    busy: u64,
+    /// What its functions took, and of this what is in no row yet; negative: it is in one already.
+    owned: ByOwner,
+    left: [i64; CPU_OWNERS.len()],
+}
+
+/// The host over time, as far as it is told. A core's time counts as it passes, a function's when it is
+/// called, or a loop's when it ends: a row has no more of a core than it is long, and the next one the rest.
+#[derive(Default)]
+pub struct HostSeries {
+    totals: [u64; HOST_SERIES],
+    cores: Vec<CoreThen>,
+}
+
+impl HostSeries {
+    /// What came since the last row.
+    pub fn row(&mut self, end_ns: u64, host: &HostStats) -> HostRow {
+        let totals = totals(host);
+        let before = std::mem::replace(&mut self.totals, totals);
+        let mut row = HostRow {
+            end_ns,
+            totals: std::array::from_fn(|i| totals[i].saturating_sub(before[i])),
+            by_owner: ByOwner::default(),
+            busy: Vec::with_capacity(host.cores.len()),
+            memory: host.memory,
+        };
+        self.cores.resize(host.cores.len(), CoreThen::default());
+        for ((then, core), functions) in self.cores.iter_mut().zip(&host.cores).zip(&host.functions)
+        {
+            let (busy, owned) = (core.user + core.system + core.irq, by_owner(functions));
+            for (left, (now, then)) in then.left.iter_mut().zip(owned.iter().zip(&then.owned)) {
+                *left += now.cast_signed() - then.cast_signed();
+            }
+            let (passed, in_user) = (busy - then.busy, core.user.saturating_sub(then.user));
+            let given = share(passed, in_user, &then.left);
+            for (left, given) in then.left.iter_mut().zip(given) {
+                *left -= given.cast_signed();
+            }
+            row.by_owner.iter_mut().zip(given).for_each(|(sum, ns)| *sum += ns);
+            row.busy.push(passed);
+            (then.user, then.busy, then.owned) = (core.user, busy, owned);
+        }
+        row
+    }
+}
+
+/// Time that passed on a core, among those whose functions wait to be told: in proportion, if that is more, and
+/// else the rest to the loop that goes on, which is the application's as far as it was in user mode.
+fn share(passed: u64, in_user: u64, left: &[i64; CPU_OWNERS.len()]) -> ByOwner {
+    let waits = left.map(|ns| ns.max(0).cast_unsigned());
+    let all: u64 = waits.iter().sum();
+    if all <= passed {
+        let mut given = waits;
+        let of_loop = passed - all;
+        let of_user = in_user.saturating_sub(given[APPLICATION]).min(of_loop);
+        given[APPLICATION] += of_user;
+        given[KERNEL] += of_loop - of_user;
+        return given;
+    }
+    let part = |ns: u64| (u128::from(ns) * u128::from(passed) / u128::from(all)) as u64;
+    let mut given = waits.map(part);
+    let mut rest = passed - given.iter().sum::<u64>();
+    for (given, most) in given.iter_mut().zip(waits) {
+        let more = rest.min(most - *given);
+        (*given, rest) = (*given + more, rest - more);
+    }
+    given
+}
+
 impl HostRow {
-    /// All there was until now.
-    pub fn until(end_ns: u64, host: &HostStats) -> HostRow {
-        let owned: Vec<_> = host.functions.iter().map(|core| by_owner(core)).collect();
-        let mut by_owner = [0; CPU_OWNERS.len()];
-        for core in &owned {
-            by_owner.iter_mut().zip(core).for_each(|(sum, ns)| *sum += ns);
-        }
-        let busy = owned.iter().map(|core| core.iter().sum()).collect();
-        HostRow { end_ns, totals: totals(host), by_owner, busy, memory: host.memory }
-    }
-    /// What came since then; memory is what it is.
-    pub fn since(&self, then: &HostRow) -> HostRow {
-        let less = |a: &u64, b: Option<&u64>| a.saturating_sub(b.copied().unwrap_or(0));
-        HostRow {
-            end_ns: self.end_ns,
-            totals: std::array::from_fn(|i| less(&self.totals[i], then.totals.get(i))),
-            by_owner: std::array::from_fn(|i| less(&self.by_owner[i], then.by_owner.get(i))),
-            busy: self.busy.iter().enumerate().map(|(i, ns)| less(ns, then.busy.get(i))).collect(),
-            memory: self.memory,
-        }
-    }
     /// Two intervals as one, with the most memory of both.
     pub fn with(&self, next: &HostRow) -> HostRow {
         HostRow {
@@ -52,7 +106,10 @@ fn spread(mut values: Vec<f64>) -> (f64, f64) {
 
 /// Who had how much of the cores' time, the whole run and by intervals.
 fn cpu_by_owner(rows: &[HostRow], host: &HostStats) -> Vec<CpuOwner> {
-    let all = HostRow::until(0, host);
+    let mut all = ByOwner::default();
+    for core in &host.functions {
+        all.iter_mut().zip(by_owner(core)).for_each(|(sum, ns)| *sum += ns);
+    }
     let cores = host.functions.len().max(1) as f64;
     let owner = |(i, name): (usize, &&str)| {
         let mut begin = 0;
@@ -62,7 +119,7 @@ fn cpu_by_owner(rows: &[HostRow], host: &HostStats) -> Vec<CpuOwner> {
             row.by_owner[i] as f64 / length / cores
         });
         let (share_p50, share_max) = spread(shares.collect());
-        CpuOwner { name: name.to_string(), ns: all.by_owner[i], share_p50, share_max }
+        CpuOwner { name: name.to_string(), ns: all[i], share_p50, share_max }
     };
     CPU_OWNERS.iter().enumerate().map(owner).filter(|o| o.ns > 0).collect()
 }

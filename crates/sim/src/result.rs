@@ -299,6 +299,10 @@ pub struct ClassRow {
     pub ddir: String,
     /// The class.
     pub class: IoClass,
+    /// Its workload attribute ends at a network, whose protocol has no field for it: what serves the drive, and
+    /// the drive, take these I/Os for ones without.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ends_at_network: bool,
     /// I/Os.
     pub count: u64,
     /// Mean latency.
@@ -462,6 +466,9 @@ pub struct ThreadResult {
     pub iodepth: u32,
     /// Of its I/Os, but for those that have one of their own.
     pub class: IoClass,
+    /// All its disks are over a network, where workload attributes end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub over_network: bool,
     /// Latency by direction and class, if its I/Os are of two classes or more.
     pub classes: Vec<ClassRow>,
     /// Options of the job's section as written.

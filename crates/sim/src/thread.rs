@@ -115,6 +115,7 @@ impl ThreadStats {
                 ioengine: plan.ioengine.clone(),
                 iodepth: plan.iodepth,
                 class: plan.class,
+                over_network: false,
                 classes: Vec::new(),
                 options: plan.options.clone(),
                 error: 0,

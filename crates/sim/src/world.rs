@@ -21,7 +21,7 @@ use crate::topology::{ArrayNode, Behind, Part, SystemConfig};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, Span, Stamps, Time, Tracks};
+use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, Span, Stamps, Time, Tracks, Workload};
 use wordline_device::{Bridge, Controller, DeviceConfig, Switch};
 use wordline_fs::FsConfig;
 use wordline_ftl::{Placement, Translation, Translator};
@@ -162,7 +162,7 @@ pub struct World {
     series_interval: Span,
     series_last: Totals,
     host_series: Vec<HostRow>,
-    host_last: HostRow,
+    host_told: host::HostSeries,
     intervals: Series,
     digest: Option<u64>,
     served: u64,
@@ -366,7 +366,14 @@ impl World {
         let mut jobs: Vec<Vec<(ThreadSpec, AnySource)>> = Vec::new();
         jobs.resize_with(config.hosts.len(), Vec::new);
         let (mut plans, mut starts, mut exits, mut places) = (vec![], vec![], vec![], vec![]);
+        let mut over_network = Vec::new();
         for mut setup in threads {
+            let (behind, disks) = (config.disks(setup.host), &setup.spec.disks);
+            let is_far = |d: &u16| matches!(behind.get(usize::from(*d)), Some(Behind::Network(_)));
+            over_network.push(match disks.is_empty() {
+                true => is_far(&0),
+                false => disks.iter().all(is_far),
+            });
             setup.spec.start = match &setup.start {
                 Start::At(at) => *at,
                 Start::After { .. } => Time::NEVER,
@@ -469,7 +476,11 @@ impl World {
                 controller.set_masked(cq, queue.masked);
             }
         }
-        let stats = plans.iter().enumerate().map(|(i, p)| ThreadStats::new(i as u32 + 1, p));
+        let stats = plans.iter().enumerate().map(|(i, p)| {
+            let mut stats = ThreadStats::new(i as u32 + 1, p);
+            stats.result.over_network = over_network[i];
+            stats
+        });
         let of_arrays = config.seen().into_iter().filter(|&unit| config.array_of(unit).is_some());
         let watched = of_arrays
             .map(|unit| Watched {
@@ -495,7 +506,7 @@ impl World {
             series_interval: SERIES_INTERVAL,
             series_last: Totals::default(),
             host_series: Vec::new(),
-            host_last: HostRow::default(),
+            host_told: host::HostSeries::default(),
             intervals: Series::default(),
             digest: options.digest.then_some(0xCBF2_9CE4_8422_2325),
             served: 0,
@@ -1123,9 +1134,8 @@ impl World {
     }
 
     fn sample_host(&mut self) {
-        let now = HostRow::until(self.ctx.now.0, &self.host_stats(self.ctx.now));
-        self.host_series.push(now.since(&self.host_last));
-        self.host_last = now;
+        let host = self.host_stats(self.ctx.now);
+        self.host_series.push(self.host_told.row(self.ctx.now.0, &host));
     }
 
     fn sample_interval(&mut self) {
@@ -1258,6 +1268,18 @@ impl World {
                  been looked at, and a drive lost before that takes more with it than its own writes; a journal closes it",
                 array.name
             ));
+        }
+        let marked = |t: &ThreadStats| {
+            let others = t.result.dirs.iter().flat_map(|d| &d.classes).map(|c| c.class);
+            let all = others.chain([t.result.class]);
+            t.result.over_network && { all }.any(|class| class.workload() != Workload::None)
+        };
+        if self.threads.iter().any(marked) {
+            warnings.push(
+                "workload attributes end at the network, whose protocol has no field for them: the server and the \
+                 drive take all I/O for one without, and the rows by class tell jobs apart and nothing else"
+                    .into(),
+            );
         }
         let prepared = match &*self.drives {
             [one] => one.described(),

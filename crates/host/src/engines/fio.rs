@@ -37,10 +37,13 @@ impl<S: Source> Host<S> {
     pub(crate) fn top(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.unmarked {
-            // What chworkload_attr does for a program, and a program for itself.
+            // What a program does for itself, and chworkload_attr for a program, with a look before and after.
             thread.unmarked = false;
+            let looks = 2 * u64::from(self.marked_by_tool);
             self.counters.attributes_set += 1;
-            thread.pend.entry += spend!(self, thread.core, Crossing, SetAttr);
+            self.counters.attributes_read += looks;
+            thread.pend.entry +=
+                spend!(self, thread.core, Crossing * (1 + looks), SetAttr, GetAttr * looks);
             return self.segment(ctx, t, Step::Top);
         }
         if self.stopping || thread.exhausted || thread.failed {

@@ -168,6 +168,7 @@ impl Random {
             .map(|_| ClassRow {
                 ddir: ["read", "write", "trim"][self.below(3) as usize].to_owned(),
                 class: self.class(),
+                ends_at_network: self.below(2) == 0,
                 count: self.any(),
                 mean_ns: self.float(),
                 p50_ns: self.any(),
@@ -231,6 +232,7 @@ impl Random {
             finished: Time(self.any()),
             dirs: [self.dir(), self.dir(), self.dir()],
             class: self.class(),
+            over_network: self.below(2) == 0,
             classes: self.class_rows(),
             sync: self.histogram(),
             user: Span(self.any()),
