@@ -454,3 +454,22 @@ fn littles_law_holds() {
         assert!((14.0..=16.2).contains(&under_way), "{level}: {under_way} of 16, {n} I/Os");
     }
 }
+
+/// What an entry says is wrong where the file says it; what it leaves to its host, where that is said.
+#[test]
+fn bad_settings_of_an_array_are_told_with_their_place() {
+    let job = "[a]\nrw=randread\nnumber_ios=10\n";
+    for (more, part) in [
+        ("stripe_cache = 0", "test.toml:10:16: 'stripe_cache' must be from 17 to 32768"),
+        ("bitmap = 100", "test.toml:10:10: 'bitmap' must be 0 for none"),
+        ("sync_speed_max = 0", "test.toml:10:18: 'sync_speed_max' must be at least 4096"),
+        ("gc_slot = \"0ns\"", "test.toml:10:11: 'gc_slot' must be above 0"),
+        ("core = 99", "test.toml:10:8: 'core' is 99, there are 6 cores"),
+    ] {
+        let error = plan(of("raid5", 3, "z-ssd-small", more, &SMALL), job).check().err().unwrap();
+        assert!(error.to_string().contains(part), "{more}: {error}");
+    }
+    let set = [SMALL[0], SMALL[1], "stack.md.stripe_cache=0"];
+    let error = plan(of("raid5", 3, "z-ssd-small", "", &set), job).check().err().unwrap();
+    assert!(error.to_string().contains("--set stack.md.stripe_cache=0"), "{error}");
+}

@@ -297,6 +297,18 @@ impl World {
         for (i, switch) in config.switches.iter().enumerate() {
             Switch::new(switch).map_err(|bad| BuildError::Of { part: Part::Switch(i), bad })?;
         }
+        for (a, array) in config.arrays.iter().enumerate() {
+            let here =
+                |bad: BadValue| BuildError::Of { part: Part::Array(a), bad: bad.below("stack") };
+            array.config.check().map_err(here)?;
+            let cores = config.hosts[config.host_of_unit(array.members[0])].stack.cores;
+            if let Some(core) = array.config.core.filter(|&core| core >= cores) {
+                return Err(here(BadValue::new(
+                    "md.core",
+                    format!("is {core}, there are {cores} cores"),
+                )));
+            }
+        }
         for (h, host) in config.hosts.iter().enumerate() {
             let of: Vec<&ThreadSpec> =
                 threads.iter().filter(|s| s.host == h).map(|setup| &setup.spec).collect();

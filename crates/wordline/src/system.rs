@@ -122,6 +122,13 @@ impl System {
         match self.nodes.written(part) {
             Written::First => self.places.error(&bad.key, &bad.why).into(),
             Written::Own(places) => places.error(&bad.key, &bad.why).into(),
+            Written::Array(own, host) => {
+                let key = bad.key.strip_prefix("stack.md.").unwrap_or(&bad.key);
+                match own.and_then(|own| own.get(key)) {
+                    Some(at) => misfit(format!("{at}: '{key}' {}", bad.why)),
+                    None => host.unwrap_or(&self.places).error(&bad.key, &bad.why).into(),
+                }
+            }
             Written::Switch(name) => {
                 // Its entry is a link of its own.
                 let key = bad.key.strip_prefix("link.").unwrap_or(&bad.key);

@@ -35,6 +35,8 @@
 
 use crate::{Error, Scale, System};
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
 use wordline_base::Span;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::config::Transport;
@@ -95,6 +97,8 @@ pub(crate) enum Written<'a> {
     Own(&'a Places),
     /// In the file that lists the machine, as the switch of this name.
     Switch(&'a str),
+    /// There, as an entry of an array, in these places by their keys; what it does not say is in its host's.
+    Array(Option<&'a BTreeMap<&'static str, String>>, Option<&'a Places>),
 }
 
 /// What a system has beside its first drive and its first host.
@@ -114,6 +118,8 @@ pub struct Nodes {
     pub networks: Vec<NetworkNode>,
     /// Arrays.
     pub arrays: Vec<ArrayNode>,
+    /// Of each array, where the file says what goes over its host's `[stack.md]`, by key.
+    pub(crate) places_of_arrays: Vec<BTreeMap<&'static str, String>>,
     /// What the entries of all these set for themselves, as `drive nvme1n1: key=value`.
     pub set: Vec<String>,
 }
@@ -138,10 +144,20 @@ impl Nodes {
             }
             Part::Host(h) => self.hosts.get(after_first(h)).map(|node| &node.places),
             Part::Network(n) => self.networks.get(n).map(|node| &node.places),
-            Part::Array(_) => None,
+            Part::Array(a) => {
+                let of_host = self.host_of(&self.arrays[a]);
+                let host = self.hosts.get(after_first(of_host)).map(|node| &node.places);
+                return Written::Array(self.places_of_arrays.get(a), host);
+            }
             Part::Switch(s) => return Written::Switch(&self.switches[s].name),
         };
         places.map_or(Written::First, Written::Own)
+    }
+
+    /// The host of an array: that of its members, which are entries here.
+    fn host_of(&self, array: &ArrayNode) -> usize {
+        let first = array.members.first().and_then(|m| m.checked_sub(1));
+        first.and_then(|m| self.drives.get(m)).map_or(0, |node| node.host)
     }
 
     /// The whole machine, around its first drive and its first host.
@@ -368,12 +384,33 @@ struct ArrayEntry {
     journal: Option<String>,
     fail: Option<FailEntry>,
     chunk: Option<u64>,
-    stripe_cache: Option<u32>,
-    bitmap: Option<u64>,
+    stripe_cache: Option<Spanned<u32>>,
+    bitmap: Option<Spanned<u64>>,
     gc: Option<Collect>,
-    gc_slot: Option<Span>,
-    sync_speed_max: Option<u64>,
-    core: Option<u32>,
+    gc_slot: Option<Spanned<Span>>,
+    sync_speed_max: Option<Spanned<u64>>,
+    core: Option<Spanned<u32>>,
+    /// Where what is looked at later is written, by key.
+    #[serde(skip)]
+    places: BTreeMap<&'static str, String>,
+}
+
+impl ArrayEntry {
+    fn find_places(&mut self, file: &str, text: &str) {
+        let at = [
+            ("stripe_cache", self.stripe_cache.as_ref().map(Spanned::span)),
+            ("bitmap", self.bitmap.as_ref().map(Spanned::span)),
+            ("gc_slot", self.gc_slot.as_ref().map(Spanned::span)),
+            ("sync_speed_max", self.sync_speed_max.as_ref().map(Spanned::span)),
+            ("core", self.core.as_ref().map(Spanned::span)),
+        ];
+        for (key, span) in at {
+            let Some(before) = span.and_then(|span| text.get(..span.start)) else { continue };
+            let line = before.lines().count().max(1);
+            let column = before.lines().next_back().map_or(0, |l| l.chars().count()) + 1;
+            self.places.insert(key, format!("{file}:{line}:{column}"));
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -506,15 +543,20 @@ fn find<'a>(
         .ok_or_else(|| misfit(format!("{of}: there is no {what} '{name}': list it as [[{what}]]")))
 }
 
+fn of_entry<T: Copy>(own: &Option<Spanned<T>>, of_host: T) -> T {
+    own.as_ref().map_or(of_host, |own| *own.as_ref())
+}
+
 impl Topology {
     /// Of a file's text; `name` is for messages.
     pub fn parse(name: &str, text: &str) -> Result<Topology, Error> {
-        let parsed: Topology = toml::from_str(text)
+        let mut parsed: Topology = toml::from_str(text)
             .map_err(|e| ConfigError::plain(format!("{name}: {}", e.to_string().trim_end())))?;
         if parsed.drive.is_empty() {
             let why = format!("{name}: a machine needs at least one [[drive]]");
             return Err(ConfigError::plain(why).into());
         }
+        parsed.array.iter_mut().for_each(|array| array.find_places(name, text));
         Ok(parsed)
     }
 
@@ -561,12 +603,12 @@ impl Topology {
         let md = &stack.md;
         let config = MdConfig {
             chunk: entry.chunk.unwrap_or(md.chunk),
-            stripe_cache: entry.stripe_cache.unwrap_or(md.stripe_cache),
-            bitmap: entry.bitmap.unwrap_or(md.bitmap),
+            stripe_cache: of_entry(&entry.stripe_cache, md.stripe_cache),
+            bitmap: of_entry(&entry.bitmap, md.bitmap),
             gc: entry.gc.unwrap_or(md.gc),
-            gc_slot: entry.gc_slot.unwrap_or(md.gc_slot),
-            sync_speed_max: entry.sync_speed_max.unwrap_or(md.sync_speed_max),
-            core: entry.core.or(md.core),
+            gc_slot: of_entry(&entry.gc_slot, md.gc_slot),
+            sync_speed_max: of_entry(&entry.sync_speed_max, md.sync_speed_max),
+            core: entry.core.as_ref().map(|core| *core.as_ref()).or(md.core),
         };
         let fail = match &entry.fail {
             None => None,
@@ -721,6 +763,7 @@ impl Topology {
             switches,
             networks,
             arrays,
+            places_of_arrays: self.array.iter().map(|array| array.places.clone()).collect(),
             set,
         };
         system.machine().check().map_err(|e| misfit(e.to_string()))?;
