@@ -9,7 +9,7 @@ use wordline_frontend::{Settings, check_memory, state};
 
 /// Builds what `plan` needs, if there is memory for it, and shows what is wrong with the plan.
 pub fn check(plan: Plan, args: &CommonArgs, settings: &Settings) -> Result<Checked, Failure> {
-    check_memory(&plan.system, settings)?;
+    check_memory(&plan, settings)?;
     let activity = (plan.system.config.programs().count() > 0)
         .then(|| Activity::begin(args, "bringing the program to where it is after a load"));
     let checked = plan.check()?;

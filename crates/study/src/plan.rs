@@ -299,11 +299,10 @@ impl Builder<'_> {
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
             let written = *precondition != Precondition::None;
-            let mut memory = 0;
             for node in &plan.system.machine().drives {
-                let geometry = Geometry::new(&node.config.nand).map_err(|bad| bad.below("nand"))?;
-                memory += crate::memory::needed(geometry.sectors(), written, *integrity);
+                Geometry::new(&node.config.nand).map_err(|bad| bad.below("nand"))?;
             }
+            let memory = crate::memory::of_plan(&plan, written, *integrity).unwrap_or(0);
             // What a run writes is little; a pace of its own changes a part of every page.
             let paced = crate::machine::ages_on(point);
             self.groups.push(Group {

@@ -386,6 +386,16 @@ impl Plan {
         }
     }
 
+    /// Bytes of the smallest write that a job of the plan makes, by what it says; 4096 where none says it.
+    pub fn least_write(&self) -> u64 {
+        let jobs = self.jobs().into_iter().flat_map(|jobs| &jobs.jobs);
+        let writes = jobs.filter(|job| job.rw.writes()).map(|job| match job.bs_is_seq_rand {
+            true => job.min_bs[0].min(job.min_bs[1]),
+            false => job.min_bs[1],
+        });
+        writes.min().unwrap_or(4096)
+    }
+
     /// Ages a drive for the plan, and shows where it is wrong before that.
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.check()?.prepare(&mut ())
