@@ -22,7 +22,7 @@ fn open_channel(job: &'static str) -> Case<'static> {
 
 fn plan(case: &Case, state: Precondition, ios: u64) -> Plan {
     let config = case.config().expect("a bench's configuration is right");
-    let job = case.job.replace("=N", &format!("={ios}"));
+    let job = case.job.replace("=N", &format!("={ios}")).replace("=H", &format!("={}", ios / 2));
     let jobs = jobs("bench.fio", &job).expect("a bench's job is right");
     Plan { state, ..Plan::new(System::from_config(config, &case.overrides), jobs) }
 }
@@ -172,16 +172,52 @@ pub fn scale() {
     );
 }
 
+/// A program that waits for each small read, beside one that reads and writes larger pieces: without classes
+/// and with.
+const UNMARKED: &str = "[global]\nioengine=libaio\nnorandommap\nnumber_ios=H\n\
+                        [lc]\nrw=randread\nbs=4k\niodepth=4\n[th]\nrw=randrw\nbs=16k\niodepth=16\n";
+const MARKED: &str = "[global]\nioengine=libaio\nnorandommap\nnumber_ios=H\n\
+                      [lc]\nworkload_attr=latency\nrw=randread\nbs=4k\niodepth=4\n\
+                      [th]\nworkload_attr=throughput\nrw=randrw\nbs=16k\niodepth=16\n";
+const SECTORS_READ: &str =
+    "[s]\nioengine=libaio\nrw=randread\nbs=512\niodepth=32\nnorandommap\nnumber_ios=N\n";
+const SECTORS_WRITTEN: &str =
+    "[s]\nioengine=libaio\nrw=randwrite\nbs=512\niodepth=32\nnorandommap\nnumber_ios=N\n";
+
 /// So many I/Os of a kind, for `benches/gate`.
 pub fn counted(kind: &str, ios: u64) -> bool {
     let small = |case: Case<'static>| case.set("nand.blocks=128").set("nand.pages_per_block=16");
+    let flashshare = |job, system: &str| {
+        let system = format!("system={system}");
+        small(Case::new("z-ssd-flashshare", job).stack("interrupt")).set(&system)
+    };
+    let on_host = |job| small(Case::new("fssd-430g", job)).set("ftl.over_provisioning=30");
     let (case, steady) = match kind {
         "reads-pblk" => (small(open_channel(READS)), false),
         "reads-z-ssd" => (small(Case::new("z-ssd-800g", READS)), false),
         "reads-no-host" => (small(Case::new("z-ssd-800g", READS).stack("none")), false),
         "writes" => (small(under_collection().case), true),
+        "vanilla" => (flashshare(UNMARKED, "vanilla"), false),
+        "kernelopt" => (flashshare(MARKED, "kernelopt"), false),
+        "selectisr" => (flashshare(MARKED, "selectisr"), false),
+        "fssd-reads" => (on_host(SECTORS_READ), false),
+        "fssd-writes" => (on_host(SECTORS_WRITTEN), false),
+        "fssd-pblk-reads" => (on_host(SECTORS_READ).set("ftl.fssd=none"), false),
+        "fssd-pblk-writes" => (on_host(SECTORS_WRITTEN).set("ftl.fssd=none"), false),
+        "bssd-reads" => (small(Case::new("bssd-400g", READS)), false),
+        "bssd-writes" => (small(Case::new("bssd-400g", WRITES)), false),
+        "bssd-controller-reads" => (small(Case::new("bssd-controller", READS)), false),
+        "bssd-controller-writes" => (small(Case::new("bssd-controller", WRITES)), false),
         _ => return false,
     };
+    if !case.config().expect("a bench's configuration is right").members.is_empty() {
+        // Several drives behind a bridge.
+        let prepared = plan(&case, Precondition::Fill, ios).prepare().expect("a bench's machine");
+        let mut run = prepared.start().expect("a bench's machine");
+        step_all(&mut run);
+        run.finish().verdict().expect("a bench's run is whole");
+        return true;
+    }
     let (drive, ..) = prepare(&case, steady);
     run(&case, drive, ios);
     true
