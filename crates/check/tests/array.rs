@@ -370,7 +370,9 @@ fn collecting(level: &str, members: usize, gc: &str, rate: &str) -> RunResult {
     let job = job.replace("RATE", rate);
     let gc = format!("stack.md.gc={gc}");
     let own = ["stack.md.gc_slot=500us", "ftl.over_provisioning=30", "ftl.gc_start_lines=4"];
-    let set = [&SMALL[..2], &own, &["ftl.firmware=none", &gc]].concat();
+    // Half of the cache takes writes before flash does.
+    let cache = ["cache.dirty_max=100", "cache.dirty_high=50"];
+    let set = [&SMALL[..2], &own, &cache, &["ftl.firmware=none", &gc]].concat();
     let mut plan = plan(of(level, members, "z-ssd-small", "", &set), &job);
 
     plan.state = Precondition::Steady;

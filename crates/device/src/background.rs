@@ -5,7 +5,7 @@
 //! The program rate limit holds programs back here. Operations of a LUN that has a program held back
 //! wait behind it; those of other LUNs pass.
 
-use crate::cache::{LineId, Wait, runs};
+use crate::cache::{LineId, Wait, Woken, runs};
 use crate::controller::{Controller, Stage};
 use crate::execute::{LOOK_UP, LookUp, OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
@@ -77,7 +77,11 @@ impl Controller {
         if let Some(action) = ftl.poll() {
             self.act(ctx, action);
             self.settle_all(ctx);
-        } else if !self.woken.is_empty() || !self.flushable.is_empty() || self.turns.is_ready() {
+        } else if !self.woken.is_empty()
+            || !self.flushable.is_empty()
+            || self.turns.is_ready()
+            || self.admits()
+        {
             self.settle_all(ctx);
         }
         // Work of the map that leads to nothing yet: a core does it all the same.
@@ -95,6 +99,9 @@ impl Controller {
                 self.act(ctx, action);
             } else if let Some(woken) = self.woken.pop_front() {
                 self.retry(ctx, woken);
+            } else if self.admits() {
+                let cmd = self.admission.pop_front().expect("one waits");
+                self.retry(ctx, Woken { cmd, wait: Wait::Change, number: 0 });
             } else if let Some(cmd) = self.flushable.pop() {
                 self.written_back(ctx, cmd);
             } else if let Some(cmd) = self.turns.ready() {
@@ -293,6 +300,18 @@ impl Controller {
             self.write_back(ctx, id);
         }
         self.write_back_more(ctx);
+    }
+
+    /// A write that waits for less to be dirty can go on.
+    #[inline]
+    fn admits(&self) -> bool {
+        !self.admission.is_empty() && self.takes_write()
+    }
+    /// The cache takes a write's data now.
+    #[inline]
+    pub(crate) fn takes_write(&self) -> bool {
+        let cache = self.cache.as_ref().expect("a write is inserted into a cache");
+        cache.takes_dirty(self.write_backs.len())
     }
 
     /// Starts write-backs while too much is dirty or a flush waits for some.

@@ -160,7 +160,7 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Sectors handed to the FTL.
     pub written_back: u64,
-    /// Times a write waited because every line of its set was dirty or busy.
+    /// Times a write waited because every line of its set was dirty or busy, or as much was dirty as may be.
     pub write_stalls: u64,
     pub ahead: u64,
     pub ahead_useful: u64,
@@ -206,6 +206,8 @@ pub(crate) struct Cache {
     dirty: [u32; PARTITIONS],
     /// The share of them, in percent, above which lines are written back in the background.
     dirty_high: u64,
+    /// Lines that may be dirty or on their way to the FTL.
+    dirty_most: u32,
     /// The list of dirty lines of each partition.
     oldest: [u32; PARTITIONS],
     newest: [u32; PARTITIONS],
@@ -280,6 +282,15 @@ impl Cache {
             let message = format!("is {}: must be 0 to 100 percent", config.dirty_high);
             return Err(BadValue::new("cache.dirty_high", message));
         }
+        let unbounded = config.dirty_max == 100;
+        if !unbounded && !(config.dirty_high + 1..100).contains(&config.dirty_max) {
+            let (max, high) = (config.dirty_max, config.dirty_high);
+            let message =
+                format!("is {max}: must be above dirty_high, {high}, or 100 for no bound");
+            return Err(BadValue::new("cache.dirty_max", message));
+        }
+        let all = sets * u64::from(config.ways);
+        let share = |percent: u32| (all * u64::from(percent) / 100) as u32;
         let partitions = config.partition.as_ref();
         let shape = Shape { sets: sets as u32, ways: config.ways, line_sectors: sectors as u32 };
         Ok(Cache {
@@ -292,6 +303,11 @@ impl Cache {
             partitions: partitions.map(|p| Partitions::new(p, shape)).transpose()?,
             dirty: [0; PARTITIONS],
             dirty_high: config.dirty_high.into(),
+            dirty_most: match unbounded {
+                true => u32::MAX,
+                // Some are always written back while writes wait.
+                false => share(config.dirty_max).max(share(config.dirty_high) + 1),
+            },
             oldest: [NONE; PARTITIONS],
             newest: [NONE; PARTITIONS],
             next_position: 1,
@@ -328,6 +344,11 @@ impl Cache {
     }
     pub fn dirty_lines(&self) -> u32 {
         self.dirty.iter().sum()
+    }
+    /// A line more may be dirty, beside those that are and so many on their way to the FTL.
+    #[inline]
+    pub fn takes_dirty(&self, on_their_way: usize) -> bool {
+        self.dirty_most == u32::MAX || self.dirty_lines() + (on_their_way as u32) < self.dirty_most
     }
     /// The line to write back because its partition has more dirty lines than its share allows.
     pub fn too_dirty(&self) -> Option<LineId> {
@@ -891,6 +912,7 @@ mod tests {
             rate: 0,
             t_lookup: Default::default(),
             dirty_high: 100,
+            dirty_max: 100,
             read_allocate: true,
             capacitor: false,
             read_ahead: None,

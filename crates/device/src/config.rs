@@ -229,6 +229,10 @@ pub struct FirmwareConfig {
     pub t_complete: Span,
 }
 
+fn all() -> u32 {
+    100
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
@@ -244,6 +248,10 @@ pub struct CacheConfig {
     pub t_lookup: Span,
     /// Dirty share of the cache, in percent, above which lines are written back in the background.
     pub dirty_high: u32,
+    /// The most of it that may be dirty or on its way to the FTL: writes wait for room in the order in which they
+    /// came. 100: no bound but that of each set.
+    #[serde(default = "all")]
+    pub dirty_max: u32,
     /// Keep what reads brought in.
     pub read_allocate: bool,
     /// Power-loss capacitors: a flush completes at once.

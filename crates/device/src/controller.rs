@@ -130,6 +130,8 @@ pub struct Controller {
     pub(crate) turns: Turns,
     pub(crate) staging: Staging,
     pub(crate) write_backs: Slab<WriteBack>,
+    /// Writes that wait for less to be dirty, in the order in which they came.
+    pub(crate) admission: VecDeque<u32>,
     pub(crate) cache: Option<Cache>,
     /// By partition of the cache.
     pub(crate) read_ahead: Vec<ReadAhead>,
@@ -274,6 +276,7 @@ impl Controller {
             turns: Turns::default(),
             staging: Staging::default(),
             write_backs: Slab::default(),
+            admission: VecDeque::new(),
             cache,
             read_ahead,
             epoch,

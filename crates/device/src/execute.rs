@@ -849,7 +849,18 @@ impl Controller {
         command.copied = end;
         command.stage = Stage::Insert;
         command.pending = 1;
+        if !self.admission.is_empty() || !self.takes_write() {
+            return self.wait_for_admission(cmd);
+        }
         self.insert(ctx, cmd);
+    }
+
+    #[inline(never)]
+    fn wait_for_admission(&mut self, cmd: u32) {
+        let partition = self.commands[cmd].partition;
+        let cache = self.cache.as_mut().expect("a write is inserted into a cache");
+        cache.stats_of(partition).write_stalls += 1;
+        self.admission.push_back(cmd);
     }
 
     /// Puts a write's sectors into the cache, from where it stopped before.

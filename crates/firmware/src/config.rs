@@ -51,10 +51,11 @@ pub struct FirmwareConfig {
     /// moved, while there is room; users' data go to superblocks erased seldom, the collector's to others.
     /// 0: off.
     pub wear_spread: u32,
-    /// Units that the collector has in memory. Absent: one a LUN.
+    /// Units that the collector has in memory. Absent: two a LUN, one that is read and one that is programmed.
     pub gc_units: Option<u32>,
-    /// Units that the collector may owe users before they wait.
-    pub gc_lag: u32,
+    /// Units that the collector may owe users before they wait, and so the most that it reads at a time. Absent: one
+    /// a LUN.
+    pub gc_lag: Option<u32>,
     /// Blocks erased at a time, while users find space.
     pub gc_erases: u32,
     /// Sectors that users write between two writes of the whole map to flash, which goes page by page in
@@ -90,7 +91,7 @@ impl Default for FirmwareConfig {
             gc_reserve: None,
             wear_spread: 0,
             gc_units: None,
-            gc_lag: 4,
+            gc_lag: None,
             gc_erases: 1,
             checkpoint_sectors: None,
             map_bytes: 0,
@@ -196,7 +197,8 @@ impl Plan {
         sectors: Option<u64>,
     ) -> Result<Plan, BadValue> {
         let unit = g.sectors_per_unit;
-        let least = [("gc_lag", c.gc_lag, 1), ("gc_erases", c.gc_erases, 1)];
+        let gc_lag = c.gc_lag.unwrap_or(g.luns);
+        let least = [("gc_lag", gc_lag, 1), ("gc_erases", c.gc_erases, 1)];
         for (key, value, min) in least {
             if value < min {
                 return Err(bad(key, format!("is {value}, must be at least {min}")));
@@ -218,7 +220,7 @@ impl Plan {
             let why = format!("is {slots}, must be {} (four write units) to {}", 4 * unit, 1 << 26);
             return Err(bad("buffer_sectors", why));
         }
-        let gc_units = c.gc_units.unwrap_or(g.luns.max(4));
+        let gc_units = c.gc_units.unwrap_or((2 * g.luns).max(4));
         if !(2..=1 << 20).contains(&gc_units) {
             return Err(bad("gc_units", format!("is {gc_units}, must be 2 to {}", 1 << 20)));
         }
@@ -344,7 +346,7 @@ impl Plan {
             start,
             low,
             idle,
-            lag: c.gc_lag * unit,
+            lag: gc_lag * unit,
             young,
             pages,
             entries,

@@ -23,7 +23,14 @@ fn filled(op: f64, room: u64) -> (Firmware, Drive, Ctx) {
     let g = drive_geometry();
     // A flush writes what is in the buffer.
     let map_bytes = room * SECTOR;
-    let config = FirmwareConfig { map_bytes, protected: false, ..FirmwareConfig::default() };
+    let config = FirmwareConfig {
+        map_bytes,
+        protected: false,
+        // What the collector has in memory waits for pages as well: few of them wait for the same one.
+        gc_units: Some(g.luns),
+        gc_lag: Some(4),
+        ..FirmwareConfig::default()
+    };
     let mut ftl = Firmware::new(&g, op, &config, &mut |_, _| false).unwrap();
     let mut ctx = ctx(ftl.sectors());
     ftl.fill(&mut ctx.stamps).unwrap();

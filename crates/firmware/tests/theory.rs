@@ -288,7 +288,7 @@ fn settings_that_cannot_be_name_the_key() {
     assert_eq!(key(20.0, FirmwareConfig { gc_start: Some(2), ..d() }), "firmware.gc_start");
     assert_eq!(key(20.0, FirmwareConfig { gc_reserve: Some(1), ..d() }), "firmware.gc_reserve");
     assert_eq!(key(20.0, FirmwareConfig { gc_units: Some(1), ..d() }), "firmware.gc_units");
-    assert_eq!(key(20.0, FirmwareConfig { gc_lag: 0, ..d() }), "firmware.gc_lag");
+    assert_eq!(key(20.0, FirmwareConfig { gc_lag: Some(0), ..d() }), "firmware.gc_lag");
     assert_eq!(key(20.0, FirmwareConfig { hot_share: 101.0, ..d() }), "firmware.hot_share");
     let unpaced = FirmwareConfig { wear_spread: 4, paced: false, ..d() };
     assert_eq!(key(20.0, unpaced), "firmware.wear_spread");
@@ -374,6 +374,42 @@ fn wear_is_levelled_if_asked() {
     }
 }
 
+/// Users who never pause have what the LUNs do if none is ever idle: for each sector WA / s programs and reads of
+/// victims, s the sectors of a unit, and as many erasures by the pages of a block.
+#[test]
+fn users_who_do_not_pause_have_what_luns_at_work_give() {
+    let (luns, pages, s) = (16, 64, 8);
+    let g = geometry(4, luns, 100, pages, s);
+    let run = |config: FirmwareConfig| {
+        let (mut ftl, mut ctx, wa, _) = aged(&g, 15.0, config, 6);
+        let all = ftl.sectors();
+        let mut places = Rng::from_seed(9);
+        let mut burst = Burst::new(&mut ftl, &mut ctx);
+        burst.draw(&mut ftl, &mut ctx, 20_000, |_| places.below(all) as u32);
+        let before = *ftl.counters();
+        let took = burst.draw(&mut ftl, &mut ctx, 60_000, |_| places.below(all) as u32);
+        let c = *ftl.counters();
+        let wa_in_time = (c.programmed_sectors - before.programmed_sectors) as f64
+            / (c.user_sectors - before.user_sectors) as f64;
+        assert!((wa_in_time / wa - 1.0).abs() < 0.05, "{wa_in_time} {wa}");
+        let one = TIMES.program.as_secs_f64()
+            + TIMES.read.as_secs_f64()
+            + TIMES.erase.as_secs_f64() / f64::from(pages);
+        let theory = f64::from(luns * s) / (wa_in_time * one);
+        let found = 60_000.0 / took.as_secs_f64();
+        println!("WA {wa_in_time:.2}: {found:.0} sectors a second of {theory:.0}");
+        found / theory
+    };
+    let with = |lag: u32, units: u32| {
+        let (gc_lag, gc_units) = (Some(lag * luns / 4), Some(units * luns / 4));
+        run(FirmwareConfig { gc_lag, gc_units, ..FirmwareConfig::default() })
+    };
+    // With little in memory the collector leaves LUNs idle while users wait.
+    let (few, own, many) = (with(1, 2), run(FirmwareConfig::default()), with(16, 32));
+    println!("{few:.3}, {own:.3} by default, {many:.3}");
+    assert!(few < 0.75 && (0.85..1.01).contains(&own) && (0.96..1.01).contains(&many));
+}
+
 /// Under load every LUN has a program to do whenever it is idle: erasures are not to wait for a pause.
 #[test]
 fn erasures_have_their_turn_under_load() {
@@ -430,10 +466,20 @@ impl Burst {
     }
     /// How long so many take.
     fn write(&mut self, ftl: &mut Firmware, ctx: &mut Ctx, sectors: u32) -> Span {
-        let from = ctx.now;
         let all = ftl.sectors() as u32;
+        self.draw(ftl, ctx, sectors, |tag| tag % all)
+    }
+    /// The same of sectors that are drawn.
+    fn draw(
+        &mut self,
+        ftl: &mut Firmware,
+        ctx: &mut Ctx,
+        sectors: u32,
+        mut draw: impl FnMut(u32) -> u32,
+    ) -> Span {
+        let from = ctx.now;
         for _ in 0..sectors {
-            let (tag, lpn) = (self.next, Lpn(self.next % all));
+            let (tag, lpn) = (self.next, Lpn(draw(self.next)));
             self.next += 1;
             ftl.write(ctx, tag, lpn, 1, false, Source::Host);
             self.drive.drain(ftl, ctx.now);
@@ -508,7 +554,7 @@ fn a_dynamic_buffer_is_a_share_of_what_is_free_and_is_folded_at_the_pace_of_user
         // Far enough ahead that no LUN waits for the collector.
         let config = FirmwareConfig {
             slc_dynamic: share,
-            gc_lag: 64,
+            gc_lag: Some(64),
             gc_units: Some(64),
             ..FirmwareConfig::default()
         };
@@ -593,7 +639,11 @@ fn no_write_waits_longer_for_folding_than_the_pace_allows() {
                 most = most.max(ctx.now.since(from));
             }
             // A pause that ends in the middle of folding.
-            ctx.now += Span::from_ms(200);
+            let until = ctx.now + Span::from_ms(200);
+            while burst.drive.next().is_some_and(|next| next <= until) {
+                burst.drive.tick(&mut ftl, &mut ctx, &mut burst.rng);
+            }
+            ctx.now = until;
             ftl.on_timer(&mut ctx, 0);
             burst.drive.drain(&mut ftl, ctx.now);
             for _ in 0..round * 20 {

@@ -285,6 +285,14 @@ fn device(config: &Config, found: &mut Found) {
             found.add("device.cache.rate", "must be above 0 bytes a second");
         }
         found.percent("device.cache.dirty_high", cache.dirty_high.into(), 0.0);
+        if cache.dirty_high <= 100
+            && cache.dirty_max != 100
+            && !(cache.dirty_high + 1..100).contains(&cache.dirty_max)
+        {
+            let high = cache.dirty_high;
+            let message = format!("must be above dirty_high, {high}, or 100 for no bound");
+            found.add("device.cache.dirty_max", message);
+        }
         if let Some(ahead) = &cache.read_ahead {
             read_ahead(ahead, cache, found);
         }

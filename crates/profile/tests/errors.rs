@@ -462,13 +462,13 @@ fn settings_of_another_ftl_are_refused() {
     assert_eq!(gone, take);
     for (device, ftl) in [("z-ssd-small", None), ("z-ssd-flashshare-small", Some("firmware"))] {
         let config = read(device, ftl, &[lag]).unwrap();
-        assert_eq!(config.ftl.firmware.unwrap().gc_lag, 8, "{device}");
+        assert_eq!(config.ftl.firmware.unwrap().gc_lag, Some(8), "{device}");
     }
     let bridge = read("bssd-small", Some("firmware"), &[lag]).unwrap();
-    assert!(bridge.members.iter().all(|m| m.ftl.firmware.as_ref().unwrap().gc_lag == 8));
+    assert!(bridge.members.iter().all(|m| m.ftl.firmware.as_ref().unwrap().gc_lag == Some(8)));
     let drives = "bridge.drives=[\"z-ssd-small\"]";
     let bridge = read("bssd-small", None, &[drives, "nand.gang=1", lag]).unwrap();
-    assert!(bridge.members.iter().all(|m| m.ftl.firmware.as_ref().unwrap().gc_lag == 8));
+    assert!(bridge.members.iter().all(|m| m.ftl.firmware.as_ref().unwrap().gc_lag == Some(8)));
 
     let start = "ftl.gc_start_lines=9";
     let pblk = format!(

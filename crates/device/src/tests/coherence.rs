@@ -106,10 +106,12 @@ proptest! {
         costs in any::<bool>(),
         shuffle in any::<bool>(),
         dirty_high in prop::sample::select(vec![0u32, 30, 100]),
+        bounded in any::<bool>(),
     ) {
         let read_ahead = ahead.then_some(ReadAheadConfig { trigger: 2, streams: 2, bytes: 32 << 10, ratio: 0.0, ghosts: None });
+        let dirty_max = if bounded && dirty_high < 100 { dirty_high + 5 } else { 100 };
         let cache = CacheConfig {
-            write_back, read_allocate, capacitor, dirty_high, read_ahead,
+            write_back, read_allocate, capacitor, dirty_high, dirty_max, read_ahead,
             ..cache_config(lines, ways, line_sectors)
         };
         let mut f = ftl_config();
@@ -337,6 +339,40 @@ fn background_write_back_keeps_the_dirty_share() {
     }
     assert_eq!(h.drive.stats(h.ctx.now).cache.unwrap().write_stalls, 0);
     h.assert_no_wrong("background");
+}
+
+/// Writes that come faster than flash takes them wait in the order in which they came. Without a bound on what is
+/// dirty they wait for a line of their set: some overtake others.
+#[test]
+fn writes_wait_for_room_in_the_order_in_which_they_came() {
+    let run = |dirty_max: u32| {
+        let cache = CacheConfig { dirty_high: 25, dirty_max, ..cache_config(512, 32, 1) };
+        let mut h = host(Some(cache), &ftl_config());
+        let most_dirty = u64::from(dirty_max) * 512 / 100;
+        let (mut begun, mut ended, mut overtook) = (0, 0, 0);
+        let mut last = 0;
+        while ended < 9000 {
+            while begun < ended + 40 {
+                h.submit(0, Opcode::Write, begun as u64 * 7919 % 2003 * SECTOR, 4096);
+                begun += 1;
+            }
+            assert!(h.step());
+            assert!(u64::from(h.drive.stats(h.ctx.now).dirty_lines) <= most_dirty);
+            for done in &h.done[ended..] {
+                overtook += u32::from(done.posted.cqe.cid < last);
+                last = done.posted.cqe.cid;
+            }
+            ended = h.done.len();
+        }
+        h.assert_no_wrong("bounded");
+        let stalls = h.drive.stats(h.ctx.now).cache.unwrap().write_stalls;
+        println!("{dirty_max} %: {stalls} waited, {overtook} overtook");
+        (stalls, overtook)
+    };
+    let (stalls, overtook) = run(40);
+    assert!(stalls > 5000 && overtook == 0, "{stalls} {overtook}");
+    let (_, overtook) = run(100);
+    assert!(overtook > 50, "{overtook}");
 }
 
 #[test]

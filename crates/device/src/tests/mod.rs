@@ -95,6 +95,7 @@ pub fn cache_config(lines: u64, ways: u32, line_sectors: u32) -> CacheConfig {
         rate: 4_000_000_000,
         t_lookup: Span(120),
         dirty_high: 50,
+        dirty_max: 100,
         read_allocate: true,
         capacitor: false,
         read_ahead: None,

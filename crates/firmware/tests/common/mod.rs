@@ -97,7 +97,7 @@ impl Kind {
             victim: rng.pick(&[Victim::Greedy, Victim::CostBenefit]),
             paced: rng.below(4) > 0,
             gc_units: rng.pick(&[None, Some(2), Some(40)]),
-            gc_lag: rng.pick(&[1, 4, 20]),
+            gc_lag: rng.pick(&[None, Some(1), Some(4), Some(20)]),
             gc_erases: rng.pick(&[1, 3]),
             checkpoint_sectors: rng.pick(&[None, Some(300)]),
             ..FirmwareConfig::default()
