@@ -191,6 +191,13 @@ macro_rules! hand_on {
                     }
                 }
             )*
+            #[inline]
+            fn prefetch_place(&self, lpn: Lpn) {
+                // pblk's map is asked for with the sector itself.
+                if let Translator::Other(ftl) = self {
+                    ftl.prefetch_place(lpn);
+                }
+            }
             fn boxed(&self) -> Box<dyn Translation> {
                 Box::new(self.clone())
             }
@@ -202,7 +209,6 @@ hand_on! {
     fn sectors(&) -> u64;
     fn start(&mut, ctx: &mut Ctx);
     fn prefetch(&, ctx: &Ctx, lpn: Lpn);
-    fn prefetch_place(&, lpn: Lpn);
     fn looks_up(&) -> bool;
     fn look_up(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) -> bool;
     fn read(&mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);
