@@ -182,8 +182,9 @@ impl Bridge {
                        (bridge.members.limits)";
             return Err(BadValue::new("limits", why));
         }
-        if device.link.turn_bytes != 0 {
-            let why = "must be 0: a bridge hands on what comes from each of its drives as it comes";
+        if device.link.turn_bytes.unwrap_or(0) != 0 {
+            let why = "must be 0 or left out: a bridge sends what comes from each of its drives whole, \
+                       as it comes";
             return Err(BadValue::new("link.turn_bytes", why));
         }
         Controller::check_front(device)?;

@@ -117,14 +117,10 @@ pub struct LinkConfig {
     pub t_post: Span,
     /// A read from the device's side answered by host memory (command fetch, write data).
     pub t_round_trip: Span,
-    /// Bytes of a command's data that cross before other commands have their turn; 0: all of them.
-    #[serde(default = "page")]
-    pub turn_bytes: u32,
-}
-
-/// What a PRP entry points at.
-fn page() -> u32 {
-    4096
+    /// Bytes of a command's data that cross before other commands have their turn; 0: all of them. A memory page
+    /// where it is left out, all of them of a bridge.
+    #[serde(default)]
+    pub turn_bytes: Option<u32>,
 }
 
 /// A PCIe switch, whose upstream link the drives behind it share.

@@ -11,7 +11,8 @@
 //!    and it becomes visible to the host `t_post` later.
 //!
 //! Events of its own: `Fetch`, `Firmware`, `Posted`, and `DataIn` for commands with data to the
-//! device. Everything else happens inside those or in the flash's events. Simplifications that buy
+//! device; `DataOut` where a read waits for memory or limits, and for each turn of a large one (module `stream`).
+//! Everything else happens inside those or in the flash's events. Simplifications that buy
 //! this: the core that builds the completion entry is booked when the data begin to leave, not when
 //! they have left, and the entry's 16 bytes travel with the data.
 //!
@@ -73,7 +74,8 @@ pub(crate) enum Stage {
     WriteBack,
     /// A trim waits for a write-back of its sectors.
     Trim,
-    /// A read's data are being copied out of the cache's memory, or wait for the device's limits.
+    /// A read's data are being copied out of the cache's memory, or wait for the device's limits. Data that take
+    /// turns do so in stage `Flash`.
     Limit,
     /// The completion entry is on its way.
     Posting,
@@ -119,7 +121,8 @@ pub struct Controller {
     pub(crate) commands: Slab<Command>,
     /// Data of commands that are more than a turn of the link.
     pub(crate) streams: Slab<Stream>,
-    pub(crate) turn: u32,
+    /// Of a turn: `u32::MAX` where data go whole.
+    pub(crate) turn_bytes: u32,
     pub(crate) flights: Slab<Flight>,
     /// Of an FTL that has to look up where sectors are.
     pub(crate) look_ups: Slab<LookUp>,
@@ -227,7 +230,7 @@ impl Controller {
             return Err(BadValue::new("queues.max_transfer", message));
         }
         device.queues.guard.as_ref().map(Guard::new).transpose()?;
-        if !matches!(device.link.turn_bytes, 0 | 512..=1_048_576) {
+        if !matches!(device.link.turn_bytes, None | Some(0 | 512..=1_048_576)) {
             let message = "must be 512 to 1048576, or 0 for all data of a command";
             return Err(BadValue::new("link.turn_bytes", message));
         }
@@ -267,7 +270,7 @@ impl Controller {
             program_rate: Rate::new(limits.program_rate),
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
             streams: Slab::default(),
-            turn: whole_if_zero(device.link.turn_bytes),
+            turn_bytes: turn_of(device.link.turn_bytes),
             flights: Slab::with_capacity(256),
             look_ups: Slab::default(),
             looks_up: false,
@@ -312,7 +315,7 @@ impl Controller {
     /// Puts the drive behind a bridge, which is its host over a SAS link: before the start.
     pub fn join_bridge(&mut self, sas: &SasConfig) -> Result<(), BadValue> {
         self.link = Link::sas(sas)?;
-        self.turn = u32::MAX;
+        self.turn_bytes = u32::MAX;
         Ok(())
     }
 
@@ -407,9 +410,9 @@ impl Controller {
             Kind::Firmware => self.execute(ctx, index),
             Kind::Background => self.background_ready(ctx),
             Kind::Summed => self.core_done(ctx, index),
-            Kind::DataIn if self.commands[index].stream != NONE => self.write_turn(ctx, index),
+            Kind::DataIn if self.commands[index].stream != NONE => self.fetch_turn(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
-            Kind::DataOut if self.commands[index].stream != NONE => self.read_turn(ctx, index),
+            Kind::DataOut if self.commands[index].stream != NONE => self.next_of_stream(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
             Kind::Release => self.release_held_back(ctx),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
@@ -584,10 +587,10 @@ impl Controller {
     pub(crate) fn ask_for_data(&mut self, ctx: &mut Ctx, cmd: u32) {
         let command = &mut self.commands[cmd];
         command.stage = Stage::DataIn;
-        if command.sqe.opcode == Opcode::Write && command.sqe.bytes > self.turn {
-            self.begin_stream(ctx, cmd);
-            return self.write_turn(ctx, cmd);
+        if command.sqe.opcode == Opcode::Write && self.begin_stream(ctx, cmd) {
+            return self.fetch_turn(ctx, cmd);
         }
+        let command = &self.commands[cmd];
         let (io, bytes) = (command.sqe.io, on_link(&command.sqe, self.geometry.sector));
         let link = self.link.layer;
         let transfer = self.link.data_in(ctx.now, bytes);
@@ -902,9 +905,13 @@ fn sectors_of(sqe: &Sqe, sector: SectorSize) -> (u32, u32) {
     (first as u32, (end - first) as u32)
 }
 
-/// Bytes of a turn: none has an end where a command's data go whole.
-fn whole_if_zero(bytes: u32) -> u32 {
-    if bytes == 0 { u32::MAX } else { bytes }
+/// Bytes of a turn: a page if it is not said, and more than any command has where data go whole.
+fn turn_of(said: Option<u32>) -> u32 {
+    match said {
+        None => wordline_nvme::MIN_PAGE,
+        Some(0) => u32::MAX,
+        Some(bytes) => bytes,
+    }
 }
 
 /// What a write or trim does to sectors.

@@ -141,7 +141,9 @@ impl Controller {
             }
         }
         if let Some(partitions) = &mut cache.partitions {
-            partitions.see(partition, lpn, sectors);
+            let enters = sqe.opcode == Opcode::Write
+                || self.config.cache.as_ref().is_some_and(|c| c.read_allocate);
+            partitions.see(partition, lpn, sectors, enters);
         }
         if sqe.opcode == Opcode::Write
             && let Some(ahead) = self.read_ahead.get_mut(usize::from(partition))

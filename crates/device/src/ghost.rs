@@ -10,7 +10,7 @@
 use crate::config::GhostConfig;
 use wordline_base::BadValue;
 
-/// The sets of the cache that ghosts are of.
+/// The sets of a cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub sets: u32,

@@ -62,12 +62,24 @@ pub(crate) struct Link {
     switch: Option<Switch>,
 }
 
-/// When a transfer held the link and when it is on the other side.
+/// When a transfer held the link and when it is on the other side. Where it crosses two links, `start` and `end`
+/// are of the second, and the first is held from `begun` until it is `free` again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
+    pub begun: Time,
+    pub free: Time,
     pub start: Time,
     pub end: Time,
     pub arrival: Time,
+}
+
+/// When a transfer holds the first of its links and the last.
+type Way = [(Time, Time); 2];
+
+impl Transfer {
+    fn new([(begun, free), (start, end)]: Way, after: Span) -> Transfer {
+        Transfer { begun, free, start, end, arrival: end + after }
+    }
 }
 
 /// Payload bytes a second of one direction.
@@ -113,13 +125,13 @@ impl Switch {
     }
     /// A transfer to a drive at the end of `link`, where it takes `span`.
     #[inline(never)]
-    fn down(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> (Time, Time) {
+    fn down(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> Way {
         let spans = [Span::of_bytes(bytes, self.rate), span];
         through(&mut self.upstream().to_device, link, now, spans, self.t_forward)
     }
     /// A transfer from there.
     #[inline(never)]
-    fn up(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> (Time, Time) {
+    fn up(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> Way {
         let spans = [span, Span::of_bytes(bytes, self.rate)];
         through(link, &mut self.upstream().to_host, now, spans, self.t_forward)
     }
@@ -130,17 +142,17 @@ impl Switch {
     }
 }
 
-/// Of a transfer over two links: when it holds the second and when it is through.
+/// A transfer over two links.
 fn through(
     first: &mut Timeline,
     second: &mut Timeline,
     now: Time,
     spans: [Span; 2],
     forward: Span,
-) -> (Time, Time) {
+) -> Way {
     let (begun, ended) = first.reserve(now, spans[0]);
     let (start, end) = second.reserve(begun + forward, spans[1]);
-    (start, end.max(ended + forward))
+    [(begun, ended), (start, end.max(ended + forward))]
 }
 
 impl Link {
@@ -199,16 +211,16 @@ impl Link {
     }
 
     #[inline]
-    fn down(&mut self, now: Time, span: Span, bytes: u64) -> (Time, Time) {
+    fn down(&mut self, now: Time, span: Span, bytes: u64) -> Way {
         match &self.switch {
-            None => self.to_device.reserve(now, span),
+            None => [self.to_device.reserve(now, span); 2],
             Some(switch) => switch.down(&mut self.to_device, now, span, bytes),
         }
     }
     #[inline]
-    fn up(&mut self, now: Time, span: Span, bytes: u64) -> (Time, Time) {
+    fn up(&mut self, now: Time, span: Span, bytes: u64) -> Way {
         match &self.switch {
-            None => self.to_host.reserve(now, span),
+            None => [self.to_host.reserve(now, span); 2],
             Some(switch) => switch.up(&mut self.to_host, now, span, bytes),
         }
     }
@@ -230,32 +242,46 @@ impl Link {
     /// A command fetch.
     #[inline]
     pub fn fetch(&mut self, now: Time) -> Transfer {
-        let (start, end) = self.down(now, self.t_sqe, SQE_BYTES);
-        Transfer { start, end, arrival: end + self.t_fetch }
+        Transfer::new(self.down(now, self.t_sqe, SQE_BYTES), self.t_fetch)
     }
     /// Write data, read from host memory.
     #[inline]
     pub fn data_in(&mut self, now: Time, bytes: u32) -> Transfer {
-        let span = self.span(bytes);
+        self.turn_in(now, 0, bytes)
+    }
+    /// The same of a part of a command's data, of which so much was asked for before: parts together take as
+    /// long as the whole.
+    #[inline]
+    pub fn turn_in(&mut self, now: Time, before: u32, bytes: u32) -> Transfer {
+        let span = self.part(before, bytes);
         if self.t_ready > Span::ZERO {
             self.to_host.reserve(now, self.t_ready);
         }
-        let (start, end) = self.down(now, span, u64::from(bytes));
-        Transfer { start, end, arrival: end + self.t_ask }
+        Transfer::new(self.down(now, span, u64::from(bytes)), self.t_ask)
     }
     /// Read data (none for other commands) and the completion entry that follows them.
     #[inline]
     pub fn data_out(&mut self, now: Time, bytes: u32) -> Transfer {
         let span = self.span(bytes) + self.t_cqe;
-        let (start, end) = self.up(now, span, u64::from(bytes) + CQE_BYTES);
-        Transfer { start, end, arrival: end + self.t_data }
+        Transfer::new(self.up(now, span, u64::from(bytes) + CQE_BYTES), self.t_data)
     }
     /// Read data that no completion entry follows.
     #[inline]
     pub fn data(&mut self, now: Time, bytes: u32) -> Transfer {
-        let span = self.span(bytes);
-        let (start, end) = self.up(now, span, u64::from(bytes));
-        Transfer { start, end, arrival: end + self.t_data }
+        self.turn_out(now, 0, bytes)
+    }
+    /// A part of it, after so many bytes of the same command.
+    #[inline]
+    pub fn turn_out(&mut self, now: Time, before: u32, bytes: u32) -> Transfer {
+        let span = self.part(before, bytes);
+        Transfer::new(self.up(now, span, u64::from(bytes)), self.t_data)
+    }
+    #[inline]
+    fn part(&self, before: u32, bytes: u32) -> Span {
+        match before {
+            0 => self.span(bytes),
+            _ => Span(self.span(before + bytes).0 - self.span(before).0),
+        }
     }
     /// Of a completion entry.
     pub fn t_entry(&self) -> Span {
@@ -279,7 +305,7 @@ mod tests {
 
     fn config(generation: u32, lanes: u32, efficiency: f64) -> LinkConfig {
         let (t_post, t_round_trip) = (Span(200), Span(500));
-        LinkConfig { generation, lanes, efficiency, t_post, t_round_trip, turn_bytes: 0 }
+        LinkConfig { generation, lanes, efficiency, t_post, t_round_trip, turn_bytes: None }
     }
 
     #[test]

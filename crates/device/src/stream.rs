@@ -1,17 +1,21 @@
 //! Data of large commands on the link, in turns.
 //!
-//! A controller moves data a memory page at a time (NVMe 1.4 section 4.3: a PRP entry is one), and commands
-//! whose data are ready take turns. A command of more than `turn_bytes` is a stream: it asks for the link
+//! A controller moves data a memory page at a time and works on many commands at once, so commands whose data
+//! are ready take turns on the link. A command of more than `turn_bytes` is a stream: it asks for the link
 //! again at the end of each turn, behind those that asked meanwhile. What fits in one turn asks once, so
 //! that small commands have no further events.
 //!
-//! A read's data go on as they come from the flash, but for the last turn, which waits for all of them: the
-//! completion entry follows it. Limits count turn by turn. A write has its next turn when the last one is
-//! over and the limits have let it pass.
+//! Each turn of a read is copied out of the cache's memory, if there is one, passes the limits, and crosses the
+//! link. The next turn is copied while this one crosses. Turns begin as data come from the flash. The last one
+//! waits for all of them, and the completion entry follows it. A write asks for its next turn once the one
+//! before has crossed and the limits have let that one pass.
 //!
-//! Left out: vector commands, whose data go whole, as a unit of flash does; links behind a bridge, where a
-//! connection carries a frame after the other of one command. Data that a cache has go with the last that come
-//! from the flash.
+//! A read of one turn asks the limits at the start of its copy, for the end of it. A stream asks when its copy
+//! has ended, and so may find its place taken by one whose copy has not.
+//!
+//! Left out: vector commands and orders of a collector, whose data go whole; links behind a bridge, where a
+//! connection carries one command's frames after each other. Sectors that do not come from the flash, as those
+//! in the cache, go with the last turns.
 
 use crate::controller::{Command, Controller, NONE, Stage, TO_DEVICE, TO_HOST};
 use wordline_base::track::Track;
@@ -21,11 +25,13 @@ use wordline_nvme::Status;
 /// What the pending event of a stream is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
-    /// None is: its data are not there.
+    /// None: its data are not there.
     Data,
-    /// The limits let the next turn pass.
+    /// The turn at hand has left the memory.
+    Copied,
+    /// The limits let it pass.
     Admitted,
-    /// Its turn is over.
+    /// It is over.
     Over,
 }
 
@@ -39,18 +45,22 @@ pub(crate) struct Stream {
     sent: u32,
     turn: u32,
     next: Next,
-    /// All data of a read are there, since when, and what it waited for from then on: the memory, the limits, the
-    /// link. The rest of the time its data moved.
+    /// Of the next turn, when its copy out of the memory begins and ends, if it was asked for.
+    copy: Option<(Time, Time)>,
+    /// When the turn at hand begins on the link, or the limits let it pass.
+    begins: Time,
+    /// All data of a read are there, and since when.
     whole: bool,
     since: Time,
-    waited: [Span; 3],
-    /// When the turn at hand began on the link, or the limits let it pass.
-    begins: Time,
+    /// What the command waited for from then on. The rest of the time its data moved.
+    waited: [Span; 4],
 }
 
-const MEMORY: usize = 0;
-const LIMIT: usize = 1;
-const LINK: usize = 2;
+/// Places in `waited`: the memory's bus, the copy, the limits, the link.
+const BUS: usize = 0;
+const COPY: usize = 1;
+const LIMIT: usize = 2;
+const LINK: usize = 3;
 
 impl Stream {
     fn new(bytes: u32, now: Time) -> Stream {
@@ -60,32 +70,47 @@ impl Stream {
             sent: 0,
             turn: 0,
             next: Next::Data,
+            copy: None,
+            begins: now,
             whole: false,
             since: now,
-            waited: [Span::ZERO; 3],
-            begins: now,
+            waited: [Span::ZERO; 4],
         }
     }
     fn is_last(&self) -> bool {
         self.sent + self.turn == self.bytes
     }
-    /// A wait that counts if nothing else is waited for.
+    /// Bytes of the next turn, if there are data for one.
+    fn next_turn(&self, from: u32, most: u32) -> Option<u32> {
+        // The last turn waits for all data.
+        let there = if self.whole { self.bytes } else { self.ready.min(self.bytes - 1) };
+        let turn = there.saturating_sub(from).min(most);
+        (turn == most || self.whole && turn > 0).then_some(turn)
+    }
+    /// A wait counts if nothing else is waited for.
     fn waits(&mut self, what: usize, from: Time, to: Time) {
         if self.whole {
             self.waited[what] += to.since(from.max(self.since));
         }
     }
+    fn waits_for_copy(&mut self, now: Time, (start, end): (Time, Time)) {
+        self.waits(BUS, now, start);
+        self.waits(COPY, now.max(start), end);
+    }
 }
 
 impl Controller {
-    /// A read or write of more than a turn begins to move its data, or waits for them.
-    pub(crate) fn begin_stream(&mut self, ctx: &Ctx, cmd: u32) {
+    /// Whether the data of a read or write are more than a turn. They are a stream then.
+    pub(crate) fn begin_stream(&mut self, ctx: &Ctx, cmd: u32) -> bool {
         let bytes = self.commands[cmd].sqe.bytes;
-        if bytes > self.turn {
+        let more = bytes > self.turn_bytes;
+        if more {
             self.commands[cmd].stream = self.streams.insert(Stream::new(bytes, ctx.now));
         }
+        more
     }
-    /// The turn that a command's end comes with, and its marks; none if it had no others.
+    /// The stream of a command is over, and its life is marked: the turn that the completion entry follows. None if
+    /// it had no stream.
     pub(crate) fn end_stream(&mut self, ctx: &mut Ctx, cmd: u32) -> Option<u32> {
         let Command { sqe, stream, .. } = self.commands[cmd];
         if stream == NONE {
@@ -97,6 +122,7 @@ impl Controller {
         if let Some(life) = ctx.lives.of(sqe.io) {
             let mut at = since;
             let whys = [
+                (Layer::Cache, Why::LinkBusy, 0),
                 (Layer::Cache, Why::CacheHit, 0),
                 (Layer::Limit, Why::ReadLimit, 0),
                 (link, Why::LinkBusy, TO_HOST),
@@ -113,9 +139,10 @@ impl Controller {
     /// Sectors of a read have come from the flash.
     pub(crate) fn sectors_came(&mut self, ctx: &mut Ctx, cmd: u32, sectors: u32) {
         let Command { stream, stage, .. } = self.commands[cmd];
-        if stream == NONE || stage != Stage::Flash {
+        if stream == NONE {
             return;
         }
+        debug_assert_eq!(stage, Stage::Flash, "a write has no stream when its sectors are read");
         let stream = &mut self.streams[stream];
         stream.ready += self.geometry.sector.bytes_of(sectors) as u32;
         if stream.next == Next::Data {
@@ -126,97 +153,109 @@ impl Controller {
     pub(crate) fn all_came(&mut self, ctx: &mut Ctx, cmd: u32) {
         let stream = &mut self.streams[self.commands[cmd].stream];
         (stream.whole, stream.since) = (true, ctx.now);
-        match stream.next {
-            Next::Data => self.ask(ctx, cmd),
-            Next::Admitted => stream.waits(LIMIT, ctx.now, stream.begins),
-            Next::Over => stream.waits(LINK, ctx.now, stream.begins),
+        match (stream.next, stream.copy) {
+            (Next::Data, _) => self.ask(ctx, cmd),
+            (Next::Copied, Some(copy)) => stream.waits_for_copy(ctx.now, copy),
+            (Next::Copied, None) => {}
+            (Next::Admitted, _) => stream.waits(LIMIT, ctx.now, stream.begins),
+            (Next::Over, _) => stream.waits(LINK, ctx.now, stream.begins),
         }
     }
 
     /// The event of a read's stream.
-    pub(crate) fn read_turn(&mut self, ctx: &mut Ctx, cmd: u32) {
-        match self.streams[self.commands[cmd].stream].next {
-            Next::Admitted => self.take_turn(ctx, cmd),
+    pub(crate) fn next_of_stream(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let Command { stream, status, .. } = self.commands[cmd];
+        match self.streams[stream].next {
+            _ if status != Status::Success => self.ask(ctx, cmd),
+            Next::Copied => self.ask_limits(ctx, cmd),
+            Next::Admitted => self.send_turn(ctx, cmd),
             Next::Data | Next::Over => self.ask(ctx, cmd),
         }
     }
-    /// Asks for a turn if there are data for one.
+    /// Asks for the next turn, if there are data for one.
     fn ask(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { stream, status, .. } = self.commands[cmd];
         let s = &mut self.streams[stream];
         s.next = Next::Data;
         if status != Status::Success {
-            // No more data; the entry is all that is left when no part is under way.
-            return if s.whole {
-                self.finish(ctx, cmd)
-            };
-        }
-        let most = if s.whole { s.bytes } else { s.ready.min(s.bytes - 1) };
-        let turn = (most - s.sent.min(most)).min(self.turn);
-        if turn == 0 || !s.whole && turn < self.turn {
+            // No more data. When no part of it is under way the entry is all that is left.
+            if s.whole {
+                self.finish(ctx, cmd);
+            }
             return;
         }
+        let Some(turn) = s.next_turn(s.sent, self.turn_bytes) else { return };
         s.turn = turn;
-        let first = s.sent == 0;
-        let mut at = ctx.now;
-        if first && let Some(cache) = &self.config.cache {
-            let (start, end) = self.dram.reserve(at, Span::of_bytes(turn.into(), cache.rate));
-            self.counts.waits.cache_copy += start.since(at).0;
-            at = end;
+        if s.copy.is_none() {
+            self.copy_turn(ctx, cmd, turn);
         }
-        let admitted = self.read_cap.admit_turn(at, turn, first);
-        self.counts.waits.limits += admitted.since(at).0;
-        s.waits(MEMORY, ctx.now, at);
-        s.waits(LIMIT, at, admitted);
+        let s = &mut self.streams[stream];
+        match s.copy {
+            Some(copy @ (_, end)) if end > ctx.now => {
+                s.waits_for_copy(ctx.now, copy);
+                s.next = Next::Copied;
+                ctx.at(end, Kind::DataOut, cmd);
+            }
+            _ => self.ask_limits(ctx, cmd),
+        }
+    }
+    /// Books the copy of a turn out of the cache's memory.
+    fn copy_turn(&mut self, ctx: &Ctx, cmd: u32, turn: u32) {
+        let Some(cache) = &self.config.cache else { return };
+        let (start, end) = self.dram.reserve(ctx.now, Span::of_bytes(turn.into(), cache.rate));
+        self.counts.waits.cache_copy += start.since(ctx.now).0;
+        self.streams[self.commands[cmd].stream].copy = Some((start, end));
+    }
+    fn ask_limits(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let s = &mut self.streams[self.commands[cmd].stream];
+        let admitted = self.read_cap.admit_turn(ctx.now, s.turn, s.sent == 0);
+        self.counts.waits.limits += admitted.since(ctx.now).0;
+        s.waits(LIMIT, ctx.now, admitted);
         if admitted == ctx.now {
-            return self.take_turn(ctx, cmd);
+            return self.send_turn(ctx, cmd);
         }
         (s.next, s.begins) = (Next::Admitted, admitted);
         ctx.at(admitted, Kind::DataOut, cmd);
     }
-    fn take_turn(&mut self, ctx: &mut Ctx, cmd: u32) {
-        let Command { sqe, stream, status, .. } = self.commands[cmd];
+    fn send_turn(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let Command { sqe, stream, .. } = self.commands[cmd];
         let s = &mut self.streams[stream];
-        if status != Status::Success {
-            return self.ask(ctx, cmd);
-        }
         if s.is_last() {
             return self.finish(ctx, cmd);
         }
-        let (turn, first) = (s.turn, s.sent == 0);
-        let transfer = self.link.data(ctx.now, turn);
-        let mut end = transfer.end;
-        if !first && let Some(cache) = &self.config.cache {
-            // Each further turn leaves the memory while it crosses the link.
-            let copy = Span::of_bytes(turn.into(), cache.rate);
-            end = end.max(self.dram.reserve(ctx.now, copy).1);
-        }
-        s.waits(LINK, ctx.now, transfer.start);
+        let turn = s.turn;
+        let transfer = self.link.turn_out(ctx.now, s.sent, turn);
+        s.waits(LINK, ctx.now, transfer.begun);
         s.sent += turn;
-        (s.next, s.begins) = (Next::Over, transfer.start);
+        s.copy = None;
+        (s.next, s.begins) = (Next::Over, transfer.begun);
+        let next = s.next_turn(s.sent, self.turn_bytes);
         self.counts.bytes_read += u64::from(turn);
-        self.counts.waits.link += transfer.start.since(ctx.now).0;
+        self.counts.waits.link += transfer.begun.since(ctx.now).0;
         ctx.slice(Track::Link(TO_HOST), "data out", transfer.start, transfer.end, sqe.io);
-        ctx.at(end, Kind::DataOut, cmd);
+        ctx.at(transfer.free, Kind::DataOut, cmd);
+        if let Some(next) = next {
+            self.copy_turn(ctx, cmd, next);
+        }
     }
 
     /// The next turn of a write's data.
-    pub(crate) fn write_turn(&mut self, ctx: &mut Ctx, cmd: u32) {
+    pub(crate) fn fetch_turn(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { sqe, stream, .. } = self.commands[cmd];
         let s = &mut self.streams[stream];
-        let turn = (s.bytes - s.sent).min(self.turn);
-        let transfer = self.link.data_in(ctx.now, turn);
+        let turn = (s.bytes - s.sent).min(self.turn_bytes);
+        let transfer = self.link.turn_in(ctx.now, s.sent, turn);
         let admitted = self.write_cap.admit_turn(ctx.now, turn, s.sent == 0);
         self.counts.bytes_written += u64::from(turn);
-        self.counts.waits.link += transfer.start.since(ctx.now).0;
+        self.counts.waits.link += transfer.begun.since(ctx.now).0;
         ctx.slice(Track::Link(TO_DEVICE), "data in", transfer.start, transfer.end, sqe.io);
         s.whole = true;
-        s.waits(LINK, ctx.now, transfer.start);
+        s.waits(LINK, ctx.now, transfer.begun);
         s.sent += turn;
         if s.sent < s.bytes {
-            let over = transfer.end.max(admitted);
-            s.waits(LIMIT, transfer.end, over);
-            self.counts.waits.limits += over.since(transfer.end).0;
+            let over = transfer.free.max(admitted);
+            s.waits(LIMIT, transfer.free, over);
+            self.counts.waits.limits += over.since(transfer.free).0;
             return ctx.at(over, Kind::DataIn, cmd);
         }
         let Stream { since, waited, .. } = self.streams.remove(stream);
@@ -231,7 +270,7 @@ impl Controller {
         ctx: &mut Ctx,
         io: IoId,
         since: Time,
-        waited: [Span; 3],
+        waited: [Span; 4],
         (arrival, admitted): (Time, Time),
     ) {
         let link = self.link.layer;

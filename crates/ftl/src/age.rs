@@ -119,6 +119,7 @@ impl Ftl {
         let mut free = vec![self.scarce_blocks()];
         let (mut lpns, mut ahead) = ([0u32; BATCH], [0u32; BATCH]);
         next(&mut ahead);
+        self.age_ahead(stamps, &ahead);
         let window = (self.sectors / WINDOW).max(BATCH as u64);
         while report.windows.len() < MOST && !report.steady {
             let before = self.counters;

@@ -235,6 +235,10 @@ fn device(config: &Config, found: &mut Found) {
         found.add("device.link.lanes", format!("must be 1, 2, 4, 8, 16 or 32, not {lanes}"));
     }
     found.percent("device.link.efficiency", c.link.efficiency, 1.0);
+    if let Some(turn) = c.link.turn_bytes.filter(|turn| !matches!(turn, 0 | 512..=1_048_576)) {
+        let message = format!("must be 512 to 1048576, or 0 for all data of a command, not {turn}");
+        found.add("device.link.turn_bytes", message);
+    }
     // NVMe: 65,535 I/O queues of 2 to 65,536 entries.
     found.range("device.queues.count", c.queues.count.into(), 1, 65_535);
     found.range("device.queues.depth", c.queues.depth.into(), 2, 65_536);

@@ -195,6 +195,11 @@ fn impossible_values() {
         ("generation", "6", "'generation' must be from 1 to 5, not 6"),
         ("lanes", "3", "'lanes' must be 1, 2, 4, 8, 16 or 32, not 3"),
         ("efficiency", "101", "'efficiency' must be from 1 to 100 percent, not 101"),
+        (
+            "turn_bytes",
+            "100",
+            "'turn_bytes' must be 512 to 1048576, or 0 for all data of a command, not 100",
+        ),
         ("depth", "1", "'depth' must be from 2 to 65536, not 1"),
         ("burst", "3", "'burst' must be 1, 2, 4, … or 64, or 0 for no limit, not 3"),
         ("cores", "0", "'cores' must be from 1 to 1024, not 0"),

@@ -338,7 +338,8 @@ pub trait Translation: Send {
     fn rest(&mut self, _stamps: &mut Stamps) -> Result<(), AgeError> {
         Ok(())
     }
-    /// Overwrites sectors that `next` chooses at the pace of users until the collector keeps pace. An
+    /// Overwrites sectors that `next` chooses at the pace of users until the collector keeps pace. `next` may be
+    /// asked for some that are not written any more. An
     /// FTL that does not know how fast it collects ages as with users at full speed.
     fn paced(
         &mut self,

@@ -56,7 +56,7 @@ pub fn device_config() -> DeviceConfig {
             efficiency: 90.0,
             t_post: Span(150),
             t_round_trip: Span(600),
-            turn_bytes: 4096,
+            turn_bytes: None,
         },
         queues: QueueConfig {
             count: 16,

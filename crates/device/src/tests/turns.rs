@@ -7,7 +7,7 @@ const LARGE: u32 = 256 << 10;
 
 fn drive(turn_bytes: u32) -> (Host, DeviceConfig) {
     let mut d = device_config();
-    d.link.turn_bytes = turn_bytes;
+    d.link.turn_bytes = Some(turn_bytes);
     let mut h = Host::with_ftl(&nand_config(), &d, &ftl_config());
     h.queue(0, 1024, QueuePriority::Medium);
     (h, d)
@@ -46,7 +46,7 @@ fn turns_take_nothing_from_the_link() {
     for opcode in [Opcode::Read, Opcode::Write] {
         let took = [0, 4096].map(|turn| {
             let mut d = device_config();
-            d.link.turn_bytes = turn;
+            d.link.turn_bytes = Some(turn);
             // Writes end in memory that outruns the link.
             let rate = 4_000_000_000_000;
             let cache = CacheConfig { dirty_high: 100, rate, ..cache_config(4096, 8, 1) };
@@ -142,7 +142,7 @@ fn lives_of_streams_sum_to_their_latencies() {
     f.cost.read_command = Span(200);
     let seed = 11;
     for (turn_bytes, cached) in [(4096, false), (4096, true), (512, true), (12_288, true)] {
-        d.link.turn_bytes = turn_bytes;
+        d.link.turn_bytes = Some(turn_bytes);
         d.cache = cached.then(|| cache_config(64, 4, 2));
         let mut h = Host::with_ftl(&n, &d, &f);
         h.queue(0, 64, QueuePriority::Medium);
@@ -189,4 +189,73 @@ fn a_read_that_fails_half_way_ends_with_its_status() {
     let failed = h.done.iter().filter(|d| d.posted.cqe.status == Status::UnrecoveredRead).count();
     assert_eq!(h.done.len(), 64);
     assert!((1..64).contains(&failed), "{failed} failed");
+}
+
+/// A memory slower than the link is what large hits go by, the last turn among them.
+#[test]
+fn every_turn_of_a_cached_read_leaves_the_memory() {
+    let rate = 1_000_000_000;
+    let took = |turn| {
+        let mut d = device_config();
+        d.link.turn_bytes = Some(turn);
+        d.cache = Some(CacheConfig { dirty_high: 100, rate, ..cache_config(4096, 8, 1) });
+        let mut h = Host::with_ftl(&nand_config(), &d, &ftl_config());
+        h.queue(0, 1024, QueuePriority::Medium);
+        for i in 0..32 {
+            h.one(Opcode::Write, i * 8192, 8192);
+        }
+        let begin = h.ctx.now;
+        let ios: Vec<IoId> =
+            (0..32).map(|i| h.submit_io(0, Opcode::Read, i * 8192, 8192)).collect();
+        h.settle();
+        for io in ios {
+            let life = h.ctx.lives.end(io);
+            assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+            assert_eq!(life.spent()[Layer::Limit as usize], 0, "there are no limits");
+        }
+        let waits = h.drive.stats(h.ctx.now).waits;
+        assert!(waits.cache_copy > 0 && waits.limits == 0);
+        h.ctx.now.since(begin).0
+    };
+    let (whole, turns) = (took(0), took(4096));
+    let memory = 32 * 8192 * 1_000_000_000 / rate;
+    assert!(whole > memory && turns > memory, "{whole} {turns}, {memory} of them copies");
+    assert!(turns < memory + 20_000, "{turns}, {memory} of them copies");
+}
+
+/// The next turn begins on a link when the link is free, not when the last one is through the switch.
+#[test]
+fn turns_through_a_switch_follow_each_other_on_the_drives_own_link() {
+    let upstream = SwitchConfig { generation: 3, lanes: 4, efficiency: 90.0, t_forward: Span(150) };
+    for opcode in [Opcode::Read, Opcode::Write] {
+        let [whole, turns] = [0, 4096].map(|turn| {
+            let (mut h, _) = drive(turn);
+            h.drive.join_switch(crate::Switch::new(&upstream).unwrap());
+            h.one(opcode, 0, LARGE).0.0
+        });
+        assert!(turns.abs_diff(whole) <= 64, "{opcode:?}: {turns}, whole {whole}");
+    }
+}
+
+/// An error that comes while a turn waits for the limits ends the read when the turn's time has come.
+#[test]
+fn a_read_that_fails_while_a_turn_waits_ends_once() {
+    let (mut n, mut d) = (nand_config(), device_config());
+    n.faults.read_fail_ppb = 200_000_000;
+    d.limits.read_rate = 20_000_000;
+    let mut h = Host::with_ftl(&n, &d, &ftl_config());
+    h.queue(0, 1024, QueuePriority::Medium);
+    for i in 0..600 {
+        h.one(Opcode::Write, i << 14, 1 << 14);
+    }
+    h.settle();
+    h.done.clear();
+    let ios: Vec<IoId> =
+        (0..40).map(|i| h.submit_io(0, Opcode::Read, i << 14, 128 << 10)).collect();
+    h.settle();
+    assert_eq!(h.done.len(), 40);
+    for io in ios {
+        let life = h.ctx.lives.end(io);
+        assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+    }
 }
