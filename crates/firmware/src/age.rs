@@ -11,6 +11,9 @@ use crate::write::{GC, HOST, HOT, MAPS, SLC, Stream};
 use wordline_base::{Lpn, Stamps};
 use wordline_translation::AgeError;
 
+/// Units of a victim whose entries are asked for ahead: enough for the memory to be there in time.
+const AHEAD: u32 = 4;
+
 impl Firmware {
     fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         if !self.is_quiet() || !self.gc_rests() {
@@ -106,7 +109,15 @@ impl Firmware {
             if let Some(&sector) = batch.iter().find(|&&lpn| u64::from(lpn) >= self.plan.sectors) {
                 return Err(AgeError::Beyond { sector, sectors: self.plan.sectors });
             }
-            batch.iter().for_each(|&lpn| self.map.prefetch(lpn));
+            for &lpn in batch {
+                self.map.prefetch(lpn);
+                stamps.prefetch(Lpn(lpn));
+            }
+            for &lpn in batch {
+                if let Where::Flash(ppa) = self.map.get(lpn) {
+                    self.map.prefetch_valid(ppa);
+                }
+            }
             for &lpn in batch {
                 let stamp = stamps.begin(Lpn(lpn), 1);
                 self.age_write(lpn, stamp)?;
@@ -264,11 +275,15 @@ impl Firmware {
     /// Moves the next sector of the victim, or frees it. False: there is no victim to be had.
     fn age_move(&mut self, whole: bool) -> Result<bool, AgeError> {
         let short = whole || self.is_short() || self.owes(PARTS);
-        if self.gc.victim.is_none() && !self.age_begin_victim(short) {
+        let begins = self.gc.victim.is_none();
+        if begins && !self.age_begin_victim(short) {
             return Ok(false);
         }
-        let Some(Collecting { superblock: s, .. }) = self.gc.victim else { return Ok(false) };
+        let Some(Collecting { superblock: s, next, .. }) = self.gc.victim else { return Ok(false) };
         let places = self.space.places_of(s);
+        if begins {
+            (next..next + AHEAD).for_each(|place| self.age_ahead(s, place));
+        }
         loop {
             let Some(v) = &mut self.gc.victim else { return Ok(true) };
             if v.next == places {
@@ -279,6 +294,7 @@ impl Firmware {
             let (ppa, _, valid) = self.used_run(first);
             if valid == 0 {
                 self.gc_pass();
+                self.age_ahead(s, place + AHEAD);
                 continue;
             }
             let (lpn, stamp) = (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
@@ -310,6 +326,16 @@ impl Firmware {
         }
         self.free_superblock(s);
         Ok(true)
+    }
+    /// Asks for the entries of what is in use of a unit of the victim.
+    fn age_ahead(&self, s: SuperblockId, place: u32) {
+        if place >= self.space.places_of(s) {
+            return;
+        }
+        let (from, n, _) = self.used_run(self.space.first_of(self.space.unit_at(s, place)));
+        for ppa in from..from + n {
+            self.map.prefetch(self.map.lpn_at(ppa));
+        }
     }
     fn age_begin_victim(&mut self, short: bool) -> bool {
         self.begin(short);

@@ -11,7 +11,7 @@
 //!
 //! Values are stored plus one, so that zero is "nothing". What was written in order takes no memory.
 
-use wordline_base::{Lpn, Runs, Stamps, Versions};
+use wordline_base::{Lpn, Runs, Stamps, Versions, prefetch};
 use wordline_nand::{Geometry, Ppa};
 
 /// The logical sector of a physical one without data.
@@ -110,6 +110,10 @@ impl Map {
     #[inline]
     pub fn prefetch(&self, lpn: u32) {
         self.l2p.prefetch(lpn as usize);
+    }
+    #[inline]
+    pub fn prefetch_valid(&self, ppa: u32) {
+        prefetch(&self.valid, ppa as usize / 64);
     }
     #[inline]
     pub fn get(&self, lpn: u32) -> Where {
