@@ -82,8 +82,8 @@ impl Part {
     }
     /// Bytes that are free where it is.
     pub fn room(&self) -> Option<u64> {
-        let fs = nix::sys::statvfs::fstatvfs(&self.file).ok()?;
-        Some(fs.blocks_available() as u64 * fs.fragment_size() as u64)
+        let fs = rustix::fs::fstatvfs(&self.file).ok()?;
+        Some(fs.f_bavail * fs.f_frsize)
     }
     /// It is whole: others find it. It is not synced: what a loss of power leaves of it has another checksum
     /// than it should, and costs no more than ageing the drive anew.

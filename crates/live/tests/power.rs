@@ -411,32 +411,32 @@ fn lose_power(ftl: &str, io: ImageIo, manner: Manner, seed: u64) {
 }
 
 #[test]
-fn a_host_that_loses_power_keeps_what_was_promised() {
+fn pblk_keeps_its_promises_when_the_host_loses_power() {
     let manner = Manner { sync: Duration::from_millis(2), seldom: false };
     lose_power("pblk", ImageIo::Pwrite, manner, 1);
 }
 
 #[test]
-fn so_does_one_with_parity() {
+fn rail_keeps_its_promises_when_the_host_loses_power() {
     let manner = Manner { sync: Duration::from_millis(2), seldom: false };
     lose_power("rail", ImageIo::Pwrite, manner, 2);
 }
 
 #[test]
-fn so_does_one_of_fssd() {
+fn fssd_keeps_its_promises_when_the_host_loses_power() {
     let manner = Manner { sync: Duration::from_millis(2), seldom: false };
     lose_power("fssd", ImageIo::Pwrite, manner, 3);
 }
 
 #[test]
-fn so_does_a_conventional_drive() {
+fn a_conventional_drive_keeps_its_promises_when_the_host_loses_power() {
     let manner = Manner { sync: Duration::from_millis(2), seldom: false };
     lose_power("firmware", ImageIo::Pwrite, manner, 5);
 }
 
 /// Lines are erased and written again while the copies of what they held are on no disk yet.
 #[test]
-fn so_does_one_whose_disk_is_slow() {
+fn pblk_keeps_its_promises_when_a_host_with_a_slow_disk_loses_power() {
     let manner = Manner { sync: Duration::from_millis(150), seldom: true };
     lose_power("pblk", ImageIo::Pwrite, manner, 4);
 }

@@ -1,6 +1,6 @@
 //! Why a study, a point of it or its tables cannot be had. Texts name the place and the remedy.
 
-use nix::errno::Errno;
+use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use wordline_base::BadValue;
@@ -174,7 +174,7 @@ pub enum WorkerError {
     #[error("the process that started this one is gone")]
     ParentGone,
     #[error("cannot start a process: {0}")]
-    Fork(Errno),
+    Fork(io::Error),
     #[error(transparent)]
     System(#[from] io::Error),
     /// A line that is not what the starter says.

@@ -4,14 +4,13 @@
 #![allow(unsafe_code)] // fork, below
 
 use crate::error::WorkerError;
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
-use nix::unistd::{ForkResult, Pid, fork, getppid};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+use std::io;
 
 /// From here on this process ends with the one that started it, however that ends.
 pub fn end_with_parent(parent: i32) -> Result<(), WorkerError> {
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
-    match getppid() == Pid::from_raw(parent) {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    match Pid::as_raw(getppid()) == parent {
         true => Ok(()),
         false => Err(WorkerError::ParentGone),
     }
@@ -19,19 +18,23 @@ pub fn end_with_parent(parent: i32) -> Result<(), WorkerError> {
 
 /// Runs `work` in a copy of this process and returns the copy's id.
 pub fn in_child(work: impl FnOnce()) -> Result<Pid, WorkerError> {
-    let parent = nix::unistd::getpid();
+    let parent = getpid().as_raw_nonzero().get();
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     assert_eq!(threads, 1, "a process is copied only while it has one thread");
     // SAFETY: fork keeps only the calling thread, which is unsound if another one held a lock or
     // was in the middle of an allocation. There is no other one: counted just now, and this thread
     // starts none meanwhile. So the copy is as whole as the original and may go on with anything.
-    match unsafe { fork() }.map_err(WorkerError::Fork)? {
-        ForkResult::Parent { child } => Ok(child),
-        ForkResult::Child => {
-            if end_with_parent(parent.as_raw()).is_ok() {
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(WorkerError::Fork(io::Error::last_os_error()));
+    }
+    Pid::from_raw(child).map_or_else(
+        || {
+            if end_with_parent(parent).is_ok() {
                 work();
             }
             std::process::exit(0);
-        }
-    }
+        },
+        Ok,
+    )
 }

@@ -6,8 +6,7 @@ use crate::memory;
 use crate::plan::{Group, Plan};
 use crate::store::Store;
 use crate::worker::{Order, Said};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -101,7 +100,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // With its copies, unless it ended by itself: then they did, too.
         if let Ok(None) = self.child.try_wait() {
-            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         }
         let _ = self.child.wait();
     }

@@ -5,15 +5,17 @@
 use crate::error::WorkerError;
 use crate::plan::Point;
 use crate::{fork, machine, store};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
 use wordline_cache::Cache;
 use wordline_fio::ZetanCache;
 use wordline_sim::Drive;
@@ -54,7 +56,7 @@ fn say(said: &Said) {
 }
 
 /// Between two looks at what became of the copies.
-const LOOK_MS: u16 = 50;
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Lines of standard input, waited for no longer than asked.
 struct Lines {
@@ -74,15 +76,16 @@ impl Lines {
         Ok(Lines { input: File::from(input), buffer: Vec::new() })
     }
 
-    fn next(&mut self, wait: PollTimeout) -> Result<Next, WorkerError> {
+    fn next(&mut self, wait: Option<Duration>) -> Result<Next, WorkerError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|&b| b == b'\n') {
                 let line = self.buffer.drain(..=end).collect();
                 return String::from_utf8(line).map(Next::Line).map_err(order);
             }
-            let mut ready = [PollFd::new(self.input.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut ready, wait) {
-                Ok(0) | Err(Errno::EINTR) => return Ok(Next::Nothing),
+            let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
+            let wait = wait.map(|wait| Timespec::try_from(wait).expect("a short time"));
+            match poll(&mut ready, wait.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => return Ok(Next::Nothing),
                 Ok(_) => {}
                 Err(e) => return Err(e.into()),
             }
@@ -111,7 +114,7 @@ pub fn work() {
 
 fn try_work() -> Result<(), WorkerError> {
     let mut lines = Lines::new()?;
-    let Next::Line(first) = lines.next(PollTimeout::NONE)? else {
+    let Next::Line(first) = lines.next(None)? else {
         return Err(WorkerError::NotStarted);
     };
     let mut order: Order = serde_json::from_str(&first).map_err(order)?;
@@ -139,7 +142,7 @@ fn group(
     say(&Said::Aged);
     let mut copies = Copies { all: Vec::new(), stay: machine::ages_on(first) };
     loop {
-        match lines.next(PollTimeout::from(LOOK_MS))? {
+        match lines.next(Some(LOOK))? {
             Next::Line(line) if line.starts_with('{') => {
                 copies.end();
                 if copies.stay {
@@ -224,11 +227,15 @@ impl Copies {
     /// Says of copies that ended without a word what became of them.
     fn look(&mut self) {
         self.all.retain(|copy| {
-            let how = match waitpid(copy.child, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => return true,
-                Ok(WaitStatus::Exited(_, 0)) => return false,
-                Ok(WaitStatus::Signaled(_, signal, _)) => {
-                    format!("ended by {signal}: memory may have run out, try fewer --jobs")
+            let status = match waitpid(Some(copy.child), WaitOptions::NOHANG) {
+                Ok(None) | Err(Errno::INTR) => return true,
+                Ok(Some((_, status))) => Some(ExitStatus::from_raw(status.as_raw())),
+                Err(_) => None,
+            };
+            let how = match status {
+                Some(status) if status.success() => return false,
+                Some(status) if status.signal().is_some() => {
+                    format!("ended by {status}: memory may have run out, try fewer --jobs")
                 }
                 _ => "this is a defect of wordline".into(),
             };
@@ -242,7 +249,7 @@ impl Copies {
         self.all.iter_mut().for_each(|copy| copy.tell = None);
         while !self.all.is_empty() {
             self.look();
-            std::thread::sleep(std::time::Duration::from_millis(LOOK_MS.into()));
+            std::thread::sleep(LOOK);
         }
     }
 }

@@ -18,7 +18,7 @@ fn error(text: &str, columns: &str) -> String {
 }
 
 #[test]
-fn by_position_and_by_name() {
+fn columns_are_told_by_position_or_by_name() {
     let expected = [request(0, W, 0, 8 * 512, 4096), request(1_500_000, R, 0, 16 * 512, 8192)];
     let rows = "10,w,8,8,sda\n1510,R,16,16,sda\n";
     let by_position = "time=1:us,op=2,offset=3:sector,size=4:sector";
@@ -61,7 +61,7 @@ fn by_position_and_by_name() {
 }
 
 #[test]
-fn units() {
+fn times_and_lengths_are_read_in_their_units() {
     for (unit, ns) in [
         ("s", 3_500_000_000),
         ("ms", 3_500_000),
@@ -95,7 +95,7 @@ fn units() {
 }
 
 #[test]
-fn operations() {
+fn operations_are_told_by_words_and_numbers() {
     let rows = "1 Read 8\n2 WRITE 8\n3 discard 8\n4 Flush 0\n5 r 8\n6 W 8\n7 sync 0\n";
     let spec = "time=1:us,op=2,offset=3:sector,size=3:sector";
     let ops = |rows: &str, spec: &str| {

@@ -39,7 +39,7 @@ fn detects_every_format_plain_and_compressed() {
 }
 
 #[test]
-fn iolog_2() {
+fn an_iolog_of_version_2_is_read() {
     let mut reader = open_bytes(IOLOG2, named("a.log")).unwrap();
     let expected = [
         request(0, R, 0, 0, 4096),
@@ -68,7 +68,7 @@ fn iolog_2() {
 }
 
 #[test]
-fn iolog_3() {
+fn an_iolog_of_version_3_is_read() {
     let mut reader = open_bytes(IOLOG3, named("a.log")).unwrap();
     let expected = [
         request(0, R, 0, 0, 4096),
@@ -307,7 +307,7 @@ fn a_crowded_tencent_second_stays_in_order_and_in_its_second() {
 }
 
 #[test]
-fn spc_fiu_and_mqsim() {
+fn spc_fiu_and_mqsim_are_read_in_their_units() {
     let spc = [
         request(0, W, 0, 20941264 * 512, 8192),
         request(2_335_000, R, 0, 20939840 * 512, 8192),
@@ -553,7 +553,7 @@ fn no_sample_has_the_shape_of_another_format() {
 }
 
 #[test]
-fn hostile_text() {
+fn text_that_is_no_trace_is_refused_with_place_and_remedy() {
     let utf16 = |big: bool, mark: bool| {
         let mark = if mark { "\u{feff}" } else { "" };
         let units = format!("{mark}{MSR}");
@@ -880,7 +880,7 @@ fn a_reader_can_move_to_another_thread() {
 }
 
 #[test]
-fn names_of_formats() {
+fn each_format_is_found_by_its_name() {
     assert_eq!(Format::from_name("auto"), Ok(None));
     for format in Format::ALL {
         assert_eq!(Format::from_name(format.name()), Ok(Some(format)));
@@ -901,7 +901,7 @@ fn names_of_formats() {
 }
 
 #[test]
-fn clocks() {
+fn each_clock_says_when_a_request_arrives() {
     let half = Clock::scaled("0.5").unwrap();
     assert_eq!(half, Clock::Scaled { ppb: 500_000_000 });
     assert_eq!(half.arrival(Time(1_001)), Ok(Arrival::At(Time(500))));

@@ -1,12 +1,13 @@
 //! Bad input: a place, a remedy, the right exit status, and nothing left behind.
 
 use crate::place::{Place, float, int};
+use crate::skip::skip;
 use std::process::Stdio;
 
 const JOB: &str = "run --name=a --rw=randread --number_ios=20 --device z-ssd-small";
 
 #[test]
-fn jobs_that_are_none() {
+fn text_that_is_no_job_file_is_refused_with_its_line() {
     let place = Place::new();
     for (text, parts) in [
         ("bs=4k\n", &["job.fio:1", "[section]"][..]),
@@ -57,7 +58,7 @@ fn jobs_that_are_none() {
 }
 
 #[test]
-fn words_that_are_none() {
+fn unknown_options_and_names_are_refused_with_the_nearest() {
     let place = Place::new();
     for (words, parts) in [
         ("--devcie=x", &["did you mean '--device'?"][..]),
@@ -158,7 +159,7 @@ fn words_that_are_none() {
 }
 
 #[test]
-fn profiles_that_are_none() {
+fn text_that_is_no_profile_is_refused_with_its_line() {
     let place = Place::new();
     let profile = place.run("device show z-ssd-800g").ok().out;
     let line = profile.lines().position(|l| l.starts_with("t_read ")).expect("t_read") + 1;
@@ -180,7 +181,7 @@ fn profiles_that_are_none() {
 }
 
 #[test]
-fn several_drives_that_do_not_fit() {
+fn options_for_several_drives_that_contradict_each_other_are_refused() {
     let place = Place::new();
     let two = "run --name=a --rw=randread --number_ios=20 --device z-ssd-small,cnex-small";
     place.run(&format!("{two} --drives 2")).fails(2, &["--drives 2", "leave one of them out"]);
@@ -198,7 +199,7 @@ fn several_drives_that_do_not_fit() {
 }
 
 #[test]
-fn jobs_that_do_not_fit_the_drive() {
+fn jobs_beyond_the_drive_are_refused_or_cut() {
     let place = Place::new();
     place.run(&format!("{JOB} --offset=900g")).fails(2, &["offset", "beyond"]);
     place.run(&format!("{JOB} --bs=100g")).fails(2, &["less than one block"]);
@@ -222,7 +223,7 @@ fn jobs_that_do_not_fit_the_drive() {
 }
 
 #[test]
-fn io_of_odd_lengths() {
+fn ios_of_odd_lengths_are_refused_where_a_drive_has_larger_blocks() {
     let place = Place::new();
     place.run(&format!("{JOB} --bs=0")).fails(2, &["at least 1"]);
     for bs in ["512", "1536", "5k"] {
@@ -240,7 +241,7 @@ fn io_of_odd_lengths() {
 }
 
 #[test]
-fn a_map_beyond_the_hosts_memory() {
+fn a_map_beyond_the_hosts_memory_fails_the_job_and_names_the_limit() {
     let place = Place::new();
     let job = "run --name=a --rw=randwrite --bs=512 --iodepth=16 --ioengine=libaio \
                --number_ios=20000 --device fssd-small --precondition none --host-memory 17450000";
@@ -250,7 +251,7 @@ fn a_map_beyond_the_hosts_memory() {
 }
 
 #[test]
-fn a_drive_that_fails() {
+fn a_drive_that_fails_reads_fails_the_job_and_still_reports() {
     let place = Place::new();
     let worn = format!("{JOB} --precondition fill --set nand.faults.read_fail_ppb=900000000");
     let done = place.run(&worn).fails(1, &["job 'a' failed", "Input/output error"]);
@@ -263,7 +264,7 @@ fn a_drive_that_fails() {
 }
 
 #[test]
-fn traces_that_are_none() {
+fn text_that_is_no_trace_is_refused_with_its_place() {
     let place = Place::new();
     let replay = |name: &str| place.run(&format!("replay {name} --device intel-750-small"));
     place.file("empty", "");
@@ -301,7 +302,7 @@ fn traces_that_are_none() {
 }
 
 #[test]
-fn places_that_cannot_be_written() {
+fn places_that_cannot_be_written_are_refused_before_the_run_or_told() {
     let place = Place::new();
     place.file("file", "");
     // Before the run, where that can be known.
@@ -340,7 +341,7 @@ fn places_that_cannot_be_written() {
 }
 
 #[test]
-fn a_disk_that_fills_up() {
+fn a_disk_that_fills_up_leaves_the_old_output() {
     let place = Place::new();
     std::fs::create_dir(place.path("disk")).expect("a folder");
     let line = format!(
@@ -354,8 +355,7 @@ fn a_disk_that_fills_up() {
         done = place.shell(&format!("({line}); s=$?; umount disk 2> umount.log; exit $s"));
     }
     if done.status == 77 {
-        eprintln!("SKIPPED: no small disk can be mounted here");
-        return;
+        return skip("no small disk can be mounted here");
     }
     assert_eq!(place.text("status"), "1\n", "{}", done.err);
     for part in
@@ -369,7 +369,7 @@ fn a_disk_that_fills_up() {
 }
 
 #[test]
-fn a_reader_that_goes_away() {
+fn a_standard_output_that_was_closed_is_an_error_with_a_remedy() {
     let place = Place::new();
     // A pipe holds 64 KiB and would take a short result whole: this one is longer.
     let long = format!("{JOB} --numjobs=30 --output-format=json+");
@@ -390,7 +390,7 @@ fn a_reader_that_goes_away() {
 }
 
 #[test]
-fn programs_that_cannot_be() {
+fn settings_of_programs_that_cannot_be_are_refused() {
     let place = Place::new();
     for (words, parts) in [
         ("--app web-srver", &["unknown app 'web-srver'", "did you mean 'web-server'?"][..]),
@@ -420,7 +420,7 @@ fn programs_that_cannot_be() {
 }
 
 #[test]
-fn programs_beside_others_that_cannot_be() {
+fn settings_of_programs_beside_others_that_cannot_be_are_refused() {
     let place = Place::new();
     for (words, parts) in [
         ("--with sort", &["runs beside others", "--app"][..]),

@@ -9,6 +9,8 @@ mod package;
 mod place;
 mod replay;
 mod report;
+#[path = "../common/skip.rs"]
+mod skip;
 mod stop;
 mod study;
 mod trust;

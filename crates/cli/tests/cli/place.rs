@@ -1,7 +1,7 @@
 //! A folder of its own to run the program in.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::skip::skip;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -33,7 +33,8 @@ impl Started {
     /// Sends a signal, unless it is over.
     pub fn send(&mut self, signal: Signal) {
         if !self.is_over() {
-            kill(Pid::from_raw(self.id as i32), signal).expect("it is not waited for yet");
+            let pid = Pid::from_raw(self.id as i32).expect("a process");
+            kill_process(pid, signal).expect("it is not waited for yet");
         }
     }
     fn proc(&self, name: &str) -> String {
@@ -223,11 +224,11 @@ pub fn float(value: &Value, path: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no number at {path}"))
 }
 
-/// Whether a program can be run here; says so loudly if not.
+/// Whether a program can be run here. Where all is to be tested it must be.
 pub fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        eprintln!("SKIPPED: {program} is not installed");
+        skip(&format!("{program} is not installed; make setup-test installs it"));
     }
     found
 }

@@ -1,7 +1,7 @@
 //! Ctrl-C and worse.
 
 use crate::place::{Place, Started, wait_until};
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
@@ -10,12 +10,12 @@ const LONG: &str = "run --name=a --rw=randrw --iodepth=8 --time_based --runtime=
                     --device z-ssd-small --output-format=json";
 
 fn bit(signal: Signal) -> u64 {
-    1 << (signal as i32 - 1)
+    1 << (signal.as_raw() - 1)
 }
 
 /// Waits until the program catches what ends it.
 fn wait_for_handler(program: &mut Started) {
-    let both = bit(Signal::SIGINT) | bit(Signal::SIGTERM);
+    let both = bit(Signal::INT) | bit(Signal::TERM);
     program.wait_until("it catches signals", |p| p.signals("SigCgt") & both == both);
 }
 
@@ -27,8 +27,8 @@ fn wait_for_delivery(program: &mut Started, signal: Signal) {
 }
 
 #[test]
-fn the_first_stops_and_reports() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+fn the_first_ctrl_c_stops_the_run_and_reports_it() {
+    for signal in [Signal::INT, Signal::TERM] {
         let place = Place::new();
         let mut program = place.start(&format!("{LONG} --output out.json"));
         wait_for_handler(&mut program);
@@ -48,34 +48,35 @@ fn the_first_stops_and_reports() {
 }
 
 #[test]
-fn while_a_drive_is_prepared_there_is_nothing_to_report() {
+fn ctrl_c_while_a_drive_is_prepared_reports_nothing() {
     let place = Place::new();
     // Large enough to take its time.
     let words = LONG.replace("z-ssd-small", "intel-750-400g --precondition steady -o x");
     let mut program = place.start(&words);
     wait_for_handler(&mut program);
-    program.send(Signal::SIGINT);
+    program.send(Signal::INT);
     program.end().fails(1, &["before the run began"]);
     assert_eq!(place.files(), [""; 0]);
 }
 
 #[test]
-fn the_second_ends_at_once() {
+fn the_second_ctrl_c_ends_the_program_at_once() {
     let place = Place::new();
     // A run that stops in the middle of writing: its timeline goes to a pipe nobody reads on from.
-    nix::unistd::mkfifo(&place.path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+    mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
     let words = format!("{LONG} --limit 20ms --timeline pipe --output out.json");
     let mut program = place.start(&words);
     let mut options = std::fs::OpenOptions::new();
-    let waits = nix::libc::O_NONBLOCK;
+    let waits = OFlags::NONBLOCK.bits() as i32;
     let pipe = options.read(true).custom_flags(waits).open(place.path("pipe"));
     let mut pipe = pipe.expect("the pipe is opened");
     program.wait_until("it writes", |_| pipe.read(&mut [0]).is_ok_and(|n| n == 1));
-    program.send(Signal::SIGINT);
-    wait_for_delivery(&mut program, Signal::SIGINT);
+    program.send(Signal::INT);
+    wait_for_delivery(&mut program, Signal::INT);
     std::thread::sleep(Duration::from_millis(200));
     assert!(!program.is_over(), "the first lets it write");
-    program.send(Signal::SIGINT);
+    program.send(Signal::INT);
     assert_eq!(program.end().status, 130);
     assert_eq!(place.files(), ["pipe"]);
 }
@@ -90,7 +91,7 @@ fn start_writing(place: &Place, words: &str) -> Started {
 }
 
 #[test]
-fn killed_while_writing_leaves_nothing_under_the_name() {
+fn a_program_killed_while_writing_leaves_no_file_under_the_final_name() {
     let words = "run --name=a --rw=randread --iodepth=32 --number_ios=20000 --device z-ssd-small \
                  --timeline t.json";
     let whole = Place::new();
@@ -100,7 +101,7 @@ fn killed_while_writing_leaves_nothing_under_the_name() {
     let in_time = (0..100).any(|_| {
         let place = Place::new();
         let mut program = start_writing(&place, words);
-        program.send(Signal::SIGKILL);
+        program.send(Signal::KILL);
         program.end();
         let there = place.path("t.json").exists();
         assert!(!there || place.text("t.json").len() == whole, "a part under the whole's name");
@@ -111,16 +112,16 @@ fn killed_while_writing_leaves_nothing_under_the_name() {
 
 /// Many files, one after the other: wherever it is, none stays behind half.
 #[test]
-fn a_second_ctrl_c_tidies_up() {
+fn the_second_ctrl_c_leaves_no_temporary_file() {
     let words = "run --name=a --rw=randread --number_ios=100 --numjobs=60 --device z-ssd-small \
                  --write_lat_log=l --write_bw_log=b --write_iops_log=i";
     for round in 0..30u64 {
         let place = Place::new();
         let mut program = start_writing(&place, words);
-        program.send(Signal::SIGINT);
-        wait_for_delivery(&mut program, Signal::SIGINT);
+        program.send(Signal::INT);
+        wait_for_delivery(&mut program, Signal::INT);
         std::thread::sleep(Duration::from_micros(round * 97));
-        program.send(Signal::SIGINT);
+        program.send(Signal::INT);
         program.end();
         let left = place.files().into_iter().filter(|name| name.starts_with('.'));
         assert_eq!(left.collect::<Vec<_>>(), [""; 0], "round {round}");

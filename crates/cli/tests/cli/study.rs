@@ -1,8 +1,7 @@
 //! Studies: tables, resumption, errors.
 
 use crate::place::{Place, int, wait_until};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Two drives to prepare, three rates each.
 const STUDY: &str = r#"
@@ -208,8 +207,9 @@ fn a_killed_copy_loses_its_point_and_no_other() {
             copy = child_of(program.id()).and_then(child_of);
             copy.is_some() || program.is_over()
         });
-        let was_there =
-            copy.is_some_and(|id| kill(Pid::from_raw(id as i32), Signal::SIGKILL).is_ok());
+        let was_there = copy.is_some_and(|id| {
+            kill_process(Pid::from_raw(id as i32).expect("a process"), Signal::KILL).is_ok()
+        });
         let done = program.end();
         (was_there && done.status != 0).then_some((round, words, done))
     });
@@ -223,10 +223,12 @@ fn a_killed_copy_loses_its_point_and_no_other() {
 fn a_killed_study_goes_on_where_it_was() {
     let place = place();
     let whole = place.run("study run s.toml --out whole --jobs 2").ok();
-    for (signal, jobs, least) in [(Signal::SIGKILL, 2, 1), (Signal::SIGINT, 1, 3)] {
+    for (name, signal, jobs, least) in
+        [("killed", Signal::KILL, 2, 1), ("stopped", Signal::INT, 1, 3)]
+    {
         // Where it was done before the signal came, once more, elsewhere.
         let killed = (0..100).find_map(|round| {
-            let out = format!("{signal}-{round}");
+            let out = format!("{name}-{round}");
             let words = format!("study run s.toml --out {out} --jobs {jobs}");
             let mut program = place.start(&words);
             wait_until("some points are done", || {
@@ -239,7 +241,7 @@ fn a_killed_study_goes_on_where_it_was() {
             (before < 6).then_some((out, words, done, before))
         });
         let (out, words, done, before) = killed.expect("it was never killed in time");
-        if signal == Signal::SIGINT {
+        if signal == Signal::INT {
             done.fails(1, &["of 6 points are done, the same command goes on"]);
         }
         assert!(!place.path(&format!("{out}/s.csv")).exists());
@@ -247,7 +249,7 @@ fn a_killed_study_goes_on_where_it_was() {
         let again = place.run(&words).ok();
         assert!(again.err.contains(&format!("{before} points are there")), "{}", again.err);
         assert_eq!(again.out, whole.out);
-        assert_eq!(left(&place, &out), left(&place, "whole"), "{signal}");
+        assert_eq!(left(&place, &out), left(&place, "whole"), "{name}");
     }
 }
 

@@ -495,31 +495,31 @@ pub fn kills(usual: u32) -> u32 {
 }
 
 #[test]
-fn a_killed_drive_holds_what_was_promised() {
+fn pblk_keeps_its_promises_when_the_server_is_killed() {
     crash("--device cnex-small --ftl pblk", kills(60), false, 11);
 }
 #[test]
-fn so_does_one_with_parity() {
+fn rail_keeps_its_promises_when_the_server_is_killed() {
     crash("--device cnex-small --ftl rail", kills(60), false, 12);
 }
 #[test]
-fn and_one_with_a_cache_in_front() {
+fn a_drive_with_a_cache_keeps_its_promises_when_the_server_is_killed() {
     crash("--device intel-750-small --set cache.bytes=2097152", kills(40), false, 13);
 }
 #[test]
-fn and_one_whose_host_lost_power() {
+fn pblk_and_rail_keep_their_promises_when_the_host_loses_power() {
     crash("--device cnex-small --ftl pblk", kills(40), true, 14);
     crash("--device cnex-small --ftl rail6", kills(20), true, 15);
 }
 #[test]
-fn and_one_of_fssd() {
+fn fssd_keeps_its_promises_when_the_server_is_killed_and_flash_fails() {
     crash("--device fssd-small", kills(8), false, 18);
     let faults =
         "--set nand.faults.program_fail_ppb=300000 --set nand.faults.erase_fail_ppb=1000000";
     crash(&format!("--device fssd-small {faults}"), kills(8), true, 19);
 }
 #[test]
-fn and_a_conventional_drive() {
+fn a_conventional_drive_keeps_its_promises_when_the_server_is_killed_and_flash_fails() {
     crash("--device z-ssd-small --ftl firmware", kills(8), false, 20);
     let faults =
         "--set nand.faults.program_fail_ppb=300000 --set nand.faults.erase_fail_ppb=1000000";
@@ -527,7 +527,7 @@ fn and_a_conventional_drive() {
     crash(&format!("--device cnex-small --ftl firmware {groups} {faults}"), kills(8), true, 21);
 }
 #[test]
-fn and_one_with_hot_and_cold_data_apart_and_failing_programs() {
+fn rail_hc_keeps_its_promises_when_the_server_is_killed_and_flash_fails() {
     crash("--device cnex-small --ftl rail-hc", kills(20), false, 16);
     let faults =
         "--set nand.faults.program_fail_ppb=300000 --set nand.faults.erase_fail_ppb=1000000";
@@ -535,7 +535,7 @@ fn and_one_with_hot_and_cold_data_apart_and_failing_programs() {
 }
 
 #[test]
-fn and_one_with_blocks_of_512_bytes() {
+fn blocks_of_512_bytes_are_kept_when_the_server_is_killed() {
     // A write of 512 bytes is one of its whole unit, with what the neighbours were promised.
     let lba = "--set device.lba=512";
     for (ftl, power_losses, seed) in [("pblk", false, 18), ("rail", true, 19)] {
@@ -547,7 +547,7 @@ fn and_one_with_blocks_of_512_bytes() {
     crash_by(&cached, kills(10), Between::default(), 512, 20);
 }
 #[test]
-fn and_one_whose_bits_flip() {
+fn flipped_bits_are_never_taken_for_data_after_the_server_is_killed() {
     for (ftl, block, seed) in [("pblk", SECTOR, 21), ("rail", SECTOR, 22), ("rail6", 512, 23)] {
         let between = Between { power_losses: false, flips: true };
         let args = format!("--device cnex-small --ftl {ftl} --set device.lba={block}");

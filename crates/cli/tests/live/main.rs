@@ -14,4 +14,6 @@ mod readonly;
 mod record;
 mod salvage;
 mod serve;
+#[path = "../common/skip.rs"]
+mod skip;
 mod tape;

@@ -1,7 +1,7 @@
 //! The drive as a file in a folder, where this machine lets us mount.
 
 use crate::place::{Place, Running, skip, wordline};
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -131,7 +131,7 @@ fn what_fsync_promised_is_there_after_a_kill() {
             let mut options = OpenOptions::new();
             options.read(true).write(true).custom_flags(flags).open(folder.disk()).unwrap()
         };
-        let (file, durable) = (open(0), open(nix::libc::O_DSYNC));
+        let (file, durable) = (open(0), open(rustix::fs::OFlags::DSYNC.bits() as i32));
         for (lpn, s) in model.iter_mut().enumerate().filter(|(_, s)| s.0 > 0) {
             let mut found = vec![0; SECTOR];
             file.read_exact_at(&mut found, (lpn * SECTOR) as u64).unwrap();
@@ -187,7 +187,7 @@ fn requests_carry_who_asked() {
     let direct = dd(&[&write[..], &["oflag=direct", "conv=notrunc"]].concat());
     let synced = dd(&[&write[..], &["conv=notrunc,fsync"]].concat());
     let reader = dd(&[&read, "of=/dev/null"]);
-    let (status, said) = server.end(Signal::SIGINT);
+    let (status, said) = server.end(Signal::INT);
     assert_eq!(status, Some(0), "{said}");
     for line in [
         format!("thread {direct}: write 5, flush 2"),

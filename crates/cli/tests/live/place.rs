@@ -1,6 +1,8 @@
 //! A server of its own for each test.
 
-use std::io::{BufRead, BufReader, Write};
+pub use crate::skip::skip;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,17 +26,6 @@ pub struct Running {
     pub said: Arc<Mutex<String>>,
     /// Hears it to its end.
     listener: Option<JoinHandle<()>>,
-}
-
-/// Says what is not tested here, past the capture of output. Where all is to be tested, that fails.
-#[track_caller]
-pub fn skip(why: &str) {
-    let all = std::env::var("WORDLINE_TESTS").is_ok_and(|tests| tests == "all");
-    assert!(
-        !all,
-        "not tested: {why}. Unset WORDLINE_TESTS (make test WORDLINE_TESTS=) to go on without"
-    );
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
 /// Ways to read and write an image, as far as this machine has them.
@@ -214,9 +205,9 @@ pub fn start_on_port(args: impl Fn(u16) -> String) -> (Place, Running, u16) {
 impl Running {
     /// SIGTERM, and its end: exit status and everything it said.
     pub fn stop(self) -> (Option<i32>, String) {
-        self.end(nix::sys::signal::Signal::SIGTERM)
+        self.end(Signal::TERM)
     }
-    pub fn end(mut self, signal: nix::sys::signal::Signal) -> (Option<i32>, String) {
+    pub fn end(mut self, signal: Signal) -> (Option<i32>, String) {
         self.signal(signal);
         self.finish()
     }
@@ -231,15 +222,14 @@ impl Running {
         self.said.lock().unwrap().clone()
     }
     pub fn kill(mut self) {
-        self.signal(nix::sys::signal::Signal::SIGKILL);
+        self.signal(Signal::KILL);
         ended(&mut self.child);
     }
     pub fn id(&self) -> u32 {
         self.child.id()
     }
-    pub fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(pid, signal).unwrap();
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 }
 

@@ -28,8 +28,8 @@ impl Recorder {
         Recorder { child, said }
     }
     fn stop(mut self) -> String {
-        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let mut said = String::new();
         std::io::Read::read_to_string(&mut self.said, &mut said).unwrap();
         assert_eq!(ended(&mut self.child).code(), Some(0), "{said}");

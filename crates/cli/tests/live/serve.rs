@@ -148,7 +148,7 @@ fn real_time_holds_answers_until_the_model_says_so() {
 
 #[test]
 fn a_model_that_is_behind_the_clock_is_told() {
-    use nix::sys::signal::Signal;
+    use rustix::process::Signal;
     // Twenty times slower, so that the drive has seconds of programs to go when the server stops.
     let place = Place::new("--size 48M --device cnex-small --time-scale 20");
     let server = place.start();
@@ -157,9 +157,9 @@ fn a_model_that_is_behind_the_clock_is_told() {
         c.send(cmd::WRITE, 0, i, i << 20, 1 << 20, &vec![8; 1 << 20]).unwrap();
     }
     // Its clock goes on.
-    server.signal(Signal::SIGSTOP);
+    server.signal(Signal::STOP);
     std::thread::sleep(std::time::Duration::from_millis(1300));
-    server.signal(Signal::SIGCONT);
+    server.signal(Signal::CONT);
     (0..16).for_each(|_| assert_eq!(c.receive().unwrap().error, 0));
     let (status, said) = server.stop();
     assert_eq!(status, Some(0), "{said}");
