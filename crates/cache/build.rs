@@ -25,6 +25,7 @@ fn main() {
     let folders = CRATES.map(|name| crates.join(name).join("src"));
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sources.rs");
-    let hash = sources::digest(&crates, &folders, &[crates.join("../Cargo.lock")]);
+    let sources::Hash(hash) =
+        sources::Hash::of(&crates, &folders, &[crates.join("../Cargo.lock")], &[]);
     println!("cargo::rustc-env=WORDLINE_AGEING_SOURCES={hash:032x}");
 }
