@@ -2,7 +2,9 @@
 
 use crate::number::{finite, percent};
 use wordline_base::{Layer, life::LAYERS};
-use wordline_sim::{CachePartitionUse, ClassRow, Ended, LayerTable, Machine, RunResult, Trend};
+use wordline_sim::{
+    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, Machine, RunResult, Trend,
+};
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
 pub const EXPLAIN_LINES: usize = 60;
@@ -419,15 +421,11 @@ fn tail(result: &RunResult) -> Vec<String> {
     lines.extend(blocked(m));
     lines.extend(strides(m));
     let w = &m.write_amplification;
-    let flash = [
-        ("gc", w.gc_sectors),
-        ("folded", w.folded_sectors),
-        ("map", w.map_sectors),
-        ("padding", w.padding_sectors),
-        ("metadata", w.metadata_sectors),
-    ];
-    let flash =
-        || flash.into_iter().filter(|&(name, n)| n > 0 || !matches!(name, "folded" | "map"));
+    let flash = [Cause::Gc, Cause::Folded, Cause::Map, Cause::Padding, Cause::Metadata];
+    let flash = || {
+        let told = flash.into_iter().filter(|&cause| w.of(cause) > 0 || !cause.is_rare());
+        told.map(|cause| (cause.name(), w.of(cause)))
+    };
     if w.user_sectors > 0 {
         let of_user = |n: u64| n as f64 / w.user_sectors as f64;
         let mut sum = format!("{:.3} = user 1", finite(w.factor.unwrap_or(0.0)));

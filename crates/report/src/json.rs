@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, Layer};
-use wordline_sim::{CPU_OWNERS, MEMORY_OWNERS, RunResult, SampleStats, SteadyResult};
+use wordline_sim::{CPU_OWNERS, Cause, MEMORY_OWNERS, RunResult, SampleStats, SteadyResult};
 
 /// What beyond fio's own keys to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -391,10 +391,9 @@ fn by_class(result: &RunResult) -> impl Iterator<Item = Value> {
 
 /// Causes of sectors written over time, in the order of the columns: folded ones, and pages of a map, only where
 /// there are any.
-pub(crate) fn written(result: &RunResult) -> &'static [&'static str] {
+pub(crate) fn written(result: &RunResult) -> &'static [Cause] {
     let w = &result.machine.write_amplification;
-    let all = &["user", "gc", "padding", "metadata", "folded", "map"];
-    if w.map_sectors > 0 { all } else { &all[..4 + usize::from(w.folded_sectors > 0)] }
+    Cause::columns(|i| w.of(Cause::ALL[i]) > 0)
 }
 
 /// The number of the layout of the object `wordline`: another one is read by another version only.
@@ -409,7 +408,7 @@ fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     if machine["strides"].is_object() {
         named_pairs(&mut machine["strides"]["waits"]);
     }
-    let written = written(result).iter().map(|name| format!("{name}_sectors"));
+    let written = written(result).iter().map(|cause| format!("{}_sectors", cause.name()));
     named_intervals(&mut machine["write_amplification"]["over_time"], &written.collect::<Vec<_>>());
     let states = result.machine.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
     named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());

@@ -20,7 +20,7 @@ pub fn over_time_csv(result: &RunResult, to: &mut dyn Write) -> io::Result<()> {
     names.extend((0..cores).map(|core| format!("core{core}_busy_ns")));
     names.extend(MEMORY_OWNERS.map(|owner| format!("memory_{owner}_bytes")));
     let written = written(result);
-    names.extend(written.iter().map(|cause| format!("{cause}_sectors")));
+    names.extend(written.iter().map(|cause| format!("{}_sectors", cause.name())));
     let states =
         m.energy_by_state_j.iter().map(|(name, _)| format!("{}_j", name.replace(' ', "_")));
     names.extend(states);

@@ -5,6 +5,7 @@ use crate::topology::ArrayNode;
 use serde::{Serialize, Serializer};
 use wordline_base::time::serialize_ns;
 use wordline_base::{Ddir, Histogram, IoClass, Life, Span, Time, Tracks};
+use wordline_ftl::Counters;
 use wordline_host::ArrayStats;
 pub use wordline_host::function::CPU_OWNERS;
 pub use wordline_host::stats::MEMORY_OWNERS;
@@ -955,12 +956,65 @@ fn is_zero(n: &u64) -> bool {
 
 /// Without the last where nothing was folded, or written of a map.
 fn causes_that_are<S: serde::Serializer>(
-    rows: &[(u64, [u64; 6])],
+    rows: &[(u64, [u64; CAUSES])],
     to: S,
 ) -> Result<S::Ok, S::Error> {
-    let has = |cause: usize| rows.iter().any(|(_, row)| row[cause] > 0);
-    let causes = if has(5) { 6 } else { 4 + usize::from(has(4)) };
+    let has = |i: usize| rows.iter().any(|(_, row)| row[i] > 0);
+    let causes = Cause::columns(has).len();
     to.collect_seq(rows.iter().map(|(end, row)| (end, &row[..causes])))
+}
+
+/// Why a sector is written to flash, parity aside. The order is that of the columns over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    User,
+    Gc,
+    Padding,
+    Metadata,
+    Folded,
+    Map,
+}
+
+/// The number of causes.
+pub const CAUSES: usize = Cause::ALL.len();
+
+impl Cause {
+    pub const ALL: [Cause; 6] =
+        [Cause::User, Cause::Gc, Cause::Padding, Cause::Metadata, Cause::Folded, Cause::Map];
+
+    /// As keys and columns have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::User => "user",
+            Cause::Gc => "gc",
+            Cause::Padding => "padding",
+            Cause::Metadata => "metadata",
+            Cause::Folded => "folded",
+            Cause::Map => "map",
+        }
+    }
+    /// Sectors that an FTL counts.
+    pub fn counted(self, c: &Counters) -> u64 {
+        match self {
+            Cause::User => c.user_sectors,
+            Cause::Gc => c.gc_sectors,
+            Cause::Padding => c.pad_sectors,
+            Cause::Metadata => c.smeta_sectors + c.emeta_sectors,
+            Cause::Folded => c.folded_sectors,
+            Cause::Map => c.map_sectors,
+        }
+    }
+    /// Of some drives only: not told where there is none.
+    pub fn is_rare(self) -> bool {
+        matches!(self, Cause::Folded | Cause::Map)
+    }
+    /// The columns of a run: the rare ones as far as the last of which there is any.
+    pub fn columns(has: impl Fn(usize) -> bool) -> &'static [Cause] {
+        let told = |&i: &usize| !Cause::ALL[i].is_rare() || has(i);
+        let last = (0..CAUSES).rev().find(told).map_or(0, |i| i + 1);
+        const ALL: &[Cause] = &Cause::ALL;
+        &ALL[..last]
+    }
 }
 
 /// Sectors written to flash by cause, and their ratio to what users wrote.
@@ -997,7 +1051,7 @@ pub struct WriteAmplification {
     /// The same over time: end of the interval in ns, and within it the sectors of users, moved, padding,
     /// metadata, folded, pages of the map.
     #[serde(serialize_with = "causes_that_are")]
-    pub over_time: Vec<(u64, [u64; 6])>,
+    pub over_time: Vec<(u64, [u64; CAUSES])>,
     /// While ageing: write amplification window by window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
@@ -1058,15 +1112,41 @@ impl Trend {
 }
 
 impl WriteAmplification {
+    /// Of what an FTL counted between two moments.
+    pub(crate) fn between(before: &Counters, after: &Counters) -> WriteAmplification {
+        let mut all = WriteAmplification {
+            parity_sectors: after.parity_sectors - before.parity_sectors,
+            ..WriteAmplification::default()
+        };
+        for cause in Cause::ALL {
+            *all.of_mut(cause) = cause.counted(after) - cause.counted(before);
+        }
+        all
+    }
+    /// Sectors of a cause.
+    pub fn of(&self, cause: Cause) -> u64 {
+        match cause {
+            Cause::User => self.user_sectors,
+            Cause::Gc => self.gc_sectors,
+            Cause::Padding => self.padding_sectors,
+            Cause::Metadata => self.metadata_sectors,
+            Cause::Folded => self.folded_sectors,
+            Cause::Map => self.map_sectors,
+        }
+    }
+    fn of_mut(&mut self, cause: Cause) -> &mut u64 {
+        match cause {
+            Cause::User => &mut self.user_sectors,
+            Cause::Gc => &mut self.gc_sectors,
+            Cause::Padding => &mut self.padding_sectors,
+            Cause::Metadata => &mut self.metadata_sectors,
+            Cause::Folded => &mut self.folded_sectors,
+            Cause::Map => &mut self.map_sectors,
+        }
+    }
     /// Sectors programmed.
     pub fn sectors(&self) -> u64 {
-        self.user_sectors
-            + self.gc_sectors
-            + self.folded_sectors
-            + self.map_sectors
-            + self.padding_sectors
-            + self.metadata_sectors
-            + self.parity_sectors
+        Cause::ALL.map(|cause| self.of(cause)).iter().sum::<u64>() + self.parity_sectors
     }
 
     /// Works out the factors from the counts.
@@ -1082,12 +1162,9 @@ impl WriteAmplification {
 
     /// With another drive's. How each aged is its own.
     fn add(&mut self, o: &WriteAmplification) {
-        self.user_sectors += o.user_sectors;
-        self.gc_sectors += o.gc_sectors;
-        self.folded_sectors += o.folded_sectors;
-        self.map_sectors += o.map_sectors;
-        self.padding_sectors += o.padding_sectors;
-        self.metadata_sectors += o.metadata_sectors;
+        for cause in Cause::ALL {
+            *self.of_mut(cause) += o.of(cause);
+        }
         self.parity_sectors += o.parity_sectors;
         self.host_bytes += o.host_bytes;
         self.flash_bytes += o.flash_bytes;
@@ -1100,7 +1177,7 @@ impl WriteAmplification {
     const LEAST_INTERVALS: usize = 9;
 
     /// The factor in each third of what users wrote, from the series over time.
-    pub fn thirds(over_time: &[(u64, [u64; 6])]) -> Option<[f64; 3]> {
+    pub fn thirds(over_time: &[(u64, [u64; CAUSES])]) -> Option<[f64; 3]> {
         let total: u64 = over_time.iter().map(|(_, row)| row[0]).sum();
         if over_time.iter().filter(|(_, row)| row[0] > 0).count() < Self::LEAST_INTERVALS {
             return None;

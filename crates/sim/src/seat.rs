@@ -3,8 +3,9 @@
 use crate::classes;
 use crate::drive::{self, Precondition};
 use crate::result::{
-    CachePartitionUse, CacheUse, DriveResult, FlashUse, Integrity, LinkUse, PartialWrites,
-    ReadAheadFrom, StrideReport, WaysFrom, WearSummary, WriteAmplification, add_named,
+    CAUSES, CachePartitionUse, CacheUse, Cause, DriveResult, FlashUse, Integrity, LinkUse,
+    PartialWrites, ReadAheadFrom, StrideReport, WaysFrom, WearSummary, WriteAmplification,
+    add_named,
 };
 use std::collections::BTreeMap;
 use wordline_base::{Stamps, Time};
@@ -31,24 +32,14 @@ pub(crate) struct DriveSeat {
 }
 
 /// Sectors written by cause, and energy by state.
-pub(crate) type Totals = [u64; WRITTEN + 5];
-/// Causes of sectors written.
-pub(crate) const WRITTEN: usize = 6;
+pub(crate) type Totals = [u64; CAUSES + 5];
 
 impl DriveSeat {
     pub fn totals(&self, ftl: &Translator, now: Time) -> Totals {
         let c = ftl.counters();
-        let metadata = c.smeta_sectors + c.emeta_sectors;
-        let written: [u64; WRITTEN] = [
-            c.user_sectors,
-            c.gc_sectors,
-            c.pad_sectors,
-            metadata,
-            c.folded_sectors,
-            c.map_sectors,
-        ];
+        let written = Cause::ALL.map(|cause| cause.counted(c));
         let energy = self.controller.energy_by_state(now);
-        std::array::from_fn(|i| if i < WRITTEN { written[i] } else { energy[i - WRITTEN] })
+        std::array::from_fn(|i| if i < CAUSES { written[i] } else { energy[i - CAUSES] })
     }
 
     pub fn described(&self) -> String {
@@ -269,17 +260,10 @@ impl DriveSeat {
             counters.extend(of_guard.map(|(name, n)| (name.to_string(), n)));
         }
         let mut write_amplification = WriteAmplification {
-            user_sectors: c.user_sectors - b.user_sectors,
-            gc_sectors: c.gc_sectors - b.gc_sectors,
-            folded_sectors: c.folded_sectors - b.folded_sectors,
-            map_sectors: c.map_sectors - b.map_sectors,
-            padding_sectors: c.pad_sectors - b.pad_sectors,
-            metadata_sectors: c.smeta_sectors + c.emeta_sectors - b.smeta_sectors - b.emeta_sectors,
-            parity_sectors: c.parity_sectors - b.parity_sectors,
             host_bytes,
             ageing: self.ageing.clone(),
             ageing_unsteady: self.unsteady,
-            ..WriteAmplification::default()
+            ..WriteAmplification::between(b, c)
         };
         let programmed = write_amplification.sectors();
         write_amplification.flash_bytes = nand.geometry.sector.bytes_of(programmed);

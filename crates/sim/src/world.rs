@@ -14,7 +14,7 @@ use crate::job::{EINVAL, EIO, ENOSPC, JobSource};
 use crate::net::Network;
 use crate::replay::TraceSource;
 use crate::result::*;
-use crate::seat::{BridgeSeat, DriveSeat, Totals, WRITTEN};
+use crate::seat::{BridgeSeat, DriveSeat, Totals};
 use crate::steady::{self, Steady};
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use crate::topology::{ArrayNode, Behind, Part, SystemConfig};
@@ -1103,7 +1103,7 @@ impl World {
         }
         for seat in &self.bridges {
             let energy = seat.bridge.energy_by_state(now);
-            sum[WRITTEN..].iter_mut().zip(energy).for_each(|(sum, nj)| *sum += nj);
+            sum[CAUSES..].iter_mut().zip(energy).for_each(|(sum, nj)| *sum += nj);
         }
         sum
     }
@@ -1397,7 +1397,7 @@ impl World {
             energy_over_time: self
                 .series
                 .iter()
-                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + WRITTEN] as f64 * 1e-9)))
+                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + CAUSES] as f64 * 1e-9)))
                 .collect(),
             total_w: sum.total_w,
             interrupts: h.interrupts,
