@@ -1,6 +1,7 @@
 //! What crosses the NVMe queues: commands, completions, and their 64- and 16-byte wire forms.
 //! No state, no time.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub use wordline_base::QueuePriority;
 use wordline_base::ledger::NONE;
@@ -11,23 +12,31 @@ use wordline_base::{IoClass, IoId, Priority, Workload};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Opcode {
+    /// What was written before is durable when it completes.
     Flush = 0x00,
+    /// Logical blocks, from the host.
     Write = 0x01,
+    /// Logical blocks, to the host.
     Read = 0x02,
     /// Dataset management with the deallocate attribute: trim.
     Deallocate = 0x09,
+    /// Erases a block of an open-channel drive.
     VectorReset = 0x90,
+    /// Programs a unit of it.
     VectorWrite = 0x91,
+    /// Reads sectors of it.
     VectorRead = 0x92,
     /// Ours: sectors of a unit that a later write programs go to the drive's protected buffer.
     VectorStage = 0xC0,
-    /// Ours, for a collector on the host of a drive with an FTL: sectors in use by segment, once there is
-    /// something to collect; and the order to collect some. Both end when there is something to decide.
+    /// Ours, for a collector on the host of a drive with an FTL: sectors in use by segment. It ends once there is
+    /// something to collect.
     GcCounts = 0xC2,
+    /// Ours, for the same: the order to collect some. It ends when there is something to decide.
     GcCollect = 0xC6,
 }
 
 impl Opcode {
+    /// The opcode of dword 0; none if it is unknown here.
     pub fn from_byte(byte: u8) -> Option<Opcode> {
         use Opcode::*;
         let blocks = [Flush, Write, Read, Deallocate];
@@ -56,6 +65,7 @@ impl Opcode {
             _ => (lba_shift, lba_shift),
         }
     }
+    /// Of an open-channel drive.
     pub fn is_vector(self) -> bool {
         matches!(
             self,
@@ -107,6 +117,7 @@ pub fn arbitration(burst: u32, [high, medium, low]: [u32; 3]) -> Option<u32> {
 /// list; the host charges its cost once a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sqe {
+    /// What is asked for.
     pub opcode: Opcode,
     /// Unique among the commands of its queue.
     pub cid: u16,
@@ -114,6 +125,7 @@ pub struct Sqe {
     pub address: u64,
     /// Of its data.
     pub bytes: u32,
+    /// A write ends when it is durable.
     pub fua: bool,
     /// Vector commands: `wordline_nand::Class` of the work, for accounting only (not on the wire).
     pub work: u8,
@@ -135,22 +147,32 @@ pub struct Sqe {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum Status {
+    /// It was done.
     Success = 0x000,
+    /// The command cannot be.
     InvalidField = 0x002,
+    /// It goes beyond the namespace.
     LbaOutOfRange = 0x080,
+    /// No space is left to write.
     CapacityExceeded = 0x081,
+    /// Data could not be written.
     WriteFault = 0x280,
+    /// Data could not be read.
     UnrecoveredRead = 0x281,
 }
 
 /// A completion queue entry, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cqe {
+    /// Submission queue of the command.
     pub sq: u16,
+    /// The command's number in it.
     pub cid: u16,
     /// Submission queue head after the command was fetched.
     pub sq_head: u16,
+    /// How it ended.
     pub status: Status,
+    /// It changes with each pass through the queue.
     pub phase: bool,
     /// Vector reads: what the sectors hold, where that is kept (not on the wire). Reads and writes of a drive
     /// that tells it: the LUN of the first sector, and in bit 16 that it programs (dword 0).
@@ -231,6 +253,7 @@ fn class_of(dword13: u32) -> IoClass {
 }
 
 impl Cqe {
+    /// Its bytes in the queue.
     pub fn encode(&self) -> [u8; 16] {
         let mut b = [0u8; 16];
         b[8..10].copy_from_slice(&self.sq_head.to_le_bytes());

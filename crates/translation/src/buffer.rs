@@ -28,7 +28,9 @@ struct Slot {
 /// Slots that are programmed together.
 #[derive(Clone, Debug)]
 pub struct Filled {
+    /// Numbers of the slots, in the order in which they go to flash.
     pub slots: Vec<SlotId>,
+    /// Of users' data, or of the collector's alone.
     pub class: Class,
 }
 
@@ -50,10 +52,12 @@ pub struct MappedBuffer {
     waiting: Commands,
     /// Ends of commands, and what the FTL adds.
     pub actions: VecDeque<Action>,
+    /// What happened; the buffer counts what passes through it.
     pub counters: Counters,
 }
 
 impl MappedBuffer {
+    /// For so many logical sectors, with room for `slots` of them.
     pub fn new(g: &Geometry, sectors: u32, slots: u32) -> MappedBuffer {
         MappedBuffer {
             g: *g,
@@ -69,6 +73,7 @@ impl MappedBuffer {
             counters: Counters::default(),
         }
     }
+    /// Logical sectors.
     pub fn sectors(&self) -> u64 {
         self.map.len() as u64
     }
@@ -76,19 +81,24 @@ impl MappedBuffer {
     pub fn block_of(&self, ppa: Ppa) -> BlockId {
         self.g.line_of(ppa) * self.g.luns + self.g.lun_of(ppa)
     }
+    /// Sectors of the block that the map points to.
     pub fn valid_in(&self, block: BlockId) -> u32 {
         self.valid[block]
     }
 
+    /// A write comes in behind what waits.
     pub fn write(&mut self, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source) {
         self.waiting.write(tag, lpn, sectors, fua, source);
     }
+    /// A flush comes in behind what waits.
     pub fn flush(&mut self, tag: u32) {
         self.waiting.flush(tag);
     }
+    /// A trim comes in behind what waits.
     pub fn trim(&mut self, tag: u32, lpn: Lpn, sectors: u32) {
         self.waiting.trim(tag, lpn, sectors);
     }
+    /// The pieces of a read.
     pub fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
         let newest = |lpn| match self.map[lpn] {
             NONE => Newest::Unmapped,
@@ -250,10 +260,12 @@ impl MappedBuffer {
     pub fn turn(&self) -> u64 {
         self.order.next()
     }
+    /// All that came before this turn is on flash.
     pub fn is_passed(&self, turn: u64) -> bool {
         self.order.is_passed(turn)
     }
 
+    /// [`Digest`] of what these physical sectors hold.
     pub fn digest(&self, ppa: Ppa, sectors: u32) -> u64 {
         let mut digest = Digest::new();
         for &(lpn, stamp) in self.oob.slice(ppa.0..ppa.0 + sectors) {
@@ -261,10 +273,12 @@ impl MappedBuffer {
         }
         digest.get()
     }
+    /// Memory of the map and of what is known of physical sectors.
     pub fn memory(&self) -> Memory {
         let (mapping, sectors) = (4 * self.sectors(), self.g.sectors());
         Memory { mapping, stamps: 8 * sectors, pages: 2 * sectors, parity: 0, sectors }
     }
+    /// Holds the map against what it points to.
     pub fn check(&self) -> Result<(), Breach> {
         let mut valid = IdVec::filled(0, self.valid.count());
         for (lpn, &code) in (0..).zip(&self.map) {

@@ -4,26 +4,39 @@ use crate::Source;
 use std::collections::VecDeque;
 use wordline_base::{Lpn, Stamps};
 
+/// A command that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// `left` sectors from `lpn` on have not been taken. `cached`: a cache has stamped them.
+    /// Sectors to be taken into the buffer.
     Write {
+        /// The command's name.
         tag: u32,
+        /// The first sector that has not been taken.
         lpn: u32,
+        /// How many have not.
         left: u32,
+        /// It ends when it is durable.
         fua: bool,
+        /// A cache has stamped its sectors.
         cached: bool,
     },
+    /// It ends when all that came before it is durable.
     Flush {
+        /// The command's name.
         tag: u32,
     },
+    /// Sectors to be unmapped.
     Trim {
+        /// The command's name.
         tag: u32,
+        /// The first sector.
         lpn: u32,
+        /// How many there are.
         sectors: u32,
     },
 }
 
+/// Commands that wait, in the order in which they came.
 #[derive(Clone, Default, Debug)]
 pub struct Commands {
     waiting: VecDeque<Command>,
@@ -32,20 +45,25 @@ pub struct Commands {
 }
 
 impl Commands {
+    /// With memory for so many.
     pub fn with_capacity(commands: usize) -> Commands {
         Commands { waiting: VecDeque::with_capacity(commands), stamps: VecDeque::new() }
     }
+    /// None waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
+    /// How many wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
+    /// The one that waits for longest.
     #[inline]
     pub fn first(&self) -> Option<Command> {
         self.waiting.front().copied()
     }
+    /// A write comes.
     pub fn write(&mut self, tag: u32, lpn: Lpn, sectors: u32, fua: bool, source: Source) {
         let cached = match source {
             Source::Host => false,
@@ -57,9 +75,11 @@ impl Commands {
         };
         self.waiting.push_back(Command::Write { tag, lpn: lpn.0, left: sectors, fua, cached });
     }
+    /// A flush comes.
     pub fn flush(&mut self, tag: u32) {
         self.waiting.push_back(Command::Flush { tag });
     }
+    /// A trim comes.
     pub fn trim(&mut self, tag: u32, lpn: Lpn, sectors: u32) {
         self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors });
     }

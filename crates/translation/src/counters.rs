@@ -11,33 +11,43 @@ wordline_base::counters! {
         /// Padding of units written for a flush, or to let the collector end; of a medium written in place,
         /// the rest of units written in part.
         pad_sectors,
-        /// Metadata at the start of lines, and at their end. A line is what an FTL erases together.
+        /// Metadata at the start of lines. A line is what an FTL erases together.
         smeta_sectors,
+        /// Metadata at the end of lines.
         emeta_sectors,
+        /// Parity of strides.
         parity_sectors,
         /// Written again because a program failed.
         resubmitted_sectors,
         /// Sectors of all units programmed, whatever they hold.
         programmed_sectors,
+        /// Trimmed by users.
         trimmed_sectors,
         /// Overwritten or trimmed in the buffer before they were written in place.
         absorbed_sectors,
-        /// Read by users from flash, from the buffer, and where nothing is mapped.
+        /// Read by users from flash, ...
         read_flash,
+        /// ... from the buffer, ...
         read_buffer,
+        /// ... and where nothing is mapped.
         read_unmapped,
-        /// Read by the collector: data, and the sector lists of victims.
+        /// Data read by the collector.
         gc_read_sectors,
+        /// Sector lists of victims read by the collector.
         meta_read_sectors,
         /// Read by the collector but overwritten before they could be moved.
         gc_stale_sectors,
+        /// Flushes that came.
         flushes,
         /// Flushes and FUA writes that had to wait.
         flushes_waited,
+        /// Blocks erased.
         erases,
         /// Erases that had to be waited for when a line was opened.
         erases_sync,
+        /// Lines opened to be written.
         lines_opened,
+        /// Lines made free, ...
         lines_freed,
         /// ... of them without moving anything.
         lines_freed_empty,
@@ -47,32 +57,43 @@ wordline_base::counters! {
         emeta_forced,
         /// Units padded to let the collector end when users waited for it.
         drains,
+        /// Programs that failed.
         program_errors,
+        /// Erasures that failed.
         erase_errors,
+        /// Reads of the collector that failed: of data, ...
         gc_read_errors,
+        /// ... and of sector lists.
         meta_read_errors,
+        /// Blocks that are used no more.
         blocks_retired,
+        /// Lines that are used no more.
         lines_retired,
         /// Sectors whose only copy could not be read.
         lost_sectors,
         /// Writes refused because no space can be made any more.
         writes_refused,
-        /// Runs read from the rest of their stride because their LUN was busy, their sectors, and the
-        /// sectors read for that.
+        /// Runs read from the rest of their stride because their LUN was busy, ...
         rebuilt_reads,
+        /// ... their sectors, ...
         rebuilt_sectors,
+        /// ... and the sectors read for that.
         member_sectors,
         /// Sectors added to parity sums, written or rebuilt.
         xor_sectors,
-        /// Runs read from a busy LUN, by what stood in the way of rebuilding: cold data, no parity (bad
-        /// block, metadata), a write error, one neighbour, neighbours busy, the same while writes are
-        /// not throttled, and more sectors than a request takes.
+        /// Runs read from a busy LUN because they were cold data, ...
         waits_cold,
+        /// ... had no parity (a bad block, metadata), ...
         waits_no_parity,
+        /// ... or a write error, ...
         waits_write_error,
+        /// ... had one neighbour only, ...
         waits_one_neighbour,
+        /// ... had neighbours that were busy, ...
         waits_busy,
+        /// ... the same while writes were not throttled, ...
         waits_unthrottled,
+        /// ... had more sectors than a request takes, ...
         waits_too_long,
         /// ... and because a sector to rebuild from could not be read.
         waits_rebuild_error,
@@ -86,19 +107,25 @@ wordline_base::counters! {
         members_busy,
         /// Rebuilds that failed.
         rebuild_errors,
+        /// Programs of parity that failed.
         parity_errors,
         /// Sectors of the collector written to hot lines because there was no cold one.
         hot_gc_sectors,
-        /// Moved from superblocks that were written with a bit a cell to others, and those superblocks.
+        /// Moved from superblocks that were written with a bit a cell to others, ...
         folded_sectors,
+        /// ... and those superblocks.
         lines_folded,
-        /// Pages of a map that memory holds a part of: those that commands of users found there and did not, those
-        /// that gave way, of them those that had changed, pages read from flash, and pages written to it, moved ones too.
+        /// Of a map that memory holds a part of: pages that commands of users found there, ...
         map_hits,
+        /// ... those that they did not find, ...
         map_misses,
+        /// ... those that gave way, ...
         map_evictions,
+        /// ... of them those that had changed, ...
         map_dirty_evictions,
+        /// ... pages read from flash, ...
         map_read_sectors,
+        /// ... and pages written to it, moved ones too.
         map_sectors,
     }
 }

@@ -19,6 +19,7 @@ impl Default for Digest {
 }
 
 impl Digest {
+    /// Of no sector.
     pub fn new() -> Digest {
         Digest { exact: 0x5EED, held: 0 }
     }
@@ -29,6 +30,7 @@ impl Digest {
         self.exact = (self.exact ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
         self.held = contents::fold(self.held, contents::tag(lpn, stamp));
     }
+    /// The number that it comes to.
     pub fn get(self) -> u64 {
         self.exact >> 32 ^ self.exact & 0xFFFF_FFFF | u64::from(self.held) << 32
     }

@@ -5,32 +5,70 @@ use thiserror::Error;
 /// Why a drive cannot be aged.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum AgeError {
+    /// Something is under way.
     #[error("commands or flash operations are in flight: age a drive at rest")]
     Busy,
+    /// A sector that there is not.
     #[error("sector {sector} is beyond the capacity, {sectors}")]
-    Beyond { sector: u32, sectors: u64 },
+    Beyond {
+        /// Its number.
+        sector: u32,
+        /// How many there are.
+        sectors: u64,
+    },
     /// What there is none of.
     #[error("{0}: the drive is too full to age")]
     Full(&'static str),
     #[error(
         "the map needs more memory than ftl.fssd.host_memory gives it: raise it, or set it to none"
     )]
+    /// The map does not fit the memory that it was given.
     Memory,
 }
 
 /// What of a state does not fit the rest of it.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Breach {
+    /// A logical sector.
     #[error("sector {lpn} {what}")]
-    Sector { lpn: u32, what: String },
+    Sector {
+        /// Its number.
+        lpn: u32,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A block, by its number.
     #[error("block {block} {what}")]
-    Block { block: u32, what: String },
+    Block {
+        /// Its number.
+        block: u32,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A line, or what an FTL erases together.
     #[error("line {line} {what}")]
-    Line { line: u32, what: String },
+    Line {
+        /// Its number.
+        line: u32,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A LUN.
     #[error("LUN {lun} {what}")]
-    Lun { lun: u32, what: String },
+    Lun {
+        /// Its number.
+        lun: u32,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A stride of parity.
     #[error("stride {stride} {what}")]
-    Stride { stride: u32, what: String },
+    Stride {
+        /// Its number.
+        stride: u32,
+        /// What is wrong with it.
+        what: String,
+    },
     /// Counts that are not those of what they count.
     #[error("{0}")]
     Count(String),

@@ -42,9 +42,11 @@ pub struct MapCost {
     pub visit: Span,
     /// Writing an entry of a leaf, and taking one out.
     pub insert: Span,
+    /// Taking an entry out of a leaf.
     pub remove: Span,
     /// Dividing a node in two, and making one of two.
     pub split: Span,
+    /// Making one node of two.
     pub merge: Span,
     /// Taking the lock and giving it back, where nobody else has it.
     pub lock: Span,
@@ -78,6 +80,7 @@ impl FtlCost {
 }
 
 impl MapCost {
+    /// What so much work costs, without the lock.
     pub fn of(&self, work: MapWork) -> Span {
         self.visit * work.visited
             + self.insert * work.inserted
@@ -96,26 +99,42 @@ pub enum Work {
     /// runs in the drive.
     Stage(Stage),
     /// It is done once its cost is paid.
-    Sum { op: u32 },
+    Sum {
+        /// The FTL's number of it.
+        op: u32,
+    },
     /// The command of this tag is over.
-    Complete { tag: u32, ok: bool },
+    Complete {
+        /// The command's name.
+        tag: u32,
+        /// It was done.
+        ok: bool,
+    },
 }
 
 /// Sectors on their way to the drive's protected buffer, of the write with this tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stage {
+    /// The FTL's number of the operation.
     pub op: u32,
+    /// The write's name.
     pub tag: u32,
+    /// The first sector.
     pub ppa: Ppa,
+    /// How many there are.
     pub sectors: u32,
 }
 
 /// A flash operation that the FTL wants done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashOp {
+    /// The FTL's number of it.
     pub op: u32,
+    /// What is done.
     pub kind: OpKind,
+    /// What it is done for.
     pub class: Class,
+    /// The first sector.
     pub ppa: Ppa,
     /// None of an erase.
     pub sectors: u32,
@@ -128,12 +147,14 @@ pub struct FlashOp {
 /// Processor time of issuing an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IssueCost {
+    /// The command itself.
     pub command: Span,
     /// Adding up sectors.
     pub sum: Span,
 }
 
 impl IssueCost {
+    /// Both.
     pub fn total(self) -> Span {
         self.command + self.sum
     }
@@ -183,9 +204,13 @@ impl Action {
 /// A flash read under way for a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashRead {
+    /// The first logical sector.
     pub lpn: Lpn,
+    /// How many there are.
     pub sectors: u32,
+    /// The first physical sector.
     pub ppa: Ppa,
+    /// What it brings.
     pub brings: Brings,
 }
 
@@ -193,9 +218,15 @@ pub struct FlashRead {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Brings {
     /// The sectors asked for; `expected` is the digest of what they must be.
-    Asked { expected: u64 },
+    Asked {
+        /// Digest of the sectors' newest stamps.
+        expected: u64,
+    },
     /// A run that they are rebuilt from, together with others.
-    Member { rebuild: u32 },
+    Member {
+        /// The number of the rebuild.
+        rebuild: u32,
+    },
 }
 
 impl FlashRead {
@@ -215,7 +246,12 @@ impl FlashRead {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadEnd {
     /// They are there, or lost; `summed` sectors were added up for it.
-    Over { ok: bool, summed: u32 },
+    Over {
+        /// It was done.
+        ok: bool,
+        /// Sectors that were added up for it.
+        summed: u32,
+    },
     /// Other flash reads decide: those under way, or those in `more`.
     Open,
 }

@@ -15,11 +15,13 @@
 //! it is served from flash.
 //!
 //! What every FTL repeats is here for all of them: commands that wait ([`Commands`]), what is durable
-//! ([`Order`]), the pieces of a read ([`split`]), and these with a map of sectors ([`MappedBuffer`]).
+//! ([`Order`]), the pieces of a read ([`split`]), these with a map of sectors ([`MappedBuffer`]), and that with blocks
+//! that are opened, programmed, collected and erased ([`BlockLog`]). A policy makes an FTL of the last ([`LogFtl`]).
 //!
 //! `examples/ftl` is a complete small one, and `docs/extend.md` says how to write another. Drivers ask for
 //! sectors within [`Translation::sectors`] only.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod age;
 mod buffer;
@@ -28,6 +30,7 @@ mod counters;
 mod digest;
 mod error;
 mod executor;
+mod log;
 mod order;
 mod orders;
 mod saved;
@@ -45,6 +48,7 @@ pub use executor::{
     Brings, FlashOp, FlashRead, FtlCost, IssueCost, MapCost, ReadEnd, Stage, Work, check_own_read,
     read_ended, send_data,
 };
+pub use log::{BlockLog, BlockUse, LogFtl, LogPolicy};
 pub use order::Order;
 pub use orders::{GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, owed};
 pub use saved::{LoadError, SavedIn, SavedOut, damaged};
@@ -57,19 +61,23 @@ use std::ops::AddAssign;
 use wordline_base::{Ctx, Lpn, PageData, Stamps};
 use wordline_nand::{Class, Outcome, Ppa};
 
-/// Bytes by which a collector in the drive tells of a sector in use what it is and where it goes to; and by
-/// which the host tells that it has a move in its map, or that a run of sectors is in use no more.
+/// Bytes by which a collector in the drive tells of a sector in use what it is and where it goes to.
 pub const MOVE: u32 = 16;
+/// Bytes by which the host tells that it has a move in its map, or that a run of sectors is in use no more.
 pub const PLACE: u32 = 8;
 
 /// A part of a read: a run of consecutive logical sectors served from one place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
+    /// The first logical sector.
     pub lpn: Lpn,
+    /// How many there are.
     pub sectors: u32,
+    /// Where they are served from.
     pub place: Place,
 }
 
+/// Where a run of sectors is served from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Never written or trimmed: reads as zeroes, touches no flash.
@@ -79,10 +87,22 @@ pub enum Place {
     /// The only copy could not be read: the read is an error.
     Lost,
     /// A run inside one write unit. `expected` is the digest of the sectors' newest stamps.
-    Flash { ppa: Ppa, expected: u64 },
+    Flash {
+        /// The first physical sector.
+        ppa: Ppa,
+        /// Digest of the sectors' newest stamps.
+        expected: u64,
+    },
     /// Not read where they are: one of the runs that together give the sectors. `first` for one of
     /// them: what the user asked for.
-    Member { rebuild: u32, ppa: Ppa, first: bool },
+    Member {
+        /// The number of the rebuild.
+        rebuild: u32,
+        /// The first physical sector.
+        ppa: Ppa,
+        /// What the user asked for is charged with this one.
+        first: bool,
+    },
 }
 
 impl Place {
@@ -105,22 +125,68 @@ impl Place {
 /// What the FTL wants done. Every operation with an `op` is answered by [`Translation::on_done`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Read a run of sectors inside one unit for the FTL's own use; `payload` of them go to where the
-    /// FTL runs.
-    Read { op: u32, ppa: Ppa, sectors: u32, class: Class, payload: u32 },
+    /// Read a run of sectors inside one unit for the FTL's own use.
+    Read {
+        /// The FTL's number of it.
+        op: u32,
+        /// The first physical sector.
+        ppa: Ppa,
+        /// How many there are.
+        sectors: u32,
+        /// What it is done for.
+        class: Class,
+        /// Those of them that go to where the FTL runs.
+        payload: u32,
+    },
     /// Send this run of sectors inside a unit that is not programmed yet to the drive, which keeps them
     /// safe in a buffer of its own; done when they are there. The unit's program comes after the ends of
     /// all that was staged for it, and has no payload. `tag` is the write's that it is of.
-    Stage { op: u32, tag: u32, ppa: Ppa, sectors: u32 },
-    /// Program one whole unit, of which `payload` sectors come from the host; `summed` sectors went
-    /// into it if it is parity. `slc`: with a bit a cell, as all of its block until that is erased.
-    Program { op: u32, ppa: Ppa, class: Class, payload: u32, summed: u32, slc: bool },
+    Stage {
+        /// The FTL's number of it.
+        op: u32,
+        /// The command's name.
+        tag: u32,
+        /// The first physical sector.
+        ppa: Ppa,
+        /// How many there are.
+        sectors: u32,
+    },
+    /// Program one whole unit.
+    Program {
+        /// The FTL's number of it.
+        op: u32,
+        /// The first physical sector.
+        ppa: Ppa,
+        /// What it is done for.
+        class: Class,
+        /// Sectors that come from the host.
+        payload: u32,
+        /// Sectors that went into it if it is parity.
+        summed: u32,
+        /// With a bit a cell, as all of its block until that is erased.
+        slc: bool,
+    },
     /// Erase the block of this LUN and line; `ppa` is its first sector.
-    Erase { op: u32, ppa: Ppa },
+    Erase {
+        /// The FTL's number of it.
+        op: u32,
+        /// The first physical sector.
+        ppa: Ppa,
+    },
     /// Add up so many sectors where the FTL runs, where that takes time: what the collector rebuilds.
-    Sum { op: u32, sectors: u32 },
+    Sum {
+        /// The FTL's number of it.
+        op: u32,
+        /// So many.
+        sectors: u32,
+    },
     /// A command is complete: a write is in the buffer (or durable if FUA), a flush is durable.
-    Complete { tag: u32, ok: bool },
+    Complete {
+        /// The command's name.
+        tag: u32,
+        /// It was done.
+        ok: bool,
+    },
 }
 
 /// Whose stamps a write carries.
@@ -164,8 +230,11 @@ pub struct MapWork {
     pub visited: u64,
     /// Entries written, new ones and changed ones, and entries that went.
     pub inserted: u64,
+    /// Entries that went.
     pub removed: u64,
+    /// Nodes divided in two.
     pub splits: u64,
+    /// Nodes made one of two.
     pub merges: u64,
 }
 
@@ -201,14 +270,18 @@ pub struct StrideUse {
     pub parity_table_bytes: u64,
     /// LUNs of the hot side, and times that changed.
     pub hot_luns: u32,
+    /// Times that the number of hot LUNs changed.
     pub partitions: u64,
 }
 
 /// Erase counts of the good blocks; of a medium written in place, writes of the units in use.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wear {
+    /// The least.
     pub min: u32,
+    /// Their mean.
     pub mean: f64,
+    /// The most.
     pub max: u32,
 }
 
@@ -229,11 +302,15 @@ impl Wear {
 /// What is in a block: for setting a NAND machine to the state after ageing or loading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockState {
+    /// Its line.
     pub line: u32,
+    /// Its LUN.
     pub lun: u32,
+    /// It cannot be used.
     pub bad: bool,
     /// Pages programmed since the last erase; they are the first ones.
     pub programmed: u32,
+    /// Times that it was erased.
     pub erases: u32,
     /// They are written with a bit a cell.
     pub slc: bool,
@@ -380,7 +457,9 @@ pub trait Translation: Send {
         (0, 0.0, 0.0)
     }
 
+    /// Everything that happened since it was made.
     fn counters(&self) -> &Counters;
+    /// Memory that a drive of this state needs.
     fn memory(&self) -> Memory;
     /// Now; nothing where memory is not a result.
     fn host_memory(&self) -> HostMemory {
@@ -390,6 +469,7 @@ pub trait Translation: Send {
     fn take_map_work(&mut self) -> MapWork {
         MapWork::default()
     }
+    /// Erase counts of good blocks.
     fn wear(&self) -> Wear {
         Wear::of(self.media_state())
     }

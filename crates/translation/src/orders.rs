@@ -17,10 +17,18 @@ const COUNT: u32 = 4;
 pub enum GcOrder {
     /// Tell the counts of all segments, once free ones are few; with `waits`, once users have taken a
     /// step of space beside.
-    Counts { waits: bool },
+    Counts {
+        /// Only once users have taken a step of space beside.
+        waits: bool,
+    },
     /// Move so many sectors more out of this segment, beside what is not moved yet. The answer comes when
     /// users have taken a step of space, or when nothing is left in it.
-    Collect { segment: u32, sectors: u32 },
+    Collect {
+        /// Which one.
+        segment: u32,
+        /// How many of it.
+        sectors: u32,
+    },
 }
 
 impl GcOrder {
@@ -38,9 +46,11 @@ impl GcOrder {
             GcOrder::Collect { segment, sectors } => u64::from(segment) << 32 | u64::from(sectors),
         }
     }
+    /// The order of a command for counts, from its address.
     pub fn counts(address: u64) -> GcOrder {
         GcOrder::Counts { waits: address & 1 == 1 }
     }
+    /// The order of a command to collect, from its address.
     pub fn collect(address: u64) -> GcOrder {
         GcOrder::Collect { segment: (address >> 32) as u32, sectors: address as u32 }
     }
@@ -62,11 +72,13 @@ pub struct GcReport {
 /// What a collector on the host knows of the drive from the start, as a drive tells what it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GcShape {
+    /// How many segments there are.
     pub segments: u32,
     /// Sectors of a segment without bad blocks.
     pub segment_sectors: u32,
-    /// Free segments at which collecting begins, and those that users do not take.
+    /// Free segments at which collecting begins.
     pub start: u32,
+    /// Free segments that users do not take.
     pub reserve: u32,
 }
 
@@ -80,7 +92,9 @@ impl GcShape {
 /// What the drive collected by itself because it was out of free segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GcFloor {
+    /// Segments collected.
     pub victims: u64,
+    /// Sectors moved for that.
     pub sectors: u64,
 }
 
@@ -116,6 +130,7 @@ pub struct GcPolicy {
 }
 
 impl GcPolicy {
+    /// Of a drive of this shape; it owes nothing.
     pub fn new(shape: GcShape) -> GcPolicy {
         GcPolicy { shape, last: shape.segments - 1, used: 0, debt: 0 }
     }

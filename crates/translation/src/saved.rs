@@ -75,26 +75,53 @@ fn bytes_of<T: Number>(numbers: &[T]) -> Cow<'_, [u8]> {
 /// Why a saved state cannot be taken up.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum LoadError {
+    /// Another file.
     #[error("is not a saved drive")]
     Foreign,
+    /// A file of another version.
     #[error("has format version {0}, this program reads {VERSION}")]
     Version(u32),
+    /// A file of another FTL.
     #[error(
         "was saved by --ftl {saved}, this drive has --ftl {here}: choose that, or age the drive anew"
     )]
-    Layer { saved: &'static str, here: &'static str },
+    Layer {
+        /// In the file.
+        saved: &'static str,
+        /// In the profile.
+        here: &'static str,
+    },
+    /// Of a drive with another number of something.
     #[error("was saved with {saved} {name}, the profile has {here}")]
-    Shape { name: &'static str, saved: u32, here: u32 },
+    Shape {
+        /// Of what.
+        name: &'static str,
+        /// In the file.
+        saved: u32,
+        /// In the profile.
+        here: u32,
+    },
+    /// Of a drive with other spare space.
     #[error("was saved with over_provisioning = {saved}, the profile has {here}")]
-    OverProvisioning { saved: f64, here: f64 },
+    OverProvisioning {
+        /// In the file.
+        saved: f64,
+        /// In the profile.
+        here: f64,
+    },
+    /// Of a drive that gave up lines at another number of bad blocks.
     #[error("min_good_luns is not that of the saved drive")]
     MinGoodLuns,
+    /// The settings make no FTL.
     #[error(transparent)]
     Config(#[from] BadValue),
+    /// What is in the file does not fit together.
     #[error("damaged: {0}")]
     Damaged(Cow<'static, str>),
+    /// The file ends too early.
     #[error("the file is cut short")]
     Short,
+    /// The system's words.
     #[error("cannot be read: {0}")]
     Io(String),
     /// By the FTL of this name.
@@ -111,6 +138,7 @@ impl From<io::Error> for LoadError {
     }
 }
 
+/// The error of a file whose contents do not fit together.
 pub fn damaged<T>(what: impl Into<Cow<'static, str>>) -> Result<T, LoadError> {
     Err(LoadError::Damaged(what.into()))
 }
@@ -159,15 +187,18 @@ impl SavedOut<'_> {
         let buffer = Vec::with_capacity(CHUNK + 16);
         SavedOut { w, buffer, sum: Sum::default(), arrays: 0 }
     }
+    /// Writes the checksum: the file is whole.
     pub fn end(mut self) -> io::Result<()> {
         self.pad(8)?;
         self.w.write_all(&self.sum.get().to_le_bytes())?;
         self.w.flush()
     }
+    /// Appends a number.
     pub fn put32(&mut self, v: u32) -> io::Result<()> {
         self.buffer.extend_from_slice(&v.to_le_bytes());
         if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
+    /// Appends a number.
     pub fn put64(&mut self, v: u64) -> io::Result<()> {
         self.put32(v as u32)?;
         self.put32((v >> 32) as u32)
@@ -280,6 +311,7 @@ impl SavedIn<'_> {
         SavedIn { r, sum: Sum::default(), buffer: Vec::new(), arrays: 0 }
     }
     /// Holds what was read against its checksum.
+    /// Writes the checksum: the file is whole.
     pub fn end(mut self) -> Result<(), LoadError> {
         self.pad(8)?;
         let mut saved = [0; 8];
@@ -295,9 +327,11 @@ impl SavedIn<'_> {
         self.sum.add(&self.buffer);
         Ok(&self.buffer)
     }
+    /// The next number.
     pub fn get32(&mut self) -> Result<u32, LoadError> {
         Ok(u32::from_le_bytes(self.fill(4)?.try_into().expect("four bytes")))
     }
+    /// The next number.
     pub fn get64(&mut self) -> Result<u64, LoadError> {
         Ok(u64::from_le_bytes(self.fill(8)?.try_into().expect("eight bytes")))
     }
@@ -315,6 +349,7 @@ impl SavedIn<'_> {
             count => damaged(format!("{what} is {count}")),
         }
     }
+    /// The counters.
     pub fn counters(&mut self) -> Result<Counters, LoadError> {
         let counters = Counters::default().list().count();
         if self.get32()? as usize != counters {
@@ -379,6 +414,7 @@ impl SavedIn<'_> {
             false => damaged(format!("{what}: one is above {limit}")),
         }
     }
+    /// The next numbers, into `out`.
     pub fn words32(&mut self, n: usize, out: &mut Vec<u32>) -> Result<(), LoadError> {
         let mut left = n;
         while left > 0 {

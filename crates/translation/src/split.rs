@@ -7,11 +7,13 @@ use wordline_nand::Ppa;
 /// Where the newest version of a sector is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Newest {
+    /// Nowhere: it was never written, or was trimmed.
     Unmapped,
     /// In the buffer, with its stamp.
     Buffer(u32),
     /// Nowhere: its only copy could not be read.
     Lost,
+    /// On flash.
     Flash(Ppa),
 }
 

@@ -14,8 +14,9 @@ use wordline_base::SectorSize;
 pub struct Touch {
     /// Sectors, those written in part included.
     pub sectors: Range<u32>,
-    /// The first and the last are written in part.
+    /// The first is written in part.
     pub head: bool,
+    /// So is the last.
     pub tail: bool,
 }
 
@@ -47,6 +48,7 @@ impl Touch {
         let tail = self.tail.then(|| end - 1).filter(|&t| head != Some(t));
         head.into_iter().chain(tail)
     }
+    /// Some are written in part.
     pub fn is_partial(&self) -> bool {
         self.head || self.tail
     }
@@ -61,6 +63,7 @@ struct Turn {
     version: u32,
 }
 
+/// Who is at which sector, and who waits for that.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     queues: BTreeMap<u32, VecDeque<Turn>>,
