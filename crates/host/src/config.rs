@@ -38,6 +38,10 @@ impl Scheduler {
             Scheduler::Bfq => "bfq",
         }
     }
+    /// Requests of a job with a priority go before those of others.
+    pub fn heeds_jobs(self) -> bool {
+        self == Scheduler::Bfq
+    }
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -307,7 +307,7 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
             );
         }
         Scheduler::None | Scheduler::Kyber => {}
-        Scheduler::MqDeadline | Scheduler::Bfq => {
+        _ => {
             return stack(
                 "bio_scheduler",
                 "must be none or kyber, which counts tokens: the others order what waits for a tag, \

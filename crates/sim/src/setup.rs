@@ -22,7 +22,7 @@ use wordline_fio::job::{ExitWhat, RandomGenerator, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Size, Thread, ZetanCache, job};
 use wordline_fs::FsKind;
 use wordline_host::source::ThreadSpec;
-use wordline_host::{DISK_SHIFT, Engine, Scheduler, StackConfig};
+use wordline_host::{DISK_SHIFT, Engine, StackConfig};
 use wordline_md::Layout;
 use wordline_trace::{Clock, Format, Reader, Wrap};
 
@@ -515,8 +515,8 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
             say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
         }
         let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
-        let bfq = scheduler == Scheduler::Bfq && !job.has_cmdprio();
-        if stack.kernel && !bfq && (job.prio.class != 0 || job.has_cmdprio()) {
+        let heeds = scheduler.heeds_jobs() && !job.has_cmdprio();
+        if stack.kernel && !heeds && (job.prio.class != 0 || job.has_cmdprio()) {
             say("prio, prioclass and cmdprio are in the logs and in the results by class, and nothing acts \
                  on them: of the schedulers bfq alone heeds a job's (with stack.kernel=false they choose \
                  the class of the job's queue)"
