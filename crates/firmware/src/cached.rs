@@ -16,7 +16,7 @@ use crate::{Firmware, Op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wordline_base::Slab;
 use wordline_nand::{Class, Ppa};
-use wordline_translation::Action;
+use wordline_translation::{Action, Breach};
 
 const NONE: u32 = u32::MAX;
 /// What a page is.
@@ -52,13 +52,19 @@ pub(crate) struct Cached {
     /// Pages that there is room for.
     room: u32,
     state: Vec<u8>,
-    /// Neighbours in the order of use, by page; the one used last, and the first to give way.
+    /// By page, the one used next after it.
     newer: Vec<u32>,
+    /// By page, the one used last before it.
     older: Vec<u32>,
+    /// The page used last.
     newest: u32,
+    /// The page that gives way first.
     oldest: u32,
+    /// Pages in memory.
     held: u32,
+    /// Pages that are being read.
     coming: u32,
+    /// Pages that are to be read.
     wanted: VecDeque<u32>,
     waiting: Slab<Waiting>,
     waits: BTreeMap<u32, Vec<u32>>,
@@ -180,7 +186,7 @@ impl Cached {
         self.late.values().map(|late| late.order).min()
     }
     /// Counts against what they count.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Breach> {
         let flags = |what: u8| self.state.iter().filter(|&&s| s & what > 0).count();
         let late: u32 = self.late.values().map(|late| late.entries).sum();
         let found = [
@@ -193,12 +199,15 @@ impl Cached {
         ];
         for (what, found, counted) in found {
             if found != counted {
-                return Err(format!("pages of the map {what}: {found}, counted {counted}"));
+                let what = format!("pages of the map {what}: {found}, counted {counted}");
+                return Err(Breach::Count(what));
             }
         }
         let lonely = self.waits.keys().chain(self.late.keys());
         match lonely.copied().find(|&page| !self.is(page, COMING | WANTED)) {
-            Some(page) => Err(format!("page {page} of the map is waited for and not read")),
+            Some(page) => {
+                Err(Breach::Count(format!("page {page} of the map is waited for and not read")))
+            }
             None => Ok(()),
         }
     }

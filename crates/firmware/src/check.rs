@@ -64,7 +64,7 @@ impl Firmware {
             }
         }
         if let Some(cached) = &self.cached {
-            cached.check().map_err(Breach::Count)?;
+            cached.check()?;
         }
         let space = &self.space;
         let counted = (space.room, space.slc_room, space.free_count, space.borrowed);

@@ -81,15 +81,17 @@ pub struct Fssd {
     plan: Plan,
     tree: Tree,
     space: Space,
-    /// What flash and buffer hold, by physical sector: the logical one, counted from 1, and its version.
+    /// What flash and buffer hold, by physical sector: the logical one, counted from 1, ...
     oob: Held,
+    /// ... and its version.
     stamps: Option<Held>,
     points: [Point; 2],
     units: BTreeMap<Unit, Open>,
-    /// Units of each LUN that are not being programmed, in their order; LUNs that are programming, and
-    /// those to look at.
+    /// Units of each LUN that are not being programmed, in their order.
     queues: IdVec<LunId, VecDeque<Unit>>,
+    /// Whether each LUN is programming.
     busy: IdVec<LunId, bool>,
+    /// LUNs to look at.
     ready: Vec<LunId>,
     ops: Slab<Op>,
     /// Reads of users under way.
@@ -518,7 +520,7 @@ impl Fssd {
     /// Holds counts against what they count.
     fn check(&self) -> Result<(), Breach> {
         let count = |what: String| Err(Breach::Count(what));
-        self.tree.check().or_else(count)?;
+        self.tree.check()?;
         let (mut units, mut segments) =
             (vec![0; self.space.valid.len()], vec![0; self.space.segments.len()]);
         for e in self.tree.all().filter(|e| e.place != LOST) {

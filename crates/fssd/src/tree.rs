@@ -13,7 +13,7 @@ use crate::arena::{Arena, HEADER, LAST, NOWHERE, NodeId};
 use std::io;
 use std::ops::Range;
 use wordline_base::prefetch;
-use wordline_translation::{LoadError, MapWork, SavedIn, SavedOut, damaged};
+use wordline_translation::{Breach, LoadError, MapWork, SavedIn, SavedOut, damaged};
 
 /// The place of sectors whose only copy could not be read.
 pub const LOST: u32 = u32::MAX;
@@ -23,6 +23,10 @@ const MOST_LEVELS: usize = 16;
 /// Words of an entry of a leaf, and of an inner node.
 const LEAF: usize = 3;
 const INNER: usize = 2;
+
+fn breach(what: String) -> Result<(), Breach> {
+    Err(Breach::Count(what))
+}
 
 /// Sectors that follow each other, on flash as in the user's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -651,7 +655,7 @@ impl Tree {
         }
         tree.levels = r.up_to(MOST_LEVELS as u32, "the tree's levels")?.max(1) as usize;
         tree.load_node(r, tree.root, 1)?;
-        tree.check().or_else(damaged)?;
+        tree.check().or_else(|breach| damaged(breach.to_string()))?;
         Ok(tree)
     }
     fn load_node(&mut self, r: &mut SavedIn, node: NodeId, level: usize) -> Result<(), LoadError> {
@@ -683,11 +687,11 @@ impl Tree {
         Ok(())
     }
     /// Holds the tree against its rules. An error says what is wrong.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Breach> {
         let (mut nodes, mut entries) = (0, 0);
         self.check_node(self.root, 0, 0, u32::MAX, &mut nodes, &mut entries)?;
         if (nodes, entries) != (self.nodes(), self.entries) {
-            return Err(format!(
+            return breach(format!(
                 "{nodes} nodes with {entries} entries are reached, {} and {} counted",
                 self.nodes(),
                 self.entries
@@ -703,7 +707,7 @@ impl Tree {
         to: u32,
         nodes: &mut u32,
         entries: &mut u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Breach> {
         let (n, count) = (self.arena.get(node), self.arena.count(node));
         let words = if level + 1 == self.levels { LEAF } else { INNER };
         let least = match level {
@@ -713,7 +717,7 @@ impl Tree {
         };
         *nodes += 1;
         if !(least..=self.most_of(words)).contains(&count) {
-            return Err(format!("node {node} on level {level} has {count} entries"));
+            return breach(format!("node {node} on level {level} has {count} entries"));
         }
         let keys = &n[HEADER..HEADER + count];
         if words == LEAF {
@@ -722,19 +726,19 @@ impl Tree {
             for i in 0..count {
                 let e = self.entry(n, i);
                 if e.lpn < at || e.sectors == 0 || e.end() > to {
-                    return Err(format!("{e:?} is out of order or bounds in node {node}"));
+                    return breach(format!("{e:?} is out of order or bounds in node {node}"));
                 }
                 at = e.end();
             }
             return Ok(());
         }
         if keys[0] != from {
-            return Err(format!("node {node} begins at {}, not at {from}", keys[0]));
+            return breach(format!("node {node} begins at {}, not at {from}", keys[0]));
         }
         for i in 0..count {
             let end = keys.get(i + 1).copied().unwrap_or(to);
             if end <= keys[i] {
-                return Err(format!("keys of node {node} are out of order"));
+                return breach(format!("keys of node {node} are out of order"));
             }
             self.check_node(self.child(node, i), level + 1, keys[i], end, nodes, entries)?;
         }

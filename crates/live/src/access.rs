@@ -127,24 +127,9 @@ impl ImageIo {
         if self == ImageIo::Pwrite {
             return Ok(None);
         }
-        let ring = || Ring::new().map(Mutex::new).map_err(|e| no_ring(&e));
+        let ring = || Ring::new().map(Mutex::new).map_err(|why| Error::NoRing { why });
         Ok(Some(Rings { reads: ring()?, writes: ring()?, syncs: ring()? }))
     }
-}
-
-fn no_ring(e: &std::io::Error) -> Error {
-    let why = match Errno::from_io_error(e) {
-        Some(Errno::NOSYS) => ": this kernel has none, or the container hides it",
-        Some(Errno::PERM | Errno::ACCESS) => {
-            ": it is forbidden here; see sysctl kernel.io_uring_disabled, and in a container its \
-             seccomp profile"
-        }
-        _ => "",
-    };
-    Error::usage(format!(
-        "--image-io uring: io_uring cannot be used: {e}{why}; or leave the option out, for \
-         --image-io pwrite needs nothing"
-    ))
 }
 
 impl Access {

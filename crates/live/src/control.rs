@@ -198,18 +198,10 @@ impl Drop for Control {
 
 impl Control {
     pub fn start(path: &Path, attributes: Arc<Attributes>) -> Result<Control, Error> {
-        let failed = |e: std::io::Error| {
-            Error::usage(format!(
-                "cannot listen on {}: {e}; name another socket by --control",
-                path.display()
-            ))
-        };
+        let failed = |why: std::io::Error| Error::Control { path: path.into(), why };
         // One that a killed server left answers nobody.
         if UnixStream::connect(path).is_ok() {
-            return Err(Error::usage(format!(
-                "another server listens on {}: name another socket by --control",
-                path.display()
-            )));
+            return Err(Error::ControlInUse(path.into()));
         }
         let is_socket =
             |m: std::fs::Metadata| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type());
@@ -288,16 +280,12 @@ fn act(attributes: &Attributes, caller: u32, line: &str) -> Result<Workload, Ref
 
 /// Asks the server at a socket for a process's attribute, or to set it. What it answers.
 pub fn ask(socket: &Path, pid: u32, set: Option<Workload>) -> Result<Workload, Error> {
-    let at = socket.display();
     let lost = |e: std::io::Error| {
         let why = match e.kind() {
             std::io::ErrorKind::WouldBlock => format!("within {} s", PATIENCE.as_secs()),
             _ => e.to_string(),
         };
-        Error::usage(format!(
-            "the server at {at} does not answer ({why}): start one with wordline serve --fuse DIR, or name \
-             another socket by --control"
-        ))
+        Error::NoAnswer { socket: socket.into(), why }
     };
     let mut stream = UnixStream::connect(socket).map_err(lost)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
@@ -312,10 +300,8 @@ pub fn ask(socket: &Path, pid: u32, set: Option<Workload>) -> Result<Workload, E
     let word = told.strip_prefix("ok ");
     let found = word.and_then(|word| Workload::ALL.into_iter().find(|w| w.name() == word));
     found.ok_or_else(|| match told.strip_prefix("error ") {
-        Some(why) => Error::usage(why),
-        None => {
-            Error::usage(format!("what answers at {at} is no server of this version: '{told}'"))
-        }
+        Some(why) => Error::Refused(why.into()),
+        None => Error::Foreign { socket: socket.into(), told: told.into() },
     })
 }
 

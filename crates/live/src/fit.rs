@@ -1,7 +1,7 @@
 //! A drive of a profile cut to a size: fewer blocks, and if that leaves too few lines to collect
 //! garbage with, shorter blocks.
 
-use crate::Error;
+use crate::error::{Error, Unserved};
 use wordline_base::{BadValue, SECTOR_SHIFT};
 use wordline_device::DriveConfig;
 use wordline_ftl::{Placement, Side, Translation, Translator};
@@ -33,10 +33,7 @@ pub fn fit(system: &DriveConfig, size: u64) -> Result<(DriveConfig, Vec<String>)
     }
     // Long blocks and few lines, if short ones do not do.
     fitted.nand.pages_per_block = pages;
-    blocks_for(&mut fitted, wanted).map_err(|e| {
-        let why = why.or(e).map_or("no number of blocks gives it".into(), |bad| bad.to_string());
-        Error::usage(format!("no drive of {size} bytes can be made of this profile: {why}"))
-    })?;
+    blocks_for(&mut fitted, wanted).map_err(|e| Error::Size { size, why: why.or(e) })?;
     Ok((fitted.clone(), said(&fitted, blocks, pages, notes)))
 }
 
@@ -56,25 +53,14 @@ fn said(fitted: &DriveConfig, blocks: u32, pages: u32, mut notes: Vec<String>) -
 /// Whether an image can be kept of such a drive.
 pub fn can_be_served(system: &DriveConfig) -> Result<(), Error> {
     if system.nand.in_place {
-        return Err(Error::usage(
-            "a drive whose medium is written in place (nand.in_place) is not served: an image keeps \
-             lines, written in order, from which the map is rebuilt. With --set nand.in_place=false \
-             the same medium is written in lines",
-        ));
+        return Err(Unserved::InPlace.into());
     }
     if system.device.bridge.is_some() {
-        return Err(Error::usage(
-            "a bridge over several drives (bridge.drives) is not served: an image keeps one drive. Take \
-             the profile of a drive behind it",
-        ));
+        return Err(Unserved::Bridge.into());
     }
     let sector = system.nand.sector_bytes;
     if sector != 4096 && system.ftl.fssd.is_none() {
-        return Err(Error::usage(format!(
-            "a drive with sectors of {sector} bytes (nand.sector_bytes) is not served: an image has \
-             sectors of 4096. --set nand.sector_bytes=4096 gives it such, and clients may write 512 \
-             bytes all the same"
-        )));
+        return Err(Unserved::SectorBytes(sector).into());
     }
     Ok(())
 }

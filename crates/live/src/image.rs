@@ -271,7 +271,7 @@ impl Image {
     /// Makes an image; it appears under its name when it is whole.
     pub fn create(path: &Path, superblock: &Superblock) -> Result<(), Error> {
         if superblock.config.len() as u64 > CONFIG_MAX {
-            return Err(Error::usage("the profile is longer than 64 KiB: leave comments out"));
+            return Err(Error::LongProfile);
         }
         let failed = |e: std::io::Error| Error::io("cannot make the image", path, e);
         if path.exists() {

@@ -32,6 +32,6 @@ mod tls;
 pub mod writer;
 
 pub use access::{Act, ImageIo, Journal};
-pub use error::{Error, ImageFault, MountFault};
+pub use error::{Error, ImageFault, ListenFault, MountFault, RunError, TapeFault, Unserved};
 pub use listen::Address;
 pub use server::{Plan, Server, StatsForm};

@@ -23,11 +23,9 @@ impl Address {
             let place =
                 if place.contains(':') { place.to_string() } else { format!("{place}:10809") };
             let found = place.to_socket_addrs().ok().and_then(|mut a| a.next());
-            return found.map(Address::Tcp).ok_or_else(|| {
-                Error::usage(format!("'{text}': no such host; write tcp:127.0.0.1:10809"))
-            });
+            return found.map(Address::Tcp).ok_or_else(|| Error::Host(text.into()));
         }
-        Err(Error::usage(format!("'{text}' is no address: write unix:PATH or tcp:HOST:PORT")))
+        Err(Error::Address(text.into()))
     }
     /// Only this machine can reach it.
     pub fn is_local(&self) -> bool {
@@ -94,16 +92,8 @@ impl Stream {
 
 impl Listener {
     pub fn bind(address: &Address) -> Result<Listener, Error> {
-        let failed = |e: std::io::Error| {
-            let why = match e.kind() {
-                ErrorKind::AddrInUse => "another server listens there: stop it or name another",
-                ErrorKind::PermissionDenied => "not permitted: name another place",
-                ErrorKind::NotFound => "no such folder: make it or name another",
-                ErrorKind::AddrNotAvailable => "this machine does not have that address",
-                _ => return Error::usage(format!("cannot listen on {address}: {e}")),
-            };
-            Error::usage(format!("cannot listen on {address}: {why}"))
-        };
+        let failed =
+            |e: std::io::Error| Error::Listen { place: address.to_string(), fault: e.into() };
         let listener = match address {
             Address::Unix(path) => {
                 // What a killed server left behind answers nobody.

@@ -186,7 +186,7 @@ impl Machine {
     ) -> Result<Machine, Error> {
         let mut ctx = Ctx::new();
         ctx.stamps = recovered.stamps;
-        let refused = |bad: BadValue| Error::usage(bad.below("device").to_string());
+        let refused = |bad: BadValue| Error::Setting(bad.below("device"));
         let mut controller = Controller::new(&system.device, recovered.nand, Some(recovered.ftl))
             .map_err(refused)?;
         controller.set_ftl_cost(&system.ftl.cost_in_drive());

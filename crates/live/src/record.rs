@@ -3,7 +3,7 @@
 //! Bytes pass as they are, each connection by two threads of its own; requests are told as they come
 //! from the client, before the server has them.
 
-use crate::Error;
+use crate::error::{Error, RunError};
 use crate::listen::{Address, Listener, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -79,15 +79,13 @@ pub fn record<L: Log + 'static>(
     say: &mut dyn FnMut(&str),
 ) -> Result<Recorded, Error> {
     if let Some(open) = plan.listen.iter().find(|a| !a.is_local() && !plan.plain_tcp) {
-        return Err(Error::usage(format!(
-            "{open} can be reached by others: give --plain-tcp if all of them may read and write the \
-             drive; TLS cannot be recorded"
-        )));
+        let remedy =
+            "give --plain-tcp if all of them may read and write the drive; TLS cannot be recorded";
+        return Err(Error::Open { place: open.to_string(), remedy });
     }
     // Whether anybody is there shows now.
-    plan.server.connect().map_err(|e| {
-        Error::usage(format!("no NBD server answers on {}: {e}: start it first", plan.server))
-    })?;
+    let server = || plan.server.to_string();
+    plan.server.connect().map_err(|why| Error::NoServer { server: server(), why })?;
     let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
     let places: Vec<String> = plan.listen.iter().map(Address::to_string).collect();
     say(&format!("recording on {}", places.join(" and ")));
@@ -143,7 +141,7 @@ pub fn record<L: Log + 'static>(
     let finished = log.finish().map_err(|e| e.to_string());
     let failed = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     match failed.map_or(finished, Err) {
-        Err(why) => Err(Error::run(format!("the log is cut short: {why}"))),
+        Err(why) => Err(RunError::Log(why).into()),
         Ok(()) => Ok(recorded),
     }
 }

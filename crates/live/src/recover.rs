@@ -3,7 +3,7 @@
 //! The map is rebuilt by the FTL's own recovery ([`wordline_ftl::Ftl::recover`]); what is done here is
 //! reading the media for it, and deciding which units were programmed (docs/design/live.md).
 
-use crate::Error;
+use crate::error::{Error, ImageFault, RunError};
 use crate::image::{BlockRecord, Found, Image, NO_LPN, Spare, UnitKind, UnitRecord, sector_crc};
 use crate::smeta;
 use std::fmt;
@@ -94,13 +94,8 @@ impl Damage {
     }
     /// What is to be said of the image, with the remedy.
     pub fn explain(&self, image: &Image) -> Error {
-        let path = image.path().display();
-        Error::run(format!(
-            "the image {path} is damaged, and what is newest is not known of all of it: {}. `wordline \
-             image check --salvage OUT {path}` writes what is known to a file and lists the rest, \
-             `wordline serve --salvage --image {path}` serves it read only",
-            self.reasons.join("; ")
-        ))
+        let (path, reasons) = (image.path().into(), self.reasons.clone());
+        RunError::Damaged { path, reasons }.into()
     }
 }
 
@@ -126,9 +121,9 @@ struct Recovering<'a> {
     repair: bool,
     blocks: Vec<BlockRecord>,
     /// By unit of the drive.
-    records: Vec<Option<Box<UnitRecord>>>,
+    records: IdVec<u32, Option<Box<UnitRecord>>>,
     torn: Vec<u32>,
-    smetas: Vec<Vec<SmetaRecord>>,
+    smetas: IdVec<u32, Vec<SmetaRecord>>,
     lines: IdVec<u32, LineMedia>,
     trims: Vec<u32>,
     order: u64,
@@ -142,14 +137,10 @@ struct Recovering<'a> {
 /// had twice is written where it is missing; nothing is changed where there is other damage.
 pub fn recover(image: &Image, system: &DriveConfig, repair: bool) -> Result<Recovered, Error> {
     let seed = Seed(image.superblock.seed);
-    let nand =
-        Nand::new(&system.nand, seed).map_err(|bad| Error::usage(bad.below("nand").to_string()))?;
+    let nand = Nand::new(&system.nand, seed).map_err(|bad| bad.below("nand"))?;
     let g = nand.geometry;
     if !image.fits(&g) {
-        return Err(Error::usage(format!(
-            "the image {} has another geometry than its profile: it is damaged",
-            image.path().display()
-        )));
+        return Err(Error::Image { path: image.path().into(), fault: ImageFault::Geometry });
     }
     let units = g.units_per_line() as usize * g.lines as usize;
     let mut r = Recovering {
@@ -159,9 +150,9 @@ pub fn recover(image: &Image, system: &DriveConfig, repair: bool) -> Result<Reco
         nand,
         repair,
         blocks: Vec::new(),
-        records: Vec::with_capacity(units),
+        records: Vec::with_capacity(units).into(),
         torn: Vec::new(),
-        smetas: vec![Vec::new(); g.lines as usize],
+        smetas: IdVec::filled(Vec::new(), g.lines),
         lines: IdVec::new(),
         trims: Vec::new(),
         order: 1,
@@ -259,10 +250,10 @@ impl<'a> Recovering<'a> {
         };
         self.image.each_unit(each).map_err(|e| unreadable(self.image, e))?;
         // Records come in order of pages: those of an earlier life may have come first.
-        for unit in 0..self.records.len() as u32 {
+        for unit in 0..self.records.count() {
             let erases = self.blocks[self.block_of(unit)].erases;
-            if self.records[unit as usize].as_ref().is_some_and(|r| r.erases < erases) {
-                self.records[unit as usize] = None;
+            if self.records[unit].as_ref().is_some_and(|r| r.erases < erases) {
+                self.records[unit] = None;
             }
         }
         let [_, data, parity, smeta, emeta] = kinds;
@@ -294,13 +285,12 @@ impl<'a> Recovering<'a> {
             let g = self.g;
             let page_above = (unit / g.luns + 1) * g.luns;
             let end = (unit / g.units_per_line() + 1) * g.units_per_line();
-            let mut later =
-                self.records[page_above.min(end) as usize..end as usize].iter().flatten();
+            let mut later = self.records.slice(page_above.min(end)..end).iter().flatten();
             let was_synced = later.any(|r| r.order <= state.synced);
             if state.clean || state_lost || was_synced {
                 lost += 1;
                 let above = (unit..end).step_by(g.luns as usize);
-                let above = above.filter_map(|u| self.records[u as usize].as_ref()).next();
+                let above = above.filter_map(|u| self.records[u].as_ref()).next();
                 // Without one it is any of those until now.
                 let before = above.map_or(self.order, |r| r.order);
                 self.damage.doubt = self.damage.doubt.max(Some(before));
@@ -334,8 +324,8 @@ impl<'a> Recovering<'a> {
         let mut looked = 0u64;
         let mut void = std::mem::take(&mut self.torn);
         if !self.image.state().clean {
-            for unit in 0..self.records.len() as u32 {
-                let Some(r) = &self.records[unit as usize] else { continue };
+            for unit in 0..self.records.count() {
+                let Some(r) = &self.records[unit] else { continue };
                 if !self.may_be_unfinished(r.order) {
                     continue;
                 }
@@ -352,7 +342,7 @@ impl<'a> Recovering<'a> {
                 };
                 if !whole {
                     void.push(unit);
-                    self.records[unit as usize] = None;
+                    self.records[unit] = None;
                 } else if self.repair {
                     let pieces =
                         [self.image.of_data(unit * size, &data), self.image.of_unit(unit, r)];
@@ -382,8 +372,8 @@ impl<'a> Recovering<'a> {
     }
     fn line_metadata(&mut self) -> Result<String, Error> {
         let g = self.g;
-        for unit in 0..self.records.len() as u32 {
-            let Some(r) = &self.records[unit as usize] else { continue };
+        for unit in 0..self.records.count() {
+            let Some(r) = &self.records[unit] else { continue };
             if r.kind != UnitKind::Smeta {
                 continue;
             }
@@ -392,7 +382,7 @@ impl<'a> Recovering<'a> {
                 Some(smeta) => smeta,
                 // The line was being opened when the server or its host went down: nothing is in it.
                 None if self.may_be_unfinished(order) => {
-                    self.records[unit as usize] = None;
+                    self.records[unit] = None;
                     self.recorded.clear(unit as usize);
                     self.dropped += 1;
                     self.torn.push(unit);
@@ -403,7 +393,7 @@ impl<'a> Recovering<'a> {
                 }
                 None => self.mend_smeta(unit, line, seq)?,
             };
-            self.smetas[line as usize].push(smeta);
+            self.smetas[line].push(smeta);
         }
         let (mut opened, mut closed) = (0, 0);
         for line in 0..g.lines {
@@ -432,9 +422,9 @@ impl<'a> Recovering<'a> {
     fn mend_smeta(&mut self, unit: u32, line: u32, seq: u64) -> Result<SmetaRecord, Error> {
         let g = self.g;
         let first = line * g.units_per_line();
-        let mine = |u: &u32| self.records[*u as usize].as_ref().is_some_and(|r| r.seq == seq);
+        let mine = |u: &u32| self.records[*u].as_ref().is_some_and(|r| r.seq == seq);
         let units = || (first..first + g.units_per_line()).filter(mine);
-        let kind = |u: u32| self.records[u as usize].as_ref().map(|r| r.kind);
+        let kind = |u: u32| self.records[u].as_ref().map(|r| r.kind);
         let in_emeta = units()
             .filter(|&u| kind(u) == Some(UnitKind::Emeta))
             .find_map(|u| self.smeta_in(u, seq));
@@ -453,7 +443,7 @@ impl<'a> Recovering<'a> {
                 if kind(u) == Some(UnitKind::Parity) {
                     parity.set(lun);
                 }
-                erases[lun] = self.records[u as usize].as_ref().map_or(0, |r| r.erases);
+                erases[lun] = self.records[u].as_ref().map_or(0, |r| r.erases);
             }
             // Of hot lines the border with cold ones is not known, and they are read without parity.
             let strided = !config.hot_cold && config.stride > 0 && g.luns >= config.stride;
@@ -478,7 +468,7 @@ impl<'a> Recovering<'a> {
     fn line_media(&self, line: u32) -> LineMedia {
         let g = self.g;
         let first = line * g.units_per_line();
-        let smetas = &self.smetas[line as usize];
+        let smetas = &self.smetas[line];
         let mut media = LineMedia {
             lines: smetas.iter().map(|s| Written { smeta: s.clone(), emeta: None }).collect(),
             units: BitMap::new(g.units_per_line() as usize),
@@ -489,7 +479,7 @@ impl<'a> Recovering<'a> {
         };
         for unit in 0..g.units_per_line() {
             let lun = unit % g.luns;
-            let Some(r) = &self.records[(first + unit) as usize] else { continue };
+            let Some(r) = &self.records[first + unit] else { continue };
             media.programmed[lun] = unit / g.luns + 1;
             media.units.set(unit as usize);
             media.of[lun] = r.seq;
@@ -537,7 +527,7 @@ impl<'a> Recovering<'a> {
     ) -> Option<Result<(Translator, u64), BadValue>> {
         let size = self.g.sectors_per_unit;
         let held = |ppa: Ppa| {
-            let order = self.records[(ppa.0 / size) as usize].as_ref()?.order;
+            let order = self.records[ppa.0 / size].as_ref()?.order;
             oob(ppa).map(|(lpn, stamp)| (lpn, stamp, order))
         };
         let of = |what: fn(&LineMedia) -> &IdVec<u32, u32>| {
@@ -576,7 +566,7 @@ impl<'a> Recovering<'a> {
             (s.lpn != NO_LPN).then_some((Lpn(s.lpn), s.stamp))
         };
         let config = &self.system.ftl;
-        let refused = |bad: BadValue| Error::usage(format!("ftl.{}: {}", bad.key, bad.why));
+        let refused = |bad: BadValue| Error::Setting(bad.below("ftl"));
         let trims = &self.trims;
         let trimmed =
             |lpn: Lpn, stamp: u32| trims.get(lpn.0 as usize).is_some_and(|&t| stamp & !LOST <= t);
@@ -591,17 +581,13 @@ impl<'a> Recovering<'a> {
             let lines = self.lines.clone();
             let media = Media { sectors, lines, oob: &oob, trimmed: &trimmed };
             let (ftl, found) = Ftl::recover(&g, config, &media, seed).map_err(|e| {
-                let path = self.image.path().display();
-                Error::run(format!("the image {path} cannot be recovered: {e}"))
+                let path = self.image.path().into();
+                RunError::Unrecovered { path, why: e.to_string() }
             })?;
             (ftl.into(), found)
         };
         if ftl.sectors() < sectors {
-            return Err(Error::usage(format!(
-                "this configuration has {} sectors and the image {sectors}: leave --ftl and --set \
-                 out to serve it as it was made",
-                ftl.sectors()
-            )));
+            return Err(Error::Sectors { here: ftl.sectors(), image: sectors });
         }
         report.push(Finding {
             step: "map",
@@ -618,7 +604,7 @@ impl<'a> Recovering<'a> {
             let mut unproven = BitMap::new(ftl.sectors() as usize);
             for lpn in 0..ftl.sectors() as u32 {
                 let unit = ftl.newest_at(Lpn(lpn)).map(|ppa| g.unit_of(ppa).0);
-                let record = unit.and_then(|unit| self.records[unit as usize].as_ref());
+                let record = unit.and_then(|unit| self.records[unit].as_ref());
                 if record.is_none_or(|r| r.order <= doubt) {
                     unproven.set(lpn as usize);
                 }

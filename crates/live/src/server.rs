@@ -9,6 +9,7 @@ use crate::access::{ImageIo, Journal};
 use crate::clock::{Clock, Look};
 use crate::conn::Conn;
 use crate::control::{Attributes, Control, Known};
+use crate::error::{Error, ListenFault, RunError};
 use crate::fuse;
 use crate::http::{CONNECTIONS as SCRAPES, Scrape};
 use crate::image::Image;
@@ -20,8 +21,8 @@ use crate::recover::{Finding, recover};
 use crate::stats::Stats;
 use crate::table::Table;
 use crate::tape::{Recorder, Tape};
+use crate::tls;
 use crate::writer::Writer;
-use crate::{Error, tls};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use std::net::{SocketAddr, TcpListener};
@@ -231,10 +232,9 @@ impl Server {
         let tls_config = plan.tls.as_deref().map(tls::load).transpose()?;
         let open = plan.listen.iter().find(|a| !a.is_local());
         if let Some(address) = open.filter(|_| tls_config.is_none() && !plan.plain_tcp) {
-            return Err(Error::usage(format!(
-                "{address} can be reached by others: give --tls FOLDER with certificates, or \
-                 --plain-tcp if all of them may read and write the drive"
-            )));
+            let remedy = "give --tls FOLDER with certificates, or --plain-tcp if all of them may read and \
+                          write the drive";
+            return Err(Error::Open { place: address.to_string(), remedy });
         }
         let image = Image::open(&plan.image, !plan.salvage)?.by(plan.image_io)?;
         let image = Arc::new(image.journalled(plan.journal.clone()));
@@ -255,7 +255,7 @@ impl Server {
         let control =
             plan.control.as_deref().map(|path| Control::start(path, Arc::clone(&attributes)));
         let control = control.transpose()?;
-        let failed = |e: std::io::Error| Error::run(format!("cannot start: {e}"));
+        let failed = |e: std::io::Error| Error::from(RunError::Start(e));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let order = recovered.order - 1;
         // What recovery dropped and what it was told stays true after a crash of the host.
@@ -446,11 +446,7 @@ impl Server {
         say(self.stats.summary(&self.machine).trim_end());
         let path = self.machine.media().image.path().to_path_buf();
         let failed = |e: &dyn std::fmt::Display| {
-            Error::run(format!(
-                "the image {} could not be written to the end: {e}; what was flushed before is in \
-                 it",
-                path.display()
-            ))
+            Error::from(RunError::Image { path: path.clone(), why: e.to_string() })
         };
         if !drained {
             let why = self.machine.media().writer.last_stall();
@@ -1006,7 +1002,10 @@ fn look(fds: &mut [PollFd<'_>], timeout: Duration, window: Duration) -> Option<(
 }
 
 fn listen_http(address: SocketAddr) -> Result<TcpListener, Error> {
-    let failed = |e: std::io::Error| Error::usage(format!("cannot listen on {address}: {e}"));
+    let failed = |e: std::io::Error| Error::Listen {
+        place: address.to_string(),
+        fault: ListenFault::Other(e),
+    };
     let listener = TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)

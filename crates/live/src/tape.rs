@@ -6,7 +6,7 @@
 //! course: flash operations that failed because of them, writes of a part of a sector whose rest could
 //! not be had, and moments at which the image could not be written.
 
-use crate::Error;
+use crate::error::{Error, RunError, TapeFault};
 use crate::image::Image;
 use crate::machine::{Done, Fault, IoKind, Machine, Request};
 use crate::recover::recover;
@@ -148,10 +148,10 @@ impl Tape {
             ..Record::default()
         });
         recorder.out.flush();
-        let path = recorder.path.display();
+        let path = &recorder.path;
         match &recorder.out.failed {
-            None => Ok(Some(format!("tape {path}: {} inputs", recorder.inputs))),
-            Some(e) => Err(Error::run(format!("the tape {path} is cut: {e}"))),
+            None => Ok(Some(format!("tape {}: {} inputs", path.display(), recorder.inputs))),
+            Some(e) => Err(RunError::TapeCut { path: path.clone(), why: e.to_string() }.into()),
         }
     }
 }
@@ -330,10 +330,7 @@ impl Records {
         read.map_err(|e| Error::io("cannot read the tape", &self.path, e))?;
         match Record::decode(&cell) {
             Some(record) => Ok(Some(record)),
-            None => Err(Error::run(format!(
-                "the tape {} was changed while it was replayed",
-                self.path.display()
-            ))),
+            None => Err(RunError::TapeChanged(self.path.clone()).into()),
         }
     }
 }
@@ -361,9 +358,11 @@ pub struct Recording {
     path: PathBuf,
     profile: String,
     image: tempfile::NamedTempFile,
-    /// Where its records begin, how many there are, and bytes after them.
+    /// Where its records begin.
     begin: u64,
+    /// How many whole ones there are.
     records: u64,
+    /// Bytes after the last whole one.
     torn: u64,
 }
 
@@ -374,14 +373,12 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    fn bad(&self, why: &str) -> Error {
-        Error::usage(format!("the tape {} {why}", self.path.display()))
+    fn bad(&self, fault: TapeFault) -> Error {
+        Error::Tape { path: self.path.into(), fault }
     }
     fn take(&mut self, into: &mut [u8]) -> Result<(), Error> {
         self.file.read_exact(into).map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                self.bad("is cut short before its first input: there is nothing to replay")
-            }
+            std::io::ErrorKind::UnexpectedEof => self.bad(TapeFault::Short),
             _ => Error::io("cannot read the tape", self.path, e),
         })?;
         self.crc = crc32c::crc32c_append(self.crc, into);
@@ -405,8 +402,7 @@ impl Head<'_> {
             read.map_err(|e| Error::io("cannot read the tape", self.path, e))?;
             let is_whole = cell.len() == RECORD && Record::decode(&cell).is_some();
             if is_whole && rest > 0 {
-                return Err(self
-                    .bad(&format!("is damaged: record {whole} is not whole, and others follow")));
+                return Err(self.bad(TapeFault::Torn(whole)));
             }
             if is_whole {
                 whole += 1;
@@ -426,27 +422,23 @@ impl Recording {
         let is_file = file.metadata().is_ok_and(|about| about.is_file());
         let mut head = Head { file: BufReader::with_capacity(1 << 20, file), crc: 0, path };
         if !is_file {
-            return Err(head.bad("is no file, and is read more than once: copy it to one"));
+            return Err(head.bad(TapeFault::NoFile));
         }
         let mut magic = [0; 8];
         head.take(&mut magic)?;
         if &magic != MAGIC {
-            let text = match magic.starts_with(b"WLTAPE") {
-                true => {
-                    "has another version of the format: replay it with the program that made it"
-                }
-                false => "is no tape: name one that `wordline serve --tape` made",
-            };
-            return Err(head.bad(text));
+            return Err(head.bad(match magic.starts_with(b"WLTAPE") {
+                true => TapeFault::Version,
+                false => TapeFault::Foreign,
+            }));
         }
-        let damaged = "is damaged: its head is impossible";
         let mut profile = vec![0; head.number()?.min(1 << 20) as usize];
         head.take(&mut profile)?;
         let len = head.number()?;
-        let unusable = |e: std::io::Error| Error::run(format!("cannot make a temporary file: {e}"));
+        let unusable = |e| Error::from(RunError::Temporary(e));
         let image = tempfile::NamedTempFile::new().map_err(unusable)?;
         if len > IMAGE_MAX {
-            return Err(head.bad(damaged));
+            return Err(head.bad(TapeFault::Head));
         }
         image.as_file().set_len(len).map_err(unusable)?;
         let mut page = [0; PAGE];
@@ -457,15 +449,15 @@ impl Recording {
             }
             head.take(&mut page)?;
             let at = (number - 1).checked_mul(PAGE as u64).filter(|at| at + PAGE as u64 <= len);
-            let Some(at) = at else { return Err(head.bad(damaged)) };
+            let Some(at) = at else { return Err(head.bad(TapeFault::Head)) };
             image.as_file().write_all_at(&page, at).map_err(unusable)?;
         }
         let (crc, mut found) = (head.crc, [0; 4]);
         head.take(&mut found)?;
         if crc != u32::from_le_bytes(found) {
-            return Err(head.bad("is damaged: the checksum of its head does not fit"));
+            return Err(head.bad(TapeFault::Checksum));
         }
-        let Ok(profile) = String::from_utf8(profile) else { return Err(head.bad(damaged)) };
+        let Ok(profile) = String::from_utf8(profile) else { return Err(head.bad(TapeFault::Head)) };
         let failed = |e| Error::io("cannot read the tape", path, e);
         let begin = head.file.stream_position().map_err(failed)?;
         let (records, torn) = head.records()?;
@@ -481,8 +473,8 @@ impl Recording {
     pub fn profile(&self) -> &str {
         &self.profile
     }
-    fn bad(&self, record: u64, why: &str) -> Error {
-        Error::usage(format!("the tape {} is damaged: record {record} {why}", self.path.display()))
+    fn bad(&self, record: u64, what: &'static str) -> Error {
+        Error::Tape { path: self.path.clone(), fault: TapeFault::Record { record, what } }
     }
 
     /// The inputs again, each after as many events as it was.
@@ -519,11 +511,8 @@ impl Recording {
                 None if r.kind == END => recorded = Some(r.offset),
                 None if machine.digest() == r.offset => checks += 1,
                 None => {
-                    return Err(Error::run(format!(
-                        "the replay of {} differs from the session before input {inputs}: another \
-                         version of the program recorded it",
-                        self.path.display()
-                    )));
+                    let path = self.path.clone();
+                    return Err(RunError::Differs { path, input: inputs }.into());
                 }
             }
             while let Some(done) = machine.poll() {
@@ -553,12 +542,8 @@ impl Recording {
             machine.run(last, r.events - before);
             let now = machine.ctx.queue.popped();
             if now == before {
-                return Err(Error::run(format!(
-                    "the replay of {} has {now} events before record {n}, the session had {}: \
-                     another version of the program recorded it",
-                    self.path.display(),
-                    r.events
-                )));
+                let (path, here, there) = (self.path.clone(), now, r.events);
+                return Err(RunError::Events { path, record: n, here, there }.into());
             }
             before = now;
         }

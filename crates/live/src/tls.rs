@@ -11,9 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub fn load(folder: &Path) -> Result<Arc<ServerConfig>, Error> {
-    let bad = |name: &str, why: String| {
-        Error::usage(format!("cannot use {}: {why}", folder.join(name).display()))
-    };
+    let bad = |name: &str, why: String| Error::Certificate { file: folder.join(name), why };
     let certificates = |name: &str| -> Result<Vec<CertificateDer<'static>>, Error> {
         let found = CertificateDer::pem_file_iter(folder.join(name))
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -26,7 +24,7 @@ pub fn load(folder: &Path) -> Result<Arc<ServerConfig>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::usage(format!("TLS: {e}")))?;
+        .map_err(Error::Tls)?;
     let builder = if folder.join("ca-cert.pem").exists() {
         let mut roots = RootCertStore::empty();
         for certificate in certificates("ca-cert.pem")? {

@@ -30,9 +30,34 @@ const END: &str = "<!-- end of table -->";
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     #[error("line {line}: {why}")]
-    Block { line: usize, why: String },
+    Block { line: usize, why: BlockError },
     #[error("line {line}: {study} has no results in {path}: {remedy}", path = .path.display())]
     NoResults { line: usize, study: String, path: PathBuf, remedy: String },
+}
+
+/// What is wrong with a block.
+#[derive(Debug, thiserror::Error)]
+pub enum BlockError {
+    #[error("a block begins with '<!-- table' alone on a line that ends with LF")]
+    Begin,
+    #[error("a '-->' line is missing")]
+    Close,
+    #[error("'{END}' is missing")]
+    End,
+    #[error("'{END}' is missing before the next table")]
+    EndBeforeNext,
+    #[error("{}", .0.message())]
+    Spec(#[from] toml::de::Error),
+    #[error("'published' has no rows, at or columns: leave them out")]
+    PublishedAndPoints,
+    #[error("the results have no {0}")]
+    Results(&'static str),
+    #[error("no {what} '{name}': there are {}", .known.join(", "))]
+    Unknown { what: String, name: String, known: Vec<String> },
+    #[error("no point has these values")]
+    NoPoint,
+    #[error("more than one point for {metric} at {label}: add to 'at'")]
+    Points { metric: String, label: String },
 }
 
 /// What a block asks for.
@@ -137,21 +162,20 @@ fn each_block(
     for (number, line) in text.lines().enumerate() {
         let begins = line.trim_start().strip_prefix("<!--").is_some_and(|l| l.trim() == "table");
         if begins && (line != BEGIN.trim_end() || text.contains("\r\n")) {
-            let why = "a block begins with '<!-- table' alone on a line that ends with LF".into();
-            return Err(DocumentError::Block { line: number + 1, why });
+            return Err(DocumentError::Block { line: number + 1, why: BlockError::Begin });
         }
     }
     while let Some(at) = rest.find(BEGIN) {
         let line = text[..text.len() - rest.len() + at].matches('\n').count() + 1;
-        let bad = |why: String| DocumentError::Block { line, why };
+        let bad = |why: BlockError| DocumentError::Block { line, why };
         let spec = &rest[at + BEGIN.len()..];
-        let close = spec.find(CLOSE).ok_or_else(|| bad("a '-->' line is missing".into()))?;
+        let close = spec.find(CLOSE).ok_or_else(|| bad(BlockError::Close))?;
         let body = &spec[close + CLOSE.len()..];
-        let end = body.find(END).ok_or_else(|| bad(format!("'{END}' is missing")))?;
+        let end = body.find(END).ok_or_else(|| bad(BlockError::End))?;
         if body[..end].contains(BEGIN) {
-            return Err(bad(format!("'{END}' is missing before the next table")));
+            return Err(bad(BlockError::EndBeforeNext));
         }
-        let block: Block = toml::from_str(&spec[..close]).map_err(|e| bad(e.message().into()))?;
+        let block: Block = toml::from_str(&spec[..close]).map_err(|e| bad(e.into()))?;
         out += &rest[..at + BEGIN.len() + close + CLOSE.len()];
         match scale {
             Some(scale) if scale != block.scale => out += &body[..end],
@@ -186,7 +210,7 @@ impl Block {
             })?;
         let points = !self.rows.is_empty() || !self.at.is_empty() || !self.columns.is_empty();
         let rows = match self.published {
-            true if points => Err("'published' has no rows, at or columns: leave them out".into()),
+            true if points => Err(BlockError::PublishedAndPoints),
             true => Ok(self.claims(&results)),
             false => self.points(&results),
         };
@@ -232,15 +256,15 @@ impl Block {
         rows
     }
 
-    fn points(&self, results: &Value) -> Result<Vec<Vec<String>>, String> {
-        let points = results["points"].as_array().ok_or("the results have no points")?;
-        let first = points.first().ok_or("the results have no points")?;
-        let axes = first["at"].as_object().ok_or("the results have no axes")?;
+    fn points(&self, results: &Value) -> Result<Vec<Vec<String>>, BlockError> {
+        let points = results["points"].as_array().ok_or(BlockError::Results("points"))?;
+        let first = points.first().ok_or(BlockError::Results("points"))?;
+        let axes = first["at"].as_object().ok_or(BlockError::Results("axes"))?;
         let choices = self.columns.iter().map(|c| &c.at).chain([&self.at]);
         let named = choices.flat_map(|at| at.keys()).chain(&self.rows);
         if let Some(axis) = named.into_iter().find(|a| !axes.contains_key(*a)) {
-            let known: Vec<_> = axes.keys().map(String::as_str).collect();
-            return Err(format!("no axis '{axis}': there are {}", known.join(", ")));
+            let known = axes.keys().cloned().collect();
+            return Err(BlockError::Unknown { what: "axis".into(), name: axis.clone(), known });
         }
         let choices = self.columns.iter().map(|c| &c.at).chain([&self.at]);
         for (axis, values) in choices.flatten() {
@@ -251,14 +275,19 @@ impl Block {
                 }
             }
             if let Some(none) = values.all().find(|v| !known.contains(v)) {
-                return Err(format!("no {axis} '{none}': there are {}", known.join(", ")));
+                let known = known.into_iter().map(str::to_owned).collect();
+                return Err(BlockError::Unknown {
+                    what: axis.clone(),
+                    name: none.to_string(),
+                    known,
+                });
             }
         }
         let units = &results["units"];
         if let Some(c) = self.columns.iter().find(|c| units[&c.metric].is_null()) {
-            let known: Vec<_> = units.as_object().into_iter().flat_map(|u| u.keys()).collect();
-            let known = known.iter().map(|k| k.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(format!("no metric '{}': there are {known}", c.metric));
+            let known = units.as_object().into_iter().flat_map(|u| u.keys()).cloned().collect();
+            let (what, name) = ("metric".into(), c.metric.clone());
+            return Err(BlockError::Unknown { what, name, known });
         }
         let fits = |point: &Value, at: &BTreeMap<String, OneOrMore>| {
             at.iter()
@@ -293,11 +322,8 @@ impl Block {
                     .filter(|p| of(p) == label && fits(p, &self.at) && fits(p, &column.at));
                 let cell = of_cell.next();
                 if cell.is_some() && of_cell.next().is_some() {
-                    let label = label.join(", ");
-                    let metric = &column.metric;
-                    return Err(format!(
-                        "more than one point for {metric} at {label}: add to 'at'"
-                    ));
+                    let (metric, label) = (column.metric.clone(), label.join(", "));
+                    return Err(BlockError::Points { metric, label });
                 }
                 let x = cell.and_then(|p| p["metrics"][&column.metric].as_f64());
                 cells.push(match (x, column.digits) {
@@ -310,7 +336,7 @@ impl Block {
             rows.push(cells);
         }
         if seen.is_empty() {
-            return Err("no point has these values".into());
+            return Err(BlockError::NoPoint);
         }
         Ok(rows)
     }

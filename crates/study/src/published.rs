@@ -20,6 +20,29 @@ enum Relation<'a> {
     Whole,
 }
 
+/// Why a published number has no mark.
+#[derive(Debug, thiserror::Error)]
+enum NotDrawn {
+    #[error("the figure has shares of I/Os and not this number")]
+    Shares,
+    #[error("'{0}' is a mean of what the figure does not show")]
+    MeanOfOthers(String),
+    #[error("the figure does not show '{0}'")]
+    Metric(String),
+    #[error("its point is not of this scale")]
+    Scale,
+    #[error("a bound of a ratio: the curves show it")]
+    BoundOfRatio,
+    #[error("a ratio of what the figure does not show")]
+    RatioOfOthers,
+    #[error("far beyond the axis")]
+    Far,
+    #[error("a ratio has no place in a stack")]
+    RatioInStack,
+    #[error("the point that its ratio refers to has no result")]
+    NoReference,
+}
+
 /// A panel, a curve, and the place on the axis to the right.
 type Spot = (usize, usize, f64);
 /// Where a figure shows a point.
@@ -158,27 +181,27 @@ impl<'a> Placer<'_, 'a> {
         drawn().find_map(|(i, name)| Some((i, self.relation(metric, value, self.metric(name))?)))
     }
 
-    fn statement(&self, statement: &Published, figures: &mut [Figure]) -> Result<(), String> {
+    fn statement(&self, statement: &Published, figures: &mut [Figure]) -> Result<(), NotDrawn> {
         if self.chart.kind == ChartKind::Slower {
-            return Err("the figure has shares of I/Os and not this number".into());
+            return Err(NotDrawn::Shares);
         }
         let metric = self.metric(&statement.metric);
         let (value, word, how) = limit_of(statement);
         let (y, relation) = self.find(metric, value).ok_or_else(|| match metric.mean_of {
-            Some(_) => format!("'{}' is a mean of what the figure does not show", metric.label()),
-            None => format!("the figure does not show '{}'", metric.label()),
+            Some(_) => NotDrawn::MeanOfOthers(metric.label()),
+            None => NotDrawn::Metric(metric.label()),
         })?;
         let points: Vec<_> = meant(self.table, &statement.at).collect();
         if points.is_empty() {
-            return Err("its point is not of this scale".into());
+            return Err(NotDrawn::Scale);
         }
         let to = match &statement.to {
             None => None,
             Some(_) if how != How::Point => {
-                return Err("a bound of a ratio: the curves show it".into());
+                return Err(NotDrawn::BoundOfRatio);
             }
             Some(to) if matches!(relation, Relation::Same) => Some(to),
-            Some(_) => return Err("a ratio of what the figure does not show".into()),
+            Some(_) => return Err(NotDrawn::RatioOfOthers),
         };
         let stacked = self.chart.kind == ChartKind::Stack;
         let sequence = self.chart.kind == ChartKind::Sequence;
@@ -203,7 +226,7 @@ impl<'a> Placer<'_, 'a> {
         };
         if let Some((to, ratio)) = ratio {
             if how != How::Point {
-                return Err("a bound of a ratio: the curves show it".into());
+                return Err(NotDrawn::BoundOfRatio);
             }
             return self.ratios(statement, figure, (to, ratio), &points, &spot);
         }
@@ -240,7 +263,7 @@ impl<'a> Placer<'_, 'a> {
             _ => (plain.clone(), plain),
         };
         if matches!(how, How::Below | How::Above) && self.is_far(figure, value) {
-            return Err("far beyond the axis".into());
+            return Err(NotDrawn::Far);
         }
         for panel in 0..figure.panels.len() {
             let here: Vec<(usize, f64)> =
@@ -304,9 +327,9 @@ impl<'a> Placer<'_, 'a> {
         (to, ratio): (&Values, f64),
         points: &[(usize, &Point)],
         spot: &Finder<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotDrawn> {
         if figure.drawn == Drawn::Stack {
-            return Err("a ratio has no place in a stack".into());
+            return Err(NotDrawn::RatioInStack);
         }
         let all = &self.table.plan.points;
         let at: Vec<String> =
@@ -338,7 +361,7 @@ impl<'a> Placer<'_, 'a> {
             });
             placed = true;
         }
-        if placed { Ok(()) } else { Err("the point that its ratio refers to has no result".into()) }
+        if placed { Ok(()) } else { Err(NotDrawn::NoReference) }
     }
 
     fn is_far(&self, figure: &Figure, value: f64) -> bool {
