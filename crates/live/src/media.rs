@@ -524,6 +524,7 @@ pub(crate) fn add_times(into: &mut [u8], data: &[u8], factor: u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{Act, Journal};
     use crate::recover::recover;
     use crate::recover::tests::{create, system};
     use std::time::{Duration, Instant};
@@ -549,6 +550,39 @@ mod tests {
             again: Span::ZERO,
             held: None,
         }
+    }
+
+    /// The copies of what the block held may be on their way to the disk: a loss of power before they are
+    /// there must find the block as it was.
+    #[test]
+    fn the_first_program_of_an_erased_line_is_written_after_a_sync() {
+        let system = system();
+        let g = Geometry::new(&system.nand).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.img");
+        create(&path, &g);
+        let image = Image::open(&path, true).unwrap();
+        let mut recovered = recover(&image, &system, true).unwrap();
+        let journal = Arc::new(Journal::new(Duration::from_millis(200)));
+        let image = Arc::new(image.journalled(Some(Arc::clone(&journal))));
+        let writer = Writer::start(Arc::clone(&image), false).unwrap();
+        let mut media = Media::new(image, &mut recovered, writer, &system);
+        let ppa = Ppa(5 * g.units_per_line() * g.sectors_per_unit);
+        for (kind, class) in [(OpKind::Erase, Class::Erase), (OpKind::Program, Class::UserProgram)]
+        {
+            let record = record(kind, class, ppa, Outcome::Ok);
+            assert!(media.perform(&record, &recovered.ftl, &recovered.nand), "{kind:?}");
+        }
+        media.writer.kick();
+        let begun = Instant::now();
+        while media.writer.written() < media.writer.pushed() {
+            assert!(begun.elapsed() < Duration::from_secs(180), "nothing is written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let acts = journal.take();
+        let synced = acts.iter().position(|act| matches!(act, Act::SyncEnded(_)));
+        let written = acts.iter().position(|act| matches!(act, Act::Wrote(..)));
+        assert!(synced.is_some() && synced < written, "synced {synced:?}, written {written:?}");
     }
 
     /// A copy of what the block held may be on its way: as long as it is not synced, nothing may say

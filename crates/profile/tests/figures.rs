@@ -39,6 +39,9 @@ fn cnex_westlake() {
     assert_eq!(d.capacity.data_sectors(), data);
     assert_eq!(d.capacity.user_sectors, data * 89 / 100);
     assert_eq!(d.capacity.spare_lines, 117); // 11 % of 1067 is 117.4
+    // 16,384 counts of 4 bytes are a unit: one more than the header and 32,768 addresses take.
+    let (_, many) = preset("cnex-westlake", &["nand.blocks=16384", "nand.pages_per_block=16"]);
+    assert_eq!(many.capacity.metadata_sectors, (1 + 6) * 16 * 16_384);
     // 128 / (0.2 + 65 + 14.63 us) of LUNs against 380 K.
     let luns = &d.random_read.bounds[0];
     assert_eq!(luns.name, "LUNs");
