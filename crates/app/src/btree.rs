@@ -5,11 +5,11 @@
 use crate::config::{AppConfig, BtreeConfig, Mix};
 use crate::lru::Lru;
 use crate::ops::Report;
-use crate::shell::{Model, Shell, Step, Then};
+use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::{Extent, Space};
 use crate::ycsb::{Latest, Scrambled, fnv64};
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{BadValue, BitMap, Rng, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, BitMap, IdVec, Rng, SECTOR, Seed, Span, Time};
 
 const READ: usize = 0;
 const UPDATE: usize = 1;
@@ -97,7 +97,7 @@ struct Stats {
 #[derive(Debug)]
 pub struct Btree {
     c: BtreeConfig,
-    roles: Vec<Role>,
+    roles: IdVec<ThreadId, Role>,
     rng: Rng,
     zipfian: Scrambled,
     latest: Latest,
@@ -106,7 +106,7 @@ pub struct Btree {
     leaves: u32,
     index_leaves: u32,
     /// The first sector of every page.
-    place: Vec<u32>,
+    place: IdVec<u32, u32>,
     /// Leaves for records yet to come follow all others.
     space: Space,
     /// Old places that the last checkpoint, or the one being written, may need; and those that are
@@ -145,7 +145,7 @@ impl Btree {
     ) -> Result<(Shell, Btree), BadValue> {
         let kinds = ["read", "update", "insert", "read-modify-write"];
         let mut shell = Shell::new(app, &kinds, c.page_cache, sectors);
-        let mut roles = Vec::new();
+        let mut roles: IdVec<ThreadId, Role> = IdVec::new();
         for _ in 0..c.clients {
             shell.add("clients", 1, true);
             roles.push(Role::Client(None));
@@ -171,7 +171,7 @@ impl Btree {
             records: c.records,
             leaves,
             index_leaves,
-            place: Vec::new(),
+            place: IdVec::new(),
             space: Space::new(sectors.min(u64::from(NOWHERE))),
             retired: Vec::new(),
             retiring: Vec::new(),
@@ -212,9 +212,9 @@ impl Btree {
     fn load(&mut self, internal: u32) -> Option<()> {
         self.journal = self.space.take(self.c.journal_bytes / SECTOR)?;
         let pages = self.leaves + self.index_leaves + internal;
-        self.place = vec![NOWHERE; pages as usize];
+        self.place = IdVec::filled(NOWHERE, pages);
         for page in 0..pages {
-            self.place[page as usize] = self.space.take(self.sectors_of(page))?.at as u32;
+            self.place[page] = self.space.take(self.sectors_of(page))?.at as u32;
         }
         self.dirty = BitMap::new(2 * pages as usize + 1024);
         self.fresh = self.dirty.clone();
@@ -247,7 +247,7 @@ impl Btree {
         self.bytes_of(page) / SECTOR
     }
     fn extent(&self, page: u32) -> Option<Extent> {
-        let at = self.place[page as usize];
+        let at = self.place[page];
         (at != NOWHERE).then(|| Extent { at: at.into(), sectors: self.sectors_of(page) })
     }
     /// The internal page above a leaf. Those made since the load hang below the last one.
@@ -375,7 +375,7 @@ impl Btree {
             }
         }
         self.fresh.set(page as usize);
-        self.place[page as usize] = new.at as u32;
+        self.place[page] = new.at as u32;
         Some(new)
     }
 
@@ -434,7 +434,7 @@ impl Btree {
                 return Then::Go;
             }
         };
-        self.roles[t as usize] = Role::Client(Some(op));
+        self.roles[t] = Role::Client(Some(op));
         then
     }
 
@@ -461,7 +461,7 @@ impl Btree {
         let pages = vec![self.leaf_of(record), self.index_of(record)];
         let op =
             Op { kind, begun: now, part: now, pages, reading: None, phase: Phase::Pages, record };
-        self.roles[t as usize] = Role::Client(Some(op));
+        self.roles[t] = Role::Client(Some(op));
         Then::Go
     }
 
@@ -546,7 +546,7 @@ impl Btree {
         let next = at.max(now);
         if next > now || self.journal_end == self.journal_synced {
             let next = if next > now { next } else { now + self.c.journal_commit };
-            self.roles[t as usize] = Role::Journal { at: next, upto: None };
+            self.roles[t] = Role::Journal { at: next, upto: None };
             shell.push(t, Step::Sleep(next));
             return Then::Go;
         }
@@ -563,8 +563,7 @@ impl Btree {
             from += sectors;
         }
         shell.push(t, Step::Flush);
-        self.roles[t as usize] =
-            Role::Journal { at: now + self.c.journal_commit, upto: Some(upto) };
+        self.roles[t] = Role::Journal { at: now + self.c.journal_commit, upto: Some(upto) };
         Then::Go
     }
 
@@ -608,7 +607,7 @@ impl Btree {
                 Checkpoint::Sleeping(now + self.c.checkpoint)
             }
         };
-        self.roles[t as usize] = Role::Checkpoint(next);
+        self.roles[t] = Role::Checkpoint(next);
         Then::Go
     }
 
@@ -685,7 +684,7 @@ impl Btree {
         let Some(new) = self.write_page(shell, page) else { return Then::End };
         shell.push(t, Step::Compute(self.c.cost.page_write));
         shell.push(t, Step::Write(new));
-        self.roles[t as usize] = Role::Eviction(Some(page));
+        self.roles[t] = Role::Eviction(Some(page));
         Then::Go
     }
     /// Eviction walks the trees in order, from where it was.
@@ -698,7 +697,7 @@ impl Btree {
 
 impl Model for Btree {
     fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
-        match &mut self.roles[t as usize] {
+        match &mut self.roles[t] {
             Role::Client(op) => {
                 let op = op.take();
                 self.client(shell, t, op, now)
@@ -717,7 +716,7 @@ impl Model for Btree {
 
     fn layout(&self) -> Vec<Extent> {
         let mut all: Vec<Extent> = vec![self.journal];
-        all.extend((0..self.place.len() as u32).filter_map(|page| self.extent(page)));
+        all.extend((0..self.place.count()).filter_map(|page| self.extent(page)));
         // Neighbours as one.
         let mut runs: Vec<Extent> = Vec::new();
         for extent in all {
@@ -756,7 +755,7 @@ impl Model for Btree {
     fn check(&self) {
         let mut held: Vec<Extent> = self.retired.iter().chain(&self.retiring).copied().collect();
         held.push(self.journal);
-        held.extend((0..self.place.len() as u32).filter_map(|page| self.extent(page)));
+        held.extend((0..self.place.count()).filter_map(|page| self.extent(page)));
         held.sort();
         for pair in held.windows(2) {
             assert!(pair[0].at + pair[0].sectors <= pair[1].at, "pages share sectors: {pair:?}");

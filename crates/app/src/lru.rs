@@ -1,5 +1,6 @@
 //! A cache of equal pages, the least recently used first to go.
 
+use wordline_base::IdVec;
 use wordline_base::rng::splitmix64;
 
 const NONE: u32 = u32::MAX;
@@ -15,7 +16,7 @@ struct Node {
 #[derive(Clone, Debug)]
 pub struct Lru {
     capacity: usize,
-    nodes: Vec<Node>,
+    nodes: IdVec<u32, Node>,
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
@@ -28,7 +29,7 @@ impl Lru {
     pub fn new(capacity: usize) -> Lru {
         Lru {
             capacity,
-            nodes: Vec::new(),
+            nodes: IdVec::new(),
             free: Vec::new(),
             newest: NONE,
             oldest: NONE,
@@ -52,7 +53,7 @@ impl Lru {
     /// The slot that holds the key, or the free one where it would go.
     fn find(&self, key: u64) -> usize {
         let mut slot = self.slot_of(key);
-        while self.table[slot] != NONE && self.nodes[self.table[slot] as usize].key != key {
+        while self.table[slot] != NONE && self.nodes[self.table[slot]].key != key {
             slot = (slot + 1) & (self.table.len() - 1);
         }
         slot
@@ -84,12 +85,12 @@ impl Lru {
         let node = Node { key, newer: NONE, older: NONE };
         let i = match self.free.pop() {
             Some(i) => {
-                self.nodes[i as usize] = node;
+                self.nodes[i] = node;
                 i
             }
             None => {
                 self.nodes.push(node);
-                self.nodes.len() as u32 - 1
+                self.nodes.count() - 1
             }
         };
         let slot = self.find(key);
@@ -111,13 +112,13 @@ impl Lru {
     }
 
     pub fn oldest(&self) -> Option<u64> {
-        (self.oldest != NONE).then(|| self.nodes[self.oldest as usize].key)
+        (self.oldest != NONE).then(|| self.nodes[self.oldest].key)
     }
     /// Keys from the oldest on.
     pub fn by_age(&self) -> impl Iterator<Item = u64> + '_ {
         let mut at = self.oldest;
         std::iter::from_fn(move || {
-            let node = self.nodes.get(at as usize)?;
+            let node = self.nodes.get(at)?;
             at = node.newer;
             Some(node.key)
         })
@@ -146,7 +147,7 @@ impl Lru {
             if next == NONE {
                 break;
             }
-            let home = self.slot_of(self.nodes[next as usize].key);
+            let home = self.slot_of(self.nodes[next].key);
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.table[hole] = next;
                 hole = at;
@@ -160,30 +161,30 @@ impl Lru {
         self.table = vec![NONE; 2 * self.table.len()];
         let mut i = self.oldest;
         while i != NONE {
-            let slot = self.find(self.nodes[i as usize].key);
+            let slot = self.find(self.nodes[i].key);
             self.table[slot] = i;
-            i = self.nodes[i as usize].newer;
+            i = self.nodes[i].newer;
         }
     }
 
     fn link(&mut self, i: u32) {
         let before = std::mem::replace(&mut self.newest, i);
-        let node = &mut self.nodes[i as usize];
+        let node = &mut self.nodes[i];
         (node.newer, node.older) = (NONE, before);
         match before {
             NONE => self.oldest = i,
-            before => self.nodes[before as usize].newer = i,
+            before => self.nodes[before].newer = i,
         }
     }
     fn unlink(&mut self, i: u32) {
-        let Node { newer, older, .. } = self.nodes[i as usize];
+        let Node { newer, older, .. } = self.nodes[i];
         match newer {
             NONE => self.newest = older,
-            newer => self.nodes[newer as usize].older = older,
+            newer => self.nodes[newer].older = older,
         }
         match older {
             NONE => self.oldest = newer,
-            older => self.nodes[older as usize].newer = newer,
+            older => self.nodes[older].newer = newer,
         }
     }
 }

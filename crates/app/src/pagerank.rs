@@ -4,10 +4,10 @@
 use crate::config::AppConfig;
 use crate::ops::Report;
 use crate::server::MOST_BYTES;
-use crate::shell::{Model, Shell, Step, Then};
+use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::Extent;
 use serde::{Deserialize, Serialize};
-use wordline_base::{BadValue, Rng, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, IdVec, Rng, SECTOR, Seed, Span, Time};
 
 /// PageRank with edges on the drive and ranks in memory, written once a round.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ pub(crate) struct Pagerank {
     edges: u64,
     ranks: u64,
     rng: Rng,
-    threads: Vec<Place>,
+    threads: IdVec<ThreadId, Place>,
     phase: u64,
     /// Threads that have ended the phase.
     arrived: u32,
@@ -143,7 +143,7 @@ impl Pagerank {
             edges,
             ranks,
             rng: seed.stream("app/reads"),
-            threads: vec![place; c.threads as usize],
+            threads: IdVec::filled(place, c.threads),
             phase: 0,
             arrived: 0,
             begun: Time::ZERO,
@@ -181,7 +181,7 @@ impl Pagerank {
     /// One more I/O of the thread's share, and the work on one that came back before it.
     fn go_on(&mut self, shell: &mut Shell, t: u32) -> Then {
         let kind = self.kind();
-        let place = &mut self.threads[t as usize];
+        let place = &mut self.threads[t];
         let left = place.end - place.next;
         let most = match kind {
             Phase::Gather => {
@@ -227,15 +227,15 @@ impl Pagerank {
 
 impl Model for Pagerank {
     fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
-        let place = self.threads[t as usize];
+        let place = self.threads[t];
         if place.phase < self.phase {
             // The others have gone on to the next one.
             let of = if self.kind() == Phase::Gather { self.edges } else { self.ranks };
             let (next, end) = share(of, t, self.c.threads);
             let phase = self.phase;
-            self.threads[t as usize] = Place { phase, next, end, ios: 0, ahead: 0, ended: false };
+            self.threads[t] = Place { phase, next, end, ios: 0, ahead: 0, ended: false };
         }
-        let place = &mut self.threads[t as usize];
+        let place = &mut self.threads[t];
         if place.next < place.end {
             return self.go_on(shell, t);
         }

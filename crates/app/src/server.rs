@@ -4,11 +4,11 @@
 
 use crate::config::AppConfig;
 use crate::ops::Report;
-use crate::shell::{Model, Shell, Step, Then};
+use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::Extent;
 use crate::ycsb::{Scrambled, Zipfian};
 use serde::{Deserialize, Serialize};
-use wordline_base::{BadValue, Rng, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, IdVec, Rng, SECTOR, Seed, Span, Time};
 
 /// A web server whose pages are files (Apache with a thread a request).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -18,10 +18,13 @@ pub struct WebConfig {
     /// Requests served at a time.
     pub threads: u32,
     pub files: u32,
-    /// Sizes are lognormal about a median, within bounds, in whole sectors.
+    /// Sizes of files are lognormal, in whole sectors: their median, in bytes.
     pub file_bytes_median: u64,
+    /// The deviation of the sizes' logarithms.
     pub file_sigma: f64,
+    /// No file is smaller, in bytes.
     pub file_bytes_min: u64,
+    /// No file is larger, in bytes.
     pub file_bytes_max: u64,
     /// Of Zipf's law, by which files are chosen.
     pub theta: f64,
@@ -209,9 +212,11 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
-    /// Of a web server: files read, and those that the page cache had; bytes of both.
+    /// Files that a web server read.
     files: u64,
+    /// Those of them that the page cache had.
     cached: u64,
+    /// Bytes of all of them.
     bytes: u64,
     reads: u64,
     read_bytes: u64,
@@ -225,7 +230,7 @@ pub(crate) struct Server {
     kind: Kind,
     arrivals: Arrivals,
     rng: Rng,
-    threads: Vec<State>,
+    threads: IdVec<ThreadId, State>,
     stats: Stats,
 }
 
@@ -312,7 +317,7 @@ impl Server {
             kind,
             arrivals: Arrivals::new(seed.stream("app/arrivals"), load),
             rng: seed.stream("app/requests"),
-            threads: vec![State::Free; threads as usize],
+            threads: IdVec::filled(State::Free, threads),
             stats: Stats::default(),
         };
         (shell, server)
@@ -370,7 +375,7 @@ impl Server {
     fn serve(&mut self, shell: &mut Shell, t: u32, arrived: Time, now: Time) -> Then {
         shell.begin(t);
         let kind = self.plan(shell, t);
-        self.threads[t as usize] = State::Serves { kind, arrived, begun: now };
+        self.threads[t] = State::Serves { kind, arrived, begun: now };
         Then::Go
     }
 }
@@ -379,7 +384,7 @@ impl Model for Server {
     /// A free thread takes the next request there is or will be: requests are served in the order of their
     /// arrival, and one that finds a free thread is served at once.
     fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
-        match std::mem::replace(&mut self.threads[t as usize], State::Free) {
+        match std::mem::replace(&mut self.threads[t], State::Free) {
             State::Free => {}
             State::Waits(at) => return self.serve(shell, t, at, now),
             State::Serves { kind, arrived, begun } => shell.finish(t, kind, arrived, begun, now),
@@ -392,7 +397,7 @@ impl Model for Server {
         if at <= now {
             return self.serve(shell, t, at, now);
         }
-        self.threads[t as usize] = State::Waits(at);
+        self.threads[t] = State::Waits(at);
         shell.push(t, Step::Sleep(at));
         Then::Go
     }

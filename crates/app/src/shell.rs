@@ -14,7 +14,7 @@ use crate::turnaround::{Spent, Split, Turnaround};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ddir, SECTOR, Seed, Span, Time, Workload};
+use wordline_base::{BadValue, Ddir, IdVec, SECTOR, Seed, Span, Time, Workload};
 
 /// The longest that a thread computes in one go. The host takes a core from a thread between such
 /// turns only, as a scheduler's tick does.
@@ -75,6 +75,9 @@ pub(crate) enum Then {
     End,
 }
 
+/// A thread of a program, in the order in which it was added.
+pub(crate) type ThreadId = u32;
+
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub shape: ThreadShape,
@@ -90,7 +93,7 @@ pub(crate) struct Worker {
 /// The part that does not depend on the program.
 #[derive(Debug)]
 pub(crate) struct Shell {
-    pub workers: Vec<Worker>,
+    pub workers: IdVec<ThreadId, Worker>,
     pub ops: Ops,
     /// By kind of operation.
     splits: Vec<Split>,
@@ -116,7 +119,7 @@ impl Shell {
             runtime => Time::ZERO + config.ramp_time + runtime,
         };
         Shell {
-            workers: Vec::new(),
+            workers: IdVec::new(),
             ops: Ops::new(kinds, config.ramp_time),
             splits: kinds.iter().map(|&kind| Split::new(kind)).collect(),
             counted_from: Time::ZERO + config.ramp_time,
@@ -145,13 +148,13 @@ impl Shell {
     /// The thread takes up an operation.
     pub fn begin(&mut self, t: u32) {
         self.ops.begun += 1;
-        self.workers[t as usize].spent = Spent::default();
+        self.workers[t].spent = Spent::default();
     }
     /// The thread has done the operation that arrived and was taken up at these times.
     pub fn finish(&mut self, t: u32, kind: usize, arrived: Time, begun: Time, now: Time) {
         self.ops.finish(kind, arrived, now);
         if now >= self.counted_from {
-            self.splits[kind].add(&self.workers[t as usize].spent, arrived, begun, now);
+            self.splits[kind].add(&self.workers[t].spent, arrived, begun, now);
         }
     }
 
@@ -165,7 +168,7 @@ impl Shell {
     }
 
     pub fn push(&mut self, t: u32, step: Step) {
-        let plan = &mut self.workers[t as usize].plan;
+        let plan = &mut self.workers[t].plan;
         if let (Step::Compute(more), Some(Step::Compute(span))) = (step, plan.back_mut()) {
             *span += more;
             return;
@@ -193,14 +196,14 @@ impl Shell {
     }
 
     pub fn wake(&mut self, t: u32) {
-        if std::mem::take(&mut self.workers[t as usize].asleep) {
+        if std::mem::take(&mut self.workers[t].asleep) {
             self.wakes.push_back(t);
         }
     }
     pub fn wake_all(&mut self, mut which: impl FnMut(&Worker) -> bool) {
-        for t in 0..self.workers.len() {
+        for t in 0..self.workers.count() {
             if which(&self.workers[t]) {
-                self.wake(t as u32);
+                self.wake(t);
             }
         }
     }
@@ -208,7 +211,7 @@ impl Shell {
     /// The next step of the thread's plan; none at its end.
     fn step(&mut self, t: u32, now: Time) -> Option<Doing> {
         loop {
-            let worker = &mut self.workers[t as usize];
+            let worker = &mut self.workers[t];
             let step = *worker.plan.front()?;
             let (ddir, extent) = match step {
                 Step::Drain if worker.in_flight > 0 => return Some(Doing::Reap),
@@ -252,7 +255,7 @@ impl Shell {
     /// Reads of the runs that the page cache does not have. A page counts as there from when its
     /// read is issued.
     fn fetch(&mut self, t: u32, extent: Extent) {
-        let plan = &mut self.workers[t as usize].plan;
+        let plan = &mut self.workers[t].plan;
         self.asked += extent.sectors;
         // From the last to the first, because reads go before what the plan has already.
         let mut run = 0;
@@ -386,7 +389,7 @@ impl App {
 
     /// What thread `t` does now that it is through with what it was told before.
     pub fn next(&mut self, t: u32, now: Time) -> Doing {
-        self.shell.workers[t as usize].asleep = false;
+        self.shell.workers[t].asleep = false;
         loop {
             if self.shell.over {
                 return Doing::Done;
@@ -398,11 +401,11 @@ impl App {
             match self.program.resume(shell, t, now) {
                 Then::Go => {}
                 Then::Wait => {
-                    self.shell.workers[t as usize].asleep = true;
+                    self.shell.workers[t].asleep = true;
                     return Doing::Asleep;
                 }
                 Then::End => {
-                    if self.shell.workers[t as usize].client {
+                    if self.shell.workers[t].client {
                         self.shell.client_ended();
                     }
                     return Doing::Done;
@@ -413,7 +416,7 @@ impl App {
 
     /// One of the thread's I/Os is back, and its time was spent so, by layer.
     pub fn finished(&mut self, t: u32, by_layer: &[u64; LAYERS]) {
-        let worker = &mut self.shell.workers[t as usize];
+        let worker = &mut self.shell.workers[t];
         worker.in_flight -= 1;
         worker.spent.io(by_layer);
     }

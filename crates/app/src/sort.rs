@@ -5,11 +5,11 @@ use crate::config::AppConfig;
 use crate::ops::Report;
 use crate::pagerank::{share, work};
 use crate::server::MOST_BYTES;
-use crate::shell::{Model, Shell, Step, Then};
+use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::Extent;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use wordline_base::{BadValue, Rng, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, IdVec, Rng, SECTOR, Seed, Span, Time};
 
 /// An external merge sort; each thread sorts a part of the input.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ type Blocks = VecDeque<u64>;
 pub(crate) struct Sort {
     c: SortConfig,
     input: u64,
-    threads: Vec<Thread>,
+    threads: IdVec<ThreadId, Thread>,
     reads: u64,
     read_sectors: u64,
     writes: u64,
@@ -170,7 +170,7 @@ impl Sort {
             return;
         }
         // The first time each run in turn, then the one whose block is used up first, which any may be.
-        let i = match self.threads[t as usize].rng.below(left.len() as u64) as usize {
+        let i = match self.threads[t].rng.below(left.len() as u64) as usize {
             _ if (blocks.len() as u64) < runs && left.len() as u64 == runs => blocks.len(),
             drawn => drawn,
         };
@@ -188,7 +188,7 @@ impl Sort {
 impl Model for Sort {
     fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
         let (first, end) = share(self.input, t, self.c.threads);
-        let thread = &mut self.threads[t as usize];
+        let thread = &mut self.threads[t];
         match std::mem::replace(&mut thread.state, State::Ended) {
             State::Ended => return Then::End,
             State::Idle => {
@@ -201,7 +201,7 @@ impl Model for Sort {
             }
             State::Runs(from) if from < end => {
                 let next = self.run(shell, t, from);
-                self.threads[t as usize].state = State::Runs(next);
+                self.threads[t].state = State::Runs(next);
             }
             State::Runs(_) => {
                 shell.ops.measured(RUNS, thread.part, now);
@@ -221,7 +221,7 @@ impl Model for Sort {
                 if left.is_empty() && blocks.is_empty() {
                     shell.push(t, Step::Drain);
                 }
-                self.threads[t as usize].state = State::Merge { left, blocks };
+                self.threads[t].state = State::Merge { left, blocks };
             }
         }
         Then::Go

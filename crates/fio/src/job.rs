@@ -279,7 +279,9 @@ pub struct Logs {
     /// `write_lat_log`: writes PREFIX_lat, PREFIX_slat and PREFIX_clat. An empty prefix takes the
     /// job's name; None writes nothing.
     pub lat: Option<String>,
+    /// `write_bw_log`, in the same way.
     pub bw: Option<String>,
+    /// `write_iops_log`, in the same way.
     pub iops: Option<String>,
     /// `write_hist_log`.
     pub hist: Option<String>,
@@ -295,7 +297,9 @@ pub struct Logs {
     pub hist_coarseness: u32,
     /// Log the maximum of a window instead of its mean.
     pub max_value: bool,
+    /// Log the offset of each I/O.
     pub offset: bool,
+    /// Log the priority of each I/O.
     pub prio: bool,
     /// False: all jobs share one file.
     pub per_job: bool,
@@ -476,15 +480,20 @@ pub struct Job {
     pub workload_attr: WorkloadAttr,
     /// Share of I/Os that get `cmdprio`, percent, by direction (trims never do).
     pub cmdprio_percentage: [u32; 3],
+    /// The priority that they get.
     pub cmdprio: [Prio; 3],
+    /// Shares and priorities by block size.
     pub cmdprio_bssplit: [Vec<PrioSplit>; 3],
 
     /// Bytes per second, by direction.
     pub rate: [u64; 3],
+    /// I/Os per second, by direction.
     pub rate_iops: [u64; 3],
     /// The job fails below this many bytes per second.
     pub rate_min: [u64; 3],
+    /// The job fails below this many I/Os per second.
     pub rate_iops_min: [u64; 3],
+    /// How I/Os are spaced at a rate.
     pub rate_process: RateProcess,
     /// Window over which the minimum is checked.
     pub rate_cycle: Span,

@@ -115,23 +115,27 @@ pub(crate) struct Plan {
     pub reserve: u32,
     /// Units of as many.
     pub kept: u64,
-    /// Free units: below the first the collector works, at the second it does twice what keeps their
-    /// number, and up to the third it works while the drive is idle.
+    /// Free units below which the collector works.
     pub start: u64,
+    /// Free units at which it does twice what keeps their number.
     pub low: u64,
+    /// Free units up to which it works while the drive is idle.
     pub idle: u64,
     /// Sectors that the collector may owe.
     pub lag: u32,
     /// So many superblocks that users opened last are young.
     pub young: u64,
-    /// Pages of the map on flash, entries of one, and user sectors from one page written to the next.
+    /// Pages of the map on flash.
     pub pages: u32,
+    /// Entries of a page.
     pub entries: u32,
+    /// User sectors from one page written to the next.
     pub page_every: u64,
-    /// Pages that memory has room for, if not for all the map; sectors of the buffer of those that give way; and
-    /// units of room that writing them takes while nothing is freed.
+    /// Pages that memory has room for, if not for all the map.
     pub room: u32,
+    /// Sectors of the buffer of pages that give way.
     pub map_slots: u32,
+    /// Units of room that writing pages takes while nothing is freed.
     pub beside: u64,
     /// Superblocks of pages of the map that are not collected.
     pub map_blocks: u64,

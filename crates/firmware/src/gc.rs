@@ -14,14 +14,16 @@ pub(crate) const PARTS: u64 = 1024;
 #[derive(Clone, Default)]
 pub(crate) struct Gc {
     pub victim: Option<Collecting>,
-    /// Superblocks with nothing in use, until they are erased, and units of them.
+    /// Superblocks with nothing in use, until they are erased.
     drained: Vec<Drained>,
+    /// Units of them.
     drained_units: u64,
     erasing: u32,
-    /// What the collector owes users for the space that they took; for each sector; and the most for one
-    /// since the start.
+    /// What the collector owes users for the space that they took, ...
     debt: u64,
+    /// ... what it owes for each sector, ...
     owed: u64,
+    /// ... and the most that it owed for one since the start.
     pub most: u64,
     /// Sectors in use, and all, of the victim chosen last.
     share: (u64, u64),

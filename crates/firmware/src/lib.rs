@@ -80,9 +80,11 @@ pub struct Firmware {
     streams: [write::Open; write::STREAMS],
     /// Ageing lays data out that went through the buffer with a bit a cell long ago.
     native_only: bool,
-    /// Programs and erasures of each LUN under way: one at most; LUNs without; reads of users there.
+    /// Whether a program or an erasure is under way at each LUN: there is one at most.
     busy: IdVec<LunId, bool>,
+    /// LUNs at which there is none.
     idle_luns: u32,
+    /// Reads of users under way at each LUN.
     lun_reads: IdVec<LunId, u32>,
     ops: Slab<Op>,
     /// By number of a program, its slots.

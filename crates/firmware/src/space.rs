@@ -71,13 +71,15 @@ pub(crate) struct Space {
     pub superblocks: IdVec<SuperblockId, Superblock>,
     /// Free superblocks of each group, in the order in which they are taken.
     pub free: Vec<VecDeque<SuperblockId>>,
-    /// All of them, and units in them and in open ones that were not given out.
+    /// How many of them there are.
     pub free_count: u32,
+    /// Units in them and in open ones that were not given out.
     pub room: u64,
-    /// Superblocks from this line on are always written with a bit a cell. They are not among those above:
-    /// the free ones of each group, and units in them and in all open ones with a bit a cell.
+    /// Superblocks from this line on are always written with a bit a cell. They are not among those above.
     slc_from: LineId,
+    /// The free ones of each group.
     pub slc_free: Vec<VecDeque<SuperblockId>>,
+    /// Units in these and in all open ones with a bit a cell that were not given out.
     pub slc_room: u64,
     /// Others that are written so until they are erased.
     pub borrowed: u32,

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use wordline_base::IdVec;
 
 /// Inode and page index: pages of a file follow one another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,6 +34,9 @@ fn pages_of(inode: u32, first: u64, last: u64) -> RangeInclusive<Key> {
 }
 
 const NIL: u32 = u32::MAX;
+
+/// A page of memory.
+type PageId = u32;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
@@ -62,7 +66,7 @@ struct List {
 
 #[derive(Debug)]
 pub struct Cache {
-    pages: Vec<Page>,
+    pages: IdVec<PageId, Page>,
     free: Vec<u32>,
     by_key: BTreeMap<Key, u32>,
     /// Inactive, active; the newest at the head.
@@ -86,7 +90,7 @@ impl Cache {
     pub fn new(limit: u64) -> Cache {
         let list = List { head: NIL, tail: NIL, len: 0 };
         Cache {
-            pages: Vec::new(),
+            pages: IdVec::new(),
             free: Vec::new(),
             by_key: BTreeMap::new(),
             lists: [list; 2],
@@ -110,10 +114,10 @@ impl Cache {
         self.writing.len() as u64
     }
     pub fn get(&self, key: Key) -> Option<&Page> {
-        self.by_key.get(&key).map(|&p| &self.pages[p as usize])
+        self.by_key.get(&key).map(|&p| &self.pages[p])
     }
     pub fn get_mut(&mut self, key: Key) -> Option<&mut Page> {
-        self.by_key.get(&key).map(|&p| &mut self.pages[p as usize])
+        self.by_key.get(&key).map(|&p| &mut self.pages[p])
     }
     pub fn is_uptodate(&self, key: Key) -> bool {
         self.get(key).is_some_and(|p| p.uptodate)
@@ -136,12 +140,12 @@ impl Cache {
         };
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.pages[slot as usize] = page;
+                self.pages[slot] = page;
                 slot
             }
             None => {
                 self.pages.push(page);
-                self.pages.len() as u32 - 1
+                self.pages.count() - 1
             }
         };
         let had = self.by_key.insert(key, slot);
@@ -153,45 +157,45 @@ impl Cache {
     }
 
     fn push_front(&mut self, slot: u32) {
-        let list = &mut self.lists[usize::from(self.pages[slot as usize].active)];
+        let list = &mut self.lists[usize::from(self.pages[slot].active)];
         let head = list.head;
         list.head = slot;
         list.len += 1;
         if head == NIL {
             list.tail = slot;
         } else {
-            self.pages[head as usize].before = slot;
+            self.pages[head].before = slot;
         }
-        let page = &mut self.pages[slot as usize];
+        let page = &mut self.pages[slot];
         (page.before, page.after) = (NIL, head);
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Page { before, after, active, .. } = self.pages[slot as usize];
+        let Page { before, after, active, .. } = self.pages[slot];
         let list = &mut self.lists[usize::from(active)];
         list.len -= 1;
         if before == NIL {
             list.head = after;
         } else {
-            self.pages[before as usize].after = after;
+            self.pages[before].after = after;
         }
         let list = &mut self.lists[usize::from(active)];
         if after == NIL {
             list.tail = before;
         } else {
-            self.pages[after as usize].before = before;
+            self.pages[after].before = before;
         }
     }
 
     /// mark_page_accessed: the second access to an inactive page makes it active.
     pub fn touch(&mut self, key: Key) {
         let Some(&slot) = self.by_key.get(&key) else { return };
-        let page = &mut self.pages[slot as usize];
+        let page = &mut self.pages[slot];
         if !page.referenced {
             page.referenced = true;
         } else if !page.active {
             self.unlink(slot);
-            let page = &mut self.pages[slot as usize];
+            let page = &mut self.pages[slot];
             (page.active, page.referenced) = (true, false);
             self.push_front(slot);
         }
@@ -292,7 +296,7 @@ impl Cache {
 
     pub fn remove(&mut self, key: Key) {
         if let Some(slot) = self.by_key.remove(&key) {
-            let page = &self.pages[slot as usize];
+            let page = &self.pages[slot];
             debug_assert!(!page.writing && !page.pinned && page.uptodate, "{page:?} is in use");
             self.unlink(slot);
             self.dirty.remove(&key);
@@ -335,8 +339,8 @@ impl Cache {
             if self.lists[0].len < self.lists[1].len {
                 let slot = self.lists[1].tail;
                 self.unlink(slot);
-                self.pages[slot as usize].active = false;
-                self.pages[slot as usize].referenced = false;
+                self.pages[slot].active = false;
+                self.pages[slot].referenced = false;
                 self.push_front(slot);
                 continue;
             }
@@ -344,7 +348,7 @@ impl Cache {
             if slot == NIL {
                 break;
             }
-            let page = self.pages[slot as usize];
+            let page = self.pages[slot];
             if page.dirty || page.writing || page.pinned || !page.uptodate {
                 self.unlink(slot);
                 self.push_front(slot);
@@ -363,7 +367,7 @@ impl Cache {
         for (active, list) in self.lists.iter().enumerate() {
             let (mut at, mut n, mut before) = (list.head, 0, NIL);
             while at != NIL {
-                let page = &self.pages[at as usize];
+                let page = &self.pages[at];
                 assert_eq!(usize::from(page.active), active);
                 assert_eq!(page.before, before);
                 assert_eq!(self.by_key.get(&page.key), Some(&at));
@@ -375,9 +379,9 @@ impl Cache {
             listed += n;
         }
         assert_eq!(listed, self.len());
-        let pinned = self.by_key.values().filter(|&&p| self.pages[p as usize].pinned).count();
+        let pinned = self.by_key.values().filter(|&&p| self.pages[p].pinned).count();
         assert_eq!(self.pinned, pinned as u64);
-        let reading = self.by_key.iter().filter(|&(_, &p)| !self.pages[p as usize].uptodate);
+        let reading = self.by_key.iter().filter(|&(_, &p)| !self.pages[p].uptodate);
         assert!(reading.map(|(k, _)| k).eq(&self.reading));
         for key in self.dirty.iter().chain(&self.writing) {
             assert!(self.by_key.contains_key(key), "{key:?} is dirty and not cached");

@@ -38,7 +38,7 @@ impl Fs {
                 let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
                 if self.config.kind == FsKind::Bdev
                     && phase == 0
-                    && offset + u64::from(len) > self.inodes[ino as usize].size
+                    && offset + u64::from(len) > self.inodes[ino].size
                 {
                     // blkdev_write_iter: a device does not grow.
                     return self.fail(t);
@@ -85,15 +85,15 @@ impl Fs {
         Flow::Again
     }
     pub(crate) fn fail(&mut self, t: u32) -> Flow {
-        self.tasks[t as usize].ok = false;
+        self.tasks[t].ok = false;
         self.leave(t)
     }
 
     /// The inode of a file; the call fails without.
     fn inode_of(&mut self, t: u32, file: u32) -> Option<u32> {
-        let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+        let ino = self.files.get(file).map_or(0, |f| f.inode);
         if ino == 0 {
-            self.tasks[t as usize].ok = false;
+            self.tasks[t].ok = false;
             self.work(t, self.config.cost.call);
         }
         (ino != 0).then_some(ino)
@@ -107,7 +107,7 @@ impl Fs {
             return Flow::Again;
         }
         let tick = self.now.0 / self.config.time_granularity.0;
-        let inode = &mut self.inodes[ino as usize];
+        let inode = &mut self.inodes[ino];
         let new = if change {
             inode.mtime.replace(tick) != Some(tick)
         } else {
@@ -124,14 +124,14 @@ impl Fs {
         if !new {
             return Flow::Again;
         }
-        let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
+        let item = self.disk.inode_item(ino, &self.inodes[ino]);
         self.log_change(t, vec![item], Some((ino, false)));
         Flow::Again
     }
 
     /// A transaction for `items`, on top of the frames there are.
     pub(crate) fn log_change(&mut self, t: u32, items: Vec<Item>, touched: Option<(u32, bool)>) {
-        let task = &mut self.tasks[t as usize];
+        let task = &mut self.tasks[t];
         task.items = items;
         task.touched.extend(touched);
         task.frames.extend([Frame::End, Frame::Join, Frame::Begin]);
@@ -140,17 +140,17 @@ impl Fs {
 
     /// generic_file_buffered_read.
     fn read(&mut self, t: u32, file: u32, ino: u32, (offset, len): (u64, u32), phase: u8) -> Flow {
-        let size = self.inodes[ino as usize].readable();
+        let size = self.inodes[ino].readable();
         let (first, last) = span(offset, u64::from(len).min(size.saturating_sub(offset)));
         if phase == 0 {
             self.work(t, self.config.cost.call);
-            self.tasks[t as usize].at = first;
+            self.tasks[t].at = first;
             if offset >= size || len == 0 {
                 return self.leave(t);
             }
             return self.stamp(t, ino, false, 1);
         }
-        let page = self.tasks[t as usize].at;
+        let page = self.tasks[t].at;
         if offset >= size {
             // Cut off meanwhile.
             return self.leave(t);
@@ -209,7 +209,7 @@ impl Fs {
                 if !again {
                     self.cache.touch(key);
                 }
-                self.tasks[t as usize].at = page + 1;
+                self.tasks[t].at = page + 1;
                 self.go(t, 1);
                 Flow::Again
             }
@@ -217,7 +217,7 @@ impl Fs {
     }
 
     fn bring(&mut self, t: u32, ino: u32, w: Window) -> Flow {
-        let end = self.inodes[ino as usize].size.div_ceil(PAGE);
+        let end = self.inodes[ino].size.div_ceil(PAGE);
         let n = w.count.min(end.saturating_sub(w.start));
         self.push(t, Frame::ReadPages { ino, first: w.start, n, mark: w.mark });
         self.push(t, Frame::Room(n.min(BIO_PAGES)))
@@ -240,7 +240,7 @@ impl Fs {
                 page += 1;
                 continue;
             }
-            let place = self.inodes[ino as usize].extents.find(page);
+            let place = self.inodes[ino].extents.find(page);
             let most =
                 place.map_or(1, |(_, run)| u64::from(run)).min(BIO_PAGES).min(first + n - page);
             let mut len = 0;
@@ -283,7 +283,7 @@ impl Fs {
         match phase {
             0 => {
                 self.work(t, self.config.cost.call);
-                self.tasks[t as usize].at = 0;
+                self.tasks[t].at = 0;
                 if len == 0 {
                     return self.leave(t);
                 }
@@ -291,7 +291,7 @@ impl Fs {
             }
             // Pages of which a part stays are read first.
             1 => {
-                let size = self.inodes[ino as usize].size;
+                let size = self.inodes[ino].size;
                 let end = offset + u64::from(len);
                 let partial = |page: u64| {
                     let (from, to) = (page * PAGE, ((page + 1) * PAGE).min(size));
@@ -317,13 +317,12 @@ impl Fs {
             }
             // Blocks at once: nodelalloc, data=journal.
             2 => {
-                let hole =
-                    (first..=last).find(|&p| self.inodes[ino as usize].extents.find(p).is_none());
+                let hole = (first..=last).find(|&p| self.inodes[ino].extents.find(p).is_none());
                 match hole {
-                    Some(logical) if self.tasks[t as usize].at != logical + 1 => {
+                    Some(logical) if self.tasks[t].at != logical + 1 => {
                         // Once for each place, lest a full drive be asked for ever.
-                        self.tasks[t as usize].at = logical + 1;
-                        let inode = &mut self.inodes[ino as usize];
+                        self.tasks[t].at = logical + 1;
+                        let inode = &mut self.inodes[ino];
                         inode.size = inode.size.max(offset + u64::from(len));
                         let n = last - logical + 1;
                         self.push(t, Frame::Allocate { ino, logical, n, phase: 0 })
@@ -340,12 +339,12 @@ impl Fs {
             }
             3 => {
                 self.fill(t, ino, offset, len);
-                if self.tasks[t as usize].in_handle {
+                if self.tasks[t].in_handle {
                     // data=journal: the pages are the transaction's.
-                    let task = &mut self.tasks[t as usize];
+                    let task = &mut self.tasks[t];
                     task.touched.push((ino, true));
-                    let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
-                    self.tasks[t as usize].items = vec![item];
+                    let item = self.disk.inode_item(ino, &self.inodes[ino]);
+                    self.tasks[t].items = vec![item];
                     self.go(t, 4);
                     self.push(t, Frame::End);
                     return self.push(t, Frame::Join);
@@ -365,11 +364,11 @@ impl Fs {
     /// ext4_da_should_update_i_disksize: where the last page has its block already, no allocation will
     /// log the new size.
     fn grow(&mut self, t: u32, ino: u32, end: u64) {
-        let inode = &mut self.inodes[ino as usize];
+        let inode = &mut self.inodes[ino];
         let mapped = inode.extents.find((end - 1) / PAGE).is_some();
         if self.config.kind == FsKind::Ext4 && end > inode.disk_size && mapped {
             inode.disk_size = end;
-            let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
+            let item = self.disk.inode_item(ino, &self.inodes[ino]);
             self.log_change(t, vec![item], Some((ino, true)));
         }
     }
@@ -379,7 +378,7 @@ impl Fs {
         let (first, last) = span(offset, u64::from(len));
         let journal = self.journals_data();
         let cost = self.config.cost.clone();
-        let inode = &mut self.inodes[ino as usize];
+        let inode = &mut self.inodes[ino];
         inode.size = inode.size.max(offset + u64::from(len));
         for page in first..=last {
             let key = Key::new(ino, page);
@@ -387,7 +386,7 @@ impl Fs {
             if self.cache.get(key).is_none() {
                 self.cache.insert(key, true);
                 span += cost.page_add;
-                if self.inodes[ino as usize].extents.find(page).is_none() {
+                if self.inodes[ino].extents.find(page).is_none() {
                     self.promised += 1;
                 }
             }
@@ -422,7 +421,7 @@ impl Fs {
         write: bool,
         phase: u8,
     ) -> Flow {
-        let size = self.inodes[ino as usize].readable();
+        let size = self.inodes[ino].readable();
         let length = u64::from(len);
         let length = if write { length } else { length.min(size.saturating_sub(offset)) };
         let (first, last) = span(offset, length);
@@ -469,21 +468,21 @@ impl Fs {
                 )
             }
             3 => {
-                self.tasks[t as usize].at = 0;
+                self.tasks[t].at = 0;
                 self.go(t, if write { 4 } else { 5 });
                 Flow::Again
             }
             4 => {
-                let inode = &self.inodes[ino as usize];
+                let inode = &self.inodes[ino];
                 let Some(logical) = (first..=last).find(|&p| inode.extents.find(p).is_none())
                 else {
                     self.go(t, 5);
                     return Flow::Again;
                 };
-                if self.tasks[t as usize].at == logical + 1 {
+                if self.tasks[t].at == logical + 1 {
                     return self.fail(t);
                 }
-                self.tasks[t as usize].at = logical + 1;
+                self.tasks[t].at = logical + 1;
                 self.push(t, Frame::Allocate { ino, logical, n: last - logical + 1, phase: 0 })
             }
             5 => {
@@ -492,7 +491,7 @@ impl Fs {
                     let page = at / PAGE;
                     let left = offset + length - at;
                     let into = at % PAGE;
-                    let Some((place, run)) = self.inodes[ino as usize].extents.find(page) else {
+                    let Some((place, run)) = self.inodes[ino].extents.find(page) else {
                         // A hole reads as zeros.
                         at = (page + 1) * PAGE;
                         continue;
@@ -513,7 +512,7 @@ impl Fs {
                 Flow::Again
             }
             6 => {
-                if self.tasks[t as usize].bios > 0 {
+                if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
                 if !write {
@@ -526,10 +525,10 @@ impl Fs {
             7 => {
                 self.go(t, 100);
                 let end = offset + length;
-                if end > self.inodes[ino as usize].size {
-                    let inode = &mut self.inodes[ino as usize];
+                if end > self.inodes[ino].size {
+                    let inode = &mut self.inodes[ino];
                     (inode.size, inode.disk_size) = (end, end);
-                    let item = self.disk.inode_item(ino, &self.inodes[ino as usize]);
+                    let item = self.disk.inode_item(ino, &self.inodes[ino]);
                     self.log_change(t, vec![item], Some((ino, true)));
                 }
                 Flow::Again
@@ -544,7 +543,7 @@ impl Fs {
             self.stamp += 1;
             let stamp = self.stamp;
             if let (Some(shadow), Some((block, _))) =
-                (&mut self.shadow, self.inodes[ino as usize].extents.find(page))
+                (&mut self.shadow, self.inodes[ino].extents.find(page))
             {
                 shadow.insert(block, stamp);
             }

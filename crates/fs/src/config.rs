@@ -74,10 +74,13 @@ pub struct Ext4Config {
     pub delalloc: bool,
     /// Blocks of the journal; 0 is what mke2fs chooses for the size of the drive.
     pub journal_blocks: u32,
-    /// mke2fs -g, -i, -I, -G.
+    /// Blocks of a block group (mke2fs -g).
     pub blocks_per_group: u32,
+    /// Bytes of the drive for each inode (mke2fs -i).
     pub bytes_per_inode: u32,
+    /// Bytes of an inode (mke2fs -I).
     pub inode_size: u32,
+    /// Block groups whose bitmaps and inode tables lie together (mke2fs -G).
     pub flex_groups: u32,
     /// mb_group_prealloc: blocks that small files of a core take theirs from; 0 is none.
     pub group_prealloc: u32,

@@ -3,9 +3,9 @@
 
 use crate::config::{FsConfig, FsKind};
 use crate::inode::{Dir, Extent, Inode, Reserve, entry_bytes};
-use crate::space::Space;
+use crate::space::{GroupId, Space};
 use std::collections::BTreeSet;
-use wordline_base::{BadValue, BitMap};
+use wordline_base::{BadValue, BitMap, IdVec};
 
 /// A unit of logging: a metadata block, or with XFS an inode by itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,13 +50,15 @@ pub struct Disk {
     pub blocks: u64,
     config: FsConfig,
     per_group: u32,
-    /// ext4: blocks of group descriptors, inodes and inode-table blocks of a group.
+    /// ext4: blocks of group descriptors.
     gdt: u32,
+    /// ext4: inodes of a group.
     inodes_per_group: u32,
+    /// ext4: blocks of a group's inode table.
     table: u32,
-    inodes: Vec<Inodes>,
+    inodes: IdVec<GroupId, Inodes>,
     /// Directories by flex group or allocation group.
-    dirs: Vec<u32>,
+    dirs: IdVec<u32, u32>,
     localities: Vec<Locality>,
 }
 
@@ -97,8 +99,8 @@ impl Disk {
             gdt: 0,
             inodes_per_group: 0,
             table: 0,
-            inodes: Vec::new(),
-            dirs: Vec::new(),
+            inodes: IdVec::new(),
+            dirs: IdVec::new(),
             localities: Vec::new(),
             blocks,
             config: config.clone(),
@@ -129,8 +131,8 @@ impl Disk {
             gdt: (groups as u32 * 64).div_ceil(4096),
             inodes_per_group,
             table: inodes_per_group / table_inodes,
-            inodes: Vec::new(),
-            dirs: vec![0; (groups as usize).div_ceil(e.flex_groups as usize)],
+            inodes: IdVec::new(),
+            dirs: IdVec::filled(0, (groups as u32).div_ceil(e.flex_groups)),
             localities: Vec::new(),
             config: config.clone(),
         };
@@ -190,7 +192,7 @@ impl Disk {
             inodes_per_group: 0,
             table: 0,
             inodes: (0..ags).map(|_| Inodes::default()).collect(),
-            dirs: vec![0; ags as usize],
+            dirs: IdVec::filled(0, ags),
             localities: Vec::new(),
             config: config.clone(),
         };
@@ -307,11 +309,11 @@ impl Disk {
 
     /// A group for a new directory: the one with the fewest.
     pub fn place_dir(&mut self) -> u32 {
-        let (at, _) = self.dirs.iter().enumerate().min_by_key(|&(i, &n)| (n, i)).unwrap_or((0, &0));
+        let (at, _) = (0..).zip(&self.dirs).min_by_key(|&(i, &n)| (n, i)).unwrap_or((0, &0));
         self.dirs[at] += 1;
         match self.kind {
-            FsKind::Ext4 => at as u32 * self.config.ext4.flex_groups,
-            FsKind::Xfs => at as u32,
+            FsKind::Ext4 => at * self.config.ext4.flex_groups,
+            FsKind::Xfs => at,
             FsKind::Bdev => unreachable!("{NO_SPACE}"),
         }
     }
@@ -327,9 +329,9 @@ impl Disk {
     }
 
     fn ext4_inode(&mut self, group: u32, items: &mut Vec<Item>) -> Option<(u32, u64)> {
-        let n = self.inodes.len() as u32;
-        let g = (0..n).map(|i| (group + i) % n).find(|&g| self.inodes[g as usize].free > 0)?;
-        let inodes = &mut self.inodes[g as usize];
+        let n = self.inodes.count();
+        let g = (0..n).map(|i| (group + i) % n).find(|&g| self.inodes[g].free > 0)?;
+        let inodes = &mut self.inodes[g];
         let len = self.inodes_per_group as usize;
         let used = inodes.used.get_or_insert_with(|| Box::new(BitMap::new(len)));
         let index = used.next_clear(0)?;
@@ -344,10 +346,10 @@ impl Disk {
     fn xfs_inode(&mut self, group: u32, items: &mut Vec<Item>) -> Option<(u32, u64)> {
         let size = self.config.xfs.inode_size;
         let per_block = 4096 / size;
-        if self.inodes[group as usize].free == 0 {
+        if self.inodes[group].free == 0 {
             let blocks = CHUNK * size / 4096;
             let goal = self.space.first_of(group);
-            let goal = self.inodes[group as usize].chunks.last().map_or(goal, |&c| c + 8);
+            let goal = self.inodes[group].chunks.last().map_or(goal, |&c| c + 8);
             let (mut start, len) = self.space.allocate(goal, 2 * blocks - 1, false)?;
             if len < 2 * blocks - 1 {
                 self.space.give(start, len);
@@ -361,11 +363,11 @@ impl Disk {
             start = aligned;
             self.space.give(start + u64::from(blocks), (end - start) as u32 - blocks);
             self.space_items(start, items);
-            let inodes = &mut self.inodes[group as usize];
+            let inodes = &mut self.inodes[group];
             inodes.chunks.push(start);
             inodes.free = CHUNK;
         }
-        let inodes = &mut self.inodes[group as usize];
+        let inodes = &mut self.inodes[group];
         let chunk = *inodes.chunks.last()?;
         let index = CHUNK - inodes.free;
         inodes.free -= 1;
@@ -388,7 +390,7 @@ impl Disk {
                 items.push(Item::Block(self.descriptor(inode.group)));
                 let per_block = 4096 / self.config.ext4.inode_size;
                 let index = (inode.block - self.inode_block(inode.group, 0)) as u32 * per_block;
-                let group = &mut self.inodes[inode.group as usize];
+                let group = &mut self.inodes[inode.group];
                 // One of those in its table block.
                 if let Some(used) = &mut group.used
                     && let Some(i) = (index..index + per_block).find(|&i| used.get(i as usize))

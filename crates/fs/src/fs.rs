@@ -3,13 +3,13 @@
 use crate::cache::{Cache, Key, META};
 use crate::config::{FsConfig, FsKind};
 use crate::disk::{Disk, Item};
-use crate::inode::{Dir, Inode};
+use crate::inode::{Dir, DirId, Inode, InodeId};
 use crate::jbd2::Jbd2;
 use crate::readahead::ReadAhead;
 use crate::stats::FsStats;
 use crate::xlog::Xlog;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wordline_base::{BadValue, Slab, Span, Time};
+use wordline_base::{BadValue, IdVec, Slab, Span, Time};
 
 /// A page, and a block.
 pub(crate) const PAGE: u64 = 4096;
@@ -277,6 +277,10 @@ pub(crate) enum Frame {
     },
 }
 
+/// Tasks of applications come first, those of the kernel follow.
+pub(crate) type TaskId = u32;
+pub(crate) type FileId = u32;
+
 #[derive(Debug, Default)]
 pub(crate) struct Task {
     pub frames: Vec<Frame>,
@@ -327,14 +331,14 @@ pub struct Fs {
     pub(crate) config: FsConfig,
     pub(crate) disk: Disk,
     pub(crate) cache: Cache,
-    pub(crate) inodes: Vec<Inode>,
-    pub(crate) dirs: Vec<Dir>,
-    pub(crate) files: Vec<File>,
+    pub(crate) inodes: IdVec<InodeId, Inode>,
+    pub(crate) dirs: IdVec<DirId, Dir>,
+    pub(crate) files: IdVec<FileId, File>,
     pub(crate) open: BTreeMap<(u32, u32), ReadAhead>,
     /// All tasks read through one open file, and so through one state of read-ahead.
     pub(crate) one_open: bool,
     pub(crate) log: Log,
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: IdVec<TaskId, Task>,
     bios: Slab<BioState>,
     wakes: VecDeque<u32>,
     pub(crate) now: Time,
@@ -391,7 +395,7 @@ impl Fs {
             ),
             FsKind::Bdev => (Log::None, &[Frame::Flusher { phase: 0 }]),
         };
-        let mut tasks: Vec<Task> = (0..apps).map(|_| Task::default()).collect();
+        let mut tasks: IdVec<TaskId, Task> = (0..apps).map(|_| Task::default()).collect();
         tasks.extend(kernel.iter().map(|&frame| Task { frames: vec![frame], ..Task::default() }));
         Ok(Fs {
             lba: 512,
@@ -400,9 +404,9 @@ impl Fs {
             log,
             tasks,
             config: config.clone(),
-            inodes: vec![Inode::default()],
-            dirs: Vec::new(),
-            files: Vec::new(),
+            inodes: vec![Inode::default()].into(),
+            dirs: IdVec::new(),
+            files: IdVec::new(),
             open: BTreeMap::new(),
             one_open: false,
             bios: Slab::default(),
@@ -450,14 +454,14 @@ impl Fs {
         self.cache.dirty() + self.cache.writing()
     }
     pub fn file_size(&self, file: u32) -> Option<u64> {
-        let inode = self.files.get(file as usize)?.inode;
-        (inode != 0).then(|| self.inodes[inode as usize].size)
+        let inode = self.files.get(file)?.inode;
+        (inode != 0).then(|| self.inodes[inode].size)
     }
 
     /// Begins a system call of a task.
     pub fn call(&mut self, now: Time, task: u32, op: Op) {
         self.now = now;
-        let t = &mut self.tasks[task as usize];
+        let t = &mut self.tasks[task];
         debug_assert!(t.frames.is_empty(), "task {task} is in a call already");
         t.ok = true;
         t.frames.push(Frame::Call { op, phase: 0 });
@@ -470,8 +474,8 @@ impl Fs {
         let mut steps = 0u32;
         loop {
             steps += 1;
-            assert!(steps < 1 << 24, "task {task} goes round: {:?}", self.tasks[task as usize]);
-            let t = &mut self.tasks[task as usize];
+            assert!(steps < 1 << 24, "task {task} goes round: {:?}", self.tasks[task]);
+            let t = &mut self.tasks[task];
             if let Some(turn) = t.queue.pop_front() {
                 return turn;
             }
@@ -481,13 +485,13 @@ impl Fs {
                 return Turn::Done { ok };
             };
             match self.step(task, frame) {
-                Flow::Again => self.tasks[task as usize].waited = false,
+                Flow::Again => self.tasks[task].waited = false,
                 Flow::Block(wait) => {
-                    if !self.tasks[task as usize].queue.is_empty() || self.is_over(task, wait) {
+                    if !self.tasks[task].queue.is_empty() || self.is_over(task, wait) {
                         continue;
                     }
-                    self.tasks[task as usize].blocked = Some(wait);
-                    self.tasks[task as usize].waited = true;
+                    self.tasks[task].blocked = Some(wait);
+                    self.tasks[task].waited = true;
                     self.settle();
                     return Turn::Sleep;
                 }
@@ -507,10 +511,10 @@ impl Fs {
     /// Why a task sleeps.
     /// The inode of a file: 0 as long as there is none.
     pub fn inode(&self, file: u32) -> u32 {
-        self.files.get(file as usize).map_or(0, |f| f.inode)
+        self.files.get(file).map_or(0, |f| f.inode)
     }
     pub fn waits_for(&self, task: u32) -> Option<Wait> {
-        self.tasks[task as usize].blocked
+        self.tasks[task].blocked
     }
 
     /// A task that can go on.
@@ -530,7 +534,7 @@ impl Fs {
             }
             Owner::Write { ino, first, n, ends } => self.written(ino, first, n, ends, ok),
             Owner::Task(task) => {
-                let t = &mut self.tasks[task as usize];
+                let t = &mut self.tasks[task];
                 t.bios -= 1;
                 t.ok &= ok;
             }
@@ -564,10 +568,10 @@ impl Fs {
     /// Wakes whoever waits for something that has come.
     fn settle(&mut self) {
         for task in 0..self.tasks.len() as u32 {
-            if let Some(wait) = self.tasks[task as usize].blocked
+            if let Some(wait) = self.tasks[task].blocked
                 && self.is_over(task, wait)
             {
-                self.tasks[task as usize].blocked = None;
+                self.tasks[task].blocked = None;
                 self.wakes.push_back(task);
             }
         }
@@ -577,9 +581,9 @@ impl Fs {
         match wait {
             Wait::Page(key) => self.cache_at(key).is_none_or(|uptodate| uptodate),
             Wait::WriteBack { ino, first, last } => !self.cache.is_writing(ino, first, last),
-            Wait::Mapping(ino) => self.inodes[ino as usize].mapping == 0,
+            Wait::Mapping(ino) => self.inodes[ino].mapping == 0,
             Wait::Buffer(block) => !self.is_locked(block),
-            Wait::Bios => self.tasks[task as usize].bios == 0,
+            Wait::Bios => self.tasks[task].bios == 0,
             Wait::Commit(seq) => self.durable() >= seq,
             // Or it is its turn to make room.
             Wait::Handle => self.may_begin() || self.log_is_short(),
@@ -608,7 +612,7 @@ impl Fs {
     }
 
     fn has_work(&self, task: u32) -> bool {
-        match self.tasks[task as usize].frames.last() {
+        match self.tasks[task].frames.last() {
             Some(Frame::Flusher { .. }) => self.flusher_called || self.over_background(),
             Some(Frame::Commit { .. }) => self.commit_wanted(),
             Some(Frame::Cil { .. }) => self.push_wanted(),
@@ -635,7 +639,7 @@ impl Fs {
                 let Some(page) = self.cache.first_writing(ino, first, last) else {
                     return self.pop(t);
                 };
-                if let Some(top) = self.tasks[t as usize].frames.last_mut() {
+                if let Some(top) = self.tasks[t].frames.last_mut() {
                     *top = Frame::WaitPages { ino, first: page, last };
                 }
                 Flow::Block(Wait::WriteBack { ino, first: page, last: page })
@@ -648,7 +652,7 @@ impl Fs {
                     self.cache.drop_pages(ino, first, end - 1, false);
                 }
                 let Some((page, wait)) = busy else { return self.pop(t) };
-                if let Some(top) = self.tasks[t as usize].frames.last_mut() {
+                if let Some(top) = self.tasks[t].frames.last_mut() {
                     *top = Frame::DropPages { ino, first: page, last };
                 }
                 Flow::Block(wait)
@@ -669,16 +673,16 @@ impl Fs {
     // What frames are made with.
 
     pub(crate) fn pop(&mut self, t: u32) -> Flow {
-        self.tasks[t as usize].frames.pop();
+        self.tasks[t].frames.pop();
         Flow::Again
     }
     pub(crate) fn push(&mut self, t: u32, frame: Frame) -> Flow {
-        self.tasks[t as usize].frames.push(frame);
+        self.tasks[t].frames.push(frame);
         Flow::Again
     }
     /// The phase the top frame goes on with.
     pub(crate) fn go(&mut self, t: u32, to: u8) {
-        match self.tasks[t as usize].frames.last_mut() {
+        match self.tasks[t].frames.last_mut() {
             Some(
                 Frame::Call { phase, .. }
                 | Frame::WritePages { phase, .. }
@@ -698,7 +702,7 @@ impl Fs {
     }
     pub(crate) fn work(&mut self, t: u32, span: Span) {
         if span > Span::ZERO {
-            let queue = &mut self.tasks[t as usize].queue;
+            let queue = &mut self.tasks[t].queue;
             // Stretches that follow one another are one.
             if let Some(Turn::Work(last)) = queue.back_mut() {
                 *last += span;
@@ -710,11 +714,11 @@ impl Fs {
 
     pub(crate) fn submit(&mut self, t: u32, owner: Owner, mut bio: Bio) {
         if let Owner::Task(task) = owner {
-            self.tasks[task as usize].bios += 1;
+            self.tasks[task].bios += 1;
         }
         bio.id = self.bios.insert(BioState { owner, kind: bio.kind });
         self.account(&bio);
-        self.tasks[t as usize].queue.push_back(Turn::Submit(bio));
+        self.tasks[t].queue.push_back(Turn::Submit(bio));
     }
 
     fn account(&mut self, bio: &Bio) {
@@ -763,13 +767,13 @@ impl Fs {
 
     /// Metadata of `need` are in memory, read if they must be.
     fn need(&mut self, t: u32) -> Flow {
-        let mut need = std::mem::take(&mut self.tasks[t as usize].need);
+        let mut need = std::mem::take(&mut self.tasks[t].need);
         need.sort_unstable();
         need.dedup();
         need.retain(|&b| !self.cache.is_uptodate(Key::new(META, b)));
         let missing: Vec<u64> =
             need.iter().copied().filter(|&b| self.cache.get(Key::new(META, b)).is_none()).collect();
-        self.tasks[t as usize].need = need;
+        self.tasks[t].need = need;
         if !missing.is_empty() {
             if !self.cache.reclaim(missing.len() as u64).1 && !self.has_reserves(t) {
                 return self.push(t, Frame::Room(missing.len() as u64));
@@ -785,7 +789,7 @@ impl Fs {
             }
             return Flow::Again;
         }
-        match self.tasks[t as usize].need.first() {
+        match self.tasks[t].need.first() {
             Some(&block) => Flow::Block(Wait::Page(block)),
             None => self.pop(t),
         }
@@ -795,7 +799,7 @@ impl Fs {
     /// (PF_MEMALLOC, GFP_NOFS).
     fn has_reserves(&self, t: u32) -> bool {
         let apps = self.tasks.len() - self.kernel_tasks().len();
-        t as usize >= apps || self.tasks[t as usize].in_handle
+        t as usize >= apps || self.tasks[t].in_handle
     }
 
     fn room(&mut self, t: u32, n: u64) -> Flow {

@@ -85,6 +85,9 @@ pub struct Reserve {
     pub len: u32,
 }
 
+pub type InodeId = u32;
+pub type DirId = u32;
+
 #[derive(Clone, Default, Debug)]
 pub struct Inode {
     /// In memory, and as the newest transaction has it.

@@ -289,7 +289,7 @@ impl Fs {
                 Flow::Again
             }
             5 => {
-                if self.tasks[t as usize].bios > 0 {
+                if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
                 if let Some(c) = &mut self.jbd2().committing {
@@ -304,7 +304,7 @@ impl Fs {
                 Flow::Again
             }
             6 => {
-                if self.tasks[t as usize].bios > 0 {
+                if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
                 self.committed();
@@ -313,7 +313,7 @@ impl Fs {
                 Flow::Again
             }
             _ => {
-                if self.tasks[t as usize].bios > 0 {
+                if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
                 self.go(t, 0);
@@ -405,7 +405,7 @@ impl Fs {
                 }
                 continue;
             }
-            let size = self.inodes[key.inode() as usize].size;
+            let size = self.inodes[key.inode()].size;
             if key.inode() != META && key.page() * PAGE >= size {
                 // Truncated meanwhile.
                 self.cache.remove(key);
@@ -467,14 +467,14 @@ impl Fs {
             }
             1 => self.checkpoint_batch(t),
             2 => {
-                if self.tasks[t as usize].bios > 0 {
+                if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
                 self.go(t, 1);
                 Flow::Again
             }
             _ => {
-                if self.tasks[t as usize].bios > 0 {
+                if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
                 self.jbd2().checkpointing = false;
@@ -526,7 +526,7 @@ impl Fs {
         let (ino, page) = (key.inode(), key.page());
         let block = match ino {
             META => Some(page),
-            _ => self.inodes[ino as usize].extents.find(page).map(|(b, _)| b),
+            _ => self.inodes[ino].extents.find(page).map(|(b, _)| b),
         };
         let Some(block) = block else { return false };
         self.cache.begin_write(key);

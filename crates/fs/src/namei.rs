@@ -18,9 +18,9 @@ impl Fs {
         let mut inode = Inode { size, disk_size: size, ..Inode::default() };
         inode.extents.insert(Extent { logical: 0, block: 0, len: blocks as u32 });
         self.inodes.push(inode);
-        let inode = self.inodes.len() as u32 - 1;
+        let inode = self.inodes.count() - 1;
         self.files.push(File { dir: 0, hash: 0, name_len: 0, inode });
-        self.files.len() as u32 - 1
+        self.files.count() - 1
     }
     /// The device, opened once by a process whose threads all read and write it.
     pub fn serve_device(&mut self) -> u32 {
@@ -33,7 +33,7 @@ impl Fs {
     /// What the device has discarded is not in memory either, nor written back over it
     /// (blkdev_fallocate); only pages on their way to the device stay.
     pub fn discard(&mut self, file: u32, offset: u64, len: u64) {
-        let inode = self.files[file as usize].inode;
+        let inode = self.files[file].inode;
         let (first, end) = (offset.div_ceil(PAGE), (offset + len) / PAGE);
         if end > first {
             self.cache.drop_pages(inode, first, end - 1, true);
@@ -49,15 +49,15 @@ impl Fs {
         let (group, block) = place.unwrap_or((group, self.disk.space.first_of(group)));
         items.push(Item::Block(block));
         self.inodes.push(Inode { group, block, is_dir: true, ..Inode::default() });
-        self.dirs.push(Dir { inode: self.inodes.len() as u32 - 1, ..Dir::default() });
+        self.dirs.push(Dir { inode: self.inodes.count() - 1, ..Dir::default() });
         self.was_there(&items);
-        self.dirs.len() as u32 - 1
+        self.dirs.count() - 1
     }
 
     /// A name in a directory, of no file yet. `hash` decides its place in the directory.
     pub fn add_file(&mut self, dir: u32, name_len: u8, hash: u32) -> u32 {
         self.files.push(File { dir, hash, name_len, inode: 0 });
-        self.files.len() as u32 - 1
+        self.files.count() - 1
     }
 
     /// A file that is there when the run begins: allocated at once, written back, not in the cache.
@@ -65,7 +65,7 @@ impl Fs {
     pub fn lay_out(&mut self, file: u32, size: u64) -> bool {
         let mut items = Vec::new();
         let Some(ino) = self.make(file, &mut items) else { return false };
-        let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+        let mut inode = std::mem::take(&mut self.inodes[ino]);
         inode.size = size;
         let blocks = size.div_ceil(PAGE);
         let mut at = 0;
@@ -80,7 +80,7 @@ impl Fs {
         }
         inode.disk_size = size;
         self.disk.release_reserve(&mut inode);
-        self.inodes[ino as usize] = inode;
+        self.inodes[ino] = inode;
         self.was_there(&items);
         at >= blocks
     }
@@ -90,7 +90,7 @@ impl Fs {
         for item in items {
             let block = match *item {
                 Item::Block(block) => block,
-                Item::Inode(ino) => self.inodes[ino as usize].block,
+                Item::Inode(ino) => self.inodes[ino].block,
             };
             self.disk.formatted.insert(block);
             let key = Key::new(META, block);
@@ -102,41 +102,41 @@ impl Fs {
 
     /// An inode and its directory entry.
     fn make(&mut self, file: u32, items: &mut Vec<Item>) -> Option<u32> {
-        let File { dir, hash, name_len, .. } = self.files[file as usize];
-        let d = &self.dirs[dir as usize];
+        let File { dir, hash, name_len, .. } = self.files[file];
+        let d = &self.dirs[dir];
         let parent = d.inode;
-        let group = self.inodes[parent as usize].group;
+        let group = self.inodes[parent].group;
         let (group, block) = self.disk.new_inode(group, items)?;
-        let mut d = std::mem::take(&mut self.dirs[dir as usize]);
-        let mut up = std::mem::take(&mut self.inodes[parent as usize]);
+        let mut d = std::mem::take(&mut self.dirs[dir]);
+        let mut up = std::mem::take(&mut self.inodes[parent]);
         let added = self.disk.add_entry(&mut d, &mut up, hash, name_len, items);
-        self.dirs[dir as usize] = d;
-        self.inodes[parent as usize] = up;
+        self.dirs[dir] = d;
+        self.inodes[parent] = up;
         added?;
         self.inodes.push(Inode { group, block, ..Inode::default() });
-        let ino = self.inodes.len() as u32 - 1;
-        self.files[file as usize].inode = ino;
-        items.push(self.disk.inode_item(ino, &self.inodes[ino as usize]));
-        items.push(self.disk.inode_item(parent, &self.inodes[parent as usize]));
+        let ino = self.inodes.count() - 1;
+        self.files[file].inode = ino;
+        items.push(self.disk.inode_item(ino, &self.inodes[ino]));
+        items.push(self.disk.inode_item(parent, &self.inodes[parent]));
         Some(ino)
     }
 
     /// Blocks of the path, and of the inode and its extents.
     fn path(&mut self, t: u32, file: u32) {
-        let Some(f) = self.files.get(file as usize) else { return };
+        let Some(f) = self.files.get(file) else { return };
         if self.config.kind == FsKind::Bdev {
             // Its node is in devtmpfs.
             return self.work(t, self.config.cost.path);
         }
-        let mut need = self.disk.lookup(&self.dirs[f.dir as usize], f.hash);
+        let mut need = self.disk.lookup(&self.dirs[f.dir], f.hash);
         if f.inode != 0 {
-            let inode = &self.inodes[f.inode as usize];
+            let inode = &self.inodes[f.inode];
             need.push(inode.block);
             need.extend(&inode.tree);
         }
         let cost = &self.config.cost;
         let span = cost.path + cost.directory * need.len().max(1) as u64;
-        self.tasks[t as usize].need = need;
+        self.tasks[t].need = need;
         self.work(t, span);
     }
 
@@ -148,8 +148,8 @@ impl Fs {
                     self.go(t, 1);
                     self.push(t, Frame::Need)
                 }
-                1 if self.files.get(file as usize).is_none_or(|f| f.inode == 0) => {
-                    if !create || self.files.get(file as usize).is_none() {
+                1 if self.files.get(file).is_none_or(|f| f.inode == 0) => {
+                    if !create || self.files.get(file).is_none() {
                         return self.fail(t);
                     }
                     self.go(t, 2);
@@ -161,11 +161,11 @@ impl Fs {
                     self.push(t, Frame::End)
                 }
                 _ => {
-                    let ino = self.files[file as usize].inode;
+                    let ino = self.files[file].inode;
                     if ino == 0 {
                         return self.fail(t);
                     }
-                    let inode = &mut self.inodes[ino as usize];
+                    let inode = &mut self.inodes[ino];
                     inode.open += 1;
                     inode.writers += u32::from(write);
                     if drop {
@@ -184,7 +184,7 @@ impl Fs {
                     self.go(t, 1);
                     return self.push(t, Frame::Need);
                 }
-                if self.files.get(file as usize).is_none_or(|f| f.inode == 0) {
+                if self.files.get(file).is_none_or(|f| f.inode == 0) {
                     return self.fail(t);
                 }
                 self.leave(t)
@@ -197,7 +197,7 @@ impl Fs {
 
     /// What changed, and the inodes it is of, join the transaction that is open; phase 3 ends it.
     fn join_items(&mut self, t: u32, items: Vec<Item>, inodes: &[u32]) -> Flow {
-        let task = &mut self.tasks[t as usize];
+        let task = &mut self.tasks[t];
         task.items = items;
         task.touched.extend(inodes.iter().map(|&ino| (ino, true)));
         self.arm_log();
@@ -210,15 +210,15 @@ impl Fs {
         let mut items = Vec::new();
         self.work(t, self.config.cost.inode + self.config.cost.directory);
         let Some(ino) = self.make(file, &mut items) else {
-            self.tasks[t as usize].ok = false;
+            self.tasks[t].ok = false;
             self.go(t, 3);
             return Flow::Again;
         };
         let tick = self.now.0 / self.config.time_granularity.0;
-        let parent = self.dirs[self.files[file as usize].dir as usize].inode;
-        self.inodes[ino as usize].mtime = Some(tick);
-        self.inodes[ino as usize].atime = Some(tick);
-        self.inodes[parent as usize].mtime = Some(tick);
+        let parent = self.dirs[self.files[file].dir].inode;
+        self.inodes[ino].mtime = Some(tick);
+        self.inodes[ino].atime = Some(tick);
+        self.inodes[parent].mtime = Some(tick);
         self.stats.creates += 1;
         self.join_items(t, items, &[ino, parent])
     }
@@ -226,19 +226,19 @@ impl Fs {
     fn close(&mut self, t: u32, file: u32, write: bool, phase: u8) -> Flow {
         if phase == 0 {
             self.work(t, self.config.cost.call);
-            let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+            let ino = self.files.get(file).map_or(0, |f| f.inode);
             self.open.remove(&(t, file));
             if ino == 0 {
                 return self.leave(t);
             }
-            let inode = &mut self.inodes[ino as usize];
+            let inode = &mut self.inodes[ino];
             inode.open = inode.open.saturating_sub(1);
             inode.writers -= u32::from(write && inode.writers > 0);
             if inode.writers == 0 {
                 // What was set aside for it and not used.
-                let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+                let mut inode = std::mem::take(&mut self.inodes[ino]);
                 self.disk.release_reserve(&mut inode);
-                self.inodes[ino as usize] = inode;
+                self.inodes[ino] = inode;
             }
         }
         self.leave(t)
@@ -246,7 +246,7 @@ impl Fs {
 
     /// What a truncation waits for: pages under way, and whoever is at the tree of extents.
     fn may_not_cut(&self, ino: u32, page: u64) -> Option<Wait> {
-        let lock = (self.inodes[ino as usize].mapping > 0).then_some(Wait::Mapping(ino));
+        let lock = (self.inodes[ino].mapping > 0).then_some(Wait::Mapping(ino));
         self.busy(ino, page, u64::MAX).map(|(_, wait)| wait).or(lock)
     }
 
@@ -261,19 +261,19 @@ impl Fs {
         }
         self.cache.drop_pages(ino, page, u64::MAX, true);
         self.settle_age(ino);
-        let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+        let mut inode = std::mem::take(&mut self.inodes[ino]);
         self.disk.release_reserve(&mut inode);
         for gone in inode.extents.cut(page) {
             self.disk.free_items(u64::from(gone.block), items);
-            self.tasks[t as usize].freed.push((u64::from(gone.block), gone.len));
+            self.tasks[t].freed.push((u64::from(gone.block), gone.len));
         }
         let wanted = self.disk.tree_blocks(inode.extents.len());
         for block in inode.tree.split_off(wanted.min(inode.tree.len())) {
             self.disk.free_items(block, items);
-            self.tasks[t as usize].freed.push((block, 1));
+            self.tasks[t].freed.push((block, 1));
             self.forget(block);
         }
-        self.inodes[ino as usize] = inode;
+        self.inodes[ino] = inode;
     }
 
     /// A metadata block that is freed is not written any more (jbd2_journal_forget, with a revoke).
@@ -296,12 +296,12 @@ impl Fs {
     }
 
     fn truncate(&mut self, t: u32, file: u32, size: u64, phase: u8) -> Flow {
-        let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+        let ino = self.files.get(file).map_or(0, |f| f.inode);
         match phase {
             _ if ino == 0 => self.fail(t),
             0 => {
                 self.work(t, self.config.cost.call);
-                self.inodes[ino as usize].cut_at = Some(size);
+                self.inodes[ino].cut_at = Some(size);
                 self.go(t, 1);
                 Flow::Again
             }
@@ -314,12 +314,12 @@ impl Fs {
             }
             2 => {
                 let mut items = Vec::new();
-                if size < self.inodes[ino as usize].size {
+                if size < self.inodes[ino].size {
                     self.cut(t, ino, size.div_ceil(PAGE), &mut items);
                 }
-                let inode = &mut self.inodes[ino as usize];
+                let inode = &mut self.inodes[ino];
                 (inode.size, inode.disk_size, inode.cut_at) = (size, size, None);
-                items.push(self.disk.inode_item(ino, &self.inodes[ino as usize]));
+                items.push(self.disk.inode_item(ino, &self.inodes[ino]));
                 self.join_items(t, items, &[ino])
             }
             3 => {
@@ -333,12 +333,12 @@ impl Fs {
     /// ext4_unlink and ext4_evict_inode in one transaction; an open file goes with its last close
     /// there, here its blocks go at once.
     fn unlink(&mut self, t: u32, file: u32, phase: u8) -> Flow {
-        let ino = self.files.get(file as usize).map_or(0, |f| f.inode);
+        let ino = self.files.get(file).map_or(0, |f| f.inode);
         match phase {
             0 if ino == 0 => self.fail(t),
             0 => {
                 self.path(t, file);
-                self.inodes[ino as usize].cut_at = Some(0);
+                self.inodes[ino].cut_at = Some(0);
                 self.go(t, 1);
                 self.push(t, Frame::Need)
             }
@@ -348,24 +348,24 @@ impl Fs {
                 self.push(t, Frame::Begin)
             }
             2 => {
-                let File { dir, hash, name_len, .. } = self.files[file as usize];
+                let File { dir, hash, name_len, .. } = self.files[file];
                 let mut items = Vec::new();
-                let mut d = std::mem::take(&mut self.dirs[dir as usize]);
+                let mut d = std::mem::take(&mut self.dirs[dir]);
                 self.disk.remove_entry(&mut d, hash, name_len, &mut items);
                 let parent = d.inode;
-                self.dirs[dir as usize] = d;
+                self.dirs[dir] = d;
                 self.cut(t, ino, 0, &mut items);
-                self.inodes[ino as usize].cut_at = None;
-                let inode = std::mem::take(&mut self.inodes[ino as usize]);
+                self.inodes[ino].cut_at = None;
+                let inode = std::mem::take(&mut self.inodes[ino]);
                 self.disk.free_inode(&inode, &mut items);
                 items.push(self.disk.inode_item(ino, &inode));
                 if self.config.kind == FsKind::Ext4 {
                     // The list of orphans starts there.
                     items.push(Item::Block(self.disk.superblock()));
                 }
-                items.push(self.disk.inode_item(parent, &self.inodes[parent as usize]));
-                self.inodes[ino as usize] = inode;
-                self.files[file as usize].inode = 0;
+                items.push(self.disk.inode_item(parent, &self.inodes[parent]));
+                self.inodes[ino] = inode;
+                self.files[file].inode = 0;
                 self.stats.unlinks += 1;
                 self.work(t, self.config.cost.inode + self.config.cost.directory);
                 self.join_items(t, items, &[parent])

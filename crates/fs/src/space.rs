@@ -2,7 +2,10 @@
 //! then groups with a long enough run, then the longest there is). XFS' by-size and by-block trees
 //! answer the same question, over allocation groups.
 
-use wordline_base::BitMap;
+use wordline_base::{BitMap, IdVec};
+
+/// A block group, or an allocation group.
+pub type GroupId = u32;
 
 #[derive(Debug)]
 struct Group {
@@ -16,7 +19,7 @@ struct Group {
 
 #[derive(Debug)]
 pub struct Space {
-    groups: Vec<Group>,
+    groups: IdVec<GroupId, Group>,
     per_group: u32,
     blocks: u64,
     free: u64,
@@ -31,7 +34,7 @@ impl Space {
         Space { groups: sizes.map(group).collect(), per_group, blocks, free: blocks }
     }
     pub fn groups(&self) -> u32 {
-        self.groups.len() as u32
+        self.groups.count()
     }
     pub fn free(&self) -> u64 {
         self.free
@@ -43,7 +46,7 @@ impl Space {
         u64::from(group) * u64::from(self.per_group)
     }
     pub fn is_free(&self, block: u64) -> bool {
-        let group = &self.groups[self.group_of(block) as usize];
+        let group = &self.groups[self.group_of(block)];
         let at = (block % u64::from(self.per_group)) as usize;
         group.used.as_ref().is_none_or(|u| !u.get(at))
     }
@@ -51,7 +54,7 @@ impl Space {
     pub fn take(&mut self, start: u64, len: u32) {
         for block in start..start + u64::from(len) {
             let at = (block % u64::from(self.per_group)) as usize;
-            let group = self.group_of(block) as usize;
+            let group = self.group_of(block);
             let group = &mut self.groups[group];
             let n = group.blocks as usize;
             let used = group.used.get_or_insert_with(|| Box::new(BitMap::new(n)));
@@ -64,7 +67,7 @@ impl Space {
     pub fn give(&mut self, start: u64, len: u32) {
         for block in start..start + u64::from(len) {
             let at = (block % u64::from(self.per_group)) as usize;
-            let group = self.group_of(block) as usize;
+            let group = self.group_of(block);
             let group = &mut self.groups[group];
             let used = group.used.as_mut().expect("a block that is given back was taken");
             assert!(used.clear(at), "block {block} is freed twice");
@@ -77,7 +80,7 @@ impl Space {
     /// Free blocks from `start` on, `most` at most, within its group.
     fn run_at(&self, start: u64, most: u32) -> u32 {
         let at = (start % u64::from(self.per_group)) as u32;
-        let Some(group) = self.groups.get(self.group_of(start) as usize) else { return 0 };
+        let Some(group) = self.groups.get(self.group_of(start)) else { return 0 };
         let most = most.min(group.blocks.saturating_sub(at));
         match &group.used {
             None => most,
@@ -90,7 +93,7 @@ impl Space {
 
     /// The first run of at least `want` in a group from block `from` on, or its longest.
     fn search(&mut self, g: u32, from: u32, want: u32) -> (u32, u32) {
-        let group = &mut self.groups[g as usize];
+        let group = &mut self.groups[g];
         let Some(used) = &group.used else { return (from, group.blocks - from) };
         let (mut at, mut best) = (from as usize, (0, 0));
         while let Some(start) = used.next_clear(at) {
@@ -122,7 +125,7 @@ impl Space {
         let (first, n) = (self.group_of(goal), self.groups());
         for turn in 0..=n {
             let g = (first + turn) % n;
-            if self.groups[g as usize].longest < want {
+            if self.groups[g].longest < want {
                 continue;
             }
             // In the goal's group behind it first, before it at the end of the round.
@@ -138,7 +141,7 @@ impl Space {
         let mut best = (0, 0, 0);
         for turn in 0..n {
             let g = (first + turn) % n;
-            if self.groups[g as usize].longest > best.2 {
+            if self.groups[g].longest > best.2 {
                 let (at, len) = self.search(g, 0, want);
                 if len > best.2 {
                     best = (g, at, len);

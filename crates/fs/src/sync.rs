@@ -29,7 +29,7 @@ impl Fs {
             }
             1 => self.push(t, Frame::WaitPages { ino, first: 0, last: u64::MAX }),
             2 => {
-                let inode = &self.inodes[ino as usize];
+                let inode = &self.inodes[ino];
                 let seq = if data_only { inode.datasync } else { inode.sync };
                 // The data have arrived: the flush must begin from here on.
                 let covered = !self.config.barrier || self.will_flush(seq);
@@ -44,7 +44,7 @@ impl Fs {
                 Flow::Again
             }
             4 => {
-                if self.tasks[t as usize].bios > 0 {
+                if self.tasks[t].bios > 0 {
                     self.go(t, 4);
                     return Flow::Block(Wait::Bios);
                 }
@@ -91,7 +91,7 @@ impl Fs {
     /// jbd2_journal_start, xfs_trans_alloc.
     pub(crate) fn begin(&mut self, t: u32) -> Flow {
         if !self.may_begin() {
-            let task = &mut self.tasks[t as usize];
+            let task = &mut self.tasks[t];
             if !task.waited {
                 self.stats.log_waits += 1;
             }
@@ -102,7 +102,7 @@ impl Fs {
             Log::Xfs(x) => x.begin(),
             Log::None => unreachable!("{NO_LOG}"),
         }
-        self.tasks[t as usize].in_handle = true;
+        self.tasks[t].in_handle = true;
         self.work(t, self.config.cost.handle);
         self.pop(t)
     }
@@ -135,7 +135,7 @@ impl Fs {
 
     /// ext4_journal_get_write_access and its like: the items are in memory, and the log's.
     pub(crate) fn join(&mut self, t: u32) -> Flow {
-        let task = &self.tasks[t as usize];
+        let task = &self.tasks[t];
         debug_assert!(task.in_handle, "items join a handle");
         let need: Vec<u64> = self
             .disk
@@ -143,18 +143,18 @@ impl Fs {
             .filter(|&b| !self.cache.is_uptodate(Key::new(META, b)))
             .collect();
         if !need.is_empty() {
-            self.tasks[t as usize].need = need;
+            self.tasks[t].need = need;
             return self.push(t, Frame::Need);
         }
         // A buffer on its way to its place is locked until it is there (do_get_write_access).
-        let blocks = self.tasks[t as usize].items.iter().filter_map(|item| match item {
+        let blocks = self.tasks[t].items.iter().filter_map(|item| match item {
             Item::Block(block) => Some(*block),
             Item::Inode(_) => None,
         });
         if let Some(block) = blocks.into_iter().find(|&b| self.is_locked(b)) {
             return Flow::Block(Wait::Buffer(block));
         }
-        let items = std::mem::take(&mut self.tasks[t as usize].items);
+        let items = std::mem::take(&mut self.tasks[t].items);
         self.work(t, self.config.cost.join * items.len() as u64);
         #[cfg(test)]
         {
@@ -165,20 +165,20 @@ impl Fs {
             number: self.joins,
             seq: self.current(),
             items: items.clone(),
-            inodes: self.tasks[t as usize].touched.iter().map(|&(ino, _)| ino).collect(),
+            inodes: self.tasks[t].touched.iter().map(|&(ino, _)| ino).collect(),
         });
         for item in items {
             self.join_item(item);
         }
         let seq = self.current();
-        for (ino, data) in std::mem::take(&mut self.tasks[t as usize].touched) {
-            let inode = &mut self.inodes[ino as usize];
+        for (ino, data) in std::mem::take(&mut self.tasks[t].touched) {
+            let inode = &mut self.inodes[ino];
             inode.sync = seq;
             if data {
                 inode.datasync = seq;
             }
         }
-        let freed = std::mem::take(&mut self.tasks[t as usize].freed);
+        let freed = std::mem::take(&mut self.tasks[t].freed);
         match &mut self.log {
             Log::Jbd2(j) => j.free(freed),
             Log::Xfs(x) => x.free(freed),
@@ -254,7 +254,7 @@ impl Fs {
             Log::Xfs(x) => x.end(),
             Log::None => unreachable!("{NO_LOG}"),
         }
-        self.tasks[t as usize].in_handle = false;
+        self.tasks[t].in_handle = false;
         self.pop(t)
     }
 

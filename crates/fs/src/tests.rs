@@ -11,7 +11,7 @@ use crate::config::*;
 use crate::fs::*;
 pub(crate) use crate::stats::FsStats;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wordline_base::{Rng, Seed, Span, Time};
+use wordline_base::{IdVec, Rng, Seed, Span, Time};
 
 pub(crate) fn config(kind: FsKind) -> FsConfig {
     let ns = Span;
@@ -93,7 +93,7 @@ pub(crate) struct Machine {
     pub jitter: Option<Rng>,
     /// Bios of a kind that take so much longer.
     pub slow: Option<(What, Span)>,
-    pub todo: Vec<VecDeque<Op>>,
+    pub todo: IdVec<TaskId, VecDeque<Op>>,
     pub done: Vec<(u32, Op, bool)>,
 }
 
@@ -128,9 +128,9 @@ impl Machine {
 
     /// Brings calls to a task, which makes them one after the other.
     pub fn give(&mut self, task: u32, ops: impl IntoIterator<Item = Op>) {
-        let idle = self.todo[task as usize].is_empty();
-        self.todo[task as usize].extend(ops);
-        if idle && let Some(&op) = self.todo[task as usize].front() {
+        let idle = self.todo[task].is_empty();
+        self.todo[task].extend(ops);
+        if idle && let Some(&op) = self.todo[task].front() {
             self.call_of(task, op);
             self.at(self.now, Event::Run(task));
         }
@@ -173,12 +173,12 @@ impl Machine {
                     self.at(self.now + Span(span), Event::Bio(bio.id));
                 }
                 Turn::Done { ok } => {
-                    let Some(op) = self.todo[task as usize].pop_front() else { return };
+                    let Some(op) = self.todo[task].pop_front() else { return };
                     if let Some(medium) = &mut self.crash {
                         medium.returned(&self.fs, &op, ok);
                     }
                     self.done.push((task, op, ok));
-                    match self.todo[task as usize].front() {
+                    match self.todo[task].front() {
                         Some(&op) => self.call_of(task, op),
                         None => return,
                     }
@@ -240,9 +240,8 @@ impl Machine {
         self.now = until;
     }
     fn stuck(&self) -> String {
-        let waits = (0..self.fs.tasks.len() as u32).map(|t| {
-            format!("{t}: {:?} in {:?}", self.fs.waits_for(t), self.fs.tasks[t as usize].frames)
-        });
+        let waits = (0..self.fs.tasks.len() as u32)
+            .map(|t| format!("{t}: {:?} in {:?}", self.fs.waits_for(t), self.fs.tasks[t].frames));
         waits.collect::<Vec<_>>().join("\n")
     }
     /// All of these must succeed.

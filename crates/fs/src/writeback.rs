@@ -31,7 +31,7 @@ impl Fs {
         if !self.cache.set_dirty(Key::new(ino, page)) {
             return;
         }
-        let inode = &mut self.inodes[ino as usize];
+        let inode = &mut self.inodes[ino];
         if inode.dirtied.is_none() {
             inode.dirtied = Some(self.now);
             self.by_age.insert((self.now, ino));
@@ -43,7 +43,7 @@ impl Fs {
 
     /// What is left of an inode's dirty pages, after some were written or dropped.
     pub(crate) fn settle_age(&mut self, ino: u32) {
-        let inode = &mut self.inodes[ino as usize];
+        let inode = &mut self.inodes[ino];
         if let Some(at) = inode.dirtied
             && !self.cache.has_dirty(ino, 0, u64::MAX)
         {
@@ -88,7 +88,7 @@ impl Fs {
             return Flow::Again;
         };
         // A chunk of it, from where the last one ended.
-        let mut from = self.inodes[ino as usize].write_from;
+        let mut from = self.inodes[ino].write_from;
         if self.cache.writable(ino, from).is_none() {
             from = 0;
         }
@@ -96,7 +96,7 @@ impl Fs {
             // All that is dirty is on its way already, as it was before (inode_sleep_on_writeback).
             let Some(page) = self.cache.first_writing(ino, 0, u64::MAX) else {
                 self.by_age.remove(&(at, ino));
-                self.inodes[ino as usize].dirtied = None;
+                self.inodes[ino].dirtied = None;
                 return Flow::Again;
             };
             return Flow::Block(Wait::WriteBack { ino, first: page, last: page });
@@ -129,7 +129,7 @@ impl Fs {
     ) -> Flow {
         let turn = |fs: &mut Fs, at: u64, left: u64| {
             let frame = Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 };
-            if let Some(top) = fs.tasks[t as usize].frames.last_mut() {
+            if let Some(top) = fs.tasks[t].frames.last_mut() {
                 *top = frame;
             }
             Flow::Again
@@ -137,7 +137,7 @@ impl Fs {
         let most = left.min(EXTENT_PAGES);
         let Some((first, n)) = self.cache.dirty_run(ino, at, last, most).filter(|_| left > 0)
         else {
-            self.inodes[ino as usize].write_from = at;
+            self.inodes[ino].write_from = at;
             self.settle_age(ino);
             return self.pop(t);
         };
@@ -150,7 +150,7 @@ impl Fs {
         if ino == META {
             return self.write_meta(t, first, n, left, turn);
         }
-        let (block, run) = match self.inodes[ino as usize].extents.find(first) {
+        let (block, run) = match self.inodes[ino].extents.find(first) {
             Some(found) => found,
             None if mapped => return turn(self, first + 1, left),
             None if phase == 1 => {
@@ -162,7 +162,7 @@ impl Fs {
                 return turn(self, first + n, left);
             }
             None => {
-                let n = self.inodes[ino as usize].extents.hole(first, n);
+                let n = self.inodes[ino].extents.hole(first, n);
                 self.go(t, 1);
                 return self.push(t, Frame::Allocate { ino, logical: first, n, phase: 0 });
             }
@@ -174,7 +174,7 @@ impl Fs {
         }
         self.store(block, ino, first, n);
         self.work(t, self.config.cost.write_back * n);
-        let inode = &mut self.inodes[ino as usize];
+        let inode = &mut self.inodes[ino];
         let end = ((first + n) * PAGE).min(inode.size);
         let ends = if self.config.kind == FsKind::Xfs && end > inode.disk_size { end } else { 0 };
         inode.ioends += u32::from(ends > 0);
@@ -214,13 +214,13 @@ impl Fs {
         match phase {
             0 => {
                 self.go(t, 1);
-                if !self.tasks[t as usize].in_handle {
+                if !self.tasks[t].in_handle {
                     return self.push(t, Frame::Begin);
                 }
                 Flow::Again
             }
             // Another task was faster: nothing to choose, nothing to log.
-            1 if self.inodes[ino as usize].extents.find(logical).is_some() => {
+            1 if self.inodes[ino].extents.find(logical).is_some() => {
                 if let Some(below) = self.frame_below(t) {
                     *below = 0;
                 }
@@ -228,9 +228,9 @@ impl Fs {
                 Flow::Again
             }
             1 => {
-                let hole = self.inodes[ino as usize].extents.hole(logical, n);
+                let hole = self.inodes[ino].extents.hole(logical, n);
                 let mut items = Vec::new();
-                let mut inode = std::mem::take(&mut self.inodes[ino as usize]);
+                let mut inode = std::mem::take(&mut self.inodes[ino]);
                 let core = t;
                 let given =
                     self.disk.allocate(&mut inode, logical, hole.max(1) as u32, core, &mut items);
@@ -254,7 +254,7 @@ impl Fs {
                     items.push(self.disk.inode_item(ino, &inode));
                 }
                 inode.mapping += 1;
-                self.inodes[ino as usize] = inode;
+                self.inodes[ino] = inode;
                 self.work(t, self.config.cost.allocate);
                 if given.is_some() {
                     if let Log::Jbd2(j) = &mut self.log
@@ -262,8 +262,8 @@ impl Fs {
                     {
                         j.order(ino, !self.config.ext4.delalloc);
                     }
-                    self.tasks[t as usize].items = items;
-                    self.tasks[t as usize].touched.push((ino, true));
+                    self.tasks[t].items = items;
+                    self.tasks[t].touched.push((ino, true));
                     // Back to the pages: they are mapped now.
                     if let Some(below) = self.frame_below(t) {
                         *below = 0;
@@ -273,7 +273,7 @@ impl Fs {
                 self.push(t, Frame::Join)
             }
             2 => {
-                self.inodes[ino as usize].mapping -= 1;
+                self.inodes[ino].mapping -= 1;
                 self.go(t, 3);
                 Flow::Again
             }
@@ -287,7 +287,7 @@ impl Fs {
 
     /// The phase of the WritePages frame that waits for this allocation.
     fn frame_below(&mut self, t: u32) -> Option<&mut u8> {
-        let frames = &mut self.tasks[t as usize].frames;
+        let frames = &mut self.tasks[t].frames;
         let below = frames.len().checked_sub(2)?;
         match &mut frames[below] {
             Frame::WritePages { phase, .. } => Some(phase),

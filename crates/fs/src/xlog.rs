@@ -48,8 +48,9 @@ pub(crate) struct Xlog {
     head: u64,
     len: u64,
     limit: u64,
-    /// The active log buffer: its number, and what it holds.
+    /// The number of the active log buffer.
     active: u64,
+    /// What it holds, in bytes.
     held: u64,
     buffer: u64,
     free_buffers: u32,
@@ -57,8 +58,9 @@ pub(crate) struct Xlog {
     split: BTreeSet<u64>,
     done: BTreeSet<u64>,
     all_done: u64,
-    /// Items by the checkpoint that last logged them, and back.
+    /// Items by the checkpoint that last logged them.
     ail: BTreeSet<(u64, Item)>,
+    /// The checkpoint that last logged an item.
     lsn: BTreeMap<Item, u64>,
     starts: BTreeMap<u64, u64>,
     flushing: BTreeSet<Item>,
@@ -297,7 +299,7 @@ impl Fs {
                 x.checkpoints.push_back(Checkpoint { seq, start, items, freed, last: None });
                 x.seq += 1;
                 self.stats.commits += 1;
-                self.tasks[t as usize].at = bytes;
+                self.tasks[t].at = bytes;
                 self.work(t, self.config.cost.commit * n);
                 self.go(t, 1);
                 Flow::Again
@@ -307,7 +309,7 @@ impl Fs {
                 if !self.iclog_free() {
                     return Flow::Block(Wait::Iclog);
                 }
-                let left = self.tasks[t as usize].at;
+                let left = self.tasks[t].at;
                 let x = self.xfs();
                 let room = x.buffer - BUFFER_HEADER - x.held;
                 let now = left.min(room);
@@ -319,7 +321,7 @@ impl Fs {
                     }
                     self.go(t, 2);
                 } else {
-                    self.tasks[t as usize].at = left - now;
+                    self.tasks[t].at = left - now;
                     self.write_buffer(t);
                 }
                 Flow::Again
@@ -425,7 +427,7 @@ impl Fs {
         for (item, seq) in batch {
             let run = match item {
                 Item::Block(block) => (block, 1),
-                Item::Inode(ino) => self.disk.cluster(&self.inodes[ino as usize]),
+                Item::Inode(ino) => self.disk.cluster(&self.inodes[ino]),
             };
             runs.entry(run).or_default().push((item, seq));
         }
@@ -482,9 +484,9 @@ impl Fs {
                 self.push(t, Frame::Begin)
             }
             1 => {
-                let inode = &mut self.inodes[ino as usize];
+                let inode = &mut self.inodes[ino];
                 inode.disk_size = inode.disk_size.max(ends);
-                let task = &mut self.tasks[t as usize];
+                let task = &mut self.tasks[t];
                 task.items = vec![Item::Inode(ino)];
                 task.touched.push((ino, true));
                 self.go(t, 2);
@@ -496,7 +498,7 @@ impl Fs {
             }
             _ => {
                 self.xfs().ioends.pop_front();
-                self.inodes[ino as usize].ioends -= 1;
+                self.inodes[ino].ioends -= 1;
                 self.end_pages(ino, first, n);
                 self.go(t, 0);
                 Flow::Again

@@ -35,10 +35,11 @@ pub struct FssdConfig {
     pub report_units: u32,
     /// Who orders requests by LUN, if the map is in the drive. The host knows what completions have told.
     pub scheduler: Side,
-    /// Places that a scheduler on the host remembers, reads that it sends to a LUN at a time while others have
-    /// work, and for how long it holds a request at most.
+    /// Places that a scheduler on the host remembers.
     pub places: u32,
+    /// Reads that a scheduler on the host sends to a LUN at a time while others have work.
     pub lun_reads: u32,
+    /// For how long a scheduler on the host holds a request at most.
     pub hold: Span,
     /// What takes a core of the host a second takes a firmware core so many.
     pub firmware_factor: f64,

@@ -19,9 +19,11 @@ use wordline_nand::{BlockId, Geometry, LineId, LunId, Ppa};
 pub struct Media<'a> {
     /// User capacity, from the superblock.
     pub sectors: u64,
-    /// By block: bad, pages programmed (or tried) since the last erasure, and erasures.
+    /// The block cannot be used.
     pub bad: &'a dyn Fn(BlockId) -> bool,
+    /// Pages programmed, or tried, since the last erasure of each block.
     pub programmed: &'a IdVec<BlockId, u32>,
+    /// Erasures of each block.
     pub erases: &'a IdVec<BlockId, u32>,
     /// What a sector of a programmed page holds, if it can be read.
     pub spare: &'a dyn Fn(Ppa) -> Option<Spare>,

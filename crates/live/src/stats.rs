@@ -15,13 +15,15 @@ const POINTS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 const THREADS: usize = 64;
 
 pub struct Stats {
-    /// Latency in the model, by kind, and of reads by workload attribute with how many requests had it.
+    /// Latency in the model, by kind.
     model: [Histogram; KINDS],
+    /// Latency of reads in the model, by workload attribute.
     reads: [Histogram; Workload::ALL.len()],
+    /// Requests of each attribute.
     asked: [u64; Workload::ALL.len()],
-    /// How late answers left, against the model, and of those that wait for the image to be synced:
-    /// the disk's time is in it.
+    /// How late answers left, against the model.
     late: Histogram,
+    /// The same of those that wait for the image to be synced: the disk's time is in it.
     late_synced: Histogram,
     /// For how long what came in may have lain in its socket before it was looked at: it has the time
     /// at which it was, in the model. What wakes the server counts as seen at once.

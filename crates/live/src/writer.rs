@@ -61,11 +61,13 @@ struct State {
     queue: VecDeque<Item>,
     /// The writer has written all, and sleeps.
     idle: bool,
-    /// The newest mark that was reached, with the order of programs up to which it stands; the newest
-    /// ticket drawn, and done.
+    /// The newest mark that was reached, with the order of programs up to which it stands.
     marked: (Ticket, u64),
+    /// The newest ticket drawn.
     drawn: Ticket,
+    /// The newest ticket done.
     done: Ticket,
+    /// Why nothing more is written.
     stalled: Option<Why>,
     /// Why it was the last time.
     last: Option<Why>,

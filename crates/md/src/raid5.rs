@@ -20,7 +20,7 @@
 use crate::contents::{PARTS, Page, Pages, add, content};
 use crate::layout::{Layout, PAGE};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wordline_base::{IoClass, Slab};
+use wordline_base::{IdVec, IoClass, Slab};
 
 const NOBODY: u32 = u32::MAX;
 /// Bytes of a part of a page.
@@ -239,6 +239,8 @@ enum Place {
     Inactive,
 }
 
+type StripeId = u32;
+
 #[derive(Clone, Debug)]
 struct Head {
     row: u64,
@@ -296,7 +298,7 @@ pub struct Raid5 {
     members: Vec<Member>,
     /// Members that make room for writes now, to be read around if the others do not.
     busy: Vec<bool>,
-    heads: Vec<Head>,
+    heads: IdVec<StripeId, Head>,
     by_row: BTreeMap<u64, u32>,
     inactive: BTreeSet<(u64, u32)>,
     handle: VecDeque<u32>,
@@ -308,9 +310,11 @@ pub struct Raid5 {
     clock: u64,
     ios: Slab<Io>,
     out: VecDeque<Out>,
-    /// The next row to be rebuilt or looked at, and rows done out of order.
+    /// The next row to be rebuilt or looked at.
     sync_at: u64,
+    /// Rows done out of order.
     synced: BTreeSet<u64>,
+    /// Rows done in all.
     resynced: u64,
     /// After an unclean stop: rows to look at, by region; none: all.
     resync: Option<Option<BTreeSet<u64>>>,
@@ -435,7 +439,7 @@ impl Raid5 {
     }
     /// None of a stripe's I/O is out.
     pub fn is_back(&self, s: u32) -> bool {
-        self.heads[s as usize].flying == 0
+        self.heads[s].flying == 0
     }
     /// Bios that wait for a bit of the bitmap.
     pub fn at_bitmap(&self, to: &mut Vec<u32>) {
@@ -475,7 +479,7 @@ impl Raid5 {
     fn get(&mut self, row: u64) -> Option<u32> {
         self.clock += 1;
         if let Some(&s) = self.by_row.get(&row) {
-            let head = &mut self.heads[s as usize];
+            let head = &mut self.heads[s];
             if head.place == Place::Inactive {
                 self.inactive.remove(&(head.used, s));
             }
@@ -491,7 +495,7 @@ impl Raid5 {
             return None;
         }
         let (_, s) = self.inactive.pop_first()?;
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         if head.row != u64::MAX {
             self.by_row.remove(&head.row);
         }
@@ -516,7 +520,7 @@ impl Raid5 {
         };
         let PageOf { bio, fua, class, .. } = page;
         let part = Part { bio, from, to, fua, class, write: self.writes + 1 };
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         let dev = &mut head.devs[member as usize];
         let list = if page.write { &mut dev.write } else { &mut dev.read };
         if head.trim.is_some() || list.iter().any(|p| p.overlaps(&part)) {
@@ -544,7 +548,7 @@ impl Raid5 {
             self.stats.stripe_waits += 1;
             return Added::NoStripe;
         };
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         let waits = |d: &Dev| !d.read.is_empty() || !d.write.is_empty() || !d.written.is_empty();
         if head.trim.is_some() || head.trimming || head.sync || head.devs.iter().any(waits) {
             self.stats.overlap_waits += 1;
@@ -559,13 +563,13 @@ impl Raid5 {
 
     /// Nothing more is added to the stripe for now (raid5_release_stripe).
     pub fn release(&mut self, s: u32) {
-        self.heads[s as usize].users -= 1;
+        self.heads[s].users -= 1;
         self.settle(s);
     }
 
     /// do_release_stripe: to the list where it belongs.
     fn settle(&mut self, s: u32) {
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         if head.users > 0 || head.flying > 0 || head.place != Place::None {
             return;
         }
@@ -599,9 +603,7 @@ impl Raid5 {
 
     /// Something is to be handled.
     pub fn has_work(&self) -> bool {
-        let on = |list: &VecDeque<u32>, place| {
-            list.iter().any(|&s| self.heads[s as usize].place == place)
-        };
+        let on = |list: &VecDeque<u32>, place| list.iter().any(|&s| self.heads[s].place == place);
         on(&self.handle, Place::Handle)
             || on(&self.hold, Place::Hold)
             || self.prereading == 0 && on(&self.delayed, Place::Delayed)
@@ -611,7 +613,7 @@ impl Raid5 {
     pub fn next_stripe(&mut self) -> Option<u32> {
         if self.prereading == 0 {
             while let Some(s) = self.delayed.pop_front() {
-                let head = &mut self.heads[s as usize];
+                let head = &mut self.heads[s];
                 if head.place == Place::Delayed {
                     (head.place, head.preread, head.delayed) = (Place::Hold, true, false);
                     self.prereading += 1;
@@ -622,7 +624,7 @@ impl Raid5 {
         for (hold, place) in [(false, Place::Handle), (true, Place::Hold)] {
             let list = if hold { &mut self.hold } else { &mut self.handle };
             while let Some(s) = list.pop_front() {
-                let head = &mut self.heads[s as usize];
+                let head = &mut self.heads[s];
                 if head.place == place {
                     head.place = Place::None;
                     return Some(s);
@@ -633,12 +635,12 @@ impl Raid5 {
     }
     /// The page of each member that a stripe is of.
     pub fn row(&self, s: u32) -> u64 {
-        self.heads[s as usize].row
+        self.heads[s].row
     }
 
     /// The bios that wait for the stripe.
     pub fn waiting(&self, s: u32, to: &mut Vec<u32>) {
-        let head = &self.heads[s as usize];
+        let head = &self.heads[s];
         let all = head.devs.iter().flat_map(|d| d.read.iter().chain(&d.write).chain(&d.written));
         to.extend(all.map(|p| p.bio).chain(head.trim));
         to.sort_unstable();
@@ -658,7 +660,7 @@ impl Raid5 {
         let id = self.ios.insert(io);
         self.ios[id].id = id;
         if s != NOBODY {
-            self.heads[s as usize].flying += 1;
+            self.heads[s].flying += 1;
         }
         self.out.push_back(Out::Io(self.ios[id]));
     }
@@ -674,10 +676,10 @@ impl Raid5 {
             }
             return self.bits_done();
         }
-        let row = self.heads[s as usize].row;
+        let row = self.heads[s].row;
         if let To::Member(m) = io.to {
             let at = m as usize;
-            let dev = &mut self.heads[s as usize].devs[at];
+            let dev = &mut self.heads[s].devs[at];
             match (io.what.reads(), ok) {
                 (true, true) => {
                     dev.uptodate = true;
@@ -697,7 +699,7 @@ impl Raid5 {
             // Without its journal the array goes on, and the write hole is open.
             self.guards.journal = None;
         }
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         head.flying -= 1;
         if head.flying == 0 {
             head.handle = true;
@@ -718,7 +720,7 @@ impl Raid5 {
     /// handle_stripe.
     pub fn handle(&mut self, s: u32) -> Pass {
         let mut pass = Pass::default();
-        self.heads[s as usize].handle = false;
+        self.heads[s].handle = false;
         self.stats.handled += 1;
         self.pass(s, &mut pass);
         self.stats.xor_pages += pass.summed;
@@ -728,31 +730,30 @@ impl Raid5 {
     }
 
     fn pass(&mut self, s: u32, pass: &mut Pass) {
-        let at = s as usize;
-        match self.heads[at].phase {
-            Phase::Logging if self.heads[at].trimming => return self.trim_members(s),
+        match self.heads[s].phase {
+            Phase::Logging if self.heads[s].trimming => return self.trim_members(s),
             Phase::Logging => return self.write_out(s),
             Phase::Writing => self.end_writes(s),
-            Phase::Fixing => self.heads[at].devs.iter_mut().for_each(|d| d.bad &= !d.uptodate),
+            Phase::Fixing => self.heads[s].devs.iter_mut().for_each(|d| d.bad &= !d.uptodate),
             Phase::Syncing => self.end_sync(s),
             Phase::Idle | Phase::Reading => {}
         }
-        self.heads[at].phase = Phase::Idle;
-        if self.heads[at].trim.is_some() {
+        self.heads[s].phase = Phase::Idle;
+        if self.heads[s].trim.is_some() {
             return self.trim_out(s);
         }
         let n = self.layout.members as usize;
-        let row = self.heads[at].row;
+        let row = self.heads[s].row;
         let parity = self.layout.parity(row * PAGE).unwrap_or(0) as usize;
         let there: Vec<bool> =
-            (0..n).map(|m| self.in_sync(m, row) && !self.heads[at].devs[m].bad).collect();
+            (0..n).map(|m| self.in_sync(m, row) && !self.heads[s].devs[m].bad).collect();
         let lost = there.iter().filter(|ok| !**ok).count();
 
         // What cannot be read, or is not to be, is the sum of the others.
         let around: Vec<bool> = (0..n).map(|m| there[m] && self.goes_around(m as u32)).collect();
         let mut need = vec![None; n];
         for m in 0..n {
-            let dev = &self.heads[at].devs[m];
+            let dev = &self.heads[s].devs[m];
             if dev.read.is_empty() || dev.uptodate {
                 continue;
             }
@@ -761,21 +762,21 @@ impl Raid5 {
                 continue;
             }
             let others = || (0..n).filter(|&o| o != m);
-            if others().all(|o| self.heads[at].devs[o].uptodate) {
+            if others().all(|o| self.heads[s].devs[o].uptodate) {
                 self.rebuild_page(s, m, pass);
-                let bad = self.heads[at].devs[m].bad;
+                let bad = self.heads[s].devs[m].bad;
                 let of = match (there[m], bad) {
                     (true, _) => &mut self.stats.around_reads,
                     (_, true) => &mut self.stats.repaired_reads,
                     _ => &mut self.stats.degraded_reads,
                 };
                 *of += 1;
-            } else if others().all(|o| there[o] || self.heads[at].devs[o].uptodate) {
-                for o in others().filter(|&o| !self.heads[at].devs[o].uptodate) {
+            } else if others().all(|o| there[o] || self.heads[s].devs[o].uptodate) {
+                for o in others().filter(|&o| !self.heads[s].devs[o].uptodate) {
                     need[o].get_or_insert(What::Others);
                 }
             } else {
-                let parts = std::mem::take(&mut self.heads[at].devs[m].read);
+                let parts = std::mem::take(&mut self.heads[s].devs[m].read);
                 for part in parts {
                     self.stats.failed_pages += 1;
                     self.out.push_back(Out::Ended { bio: part.bio, ok: false });
@@ -785,8 +786,8 @@ impl Raid5 {
         }
         self.serve_reads(s, parity, pass);
 
-        if self.heads[at].sync {
-            let missing = |&m: &usize| there[m] && !self.heads[at].devs[m].uptodate;
+        if self.heads[s].sync {
+            let missing = |&m: &usize| there[m] && !self.heads[s].devs[m].uptodate;
             let all: Vec<usize> = (0..n).filter(missing).collect();
             for &m in &all {
                 need[m].get_or_insert(What::Others);
@@ -799,11 +800,11 @@ impl Raid5 {
             }
         }
 
-        let mut writes = self.heads[at].devs.iter().any(|d| !d.write.is_empty());
+        let mut writes = self.heads[s].devs.iter().any(|d| !d.write.is_empty());
         if writes && lost > 1 {
             // handle_failed_stripe.
             for m in 0..n {
-                for part in std::mem::take(&mut self.heads[at].devs[m].write) {
+                for part in std::mem::take(&mut self.heads[s].devs[m].write) {
                     self.stats.failed_pages += 1;
                     self.out.push_back(Out::Ended { bio: part.bio, ok: false });
                 }
@@ -816,7 +817,7 @@ impl Raid5 {
             match self.prepare_write(s, parity, &there, &mut need, pass) {
                 Some(by_sums) if !reads => return self.reconstruct(s, parity, by_sums, pass),
                 // The pages that are read now are part of the stripe: it comes again.
-                _ => self.heads[at].handle = true,
+                _ => self.heads[s].handle = true,
             }
         }
         let mut sent = false;
@@ -828,16 +829,16 @@ impl Raid5 {
             self.send(s, To::Member(m as u32), what, (row * PAGE, PAGE), false, class);
         }
         if sent {
-            (self.heads[at].phase, self.heads[at].delayed) = (Phase::Reading, false);
+            (self.heads[s].phase, self.heads[s].delayed) = (Phase::Reading, false);
             return;
         }
         // A page that could not be read and is known again is written back.
         let fix = (0..n).find(|&m| {
-            let d = &self.heads[at].devs[m];
+            let d = &self.heads[s].devs[m];
             d.bad && d.uptodate && self.in_sync(m, row)
         });
         if let Some(m) = fix {
-            self.heads[at].phase = Phase::Fixing;
+            self.heads[s].phase = Phase::Fixing;
             self.send(
                 s,
                 To::Member(m as u32),
@@ -851,14 +852,14 @@ impl Raid5 {
 
     /// The best class of who waits.
     fn class(&self, s: u32) -> IoClass {
-        let devs = self.heads[s as usize].devs.iter();
+        let devs = self.heads[s].devs.iter();
         let parts = devs.flat_map(|d| d.read.iter().chain(&d.write).chain(&d.written));
         parts.map(|p| p.class).reduce(IoClass::best).unwrap_or(IoClass::NONE)
     }
 
     fn sum_of_others(&self, s: u32, m: usize) -> Page {
         let mut sum = [0; PARTS];
-        for (o, dev) in self.heads[s as usize].devs.iter().enumerate() {
+        for (o, dev) in self.heads[s].devs.iter().enumerate() {
             if o != m {
                 add(&mut sum, &dev.page);
             }
@@ -867,16 +868,16 @@ impl Raid5 {
     }
     fn rebuild_page(&mut self, s: u32, m: usize, pass: &mut Pass) {
         let sum = self.sum_of_others(s, m);
-        let dev = &mut self.heads[s as usize].devs[m];
+        let dev = &mut self.heads[s].devs[m];
         (dev.page, dev.uptodate) = (sum, true);
         pass.summed += u64::from(self.layout.members - 1);
     }
 
     /// ops_run_biofill: data of pages that are there go to the bios that read them.
     fn serve_reads(&mut self, s: u32, parity: usize, pass: &mut Pass) {
-        let row = self.heads[s as usize].row;
+        let row = self.heads[s].row;
         for m in 0..self.layout.members as usize {
-            let dev = &mut self.heads[s as usize].devs[m];
+            let dev = &mut self.heads[s].devs[m];
             if m == parity || !dev.uptodate || dev.read.is_empty() {
                 continue;
             }
@@ -946,10 +947,10 @@ impl Raid5 {
         need: &mut [Option<What>],
         pass: &mut Pass,
     ) -> Option<bool> {
-        let (n, at) = (there.len(), s as usize);
+        let n = there.len();
         let count = |raid: &Raid5| {
             let (mut rmw, mut rcw) = (0, 0);
-            for (m, dev) in raid.heads[at].devs.iter().enumerate() {
+            for (m, dev) in raid.heads[s].devs.iter().enumerate() {
                 // What cannot be read is no way.
                 let cost = if there[m] { 1 } else { 2 * n };
                 if (!dev.write.is_empty() || m == parity) && !dev.uptodate {
@@ -970,8 +971,8 @@ impl Raid5 {
         let (mut rmw, mut rcw) = count(self);
         if rmw.min(rcw) >= 2 * n {
             // A page that is lost is written in part: it is rebuilt first.
-            let lost = (0..n).find(|&m| !there[m] && !self.heads[at].devs[m].uptodate);
-            let known = |m: usize| self.heads[at].devs[m].uptodate;
+            let lost = (0..n).find(|&m| !there[m] && !self.heads[s].devs[m].uptodate);
+            let known = |m: usize| self.heads[s].devs[m].uptodate;
             if let Some(m) = lost
                 && (0..n).all(|o| o == m || known(o))
             {
@@ -982,7 +983,7 @@ impl Raid5 {
         if rcw == 0 || rmw == 0 {
             return Some(rcw == 0);
         }
-        let head = &mut self.heads[at];
+        let head = &mut self.heads[s];
         if !head.preread {
             head.delayed = true;
             self.stats.delayed += 1;
@@ -1007,12 +1008,12 @@ impl Raid5 {
 
     /// schedule_reconstruction and its operations: new data and parity, and the writes of both.
     fn reconstruct(&mut self, s: u32, parity: usize, by_sums: bool, pass: &mut Pass) {
-        let (at, n) = (s as usize, self.layout.members as usize);
-        let row = self.heads[at].row;
+        let n = self.layout.members as usize;
+        let row = self.heads[s].row;
         if !self.has_bit(s, row) {
             return;
         }
-        let full = (0..n).all(|m| m == parity || self.heads[at].devs[m].overwritten());
+        let full = (0..n).all(|m| m == parity || self.heads[s].devs[m].overwritten());
         let of = match (full, by_sums) {
             (true, _) => &mut self.stats.full_writes,
             (_, true) => &mut self.stats.rcw_writes,
@@ -1021,7 +1022,7 @@ impl Raid5 {
         *of += 1;
         let mut changed = 0;
         for m in 0..n {
-            let dev = &mut self.heads[at].devs[m];
+            let dev = &mut self.heads[s].devs[m];
             if dev.write.is_empty() {
                 continue;
             }
@@ -1046,17 +1047,17 @@ impl Raid5 {
             let mut sum = before;
             add(&mut sum, &dev.page);
             if !by_sums {
-                add(&mut self.heads[at].devs[parity].page, &sum);
+                add(&mut self.heads[s].devs[parity].page, &sum);
             }
         }
         if by_sums {
             let sum = self.sum_of_others(s, parity);
-            self.heads[at].devs[parity].page = sum;
+            self.heads[s].devs[parity].page = sum;
             pass.summed += n as u64 - 2;
         } else {
             pass.summed += 2 * changed;
         }
-        self.heads[at].devs[parity].uptodate = true;
+        self.heads[s].devs[parity].uptodate = true;
         self.make_room();
         match self.guards.journal {
             Some(bytes) => self.log_out(s, bytes),
@@ -1065,7 +1066,7 @@ impl Raid5 {
     }
 
     fn writes(&self, s: u32) -> Vec<u32> {
-        let head = &self.heads[s as usize];
+        let head = &self.heads[s];
         let parity = self.layout.parity(head.row * PAGE);
         let of = |m: &u32| {
             head.trimming || Some(*m) == parity || !head.devs[*m as usize].written.is_empty()
@@ -1075,13 +1076,13 @@ impl Raid5 {
 
     /// r5l_write_stripe: data and parity go to the journal before they go to their members.
     fn log_out(&mut self, s: u32, bytes: u64) {
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         head.phase = Phase::Logging;
         let row = head.row;
-        let of = |m: u32| (m, self.heads[s as usize].devs[m as usize].page);
+        let of = |m: u32| (m, self.heads[s].devs[m as usize].page);
         let pages: Vec<(u32, Page)> = self.writes(s).into_iter().map(of).collect();
         // A block of metadata goes before them, and says of a trim all there is to say.
-        let data = if self.heads[s as usize].trimming { 0 } else { pages.len() as u64 };
+        let data = if self.heads[s].trimming { 0 } else { pages.len() as u64 };
         let len = (data + 1) * PAGE;
         if self.log_at + len > bytes {
             self.log_at = 0;
@@ -1097,11 +1098,10 @@ impl Raid5 {
 
     /// ops_run_io of a write.
     fn write_out(&mut self, s: u32) {
-        let at = s as usize;
-        self.heads[at].phase = Phase::Writing;
-        let row = self.heads[at].row;
+        self.heads[s].phase = Phase::Writing;
+        let row = self.heads[s].row;
         let parity = self.layout.parity(row * PAGE);
-        let fua = self.heads[at].devs.iter().any(|d| d.written.iter().any(|p| p.fua));
+        let fua = self.heads[s].devs.iter().any(|d| d.written.iter().any(|p| p.fua));
         let class = self.class(s);
         for m in self.writes(s) {
             if self.members[m as usize] == Member::Failed {
@@ -1115,21 +1115,20 @@ impl Raid5 {
             *of += 1;
             self.send(s, To::Member(m), What::Write, (row * PAGE, PAGE), fua, class);
         }
-        if self.heads[at].flying == 0 {
-            self.heads[at].handle = true;
+        if self.heads[s].flying == 0 {
+            self.heads[s].handle = true;
         }
     }
 
     fn trim_out(&mut self, s: u32) {
-        let at = s as usize;
-        let row = self.heads[at].row;
+        let row = self.heads[s].row;
         if !self.has_bit(s, row) {
             return;
         }
         self.stats.trimmed_rows += 1;
-        self.heads[at].trimming = true;
+        self.heads[s].trimming = true;
         for m in 0..self.layout.members {
-            let dev = &mut self.heads[at].devs[m as usize];
+            let dev = &mut self.heads[s].devs[m as usize];
             (dev.page, dev.uptodate) = ([0; PARTS], true);
             if let (true, Some(byte)) = (self.checks, self.layout.byte(m, row * PAGE)) {
                 *self.taken.at(byte / PAGE) = [0; PARTS];
@@ -1141,9 +1140,8 @@ impl Raid5 {
         }
     }
     fn trim_members(&mut self, s: u32) {
-        let at = s as usize;
-        self.heads[at].phase = Phase::Writing;
-        let row = self.heads[at].row;
+        self.heads[s].phase = Phase::Writing;
+        let row = self.heads[s].row;
         for m in 0..self.layout.members {
             if self.members[m as usize] != Member::Failed {
                 self.send(s, To::Member(m), What::Trim, (row * PAGE, PAGE), false, IoClass::NONE);
@@ -1153,16 +1151,15 @@ impl Raid5 {
 
     /// handle_stripe_clean_event.
     fn end_writes(&mut self, s: u32) {
-        let at = s as usize;
-        let row = self.heads[at].row;
+        let row = self.heads[s].row;
         let lost = (0..self.members.len()).filter(|&m| !self.in_sync(m, row)).count();
         let ok = lost < 2;
         self.log.remove(&s);
         for m in 0..self.layout.members {
-            let dev = &mut self.heads[at].devs[m as usize];
+            let dev = &mut self.heads[s].devs[m as usize];
             dev.bad = false;
             let parts = std::mem::take(&mut dev.written);
-            let trimmed = self.heads[at].trimming;
+            let trimmed = self.heads[s].trimming;
             let Some(byte) = self.layout.byte(m, row * PAGE) else { continue };
             if self.checks && (trimmed || !parts.is_empty()) {
                 *self.acked.at(byte / PAGE) = self.taken.get(byte / PAGE);
@@ -1172,14 +1169,14 @@ impl Raid5 {
                 self.out.push_back(Out::Ended { bio: part.bio, ok });
             }
         }
-        let head = &mut self.heads[at];
+        let head = &mut self.heads[s];
         if std::mem::take(&mut head.trimming)
             && let Some(bio) = head.trim.take()
         {
             self.out.push_back(Out::Ended { bio, ok });
         }
         self.make_room();
-        let head = &mut self.heads[at];
+        let head = &mut self.heads[s];
         if std::mem::take(&mut head.preread) {
             self.prereading -= 1;
         }
@@ -1203,7 +1200,7 @@ impl Raid5 {
             idle: false,
         });
         r.idle = false;
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         if !std::mem::replace(&mut head.counted, true) {
             r.pending += 1;
         }
@@ -1247,11 +1244,11 @@ impl Raid5 {
             }
         }
         for s in std::mem::take(&mut self.at_bitmap) {
-            let row = self.heads[s as usize].row;
+            let row = self.heads[s].row;
             let there =
                 self.region(row).is_none_or(|r| self.regions.get(&r).is_some_and(|r| r.on_disk));
             if there {
-                self.heads[s as usize].place = Place::None;
+                self.heads[s].place = Place::None;
                 self.settle(s);
             } else {
                 self.at_bitmap.push(s);
@@ -1324,7 +1321,7 @@ impl Raid5 {
     /// raid5_sync_request.
     pub fn sync(&mut self, row: u64) -> Added {
         let Some(s) = self.get(row) else { return Added::NoStripe };
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         if head.trim.is_some() {
             self.settle(s);
             return Added::Overlap;
@@ -1336,24 +1333,23 @@ impl Raid5 {
 
     /// All that can be read is there: the missing page, or a parity that is wrong, is written.
     fn sync_out(&mut self, s: u32, parity: usize, there: &[bool], pass: &mut Pass) -> bool {
-        let at = s as usize;
-        let row = self.heads[at].row;
+        let row = self.heads[s].row;
         let lost: Vec<usize> = (0..there.len()).filter(|&m| !there[m]).collect();
         let target = match *lost {
             [] => {
                 self.stats.resynced_rows += 1;
                 pass.summed += there.len() as u64 - 2;
                 let sum = self.sum_of_others(s, parity);
-                if self.heads[at].devs[parity].page == sum {
+                if self.heads[s].devs[parity].page == sum {
                     self.end_sync(s);
                     return false;
                 }
                 self.stats.mismatches += 1;
-                self.heads[at].devs[parity].page = sum;
+                self.heads[s].devs[parity].page = sum;
                 parity
             }
             [m] if matches!(self.members[m], Member::Rebuilding(_)) => {
-                if !self.heads[at].devs[m].uptodate {
+                if !self.heads[s].devs[m].uptodate {
                     self.rebuild_page(s, m, pass);
                 }
                 self.stats.rebuilt_pages += 1;
@@ -1365,7 +1361,7 @@ impl Raid5 {
                 return false;
             }
         };
-        self.heads[at].phase = Phase::Syncing;
+        self.heads[s].phase = Phase::Syncing;
         self.send(
             s,
             To::Member(target as u32),
@@ -1377,7 +1373,7 @@ impl Raid5 {
         true
     }
     fn end_sync(&mut self, s: u32) {
-        let head = &mut self.heads[s as usize];
+        let head = &mut self.heads[s];
         head.sync = false;
         for dev in &mut head.devs {
             dev.bad = false;
@@ -1431,7 +1427,7 @@ impl Raid5 {
                 }
                 (What::Bitmap, _) if done => dirty.extend(&self.bits_written),
                 (What::Write | What::Trim, To::Member(m)) if done => {
-                    let head = &self.heads[io.stripe as usize];
+                    let head = &self.heads[io.stripe];
                     *self.held[m as usize].at(head.row) = head.devs[m as usize].page;
                 }
                 _ => {}
@@ -1506,7 +1502,7 @@ impl Raid5 {
         let rows: BTreeSet<u64> = self.held.iter().flat_map(Pages::numbers).collect();
         let at_rest = |row: &u64| {
             let flying = |&s: &u32| {
-                let head = &self.heads[s as usize];
+                let head = &self.heads[s];
                 head.flying > 0
                     || matches!(head.phase, Phase::Writing | Phase::Logging | Phase::Syncing)
             };

@@ -7,12 +7,12 @@ mod write;
 use crate::config::{AppConfig, LsmConfig, Wal};
 use crate::lru::Lru;
 use crate::ops::Report;
-use crate::shell::{Model, Shell, Step, Then};
+use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::Extent;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tree::{Entry, File, Full, Job, Tree};
-use wordline_base::{BadValue, Rng, SECTOR, Seed, Span, Time};
+use wordline_base::{BadValue, IdVec, Rng, SECTOR, Seed, Span, Time};
 use write::{Delay, Group};
 
 const GET: usize = 0;
@@ -73,7 +73,7 @@ struct Get {
 #[derive(Debug)]
 pub struct Lsm {
     c: LsmConfig,
-    roles: Vec<Role>,
+    roles: IdVec<ThreadId, Role>,
     keys: Rng,
     writes: Rng,
     tree: Tree,
@@ -117,7 +117,7 @@ impl Lsm {
         let put = if c.write == crate::config::Write::Put { "put" } else { "merge" };
         let mut shell = Shell::new(app, &["get", put], c.page_cache, sectors);
         let clients_read = c.readers > 0;
-        let mut roles = Vec::new();
+        let mut roles: IdVec<ThreadId, Role> = IdVec::new();
         for _ in 0..c.readers {
             shell.add("readers", 1, true);
             roles.push(Role::Reader(None));
@@ -183,7 +183,7 @@ impl Lsm {
         let key = self.keys.below(self.c.keys.into()) as u32;
         let version = self.tree.version;
         *self.views.entry(version).or_default() += 1;
-        self.roles[t as usize] = Role::Reader(Some(Get { begun: now, version }));
+        self.roles[t] = Role::Reader(Some(Get { begun: now, version }));
         self.plan_get(shell, t, key);
         Then::Go
     }
@@ -273,11 +273,11 @@ impl Lsm {
             let entries = memtable.entries();
             let Ok(file) = self.tree.make_one(entries) else { return self.full_up(shell) };
             self.write_file(shell, t, &file);
-            self.roles[t as usize] = Role::Flush(Work::Flush(file));
+            self.roles[t] = Role::Flush(Work::Flush(file));
             return Then::Go;
         }
         self.trim(shell, t).map_or(Then::Wait, |work| {
-            self.roles[t as usize] = Role::Flush(work);
+            self.roles[t] = Role::Flush(work);
             Then::Go
         })
     }
@@ -303,7 +303,7 @@ impl Lsm {
                 None => return Then::Wait,
             },
         };
-        self.roles[t as usize] = Role::Compaction(work);
+        self.roles[t] = Role::Compaction(work);
         Then::Go
     }
 
@@ -430,7 +430,7 @@ impl Lsm {
 
 impl Model for Lsm {
     fn resume(&mut self, shell: &mut Shell, t: u32, now: Time) -> Then {
-        match &mut self.roles[t as usize] {
+        match &mut self.roles[t] {
             Role::Reader(get) => {
                 let get = get.take();
                 self.reader(shell, t, get, now)

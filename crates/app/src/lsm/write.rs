@@ -97,7 +97,7 @@ pub(super) fn log_bytes(c: &LsmConfig) -> u64 {
 
 impl Lsm {
     fn state(&mut self, t: u32) -> &mut Writer {
-        match &mut self.roles[t as usize] {
+        match &mut self.roles[t] {
             Role::Writer(writer) => writer,
             _ => unreachable!("a thread keeps its role"),
         }

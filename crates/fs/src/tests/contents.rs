@@ -5,14 +5,14 @@ use proptest::prelude::*;
 
 /// What a page of a file holds: in memory, or on the drive.
 pub(crate) fn content(fs: &Fs, file: u32, page: u64) -> u32 {
-    let ino = fs.files[file as usize].inode;
+    let ino = fs.files[file].inode;
     if ino == 0 {
         return 0;
     }
     if let Some(p) = fs.cache.get(Key::new(ino, page)).filter(|p| p.is_uptodate()) {
         return p.stamp;
     }
-    let place = fs.inodes[ino as usize].extents.find(page);
+    let place = fs.inodes[ino].extents.find(page);
     let shadow = fs.shadow.as_ref().unwrap();
     place.and_then(|(block, _)| shadow.get(&block)).copied().unwrap_or(0)
 }
@@ -125,9 +125,8 @@ fn newest_write_is_read(seed: u64, n: u8) -> Result<(), TestCaseError> {
     m.idle_for(Span::from_secs(100));
     prop_assert_eq!(m.fs.dirty_pages(), 0);
     for (&(file, page), &stamp) in &model {
-        let ino = m.fs.files[file as usize].inode;
-        let (block, _) =
-            m.fs.inodes[ino as usize].extents.find(page).expect("written pages have a place");
+        let ino = m.fs.files[file].inode;
+        let (block, _) = m.fs.inodes[ino].extents.find(page).expect("written pages have a place");
         prop_assert_eq!(
             m.fs.shadow.as_ref().unwrap().get(&block),
             Some(&stamp),

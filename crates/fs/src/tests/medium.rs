@@ -120,7 +120,7 @@ impl Medium {
     pub fn look(&mut self, fs: &mut Fs) {
         for joined in std::mem::take(&mut fs.joined) {
             for ino in joined.inodes {
-                let inode = &fs.inodes[ino as usize];
+                let inode = &fs.inodes[ino];
                 let size = if fs.journals_data() { inode.size } else { inode.disk_size };
                 let found = Found { size, extents: inode.extents.clone() };
                 self.inodes.entry(ino).or_default().insert(joined.seq, found);
@@ -188,8 +188,8 @@ impl Medium {
             _ => return,
         };
         if synced {
-            let ino = fs.files[file as usize].inode;
-            let size = fs.inodes[ino as usize].size;
+            let ino = fs.files[file].inode;
+            let size = fs.inodes[ino].size;
             let pages = self.written.get(&file).cloned().unwrap_or_default();
             self.promises.insert(file, Promise { ino, size, pages });
             self.kept += 1;
@@ -341,7 +341,7 @@ impl Medium {
         };
         for (file, promise) in &self.promises {
             if matches!(fs.log, Log::None) {
-                let inode = &fs.inodes[promise.ino as usize];
+                let inode = &fs.inodes[promise.ino];
                 self.hold(*file, promise, 0, inode.size, &inode.extents);
                 continue;
             }
@@ -531,7 +531,7 @@ impl Medium {
 fn place_of(fs: &Fs, key: Key) -> Option<u64> {
     match key.inode() {
         META => Some(key.page()),
-        ino => fs.inodes[ino as usize].extents.find(key.page()).map(|(block, _)| block),
+        ino => fs.inodes[ino].extents.find(key.page()).map(|(block, _)| block),
     }
 }
 
@@ -539,7 +539,7 @@ fn place_of(fs: &Fs, key: Key) -> Option<u64> {
 fn page_at(fs: &Fs, block: u64) -> Option<(u32, u64)> {
     let live = fs.files.iter().map(|f| f.inode).filter(|&ino| ino != 0);
     live.into_iter().find_map(|ino| {
-        let mut extents = fs.inodes[ino as usize].extents.iter();
+        let mut extents = fs.inodes[ino].extents.iter();
         let of = |e: &&crate::inode::Extent| {
             (u64::from(e.block)..u64::from(e.block + e.len)).contains(&block)
         };

@@ -148,7 +148,7 @@ fn pages_under_a_read_do_not_outlive_a_direct_write_or_a_truncation() {
     m.give(1, [read(0, 40_960, 4096)]);
     m.finish();
     // What the write left on the drive, not what the read began with.
-    let block = m.fs.inodes[m.fs.files[0].inode as usize].extents.find(10).unwrap().0;
+    let block = m.fs.inodes[m.fs.files[0].inode].extents.find(10).unwrap().0;
     let stamp = m.fs.shadow.as_ref().unwrap()[&block];
     assert!(stamp > 0 && page(&m, 10).is_none_or(|p| p.stamp == stamp));
 }
@@ -210,19 +210,19 @@ fn small_files_lie_side_by_side_and_a_stream_in_one_piece() {
     files(&mut fs, 20);
     let mut m = Machine::of(fs, 1);
     m.call((0..19).flat_map(|f| [open(f), write(f, 0, 8192), fsync(f)]));
-    let first = |m: &Machine, f: usize| {
-        m.fs.inodes[m.fs.files[f].inode as usize].extents.iter().next().copied().unwrap()
+    let first = |m: &Machine, f: u32| {
+        m.fs.inodes[m.fs.files[f].inode].extents.iter().next().copied().unwrap()
     };
     for f in 1..19 {
         assert_eq!(first(&m, f).block, first(&m, f - 1).block + 2, "file {f}");
     }
     m.call(std::iter::once(open(19)).chain((0..512).map(|i| write(19, i * 65_536, 65_536))));
     m.call([fsync(19)]);
-    assert_eq!(m.fs.inodes[m.fs.files[19].inode as usize].extents.len(), 1);
+    assert_eq!(m.fs.inodes[m.fs.files[19].inode].extents.len(), 1);
     // Its blocks set aside go back when it is closed.
     m.check_space(DRIVE / 4096);
     m.call([Op::Close { file: 19, write: true }]);
-    assert_eq!(m.fs.inodes[m.fs.files[19].inode as usize].reserve, None);
+    assert_eq!(m.fs.inodes[m.fs.files[19].inode].reserve, None);
 }
 
 #[test]
