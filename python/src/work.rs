@@ -68,7 +68,7 @@ pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
     let cache = cache.then(|| Cache::of_user(Cache::MOST)).flatten();
     let cache = cache.as_ref();
     let plan = plan(&todo, &settings)?;
-    check_memory(&plan.system, &settings)?;
+    check_memory(&plan, &settings)?;
     let key = match share && save_state.is_none() && settings.load_state.is_none() {
         true => Some(plan.ageing_key()),
         false => None,

@@ -333,6 +333,7 @@ fn random_mixes_keep_their_order_and_end() {
             select_isr: rng.below(2) == 0,
             give_up: Span::from_us([5, 1000][rng.below(2) as usize]),
             accelerator: rng.below(3) == 0,
+            ..FlashShareConfig::default()
         };
         s.time_slice = Span::from_us([20, 3000][rng.below(2) as usize]);
         s.scheduler_tags = [4, 256][rng.below(2) as usize];

@@ -18,6 +18,7 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         description: None,
         group: 0,
         group_reporting: false,
+        over_network: false,
         unified_rw_reporting: false,
         number,
         ioengine: "io_uring".to_owned(),
