@@ -5,6 +5,7 @@
 
 use crate::config::FssdConfig;
 use crate::gc::{Drained, Reading};
+use crate::held::Held;
 use crate::log::{Checkpoint, Dump, Run, Trim};
 use crate::space::{SegmentId, State};
 use crate::tree::{LOST, Tree};
@@ -60,6 +61,24 @@ fn get_checkpoint(r: &mut SavedIn, g: &Geometry) -> Result<Checkpoint, LoadError
         return damaged("the end of a checkpoint is beyond the drive");
     }
     Ok(c)
+}
+
+/// Reads a number for each sector, none above `most`, as they were written.
+fn load_held(r: &mut SavedIn, held: &mut Held, unit: u32, most: u32) -> Result<(), LoadError> {
+    let mut words = Vec::new();
+    for first in (0..held.len() as u32).step_by(unit as usize) {
+        words.clear();
+        r.words32(unit as usize, &mut words)?;
+        if words.iter().any(|&word| word > most) {
+            return damaged("a sector of flash holds one beyond the drive");
+        }
+        // Behind the last that holds something nothing is written.
+        let filled = words.iter().rposition(|&word| word > 0).map_or(0, |last| last + 1);
+        for (ppa, &word) in (first..).zip(&words[..filled]) {
+            held.set(ppa, word);
+        }
+    }
+    Ok(())
 }
 
 impl Fssd {
@@ -125,10 +144,8 @@ impl Fssd {
         }
         self.tree.save(&mut out)?;
         (0..self.oob.len() as u32).try_for_each(|ppa| out.put32(self.oob.get(ppa)))?;
-        if self.stamps.is_some() {
-            for e in self.tree.all().filter(|e| e.place != LOST) {
-                (e.place..e.place + e.sectors).try_for_each(|p| out.put32(self.stamp_at(p)))?;
-            }
+        if let Some(stamps) = &self.stamps {
+            (0..stamps.len() as u32).try_for_each(|ppa| out.put32(stamps.get(ppa)))?;
         }
         out.end()
     }
@@ -161,19 +178,7 @@ impl Fssd {
         ftl.load_collector(r)?;
         ftl.load_log(r)?;
         ftl.tree = Tree::load(config.node_bytes, r)?;
-        let mut words = Vec::new();
-        for unit in 0..all / g.sectors_per_unit {
-            words.clear();
-            r.words32(g.sectors_per_unit as usize, &mut words)?;
-            if words.iter().any(|&word| u64::from(word) > sectors) {
-                return damaged("a sector of flash holds one beyond the drive");
-            }
-            // Behind the last that holds something nothing is written.
-            let filled = words.iter().rposition(|&word| word > 0).map_or(0, |last| last + 1);
-            for (ppa, &word) in (unit * g.sectors_per_unit..).zip(&words[..filled]) {
-                ftl.oob.set(ppa, word);
-            }
-        }
+        load_held(r, &mut ftl.oob, g.sectors_per_unit, sectors as u32)?;
         let extents: Vec<_> = ftl.tree.all().collect();
         for e in &extents {
             let there = e.place < all && e.sectors <= all - e.place;
@@ -181,15 +186,17 @@ impl Fssd {
                 return damaged("an extent is beyond the drive");
             }
         }
-        if stamped {
-            ftl.keep_stamps();
-        }
         for e in extents.iter().filter(|e| e.place != LOST) {
-            for (ppa, lpn) in (e.place..).zip(e.lpn..e.end()) {
-                let stamp = if stamped { r.get32()? } else { 0 };
-                ftl.note(ppa, lpn, stamp);
+            let mut sectors = (e.place..).zip(e.lpn..e.end());
+            if sectors.any(|(ppa, lpn)| ftl.lpn_at(ppa) != lpn) {
+                return damaged("flash holds another sector than the map says");
             }
             ftl.space.count(e.place, e.sectors, true);
+        }
+        if stamped {
+            let mut stamps = Held::new(g.sectors(), g.sectors_per_unit, 0);
+            load_held(r, &mut stamps, g.sectors_per_unit, u32::MAX)?;
+            ftl.stamps = Some(stamps);
         }
         let metas: Vec<u32> = ftl.log.places().collect();
         metas.into_iter().for_each(|ppa| ftl.space.count_meta(ppa, 1, true));
