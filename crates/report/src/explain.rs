@@ -297,7 +297,7 @@ fn classes(m: &Machine) -> Vec<String> {
     let (unit, by) = unit_of(longest as f64);
     let shown = &m.classes[..m.classes.len().min(CLASSES_SHOWN)];
     let named = |r: &ClassRow| {
-        let ends = if r.ends_at_network { ", up to the network" } else { "" };
+        let ends = if r.ends_at_network { " *" } else { "" };
         format!("{} {}{ends}", r.ddir, r.class)
     };
     let names: Vec<String> = shown.iter().map(named).collect();
@@ -323,6 +323,9 @@ fn classes(m: &Machine) -> Vec<String> {
         ]
         .map(|ns| cell(ns, by));
         lines.push(line(name, [count, mean, p50, p99, p99_9, max]));
+    }
+    if shown.iter().any(|r| r.ends_at_network) {
+        lines.push("  * up to the network, which carries no attribute".to_string());
     }
     if m.classes.len() > CLASSES_SHOWN {
         lines.push(format!("  {} more rows are in the JSON", m.classes.len() - CLASSES_SHOWN));
