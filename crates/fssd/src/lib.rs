@@ -33,7 +33,7 @@ use log::Log;
 use space::{SegmentId, Space, Unit};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps, prefetch};
+use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, Commands, Counters, Digest, GcFloor, GcShape, HostMemory,
@@ -268,12 +268,6 @@ impl Translation for Fssd {
     fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
         self.tree.prefetch(lpn.0);
         ctx.stamps.prefetch(lpn);
-    }
-    fn prefetch_place(&self, lpn: Lpn) {
-        if let Some(e) = self.tree.find(lpn.0).filter(|e| e.place != LOST) {
-            let unit = self.space.unit_of(e.place + (lpn.0 - e.lpn));
-            prefetch(&self.space.valid, unit as usize);
-        }
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
         self.tree.look_up(lpn.0, sectors, &mut self.found);

@@ -191,13 +191,6 @@ macro_rules! hand_on {
                     }
                 }
             )*
-            #[inline]
-            fn prefetch_place(&self, lpn: Lpn) {
-                // pblk's map is asked for with the sector itself.
-                if let Translator::Other(ftl) = self {
-                    ftl.prefetch_place(lpn);
-                }
-            }
             fn boxed(&self) -> Box<dyn Translation> {
                 Box::new(self.clone())
             }

@@ -328,8 +328,6 @@ pub trait Translation: Send {
     fn start(&mut self, ctx: &mut Ctx);
     /// A read or write of this sector comes soon: a hint for the processor's cache.
     fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
-    /// The same a little later, before it is written: what hangs on where the sector lies.
-    fn prefetch_place(&self, _lpn: Lpn) {}
 
     /// Whether it has to be looked up where sectors are: drivers do so before they read or write them.
     fn looks_up(&self) -> bool {

@@ -347,7 +347,6 @@ impl<S: Source> Host<S> {
             thread.pend.ftl += cost.write_command.0;
             if node.ddir == Ddir::Write {
                 thread.pend.ftl += cost.write_sector.0 * u64::from(sectors);
-                pblk.ftl.prefetch_place(lpn);
             }
             return self.segment(ctx, t, Step::PblkWrite);
         }
