@@ -170,18 +170,24 @@ fn lives_of_streams_sum_to_their_latencies() {
     }
 }
 
-/// Flash that fails ends a stream with an error, whatever was on its way.
-#[test]
-fn a_read_that_fails_half_way_ends_with_its_status() {
-    let (mut n, d) = (nand_config(), device_config());
-    n.faults.read_fail_ppb = 300_000_000;
-    let mut h = Host::with_ftl(&n, &d, &ftl_config());
+/// A drive that was written, of which so many reads of a thousand million fail.
+fn failing(ppb: u64, d: &DeviceConfig) -> Host {
+    let mut n = nand_config();
+    n.faults.read_fail_ppb = ppb;
+    let mut h = Host::with_ftl(&n, d, &ftl_config());
     h.queue(0, 1024, QueuePriority::Medium);
     for i in 0..600 {
         h.one(Opcode::Write, i << 14, 1 << 14);
     }
     h.settle();
     h.done.clear();
+    h
+}
+
+/// Flash that fails ends a stream with an error, whatever was on its way.
+#[test]
+fn a_read_that_fails_half_way_ends_with_its_status() {
+    let mut h = failing(300_000_000, &device_config());
     for i in 0..64 {
         h.submit(0, Opcode::Read, i << 14, 128 << 10);
     }
@@ -240,16 +246,9 @@ fn turns_through_a_switch_follow_each_other_on_the_drives_own_link() {
 /// An error that comes while a turn waits for the limits ends the read when the turn's time has come.
 #[test]
 fn a_read_that_fails_while_a_turn_waits_ends_once() {
-    let (mut n, mut d) = (nand_config(), device_config());
-    n.faults.read_fail_ppb = 200_000_000;
+    let mut d = device_config();
     d.limits.read_rate = 20_000_000;
-    let mut h = Host::with_ftl(&n, &d, &ftl_config());
-    h.queue(0, 1024, QueuePriority::Medium);
-    for i in 0..600 {
-        h.one(Opcode::Write, i << 14, 1 << 14);
-    }
-    h.settle();
-    h.done.clear();
+    let mut h = failing(200_000_000, &d);
     let ios: Vec<IoId> =
         (0..40).map(|i| h.submit_io(0, Opcode::Read, i << 14, 128 << 10)).collect();
     h.settle();
