@@ -546,6 +546,17 @@ impl Plan {
                 format!("is {high}, must be above {reserve_min} and below {count} lines"),
             ));
         }
+        // The open line and the next one are never free.
+        let most = spare_lines.saturating_sub(2);
+        if made && high > most {
+            return Err(BadValue::new(
+                "gc_start_lines",
+                format!(
+                    "is {high}, but only {most} lines can be free, so that the collector would never rest: take \
+                     at most {most}, or raise over_provisioning"
+                ),
+            ));
+        }
         let worst =
             if c.over_provisioning > 0.0 { (100.0 / c.over_provisioning).ceil() } else { 1e9 };
         // pblk's reserve is about a tenth of the room above it on a drive of a thousand lines. On

@@ -224,6 +224,8 @@ fn impossible_configurations_name_the_key() {
     assert_eq!(key(&|c| c.meta_distance = Some(8)), "meta_distance");
     assert_eq!(key(&|c| c.min_good_luns = Some(1)), "min_good_luns");
     assert_eq!(key(&|c| c.gc_start_lines = Some(1)), "gc_start_lines");
+    // Within the lines, but more than the spare ones.
+    assert_eq!(key(&|c| c.gc_start_lines = Some(39)), "gc_start_lines");
     assert_eq!(key(&|c| c.gc_reserve_lines = Some(40)), "gc_reserve_lines");
     assert!(Ftl::new(&g, &good, &mut |_, _| true, Seed(0)).is_err());
 }
