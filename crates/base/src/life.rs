@@ -440,11 +440,16 @@ impl Lives {
     }
     /// Appends the steps of `part`, the last of an I/O's parallel parts to finish, and ends `part`.
     pub fn absorb(&mut self, io: IoId, part: IoId) {
-        let part = self.end(part);
-        let life = &mut self.lives[io.0 as usize];
+        self.release(part);
+        let (life, part) = self.two(io, part);
         for step in part.steps() {
             life.mark(step.layer, step.why, step.place, step.end);
         }
+    }
+    fn two(&mut self, io: IoId, part: IoId) -> (&mut Life, &Life) {
+        let both = self.lives.get_disjoint_mut([io.0 as usize, part.0 as usize]);
+        let [life, part] = both.expect("an I/O is no part of itself");
+        (life, part)
     }
     /// The same of what a server's machine did for an I/O: the stages of its host are the server's, on
     /// cores that count from `first_core`.
@@ -452,11 +457,11 @@ impl Lives {
         if part == IoId::NONE {
             return;
         }
-        let part = self.end(part);
+        self.release(part);
         if io == IoId::NONE {
             return;
         }
-        let life = &mut self.lives[io.0 as usize];
+        let (life, part) = self.two(io, part);
         life.mark(Layer::Server, Why::WakeUp, first_core, part.begin);
         for step in part.steps() {
             let of_host = matches!(

@@ -462,7 +462,7 @@ impl Controller {
             let partitions = self.cache.as_ref().and_then(|cache| cache.partitions.as_ref());
             let partition = partitions.map_or(LATENCY, |p| p.of(sqe.class, priority));
             let (lpn, sectors) = sectors_of(&sqe, self.geometry.sector);
-            if let Some(ftl) = &self.ftl
+            if let Some(ftl) = &mut self.ftl
                 && matches!(sqe.opcode, Opcode::Read | Opcode::Write)
             {
                 ftl.prefetch(ctx, Lpn(lpn));

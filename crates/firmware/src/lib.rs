@@ -332,7 +332,7 @@ impl Translation for Firmware {
         self.wait_for_idle(ctx);
         self.work(&mut ctx.stamps);
     }
-    fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+    fn prefetch(&mut self, ctx: &Ctx, lpn: Lpn) {
         self.map.prefetch(lpn.0);
         ctx.stamps.prefetch(lpn);
     }

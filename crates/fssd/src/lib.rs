@@ -265,7 +265,7 @@ impl Translation for Fssd {
         self.tree.work = MapWork::default();
         self.work(&mut ctx.stamps);
     }
-    fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+    fn prefetch(&mut self, ctx: &Ctx, lpn: Lpn) {
         self.tree.prefetch(lpn.0);
         ctx.stamps.prefetch(lpn);
     }

@@ -83,6 +83,18 @@ fn keys_to(keys: &[u32], at: usize, lpn: u32) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
+/// The leaf that a sector was found to belong to, while the tree had this shape.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    lpn: u32,
+    leaf: NodeId,
+    from: u32,
+    to: u32,
+    shape: u64,
+}
+/// Sectors asked for ahead, of which the leaf is kept.
+const SEEN: usize = 256;
+
 #[derive(Clone, Debug)]
 pub struct Tree {
     arena: Arena,
@@ -95,8 +107,11 @@ pub struct Tree {
     /// Behind the last sector that was ever mapped.
     most: u32,
     node_bytes: u32,
-    /// The inner nodes to the leaf looked at last, and the child taken in each.
+    /// The inner nodes to the leaf walked to last, and the child taken in each.
     path: [(NodeId, usize); MOST_LEVELS],
+    /// Goes up when bounds of leaves change.
+    shape: u64,
+    seen: Vec<Seen>,
     scratch: Vec<u32>,
     pub work: MapWork,
 }
@@ -117,6 +132,8 @@ impl Tree {
             most: 0,
             node_bytes,
             path: [(0, 0); MOST_LEVELS],
+            shape: 1,
+            seen: vec![Seen::default(); SEEN],
             scratch: Vec::new(),
             work: MapWork::default(),
         }
@@ -157,14 +174,27 @@ impl Tree {
     /// The leaf that a sector belongs to, and the sectors that belong to it.
     #[inline]
     fn descend(&mut self, lpn: u32) -> (NodeId, Range<u32>) {
+        self.work.visited += self.levels as u64;
+        let seen = &self.seen[lpn as usize % SEEN];
+        if (seen.lpn, seen.shape) == (lpn, self.shape) {
+            return (seen.leaf, seen.from..seen.to);
+        }
+        self.walk(lpn)
+    }
+    /// The same, from the root on.
+    fn walk(&mut self, lpn: u32) -> (NodeId, Range<u32>) {
         let (mut node, mut bounds) = (self.root, 0..u32::MAX);
         for level in 0..self.levels - 1 {
             let at = self.child_of(node, lpn, &mut bounds);
             self.path[level] = (node, at);
             node = self.child(node, at);
         }
-        self.work.visited += self.levels as u64;
         (node, bounds)
+    }
+    /// The path to the leaf of a sector, for nodes that change.
+    fn reshape(&mut self, lpn: u32) {
+        self.walk(lpn);
+        self.shape += 1;
     }
     /// The child of an inner node that a sector belongs to, which is in its bounds; they become the child's.
     #[inline]
@@ -183,13 +213,12 @@ impl Tree {
     }
     /// What is kept of this sector will be asked for soon.
     #[inline]
-    pub fn prefetch(&self, lpn: u32) {
-        let (mut node, mut bounds) = (self.root, 0..u32::MAX);
-        for _ in 1..self.levels {
-            node = self.child(node, self.child_of(node, lpn, &mut bounds));
-        }
-        let n = self.arena.get(node);
-        let at = HEADER + self.expected(self.arena.count(node), &bounds, lpn);
+    pub fn prefetch(&mut self, lpn: u32) {
+        let (leaf, bounds) = self.walk(lpn);
+        let Range { start: from, end: to } = bounds;
+        self.seen[lpn as usize % SEEN] = Seen { lpn, leaf, from, to, shape: self.shape };
+        let n = self.arena.get(leaf);
+        let at = HEADER + self.expected(self.arena.count(leaf), &bounds, lpn);
         for word in 0..LEAF {
             let at = at + word * self.leaf;
             prefetch(n, at.saturating_sub(LINE / 2));
@@ -320,7 +349,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Replaces what a leaf, the one descended to last, has of some sectors.
+    /// Replaces what a leaf has of some sectors, which belong to it.
     fn replace(
         &mut self,
         (leaf, bounds): (NodeId, Range<u32>),
@@ -371,6 +400,7 @@ impl Tree {
         middle.into_iter().chain(rest).for_each(put);
         let (old, new) = (j - i, &new[..made]);
         if made > old && count + made - old > self.leaf {
+            self.reshape(from);
             return self.overflow(leaf, i, j, new, most, |tree, arena_leaf| {
                 let n = tree.arena.get(arena_leaf);
                 overlapped.for_each(|k| gone(tree.entry(n, k).within(from, to)));
@@ -381,6 +411,7 @@ impl Tree {
         }
         self.splice(leaf, i, j, new);
         if self.levels > 1 && count + made - old < self.least_of(LEAF) {
+            self.reshape(from);
             self.underflow(self.levels - 1, leaf);
         }
         Ok(())

@@ -566,7 +566,7 @@ impl Translation for InPlace {
         }
         self.work(&mut ctx.stamps);
     }
-    fn prefetch(&self, ctx: &Ctx, lpn: Lpn) {
+    fn prefetch(&mut self, ctx: &Ctx, lpn: Lpn) {
         self.map.prefetch(lpn.0);
         ctx.stamps.prefetch(lpn);
     }

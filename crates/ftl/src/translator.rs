@@ -201,7 +201,7 @@ macro_rules! hand_on {
 hand_on! {
     fn sectors(&) -> u64;
     fn start(&mut, ctx: &mut Ctx);
-    fn prefetch(&, ctx: &Ctx, lpn: Lpn);
+    fn prefetch(&mut, ctx: &Ctx, lpn: Lpn);
     fn looks_up(&) -> bool;
     fn look_up(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) -> bool;
     fn read(&mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);

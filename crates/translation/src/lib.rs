@@ -327,7 +327,7 @@ pub trait Translation: Send {
     /// those of the check.
     fn start(&mut self, ctx: &mut Ctx);
     /// A read or write of this sector comes soon: a hint for the processor's cache.
-    fn prefetch(&self, _ctx: &Ctx, _lpn: Lpn) {}
+    fn prefetch(&mut self, _ctx: &Ctx, _lpn: Lpn) {}
 
     /// Whether it has to be looked up where sectors are: drivers do so before they read or write them.
     fn looks_up(&self) -> bool {

@@ -109,7 +109,7 @@ impl<S: Source> Host<S> {
             if up.pending == 1 {
                 ctx.lives.absorb(up.life, life);
             } else {
-                ctx.lives.end(life);
+                ctx.lives.release(life);
             }
             n = parent;
         }

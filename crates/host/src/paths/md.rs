@@ -725,7 +725,7 @@ impl<S: Source> Host<S> {
             }
         }
         if n.life != IoId::NONE {
-            ctx.lives.end(n.life);
+            ctx.lives.release(n.life);
         }
         self.wake_md(ctx, d, on);
     }

@@ -498,7 +498,7 @@ impl<S: Source> Host<S> {
                 let life = self.begin_life(ctx, call);
                 ctx.lives.absorb(life, node.life);
             } else {
-                ctx.lives.end(node.life);
+                ctx.lives.release(node.life);
             }
         }
         if node.bio == GATE {
