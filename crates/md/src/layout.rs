@@ -14,13 +14,26 @@ pub enum ArrayError {
     Chunk(u64),
     #[error(
         "its drives differ in size: {small} has {small_bytes} bytes and {large} {large_bytes}: take drives of one size, or \
-         say with size = {small_bytes} how much of each is used"
+         say with size = {small_bytes} in its [[array]] how much of each is used"
     )]
     Sizes { small: String, small_bytes: u64, large: String, large_bytes: u64 },
     #[error("size is {size} bytes, and {name} has {bytes}: at most that")]
     Size { size: u64, name: String, bytes: u64 },
-    #[error("a chunk of {chunk} bytes does not fit the {used} bytes of a member: a smaller chunk")]
+    #[error("chunk is {chunk} bytes and does not fit the {used} bytes of a member: a smaller one")]
     ChunkTooLarge { chunk: u64, used: u64 },
+}
+
+impl ArrayError {
+    /// The key that is wrong, and what the message says of it; none if it is the list of drives.
+    pub fn value(&self) -> Option<(&'static str, String)> {
+        let key = match self {
+            ArrayError::Chunk(_) | ArrayError::ChunkTooLarge { .. } => "chunk",
+            ArrayError::Size { .. } => "size",
+            ArrayError::TooFew { .. } | ArrayError::Sizes { .. } => return None,
+        };
+        let text = self.to_string();
+        Some((key, text[key.len()..].trim_start().to_string()))
+    }
 }
 
 /// A run of bytes of one member.

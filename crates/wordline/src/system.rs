@@ -10,7 +10,7 @@ use wordline_ftl::{FtlConfig, FtlKind};
 use wordline_md::Level;
 use wordline_nand::NandConfig;
 use wordline_profile::{Config, ConfigError, Places, Sources, settings};
-use wordline_sim::{BuildError, Drive, Part, SystemConfig};
+use wordline_sim::{BuildError, Drive, Part, SystemConfig, TopologyError};
 
 /// Names, or the one that all are.
 fn alike<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -112,6 +112,15 @@ impl System {
             BuildError::Of { part, bad } => {
                 let (part, key) = self.nodes.entry(&self.config, part);
                 self.misfit_of(part, BadValue::new(format!("{key}{}", bad.key), bad.why))
+            }
+            BuildError::Topology(TopologyError::Array { name, why }) => {
+                let array = self.nodes.arrays.iter().position(|array| array.name == name);
+                match array.zip(why.value()) {
+                    Some((a, (key, why))) => {
+                        self.misfit_of(Part::Array(a), BadValue::new(format!("stack.md.{key}"), why))
+                    }
+                    None => Error::Build(BuildError::Topology(TopologyError::Array { name, why })),
+                }
             }
             other => Error::Build(other),
         }

@@ -379,11 +379,11 @@ struct ArrayEntry {
     name: Option<String>,
     level: String,
     members: Vec<String>,
-    size: Option<u64>,
+    size: Option<Spanned<u64>>,
     spare: Option<String>,
     journal: Option<String>,
     fail: Option<FailEntry>,
-    chunk: Option<u64>,
+    chunk: Option<Spanned<u64>>,
     stripe_cache: Option<Spanned<u32>>,
     bitmap: Option<Spanned<u64>>,
     gc: Option<Collect>,
@@ -398,6 +398,8 @@ struct ArrayEntry {
 impl ArrayEntry {
     fn find_places(&mut self, file: &str, text: &str) {
         let at = [
+            ("size", self.size.as_ref().map(Spanned::span)),
+            ("chunk", self.chunk.as_ref().map(Spanned::span)),
             ("stripe_cache", self.stripe_cache.as_ref().map(Spanned::span)),
             ("bitmap", self.bitmap.as_ref().map(Spanned::span)),
             ("gc_slot", self.gc_slot.as_ref().map(Spanned::span)),
@@ -602,7 +604,7 @@ impl Topology {
         let stack = &drives[first].1.config.stack;
         let md = &stack.md;
         let config = MdConfig {
-            chunk: entry.chunk.unwrap_or(md.chunk),
+            chunk: of_entry(&entry.chunk, md.chunk),
             stripe_cache: of_entry(&entry.stripe_cache, md.stripe_cache),
             bitmap: of_entry(&entry.bitmap, md.bitmap),
             gc: entry.gc.unwrap_or(md.gc),
@@ -616,7 +618,7 @@ impl Topology {
         };
         let spare = entry.spare.as_ref().map(drive).transpose()?;
         let journal = entry.journal.as_ref().map(drive).transpose()?;
-        let size = entry.size;
+        let size = entry.size.as_ref().map(|size| *size.as_ref());
         Ok(ArrayNode { name, level, members, size, spare, journal, fail, config })
     }
 

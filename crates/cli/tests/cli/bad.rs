@@ -128,7 +128,7 @@ fn unknown_options_and_names_are_refused_with_the_nearest() {
         ),
         (
             "--device=z-ssd-small --array raid5 --drives 3 --set stack.md.chunk=5000",
-            &["chunk is 5000 bytes", "a power of two"],
+            &["--set stack.md.chunk=5000", "'chunk' is 5000 bytes", "a power of two"],
         ),
         ("--precondition=full", &["none", "fill", "steady"]),
         ("--seed=x", &["--seed"]),
