@@ -202,7 +202,6 @@ impl Request {
             load_state: run.load_state,
             seed: run.seed.unwrap_or(1),
             slowest: run.slowest,
-            slowest_each: 0,
             slices: run.timeline,
             latency_over_time: run.over_time,
             integrity: run.integrity.unwrap_or(true),

@@ -279,7 +279,7 @@ def run(
     alike; with ``cache`` it is kept on disk for later runs, which take it from there (``wordline cache``). ``limit``
     ends the run after that much simulated time (``"5s"``).
 
-    Of the run are kept: the ``slowest`` I/Os, latency by interval (``over_time``), the first ``timeline`` slices of
+    Of the run are kept: the ``slowest`` I/Os of each direction, latency by interval (``over_time``), the first ``timeline`` slices of
     a timeline. Files that jobs ask for (``write_lat_log``) are in ``Result.logs``; ``Result.write_logs`` writes them.
 
     An interrupt (Ctrl-C, a notebook's stop) ends the run in good order, and its result so far is returned, with

@@ -475,7 +475,7 @@ class Result:
 
     @cached_property
     def slowest(self) -> list[Life]:
-        """The slowest I/Os that were kept, slowest first."""
+        """The slowest reads that were kept, then the slowest writes and trims; of each the slowest first."""
         lives = []
         for life in self._document["slowest"]:
             lives.append(

@@ -463,7 +463,10 @@ fn bad_settings_of_an_array_are_told_with_their_place() {
     let job = "[a]\nrw=randread\nnumber_ios=10\n";
     for (more, part) in [
         ("chunk = 5000", "test.toml:10:9: 'chunk' is 5000 bytes and must be a power of two"),
-        ("chunk = 1099511627776", "test.toml:10:9: 'chunk' is 1099511627776 bytes and does not fit"),
+        (
+            "chunk = 1099511627776",
+            "test.toml:10:9: 'chunk' is 1099511627776 bytes and does not fit",
+        ),
         ("size = 99999999999999", "test.toml:10:8: 'size' is 99999999999999 bytes"),
         ("stripe_cache = 0", "test.toml:10:16: 'stripe_cache' must be from 17 to 32768"),
         ("bitmap = 100", "test.toml:10:10: 'bitmap' must be 0 for none"),

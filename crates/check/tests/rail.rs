@@ -57,6 +57,38 @@ fn no_read_waits_behind_a_program_or_an_erase() {
     }
 }
 
+/// A read goes ahead of an erase that waits for a program: behind one or the other, and what the collector reads
+/// there, but never behind both.
+#[test]
+fn a_read_waits_for_an_erase_or_a_program_and_not_for_both() {
+    const ONE: &str = "
+[r]
+rw=randread
+bs=4k
+direct=1
+norandommap
+number_ios=20000
+[w]
+rw=randwrite
+bs=4k
+direct=1
+norandommap
+iodepth=16
+number_ios=300000
+";
+    let longest = |queue: &str| {
+        let case = rail(ONE).set("ftl.stride=0").set(&format!("nand.suspend.queue={queue}"));
+        let o = case.run().unwrap();
+        let erase = o.result.machine.reads_blocked.iter().find(|(what, _)| what == "erase");
+        assert!(erase.is_some_and(|(_, n)| *n > 0), "some wait for an erase");
+        o.result.threads[0].dirs[0].lat.max()
+    };
+    let (first, in_turn) = (longest("true"), longest("false"));
+    println!("longest {first} ns, {in_turn} in the order of arrival");
+    let (program, erase) = (3_400_000 + 235_000, 6_000_000);
+    assert!(first < erase + 800_000 && in_turn > erase + program / 2, "{first} {in_turn}");
+}
+
 /// What the published driver gives up by looking without a lock.
 #[test]
 fn waits_are_no_more_than_was_counted() {

@@ -663,8 +663,7 @@ impl CommonArgs {
             precondition: self.precondition,
             load_state: self.load_state.clone(),
             seed: self.seed,
-            slowest: self.slowest,
-            slowest_each: self.report.as_ref().map_or(0, |_| self.slowest.max(SLOWEST_OF_PAGE)),
+            slowest: self.slowest.max(self.report.as_ref().map_or(0, |_| SLOWEST_OF_PAGE)),
             slices: self.timeline.is_some().then_some(self.timeline_limit),
             latency_over_time: false,
             integrity: !self.no_integrity,
@@ -829,7 +828,7 @@ pub struct CommonArgs {
     /// Write the result to a file, which appears when it is complete
     #[arg(long, short, value_name = "FILE", help_heading = "Results")]
     pub output: Option<PathBuf>,
-    /// Tell the lives of the N slowest I/Os, step by step: what each waited for, and how long
+    /// Tell the lives of the N slowest reads, writes and trims, step by step: what each waited for, and how long
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Results")]
     pub slowest: usize,
     /// Write a Chrome trace of queues, channels, LUNs and cores (opens in Perfetto)

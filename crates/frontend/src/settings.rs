@@ -30,10 +30,8 @@ pub struct Settings {
     /// A file to take the drive's state from, in place of preconditioning.
     pub load_state: Option<PathBuf>,
     pub seed: u64,
-    /// Slowest I/Os to keep.
+    /// Slowest I/Os of each direction to keep.
     pub slowest: usize,
-    /// ... of each direction, beside these.
-    pub slowest_each: usize,
     /// Slices to keep for a timeline.
     pub slices: Option<usize>,
     /// Latency is kept by interval.
@@ -59,7 +57,6 @@ impl Settings {
     pub fn options(&self) -> Result<Options, Failure> {
         Ok(Options {
             slowest: self.slowest,
-            slowest_each: self.slowest_each,
             tracks: self.slices,
             shuffle_ties: self.shuffle_ties,
             digest: false,

@@ -101,6 +101,8 @@ pub(crate) struct Preemption {
     progress: IdVec<u32, Progress>,
     buses: IdVec<ChannelId, Bus>,
     lun_bits: u32,
+    /// What a LUN or a channel is at may be stopped for a read.
+    takes_away: bool,
     pub counters: Suspensions,
 }
 
@@ -113,6 +115,7 @@ impl Preemption {
             progress: IdVec::new(),
             buses: IdVec::filled(Bus::default(), buses),
             lun_bits: 32 - (luns - 1).leading_zeros(),
+            takes_away: config.suspend.program || config.suspend.erase || config.suspend.dma,
             counters: Suspensions::default(),
         })
     }
@@ -186,8 +189,11 @@ impl Nand {
 
     /// Whether an operation is a read that may go ahead of another at its LUN.
     fn may_pass(&self, read: u32, key: u32) -> bool {
+        let (read, op) = (&self.states[read].record.op, &self.states[key].record.op);
+        if op.class.goes_ahead() || !read.class.goes_ahead() {
+            return false;
+        }
         let ahead = self.preempt().progress[key].ahead;
-        let (read, op) = (self.states[read].record.op, self.states[key].record.op);
         let g = &self.geometry;
         let hazard = g.line_of(read.ppa) == g.line_of(op.ppa)
             && match op.kind {
@@ -196,17 +202,15 @@ impl Nand {
                 OpKind::Program => g.page_of(read.ppa) >= g.page_of(op.ppa),
                 OpKind::Erase => true,
             };
-        read.class.goes_ahead()
-            && !op.class.goes_ahead()
-            && ahead < self.config.suspend.most
-            && !hazard
+        ahead < self.config.suspend.most && !hazard
     }
 
     /// Suspends what the LUN does if next in line is a read that may go ahead of it: now, or when it
     /// can be.
     #[inline]
     pub(crate) fn consider(&mut self, ctx: &mut Ctx, lun: LunId) {
-        if !self.luns[lun].queue.is_empty() {
+        let takes_away = self.preempt().takes_away;
+        if takes_away && !self.luns[lun].queue.is_empty() {
             self.consider_next(ctx, lun);
         }
     }

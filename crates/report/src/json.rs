@@ -434,7 +434,7 @@ fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     o.insert("ended".to_owned(), to_value(&result.ended));
     o.insert("latency".to_owned(), latency_json(result, jobs));
     o.insert("machine".to_owned(), machine);
-    if !result.slowest.is_empty() || !result.slowest_each.is_empty() {
+    if !result.slowest.is_empty() {
         o.insert("slowest".to_owned(), slowest_json(result));
     }
     let classes: Vec<Value> = by_class(result).collect();

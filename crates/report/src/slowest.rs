@@ -80,13 +80,9 @@ fn life(out: &mut String, result: &RunResult, rank: usize, life: &Life) {
     }
 }
 
-/// The slowest I/Os that were kept, of each direction where they were asked for so. A step ends so many
+/// The slowest I/Os that were kept, one direction after the other. A step ends so many
 /// nanoseconds after the I/O began.
 pub(crate) fn slowest_json(result: &RunResult) -> Value {
-    let kept = match &*result.slowest_each {
-        [] => &result.slowest,
-        _ => &result.slowest_each,
-    };
     let step = |life: &Life, step: &Step| {
         json!({
             "end_ns": step.end.since(life.begin).0,
@@ -95,7 +91,7 @@ pub(crate) fn slowest_json(result: &RunResult) -> Value {
             "place": place(step),
         })
     };
-    let each = kept.iter().map(|life| {
+    let each = result.slowest.iter().map(|life| {
         json!({
             "ddir": life.ddir.name(),
             "job": result.threads.get(life.job as usize).map(|thread| &thread.name),
@@ -111,18 +107,18 @@ pub(crate) fn slowest_json(result: &RunResult) -> Value {
     each.collect()
 }
 
-/// The `n` slowest I/Os: each with its steps, which abut and sum to the latency.
+/// The `n` slowest I/Os of each direction: each with its steps, which abut and sum to the latency.
 pub fn slowest_text(result: &RunResult, n: usize) -> String {
-    let shown = n.min(result.slowest.len());
-    if shown == 0 {
-        return "No slow I/Os were kept.\n".to_owned();
-    }
-    let mut out = String::new();
-    for (i, one) in result.slowest[..shown].iter().enumerate() {
-        if i > 0 {
-            out.push('\n');
+    let mut told = Vec::new();
+    for of_direction in result.slowest.chunk_by(|a, b| a.ddir == b.ddir) {
+        for (i, one) in of_direction.iter().take(n).enumerate() {
+            let mut out = String::new();
+            life(&mut out, result, i + 1, one);
+            told.push(out);
         }
-        life(&mut out, result, i + 1, one);
     }
-    out
+    match told.is_empty() {
+        true => "No slow I/Os were kept.\n".to_owned(),
+        false => told.join("\n"),
+    }
 }

@@ -143,13 +143,11 @@ pub struct RunResult {
     pub with: Vec<wordline_app::Report>,
     /// Where the time of the operations of programs went, by program and kind of operation.
     pub turnarounds: Vec<wordline_app::Turnaround>,
-    /// The slowest I/Os, slowest first.
+    /// The slowest reads, then the slowest writes and trims, as many of each as were asked for, slowest first.
     pub slowest: Vec<Life>,
     /// Latency by interval, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_over_time: Option<LatencyOverTime>,
-    /// Those of each direction, one direction after the other, if asked for.
-    pub slowest_each: Vec<Life>,
     /// Slices for drawing, if asked for.
     pub tracks: Option<Box<Tracks>>,
     /// What `write_iolog` asked for: file, and the requests as they were issued.

@@ -112,9 +112,8 @@ pub struct ThreadSetup {
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// Slowest I/Os of each direction to keep.
     pub slowest: usize,
-    /// Slowest I/Os to keep of each direction beside these.
-    pub slowest_each: usize,
     /// Slices to keep for drawing.
     pub tracks: Option<usize>,
     pub shuffle_ties: Option<u64>,
@@ -156,8 +155,8 @@ pub struct World {
     running: usize,
     layers: [LayerSums; 3],
     latencies: Option<LatencySeries>,
-    slowest: Slowest,
-    slowest_each: [Slowest; 3],
+    /// By direction.
+    slowest: [Slowest; 3],
     series: Vec<Row>,
     series_interval: Span,
     series_last: Totals,
@@ -500,8 +499,7 @@ impl World {
             places,
             layers: Default::default(),
             latencies: options.latency_over_time.then(|| LatencySeries::new(SERIES_INTERVAL)),
-            slowest: Slowest::new(options.slowest),
-            slowest_each: std::array::from_fn(|_| Slowest::new(options.slowest_each)),
+            slowest: std::array::from_fn(|_| Slowest::new(options.slowest)),
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,
             series_last: Totals::default(),
@@ -838,8 +836,7 @@ impl World {
             if let Some(series) = &mut self.latencies {
                 series.add(f.completed, f.ddir, life.latency());
             }
-            self.slowest.offer(life, thread);
-            self.slowest_each[f.ddir as usize].offer(life, thread);
+            self.slowest[f.ddir as usize].offer(life, thread);
         }
         self.ctx.lives.release(f.io);
     }
@@ -1323,9 +1320,8 @@ impl World {
             app,
             with,
             turnarounds,
-            slowest: self.slowest.take(),
+            slowest: self.slowest.into_iter().flat_map(Slowest::take).collect(),
             latency_over_time: self.latencies.map(LatencySeries::take),
-            slowest_each: self.slowest_each.into_iter().flat_map(Slowest::take).collect(),
             iologs,
             tracks: self.ctx.tracks.take(),
             prepared,

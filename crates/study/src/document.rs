@@ -84,6 +84,9 @@ struct Block {
 #[serde(deny_unknown_fields)]
 struct Column {
     metric: String,
+    /// What its closed form says, in place of what came out.
+    #[serde(default)]
+    form: bool,
     /// The metric and its unit, if nothing is given.
     head: Option<String>,
     #[serde(default)]
@@ -289,6 +292,12 @@ impl Block {
             let (what, name) = ("metric".into(), c.metric.clone());
             return Err(BlockError::Unknown { what, name, known });
         }
+        let forms = &first["closed_forms"];
+        if let Some(c) = self.columns.iter().find(|c| c.form && forms.get(&c.metric).is_none()) {
+            let known = forms.as_object().into_iter().flat_map(|f| f.keys()).cloned().collect();
+            let (what, name) = ("closed form of".into(), c.metric.clone());
+            return Err(BlockError::Unknown { what, name, known });
+        }
         let fits = |point: &Value, at: &BTreeMap<String, OneOrMore>| {
             at.iter()
                 .all(|(axis, values)| point["at"][axis].as_str().is_some_and(|v| values.has(v)))
@@ -325,7 +334,8 @@ impl Block {
                     let (metric, label) = (column.metric.clone(), label.join(", "));
                     return Err(BlockError::Points { metric, label });
                 }
-                let x = cell.and_then(|p| p["metrics"][&column.metric].as_f64());
+                let kind = if column.form { "closed_forms" } else { "metrics" };
+                let x = cell.and_then(|p| p[kind][&column.metric].as_f64());
                 cells.push(match (x, column.digits) {
                     (None, _) => String::new(),
                     (Some(x), Some(digits)) => format!("{x:.digits$}"),
@@ -349,8 +359,10 @@ mod tests {
     const RESULTS: &str = r#"{
         "units": {"mean": "us", "iops": ""},
         "points": [
-            {"at": {"drive": "a", "depth": "1"}, "metrics": {"mean": 12.3456, "iops": 80}},
-            {"at": {"drive": "a", "depth": "32"}, "metrics": {"mean": 152.4, "iops": 208.3}},
+            {"at": {"drive": "a", "depth": "1"}, "metrics": {"mean": 12.3456, "iops": 80},
+                "closed_forms": {"iops": 81}},
+            {"at": {"drive": "a", "depth": "32"}, "metrics": {"mean": 152.4, "iops": 208.3},
+                "closed_forms": {"iops": 210}},
             {"at": {"drive": "b", "depth": "1"}, "metrics": {"mean": null, "iops": 9}},
             {"at": {"drive": "b", "depth": "32"}, "metrics": {"mean": 160, "iops": 7}}],
         "published": [{"what": "x: latency", "place": "p: IV", "published": "9 us", "ours": "10 us",
@@ -383,6 +395,10 @@ mod tests {
         let spec = "rows = [\"drive\"]\ncolumns = [{ metric = \"mean\", at = { depth = \"32\" } }]";
         let table = "| drive | mean, us |\n|---|---:|\n| a | 152.4 |\n| b | 160 |\n";
         assert_eq!(fill(&document(spec, ""), None, out.path()).unwrap(), document(spec, table));
+        let spec = "rows = [\"depth\"]\nat = { drive = \"a\" }\n\
+                    columns = [{ metric = \"iops\", form = true, head = \"form\" }]";
+        let table = "| depth | form |\n|---|---:|\n| 1 | 81 |\n| 32 | 210 |\n";
+        assert_eq!(fill(&document(spec, ""), None, out.path()).unwrap(), document(spec, table));
         let table = "| published | place | they | here | difference |  |\n|---|---|---|---|---:|---|\n\
                      | x: latency | p: IV | 9 us | 10 us | +11.1 % | not run |\n";
         let filled = fill(&document("published = true", ""), None, out.path()).unwrap();
@@ -403,6 +419,10 @@ mod tests {
             (
                 document("columns = [{ metric = \"p99\" }]", ""),
                 "no metric 'p99': there are mean, iops",
+            ),
+            (
+                document("columns = [{ metric = \"mean\", form = true }]", ""),
+                "no closed form of 'mean': there are iops",
             ),
             (document("at = { drive = \"c\" }", ""), "no drive 'c': there are a, b"),
             (

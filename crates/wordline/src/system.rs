@@ -116,9 +116,8 @@ impl System {
             BuildError::Topology(TopologyError::Array { name, why }) => {
                 let array = self.nodes.arrays.iter().position(|array| array.name == name);
                 match array.zip(why.value()) {
-                    Some((a, (key, why))) => {
-                        self.misfit_of(Part::Array(a), BadValue::new(format!("stack.md.{key}"), why))
-                    }
+                    Some((a, (key, why))) => self
+                        .misfit_of(Part::Array(a), BadValue::new(format!("stack.md.{key}"), why)),
                     None => Error::Build(BuildError::Topology(TopologyError::Array { name, why })),
                 }
             }
