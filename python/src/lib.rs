@@ -19,7 +19,7 @@ use std::time::Duration;
 use study::{StudyPlan, studies, study_point};
 use wordline::RunResult;
 use wordline_base::hist;
-use wordline_frontend::Failure;
+use wordline_frontend::{Failure, Status};
 use work::Signals;
 
 create_exception!(wordline, InputError, PyValueError, "Unusable input: its place, and what to do.");
@@ -31,9 +31,9 @@ fn usage(why: impl ToString) -> PyErr {
 }
 
 fn raised(failure: Failure) -> PyErr {
-    match failure {
-        Failure::Usage(message) => InputError::new_err(message),
-        Failure::Run(message) => RunError::new_err(message),
+    match failure.status {
+        Status::Unusable => usage(failure),
+        _ => RunError::new_err(failure.to_string()),
     }
 }
 
@@ -107,7 +107,7 @@ fn tell(signals: &Signals, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> 
 /// Everything that goes with a device, with what follows from it, as `wordline device check` tells it.
 #[pyfunction]
 fn explain(py: Python<'_>, machine: &str) -> PyResult<String> {
-    let machine = MachineWords::from_json(machine).map_err(raised)?;
+    let machine = MachineWords::from_json(machine).map_err(|e| raised(e.into()))?;
     py.detach(|| {
         let system = wordline_frontend::combine(&machine.device, &machine.parts, None)?;
         wordline::Drive::new(&system.drive(), Default::default(), false)
@@ -120,7 +120,7 @@ fn explain(py: Python<'_>, machine: &str) -> PyResult<String> {
 /// Every setting of a machine, as `key`, `value`.
 #[pyfunction]
 fn settings(py: Python<'_>, machine: &str) -> PyResult<Vec<(String, String)>> {
-    let machine = MachineWords::from_json(machine).map_err(raised)?;
+    let machine = MachineWords::from_json(machine).map_err(|e| raised(e.into()))?;
     py.detach(|| {
         let system = wordline_frontend::combine(&machine.device, &machine.parts, None)?;
         let all = wordline_profile::settings(&system.config).into_iter();

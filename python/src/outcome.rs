@@ -36,7 +36,7 @@ fn counts(histogram: &Histogram) -> Vec<i64> {
 }
 
 fn os_error(failure: wordline_frontend::Failure) -> PyErr {
-    PyOSError::new_err(failure.into_message())
+    PyOSError::new_err(failure.to_string())
 }
 
 /// Directions by the names that Python has for them.

@@ -129,16 +129,45 @@ pub struct Asked {
     pub todo: Todo,
 }
 
-fn parse<T: for<'a> Deserialize<'a>>(json: &str) -> Result<T, Failure> {
-    serde_json::from_str(json).map_err(|e| Failure::usage(format!("arguments: {e}")))
+/// An argument that Python checks no further than its type.
+#[derive(Debug, thiserror::Error)]
+pub enum ArgumentError {
+    #[error("arguments: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("system: no system '{system}': use {known}")]
+    System { system: String, known: String },
+    #[error("array: no level '{0}': use raid0 or raid5")]
+    Level(String),
+    #[error("drives: must be 1 to 255")]
+    Drives,
+    #[error("scale: {0}")]
+    Scale(wordline::ScaleError),
+    #[error("precondition: no state '{state}': use auto, {known}")]
+    State { state: String, known: String },
+    #[error("align: no way '{0}': use error or round")]
+    Align(String),
+    #[error("rwmixread: must be 0 to 100 percent")]
+    Reads,
+    #[error("closed_loop: must be 1 to 65536 requests in flight")]
+    Depth,
+}
+
+impl From<ArgumentError> for Failure {
+    fn from(error: ArgumentError) -> Failure {
+        Failure::usage(error)
+    }
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(json: &str) -> Result<T, ArgumentError> {
+    Ok(serde_json::from_str(json)?)
 }
 
 impl MachineWords {
-    pub fn from_json(json: &str) -> Result<Machine, Failure> {
+    pub fn from_json(json: &str) -> Result<Machine, ArgumentError> {
         parse::<MachineWords>(json)?.machine()
     }
 
-    fn machine(self) -> Result<Machine, Failure> {
+    fn machine(self) -> Result<Machine, ArgumentError> {
         let plain = Parts::default();
         let scale = self.scale.map(|text| text.parse::<Scale>()).transpose();
         let device = match (self.device, &self.system) {
@@ -150,13 +179,13 @@ impl MachineWords {
         if let Some(system) = self.system.as_ref().filter(|system| !named(system)) {
             let names: Vec<&str> = wordline_profile::SYSTEMS.iter().map(|(n, _)| *n).collect();
             let known = names.join(", ");
-            return Err(Failure::usage(format!("system: no system '{system}': use {known}")));
+            return Err(ArgumentError::System { system: system.clone(), known });
         }
         if let Some(level) = self.array.as_ref().filter(|l| !["raid0", "raid5"].contains(&&***l)) {
-            return Err(Failure::usage(format!("array: no level '{level}': use raid0 or raid5")));
+            return Err(ArgumentError::Level(level.clone()));
         }
         if self.drives.is_some_and(|n| !(1..=255).contains(&n)) {
-            return Err(Failure::usage("drives: must be 1 to 255"));
+            return Err(ArgumentError::Drives);
         }
         Ok(Machine {
             device,
@@ -171,7 +200,7 @@ impl MachineWords {
                 fs: self.fs.unwrap_or(plain.fs),
                 system: self.system,
                 set: self.set,
-                scale: scale.map_err(|e| Failure::usage(format!("scale: {e}")))?,
+                scale: scale.map_err(ArgumentError::Scale)?,
             },
         })
     }
@@ -182,16 +211,13 @@ impl Request {
         let Request { machine, run, work } = parse(json)?;
         let precondition = run.precondition.as_deref().unwrap_or("auto");
         let precondition = Prepare::from_name(precondition).ok_or_else(|| {
-            let names = wordline::Precondition::ALL.map(|p| p.name()).join(", ");
-            Failure::usage(format!("precondition: no state '{precondition}': use auto, {names}"))
+            let known = wordline::Precondition::ALL.map(|p| p.name()).join(", ");
+            ArgumentError::State { state: precondition.into(), known }
         })?;
         let align = match run.align.as_deref() {
             None | Some("error") => Align::Error,
             Some("round") => Align::Round,
-            Some(other) => {
-                let why = format!("align: no way '{other}': use error or round");
-                return Err(Failure::usage(why));
-            }
+            Some(other) => return Err(ArgumentError::Align(other.into()).into()),
         };
         if let Some(path) = &run.save_state {
             files::check_writable(path)?;
@@ -232,13 +258,13 @@ impl JobWords {
 }
 
 impl ReplayWords {
-    fn replay(self) -> Result<TraceReplay, Failure> {
+    fn replay(self) -> Result<TraceReplay, ArgumentError> {
         let plain = TraceReplay::default();
         if self.rwmixread.is_some_and(|percent| percent > 100) {
-            return Err(Failure::usage("rwmixread: must be 0 to 100 percent"));
+            return Err(ArgumentError::Reads);
         }
         if self.closed_loop.is_some_and(|n| !(1..=65_536).contains(&n)) {
-            return Err(Failure::usage("closed_loop: must be 1 to 65536 requests in flight"));
+            return Err(ArgumentError::Depth);
         }
         Ok(TraceReplay {
             files: self.files,

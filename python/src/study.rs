@@ -25,8 +25,7 @@ fn read(name: &str) -> Result<(Study, String), Failure> {
     let is_path = name.ends_with(".toml") || Path::new(name).is_file();
     let (short, file, text) = match is_path {
         true => {
-            let text = files::read_text(name)
-                .map_err(|e| Failure::usage(format!("cannot read the study {name}: {e}")))?;
+            let text = files::read_named("study", name)?;
             let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
             (stem.into_owned(), name.to_string(), text)
         }

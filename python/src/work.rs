@@ -27,10 +27,15 @@ pub struct Signals {
     pub phase: Mutex<String>,
 }
 
+/// Who asked for the run has gone.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody waits for the run any more")]
+struct Abandoned;
+
 impl Signals {
     fn abandoned(&self) -> Result<(), Failure> {
         match self.abandoned.load(Ordering::Relaxed) {
-            true => Err(Failure::run("nobody waits for the run any more")),
+            true => Err(Failure::run(Abandoned)),
             false => Ok(()),
         }
     }
@@ -85,7 +90,7 @@ pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
     if let Some(error) = &result.trace_error
         && result.machine.served == 0
     {
-        return Err(Failure::usage(error));
+        return Err(Failure::usage(error.clone()));
     }
     origin.tell(&mut result);
     Ok(result)

@@ -1,6 +1,8 @@
 //! `wordline chworkload_attr`: the workload attribute of a process (FlashShare's tool of that name).
 
 use crate::args::AttributeArgs;
+use crate::error::{WordError, WorkError};
+use crate::serve::served;
 use crate::{Failure, remark};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -53,35 +55,28 @@ pub fn attribute(args: AttributeArgs) -> Result<(), Failure> {
     let (pid, program) = match (args.pid, args.program.split_first()) {
         (Some(pid), None) => (pid, None),
         (None, Some(program)) => (std::process::id(), Some(program)),
-        _ => {
-            let why = "name a process or a program: -p PID, or -- PROGRAM and its arguments";
-            return Err(Failure::usage(why));
-        }
+        _ => return Err(WordError::NoProcess.into()),
     };
     if program.is_some() && args.workload.is_none() {
-        return Err(Failure::usage(
-            "a program is started with an attribute: -t latency or throughput",
-        ));
+        return Err(WordError::NoAttribute.into());
     }
     let sockets = match args.control {
         Some(path) => vec![path],
         None => sockets(),
     };
     if sockets.is_empty() {
-        let why = "no drive is served in a folder here: start one with wordline serve --fuse DIR, or name \
-                   its socket by --control";
-        return Err(Failure::usage(why));
+        return Err(WordError::NothingServed.into());
     }
     // All are asked, whatever one of them answers.
     let answers: Vec<_> = sockets.iter().map(|socket| ask(socket, pid, args.workload)).collect();
-    let found: Vec<Workload> = answers.into_iter().collect::<Result<_, _>>()?;
+    let found: Vec<Workload> = answers.into_iter().collect::<Result<_, _>>().map_err(served)?;
     if args.workload.is_none() {
         for (workload, socket) in found.iter().zip(&sockets) {
             let told = match sockets.len() {
                 1 => format!("{}\n", workload.name()),
                 _ => format!("{} {}\n", socket.display(), workload.name()),
             };
-            std::io::stdout().write_all(told.as_bytes()).map_err(Failure::run)?;
+            std::io::stdout().write_all(told.as_bytes()).map_err(WorkError::Io)?;
         }
     }
     let Some((program, arguments)) = program else { return Ok(()) };

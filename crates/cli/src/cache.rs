@@ -1,17 +1,14 @@
 //! `wordline cache`: aged drives that are kept.
 
 use crate::args::CacheCommand;
-use crate::{Failure, files, output, remark};
+use crate::error::{WordError, WorkError};
+use crate::{Failure, output, remark};
 use std::time::SystemTime;
 use wordline_cache::{Cache, Entry};
 
 pub fn cache(command: CacheCommand) -> Result<(), Failure> {
-    let cache = Cache::of_user(Cache::MOST).ok_or_else(|| {
-        Failure::usage("there is no place for a cache: set XDG_CACHE_HOME or HOME to a folder")
-    })?;
-    let failed = |e: std::io::Error| {
-        Failure::run(format!("cache {}: {}", cache.folder().display(), files::explain(&e)))
-    };
+    let cache = Cache::of_user(Cache::MOST).ok_or(WordError::NoCache)?;
+    let failed = |why: std::io::Error| WorkError::Cache { folder: cache.folder().into(), why };
     match command {
         CacheCommand::Path => output::print(&format!("{}\n", cache.folder().display())),
         CacheCommand::List => output::print(&listed(&cache.entries().map_err(failed)?)),

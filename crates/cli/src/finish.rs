@@ -70,7 +70,7 @@ pub fn measure(
     if let Some(error) = &result.trace_error
         && result.machine.served == 0
     {
-        return Err(Failure::usage(error));
+        return Err(Failure::usage(error.clone()));
     }
     origin.tell(&mut result);
     Ok(result)

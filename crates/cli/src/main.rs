@@ -5,6 +5,7 @@ mod args;
 mod attribute;
 mod cache;
 mod device;
+mod error;
 mod finish;
 mod manual;
 mod output;
@@ -23,59 +24,13 @@ mod study;
 mod words;
 
 use args::Command;
+use error::{WordError, WorkError};
 use std::io::Write;
 use std::process::ExitCode;
-pub use wordline_frontend::files;
+pub use wordline_frontend::{Failure, files};
 
 #[global_allocator]
 static ALLOCATOR: wordline_huge::HugePages = wordline_huge::HugePages;
-
-/// Why the program ends without success.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// Unusable input: exit status 2.
-    #[error("{0}")]
-    Usage(String),
-    /// The run failed, was interrupted, or its result could not be written: exit status 1.
-    #[error("{0}")]
-    Run(String),
-    /// What was looked at is whole, and has no more to lose: exit status 3.
-    #[error("{0}")]
-    Weak(String),
-}
-
-impl Failure {
-    pub fn usage(message: impl ToString) -> Failure {
-        Failure::Usage(message.to_string())
-    }
-    pub fn run(message: impl ToString) -> Failure {
-        Failure::Run(message.to_string())
-    }
-    pub fn into_message(self) -> String {
-        match self {
-            Failure::Usage(message) | Failure::Run(message) | Failure::Weak(message) => message,
-        }
-    }
-}
-
-/// A plan that cannot run is unusable input; a run that is not whole failed.
-impl From<wordline::Error> for Failure {
-    fn from(error: wordline::Error) -> Failure {
-        match error {
-            wordline::Error::Run(error) => Failure::run(error),
-            error => Failure::usage(error),
-        }
-    }
-}
-
-impl From<wordline_frontend::Failure> for Failure {
-    fn from(failure: wordline_frontend::Failure) -> Failure {
-        match failure {
-            wordline_frontend::Failure::Usage(message) => Failure::Usage(message),
-            wordline_frontend::Failure::Run(message) => Failure::Run(message),
-        }
-    }
-}
 
 /// A line on standard error. That nobody can read it is no reason to fail.
 pub fn remark(text: &str) {
@@ -83,11 +38,8 @@ pub fn remark(text: &str) {
 }
 
 fn command() -> Result<(), Failure> {
-    let arguments = std::env::args_os().map(|argument| {
-        argument.into_string().map_err(|a| {
-            Failure::usage(format!("argument {a:?} is not UTF-8: rename the file it names"))
-        })
-    });
+    let arguments =
+        std::env::args_os().map(|argument| argument.into_string().map_err(WordError::NotUtf8));
     let arguments: Vec<String> = arguments.collect::<Result<_, _>>()?;
     if arguments.get(1..) == Some(&study::WORKER.map(String::from)) {
         wordline_study::work();
@@ -113,15 +65,13 @@ fn command() -> Result<(), Failure> {
 
 fn main() -> ExitCode {
     signals::survive_file_limits();
-    let result = std::panic::catch_unwind(command).unwrap_or_else(|_| {
-        Err(Failure::run("this is a defect of wordline: please report it with the command line"))
-    });
-    let (status, message) = match result {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Usage(message)) => (2, message),
-        Err(Failure::Run(message)) => (1, message),
-        Err(Failure::Weak(message)) => (3, message),
-    };
-    remark(&format!("wordline: {message}"));
-    ExitCode::from(status)
+    let result =
+        std::panic::catch_unwind(command).unwrap_or_else(|_| Err(WorkError::Defect.into()));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            remark(&format!("wordline: {failure}"));
+            ExitCode::from(failure.status.code())
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Completions for shells and manual pages, both from the declared arguments.
 
 use crate::args::{Cli, ManFormat};
+use crate::error::WorkError;
 use crate::{Failure, files, output, remark};
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
@@ -23,8 +24,7 @@ pub fn pages(format: ManFormat, out: Option<&Path>) -> Result<(), Failure> {
     let Some(out) = out else {
         return output::print(&String::from_utf8_lossy(&page(&root, "wordline")?));
     };
-    std::fs::create_dir_all(out)
-        .map_err(|e| Failure::run(format!("cannot make the folder {}: {e}", out.display())))?;
+    std::fs::create_dir_all(out).map_err(|why| WorkError::Folder { path: out.into(), why })?;
     let mut left = vec![("wordline".to_owned(), root)];
     let mut written = 0;
     while let Some((name, command)) = left.pop() {
@@ -48,7 +48,7 @@ fn roff(command: &Command, title: &str) -> Result<Vec<u8>, Failure> {
     let title: &'static str = Box::leak(title.to_owned().into_boxed_str());
     let mut text = Vec::new();
     let made = clap_mangen::Man::new(command.clone().name(title)).render(&mut text);
-    made.map(|()| text).map_err(|e| Failure::run(format!("cannot make a manual page: {e}")))
+    Ok(made.map(|()| text).map_err(WorkError::Page)?)
 }
 
 /// As the documentation site has it: MyST, with definition lists.

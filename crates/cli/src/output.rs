@@ -1,6 +1,7 @@
 //! Results to standard output and files.
 
 use crate::args::{CommonArgs, Format};
+use crate::error::{self, WorkError};
 use crate::{Failure, files, remark};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -11,10 +12,8 @@ use wordline_sim::RunResult;
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
-        ErrorKind::BrokenPipe => {
-            Failure::run("standard output was closed before all was written: use --output FILE")
-        }
-        _ => Failure::run(format!("cannot write to standard output: {}", files::explain(&e))),
+        ErrorKind::BrokenPipe => WorkError::Closed.into(),
+        _ => WorkError::Output(e).into(),
     })
 }
 
@@ -41,8 +40,8 @@ impl From<Format> for wordline_frontend::Format {
 }
 
 /// Keeps what went wrong.
-pub fn note(failures: &mut Vec<String>, written: Result<(), impl Into<Failure>>) {
-    failures.extend(written.err().map(|failure| failure.into().into_message()));
+pub fn note(failures: &mut Vec<Failure>, written: Result<(), Failure>) {
+    failures.extend(written.err());
 }
 
 /// Writes all there is to write, and whatever fails leaves the rest alone; standard output comes
@@ -79,7 +78,7 @@ pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
         None => note(&mut failures, print(&text)),
     }
     remarks(result, args);
-    if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\nwordline: "))) }
+    error::all(failures)
 }
 
 /// What is read by people and has no place in the formats asked for.

@@ -1,6 +1,7 @@
 //! What is in Python: `wordline tune`, and studies on a cluster. The package `wordline` does it, with our options.
 
 use crate::Failure;
+use crate::error::{WordError, WorkError};
 use std::process::{Command, Stdio};
 
 /// Names the interpreter that has the package.
@@ -16,21 +17,19 @@ pub fn hand_over(what: &str, words: &[String]) -> Result<(), Failure> {
         .stderr(Stdio::null())
         .status();
     if !there.is_ok_and(|status| status.success()) {
-        return Err(Failure::usage(format!(
-            "{what} runs in Python, and {python} has no package wordline: pip install it from this source, or name \
-             the interpreter that has it with {INTERPRETER}"
-        )));
+        let what = what.into();
+        return Err(WordError::NoPackage { what, python, variable: INTERPRETER }.into());
     }
     let version = env!("CARGO_PKG_VERSION");
     let status = Command::new(&python)
         .args(["-m", "wordline", "--expect", version])
         .args(words)
         .status()
-        .map_err(|e| Failure::run(format!("cannot run {python}: {e}")))?;
+        .map_err(|why| WorkError::Python { python: python.clone(), why })?;
     match status.code() {
         Some(0) => Ok(()),
         // It has said why.
         Some(code) => std::process::exit(code),
-        None => Err(Failure::run(format!("{what}: {python} was ended by a signal"))),
+        None => Err(WorkError::Signal { what: what.into(), python }.into()),
     }
 }

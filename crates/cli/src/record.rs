@@ -1,7 +1,9 @@
 //! `wordline record`.
 
 use crate::args::RecordArgs;
-use crate::{Failure, files, remark, serve};
+use crate::error::WordError;
+use crate::serve::served;
+use crate::{Failure, remark, serve};
 use std::fs::File;
 use std::io::BufWriter;
 use std::time::Duration;
@@ -83,15 +85,14 @@ impl Log for Iolog {
 }
 
 pub fn record(args: RecordArgs) -> Result<(), Failure> {
-    let listen = args.nbd.iter().map(|a| Address::parse(a)).collect::<Result<Vec<_>, _>>()?;
-    let server = Address::parse(&args.server)?;
+    let listen = args.nbd.iter().map(|a| Address::parse(a)).collect::<Result<Vec<_>, _>>();
+    let listen = listen.map_err(served)?;
+    let server = Address::parse(&args.server).map_err(served)?;
     if args.name.is_empty() || args.name.len() > 100 || args.name.contains(char::is_whitespace) {
-        return Err(Failure::usage("--name: must be 1 to 100 bytes without blanks"));
+        return Err(WordError::Name.into());
     }
     let path = args.iolog.display();
-    let failed = |e: std::io::Error| {
-        Failure::usage(format!("--iolog: cannot write {path}: {}", files::explain(&e)))
-    };
+    let failed = |why: std::io::Error| WordError::Iolog { path: args.iolog.clone(), why };
     let file = File::options().write(true).create_new(true).open(&args.iolog).map_err(failed)?;
     let out = IologWriter::new(BufWriter::new(file)).map_err(failed)?;
     let log = Iolog { out, name: args.name.clone(), exports: Vec::new() };
@@ -108,7 +109,7 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
         // Nothing was begun: nothing is left.
         let _ = std::fs::remove_file(&args.iolog);
     }
-    let recorded = recorded?;
+    let recorded = recorded.map_err(served)?;
     say(&format!(
         "{} requests of {} connections are in {path}",
         recorded.requests, recorded.connections

@@ -1,9 +1,10 @@
 //! A run under several seeds.
 
 use crate::args::{Format, RunArgs};
+use crate::error::{self, WordError, WorkError};
 use crate::{Failure, files, finish, output, prepare, remark, report, signals};
-use wordline_frontend::Outside;
-use wordline_page::{Outcome, PageError};
+use wordline_frontend::{Outside, Status};
+use wordline_page::Outcome;
 use wordline_sim::setup;
 
 /// Runs the jobs so many times, the drive prepared anew each time, and tells means and their spreads.
@@ -11,9 +12,7 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
     let common = &args.common;
     let formats = &common.output_format;
     if formats.contains(&Format::Terse) {
-        return Err(Failure::usage(
-            "--repeat: there is no terse form of it: take normal, json or json+",
-        ));
+        return Err(WordError::TerseRepeats.into());
     }
     signals::install();
     let mut runs = Vec::new();
@@ -33,16 +32,13 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
         let checked = prepare::check(plan, common, &settings)?;
         finish::check_writable(common, &checked)?;
         if checked.threads().iter().any(|thread| !thread.plan.logs.is_empty()) {
-            return Err(Failure::usage(
-                "--repeat: each run would write the logs of its jobs over those of the one before: leave \
-                 write_bw_log and its like out, or --repeat",
-            ));
+            return Err(WordError::LogsOfRepeats.into());
         }
         let prepared = prepare::prepare(checked, common)?;
         let result = finish::measure(prepared, common, &settings, None)?;
         finish::verdict(&result).map_err(|failure| match failure {
-            Failure::Usage(message) => Failure::Usage(message),
-            other => Failure::run(format!("under seed {seed}: {}", other.into_message())),
+            failure if failure.status == Status::Unusable => failure,
+            failure => WorkError::UnderSeed { seed, failure }.into(),
         })?;
         let plus = formats.contains(&Format::JsonPlus);
         runs.push(wordline_report::fio_json(&result, plus, &Default::default()));
@@ -55,8 +51,7 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
         }
     }
     let bare = format!("{{\"repeats\": [\n{}]}}\n", runs.join(","));
-    let defect = |e: PageError| Failure::run(format!("this is a defect of wordline: {e}"));
-    let outcome = wordline_page::read("", &bare).map_err(defect)?;
+    let outcome = wordline_page::read("", &bare).map_err(WorkError::DefectOf)?;
     let text = text(&bare, &outcome, formats);
     let mut failures = Vec::new();
     if let Some(path) = &common.report {
@@ -73,7 +68,7 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
             remark(&format!("{kind}: {words}"));
         }
     }
-    if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures.join("\nwordline: "))) }
+    error::all(failures)
 }
 
 /// In every format asked for, one after the other.

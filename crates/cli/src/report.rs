@@ -3,6 +3,7 @@
 use crate::args::ReportArgs;
 use crate::{Failure, files};
 use std::path::Path;
+use wordline_frontend::InputError;
 use wordline_page::{MOST_RESULTS, Outcome, PageError};
 
 /// `wordline report`.
@@ -14,8 +15,11 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     files::check_writable(&args.output)?;
     let read = |path: &std::path::PathBuf| {
         let name = path.display().to_string();
-        let text = files::read_result(&name)
-            .map_err(|e| Failure::usage(format!("cannot read the result {name}: {e}")))?;
+        let text = files::read_result(&name).map_err(|why| InputError::Text {
+            what: "result",
+            name: name.clone(),
+            why,
+        })?;
         Ok((name, text))
     };
     let texts: Vec<(String, String)> =
@@ -33,5 +37,5 @@ pub fn write(path: &Path, texts: &[(String, String)]) -> Result<(), Failure> {
 /// The page of results that have been read.
 pub fn write_page(path: &Path, outcomes: &[Outcome]) -> Result<(), Failure> {
     let page = wordline_page::page(outcomes).map_err(Failure::usage)?;
-    files::write(path, |w| w.write_all(page.as_bytes())).map_err(Failure::from)
+    files::write(path, |w| w.write_all(page.as_bytes()))
 }

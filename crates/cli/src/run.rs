@@ -1,6 +1,7 @@
 //! `wordline run`.
 
 use crate::args::RunArgs;
+use crate::error::WordError;
 use crate::showcmd::showcmd;
 use crate::{Failure, finish, output, prepare, repeat, signals};
 use wordline_frontend::Outside;
@@ -12,10 +13,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     let system = settings.machine.system(work.app.as_deref(), &work.with)?;
     let engine = setup::engine_name(system.config.stack.engine);
     if work.fio.is_empty() && work.files.is_empty() && work.app.is_none() && work.with.is_empty() {
-        return Err(Failure::usage(
-            "no job: name a job file, or give one on the command line, for example\n  wordline run \
-             --name=a --rw=randread --bs=4k --iodepth=32 --runtime=10s --time_based",
-        ));
+        return Err(WordError::NoJob.into());
     }
     let jobs = work.parse(engine, &mut Outside)?;
     if args.showcmd {

@@ -1,6 +1,7 @@
 //! `wordline serve` and `wordline image`.
 
 use crate::args::{ImageCommand, ImageIoArg, ServeArgs, StatsArg, TapeCommand};
+use crate::error::{WeakImage, WordError, WorkError};
 use crate::{Failure, attribute, remark};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,24 +18,23 @@ use wordline_live::tape::Recording;
 use wordline_live::{Address, Error, ImageIo, Plan, Server, StatsForm, fit};
 use wordline_sim::About;
 
-impl From<Error> for Failure {
-    fn from(e: Error) -> Failure {
-        if e.is_usage() { Failure::usage(e) } else { Failure::run(e) }
-    }
+/// What the live server says of itself.
+pub fn served(e: Error) -> Failure {
+    if e.is_usage() { Failure::usage(e) } else { Failure::run(e) }
 }
 
 /// Bytes of a size as fio writes them.
-fn parse_size(text: &str) -> Result<u64, Failure> {
+fn parse_size(text: &str) -> Result<u64, WordError> {
     match wordline_fio::units::size(text, 1024) {
         Ok(Size::Bytes(bytes)) if bytes > 0 && bytes % 4096 == 0 => Ok(bytes),
-        Ok(_) => Err(Failure::usage(format!("--size {text}: must be a multiple of 4096 above 0"))),
-        Err(e) => Err(Failure::usage(format!("--size {text}: {e}"))),
+        Ok(_) => Err(WordError::SizeRange(text.into())),
+        Err(why) => Err(WordError::Size { option: "size", text: text.into(), why }),
     }
 }
 
 /// The profile that an image keeps.
 fn stored(image: &Image) -> Result<System, Failure> {
-    Ok(from_text(&name_of(image), &image.superblock.config, None, &[])?)
+    from_text(&name_of(image), &image.superblock.config, None, &[])
 }
 fn name_of(image: &Image) -> String {
     format!("{} (the profile in it)", image.path().display())
@@ -48,7 +48,7 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), F
         return Ok((own, image.superblock.config.clone()));
     }
     let mut loaded = self::asked(args, Some(image))?;
-    fit::can_be_served(&loaded.drive())?;
+    fit::can_be_served(&loaded.drive()).map_err(served)?;
     let mut asked = fit::served(&loaded.drive(), &mut Vec::new());
     (asked.nand.blocks, asked.nand.pages_per_block) = (own.nand.blocks, own.nand.pages_per_block);
     let shape = |s: &DriveConfig| {
@@ -67,11 +67,8 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), F
     };
     for ((name, here), (_, there)) in shape(&asked).into_iter().zip(shape(&own)) {
         if here != there {
-            return Err(Failure::usage(format!(
-                "the image {} was made with {there} {name}, the command line says {here}: leave \
-                 --device, --ftl and --set out, or make another image",
-                image.path().display()
-            )));
+            let image = image.path().into();
+            return Err(WordError::OtherShape { image, what: name, there, here }.into());
         }
     }
     let config = &mut loaded.config;
@@ -87,7 +84,7 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
     if let (None, Some(image)) = (&args.device, image) {
         let ftl = args.ftl.as_deref();
         let config = &image.superblock.config;
-        return Ok(from_text(&name_of(image), config, ftl, &args.overrides)?);
+        return from_text(&name_of(image), config, ftl, &args.overrides);
     }
     let device = args.device.as_deref().unwrap_or(Machine::DEVICE);
     let own = combine(device, &parts, None);
@@ -96,10 +93,10 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
         ftl.fssd.is_some() || ftl.firmware.is_some()
     });
     if args.ftl.is_some() || is_other {
-        return Ok(own?);
+        return own;
     }
     parts.ftl = "pblk".into();
-    Ok(combine(device, &parts, None)?)
+    combine(device, &parts, None)
 }
 
 /// Makes the image if there is none.
@@ -107,22 +104,19 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
     let path = args.image.as_path();
     let size = args.size.as_deref().map(parse_size).transpose()?;
     if path.exists() {
-        let image = Image::open(path, !args.salvage)?;
+        let image = Image::open(path, !args.salvage).map_err(served)?;
         if let Some(size) = size.filter(|&s| s != image.superblock.size) {
-            return Err(Failure::usage(format!(
-                "the image {} has {} bytes, --size says {size}: leave it out, or make another",
-                path.display(),
-                image.superblock.size
-            )));
+            let bytes = image.superblock.size;
+            return Err(WordError::OtherSize { image: path.into(), bytes, size }.into());
         }
         return Ok(());
     }
     let Some(size) = size else {
         let remedy = if args.salvage { "check the path" } else { "give --size to make one" };
-        return Err(Failure::usage(format!("there is no image {}: {remedy}", path.display())));
+        return Err(WordError::NoImage { image: path.into(), remedy }.into());
     };
     let mut loaded = asked(args, None)?;
-    let (system, notes) = fit::fit(&loaded.drive(), size)?;
+    let (system, notes) = fit::fit(&loaded.drive(), size).map_err(served)?;
     for note in notes {
         remark(&format!("note: {note}"));
     }
@@ -146,47 +140,46 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
         unit_sectors: geometry.sectors_per_unit,
         config: wordline_profile::resolved_device(&loaded.config),
     };
-    Image::create(path, &superblock)?;
+    Image::create(path, &superblock).map_err(served)?;
     Ok(())
 }
 
 /// Half of it is shared, half belongs to the clients in equal parts: a request of the largest size fits
 /// into the one, and small ones into the other.
-fn client_memory(args: &ServeArgs) -> Result<u64, Failure> {
+fn client_memory(args: &ServeArgs) -> Result<u64, WordError> {
     const EACH: u64 = 2 << 20;
     let least = (128 << 20).max(EACH * u64::from(args.max_connections));
     let Some(text) = &args.client_memory else { return Ok(least.max(512 << 20)) };
     match wordline_fio::units::size(text, 1024) {
         Ok(Size::Bytes(bytes)) if bytes >= least => Ok(bytes),
-        Ok(_) => Err(Failure::usage(format!(
-            "--client-memory {text}: must be at least {}M with --max-connections {}",
-            least >> 20,
-            args.max_connections
-        ))),
-        Err(e) => Err(Failure::usage(format!("--client-memory {text}: {e}"))),
+        Ok(_) => Err(WordError::ClientMemory {
+            text: text.clone(),
+            least: least >> 20,
+            connections: args.max_connections,
+        }),
+        Err(why) => Err(WordError::Size { option: "client-memory", text: text.clone(), why }),
     }
 }
 
 pub fn serve(args: ServeArgs) -> Result<(), Failure> {
-    let listen = args.nbd.iter().map(|a| Address::parse(a)).collect::<Result<Vec<_>, _>>()?;
+    let listen = args.nbd.iter().map(|a| Address::parse(a)).collect::<Result<Vec<_>, _>>();
+    let listen = listen.map_err(served)?;
     if listen.is_empty() && args.fuse.is_none() {
-        return Err(Failure::usage(
-            "nobody could reach the drive: give --nbd unix:PATH or tcp:HOST:PORT, or --fuse DIR",
-        ));
+        return Err(WordError::NoListener.into());
     }
     if !(0.0..=1e6).contains(&args.time_scale) {
-        return Err(Failure::usage("--time-scale: must be 0 to 1000000"));
+        return Err(WordError::TimeScale.into());
     }
     if !(0.05..=86_400.0).contains(&args.stats_interval) {
-        return Err(Failure::usage("--stats-interval: must be 0.05 to 86400 seconds"));
+        return Err(WordError::StatsInterval.into());
     }
     let image_io = match args.image_io {
         ImageIoArg::Pwrite => ImageIo::Pwrite,
         ImageIoArg::Uring => ImageIo::Uring,
     };
-    image_io.check()?;
+    image_io.check().map_err(served)?;
     make(&args)?;
-    let (system, profile) = system_of(&Image::open(&args.image, false)?, &args)?;
+    let (system, profile) = system_of(&Image::open(&args.image, false).map_err(served)?, &args)?;
     let every = Duration::from_secs_f64(args.stats_interval);
     let plan = Plan {
         system,
@@ -214,7 +207,7 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         prometheus: args.prometheus,
     };
     let (stop, wake) = stop_on_signals()?;
-    let server = Server::new(plan, stop, wake)?;
+    let server = Server::new(plan, stop, wake).map_err(served)?;
     let quiet = args.quiet;
     let mut say = |text: &str| {
         if !quiet {
@@ -233,14 +226,14 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     let places: Vec<String> = listen.iter().map(Address::to_string).chain(folder).collect();
     // Scripts wait for this line.
     remark(&format!("serving {} bytes on {}", server.size(), places.join(" and ")));
-    server.run(&mut say)?;
+    server.run(&mut say).map_err(served)?;
     Ok(())
 }
 
 /// A flag that the first signal sets, and what is readable then. The second ends the program.
 pub fn stop_on_signals() -> Result<(Arc<AtomicBool>, OwnedFd), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    let (ours, theirs) = std::io::pipe().map_err(Failure::run)?;
+    let (ours, theirs) = std::io::pipe().map_err(WorkError::Io)?;
     let flag = Arc::clone(&stop);
     let handler = move || {
         if flag.swap(true, Ordering::SeqCst) {
@@ -249,16 +242,16 @@ pub fn stop_on_signals() -> Result<(Arc<AtomicBool>, OwnedFd), Failure> {
         }
         let _ = std::io::Write::write(&mut &theirs, b"!");
     };
-    ctrlc::set_handler(handler).map_err(Failure::run)?;
+    ctrlc::set_handler(handler).map_err(WorkError::Handler)?;
     Ok((stop, ours.into()))
 }
 
 pub fn tape(command: TapeCommand) -> Result<(), Failure> {
     let TapeCommand::Replay { tape } = command;
-    let recording = Recording::open(&tape)?;
+    let recording = Recording::open(&tape).map_err(served)?;
     let name = format!("{} (the profile in it)", tape.display());
     let system = from_text(&name, recording.profile(), None, &[])?.drive();
-    let r = recording.replay(&system)?;
+    let r = recording.replay(&system).map_err(served)?;
     let mut text = format!(
         "{} inputs, {} events, {:.6} s in the model\n",
         r.inputs,
@@ -283,9 +276,7 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
     };
     crate::output::print(&text)?;
     match r.recorded {
-        Some(digest) if digest != r.digest => Err(Failure::run(format!(
-            "the session ended in state {digest:016x}: another version of the program recorded it"
-        ))),
+        Some(digest) if digest != r.digest => Err(WorkError::OtherEnd { digest }.into()),
         _ => Ok(()),
     }
 }
@@ -299,9 +290,9 @@ pub fn image(command: ImageCommand) -> Result<(), Failure> {
 }
 
 fn info(path: &Path) -> Result<(), Failure> {
-    let image = Image::open(path, false)?;
+    let image = Image::open(path, false).map_err(served)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.drive(), false)?;
+    let recovered = recover(&image, &system.drive(), false).map_err(served)?;
     let s = &image.superblock;
     let (config, ftl) = (&system.config, &recovered.ftl);
     let wear = recovered.nand.wear();
@@ -356,11 +347,11 @@ fn info(path: &Path) -> Result<(), Failure> {
 
 /// The drive for `wordline run`: what is where and how worn, without data.
 fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
-    let image = Image::open(path, false)?;
+    let image = Image::open(path, false).map_err(served)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.drive(), false)?;
+    let recovered = recover(&image, &system.drive(), false).map_err(served)?;
     if !recovered.damage.is_none() {
-        return Err(recovered.damage.explain(&image).into());
+        return Err(served(recovered.damage.explain(&image)));
     }
     crate::files::write(profile, |w| w.write_all(image.superblock.config.as_bytes()))?;
     let about = About {
@@ -399,13 +390,11 @@ fn salvage(image: &Image, recovered: &Recovered, to: &Path) -> Result<(), Failur
     map.push(".map");
     let map = Path::new(&map);
     // Nothing was begun; something was, and not ended.
-    let not_made = |path: &Path, e: std::io::Error| {
-        let why = crate::files::explain(&e);
-        Failure::usage(format!("--salvage: cannot make {}: {why}", path.display()))
+    let not_made = |path: &Path, why: std::io::Error| {
+        Failure::from(WordError::Salvage { path: path.into(), why })
     };
-    let not_written = |path: &Path, e: std::io::Error| {
-        let why = crate::files::explain(&e);
-        Failure::run(format!("--salvage: cannot write {}: {why}", path.display()))
+    let not_written = |path: &Path, why: std::io::Error| {
+        Failure::from(WorkError::Salvage { path: path.into(), why })
     };
     let new = |path: &Path| std::fs::File::options().write(true).create_new(true).open(path);
     let remove = |path: &Path| {
@@ -428,14 +417,14 @@ fn salvage(image: &Image, recovered: &Recovered, to: &Path) -> Result<(), Failur
 
 /// Reads everything that is mapped, and sees whether parity gives the same.
 fn check(path: &Path, to: Option<&Path>) -> Result<(), Failure> {
-    let image = Image::open(path, false)?;
+    let image = Image::open(path, false).map_err(served)?;
     let system = stored(&image)?;
-    let recovered = recover(&image, &system.drive(), false)?;
+    let recovered = recover(&image, &system.drive(), false).map_err(served)?;
     let mut text = String::new();
     for found in &recovered.report {
         text += &format!("{found}\n");
     }
-    let found = wordline_live::check::check(&image, &recovered)?;
+    let found = wordline_live::check::check(&image, &recovered).map_err(served)?;
     text += &format!(
         "data: {} sectors read, {} to be had from parity alone, {} damaged\nparity: {} sectors \
          computed from their stride, {} different\nmap: {}\n",
@@ -461,16 +450,10 @@ fn check(path: &Path, to: Option<&Path>) -> Result<(), Failure> {
     crate::output::print(&text)?;
     match found.repairable + u64::from(recovered.smetas_mended) {
         _ if !recovered.damage.is_none() && to.is_none() => {
-            Err(recovered.damage.explain(&image).into())
+            Err(served(recovered.damage.explain(&image)))
         }
-        _ if !found.is_good() || !recovered.damage.is_none() => {
-            Err(Failure::run("the image is damaged"))
-        }
+        _ if !found.is_good() || !recovered.damage.is_none() => Err(WorkError::Damaged.into()),
         0 => Ok(()),
-        _ => Err(Failure::Weak(format!(
-            "the image survives by parity and second copies only: {} sectors and the smeta of {} lines \
-             cannot be read where they are",
-            found.repairable, recovered.smetas_mended
-        ))),
+        _ => Err(WeakImage { sectors: found.repairable, lines: recovered.smetas_mended }.into()),
     }
 }

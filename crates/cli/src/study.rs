@@ -4,6 +4,7 @@ use crate::args::{
     CacheArgs, ClaimsFormat, ScaleArg, StudyClaimsArgs, StudyCommand, StudyReportArgs,
     StudyRunArgs, StudyTablesArgs,
 };
+use crate::error::{At, NoResult, WordError, WorkError};
 use crate::progress::StudyProgress;
 use crate::{Failure, files, output, python, remark, signals};
 use std::path::Path;
@@ -31,8 +32,7 @@ pub fn study(command: StudyCommand) -> Result<(), Failure> {
 fn read(name: &str) -> Result<(Study, String), Failure> {
     let is_path = name.ends_with(".toml") || Path::new(name).is_file();
     let (short, file, text) = if is_path {
-        let text = files::read_text(name)
-            .map_err(|e| Failure::usage(format!("cannot read the study {name}: {e}")))?;
+        let text = files::read_named("study", name)?;
         let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
         (stem.into_owned(), name.to_string(), text)
     } else {
@@ -87,13 +87,13 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
     output::print(&table.text())?;
     match failed.first() {
         None => Ok(()),
-        Some(first) => Err(Failure::run(format!(
-            "{} of {} points have no result, the first: {}: {}",
-            failed.len(),
-            plan.points.len(),
-            plan.points[first.point].label(),
-            first.why
-        ))),
+        Some(first) => Err(WorkError::Points {
+            missing: failed.len(),
+            points: plan.points.len(),
+            first: plan.points[first.point].label(),
+            why: first.why.clone(),
+        }
+        .into()),
     }
 }
 
@@ -106,8 +106,7 @@ fn scale(arg: ScaleArg) -> Scale {
 
 /// This program as its own worker.
 fn options(jobs: Option<u32>, cache: Option<&CacheArgs>) -> Result<Options, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::run(format!("cannot find this program: {e}")))?;
+    let program = std::env::current_exe().map_err(WorkError::NoProgram)?;
     Ok(Options {
         jobs: jobs.map_or_else(cores, |n| n as usize),
         program,
@@ -128,12 +127,11 @@ fn run_points(
     let ran = wordline_study::run(plan, store, options, &mut watch);
     watch.progress.end();
     ran.map_err(|stopped| match stopped {
-        Stopped::Unusable(message) => Failure::usage(message),
-        Stopped::Broken(message) => Failure::run(message),
-        Stopped::Asked { done } => Failure::run(format!(
-            "interrupted: {done} of {} points are done, the same command goes on from there",
-            plan.points.len()
-        )),
+        Stopped::Asked { done } => {
+            WorkError::Interrupted { done, points: plan.points.len() }.into()
+        }
+        Stopped::Memory { .. } => Failure::usage(stopped),
+        _ => Failure::run(stopped),
     })
 }
 
@@ -145,34 +143,32 @@ fn report(args: &StudyReportArgs) -> Result<(), Failure> {
     files::check_writable(&args.output)?;
     let page = with_table(args, &study, scale, |table, store| {
         if !table.has_results() {
-            return Err(Failure::usage(no_result(args, &study, scale)?));
+            return Err(no_result(args, &study, scale)?.into());
         }
         wordline_study::page(table, store, &toml).map_err(Failure::run)
     })?;
-    files::write(&args.output, |w| w.write_all(page.as_bytes())).map_err(Failure::from)
+    files::write(&args.output, |w| w.write_all(page.as_bytes()))
 }
 
 /// Why there is no page, and what to do: results may be of another scale, or of other sources.
-fn no_result(args: &StudyReportArgs, study: &Study, scale: Scale) -> Result<String, Failure> {
-    let name = args.study.as_deref().unwrap_or_default();
-    let out = args.out.display();
+fn no_result(args: &StudyReportArgs, study: &Study, scale: Scale) -> Result<NoResult, Failure> {
+    let study_name = args.study.clone().unwrap_or_default();
+    let out = args.out.display().to_string();
     let named = |scale: Scale| if scale == Scale::Quick { " --scale quick" } else { "" };
     let other = if scale == Scale::Quick { Scale::Whole } else { Scale::Quick };
     if with_table(args, study, other, |table, _| Ok(table.has_results()))? {
-        let (has, asked) = (other.name(), scale.name());
-        return Ok(format!(
-            "{out} has results of the {has} scale for {name} and none of the {asked} one: \
-             wordline study report {name} --out {out}{} -o {}, or run that scale: wordline study run {name} --out {out}{}",
-            named(other),
-            args.output.display(),
-            named(scale)
-        ));
+        return Ok(NoResult::OtherScale {
+            out,
+            output: args.output.display().to_string(),
+            study: study_name,
+            has: other.name(),
+            has_option: named(other),
+            asked: scale.name(),
+            asked_option: named(scale),
+        });
     }
-    Ok(format!(
-        "{out} has no result of this version of wordline for {name} at the {} scale: wordline study run {name} --out {out}{}",
-        scale.name(),
-        named(scale)
-    ))
+    let (scale, option) = (scale.name(), named(scale));
+    Ok(NoResult::None { out, study: study_name, scale, option })
 }
 
 /// What `make` makes of the table of a study's results.
@@ -195,9 +191,8 @@ fn with_table<T>(
 /// A page for each study, and one that leads to them.
 fn site(args: &StudyReportArgs, scale: Scale) -> Result<(), Failure> {
     let folder = &args.output;
-    std::fs::create_dir_all(folder).map_err(|e| {
-        Failure::usage(format!("cannot make {}: {}", folder.display(), files::explain(&e)))
-    })?;
+    std::fs::create_dir_all(folder)
+        .map_err(|why| WordError::Folder { path: folder.clone(), why })?;
     let mut groups: Vec<(String, Vec<wordline_page::study::Entry>)> = Vec::new();
     for preset in wordline_study::presets() {
         let (study, toml) = read(preset.name)?;
@@ -215,7 +210,6 @@ fn site(args: &StudyReportArgs, scale: Scale) -> Result<(), Failure> {
     }
     let index = wordline_page::study::index(&groups);
     files::write(&folder.join("index.html"), |w| w.write_all(index.as_bytes()))
-        .map_err(Failure::from)
 }
 
 /// `study claims`: what came of each statement of the list.
@@ -223,7 +217,7 @@ fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
     let list = Claims::own().map_err(Failure::usage)?;
     let paper = args.paper.as_deref();
     if let Some(id) = paper {
-        list.paper(id).map_err(|e| Failure::usage(format!("--paper {id}: {e}")))?;
+        list.paper(id).map_err(|why| at(format!("--paper {id}"), why))?;
     }
     let scale = scale(args.scale);
     let options = options(args.jobs, Some(&args.cache))?;
@@ -257,9 +251,14 @@ fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
     match failed.first() {
         None => Ok(()),
         Some(first) => {
-            Err(Failure::run(format!("{} points have no result, the first: {first}", failed.len())))
+            Err(WorkError::Claims { missing: failed.len(), first: first.clone() }.into())
         }
     }
+}
+
+/// What is wrong in a file or an option.
+fn at(place: String, why: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::usage(At { place, why })
 }
 
 /// `study tables`: documents that quote results.
@@ -268,10 +267,10 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
     let mut documents = Vec::new();
     let mut quoted = Vec::new();
     for path in &args.documents {
-        let of = |why: &dyn std::fmt::Display| Failure::usage(format!("{}: {why}", path.display()));
-        let text = files::read_text(&path.to_string_lossy()).map_err(|e| of(&e))?;
-        for q in document::quoted(&text, scale).map_err(|e| of(&e))? {
-            read(&q.study).map_err(|e| of(&e))?;
+        let place = path.display().to_string();
+        let text = files::read_text(&path.to_string_lossy()).map_err(|e| at(place.clone(), e))?;
+        for q in document::quoted(&text, scale).map_err(|e| at(place.clone(), e))? {
+            read(&q.study).map_err(|e| at(place.clone(), e))?;
             if !quoted.contains(&q) {
                 quoted.push(q);
             }
@@ -299,16 +298,13 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
             write_tables(&table, &store, &args.out).map_err(Failure::run)?;
         }
         if let Some(first) = lost.first() {
-            return Err(Failure::run(format!(
-                "{} points have no result, so that no document was written; the first: {first}",
-                lost.len()
-            )));
+            return Err(WorkError::NoDocument { missing: lost.len(), first: first.clone() }.into());
         }
     }
     let mut stale = Vec::new();
     for (path, text) in documents {
         let filled = document::fill(&text, scale, &args.out)
-            .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+            .map_err(|e| at(path.display().to_string(), e))?;
         if filled == text {
             continue;
         }
@@ -319,10 +315,7 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
         }
     }
     match (args.check, stale.is_empty()) {
-        (true, false) => Err(Failure::run(format!(
-            "tables are not what the results say: {}; wordline study tables without --check writes them",
-            stale.join(", ")
-        ))),
+        (true, false) => Err(WorkError::Stale(stale).into()),
         (false, false) if !args.quiet => {
             remark(&format!("new tables: {}", stale.join(", ")));
             Ok(())

@@ -1,8 +1,8 @@
 //! The command line taken apart: options that fio knows go to the fio parser as they are and in
 //! their order; everything else is wordline's own.
 
-use crate::Failure;
 use crate::args::{Cli, Command};
+use crate::error::WordError;
 use clap::{CommandFactory, Parser};
 use wordline_base::nearest;
 use wordline_fio::options::{OPTIONS, OptionDef, find};
@@ -47,7 +47,7 @@ fn fio_option(name: &str) -> Option<&'static OptionDef> {
 }
 
 /// Takes the raw arguments, with the program's name, apart.
-pub fn parse(raw: Vec<String>) -> Result<Cli, Failure> {
+pub fn parse(raw: Vec<String>) -> Result<Cli, WordError> {
     let command = Cli::command();
     match raw.get(1).map(String::as_str) {
         Some("run") => parse_run(&command, &raw),
@@ -60,16 +60,16 @@ pub fn parse(raw: Vec<String>) -> Result<Cli, Failure> {
 }
 
 /// `wordline job.fio` and `wordline --name=a`, as one would write them with fio.
-fn forgotten_run(command: &clap::Command, word: &str) -> Result<(), Failure> {
+fn forgotten_run(command: &clap::Command, word: &str) -> Result<(), WordError> {
     let name = word.strip_prefix("--").unwrap_or("").split('=').next().unwrap_or("");
     let is_file = command.find_subcommand(word).is_none() && std::path::Path::new(word).is_file();
     if !is_file && find(name).is_none() {
         return Ok(());
     }
-    Err(Failure::usage(format!("'{word}' belongs to a command: wordline run {word} ...")))
+    Err(WordError::NoCommand { word: word.into() })
 }
 
-fn parse_run(command: &clap::Command, raw: &[String]) -> Result<Cli, Failure> {
+fn parse_run(command: &clap::Command, raw: &[String]) -> Result<Cli, WordError> {
     let run = command.find_subcommand("run").expect("run is a subcommand");
     let (mut ours, mut files, mut fio) = (Vec::new(), Vec::new(), Vec::new());
     // Options before the first --name, or after --name=global, are defaults of the jobs.
@@ -103,8 +103,7 @@ fn parse_run(command: &clap::Command, raw: &[String]) -> Result<Cli, Failure> {
         to.push(word.clone());
         let mut value = value.unwrap_or_default();
         if wants_value && !body.contains('=') {
-            let missing = || Failure::usage(format!("option '{word}': a value is missing"));
-            value = rest.next().ok_or_else(missing)?;
+            value = rest.next().ok_or_else(|| WordError::NoValue(word.clone()))?;
             to.push(value.to_string());
         }
         match option {
@@ -137,19 +136,14 @@ fn own_option(run: &clap::Command, name: &str, long: bool) -> Option<bool> {
         .map(|a| a.get_action().takes_values())
 }
 
-fn unknown(run: &clap::Command, name: &str) -> Failure {
+fn unknown(run: &clap::Command, name: &str) -> WordError {
     if let Some((_, remedy)) = OF_THE_PROGRAM.iter().find(|(of_fio, _)| *of_fio == name) {
-        return Failure::usage(format!("--{name} is not an option here: {remedy}"));
+        return WordError::OfFio { name: name.into(), remedy };
     }
     let of_fio = OPTIONS.iter().flat_map(|o| [o.name, o.alias]).filter(|n| !n.is_empty());
     let own = run.get_arguments().filter_map(clap::Arg::get_long);
-    Failure::usage(match nearest(name, own.chain(of_fio)) {
-        Some(near) => format!("unknown option '--{name}', did you mean '--{near}'?"),
-        None => format!(
-            "unknown option '--{name}': wordline run --help lists wordline's own options, fio \
-             --cmdhelp=all those of jobs"
-        ),
-    })
+    let near = nearest(name, own.chain(of_fio)).map(String::from);
+    WordError::Unknown { name: name.into(), near }
 }
 
 #[cfg(test)]
@@ -159,7 +153,7 @@ mod tests {
     type Words = Vec<String>;
 
     /// wordline's own words, fio's, and files.
-    fn run(line: &str) -> Result<(Words, Words, Words), Failure> {
+    fn run(line: &str) -> Result<(Words, Words, Words), WordError> {
         let words = ["wordline", "run"].into_iter().chain(line.split_whitespace());
         let cli = parse(words.map(String::from).collect())?;
         let Command::Run(run) = cli.command else { panic!("not a run") };
@@ -192,7 +186,7 @@ mod tests {
 
     #[test]
     fn unknown_options_are_named_with_the_nearest() {
-        let error = |line: &str| run(line).expect_err(line).into_message();
+        let error = |line: &str| run(line).expect_err(line).to_string();
         assert!(error("--devcie x").contains("did you mean '--device'?"));
         assert!(error("--iodpeth=3").contains("did you mean '--iodepth'?"));
         assert!(error("--minimal").contains("--output-format=terse"));

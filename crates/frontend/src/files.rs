@@ -1,6 +1,6 @@
 //! Files: what is read is bounded, what is written appears under its name only when complete.
 
-use crate::Failure;
+use crate::{Failure, InputError, WriteError};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -46,6 +46,11 @@ pub fn read_text(path: &str) -> Result<String, TextError> {
 /// The text of a result likewise.
 pub fn read_result(path: &str) -> Result<String, TextError> {
     text_of(bytes_at_most(path, RESULT_MAX)?)
+}
+
+/// The text of a file of what users name: a profile, a study.
+pub fn read_named(what: &'static str, name: &str) -> Result<String, InputError> {
+    read_text(name).map_err(|why| InputError::Text { what, name: name.into(), why })
 }
 
 /// How the zip of a saved result begins: a member's header of 30 bytes, then its name.
@@ -126,10 +131,8 @@ impl<R: Read> Read for Counted<R> {
 
 type Bytes = Box<dyn Read + Send>;
 
-fn open(path: &Path, consumed: &mut Consumed) -> Result<Bytes, Failure> {
-    let failed = |e: std::io::Error| {
-        Failure::usage(format!("cannot read the trace {}: {}", path.display(), explain(&e)))
-    };
+fn open(path: &Path, consumed: &mut Consumed) -> Result<Bytes, InputError> {
+    let failed = |why: std::io::Error| InputError::NoTrace { path: path.into(), why };
     let bytes = Arc::clone(&consumed.bytes);
     if path == Path::new("-") {
         return Ok(Box::new(Counted { inner: std::io::stdin(), bytes }));
@@ -151,7 +154,7 @@ fn name_of(path: &Path) -> String {
 pub fn open_trace(
     paths: &[PathBuf],
     mut options: OpenOptions,
-) -> Result<(Reader, Consumed), Failure> {
+) -> Result<(Reader, Consumed), InputError> {
     let mut consumed = Consumed::default();
     let reader = match paths {
         [path] => {
@@ -166,7 +169,7 @@ pub fn open_trace(
             wordline_trace::open_merged(inputs, options)
         }
     };
-    Ok((reader.map_err(Failure::usage)?, consumed))
+    Ok((reader?, consumed))
 }
 
 /// A device or pipe (/dev/stdout, a FIFO) cannot be replaced by renaming: it is written to.
@@ -182,10 +185,8 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Finds out before a long run that its result could not be written.
-pub fn check_writable(path: &Path) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| {
-        Failure::usage(format!("cannot write {}: {}", path.display(), explain(&e)))
-    };
+pub fn check_writable(path: &Path) -> Result<(), InputError> {
+    let failed = |why: std::io::Error| InputError::Unwritable { path: path.into(), why };
     if path.is_dir() {
         return Err(failed(ErrorKind::IsADirectory.into()));
     }
@@ -206,11 +207,9 @@ pub fn write(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| {
-        let left = if is_special(path) { "" } else { "; nothing new was left there" };
-        Failure::run(format!("cannot write {}: {}{left}", path.display(), explain(&e)))
-    };
-    if is_special(path) {
+    let (special, name) = (is_special(path), path);
+    let failed = |why: std::io::Error| Failure::run(WriteError { path: name.into(), why, special });
+    if special {
         let file = std::fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
         let mut w = BufWriter::new(file);
         return write(&mut w).and_then(|()| w.flush()).map_err(failed);

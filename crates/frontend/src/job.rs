@@ -1,12 +1,12 @@
 //! Jobs in the words of fio, and programs beside or instead of them.
 
 use crate::settings::Settings;
-use crate::{Failure, files};
+use crate::{Failure, InputError, files};
 use std::path::PathBuf;
 use wordline::{Error, Log, Logs, Plan, Workload};
 pub use wordline_fio::Env;
 use wordline_fio::{Job, ParseOptions, Plan as Jobs};
-use wordline_trace::OpenOptions;
+use wordline_trace::{OpenOptions, TraceFault};
 
 /// Jobs, or a program.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +82,7 @@ pub fn parse_with(
     words.extend(fio.iter().cloned());
     words.push("--".into());
     words.extend(files.iter().cloned());
-    let mut plan = wordline_fio::parse_args(&words, &options, env).map_err(Failure::usage)?;
+    let mut plan = wordline_fio::parse_args(&words, &options, env).map_err(Error::Jobs)?;
     plan.globals.remove(0);
     Ok(plan)
 }
@@ -95,13 +95,10 @@ impl Logs for LogsOfJobs {
         let path = PathBuf::from(job.and_then(|job| job.read_iolog.clone()).unwrap_or_default());
         let again = path.is_file();
         let (reader, _) = files::open_trace(&[path], OpenOptions::default()).map_err(|e| {
-            let message = e.into_message();
-            let remedy = if message.contains("--format") {
-                "; a job takes only what is told by itself: these are options of wordline replay"
-            } else {
-                ""
-            };
-            Error::Open(message + remedy)
+            Error::Open(Box::new(match e {
+                InputError::Trace(e) if e.fault == TraceFault::Format => InputError::TraceOfJob(e),
+                e => e,
+            }))
         })?;
         Ok(Log { reader, again })
     }

@@ -1,6 +1,6 @@
 //! From names and files to a system.
 
-use crate::{Failure, files};
+use crate::{Failure, InputError, files};
 use std::path::Path;
 use wordline::{Common, Error, Named, Profiles, Scale, Source, Sources, System, Topology};
 
@@ -61,22 +61,20 @@ impl Machine {
 
 /// A preset by name, or a file: what looks like a path is one, and so is any other file whose name
 /// no preset has.
-fn open(name: &str) -> Result<Named, Failure> {
+fn open(name: &str) -> Result<Named, InputError> {
     let is_preset = wordline_profile::presets().iter().any(|p| p.name == name);
     let is_path = name.ends_with(".toml") || name.contains('/') || Path::new(name).is_file();
     if is_preset || !is_path {
         return Ok(Named::Preset(name.into()));
     }
-    let text = files::read_text(name)
-        .map_err(|e| Failure::usage(format!("cannot read the profile {name}: {e}")))?;
-    Ok(Named::File { name: name.into(), text })
+    Ok(Named::File { name: name.into(), text: files::read_named("profile", name)? })
 }
 
 struct Files;
 
 impl Profiles for Files {
     fn open(&mut self, name: &str) -> Result<Named, Error> {
-        open(name).map_err(|e| Error::Open(e.into_message()))
+        open(name).map_err(|e| Error::Open(Box::new(e)))
     }
 }
 
@@ -88,19 +86,11 @@ impl Machine {
             (None, names) => names.iter().map(ToString::to_string).collect(),
             (Some(n), [one]) => vec![one.to_string(); n as usize],
             (Some(n), names) => {
-                let why = format!(
-                    "--drives {n} is so many of one device, and --device names {}: leave one of them out",
-                    names.len()
-                );
-                return Err(Failure::usage(why));
+                return Err(InputError::Drives { drives: n, devices: names.len() }.into());
             }
         };
         let topology = match (&self.topology, &*devices) {
-            (Some(file), _) => {
-                let text = files::read_text(file)
-                    .map_err(|e| Failure::usage(format!("cannot read the topology {file}: {e}")))?;
-                Topology::parse(file, &text)?
-            }
+            (Some(file), _) => Topology::parse(file, &files::read_named("topology", file)?)?,
             (None, [device]) if self.array.is_none() => {
                 let common = Common { with: with.to_vec(), ..common(&self.parts, app) };
                 return Ok(common.system(device, &mut Files)?);

@@ -1,13 +1,13 @@
 //! Traces and how they are replayed.
 
 use crate::files::{self, Consumed};
-use crate::{Failure, Settings};
+use crate::{Failure, InputError, Settings};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use wordline::{Clock, Error, Log, Logs, Plan, Replay, System, Workload, Wrap};
 use wordline_fio::Job;
 use wordline_fio::units::Size;
-use wordline_trace::{Action, Format, OpenOptions, Reader, TimeUnit, address_unit};
+use wordline_trace::{Action, Format, OpenOptions, Reader, TimeUnit, WordError, address_unit};
 
 /// A trace and everything that decides how it is replayed, in users' words.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl TraceReplay {
     ) -> Result<(Plan, Reading), Failure> {
         let options = self.options(settings.seed)?;
         let clock = match (&self.time_scale, self.closed_loop) {
-            (Some(factor), _) => Clock::scaled(factor).map_err(Failure::usage)?,
+            (Some(factor), _) => Clock::scaled(factor).map_err(InputError::Clock)?,
             (None, Some(_)) => Clock::ClosedLoop,
             (None, None) => Clock::Timestamps,
         };
@@ -78,21 +78,20 @@ impl TraceReplay {
     }
 
     /// What is said of the trace.
-    fn options(&self, seed: u64) -> Result<OpenOptions, Failure> {
-        let bs = |text: &str| match wordline_fio::units::size(text, 1024).map_err(Failure::usage)? {
-            Size::Bytes(bytes @ 1..=0xFFFF_FFFF) => Ok(bytes as u32),
-            _ => Err(Failure::usage(format!(
-                "'{text}' is no length of a request: from 1 byte to 4 GiB - 1"
-            ))),
+    fn options(&self, seed: u64) -> Result<OpenOptions, InputError> {
+        let bs = |text: &String| match wordline_fio::units::size(text, 1024) {
+            Ok(Size::Bytes(bytes @ 1..=0xFFFF_FFFF)) => Ok(bytes as u32),
+            Ok(_) => Err(InputError::LengthRange(text.clone())),
+            Err(e) => Err(InputError::Length(e)),
         };
         Ok(OpenOptions {
-            format: Format::from_name(&self.format).map_err(Failure::usage)?,
+            format: Format::from_name(&self.format).map_err(InputError::Format)?,
             columns: self.columns.clone(),
             volume: self.volume.clone(),
             action: said("action", Some(&self.action), Action::from_name)?.unwrap_or_default(),
             time_unit: said("time-unit", self.time_unit.as_ref(), TimeUnit::from_name)?,
             reads: self.rwmixread,
-            length: said("bs", self.bs.as_ref(), bs)?,
+            length: self.bs.as_ref().map(bs).transpose()?,
             address_unit: said("address-unit", self.address_unit.as_ref(), address_unit)?,
             seed,
             ..OpenOptions::default()
@@ -125,13 +124,13 @@ impl TraceReplay {
     }
 }
 
-fn said<T, E: std::fmt::Display>(
-    option: &str,
+fn said<T>(
+    option: &'static str,
     text: Option<&String>,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<Option<T>, Failure> {
+    parse: impl Fn(&str) -> Result<T, WordError>,
+) -> Result<Option<T>, InputError> {
     let parsed = text.map(|t| parse(t)).transpose();
-    parsed.map_err(|e| Failure::usage(format!("--{option}: {e}")))
+    parsed.map_err(|why| InputError::Word { option, why })
 }
 
 /// What was opened last is what the run reads.
@@ -148,7 +147,7 @@ impl Logs for Traces {
         let (reader, consumed) = match self.first.take() {
             Some(opened) => opened,
             None => files::open_trace(&self.files, self.options.clone())
-                .map_err(|e| Error::Open(e.into_message()))?,
+                .map_err(|e| Error::Open(Box::new(e)))?,
         };
         if let Ok(mut last) = self.reading.lock() {
             *last = consumed;

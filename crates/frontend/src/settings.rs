@@ -1,6 +1,6 @@
 //! What runs of jobs and replays of traces have in common.
 
-use crate::{Failure, Machine};
+use crate::{Failure, InputError, Machine};
 use std::path::PathBuf;
 use wordline::{Align, Options, Plan, Precondition, Span, System, Workload};
 
@@ -65,11 +65,11 @@ impl Settings {
         })
     }
 
-    fn limit(&self) -> Result<Option<Span>, Failure> {
+    fn limit(&self) -> Result<Option<Span>, InputError> {
         let parse = |text: &String| match Span::parse(text) {
-            Ok(Span::ZERO) => Err(Failure::usage("--limit: must be longer than nothing")),
+            Ok(Span::ZERO) => Err(InputError::NoTime),
             Ok(span) => Ok(span),
-            Err(e) => Err(Failure::usage(format!("--limit: {e}"))),
+            Err(e) => Err(InputError::Limit(e)),
         };
         self.limit.as_ref().map(parse).transpose()
     }

@@ -1,17 +1,16 @@
 //! The state of drives: from files, into files, and what goes on meanwhile in words.
 
-use crate::{Failure, files};
+use crate::{Failure, InputError, files};
 use std::fs::File;
 use std::path::Path;
 use wordline::{Checked, Drive, MappedFile, Precondition, Step};
 
 /// Takes up a state kept in a file.
 pub fn load(checked: &mut Checked, path: &Path) -> Result<(), Failure> {
-    let failed =
-        |e: String| Failure::usage(format!("cannot load the state {}: {e}", path.display()));
     let file = File::open(path).and_then(MappedFile::new);
-    let mut file = file.map_err(|e| failed(files::explain(&e)))?;
-    checked.load(&mut file).map_err(|e| failed(e.to_string()))
+    let mut file = file.map_err(|why| InputError::NoState { path: path.into(), why })?;
+    let loaded = checked.load(&mut file);
+    Ok(loaded.map_err(|why| InputError::State { path: path.into(), why })?)
 }
 
 /// Keeps the state in a file.

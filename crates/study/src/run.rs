@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use wordline_cache::Cache;
@@ -52,14 +52,42 @@ pub struct Options {
 }
 
 /// Why a run came to no end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Stopped {
-    /// Cannot begin.
-    Unusable(String),
-    /// Went wrong on the way.
+    /// A drive of the study does not fit the memory: nothing was begun.
+    #[error(
+        "a drive of this study takes {:.1} GiB of memory and {:.1} GiB are available: use a smaller drive \
+         (set = [\"nand.blocks=N\"]), or integrity = false", gib(*.need), gib(*.free)
+    )]
+    Memory {
+        /// Bytes that it takes.
+        need: u64,
+        /// Bytes that are left.
+        free: u64,
+    },
+    /// A worker process cannot be started.
+    #[error("cannot start {}: {why}", .program.display())]
+    Start {
+        /// What was to be started.
+        program: PathBuf,
+        /// What the system says, with a remedy.
+        why: String,
+    },
+    /// A worker process ended before its points did.
+    #[error(
+        "a worker process ended too early ({0}): memory may have run out, try fewer --jobs; the same \
+         command resumes"
+    )]
+    Ended(ExitStatus),
+    /// A worker process gave up, in its own words.
+    #[error("{0}")]
     Broken(String),
-    /// So many points are done.
-    Asked { done: usize },
+    /// [`Watch::stop_asked`] said so.
+    #[error("stopped: {done} points are done")]
+    Asked {
+        /// Points that have a result now.
+        done: usize,
+    },
 }
 
 /// A point that has no result.
@@ -166,12 +194,7 @@ impl Run<'_> {
         if need <= self.memory {
             return Ok(());
         }
-        Err(Stopped::Unusable(format!(
-            "a drive of this study takes {:.1} GiB of memory and {:.1} GiB are available: use a \
-             smaller drive (set = [\"nand.blocks=N\"]), or integrity = false",
-            gib(need),
-            gib(self.memory)
-        )))
+        Err(Stopped::Memory { need, free: self.memory })
     }
 
     /// Memory of a group's drive, and of what one point changes of it.
@@ -329,8 +352,8 @@ impl Run<'_> {
             .process_group(0)
             .spawn()
             .map_err(|e| {
-                let program = self.options.program.display();
-                Stopped::Broken(format!("cannot start {program}: {}", explain(&e)))
+                let program = self.options.program.clone();
+                Stopped::Start { program, why: explain(&e) }
             })?;
         let mut input = child.stdin.take().expect("asked for");
         let output = child.stdout.take().expect("asked for");
@@ -358,10 +381,7 @@ impl Run<'_> {
                 let status = worker.child.wait();
                 self.workers[id] = None;
                 return match status {
-                    Ok(status) if !expected => Err(Stopped::Broken(format!(
-                        "a worker process ended too early ({status}): memory may have run out, try \
-                         fewer --jobs; the same command resumes"
-                    ))),
+                    Ok(status) if !expected => Err(Stopped::Ended(status)),
                     _ => Ok(()),
                 };
             }

@@ -19,8 +19,10 @@ pub enum Place {
 pub enum TraceFault {
     /// It cannot be opened or read on, or its compression is damaged.
     Unreadable,
-    /// Its format cannot be told, or is none that is read.
+    /// Its format cannot be told: whoever opens it can name one.
     Format,
+    /// It is empty, packed, or of a format that is not read.
+    Unread,
     /// What was said of it does not go with it or with itself.
     Options,
     /// A line or record that its format does not have.
@@ -144,6 +146,15 @@ pub(crate) enum FormatError {
         crate::format::names()
     )]
     Unknown { named_blktrace: bool, first: String },
+}
+
+impl FormatError {
+    pub(crate) fn fault(&self) -> TraceFault {
+        match self {
+            FormatError::Alike(_) | FormatError::Unknown { .. } => TraceFault::Format,
+            _ => TraceFault::Unread,
+        }
+    }
 }
 
 fn options(formats: &[crate::Format]) -> String {

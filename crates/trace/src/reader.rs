@@ -525,7 +525,7 @@ pub fn open<R: Read + Send + 'static>(
         Some(e) => TraceError::whole(&name, TraceFault::Unreadable, unreadable(e)),
         None => TraceError::whole(&name, fault, message),
     };
-    let untold = |e: FormatError| failed(TraceFault::Format, e.to_string());
+    let untold = |e: FormatError| failed(e.fault(), e.to_string());
     if let Some(text) = options.columns.clone() {
         if let Some(format) = options.format {
             let message = format!("--columns and --format {} exclude each other", format.name());
@@ -621,7 +621,7 @@ pub fn open_merged(
         let input = open_input(reader, &name)?;
         if !input.head.is_empty() && !blktrace::has_magic(&input.head) {
             let message = "no blktrace file, and only those are merged: give it alone";
-            return Err(TraceError::whole(&name, TraceFault::Format, message));
+            return Err(TraceError::whole(&name, TraceFault::Unread, message));
         }
         inputs.push((name, input));
     }

@@ -860,7 +860,7 @@ fn an_error_says_of_what_sort_it_is() {
     let cut = &gz(IOLOG3.as_bytes())[..40];
     assert_eq!(fault(any(), cut), TraceFault::Unreadable);
     assert_eq!(fault(any(), b"nothing like a trace\n"), TraceFault::Format);
-    assert_eq!(fault(any(), b"\xFD7zXZ\0"), TraceFault::Format);
+    assert_eq!(fault(any(), b"\xFD7zXZ\0"), TraceFault::Unread);
     assert_eq!(fault(columns("offset=2"), b"1,2,3\n"), TraceFault::Options);
     assert_eq!(fault(columns("offset=2:byte,volume=x"), b"1,2,3\n"), TraceFault::Options);
     assert_eq!(

@@ -34,8 +34,8 @@ pub enum Error {
         reader: String,
     },
     /// What [`crate::Plan::logs`] says of a trace that it cannot open.
-    #[error("{0}")]
-    Open(String),
+    #[error(transparent)]
+    Open(Box<dyn std::error::Error + Send + Sync>),
     /// A drive that cannot be brought into the state asked for.
     #[error(transparent)]
     State(#[from] StateError),
