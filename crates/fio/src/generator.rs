@@ -38,6 +38,10 @@ use crate::units::Size;
 use std::collections::BTreeSet;
 use wordline_base::{Ddir, Time};
 
+mod stretch;
+
+use stretch::{NO_STRETCH, Stretch, is_alike};
+
 const READ: usize = Ddir::Read as usize;
 const WRITE: usize = Ddir::Write as usize;
 const TRIM: usize = Ddir::Trim as usize;
@@ -284,6 +288,10 @@ pub struct Generator {
     /// Of `experimental_verify`: bytes read back so far, and where it ends.
     verified: u64,
     verify_until: u64,
+
+    /// All I/Os of the job are alike but for the block.
+    alike: bool,
+    stretch: Stretch,
 }
 
 /// A skewed choice of files starts over with every reseeding.
@@ -455,6 +463,8 @@ impl Generator {
             done_bytes: [0; 3],
             verified: 0,
             verify_until: 0,
+            alike: is_alike(job),
+            stretch: NO_STRETCH,
             job: job.clone(),
         })
     }
@@ -497,6 +507,7 @@ impl Generator {
             start.seed = generator.seeds.get(SeedUse::File) as u32;
             *picker = start.start();
         }
+        generator.alike = is_alike(&generator.job);
         Ok(generator)
     }
 
@@ -521,7 +532,12 @@ impl Generator {
     #[inline]
     #[allow(clippy::should_implement_trait)] // Not an iterator: a paced job asks differently.
     pub fn next(&mut self) -> Option<Io> {
-        self.produce(0, &mut |ddir| Some(ddir)).ok().flatten()
+        if let Some(io) = self.next_alike() {
+            return Some(io);
+        }
+        let io = self.produce(0, &mut |ddir| Some(ddir)).ok().flatten();
+        self.begin_stretch();
+        io
     }
 
     /// The next I/O of a job without a rate. `in_flight` counts the thread's I/Os issued and not
@@ -529,7 +545,12 @@ impl Generator {
     /// [`Step::Drain`].
     #[inline]
     pub fn step(&mut self, in_flight: u32) -> Step {
-        match self.produce(in_flight, &mut |ddir| Some(ddir)) {
+        if let Some(io) = self.next_alike() {
+            return Step::Io(io);
+        }
+        let io = self.produce(in_flight, &mut |ddir| Some(ddir));
+        self.begin_stretch();
+        match io {
             Ok(Some(io)) => Step::Io(io),
             Ok(None) => Step::Done,
             Err(()) => Step::Drain,
@@ -591,6 +612,7 @@ impl Generator {
     /// The statistics' ramp is over: fio clears the counts that the mix, fsync and `number_ios` go
     /// by, without touching positions or random streams.
     pub fn ramp_over(&mut self) {
+        self.end_stretch();
         self.issues = [0; 3];
         self.done_bytes = [0; 3];
         self.verified = 0;
@@ -656,6 +678,7 @@ impl Generator {
         in_flight: u32,
         gate: &mut impl FnMut(Ddir) -> Option<Ddir>,
     ) -> Result<Option<Io>, ()> {
+        self.end_stretch();
         let mut busy = 0u64;
         while in_flight == 0
             && let Some(io) = self.in_flight.first()
@@ -991,7 +1014,6 @@ impl Generator {
             self.issue_bytes[d] += io.len;
             self.done_bytes[d] += io.len;
         }
-        let engine = self.job.ioengine;
         // What verifies is not part of what fio calls done.
         if !self.job.verify || d != READ || io.check == Check::None && self.job.rw.is_mixed() {
             self.pass_bytes += io.len;
@@ -999,14 +1021,11 @@ impl Generator {
                 self.pass_written += io.len;
             }
         }
-        let trims_at_once = matches!(engine, Engine::Libaio | Engine::IoUring);
-        let sync = engine.is_sync(self.job.iodepth);
-        let at_once = sync || d == TRIM && trims_at_once;
-        if !at_once && io.check != Check::Pass {
+        if self.is_queued(d) && io.check != Check::Pass {
             self.pass_queued += io.len;
         }
         if self.heeds_completions() {
-            self.remember(io, sync);
+            self.remember(io, self.job.ioengine.is_sync(self.job.iodepth));
         }
     }
 

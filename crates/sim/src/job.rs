@@ -57,6 +57,10 @@ pub struct JobSource {
     /// Set by `exitall` of another job, and at the end of a run.
     stop: Rc<Cell<bool>>,
     ended: bool,
+    /// Until then nothing but the generator's stretch decides what is next, unless the job has ended.
+    easy_until: Time,
+    /// Of I/Os of the job's own priority.
+    class: IoClass,
     error: i32,
     /// The statistics restart here: `latency_target` runs its last window alone.
     restart_stats: bool,
@@ -89,6 +93,8 @@ impl JobSource {
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
             ended: false,
+            easy_until: Time::ZERO,
+            class: job.prio.io_class().with_workload(job.workload()),
             error: 0,
             restart_stats: false,
         }
@@ -301,10 +307,26 @@ impl JobSource {
         let class = io.prio.io_class().with_workload(self.job.workload());
         Next::Io { ddir: io.ddir, offset: io.offset, len: io.len as u32, class }
     }
-}
 
-impl Source for JobSource {
-    fn next(&mut self, now: Time) -> Next {
+    /// The end of the time in which an I/O needs no question but the generator's own.
+    fn is_easy_until(&self) -> Time {
+        let asks = self.paced
+            || self.ramping
+            || self.target.is_some()
+            || self.files.is_some()
+            || self.iolog.is_some()
+            || self.job.verify
+            || self.lba > 1
+            || !self.before.is_empty();
+        match self.started {
+            Some(_) if asks => Time::ZERO,
+            Some(_) if self.job.runtime == Span::ZERO => Time::NEVER,
+            Some(started) => started + self.job.runtime + self.job.ramp_time,
+            None => Time::ZERO,
+        }
+    }
+
+    fn next_asked(&mut self, now: Time) -> Next {
         let started = match self.started {
             Some(started) => started,
             None => {
@@ -372,6 +394,28 @@ impl Source for JobSource {
                 Step::Done => self.end(),
             };
         }
+    }
+}
+
+impl Source for JobSource {
+    fn next(&mut self, now: Time) -> Next {
+        if now < self.easy_until
+            && !self.ended
+            && !self.stop.get()
+            && let Some(io) = self.generator.next_alike()
+        {
+            self.issued += 1;
+            self.in_flight += 1;
+            return Next::Io {
+                ddir: io.ddir,
+                offset: io.offset,
+                len: io.len as u32,
+                class: self.class,
+            };
+        }
+        let next = self.next_asked(now);
+        self.easy_until = self.is_easy_until();
+        next
     }
 
     fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
