@@ -99,6 +99,12 @@ impl Arbiter {
         self.classes[0].backlog > 0 && self.scheme == Arbitration::WeightedUrgent
     }
 
+    /// No queue has work. Rounds of weights go on all the same when they are asked.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.scheme == Arbitration::RoundRobin && self.classes[3].backlog == 0
+    }
+
     /// The queue to take one command from.
     #[inline]
     pub fn pick(&mut self) -> Option<u16> {

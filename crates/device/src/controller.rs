@@ -429,11 +429,7 @@ impl Controller {
                     None => return,
                 }
             }
-            Kind::FtlTimer => {
-                if let Some(ftl) = &mut self.ftl {
-                    ftl.on_timer(ctx, index);
-                }
-            }
+            Kind::FtlTimer => return self.on_timer(ctx, index),
             _ => return,
         }
         self.settle(ctx);
@@ -441,6 +437,14 @@ impl Controller {
         if let Some(cache) = &self.cache {
             cache.assert_split();
         }
+    }
+
+    /// The FTL's timer.
+    pub fn on_timer(&mut self, ctx: &mut Ctx, index: u32) {
+        if let Some(ftl) = &mut self.ftl {
+            ftl.on_timer(ctx, index);
+        }
+        self.settle(ctx);
     }
 
     /// Whether [`Controller::poll`] or [`Controller::poll_interrupt`] has something.
@@ -456,7 +460,7 @@ impl Controller {
 
     /// Fetches commands while there are any and the limit in flight has room.
     fn fetch(&mut self, ctx: &mut Ctx) {
-        while self.commands.len() < self.config.queues.in_flight as usize {
+        while self.front.has_work() && self.commands.len() < self.config.queues.in_flight as usize {
             let Some(taken) = self.front.take(ctx.now) else { return };
             let Taken { sqe, sq, priority, arrived } = taken;
             let partitions = self.cache.as_ref().and_then(|cache| cache.partitions.as_ref());
@@ -648,7 +652,11 @@ impl Controller {
         if !self.turns.is_empty() {
             self.leave(ctx, cmd);
         }
-        let last_turn = self.end_stream(ctx, cmd);
+        let command = &self.commands[cmd];
+        let last_turn = match command.stream {
+            NONE => None,
+            _ => self.end_stream(ctx, cmd),
+        };
         let command = &self.commands[cmd];
         let (io, copied) = (command.sqe.io, command.copied);
         let bytes = match command.status {
@@ -698,7 +706,9 @@ impl Controller {
         self.front.post(ctx, (sq, sqe.cid), sqe.io, status, held);
         self.counts.commands_out[slot(sqe.opcode)] += 1;
         self.counts.failed += u64::from(status != Status::Success);
-        self.fetch(ctx);
+        if self.front.has_work() {
+            self.fetch(ctx);
+        }
     }
 }
 

@@ -207,6 +207,11 @@ impl Front {
         }
     }
 
+    /// Whether [`Front::take`] may have one. A guard, and rounds of weights, look in any case.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.guard.is_some() || !self.arbiter.is_idle()
+    }
     /// The next command, if there is one.
     #[inline(always)]
     pub fn take(&mut self, now: Time) -> Option<Taken> {

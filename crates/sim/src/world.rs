@@ -21,7 +21,7 @@ use crate::topology::{ArrayNode, Behind, Part, SystemConfig};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ctx, Ddir, Kind, Life, Span, Stamps, Time, Tracks, Workload};
+use wordline_base::{BadValue, Ctx, Ddir, Event, Kind, Life, Span, Stamps, Time, Tracks, Workload};
 use wordline_device::{Bridge, Controller, DeviceConfig, Switch};
 use wordline_fs::FsConfig;
 use wordline_ftl::{Placement, Translation, Translator};
@@ -32,6 +32,7 @@ use wordline_host::{
     ArrayStats, DiskShape, DiskSpec, DriveInfo, Finished, Host, HostStats, Message, Output,
 };
 use wordline_nand::Class;
+use wordline_nvme::Sqe;
 use wordline_trace::{Request, Rounded};
 
 /// Where a thread's I/Os come from.
@@ -169,6 +170,8 @@ pub struct World {
     apps: Vec<AppSeat>,
     /// Programs or members of arrays are looked at after each event.
     looks: bool,
+    /// One host and one drive, and nothing else that has anything for others.
+    is_pair: bool,
 }
 
 /// A program.
@@ -510,6 +513,7 @@ impl World {
             served: 0,
             stopped: false,
             looks: !apps.is_empty() || !config.arrays.is_empty(),
+            is_pair: hosts.len() == 1 && seats.len() == 1 && bridges.is_empty() && apps.is_empty(),
             apps,
             ctx,
             hosts,
@@ -580,37 +584,25 @@ impl World {
                 let word = now.0 << 8 ^ about ^ (event.kind() as u64) << 59;
                 *digest = (*digest ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(17);
             }
-            let node = usize::from(event.node());
-            match event.kind() {
-                Kind::AppWake | Kind::CoreDone | Kind::Interrupt | Kind::HostTimer => {
-                    let host = &mut self.hosts[node].host;
-                    host.on_event(&mut self.ctx, event);
-                    // All was handed on before the event: nobody else can have anything.
-                    if !host.has_output() && !self.looks {
-                        continue;
-                    }
+            let (node, kind) = (usize::from(event.node()), event.kind());
+            if kind.is_host() {
+                let host = &mut self.hosts[node].host;
+                host.on_event(&mut self.ctx, event);
+                // All was handed on before the event: nobody else can have anything.
+                if !host.has_output() && !self.looks {
+                    continue;
                 }
-                Kind::Network => self.arrived(node, event.index()),
-                Kind::SteadyState => self.look_for_steady(),
-                Kind::Sample => self.sample(),
-                Kind::Limit => self.stop(),
-                kind => {
-                    self.ctx.enter_drive(event.node());
-                    let Some(drive) = self.drives.get_mut(node) else {
-                        let bridge = &mut self.bridges[node - self.drives.len()].bridge;
-                        bridge.on_event(&mut self.ctx, event);
-                        self.pump();
-                        continue;
-                    };
-                    if kind == Kind::FtlTimer && drive.controller.ftl().is_none() {
-                        self.hosts[drive.host].host.on_event(&mut self.ctx, event);
-                    } else {
-                        drive.controller.on_event(&mut self.ctx, event);
-                        if !drive.controller.has_output() && !self.looks {
-                            continue;
-                        }
-                    }
+            } else if kind.is_drive()
+                && let Some(drive) = self.drives.get_mut(node)
+            {
+                self.ctx.enter_drive(event.node());
+                drive.controller.on_event(&mut self.ctx, event);
+                if !drive.controller.has_output() && !self.looks {
+                    continue;
                 }
+            } else if self.on_other(event) {
+                self.pump();
+                continue;
             }
             self.pump();
             if !self.watched.is_empty() {
@@ -618,6 +610,33 @@ impl World {
             }
         }
         true
+    }
+
+    /// An event that is neither a host's nor a drive's alone. Whether it was a bridge's.
+    #[inline(never)]
+    fn on_other(&mut self, event: Event) -> bool {
+        let node = usize::from(event.node());
+        match event.kind() {
+            Kind::Network => self.arrived(node, event.index()),
+            Kind::SteadyState => self.look_for_steady(),
+            Kind::Sample => self.sample(),
+            Kind::Limit => self.stop(),
+            kind => {
+                self.ctx.enter_drive(event.node());
+                match self.drives.get_mut(node) {
+                    None => {
+                        let bridge = &mut self.bridges[node - self.drives.len()].bridge;
+                        bridge.on_event(&mut self.ctx, event);
+                        return true;
+                    }
+                    Some(drive) if kind == Kind::FtlTimer && drive.controller.ftl().is_none() => {
+                        self.hosts[drive.host].host.on_event(&mut self.ctx, event);
+                    }
+                    Some(drive) => drive.controller.on_timer(&mut self.ctx, event.index()),
+                }
+            }
+        }
+        false
     }
 
     /// Tells hosts which members of arrays begin to make room for writes, and which have made it.
@@ -641,11 +660,45 @@ impl World {
     /// Carries what hosts and drives have for each other until none has anything.
     #[inline]
     fn pump(&mut self) {
+        match self.is_pair {
+            true => self.pump_pair(),
+            false => self.pump_all(),
+        }
+    }
+    /// The same of one host and one drive.
+    fn pump_pair(&mut self) {
+        loop {
+            while let Some(output) = self.hosts[0].host.poll() {
+                match output {
+                    Output::Submit { disk, sq, sqe, after } => self.submit(0, disk, sq, sqe, after),
+                    Output::Finished(finished) => self.finished(0, &finished),
+                    other => self.output(0, other),
+                }
+            }
+            let drive = &mut self.drives[0];
+            if let Some(posted) = drive.controller.poll() {
+                let queue = (drive.disk, posted.cq);
+                let host = &mut self.hosts[0].host;
+                host.on_posted(&mut self.ctx, queue, posted.cqe, posted.interrupt);
+            } else if let Some(cq) = drive.controller.poll_interrupt() {
+                self.hosts[0].host.on_interrupt(&mut self.ctx, (drive.disk, cq));
+            } else {
+                return;
+            }
+        }
+    }
+    #[inline(never)]
+    fn pump_all(&mut self) {
         'again: loop {
-            for h in 0..self.hosts.len() {
-                if let Some(output) = self.hosts[h].host.poll() {
-                    self.output(h, output);
-                    continue 'again;
+            // The first host's come first, also those that follow from another's.
+            let mut h = 0;
+            while let Some(seat) = self.hosts.get_mut(h) {
+                match seat.host.poll() {
+                    Some(output) => {
+                        self.output(h, output);
+                        h = 0;
+                    }
+                    None => h += 1,
                 }
             }
             for d in 0..self.drives.len() {
@@ -716,22 +769,24 @@ impl World {
     }
 
     #[inline]
+    fn submit(&mut self, h: usize, disk: u16, sq: u16, sqe: Sqe, after: Span) {
+        let (drive, _) = self.hosts[h].disks[usize::from(disk)];
+        self.ctx.enter_drive(drive as u8);
+        let full = "the driver counts the free entries of its queues";
+        if let Some(seat) = self.drives.get_mut(drive) {
+            seat.controller.enqueue(sq, sqe).expect(full);
+            seat.controller.doorbell_after(&mut self.ctx, sq, after);
+        } else {
+            let bridge = &mut self.bridges[drive - self.drives.len()].bridge;
+            bridge.enqueue(sq, sqe).expect(full);
+            bridge.doorbell_after(&mut self.ctx, sq, after);
+        }
+    }
+
     fn output(&mut self, h: usize, output: Output) {
         match output {
             Output::Send { end, message } => self.send((h, end), message),
-            Output::Submit { disk, sq, sqe, after } => {
-                let (drive, _) = self.hosts[h].disks[usize::from(disk)];
-                self.ctx.enter_drive(drive as u8);
-                let full = "the driver counts the free entries of its queues";
-                if let Some(seat) = self.drives.get_mut(drive) {
-                    seat.controller.enqueue(sq, sqe).expect(full);
-                    seat.controller.doorbell_after(&mut self.ctx, sq, after);
-                } else {
-                    let bridge = &mut self.bridges[drive - self.drives.len()].bridge;
-                    bridge.enqueue(sq, sqe).expect(full);
-                    bridge.doorbell_after(&mut self.ctx, sq, after);
-                }
-            }
+            Output::Submit { disk, sq, sqe, after } => self.submit(h, disk, sq, sqe, after),
             Output::Mask { disk, cq, masked, head } => {
                 let (drive, _) = self.hosts[h].disks[usize::from(disk)];
                 self.ctx.enter_drive(drive as u8);
@@ -798,13 +853,13 @@ impl World {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
         let seat = &mut self.hosts[h];
-        let closing = match seat.host.source_mut(f.thread) {
-            Some(AnySource::Job(job)) if f.ddir.is_sync() => job.take_closing(),
-            _ => false,
-        };
-        let elsewhere = match seat.host.source(f.thread) {
-            Some(AnySource::Job(job)) => job.time_without(f.ddir, f.completed),
-            _ => Span::ZERO,
+        let (closing, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
+            Some(AnySource::Job(job)) => (
+                f.ddir.is_sync() && job.take_closing(),
+                job.time_without(f.ddir, f.completed),
+                job.take_restart(),
+            ),
+            _ => (false, Span::ZERO, false),
         };
         let thread = seat.threads[f.thread as usize];
         let stats = &mut self.threads[thread as usize];
@@ -824,9 +879,7 @@ impl World {
             class: f.class,
             elsewhere,
         });
-        if let Some(AnySource::Job(job)) = seat.host.source_mut(f.thread)
-            && job.take_restart()
-        {
+        if restarts {
             stats.restart(f.completed);
         }
         let life = self.ctx.lives.get(f.io);
