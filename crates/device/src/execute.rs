@@ -13,7 +13,7 @@
 //! was newest when it was looked up.
 
 use crate::background::Job;
-use crate::cache::{Fill, LineId, Wait, Woken, bits};
+use crate::cache::{Cache, Fill, LineId, Wait, Woken, bits};
 use crate::controller::{Command, Controller, NONE, Stage, touch_of};
 use crate::firmware::Grant;
 use std::ops::Range;
@@ -286,7 +286,9 @@ impl Controller {
     }
 
     fn read(&mut self, ctx: &mut Ctx, cmd: u32) {
-        self.begin_stream(ctx, cmd);
+        if self.commands[cmd].sqe.bytes > self.turn_bytes {
+            self.begin_stream(ctx, cmd);
+        }
         let command = &mut self.commands[cmd];
         let (lpn, sectors) = (command.lpn, command.sectors);
         let Some(cache) = &self.cache else {
@@ -486,13 +488,13 @@ impl Controller {
     /// The same where the FTL knows where they are.
     #[inline(always)]
     fn read_found(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, fill: Fill) {
-        let mut pieces = std::mem::take(&mut self.pieces);
-        pieces.clear();
+        self.pieces.clear();
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        ftl.read(ctx, Lpn(lpn), sectors, &mut pieces);
+        ftl.read(ctx, Lpn(lpn), sectors, &mut self.pieces);
         let io = self.commands[cmd].sqe.io;
         let (work, mut after) = (self.map_time(), Vec::new());
-        for piece in &pieces {
+        for i in 0..self.pieces.len() {
+            let piece = &self.pieces[i];
             let (lpn, sectors) = (piece.lpn.0, piece.sectors);
             let Some(read) = FlashRead::of(piece) else {
                 let ok = piece.place != Place::Lost;
@@ -502,20 +504,19 @@ impl Controller {
                 self.filled(fill, lpn, sectors, ok, 0);
                 continue;
             };
-            if is_asked(piece) {
+            let (kind, class, asked) = (OpKind::Read, piece.place.class(), is_asked(piece));
+            if asked {
                 self.count_fill(fill, lpn, sectors);
             }
             let ppa = read.ppa;
             let key = self.flights.insert(Flight { cmd, fill, read });
             self.commands[cmd].pending += 1;
-            let (kind, class) = (OpKind::Read, piece.place.class());
             let op = Op { kind, class, ppa, sectors, slc: false, owner: OWNER_READ | key, io };
             match work {
                 Span::ZERO => self.nand.submit(ctx, op),
                 _ => after.push(op),
             }
         }
-        self.pieces = pieces;
         if work > Span::ZERO {
             let grant = self.firmware.reserve(ctx.now, work);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
@@ -604,6 +605,10 @@ impl Controller {
             return;
         }
         let cache = self.cache.as_mut().expect("a fill belongs to a cache");
+        if let Fill::Line(id) = fill {
+            cache.line_mut(id).fills += 1;
+            return;
+        }
         for (number, ..) in cache.spans(lpn, sectors) {
             let id = cache.filling(fill, number);
             cache.line_mut(id).fills += 1;
@@ -617,10 +622,10 @@ impl Controller {
             return;
         }
         let cache = self.cache.as_mut().expect("a fill belongs to a cache");
-        for (number, first, n) in cache.spans(lpn, sectors) {
-            let id = cache.filling(fill, number);
+        let woken = &mut self.woken;
+        let mut arrived = |cache: &mut Cache, id: LineId, sectors: u64| {
             let line = cache.line_mut(id);
-            let arrived = line.filling & bits(first, n);
+            let arrived = line.filling & sectors;
             line.fills -= flights;
             line.filling &= !arrived;
             if ok {
@@ -628,7 +633,14 @@ impl Controller {
             } else {
                 line.ahead &= !arrived;
             }
-            cache.wake(id, 0, &mut self.woken);
+            cache.wake(id, 0, woken);
+        };
+        if let Fill::Line(id) = fill {
+            return arrived(cache, id, bits(lpn % cache.line_sectors, sectors));
+        }
+        for (number, first, n) in cache.spans(lpn, sectors) {
+            let id = cache.filling(fill, number);
+            arrived(cache, id, bits(first, n));
         }
     }
 
@@ -674,7 +686,7 @@ impl Controller {
         }
         if over && !ok {
             self.commands[cmd].status = Status::UnrecoveredRead;
-        } else if over {
+        } else if over && self.commands[cmd].stream != NONE {
             self.sectors_came(ctx, cmd, sectors);
         }
         self.part_done(ctx, cmd, Some(key));

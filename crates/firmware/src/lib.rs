@@ -360,7 +360,8 @@ impl Translation for Firmware {
         };
         let unit = self.g.sectors_per_unit;
         split(ctx, &mut self.counters, unit, lpn, sectors, newest, out);
-        for ppa in out[before..].iter().filter_map(|piece| piece.place.ppa()) {
+        for piece in &out[before..] {
+            let Some(ppa) = piece.place.ppa() else { continue };
             let lun = self.space.lun_of(self.space.unit_of(ppa.0));
             let s = self.space.superblock_of(ppa.0);
             self.space.superblocks[s].reads += 1;

@@ -791,6 +791,7 @@ impl Nand {
     }
 
     /// Counts time of the array for an operation.
+    #[inline]
     pub(crate) fn count_array(&mut self, key: u32, time: Span) {
         let State { record, slc, .. } = &self.states[key];
         self.counters.array_ns[record.op.class] += time.0;
@@ -958,34 +959,32 @@ impl Nand {
             _ => true,
         };
         if over {
-            self.count(key);
-            if ctx.stamps.flash.is_on() {
-                self.keep_contents(ctx, key);
-            }
+            self.count(ctx, key);
         }
         self.release(ctx, lun, key);
         over
     }
 
-    /// Counts an operation that is over, and draws whether it failed.
-    fn count(&mut self, key: u32) {
-        let State { record, lost, .. } = &mut self.states[key];
+    /// Counts an operation that is over, draws whether it failed, and keeps or tells what its page holds.
+    #[inline]
+    fn count(&mut self, ctx: &mut Ctx, key: u32) {
+        let Nand { states, geometry, config, counters, read_waits, script, faults, .. } = self;
+        let State { record, lost, .. } = &mut states[key];
         let class = record.op.class as usize;
         let ppb = match record.op.kind {
-            OpKind::Read => self.config.faults.read_fail_ppb,
-            OpKind::Program => self.config.faults.program_fail_ppb,
-            OpKind::Erase => self.config.faults.erase_fail_ppb,
+            OpKind::Read => config.faults.read_fail_ppb,
+            OpKind::Program => config.faults.program_fail_ppb,
+            OpKind::Erase => config.faults.erase_fail_ppb,
         };
-        let scripted = self.script.fails(record.op.kind, &self.geometry, record.op.ppa);
-        if *lost || scripted || ppb > 0 && self.faults.chance(ppb) {
+        let scripted = script.fails(record.op.kind, geometry, record.op.ppa);
+        if *lost || scripted || ppb > 0 && faults.chance(ppb) {
             record.outcome = Outcome::Failed;
-            self.counters.failed[class] += 1;
+            counters.failed[class] += 1;
         }
-        let counters = &mut self.counters;
         counters.ops[class] += 1;
         counters.sectors[class] += match record.op.kind {
             OpKind::Read => u64::from(record.op.sectors),
-            OpKind::Program => u64::from(self.geometry.sectors_per_unit),
+            OpKind::Program => u64::from(geometry.sectors_per_unit),
             OpKind::Erase => 1,
         };
         if matches!(record.op.class, Class::UserRead | Class::RebuildRead) {
@@ -995,40 +994,38 @@ impl Nand {
             if held {
                 let longest = (0..HOLDERS).rev().max_by_key(|&k| record.waited[k]).unwrap_or(0);
                 counters.reads_blocked_by[longest] += 1;
-                let sums = self.read_waits[self.geometry.lun_of(record.op.ppa)].iter_mut();
+                let sums = read_waits[geometry.lun_of(record.op.ppa)].iter_mut();
                 sums.zip(record.waited).for_each(|(sum, ns)| *sum += ns);
             }
             if queued {
                 counters.reads_blocked_by_transfer += 1;
-                let at = self.geometry.lun_of(record.op.ppa);
-                self.read_waits[at][WAITS - 1] += record.bus_start.since(record.started).0
+                let at = geometry.lun_of(record.op.ppa);
+                read_waits[at][WAITS - 1] += record.bus_start.since(record.started).0
                     + record.out_start.since(record.array_end).0;
             }
         }
-    }
-
-    /// A page holds what was programmed from now on, or no longer; a read returns it.
-    fn keep_contents(&mut self, ctx: &mut Ctx, key: u32) {
-        let g = &self.geometry;
-        let record = &mut self.states[key].record;
+        // A page holds what was programmed from now on, or no longer; a read returns it.
+        if !ctx.stamps.flash.is_on() {
+            return;
+        }
+        let g = &*geometry;
         let Op { kind, ppa, sectors, .. } = record.op;
         let ok = record.outcome == Outcome::Ok;
-        let (line, lun) = (g.line_of(ppa), g.lun_of(ppa));
         match kind {
             OpKind::Program => ctx.stamps.flash.programmed(ppa.0, ok),
             OpKind::Erase => {
+                let (line, lun) = (g.line_of(ppa), g.lun_of(ppa));
                 for page in 0..g.pages {
                     ctx.stamps.flash.erased(g.first_of_unit(g.unit_at(line, page, lun)).0);
                 }
             }
             OpKind::Read => {
-                let block = self.block_index(lun, line) * self.parts;
-                let block = &self.blocks[block];
-                let known = match g.in_place {
-                    true => ctx.stamps.flash.is_written(ppa.0),
-                    false => g.page_of(ppa) >= u32::from(block.before),
+                let known = if g.in_place {
+                    ctx.stamps.flash.is_written(ppa.0)
+                } else {
+                    let block = g.line_of(ppa) * g.luns + g.lun_of(ppa);
+                    g.page_of(ppa) >= u32::from(self.blocks[block * self.parts].before)
                 };
-                let record = &mut self.states[key].record;
                 record.held = (known && ok).then(|| ctx.stamps.flash.read(ppa.0, sectors));
             }
         }

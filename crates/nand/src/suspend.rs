@@ -347,10 +347,10 @@ impl Nand {
     pub(crate) fn on_tagged(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
         let p = self.preempt_mut();
         let lun = index & ((1 << p.lun_bits) - 1);
-        if p.tag(lun) != index {
+        let die = &mut p.dies[lun];
+        if die.number << p.lun_bits | lun != index {
             return None;
         }
-        let die = &mut p.dies[lun];
         if die.leaving {
             self.left(ctx, lun);
             return None;
@@ -367,24 +367,20 @@ impl Nand {
         let l = &self.luns[lun];
         let any = l.current.or(l.leaving).expect("an event belongs to an operation");
         let channel = self.states[any].record.channel;
-        let grant = self.preempt().buses[channel].current;
-        let key = grant.expect("a part that is over was granted").key;
-        let stage = self.states[key].stage;
-        if !self.part_over(ctx, key) {
+        let Some((key, whole)) = self.part_over(ctx, channel) else {
             self.consider(ctx, lun);
             return None;
-        }
-        let Progress { whole, .. } = *self.progress(key);
-        let record = &mut self.states[key].record;
+        };
+        let State { record, stage, rereads, .. } = &mut self.states[key];
         // Waits between parts count as if they came before.
         let begin = Time(ctx.now.0 - whole.0 - record.away[1].0);
-        if stage == Stage::In {
+        if *stage == Stage::In {
             (record.bus_start, record.bus_end) = (begin, ctx.now);
             self.begin_array(ctx, key);
             return None;
         }
         record.out_start = begin;
-        if self.states[key].rereads > 0 {
+        if *rereads > 0 {
             self.read_again(ctx, lun, key);
             return None;
         }
@@ -417,13 +413,14 @@ impl Nand {
     }
 
     fn begin_array(&mut self, ctx: &mut Ctx, key: u32) {
-        let array = self.progress(key).array;
+        let p = self.preemption.as_ref().expect("only where reads go first");
+        let array = p.progress[key].array;
         let State { record, stage, .. } = &mut self.states[key];
         *stage = Stage::Array;
         record.array_end = ctx.now + array;
-        let (lun, end) = (record.lun, record.array_end);
+        let lun = record.lun;
+        ctx.at(record.array_end, Kind::NandArray, p.tag(lun));
         self.count_array(key, array);
-        ctx.at(end, Kind::NandArray, self.preempt().tag(lun));
         self.consider(ctx, lun);
     }
 
@@ -521,25 +518,31 @@ impl Nand {
         ctx.at(end, Kind::NandBus, p.tag(record.lun));
     }
 
-    /// A part of a transfer is over; true if it was the last. Others come before the next.
-    fn part_over(&mut self, ctx: &mut Ctx, key: u32) -> bool {
-        let State { record, stage, .. } = self.states[key];
-        let p = self.preempt_mut();
-        let bus = &mut p.buses[record.channel];
+    /// A part of a transfer is over. If it was the last: whose, and what there was to transfer. Others come
+    /// before the next.
+    #[inline]
+    fn part_over(&mut self, ctx: &mut Ctx, channel: ChannelId) -> Option<(u32, Span)> {
+        let p = self.preemption.as_mut().expect("only where reads go first");
+        let bus = &mut p.buses[channel];
         let g = bus.current.take().expect("a part that is over was granted");
+        let key = g.key;
         let progress = &mut p.progress[key];
         progress.transfer -= g.part;
         progress.cycles = Span::ZERO;
-        let more = progress.transfer > Span::ZERO;
-        if more && record.op.class.goes_ahead() {
-            bus.first.push_back(key);
-        } else if more {
-            bus.others.push_back(key);
+        let (more, whole) = (progress.transfer > Span::ZERO, progress.whole);
+        if more {
+            match self.states[key].record.op.class.goes_ahead() {
+                true => bus.first.push_back(key),
+                false => bus.others.push_back(key),
+            }
         }
-        let name = if stage == Stage::In { "command, data in" } else { "data out" };
-        ctx.slice(Track::Channel(record.channel), name, g.start, g.end, record.op.io);
-        self.grant_next(ctx, record.channel);
-        !more
+        if ctx.tracks.is_some() {
+            let State { record, stage, .. } = &self.states[key];
+            let name = if *stage == Stage::In { "command, data in" } else { "data out" };
+            ctx.slice(Track::Channel(channel), name, g.start, g.end, record.op.io);
+        }
+        self.grant_next(ctx, channel);
+        (!more).then_some((key, whole))
     }
 
     fn grant_next(&mut self, ctx: &mut Ctx, channel: ChannelId) {
