@@ -459,6 +459,18 @@ impl Controller {
             }
             LookUp::WriteBack { key } => self.hand_over(ctx, key),
         }
+        if let LookUp::Read { lpn, sectors, fill, .. } = look_up
+            && fill != Fill::Nothing
+            && let Some(cache) = &mut self.cache
+        {
+            // Where all sectors were written meanwhile no read of flash ends.
+            for (number, ..) in cache.spans(lpn, sectors) {
+                let id = cache.filling(fill, number);
+                if !cache.line(id).is_busy() {
+                    cache.wake(id, 0, &mut self.woken);
+                }
+            }
+        }
     }
 
     /// Of sectors that were looked up, the runs that were not written into the cache meanwhile: newer ones are there.

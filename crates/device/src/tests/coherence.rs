@@ -135,6 +135,49 @@ proptest! {
     }
 }
 
+/// Of [`reads_return_the_newest_data_where_memory_holds_a_part_of_the_map`].
+#[derive(Clone, Copy, Debug)]
+struct InPart {
+    cached: bool,
+    write_back: bool,
+    read_allocate: bool,
+    ahead: bool,
+    protected: bool,
+    lines: u64,
+    pages: u64,
+    shuffle: bool,
+}
+
+fn meet_in_a_part_of_the_map(seed: u64, case: InPart) {
+    let InPart { cached, write_back, read_allocate, ahead, protected, lines, pages, shuffle } =
+        case;
+    let read_ahead = ahead.then_some(ReadAheadConfig {
+        trigger: 2,
+        streams: 2,
+        bytes: 32 << 10,
+        ratio: 0.0,
+        ghosts: None,
+    });
+    let cache = CacheConfig { write_back, read_allocate, read_ahead, ..cache_config(lines, 2, 4) };
+    let mut f = ftl_config();
+    f.over_provisioning = 40.0;
+    let (map_bytes, protected) = (pages * 4096, protected || cached);
+    f.firmware =
+        Some(wordline_ftl::config::FirmwareConfig { map_bytes, protected, ..Default::default() });
+    let mut d = device_config();
+    d.cache = cached.then_some(cache);
+    let mut h = Host::with_ftl(&nand_config(), &d, &f);
+    if shuffle && h.ctx.queue.is_empty() {
+        h.ctx.queue.shuffle_ties(seed);
+    }
+    h.queue(0, 256, QueuePriority::Medium);
+    random_commands_in(&mut h, seed, 600, 6);
+    let ftl = h.drive.ftl.as_ref().unwrap();
+    let c = ftl.counters();
+    assert!(c.map_misses > 100 && c.map_read_sectors > 20 && c.map_sectors > 20, "{c:?}");
+    ftl.check_invariants().unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     /// Memory has two or three of the map's pages, and commands go to six.
@@ -150,23 +193,26 @@ proptest! {
         pages in 2..4u64,
         shuffle in any::<bool>(),
     ) {
-        let read_ahead = ahead.then_some(ReadAheadConfig { trigger: 2, streams: 2, bytes: 32 << 10, ratio: 0.0, ghosts: None });
-        let cache = CacheConfig { write_back, read_allocate, read_ahead, ..cache_config(lines, 2, 4) };
-        let mut f = ftl_config();
-        f.over_provisioning = 40.0;
-        let (map_bytes, protected) = (pages * 4096, protected || cached);
-        f.firmware = Some(wordline_ftl::config::FirmwareConfig { map_bytes, protected, ..Default::default() });
-        let mut d = device_config();
-        d.cache = cached.then_some(cache);
-        let mut h = Host::with_ftl(&nand_config(), &d, &f);
-        if shuffle && h.ctx.queue.is_empty() { h.ctx.queue.shuffle_ties(seed); }
-        h.queue(0, 256, QueuePriority::Medium);
-        random_commands_in(&mut h, seed, 600, 6);
-        let ftl = h.drive.ftl.as_ref().unwrap();
-        let c = ftl.counters();
-        prop_assert!(c.map_misses > 100 && c.map_read_sectors > 20 && c.map_sectors > 20, "{c:?}");
-        ftl.check_invariants().unwrap();
+        let case = InPart { cached, write_back, read_allocate, ahead, protected, lines, pages, shuffle };
+        meet_in_a_part_of_the_map(seed, case);
     }
+}
+
+/// Sectors are looked up to be read ahead, a read waits for their line, and all of them are written before they
+/// are found: no read of flash ends the wait.
+#[test]
+fn reads_that_wait_for_a_look_up_of_sectors_written_meanwhile_go_on() {
+    let case = InPart {
+        cached: true,
+        write_back: true,
+        read_allocate: false,
+        ahead: true,
+        protected: false,
+        lines: 64,
+        pages: 2,
+        shuffle: false,
+    };
+    meet_in_a_part_of_the_map(4_885_492_995_167_452_328, case);
 }
 
 /// A read that misses its page of the map waits for a read of flash more, and its life says so.
