@@ -546,6 +546,9 @@ impl Fssd {
         }
         for (&unit, open) in self.open_units() {
             let of = self.points[open.point].unit == Some(unit);
+            if of && self.points[open.point].filled != open.filled {
+                return count(format!("unit {unit} is filled to {}", open.filled));
+            }
             if of != (open.filled < self.g.sectors_per_unit) && of {
                 return count(format!("unit {unit} is full and being filled"));
             }

@@ -21,11 +21,13 @@ pub(crate) struct Point {
     pub turn: u32,
     pub segments: Vec<Option<SegmentId>>,
     pub unit: Option<Unit>,
+    /// How far.
+    pub filled: u32,
 }
 
 impl Point {
     pub fn new(groups: u32) -> Point {
-        Point { turn: 0, segments: vec![None; groups as usize], unit: None }
+        Point { turn: 0, segments: vec![None; groups as usize], unit: None, filled: 0 }
     }
 }
 
@@ -235,8 +237,7 @@ impl Fssd {
     /// The unit being filled, how far it is, and its room; a new one if there is none and may be one.
     pub(crate) fn open(&mut self, point: usize) -> Option<(Unit, u32, u32)> {
         let size = self.g.sectors_per_unit;
-        if let Some(unit) = self.points[point].unit {
-            let filled = self.units[&unit].filled;
+        if let Point { unit: Some(unit), filled, .. } = self.points[point] {
             return Some((unit, filled, size - filled));
         }
         if point == GC {
@@ -258,7 +259,7 @@ impl Fssd {
         let s = self.space.shape.segment_of(unit);
         self.space.segments[s].buffered += 1;
         self.queues[unit % self.g.luns].push_back(unit);
-        self.points[point].unit = Some(unit);
+        (self.points[point].unit, self.points[point].filled) = (Some(unit), 0);
         match point {
             USER => self.pace(size),
             _ => self.gc.buffered += 1,
@@ -302,6 +303,7 @@ impl Fssd {
         let open = self.units.get_mut(&unit).expect("it is being filled");
         let at = open.filled;
         open.filled += sectors;
+        self.points[open.point].filled = open.filled;
         open.runs.push((at, self.seq));
         self.seq += u64::from(sectors);
         let replaced = std::mem::take(&mut self.replaced);
@@ -373,7 +375,8 @@ impl Fssd {
     }
     /// Pads the unit being filled. False: there is none that holds anything.
     pub(crate) fn pad(&mut self, point: usize) -> bool {
-        let unit = self.points[point].unit.filter(|unit| self.units[unit].filled > 0);
+        let Point { unit, filled, .. } = self.points[point];
+        let unit = unit.filter(|_| filled > 0);
         unit.into_iter().for_each(|unit| self.close(unit));
         unit.is_some()
     }
