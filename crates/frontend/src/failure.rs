@@ -4,7 +4,7 @@ use crate::files::{TextError, explain};
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
-use wordline_base::SpanError;
+use wordline::SpanError;
 use wordline_fio::ValueError;
 use wordline_trace::{ClockError, TraceError, WordError};
 

@@ -78,7 +78,7 @@ pub use topology::{
     with_options,
 };
 
-pub use wordline_base::{BadValue, Seed, Span, StateSource, Time};
+pub use wordline_base::{BadValue, Seed, Span, SpanError, StateSource, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};
 pub use wordline_huge::MappedFile;
 pub use wordline_md::{Level, MdConfig};
