@@ -127,20 +127,43 @@ pub struct BridgeStats {
     /// Bytes over the host's link.
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Nanoseconds that commands and parts waited: in submission queues, for the host's link, for the
-    /// engine and for a tag of a drive.
+    /// Nanoseconds that commands waited in submission queues, summed over commands.
     pub wait_queue_ns: u64,
+    /// The same for the host's link.
     pub wait_link_ns: u64,
+    /// The same for the bridge's engine.
     pub wait_engine_ns: u64,
+    /// Nanoseconds that parts of commands waited for a tag of a drive, summed over parts.
     pub wait_tag_ns: u64,
-    /// The most commands it had at a time, and the most parts that a drive had.
+    /// The most commands it had at a time.
     pub most_commands: u32,
+    /// The most parts that a drive had at a time.
     pub most_parts: u32,
     pub interrupts: u64,
     pub link_to_device_busy_ns: u64,
     pub link_to_host_busy_ns: u64,
     pub engine_busy_ns: Vec<u64>,
     pub energy: Energy,
+}
+
+impl BridgeStats {
+    /// What is counted, by name. Busy times, energy and rows by class are apart.
+    pub fn list(&self) -> [(&'static str, u64); 12] {
+        [
+            ("commands_in", self.commands_in.iter().sum()),
+            ("commands_out", self.commands_out.iter().sum()),
+            ("failed", self.failed),
+            ("parts", self.parts),
+            ("bytes_read", self.bytes_read),
+            ("bytes_written", self.bytes_written),
+            ("wait_queue_ns", self.wait_queue_ns),
+            ("wait_link_ns", self.wait_link_ns),
+            ("wait_engine_ns", self.wait_engine_ns),
+            ("wait_tag_ns", self.wait_tag_ns),
+            ("most_commands", self.most_commands.into()),
+            ("most_parts", self.most_parts.into()),
+        ]
+    }
 }
 
 pub struct Bridge {

@@ -25,15 +25,17 @@ pub(crate) struct Backlog {
     pub age: Span,
 }
 
-/// How often the guard came in, and for how many commands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct GuardStats {
-    /// Because too many commands waited.
-    pub by_count: u64,
-    /// Because one had waited for too long, and not too many did.
-    pub by_age: u64,
-    /// Commands it put before urgent ones.
-    pub commands: u64,
+wordline_base::counters! {
+    /// How often the guard came in, and for how many commands.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+    pub struct GuardStats {
+        /// Because too many commands waited.
+        by_count,
+        /// Because one had waited for too long, and not too many did.
+        by_age,
+        /// Commands it put before urgent ones.
+        commands,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

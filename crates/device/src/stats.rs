@@ -194,3 +194,20 @@ pub struct DeviceStats {
     pub dirty_lines: u32,
     pub energy: Energy,
 }
+
+impl DeviceStats {
+    /// What is counted, by name. Busy times, energy, the cache and rows by class are apart.
+    pub fn list(&self) -> [(&'static str, u64); 9] {
+        [
+            ("commands_in", self.commands_in.iter().sum()),
+            ("commands_out", self.commands_out.iter().sum()),
+            ("failed", self.failed),
+            ("bytes_read", self.bytes_read),
+            ("bytes_written", self.bytes_written),
+            ("wait_queue_ns", self.waits.queue),
+            ("wait_link_ns", self.waits.link),
+            ("wait_firmware_ns", self.waits.firmware),
+            ("wait_limits_ns", self.waits.limits),
+        ]
+    }
+}

@@ -10,24 +10,16 @@ use crate::config::{Cell, ErrorConfig, ErrorModel, NandConfig};
 use serde::Serialize;
 use wordline_base::{BadValue, Rng, Seed};
 
-/// What the reads of a drive met so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Reread {
-    /// Reads that the code could not correct at first.
-    pub reads: u64,
-    /// How often those were read again, together.
-    pub rereads: u64,
-    /// Reads that no step made good.
-    pub lost: u64,
-}
-
-impl Reread {
-    pub(crate) fn and(self, o: Reread) -> Reread {
-        Reread {
-            reads: self.reads + o.reads,
-            rereads: self.rereads + o.rereads,
-            lost: self.lost + o.lost,
-        }
+wordline_base::counters! {
+    /// What the reads of a drive met so far.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+    pub struct Reread {
+        /// Reads that the code could not correct at first.
+        reads_done_again,
+        /// How often those were read again, together.
+        rereads,
+        /// Reads that no step made good.
+        reads_lost,
     }
 }
 
@@ -226,14 +218,14 @@ impl Errors {
         if worst <= corrects {
             return Some(0);
         }
-        self.counts.reads += 1;
+        self.counts.reads_done_again += 1;
         // Each step is nearer to where the cells are.
         let over = f64::from(worst) / f64::from(corrects);
         let needed =
             libm::ceil(libm::log(over) / -libm::log(f64::from(left) / 100.0)).max(1.0) as u32;
         self.counts.rereads += u64::from(needed.min(steps));
         if needed > steps {
-            self.counts.lost += 1;
+            self.counts.reads_lost += 1;
             return None;
         }
         Some(needed)
@@ -362,7 +354,7 @@ mod tests {
         let config = ErrorConfig { steps: 1, corrects: 10, left: 90, ..tlc() };
         let mut e = worn(config);
         assert_eq!(e.rereads(page(2)), None);
-        assert_eq!(e.counts, Reread { reads: 1, rereads: 1, lost: 1 });
+        assert_eq!(e.counts, Reread { reads_done_again: 1, rereads: 1, reads_lost: 1 });
     }
 
     #[test]

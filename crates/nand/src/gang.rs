@@ -27,10 +27,24 @@ pub(crate) const WHOLE: u32 = u32::MAX;
 pub struct Joined {
     /// Blocks with a part elsewhere.
     pub remapped: u64,
-    /// Operations joined, and the time between their first part's end and their last's.
+    /// Operations joined of parts.
     pub operations: u64,
+    /// The time between the end of their first part and that of their last, summed over operations.
     pub skew_ns: u64,
+    /// The longest such time.
     pub most_skew_ns: u64,
+}
+
+impl Joined {
+    /// Every number with its name in results.
+    pub fn list(&self) -> [(&'static str, u64); 4] {
+        [
+            ("operations_joined", self.operations),
+            ("skew_ns", self.skew_ns),
+            ("most_skew_ns", self.most_skew_ns),
+            ("blocks_remapped", self.remapped),
+        ]
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -19,6 +19,7 @@
 //! An event carries the LUN and a number that changes when the LUN's pending events no longer hold;
 //! others are dropped as they come.
 
+use crate::Class;
 use crate::config::NandConfig;
 use crate::geometry::{ChannelId, LunId};
 use crate::machine::{Nand, Op, OpKind, PerClass, Record, SUSPENSION, Stage, State};
@@ -40,6 +41,23 @@ pub struct Suspensions {
     pub suspended_ns: PerClass,
     /// The most reads that went ahead of one operation.
     pub most: u32,
+}
+
+impl Suspensions {
+    /// Every number with its name in results. Programs of all classes are one.
+    pub fn list(&self) -> [(&'static str, u64); 7] {
+        let erase = Class::Erase;
+        let programs = |by: &PerClass| by.iter().sum::<u64>() - by[erase];
+        [
+            ("programs_suspended", programs(&self.suspends)),
+            ("erases_suspended", self.suspends[erase]),
+            ("transfers_stopped", self.stops),
+            ("operations_passed", self.passed),
+            ("program_suspended_ns", programs(&self.suspended_ns)),
+            ("erase_suspended_ns", self.suspended_ns[erase]),
+            ("most_reads_ahead", self.most.into()),
+        ]
+    }
 }
 
 #[derive(Clone, Default, Debug)]

@@ -13,7 +13,6 @@ use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STA
 use wordline_ftl::{Counters, Translation, Translator};
 use wordline_host::sched::LunStats;
 use wordline_host::stats::{GcStats, PblkStats};
-use wordline_nand::PerClass;
 use wordline_nand::machine::{CLASSES, Class, HOLDERS};
 
 pub(crate) struct DriveSeat {
@@ -206,58 +205,21 @@ impl DriveSeat {
             partitions: s.partitions,
             hot_gc_sectors: c.hot_gc_sectors - b.hot_gc_sectors,
         });
+        let mut add = |of: &str, list: &mut dyn Iterator<Item = (&'static str, u64)>| {
+            counters.extend(list.map(|(name, n)| (format!("{of}{name}"), n)));
+        };
         if let Some(s) = suspensions {
-            let erase = Class::Erase;
-            let programs = |by: &PerClass| by.iter().sum::<u64>() - by[erase];
-            let of_nand = [
-                ("nand.programs_suspended", programs(&s.suspends)),
-                ("nand.erases_suspended", s.suspends[erase]),
-                ("nand.transfers_stopped", s.stops),
-                ("nand.operations_passed", s.passed),
-                ("nand.program_suspended_ns", programs(&s.suspended_ns)),
-                ("nand.erase_suspended_ns", s.suspended_ns[erase]),
-                ("nand.most_reads_ahead", s.most.into()),
-            ];
-            counters.extend(of_nand.map(|(name, n)| (name.to_string(), n)));
+            add("nand.", &mut s.list().into_iter());
         }
-        if let Some(j) = nand.joined() {
-            let of_gangs = [
-                ("nand.operations_joined", j.operations),
-                ("nand.skew_ns", j.skew_ns),
-                ("nand.most_skew_ns", j.most_skew_ns),
-                ("nand.blocks_remapped", j.remapped),
-            ];
-            counters.extend(of_gangs.map(|(name, n)| (name.to_string(), n)));
+        if let Some(joined) = nand.joined() {
+            add("nand.", &mut joined.list().into_iter());
         }
-        if let Some(r) = nand.reread().filter(|r| r.reads > 0) {
-            let of_errors = [
-                ("nand.reads_done_again", r.reads),
-                ("nand.rereads", r.rereads),
-                ("nand.reads_lost", r.lost),
-            ];
-            counters.extend(of_errors.map(|(name, n)| (name.to_string(), n)));
+        if let Some(reread) = nand.reread().filter(|r| r.reads_done_again > 0) {
+            add("nand.", &mut reread.list());
         }
-        counters.extend(
-            [
-                ("device.commands_in", device.commands_in.iter().sum()),
-                ("device.commands_out", device.commands_out.iter().sum()),
-                ("device.failed", device.failed),
-                ("device.bytes_read", device.bytes_read),
-                ("device.bytes_written", device.bytes_written),
-                ("device.wait_queue_ns", device.waits.queue),
-                ("device.wait_link_ns", device.waits.link),
-                ("device.wait_firmware_ns", device.waits.firmware),
-                ("device.wait_limits_ns", device.waits.limits),
-            ]
-            .map(|(name, n)| (name.to_string(), n)),
-        );
-        if let Some(g) = &device.guard {
-            let of_guard = [
-                ("device.guard_by_count", g.by_count),
-                ("device.guard_by_age", g.by_age),
-                ("device.guard_commands", g.commands),
-            ];
-            counters.extend(of_guard.map(|(name, n)| (name.to_string(), n)));
+        add("device.", &mut device.list().into_iter());
+        if let Some(guard) = &device.guard {
+            add("device.guard_", &mut guard.list());
         }
         let mut write_amplification = WriteAmplification {
             host_bytes,
@@ -373,21 +335,8 @@ impl BridgeSeat {
         add_named(&mut energy_by_state_j, &named(&states));
         let cached: Vec<_> = sum.classes.iter().map(|c| (c.class, c.cached_lines)).collect();
         let mut counters = sum.counters;
-        let own = [
-            ("bridge.commands_in", stats.commands_in.iter().sum()),
-            ("bridge.commands_out", stats.commands_out.iter().sum()),
-            ("bridge.failed", stats.failed),
-            ("bridge.parts", stats.parts),
-            ("bridge.bytes_read", stats.bytes_read),
-            ("bridge.bytes_written", stats.bytes_written),
-            ("bridge.wait_queue_ns", stats.wait_queue_ns),
-            ("bridge.wait_link_ns", stats.wait_link_ns),
-            ("bridge.wait_engine_ns", stats.wait_engine_ns),
-            ("bridge.wait_tag_ns", stats.wait_tag_ns),
-            ("bridge.most_commands", stats.most_commands.into()),
-            ("bridge.most_parts", stats.most_parts.into()),
-        ];
-        add_named(&mut counters, &own.map(|(name, n)| (name.to_string(), n)));
+        let own = stats.list().map(|(name, n)| (format!("bridge.{name}"), n));
+        add_named(&mut counters, &own);
         let sectors = self.bridge.sector().of(self.bridge.stripes().bytes());
         let each: Vec<String> =
             members.iter().map(|d| format!("{}: {}", d.name, d.prepared)).collect();

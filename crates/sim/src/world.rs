@@ -1350,11 +1350,11 @@ impl World {
             })
         }));
         notes.extend(self.drives.iter().filter_map(|d| {
-            let r = d.controller.nand().reread().filter(|r| r.reads > 0)?;
+            let r = d.controller.nand().reread().filter(|r| r.reads_done_again > 0)?;
             Some(format!(
                 "{}: {} flash reads were not right at first and were done again, {} times in all; {} of them were lost \
                  (nand.errors)",
-                d.name, r.reads, r.rereads, r.lost
+                d.name, r.reads_done_again, r.rereads, r.reads_lost
             ))
         }));
         let ended = match (self.stopped, failed) {
