@@ -410,8 +410,8 @@ const charts = {
     const rows = machine(pick(args)).write_amplification.over_time;
     const of = (key) => rows.map((r) => (r.user_sectors > 0 ? r[key] / r.user_sectors : null));
     return stacks(rows.map((r) => r.end_ns), [
-      { label: "user data", csv: "user", colour: v("c-user-program"), values: of("user_sectors") },
-      { label: "moved by the collector", csv: "gc", colour: v("c-gc-program"), values: of("gc_sectors") },
+      { label: "users' data", csv: "user", colour: v("c-user-program"), values: of("user_sectors") },
+      { label: "collector", csv: "gc", colour: v("c-gc-program"), values: of("gc_sectors") },
       ...(rows.some((r) => r.folded_sectors > 0) ? [{ label: "folded", csv: "folded", colour: v("c-parity-program"), values: of("folded_sectors") }] : []),
       ...(rows.some((r) => r.map_sectors > 0) ? [{ label: "pages of the map", csv: "map", colour: v("c-rebuild-read"), values: of("map_sectors") }] : []),
       { label: "padding", csv: "padding", colour: v("c-padding"), values: of("padding_sectors") },
