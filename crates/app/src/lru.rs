@@ -195,7 +195,7 @@ mod tests {
     use wordline_base::Rng;
 
     #[test]
-    fn as_a_list_of_keys_would() {
+    fn an_lru_evicts_as_an_ordered_list_of_keys_does() {
         for seed in 0..100 {
             let mut rng = Rng::from_seed(seed);
             let capacity = 1 + rng.below(40) as usize;

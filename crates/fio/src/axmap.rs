@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_and_resets() {
+    fn a_full_map_has_no_free_block_until_it_is_reset() {
         let mut map = AxMap::new(300_000);
         assert_eq!(map.set_run(0, 300_000), 300_000);
         assert!(!map.is_empty());

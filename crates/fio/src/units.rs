@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_lists() {
+    fn percentages_and_lists_by_direction_are_read() {
         assert_eq!(size("50%", 1024), Ok(Size::Percent(50)));
         let list = |t: &str| by_direction(t, |p| number(p, Unit::Kilo(1024)));
         assert_eq!(list("4k"), Ok([Some(4096); 3]));

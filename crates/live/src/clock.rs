@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_stretch_time() {
+    fn a_time_scale_stretches_model_time() {
         let slow = Clock::new(1000.0, true);
         std::thread::sleep(Duration::from_millis(2));
         let (before, at, after) = (slow.elapsed(), slow.now(), slow.elapsed());

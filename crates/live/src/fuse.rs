@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_answered() {
+    fn replies_have_the_lengths_that_the_kernel_expects() {
         // Lengths as in fuse.h: fuse_init_out 64, fuse_entry_out 128, fuse_attr_out 104.
         let mut s = Session::new(1 << 20, 1, (1, 2));
         let init = Packed::default().w32(&[7, 38, 131_072, u32::MAX]).w32(&[0; 12]);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_and_holes() {
+    fn reads_stop_at_the_end_and_holes_are_punched_in_pieces() {
         let size = 5 << 30;
         let mut s = Session::new(size, 1, (1, 2));
         let read = |at: u64| Packed::default().w64(&[1, at]).w32(&[4096, 0]).w64(&[0; 2]).0;

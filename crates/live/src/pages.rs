@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn near_keys_do_not_meet() {
+    fn hashes_of_neighbouring_sectors_differ() {
         use std::hash::BuildHasher;
         let build = BuildHasherDefault::<NumberHasher>::default();
         let mut seen = std::collections::BTreeSet::new();

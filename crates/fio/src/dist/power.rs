@@ -123,7 +123,7 @@ mod tests {
     use wordline_base::rng::Rng;
 
     #[test]
-    fn is_what_libm_gives() {
+    fn rounded_powers_are_those_of_libm() {
         let mut rng = Rng::from_seed(5);
         let exponents = [5.000000000000001, 0.2, 1.25, 2.0, 10.0, 100.0, 1000.0, -0.5, -5.0, 7.3e4];
         for exponent in exponents {

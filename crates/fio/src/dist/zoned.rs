@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accesses_map_to_zones() {
+    fn a_percentile_of_accesses_finds_its_zone() {
         let slice =
             |access_percent, size_percent| ZoneSlice { access_percent, size_percent, bytes: 0 };
         let table = ZoneTable::new(&[slice(60, 10), slice(30, 20), slice(10, 70)]).expect("zones");

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visits_every_value_once() {
+    fn an_lfsr_visits_every_value_once() {
         for count in [1u64, 2, 7, 8, 100, 255, 256, 4_096, 70_000] {
             let mut lfsr = Lfsr::new(count, 12_345).expect("a legal seed");
             let mut seen = vec![false; count as usize];

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_matter() {
+    fn different_seeds_draw_different_numbers() {
         assert_ne!(Taus::new(1, false).draw(), Taus::new(2, false).draw());
         assert_ne!(Taus::new(1, true).draw(), Taus::new(2, true).draw());
         assert_eq!(Taus::new(1, true).max(), u64::MAX);
