@@ -9,6 +9,7 @@ pub fn digest_bytes(bytes: &[u8]) -> String {
     format!("{hash:032x}")
 }
 
+/// The digest of a text: see [`digest_bytes`].
 pub fn digest(text: &str) -> String {
     digest_bytes(text.as_bytes())
 }

@@ -14,7 +14,9 @@ pub const PART: &str = "part";
 /// An aged drive of the cache.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
+    /// Its file.
     pub path: PathBuf,
+    /// Size of the file.
     pub bytes: u64,
     /// When it was used last, or made.
     pub used: SystemTime,
@@ -27,6 +29,7 @@ pub struct Entry {
 pub struct Kept {
     /// Names of its profiles.
     pub device: String,
+    /// The FTL's profile.
     pub ftl: String,
     /// How it was prepared.
     pub prepared: &'static str,

@@ -4,6 +4,7 @@
 //! digest of the sources that age drives; its name is a digest of that. It is written under another name,
 //! which is locked meanwhile: whoever needs the same drive waits for it. What cannot be read is removed and
 //! aged anew, what cannot be kept is aged in every run; neither fails a run.
+#![warn(missing_docs)]
 
 mod digest;
 mod entry;
@@ -106,9 +107,11 @@ impl Cache {
             absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
         Some(Cache::new(folder.join("wordline/drives"), most))
     }
+    /// A cache in a folder that is made with the first entry; it holds `most` bytes.
     pub fn new(folder: PathBuf, most: u64) -> Cache {
         Cache { folder, most }
     }
+    /// Where the entries are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -7,13 +7,18 @@ use wordline_base::{SectorSize, Span};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cell {
+    /// A bit a cell.
     Slc,
+    /// Two bits.
     Mlc,
+    /// Three bits.
     Tlc,
+    /// Four bits.
     Qlc,
 }
 
 impl Cell {
+    /// Bits a cell, which is also the number of page types.
     pub fn bits(self) -> usize {
         match self {
             Cell::Slc => 1,
@@ -29,11 +34,14 @@ impl Cell {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PerPage {
+    /// The same for all page types.
     One(Span),
+    /// One for each page type, the fastest first.
     Each(Vec<Span>),
 }
 
 impl PerPage {
+    /// The time of a page type, from 0.
     pub fn get(&self, page_type: usize) -> Span {
         match self {
             PerPage::One(span) => *span,
@@ -47,6 +55,7 @@ impl PerPage {
             PerPage::Each(spans) => spans.iter().copied().sum::<Span>() / spans.len() as u64,
         }
     }
+    /// The longest of them.
     pub fn max(&self) -> Span {
         match self {
             PerPage::One(span) => *span,
@@ -55,9 +64,11 @@ impl PerPage {
     }
 }
 
+/// `[nand]`: the flash of a drive and its faults.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandConfig {
+    /// Bits a cell of native blocks.
     pub cell: Cell,
     /// Channels on the board.
     pub channels: u32,
@@ -71,11 +82,13 @@ pub struct NandConfig {
     /// A bad block does not cost its partners in the gang: another of its channel replaces it.
     #[serde(default)]
     pub remap: bool,
+    /// LUNs on each channel.
     pub luns_per_channel: u32,
     /// Planes programmed and erased together.
     pub planes: u32,
     /// Blocks of a plane: the number of lines.
     pub blocks: u32,
+    /// Pages of a block of one plane.
     pub pages_per_block: u32,
     /// Bytes of a sector, the unit that the FTL maps.
     #[serde(default = "kib_4")]
@@ -86,6 +99,7 @@ pub struct NandConfig {
     pub t_read: PerPage,
     /// Page registers to array, all planes together.
     pub t_program: PerPage,
+    /// Erasure of a block, all planes together.
     pub t_erase: Span,
     /// Bits change where they are: units are written over, in any order, and never erased.
     #[serde(default)]
@@ -102,14 +116,18 @@ pub struct NandConfig {
     /// Command and address cycles of an operation, on the channel.
     #[serde(default)]
     pub t_command: Span,
+    /// What reads go ahead of.
     #[serde(default)]
     pub suspend: Suspend,
     /// Rated program/erase cycles: wear is reported against it.
     pub endurance: u32,
+    /// Power by operation.
     #[serde(default)]
     pub power: NandPower,
+    /// Operations that fail for good.
     #[serde(default)]
     pub faults: Faults,
+    /// Bit errors that a code corrects, or reads done again.
     #[serde(default)]
     pub errors: ErrorConfig,
     /// Blocks may be written with a bit a cell, each from its first program to its erasure. Absent: they
@@ -129,14 +147,19 @@ impl NandConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlcMode {
+    /// As `t_read` of native blocks.
     pub t_read: Span,
+    /// As `t_program` of native blocks.
     pub t_program: Span,
+    /// As `t_erase` of native blocks.
     pub t_erase: Span,
     /// Rated cycles of a block that is always written so: what `device check` says of the buffer's life.
     pub endurance: u32,
     /// Power drawn by a LUN.
     pub read_mw: u32,
+    /// The same while it programs.
     pub program_mw: u32,
+    /// The same while it erases.
     pub erase_mw: u32,
     /// Whose raw bit errors its pages have, under the code of `[nand.errors]`.
     #[serde(default)]
@@ -165,6 +188,7 @@ pub struct Suspend {
     pub erase: bool,
     /// From the decision until the array can read.
     pub t_program: Span,
+    /// The same of an erase.
     pub t_erase: Span,
     /// Context of a transfer saved, and the same again restored, on the channel.
     pub t_dma: Span,
@@ -177,6 +201,7 @@ pub struct Suspend {
 }
 
 impl Suspend {
+    /// Whether reads go ahead of anything.
     pub fn any(&self) -> bool {
         self.queue || self.program || self.dma || self.erase
     }
@@ -204,6 +229,7 @@ pub enum ErrorModel {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ErrorConfig {
+    /// The medium whose errors these are.
     pub model: ErrorModel,
     /// Cycles that every block had before the drive was aged for the run.
     pub cycles: u32,
@@ -213,6 +239,7 @@ pub struct ErrorConfig {
     pub spread: u32,
     /// What the code corrects `corrects` bits of.
     pub codeword_bytes: u32,
+    /// Bits that the code corrects in a codeword.
     pub corrects: u32,
     /// Until the code gives a read up.
     pub t_decode: Span,
@@ -242,9 +269,13 @@ impl Default for ErrorConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NandPower {
+    /// Milliwatts while the array reads.
     pub read_mw: u32,
+    /// Milliwatts while it programs.
     pub program_mw: u32,
+    /// Milliwatts while it erases.
     pub erase_mw: u32,
+    /// Milliwatts of a channel while it transfers.
     pub transfer_mw: u32,
 }
 
@@ -254,7 +285,9 @@ pub struct NandPower {
 pub struct Faults {
     /// Blocks (of a LUN) bad from the factory, per 10^9 blocks.
     pub bad_blocks_ppb: u64,
+    /// Programs that fail, per 10^9 programs.
     pub program_fail_ppb: u64,
+    /// Erasures that fail, per 10^9 erasures.
     pub erase_fail_ppb: u64,
     /// Reads that fail for good, per 10^9 reads.
     pub read_fail_ppb: u64,

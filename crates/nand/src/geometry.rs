@@ -19,25 +19,33 @@ pub struct UnitId(pub u32);
 
 /// A LUN, by its number in the drive.
 pub type LunId = u32;
+/// A channel, by its number in the drive.
 pub type ChannelId = u32;
 /// What is erased together: a block of each LUN, by the number that they have in theirs.
 pub type LineId = u32;
 /// A block among those of all LUNs, line by line.
 pub type BlockId = u32;
 
+/// The shape of a drive's flash, from which addresses follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Channels that work independently (board channels / gang).
     pub channels: u32,
+    /// LUNs of the drive.
     pub luns: u32,
+    /// Lines of the drive: blocks of a LUN.
     pub lines: u32,
     /// Pages of a block: stripes of a line.
     pub pages: u32,
     /// Pages of a block that is written with a bit a cell, the first ones; 0: none can be.
     pub slc_pages: u32,
+    /// Bytes of a sector.
     pub sector: SectorSize,
+    /// Sectors of a write unit: a page of each plane of a LUN.
     pub sectors_per_unit: u32,
+    /// Sectors of a stripe: a unit of each LUN.
     pub sectors_per_stripe: u32,
+    /// Sectors of a line: its stripes.
     pub sectors_per_line: u32,
     /// Planes of a LUN, counting each die of a gang.
     pub planes: u32,
@@ -176,29 +184,37 @@ impl Geometry {
         })
     }
 
+    /// Sectors of all blocks.
     pub fn sectors(&self) -> u64 {
         u64::from(self.sectors_per_line) * u64::from(self.lines)
     }
+    /// Bytes of all blocks.
     pub fn bytes(&self) -> u64 {
         self.sector.bytes_of(self.sectors())
     }
+    /// Bytes of a write unit.
     pub fn unit_bytes(&self) -> u64 {
         self.sector.bytes_of(self.sectors_per_unit)
     }
+    /// Write units of a line.
     pub fn units_per_line(&self) -> u32 {
         self.luns * self.pages
     }
+    /// The channel that a LUN is on.
     pub fn channel_of(&self, lun: LunId) -> ChannelId {
         lun % self.channels
     }
+    /// The line of a sector.
     #[inline]
     pub fn line_of(&self, ppa: Ppa) -> LineId {
         ppa.0 / self.sectors_per_line
     }
+    /// The write unit of a sector.
     #[inline]
     pub fn unit_of(&self, ppa: Ppa) -> UnitId {
         UnitId(ppa.0 / self.sectors_per_unit)
     }
+    /// The LUN of a sector.
     #[inline]
     pub fn lun_of(&self, ppa: Ppa) -> LunId {
         ppa.0 / self.sectors_per_unit % self.luns
@@ -208,6 +224,7 @@ impl Geometry {
     pub fn page_of(&self, ppa: Ppa) -> u32 {
         ppa.0 % self.sectors_per_line / self.sectors_per_stripe
     }
+    /// The first sector of a write unit.
     pub fn first_of_unit(&self, unit: UnitId) -> Ppa {
         Ppa(unit.0 * self.sectors_per_unit)
     }

@@ -1,5 +1,6 @@
 //! NAND flash: geometry, timing, and the state machines of LUNs and channels.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod config;
 mod errors;

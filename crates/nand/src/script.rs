@@ -27,18 +27,37 @@ pub(crate) struct Rule {
 /// What is wrong with a line of a script, and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ScriptFault {
+    /// It begins with no operation.
     #[error("begins with '{0}': use read, program or erase")]
     Operation(String),
+    /// A word that is no `key=value`.
     #[error("has '{0}': use lun=, line=, page=, after= or times=")]
     NoValue(String),
+    /// No key.
     #[error("has '{0}': use lun, line, page, after or times")]
     Key(String),
+    /// No number.
     #[error("has {key}={value}: use a whole number")]
-    Number { key: String, value: String },
+    Number {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// A place that the drive does not have.
     #[error("has {key}={value}: the drive has {key} 0 to {last}")]
-    Beyond { key: String, value: u32, last: u32 },
+    Beyond {
+        /// `lun`, `line` or `page`.
+        key: String,
+        /// The number given.
+        value: u32,
+        /// The last that there is.
+        last: u32,
+    },
+    /// A page of an erase.
     #[error("has a page: an erase is of a whole block, leave it out")]
     PageOfErase,
+    /// A fault that never comes.
     #[error("has times=0, which is never: use 1 or more, or leave the line out")]
     Never,
 }
@@ -47,7 +66,9 @@ pub enum ScriptFault {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{line}' {fault}")]
 pub struct ScriptError {
+    /// The line of the script.
     pub line: String,
+    /// What is wrong with it.
     pub fault: ScriptFault,
 }
 

@@ -3,6 +3,7 @@
 //! A page is a function of the JSON of results alone ([`read`]). Its tables are HTML; its pictures are drawn
 //! in the browser from the same JSON, by Observable Plot, which is in the page with its licence.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod answer;
 mod compare;

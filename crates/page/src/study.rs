@@ -8,9 +8,13 @@ use serde_json::{Value, json};
 /// What a study says of itself, and what came out.
 #[derive(Clone, Debug)]
 pub struct Study {
+    /// Its name as on the command line: `rail/fig5`.
     pub name: String,
+    /// The page's heading.
     pub title: String,
+    /// One sentence on what the figure shows.
     pub shows: String,
+    /// The publication and its figure or table.
     pub source: String,
     /// Above the numbers: the scale, how many points, what is missing.
     pub state: Vec<String>,
@@ -19,8 +23,9 @@ pub struct Study {
     pub figures: Vec<Value>,
     /// What was published and is in no figure, and why.
     pub not_drawn: Vec<String>,
-    /// Heads of the table, and how many of them name a point.
+    /// Heads of the table.
     pub head: Vec<String>,
+    /// The first so many columns name a point.
     pub axes: usize,
     /// By point: its values, and its numbers.
     pub rows: Vec<(Vec<String>, Vec<Option<f64>>)>,
@@ -138,7 +143,9 @@ fn statements(study: &Study) -> String {
 pub struct Entry {
     /// The page's file.
     pub file: String,
+    /// The study's title.
     pub title: String,
+    /// The publication and its figure or table.
     pub source: String,
     /// Points with a result, and all.
     pub points: (usize, usize),

@@ -17,20 +17,27 @@ use wordline_nand::{Geometry, NandConfig};
 /// A whole system under test, ready to be built.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Config {
+    /// The device's profile.
     pub device_name: String,
     /// The FTL profile, or `default` for the device's own `[ftl]`.
     pub ftl_name: String,
+    /// The stack's profile.
     pub stack_name: String,
+    /// The testbed's profile.
     pub testbed_name: String,
     /// Empty without a program.
     #[serde(default)]
     pub app_name: String,
+    /// The program's profile, empty without one.
     pub nand: NandConfig,
+    /// `[nand]`.
     pub ftl: FtlConfig,
+    /// `[ftl]`.
     pub device: DeviceConfig,
     /// Of a bridge, the drives behind it. `nand` and `ftl` are those of the first with flash.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Inside>,
+    /// `[stack]`.
     pub stack: StackConfig,
     /// A program as workload.
     #[serde(default)]
@@ -45,9 +52,13 @@ pub struct Config {
 pub struct Inside {
     /// The name of its profile.
     pub name: String,
+    /// `[nand]`.
     pub nand: NandConfig,
+    /// `[ftl]`.
     pub ftl: FtlConfig,
+    /// `[device]`.
     pub device: DeviceConfig,
+    /// The drives behind it, if it is a bridge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Inside>,
 }
@@ -57,6 +68,7 @@ pub struct Inside {
 pub struct Beside {
     /// Its own among the programs of the run.
     pub name: String,
+    /// What it is and does.
     pub app: AppConfig,
 }
 
@@ -82,19 +94,25 @@ impl Config {
 /// Where a profile comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source<'a> {
+    /// One that comes with the program, by name.
     Preset(&'a str),
     /// A file the caller has read; the name is for errors.
     File {
+        /// Its name.
         name: &'a str,
+        /// Its TOML.
         text: &'a str,
     },
 }
 
+/// What a configuration is put together from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sources<'a> {
+    /// The device.
     pub device: Source<'a>,
     /// Policy keys laid over the device's `[ftl]`.
     pub ftl: Option<Source<'a>>,
+    /// The host's software.
     pub stack: Source<'a>,
     /// Absent: the one the stack names, or `i7-8700`.
     pub testbed: Option<Source<'a>>,
@@ -844,8 +862,11 @@ fn lay(keys: &[&str], value: &str, at: Place, tree: &mut Node, problems: &mut Pr
 /// The type of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathKind {
+    /// Whole numbers.
     Integer,
+    /// Numbers with a fraction.
     Number,
+    /// `true` or `false`.
     Switch,
     /// `"65us"`.
     Time,
@@ -853,6 +874,7 @@ pub enum PathKind {
     Word,
     /// Times, one a page type.
     Times,
+    /// A list of whole numbers.
     Integers,
     /// Other arrays.
     Array,

@@ -10,22 +10,28 @@ use wordline_nand::Geometry;
 /// Where the sectors go.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
+    /// Bytes of a sector.
     pub sector: SectorSize,
+    /// Sectors of all good and bad blocks.
     pub raw_sectors: u64,
     /// What lines keep for their own metadata.
     pub metadata_sectors: u64,
+    /// Sectors that users can write.
     pub user_sectors: u64,
     /// Whole lines beyond those that a full drive needs for user data and its metadata.
     pub spare_lines: u64,
 }
 
 impl Capacity {
+    /// Bytes of all blocks.
     pub fn raw_bytes(&self) -> u64 {
         self.sector.bytes_of(self.raw_sectors)
     }
+    /// Bytes that users can write.
     pub fn user_bytes(&self) -> u64 {
         self.sector.bytes_of(self.user_sectors)
     }
+    /// Sectors that hold users' data or are spare.
     pub fn data_sectors(&self) -> u64 {
         self.raw_sectors - self.metadata_sectors
     }
@@ -63,27 +69,34 @@ pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
 /// One thing that bounds a rate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bound {
+    /// What limits the rate.
     pub name: &'static str,
+    /// The rate at which it does.
     pub bytes_per_s: f64,
 }
 
 /// A peak rate: the least of its bounds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Peak {
+    /// What is done, with its block size.
     pub name: String,
     /// Bytes of a command, for stating the rate in commands a second.
     pub bytes: u64,
+    /// Each part of the machine that limits it.
     pub bounds: Vec<Bound>,
 }
 
 impl Peak {
+    /// The part that limits it most.
     pub fn least(&self) -> &Bound {
         let least = self.bounds.iter().min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
         least.expect("flash bounds every rate")
     }
+    /// The rate that the least bound allows.
     pub fn bytes_per_s(&self) -> f64 {
         self.least().bytes_per_s
     }
+    /// Commands a second at that rate.
     pub fn iops(&self) -> f64 {
         self.bytes_per_s() / self.bytes as f64
     }
@@ -92,34 +105,44 @@ impl Peak {
 /// A stage of an I/O on an idle drive.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stage {
+    /// The part of the machine.
     pub name: &'static str,
+    /// How long a command is there.
     pub time: Span,
 }
 
 /// What users' data go to first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlcBuffer {
-    /// Bytes that it always has room for, and those that it has beside them on a blank drive.
+    /// Bytes that it always has room for.
     pub always_bytes: u64,
+    /// Bytes that a blank drive has room for beside those.
     pub blank_bytes: u64,
-    /// Into it; and into native cells while as much is folded as that frees, on a drive that borrowed.
+    /// The rate into the buffer.
     pub write: Peak,
+    /// The rate into native cells while as much is folded as that frees; of a drive that borrows blocks.
     pub folding: Option<Peak>,
 }
 
+/// What follows from a configuration, before anything runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Derived {
+    /// The shape of the flash.
     pub geometry: Geometry,
+    /// Where its sectors go.
     pub capacity: Capacity,
     /// Bytes a second of the link in one direction, payload.
     pub link_rate: f64,
     /// Write amplification of uniform random writes over the full drive, reclaiming in FIFO order:
     /// what greedy stays somewhat below. In place, what one of 4 KiB programs of its unit.
     pub uniform_wa: f64,
+    /// Random reads of 4 KiB.
     pub random_read: Peak,
+    /// Sequential reads.
     pub sequential_read: Peak,
     /// Past a buffer in SLC mode, if there is one.
     pub sequential_write: Peak,
+    /// The buffer in SLC mode, if the drive has one.
     pub slc_buffer: Option<SlcBuffer>,
     /// At write amplification 1 and at `uniform_wa`; in place there is one.
     pub random_write: Vec<Peak>,

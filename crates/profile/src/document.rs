@@ -50,6 +50,7 @@ impl Document {
         problems.into_result().expect_err("one was added")
     }
 
+    /// The file's name, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }

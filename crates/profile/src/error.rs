@@ -18,6 +18,7 @@ pub struct Problem {
     pub source: String,
     /// Line and column from 1; none for an override or a name.
     pub position: Option<(u32, u32)>,
+    /// What is wrong, with the remedy.
     pub message: String,
 }
 
@@ -36,6 +37,7 @@ impl fmt::Display for Problem {
 /// A configuration that cannot be used; never empty.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct ConfigError {
+    /// All that is wrong, in the order of the sources.
     pub problems: Vec<Problem>,
 }
 

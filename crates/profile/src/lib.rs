@@ -3,6 +3,7 @@
 //!
 //! Nothing here opens a file: callers hand in text and the name to report errors under.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod bridge;
 mod check;

@@ -7,17 +7,24 @@ use wordline_base::nearest;
 /// What a profile describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
+    /// A drive.
     Device,
+    /// Another medium for a drive: the keys of `[nand]`.
     Media,
+    /// Flash software: the keys of `[ftl]`.
     Ftl,
+    /// A host's software.
     Stack,
+    /// A computer.
     Testbed,
+    /// A program.
     App,
     /// A file system between the stack and the drive.
     Fs,
 }
 
 impl Kind {
+    /// All kinds, in the order of lists.
     pub const ALL: [Kind; 7] =
         [Kind::Device, Kind::Media, Kind::Ftl, Kind::Stack, Kind::Testbed, Kind::App, Kind::Fs];
 
@@ -38,8 +45,11 @@ impl Kind {
 /// A profile that comes with the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preset {
+    /// What it describes.
     pub kind: Kind,
+    /// Its name on the command line.
     pub name: &'static str,
+    /// Its TOML.
     pub text: &'static str,
 }
 

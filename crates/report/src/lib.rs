@@ -17,6 +17,7 @@
 //! second or more the two agree to 0.1 %; below, ours keep their precision. The printed runtime is
 //! in milliseconds, rounded up, as fio's is.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod app;
 mod explain;

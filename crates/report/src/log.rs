@@ -72,6 +72,7 @@ pub fn write_log(log: &Log, w: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// A log as text, a line each interval or I/O, as fio writes its `*_bw.log` and the like.
 pub fn log_text(log: &Log) -> String {
     let mut out = String::new();
     log.lines.iter().for_each(|l| line(&mut out, log, l));

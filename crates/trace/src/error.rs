@@ -7,10 +7,20 @@ use std::fmt;
 pub enum Place {
     /// The trace as a whole.
     File,
-    /// Column 0 means the whole line; columns are bytes, counted from one.
-    Line { line: u64, column: u64 },
-    /// `byte` is the offset of the record's first byte in the uncompressed stream.
-    Record { record: u64, byte: u64 },
+    /// A line of text.
+    Line {
+        /// From one.
+        line: u64,
+        /// Bytes, counted from one; 0 is the whole line.
+        column: u64,
+    },
+    /// A binary record.
+    Record {
+        /// From one.
+        record: u64,
+        /// The offset of its first byte in the uncompressed stream.
+        byte: u64,
+    },
 }
 
 /// What sort of thing is wrong with a trace.
@@ -36,19 +46,30 @@ pub enum TraceFault {
 /// A word of the command line that stands for nothing: of a format, an action, a unit.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WordError {
+    /// No record of a request's life.
     #[error("unknown action '{0}': use Q (queue), D (issue) or C (complete)")]
     Action(String),
+    /// No unit of times.
     #[error("unknown time unit '{0}': use ps, ns, 100ns, us, ms or s")]
     TimeUnit(String),
+    /// No unit of addresses.
     #[error("unknown unit '{0}': byte, sector, or a number of bytes as 512 or 4k")]
     AddressUnit(String),
+    /// A unit of addresses that is too large, or nothing.
     #[error("unit '{0}': from 1 byte to 1 GiB")]
     UnitRange(String),
+    /// No format.
     #[error("unknown trace format '{name}'{}", .near.map_or_else(
         || format!(": the formats are auto, {}", crate::format::names()),
         |near| format!(", did you mean '{near}'?")
     ))]
-    Format { name: String, near: Option<&'static str> },
+    Format {
+        /// The name as given.
+        name: String,
+        /// The format whose name is like it.
+        near: Option<&'static str>,
+    },
+    /// Columns are no format with a name.
     #[error("columns are named with --columns, not with --format")]
     Columns,
 }
@@ -56,10 +77,13 @@ pub enum WordError {
 /// A clock that cannot be.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClockError {
+    /// Not a decimal number.
     #[error("time scale '{0}' is not a factor: write for example 0.5 or 2")]
     Factor(String),
+    /// A factor of 0.
     #[error("a time scale of 0 leaves no time between requests: replay in a closed loop instead")]
     Still,
+    /// Times become longer than a clock of nanoseconds in 64 bits holds.
     #[error("the scaled time is beyond 36 years: use a smaller time scale")]
     Beyond,
 }
@@ -189,6 +213,7 @@ pub(crate) enum RecordError {
 pub struct TraceError {
     /// The trace's name as given.
     pub file: String,
+    /// Where it is.
     pub place: Place,
     /// Of what sort it is.
     pub fault: TraceFault,

@@ -10,15 +10,25 @@ use wordline_base::nearest;
 pub enum Format {
     /// fio iolog, version 2 or 3 by its first line.
     Iolog,
+    /// The stream of blktrace's binary records, one file a processor.
     Blktrace,
+    /// What blkparse prints of it by default.
     Blkparse,
+    /// Microsoft Research Cambridge: a CSV with Windows file times.
     Msr,
+    /// Alibaba Cloud's block storage of 2020: a CSV in microseconds.
     Alibaba,
+    /// Tencent Cloud's block storage of 2018: a CSV in whole seconds.
     Tencent,
+    /// Virtual desktops, published at SYSTOR '17: a CSV in seconds.
     Systor17,
+    /// Fujitsu K5, a cloud's block storage of 2018: a CSV in seconds.
     K5,
+    /// The Storage Performance Council's files, such as UMass' Financial and WebSearch.
     Spc,
+    /// Florida International University's traces: words, times in nanoseconds.
     Fiu,
+    /// What MQSim and DiskSim read: five words a line.
     Mqsim,
     /// libCacheSim's CSV of a vscsi trace.
     Cloudphysics,
@@ -45,6 +55,7 @@ pub(crate) struct Lacks {
 }
 
 impl Format {
+    /// All that have a name.
     pub const ALL: [Format; 16] = [
         Format::Iolog,
         Format::Blktrace,

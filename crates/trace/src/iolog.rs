@@ -164,6 +164,7 @@ pub struct IologWriter<W: Write> {
 }
 
 impl<W: Write> IologWriter<W> {
+    /// Begins a log; its first line says version 3.
     pub fn new(mut out: W) -> io::Result<IologWriter<W>> {
         writeln!(out, "fio version 3 iolog")?;
         Ok(IologWriter { out, open: Vec::new(), last_us: 0 })
@@ -196,6 +197,7 @@ impl<W: Write> IologWriter<W> {
         Ok(())
     }
 
+    /// Hands on what is buffered.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -7,6 +7,7 @@
 //!
 //! Trace content (data, FIU's digests) is not carried: the simulator's sectors hold versions.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod alibaba;
 mod blkparse;

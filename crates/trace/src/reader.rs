@@ -33,6 +33,7 @@ pub struct Request {
     /// From the first one on, or from the epoch, as the trace was opened ([`TimeBase`]).
     #[serde(rename = "at_ns")]
     pub at: Time,
+    /// What it does.
     pub op: Ddir,
     /// The number in the trace where volumes have numbers, else by first appearance:
     /// see [`Reader::volumes`].
@@ -66,6 +67,7 @@ impl Action {
             Action::Complete => Reason::Completed,
         }
     }
+    /// As blkparse prints it.
     pub fn letter(self) -> char {
         match self {
             Action::Queue => 'Q',
@@ -73,6 +75,7 @@ impl Action {
             Action::Complete => 'C',
         }
     }
+    /// From `Q`, `D` or `C`.
     pub fn from_name(name: &str) -> Result<Action, WordError> {
         match name {
             "Q" | "q" => Ok(Action::Queue),
@@ -86,16 +89,22 @@ impl Action {
 /// A unit of times in a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeUnit {
+    /// 10^-12 s.
     Picosecond,
+    /// 10^-9 s.
     Nanosecond,
     /// Of Windows file times.
     Tick,
+    /// 10^-6 s.
     Microsecond,
+    /// 10^-3 s.
     Millisecond,
+    /// 1 s.
     Second,
 }
 
 impl TimeUnit {
+    /// From `ps`, `ns`, `100ns`, `us`, `ms` or `s`.
     pub fn from_name(name: &str) -> Result<TimeUnit, WordError> {
         match name {
             "ps" => Ok(TimeUnit::Picosecond),
@@ -141,6 +150,7 @@ pub enum TimeBase {
     Trace,
 }
 
+/// How a trace is opened, and what is said of it that it does not say itself.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// None: told from the first bytes.
@@ -150,10 +160,12 @@ pub struct OpenOptions {
     /// Only this volume: a number, or a name where the trace has names (a file of an iolog, `8,0`
     /// in blktrace, blkparse and FIU, `hm_1` or `1` in MSR).
     pub volume: Option<String>,
+    /// Which record of a request counts; other formats than blktrace's have one only.
     pub action: Action,
     /// Of MQSim's and DiskSim's first column (`Time_Unit` in MQSim's workload XML): nanoseconds
     /// unless told; DiskSim writes milliseconds.
     pub time_unit: Option<TimeUnit>,
+    /// What a wait of a fio log of version 2 means.
     pub iolog_wait: IologWait,
     /// The columns of delimited text of no known format: see [`crate::COLUMNS_HELP`].
     pub columns: Option<String>,
@@ -166,6 +178,7 @@ pub struct OpenOptions {
     /// Places the requests within their second where a trace has whole seconds, and draws their
     /// directions.
     pub seed: u64,
+    /// What times count from.
     pub base: TimeBase,
     /// Requests held back to sort by time.
     pub window: usize,
@@ -874,6 +887,7 @@ impl Reader {
         TraceError::whole(&self.name, TraceFault::Empty, message)
     }
 
+    /// The format that it is read as.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -881,6 +895,7 @@ impl Reader {
     pub fn told(&self) -> String {
         format!("{}, by {}", self.format.name(), self.by)
     }
+    /// The trace's name as given.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -909,6 +924,7 @@ impl Reader {
         };
         TraceError::new(&self.name, place, TraceFault::Request, message)
     }
+    /// What became of the lines so far.
     pub fn summary(&self) -> Summary {
         Summary {
             format: self.format,

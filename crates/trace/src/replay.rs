@@ -9,6 +9,7 @@ const BILLION: u64 = 1_000_000_000;
 /// When a request of a trace is issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
+    /// At this instant of virtual time.
     At(Time),
     /// As soon as the depth of the closed loop allows.
     WhenFree,
@@ -17,12 +18,15 @@ pub enum Arrival {
 /// How the times of a trace become arrivals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
+    /// At the times of the trace.
     Timestamps,
     /// Times multiplied by parts per billion: 500,000,000 halves them, so that requests arrive
     /// twice as fast. (fio's replay_time_scale is the inverse, in percent of speed.)
     Scaled {
+        /// Parts per billion.
         ppb: u64,
     },
+    /// As soon as fewer than the depth are in flight; the trace's times are not looked at.
     ClosedLoop,
 }
 
@@ -68,14 +72,17 @@ impl Clock {
 /// What to do with a request beyond the end of the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wrap {
+    /// It ends the run with an error.
     #[default]
     Error,
+    /// Its address is taken modulo the drive's size.
     Wrap,
 }
 
 /// What to do with a request that is not whole logical blocks of the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Align {
+    /// It ends the run with an error.
     #[default]
     Error,
     /// Reads and writes are widened to whole blocks, trims narrowed, as drives do.
@@ -85,6 +92,7 @@ pub enum Align {
 /// Requests made whole blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rounded {
+    /// Requests that were changed or left out.
     pub requests: u64,
     /// Bytes that the widened ones read and write more.
     pub bytes: u64,
@@ -123,6 +131,7 @@ pub struct Fit {
     align: Align,
     /// Requests moved.
     pub wrapped: u64,
+    /// What was made whole blocks.
     pub rounded: Rounded,
 }
 

@@ -73,8 +73,11 @@ reasons! {
 /// How often something happened, and on which line or record first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tally {
+    /// What happened.
     pub reason: Reason,
+    /// How often.
     pub count: u64,
+    /// The first line or record, from one.
     pub first_line: u64,
 }
 
@@ -107,7 +110,9 @@ impl Tallies {
 /// while a trace is being read this runs in front of the requests delivered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
+    /// The format that it was read as.
     pub format: Format,
+    /// Lines or records so far.
     pub lines: u64,
     /// Requests delivered.
     pub requests: u64,
