@@ -97,9 +97,9 @@ pub struct LsmConfig {
     /// 0: a file reaches the drive when it is finished.
     pub bytes_per_sync: u64,
 
-    /// Of a data block before compression.
+    /// Bytes of a data block before compression.
     pub block_size: u32,
-    /// Of a block on the drive to its size.
+    /// Bytes of a block on the drive for each byte of it before compression.
     pub compression_ratio: f64,
     /// Bits a key of the Bloom filter; 0 for none.
     pub bloom_bits: u32,
@@ -154,7 +154,7 @@ pub enum Mix {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BtreeConfig {
     pub records: u64,
-    /// Of a document on a page, and in the journal.
+    /// Bytes of a document on a page, and in the journal.
     pub record_bytes: u32,
     /// Pages of the collection.
     pub leaf_bytes: u32,

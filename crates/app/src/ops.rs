@@ -21,7 +21,7 @@ pub struct Report {
     /// Operations begun, and those finished; the rest was in flight when the run ended.
     pub begun: u64,
     pub finished: u64,
-    /// Of them, finished after the ramp.
+    /// Operations finished after the ramp.
     pub counted: u64,
     /// From the end of the ramp to the last operation counted.
     #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]

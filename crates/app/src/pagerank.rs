@@ -15,12 +15,12 @@ pub struct PagerankConfig {
     pub threads: u32,
     /// Reads or writes that a thread has in flight.
     pub depth: u32,
-    /// Of edges; 0: half of the program's part of the drive, 16 GiB at most.
+    /// Bytes of all edges; 0: half of the program's part of the drive, 16 GiB at most.
     pub graph_bytes: u64,
     /// Reads of edges, each size between as likely, in whole sectors.
     pub read_bytes_min: u64,
     pub read_bytes_max: u64,
-    /// Of ranks to edges, in percent.
+    /// Bytes of all ranks, in percent of those of all edges.
     pub ranks: f64,
     pub write_bytes: u64,
     /// Processor time of a MiB of edges, and of a MiB of ranks.
@@ -155,7 +155,7 @@ impl Pagerank {
         Ok((shell, pagerank))
     }
 
-    /// Of the phase under way: rounds are counted from 1.
+    /// The kind of the phase under way. Phases are counted from 1.
     fn kind(&self) -> Phase {
         if self.phase % 2 == 1 { Phase::Gather } else { Phase::Apply }
     }

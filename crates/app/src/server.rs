@@ -26,7 +26,7 @@ pub struct WebConfig {
     pub file_bytes_min: u64,
     /// No file is larger, in bytes.
     pub file_bytes_max: u64,
-    /// Of Zipf's law, by which files are chosen.
+    /// The exponent of Zipf's law, by which files are chosen.
     pub theta: f64,
     /// Files that a request reads, each number as likely.
     pub reads_min: u32,
@@ -214,7 +214,7 @@ enum Kind {
 struct Stats {
     /// Files that a web server read.
     files: u64,
-    /// Those of them that the page cache had.
+    /// Files that the page cache had.
     cached: u64,
     /// Bytes of all of them.
     bytes: u64,

@@ -371,7 +371,7 @@ impl App {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// Of all its threads.
+    /// The workload attribute that all its threads have.
     pub fn workload_attr(&self) -> Workload {
         self.workload_attr
     }

@@ -21,7 +21,7 @@ pub struct SortConfig {
     pub input_bytes: u64,
     /// What a thread sorts at a time in memory: the length of a run.
     pub run_bytes: u64,
-    /// Of reads and writes; a merge holds so much of each run.
+    /// Bytes of a read or a write; a merge holds so much of each run.
     pub io_bytes: u64,
     /// Processor time of a MiB, to sort it in memory and to merge it.
     pub sort_cost: Span,
@@ -62,7 +62,7 @@ enum State {
     Idle,
     /// The next sector of the input.
     Runs(u64),
-    /// Of each run with something left, what is to be read of it; sectors read and written.
+    /// `left`: for each run that is not used up, the next sector to read and where the run ends.
     Merge {
         left: Vec<(u64, u64)>,
         blocks: Blocks,

@@ -85,7 +85,7 @@ pub enum Check {
     None,
     /// Between the writes, as `verify_backlog` has it.
     Backlog,
-    /// Of the pass that reads back.
+    /// In the pass that reads all back.
     Pass,
 }
 
@@ -147,8 +147,8 @@ struct File {
     skewed: Option<Skewed>,
     open: bool,
     done: bool,
-    /// Of a skewed choice of files at depth: its I/Os in flight, and whether it closes once they are
-    /// back.
+    /// I/Os of this file in flight, where files are chosen by a skewed law. With `closing` the file closes once
+    /// they are back.
     in_flight: u32,
     closing: bool,
 }
@@ -285,7 +285,7 @@ pub struct Generator {
     after_read: bool,
     /// As fio's this_io_bytes, by direction: without what reads back.
     done_bytes: [u64; 3],
-    /// Of `experimental_verify`: bytes read back so far, and where it ends.
+    /// Bytes read back so far with `experimental_verify`; it ends at `verify_until`.
     verified: u64,
     verify_until: u64,
 

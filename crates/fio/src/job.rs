@@ -153,7 +153,7 @@ choices! {
 }
 
 impl WorkloadAttr {
-    /// Of a job of this priority. By `prioclass` real time is latency-critical, idle is for throughput, and
+    /// The attribute of a job of this priority. By `prioclass` real time is latency-critical, idle is for throughput, and
     /// best effort has none.
     fn attribute(self, prio: Prio) -> Workload {
         match self {
@@ -229,7 +229,7 @@ pub struct PrioSplit {
     pub percent: u32,
     /// Class and level; None takes `cmdprio_class` and `cmdprio`.
     pub prio: Option<Prio>,
-    /// Of fio later than 3.33; no drive here knows what it is about.
+    /// A hint of fio later than 3.33; no drive here acts on it.
     pub hint: u16,
 }
 

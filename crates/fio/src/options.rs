@@ -550,7 +550,7 @@ pub const OPTIONS: &[OptionDef] = &[
     row("writefua", "", U32, TRANSPORT),
     row("thp", "", U32, TRANSPORT),
     row("force_async", "", U32, ENGINE),
-    // Of fio later than 3.33.
+    // Options of fio later than 3.33.
     row("cmdprio_hint", "", U32, HINTS),
     row("priohint", "", Int(0, 1023), HINTS),
     row("fdp", "", Bool, PLACEMENT),

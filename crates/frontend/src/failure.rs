@@ -71,7 +71,7 @@ impl From<InputError> for Failure {
     }
 }
 
-/// Input that cannot be used, of those that all front ends take.
+/// Input that cannot be used, whichever front end took it.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// A file that is to be text.
@@ -95,7 +95,7 @@ pub enum InputError {
     /// A trace that cannot be understood.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The same of a trace that a job names, where a format could be told to a replay.
+    /// A trace of a job whose format cannot be told; a replay could be given the format.
     #[error("{0}; a job takes only what is told by itself: these are options of wordline replay")]
     TraceOfJob(TraceError),
     /// A file that a result could not be written to after a long run.

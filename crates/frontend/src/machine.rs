@@ -55,7 +55,7 @@ pub struct Machine {
 impl Machine {
     /// The device where none is named.
     pub const DEVICE: &str = "cnex-westlake";
-    /// The same where one of FlashShare's systems is.
+    /// The device where one of FlashShare's systems is named and no device.
     pub const DEVICE_OF_SYSTEMS: &str = "z-ssd-flashshare";
 }
 

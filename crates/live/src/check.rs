@@ -71,8 +71,8 @@ fn is_whole(image: &Image, recovered: &Recovered, ppa: Ppa, into: &mut [u8; PAGE
         && recovered.crcs[ppa.0 as usize] == sector_crc(lpn.0, stamp, into)
 }
 
-/// Writes what is known of the drive's bytes to a blank file, sparse. Ranges of those that are not: there
-/// the file has zeroes.
+/// Writes what is known of the drive's bytes to a blank file, sparse. It returns the ranges that are not
+/// known; the file has zeroes there.
 pub fn salvage(
     image: &Image,
     recovered: &Recovered,

@@ -90,7 +90,7 @@ struct Table {
 impl Table {
     fn set(&mut self, at: &impl Processes, pid: u32, workload: Workload, now: u64) -> bool {
         let Some(process) = at.process(pid) else { return false };
-        // Those of processes that are over.
+        // Marks of processes that have ended are dropped.
         self.marks
             .retain(|&pid, marks| at.process(pid).is_some_and(|p| p.started == marks.started));
         let marks =

@@ -27,7 +27,7 @@ const ZEROES: u64 = 1 << 30;
 const IN_FLIGHT_MAX: u64 = crate::conn::IN_FLIGHT_MAX;
 /// Bytes of a message's header.
 const HEADER: usize = 40;
-/// Of what follows it before a write's bytes.
+/// Bytes between the header and the data of a write.
 const WRITE_HEADER: usize = 40;
 
 mod op {
@@ -72,7 +72,7 @@ struct Asked {
     unique: u64,
     bytes: u32,
     pid: u32,
-    /// Of zeroes: from where on they are still to be asked for, and up to where.
+    /// The range of zeroes that is still to be asked for: from and up to.
     left: (u64, u64),
 }
 
@@ -85,7 +85,7 @@ pub struct Session {
     asked: Table<Asked>,
     in_flight: u64,
     out: VecDeque<Vec<u8>>,
-    /// Of the last message: where a write's bytes are in it.
+    /// Where the data of a write are in the last message.
     payload: Range<usize>,
     over: bool,
 }

@@ -1,7 +1,7 @@
 //! The image file: what the flash of a served drive holds, at fixed places (docs/design/live.md).
 //!
 //! Read by the thread that owns the machine, written and made durable by others ([`crate::writer`]), by
-//! `pread`, `pwrite` and `fdatasync` or by io_uring ([`crate::access`]). What was written survives this
+//! `pread`, `pwrite` and `fdatasync` or by io_uring (`access.rs`). What was written survives this
 //! process.
 
 use crate::access::{Access, ImageIo, Journal, Piece};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use wordline_nand::Geometry;
 
 const MAGIC: &[u8; 8] = b"WORDLINE";
-/// Of the format; another one is refused.
+/// The version of the format; another one is refused.
 pub const VERSION: u32 = 1;
 const PAGE: u64 = 4096;
 const STATES_AT: u64 = PAGE;
@@ -56,7 +56,7 @@ pub struct State {
     pub clean: bool,
     /// Units with an order up to this are durable.
     pub synced: u64,
-    /// Of a drive that was shut down: how many units have a whole record; 0: it was not counted.
+    /// Units that had a whole record when the drive was shut down; 0: they were not counted.
     pub units: u64,
 }
 
@@ -73,7 +73,7 @@ pub enum UnitKind {
 pub struct Spare {
     pub lpn: u32,
     pub stamp: u32,
-    /// Of address, stamp and data.
+    /// The checksum over address, stamp and data.
     pub crc: u32,
 }
 
@@ -90,7 +90,7 @@ pub struct UnitRecord {
     pub order: u64,
     /// The order of opening of its line.
     pub seq: u64,
-    /// Of emeta: its first unit, and the first page that holds nothing else.
+    /// The first unit of emeta, and the first page that holds nothing else.
     pub emeta: (u32, u32),
     pub spares: Vec<Spare>,
 }

@@ -63,7 +63,7 @@ pub struct Request {
     pub queue: u16,
     /// Who asks, as the system numbers its threads; 0: it is not known.
     pub pid: u32,
-    /// Of a write that has to wait for others.
+    /// The data of a write that has to wait for others.
     pub data: Vec<u8>,
 }
 
@@ -94,10 +94,10 @@ pub struct Done {
 
 /// Sectors of a command.
 const PART: u32 = 256;
-/// Of the queues.
+/// The workload attribute of each queue.
 const WORKLOADS: [Workload; 3] = Workload::ALL;
 
-/// Of the queues: who waits has the urgent class where a guard keeps it from starving the others.
+/// The priority of each queue: who waits has the urgent class where a guard keeps it from starving the others.
 fn classes(system: &DriveConfig) -> [QueuePriority; 3] {
     let first = match system.device.queues.guard {
         Some(_) => QueuePriority::Urgent,
@@ -142,7 +142,7 @@ struct Part {
 
 /// A submission queue as the driver has it.
 struct Queue {
-    /// Of its commands.
+    /// The class of its commands.
     class: IoClass,
     free: Vec<u16>,
     by_cid: Vec<u32>,
@@ -165,7 +165,7 @@ pub struct Machine {
     changing: Vec<(u32, u32, u32)>,
     blocked: VecDeque<u32>,
     done: VecDeque<Done>,
-    /// Of replies, to be used again.
+    /// Buffers of replies, to be used again.
     buffers: Vec<Vec<u8>>,
     /// Bytes of these buffers.
     spare: usize,
@@ -243,7 +243,7 @@ impl Machine {
     pub fn queues(&self) -> u16 {
         self.queues.len() as u16
     }
-    /// Of a drive that serves bytes.
+    /// The medium of a drive that serves bytes.
     pub fn media(&self) -> &Media {
         self.media.as_ref().expect(SERVES)
     }
@@ -290,11 +290,11 @@ impl Machine {
     pub fn stalled(&self) -> Option<Fault> {
         self.stalled
     }
-    /// Of every event delivered and every request, with their times.
+    /// A digest of every event delivered and every request, with their times.
     pub fn digest(&self) -> u64 {
         self.digest
     }
-    /// Of that, the clock, the map with its stamps, blocks and counts.
+    /// A digest of [`Machine::digest`], the clock, the map with its stamps, blocks and counts.
     pub fn state_digest(&mut self) -> u64 {
         let kept = self.digest;
         self.note(self.ctx.now.0);

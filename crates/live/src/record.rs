@@ -17,7 +17,7 @@ use wordline_nbd::{Seen, Tap};
 /// Passed on at a time.
 const CHUNK: usize = 256 << 10;
 
-/// Takes the requests, in order of time: since the first, of which export, and what.
+/// Takes the requests in order of time. `at` counts from the first one.
 pub trait Log: Send {
     fn request(&mut self, at: Duration, export: &str, request: Seen) -> std::io::Result<()>;
     /// Puts what was told so far where it outlives this process.

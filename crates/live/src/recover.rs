@@ -445,7 +445,7 @@ impl<'a> Recovering<'a> {
                 }
                 erases[lun] = self.records[u].as_ref().map_or(0, |r| r.erases);
             }
-            // Of hot lines the border with cold ones is not known, and they are read without parity.
+            // Where hot lines end is not known, so that they are read without parity.
             let strided = !config.hot_cold && config.stride > 0 && g.luns >= config.stride;
             let strides = if strided { g.luns } else { 0 };
             let stream = match config.hot_cold {

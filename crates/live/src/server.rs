@@ -109,7 +109,7 @@ struct Pending {
     generation: u32,
     request: NbdRequest,
     queue: u16,
-    /// Of zeroes that must not be a hole: what is left to write.
+    /// Where and how many bytes are left to write of zeroes that must not be a hole.
     left: Option<(u64, u64)>,
 }
 
@@ -197,7 +197,7 @@ pub struct Server {
     /// Clients could not be let in; tried again then.
     deaf_until: Option<Instant>,
     mount: Option<Mount>,
-    /// The attributes of who uses the folder, and the socket where they are set.
+    /// The attributes of processes that use the folder; `control` is the socket where they are set.
     known: Known,
     control: Option<Control>,
     metrics: Option<TcpListener>,
@@ -612,8 +612,8 @@ impl Server {
         }
     }
 
-    /// Of the memory for clients half belongs to them in equal parts; of the other half a client takes
-    /// what is there.
+    /// A client's own memory. Half of the memory for clients is theirs in equal parts; of the other half
+    /// each takes what is free.
     fn part(&self) -> u64 {
         self.plan.client_memory / 2 / self.plan.max_connections as u64
     }
@@ -653,7 +653,7 @@ impl Server {
     /// Makes room for one that comes: who is gone goes first, then who came first.
     fn limit_handshakes(&mut self) {
         let at_it = |c: &Conn| c.session.is_handshaking();
-        // Of the others some may be closed.
+        // Some of the others may be closed.
         if self.conns.len() - self.served < HANDSHAKES
             || self.conns.values().filter(|c| at_it(c)).count() < HANDSHAKES
         {

@@ -37,7 +37,7 @@ pub struct Stats {
     threads: BTreeMap<u32, [u64; KINDS]>,
     /// At the last line.
     last: ([u64; KINDS], [u64; KINDS], std::time::Instant),
-    /// Of the drive at start.
+    /// The drive's counters at start.
     before: Counters,
     pub connections: u64,
     pub refused_connections: u64,

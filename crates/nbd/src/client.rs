@@ -41,7 +41,7 @@ fn protocol<T>(what: impl Into<String>) -> Result<T, ClientError> {
 pub struct Info {
     /// Bytes.
     pub size: u64,
-    /// Of [`flag`].
+    /// What the export can do: constants of [`flag`].
     pub flags: u16,
     /// `base:allocation` can be asked for.
     pub allocation: bool,

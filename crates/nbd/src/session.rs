@@ -97,9 +97,9 @@ pub struct Request {
     pub len: u32,
     /// Durable before it is answered.
     pub fua: bool,
-    /// Of write zeroes: the range stays allocated.
+    /// A write of zeroes leaves the range allocated.
     pub no_hole: bool,
-    /// Of write zeroes: to be refused where it is no faster than a write.
+    /// A write of zeroes is to be refused where it is no faster than a write of data.
     pub fast_zero: bool,
     /// One extent is enough.
     pub one: bool,
@@ -149,7 +149,7 @@ pub struct Session {
     input: Vec<u8>,
     from: usize,
     to: usize,
-    /// Of the last write: its length, up to `from`.
+    /// Bytes of the last write's data; they end at `from`.
     payload: usize,
     out: Vec<u8>,
     options: u32,

@@ -15,9 +15,9 @@ const AHEAD_MAX: usize = 1 << 20;
 /// A request as it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Of [`cmd`].
+    /// The command: a constant of [`cmd`].
     pub command: u16,
-    /// Of its flags.
+    /// The command's flags, as the protocol numbers them.
     pub flags: u16,
     /// Bytes from the start of the export.
     pub offset: u64,

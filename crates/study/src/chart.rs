@@ -19,7 +19,7 @@ const TICKS: usize = 12;
 /// The points of one curve in one panel.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Series {
-    /// Of the figure's curves.
+    /// Index of its curve in the figure.
     pub curve: usize,
     pub points: Vec<(f64, f64)>,
 }
@@ -34,7 +34,7 @@ pub enum How {
     Mean,
     /// It is a ratio: times our number at the point that it refers to.
     Ratio,
-    /// Of a part of a stack: from the foot of ours.
+    /// It is a part of a stack, drawn from the foot of our part.
     Part,
     Below,
     Above,
@@ -401,7 +401,7 @@ fn split(sizes: &[usize]) -> Vec<usize> {
         let stays = |i: &usize| chosen & (1 << i) == 0;
         (0..sizes.len()).filter(stays).map(|i| sizes[i]).product()
     };
-    // Of equals the first.
+    // The first of equally good choices is taken.
     let fits = (0..1u32 << sizes.len()).filter(|c| left(*c) <= CURVES_OF_A_PANEL);
     let best = fits.min_by_key(|c| (c.count_ones(), left(*c), *c)).unwrap_or_default();
     (0..sizes.len()).filter(|i| best & (1 << i) != 0).collect()
@@ -547,7 +547,7 @@ fn slower(
     Ok(figure)
 }
 
-/// Points that a statement is about, of those that are drawn.
+/// The drawn points that a statement is about.
 pub fn meant<'t>(
     table: &'t Table<'_>,
     at: &'t crate::spec::At,

@@ -25,7 +25,7 @@ pub struct Paper {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Of a device, a testbed or a set-up: nothing that a run gives.
+    /// A setting of a device, a testbed or an experiment; no run gives it.
     Parameter,
     Value,
     Ratio,
@@ -89,8 +89,7 @@ impl Claim {
         }
     }
 
-    /// Of one number of ours beside the number of the claim: whether it is met, and if not, whether
-    /// its direction is.
+    /// Judges one number of ours by the claim's: it is met, or at least its direction is, or neither.
     pub fn judge(&self, ours: f64) -> Judgement {
         let (Some(number), allowed) = (self.number(), self.allowed()) else {
             return Judgement::Wrong;
@@ -404,7 +403,7 @@ pub struct Count {
     pub not_run: usize,
     pub set: usize,
     pub not_covered: usize,
-    /// Of those that runs decide, from which a constant was set.
+    /// Claims that runs decide and that a constant of ours was set from.
     pub decided_and_set_from: usize,
 }
 

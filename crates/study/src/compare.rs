@@ -51,7 +51,7 @@ impl Judgement {
         }
     }
 
-    /// Of an order that holds in so many cases of all.
+    /// Judges an order that holds in `held` cases of `all`.
     fn of_order(held: usize, all: usize) -> Judgement {
         match held {
             _ if held == all => Judgement::Met,
@@ -73,7 +73,7 @@ pub struct Comparison {
     /// Relative, where both are numbers.
     pub difference: Option<f64>,
     pub verdict: Verdict,
-    /// Of a statement about a claim of the list.
+    /// The claim's id, where the statement is about one of the list.
     pub claim: Option<String>,
     pub judgement: Option<Judgement>,
 }

@@ -239,7 +239,7 @@ impl Block {
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for c in results["published"].as_array().into_iter().flatten() {
             let text = |key: &str| c[key].as_str().unwrap_or_default().to_owned();
-            // Of what rounds to nothing the sign says nothing.
+            // A difference that rounds to zero is shown without a sign.
             let percent = |d: f64| match (d * 1e3).round() {
                 0.0 => "0.0 %".to_owned(),
                 _ => format!("{:+.1} %", d * 100.0),

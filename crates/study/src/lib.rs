@@ -2,7 +2,7 @@
 //! what was published; the processes that run its points; and the table, chart and files in which
 //! ours and theirs stand side by side.
 //!
-//! Of the effects ring: it reads no clock, but starts processes and writes files.
+//! This crate reads no clock; it starts processes and writes files.
 
 mod chart;
 pub mod claims;

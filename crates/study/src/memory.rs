@@ -17,7 +17,7 @@ const TREE_STAMP: u64 = 8;
 /// Bytes of an entry of the tree, in nodes that random insertion leaves 69 % full.
 const TREE_ENTRY: u64 = 18;
 
-/// Of a drive with so many sectors.
+/// Bytes that the state of a drive with so many sectors takes.
 pub fn needed(sectors: u64, written: bool, integrity: bool) -> u64 {
     let stamp = if written && integrity { BYTES_STAMP } else { 0 };
     sectors * (BYTES_MAPPED + stamp + if written { BYTES_WRITTEN } else { 0 })
@@ -32,8 +32,8 @@ pub fn needed_by_tree(sectors: u64, extent: u64, written: bool, integrity: bool)
     sectors * (TREE_WRITTEN + stamp) + sectors / extent.max(1) * TREE_ENTRY
 }
 
-/// Of all drives of a plan, if they are `written` in any order or not. None: a shape that cannot be, which is
-/// refused when the drive is built.
+/// Bytes that the states of all drives of a plan take. `written`: in any order, not only once from end to end.
+/// None where a drive has a shape that cannot be; building it will refuse that.
 pub fn of_plan(plan: &Plan, written: bool, integrity: bool) -> Option<u64> {
     let least = plan.least_write();
     let mut sum = 0;

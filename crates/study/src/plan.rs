@@ -93,7 +93,7 @@ pub struct Group {
     /// Indices of points.
     pub points: Vec<usize>,
     pub memory: u64,
-    /// Of it, what one point changes.
+    /// The part of `memory` that one point changes.
     pub of_point: u64,
     /// A copy for a point stays for the next.
     pub copies_stay: bool,

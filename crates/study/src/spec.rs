@@ -160,7 +160,7 @@ pub struct Base {
 /// What a value of an axis, or the quick scale, changes.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Change {
-    /// Of a value; the quick scale has none.
+    /// The value's name on the axis; the quick scale has none.
     #[serde(default, deserialize_with = "given")]
     pub name: Option<Scalar>,
     pub device: Option<String>,
@@ -217,7 +217,7 @@ pub struct Metric {
     /// Dotted, into the JSON+ result.
     #[serde(default)]
     pub path: Option<String>,
-    /// Of metrics before it, variables and numeric axes.
+    /// An expression in metrics before it, variables and numeric axes.
     #[serde(default)]
     pub formula: Option<String>,
     #[serde(default)]

@@ -18,7 +18,7 @@ const LINE: &str = "#d9dcdf";
 
 const WIDTH: f64 = 760.0;
 const PLOT_HEIGHT: f64 = 300.0;
-/// Of one panel of several.
+/// The height of a panel where a chart has several.
 const SMALL_HEIGHT: f64 = 180.0;
 const RIGHT: f64 = 24.0;
 /// A letter of the text, on average.

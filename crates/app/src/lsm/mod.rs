@@ -348,7 +348,7 @@ impl Lsm {
         let shape = self.tree.shape;
         let readahead = self.c.readahead / SECTOR;
         let inputs: Vec<Rc<File>> = job.inputs().cloned().collect();
-        // Of each input: sectors read, and entries taken.
+        // For each input: sectors read, and entries taken.
         let mut at = vec![(0u64, 0usize); inputs.len()];
         for output in outputs {
             self.write_file_with(shell, t, output, &mut |shell, upto: u32| {

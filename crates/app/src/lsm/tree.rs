@@ -481,7 +481,7 @@ fn thousandths(n: u64, of: u64) -> u64 {
     (u128::from(n) * 1000 / u128::from(of.max(1))).min(u128::from(u64::MAX)) as u64
 }
 
-/// Of files in order, those that have keys from `first` to `last`.
+/// The files that have keys from `first` to `last`; `files` are in the order of keys.
 fn overlapping(files: &[Rc<File>], first: u32, last: u32) -> &[Rc<File>] {
     let from = files.partition_point(|f| f.last() < first);
     let to = files.partition_point(|f| f.first() <= last);

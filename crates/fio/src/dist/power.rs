@@ -89,7 +89,7 @@ impl Power {
     }
 }
 
-/// Of a normal number above zero.
+/// The natural logarithm of a normal number above zero.
 #[inline]
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
@@ -103,7 +103,7 @@ fn ln(x: f64) -> f64 {
     f64::from(exponent) * LN_2 + (log + (r + (low + high)))
 }
 
-/// Of a number between -`Y_MAX` and `Y_MAX`.
+/// The exponential of a number between -`Y_MAX` and `Y_MAX`.
 #[inline]
 fn exp(y: f64) -> f64 {
     const STEP: f64 = LN_2 / (1 << EXP_BITS) as f64;
