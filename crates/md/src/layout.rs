@@ -282,7 +282,7 @@ mod tests {
             error(Level::Raid5, 65536, &sizes, Some(mb)).contains("d has 524288: at most that")
         );
         assert_eq!(of(Level::Raid5, 65536, &sizes, Some(mb / 2)).unwrap().bytes(), 4 * mb / 2);
-        assert!(error(Level::Raid0, 4 * mb, &[mb; 2], None).contains("smaller chunk"));
+        assert!(error(Level::Raid0, 4 * mb, &[mb; 2], None).contains("a smaller one"));
         assert_eq!(
             of(Level::Raid0, 65536, &[mb], None).unwrap().bytes(),
             mb,
