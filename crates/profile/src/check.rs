@@ -190,6 +190,14 @@ fn ftl(config: &Config, found: &mut Found) {
                       ftl.placement to device, or it to drive";
         found.add("ftl.fssd.scheduler", remedy);
     }
+    if let Some(fssd) = &c.fssd
+        && fssd.host_memory.is_some()
+        && c.placement == Placement::Device
+    {
+        let remedy = "limits a map on the host, and this one is in the drive: set ftl.on_host to all or map, or leave \
+                      it out";
+        found.add("ftl.fssd.host_memory", remedy);
+    }
     if c.firmware.is_some() && c.fssd.is_some() {
         found.add("ftl.firmware", "cannot be beside ftl.fssd: set one of the two to none");
     }

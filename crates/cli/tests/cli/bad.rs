@@ -120,6 +120,10 @@ fn unknown_options_and_names_are_refused_with_the_nearest() {
         ("--device=fssd-small --set ftl.fssd.gc_units=1", &["gc_units", "at least 2"]),
         ("--device=fssd-small --host-memory=1M", &["at least", "tables and buffer"]),
         ("--device=cnex-small --host-memory=16G", &["ftl.fssd.host_memory", "take --ftl fssd"]),
+        (
+            "--device=fssd-small --host-memory=64M --set ftl.on_host=none",
+            &["ftl.fssd.host_memory", "all or map"],
+        ),
         ("--device=fssd-small --host-memory=much", &["--host-memory", "a number"]),
         ("--device=bssd-small --set bridge.stripe_bytes=5000", &["a multiple of 4096, not 5000"]),
         (
